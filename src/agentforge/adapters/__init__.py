@@ -1,0 +1,1 @@
+"""Ports made real, named for the technology. Imports ports and model only."""

@@ -1,0 +1,29 @@
+"""One remark about a definition: where, what, and what to do."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+Severity = Literal["error", "warning"]
+
+
+class Place(Struct, frozen=True):
+    """A position in a source text; lines and columns count from 1."""
+
+    file: str
+    line: int
+    col: int
+
+
+class Diagnostic(Struct, frozen=True):
+    code: str
+    severity: Severity
+    message: str
+    place: Place
+    hint: str = ""
+    text: str = ""
+    """The offending line, as written."""
+
+    @property
+    def is_error(self) -> bool:
+        return self.severity == "error"

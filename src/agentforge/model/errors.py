@@ -1,0 +1,109 @@
+"""Exceptions for the caller, the definition and the store. Work that fails is data, not one of these.
+
+Every class has a stable `code`; each surface has one table from code to exit or HTTP status.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from agentforge.model.diagnostic import Diagnostic
+
+
+class AgentForgeError(Exception):
+    """Something the caller can act on: what is wrong, and what to do next."""
+
+    code: ClassVar[str] = "error"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class InvalidSession(AgentForgeError):
+    """The session name can't be used; nothing was touched."""
+
+    code = "invalid_session"
+
+
+class InvalidRequest(AgentForgeError):
+    """The call itself makes no sense: a missing argument, a value out of range."""
+
+    code = "invalid_request"
+
+
+class DefinitionError(AgentForgeError):
+    """The pipeline or a stage is wrong; carries every diagnostic at once."""
+
+    code = "definition"
+
+    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        self.diagnostics = tuple(diagnostics)
+        errors = sum(1 for diagnostic in diagnostics if diagnostic.is_error)
+        super().__init__(f"{errors} error{'s' if errors != 1 else ''} in the definition")
+
+
+class UnknownRun(AgentForgeError):
+    """No run of that name."""
+
+    code = "unknown_run"
+
+
+class RunExists(AgentForgeError):
+    """The session is there already: resume it, or begin anew with force."""
+
+    code = "run_exists"
+
+
+class RunActive(AgentForgeError):
+    """Another process drives this run."""
+
+    code = "lock_contention"
+
+
+class IllegalMove(AgentForgeError):
+    """A status can't follow the one before it."""
+
+    code = "illegal_move"
+
+
+class LogCorrupt(AgentForgeError):
+    """The log is damaged in the middle; nothing continues over it unasked."""
+
+    code = "state_corrupt"
+
+
+class LogConflict(AgentForgeError):
+    """The log isn't as this writer left it: somebody else wrote to it."""
+
+    code = "log_conflict"
+
+
+class LogTooNew(AgentForgeError):
+    """The log holds events of a newer version."""
+
+    code = "log_too_new"
+
+
+class StorageFailed(AgentForgeError):
+    """The disk refused: full, read-only, not permitted, not local."""
+
+    code = "storage_failed"
+
+
+class UnknownProvider(AgentForgeError):
+    """No provider of that name is registered."""
+
+    code = "unknown_provider"
+
+
+class ProviderUnusable(AgentForgeError):
+    """The provider is known but can't run here: its program is missing, its settings are wrong."""
+
+    code = "provider_unusable"
+
+
+class AlreadyAnswered(AgentForgeError):
+    """The request has its answer; the first one counts."""
+
+    code = "already_answered"

@@ -1,0 +1,32 @@
+"""A recorded fact, and the line of the log that holds it."""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from agentforge.model.facts import AnyFact
+
+
+class Cursor(Struct, frozen=True, omit_defaults=True):
+    """Where in the plan something happened."""
+
+    node_path: str
+    node_run: int
+    iteration: int
+    provider: str | None = None
+
+
+class Draft(Struct, frozen=True):
+    """A fact on its way into the log: it has a place but no number and no time yet."""
+
+    fact: AnyFact
+    cursor: Cursor | None = None
+
+
+class Event(Struct, frozen=True):
+    seq: int
+    at: datetime
+    session: str
+    trace_id: str
+    fact: AnyFact
+    cursor: Cursor | None = None

@@ -1,0 +1,305 @@
+"""Everything that can happen in a run. A fact is in the past tense, carries its data, and is never edited:
+a new meaning is a new fact, an old shape gets an upcaster.
+
+Types that users of agent-pipelines know keep their spelling.
+"""
+
+from datetime import datetime
+from typing import ClassVar, Literal, get_args
+
+from msgspec import Struct, field
+
+from agentforge.model.failure import FailureKind
+from agentforge.model.plan import Mode, Plan
+from agentforge.model.result import Decision, Result, Usage
+
+
+class Fact(Struct, frozen=True, omit_defaults=True):
+    """The base of all facts. `TYPE` is the event's type in the log, its fields are the event's data."""
+
+    TYPE: ClassVar[str]
+
+
+class Settings(Struct, frozen=True, omit_defaults=True):
+    """What the environment decided for this run when it began, so that a resume decides the same."""
+
+    mock: bool = False
+    delay: float | None = None
+    """Replaces every stage's delay, as mock mode does."""
+
+
+class SessionStarted(Fact, frozen=True):
+    TYPE = "session_start"
+
+    mode: Mode
+    run_id: str
+    plan: Plan
+    engine: str
+    """The version that began the run."""
+    stage: str | None = None
+    stage_name: str | None = None
+    pipeline: str | None = None
+    pipeline_file: str | None = None
+    settings: Settings = field(default_factory=Settings)
+
+
+class SessionRecovered(Fact, frozen=True):
+    """A process took up a run that another one left behind, without a person asking."""
+
+    TYPE = "session_recovered"
+
+    pid: int
+    host: str
+
+
+class NodeStarted(Fact, frozen=True):
+    TYPE = "node_start"
+
+    name: str
+    type: str
+    provider: str
+    model: str
+    runs: int
+
+
+class IterationStarted(Fact, frozen=True):
+    TYPE = "iteration_start"
+
+    stage: str
+    type: str
+    provider: str
+    model: str
+    prompt_sha256: str
+    attempt: int = 1
+
+
+class AttemptStarted(Fact, frozen=True):
+    """The intent, durable before the agent is spawned."""
+
+    TYPE = "attempt_start"
+
+    attempt: int
+    of: int
+    """How many the retry policy allows; lost and cancelled ones don't count."""
+    provider: str
+    model: str
+    timeout: float | None = None
+    idle_timeout: float | None = None
+
+
+class AttemptAdopted(Fact, frozen=True):
+    """A later engine found the agent still working and waits for it."""
+
+    TYPE = "attempt_adopted"
+
+    attempt: int
+    pid: int
+
+
+class AttemptLost(Fact, frozen=True):
+    TYPE = "attempt_lost"
+
+    attempt: int
+    reason: str
+    started: bool
+    """False: the agent never ran, its supervisor can't start any more."""
+
+
+class AttemptEnding(Fact, frozen=True):
+    """A kill is intended; it is sent only after this is durable."""
+
+    TYPE = "attempt_ending"
+
+    attempt: int
+    reason: str
+
+
+class AttemptCancelled(Fact, frozen=True):
+    TYPE = "attempt_cancelled"
+
+    attempt: int
+    reason: str
+
+
+class ErrorOccurred(Fact, frozen=True):
+    """An attempt failed, or the iteration couldn't be prepared (attempt 0)."""
+
+    TYPE = "error"
+
+    kind: FailureKind = field(name="type")
+    message: str
+    stage: str
+    attempt: int
+    exit_code: int | None = None
+    duration_ms: int | None = None
+    usage: Usage | None = None
+
+
+class RetryScheduled(Fact, frozen=True):
+    TYPE = "retry_scheduled"
+
+    attempt: int
+    """The number that the next try will have among those that count."""
+    of: int
+    due_at: datetime
+    message: str
+
+
+class DelayStarted(Fact, frozen=True):
+    """The pause between two iterations."""
+
+    TYPE = "delay_start"
+
+    due_at: datetime
+
+
+class TimerFired(Fact, frozen=True):
+    TYPE = "timer_fired"
+
+    timer: str
+
+
+class IterationCompleted(Fact, frozen=True):
+    TYPE = "iteration_complete"
+
+    stage: str
+    attempt: int
+    decision: Decision
+    reason: str
+    result_file: str
+    result: Result
+    duration_ms: int
+    output: str | None = None
+    """output.md, or nothing where the agent said nothing."""
+    usage: Usage | None = None
+
+
+class NodeCompleted(Fact, frozen=True):
+    TYPE = "node_complete"
+
+    name: str
+    reason: str
+    iterations: int
+    status: Literal["completed"] = "completed"
+
+
+class SessionCompleted(Fact, frozen=True):
+    TYPE = "session_complete"
+
+    reason: str
+
+
+class SessionFailed(Fact, frozen=True):
+    TYPE = "session_failed"
+
+    kind: FailureKind = field(name="type")
+    message: str
+    stage: str
+
+
+class PauseRequested(Fact, frozen=True):
+    TYPE = "pause_requested"
+
+    reason: str
+    now: bool = False
+    """End the agents instead of letting them finish."""
+    due_at: datetime | None = None
+    """When agents that are still working are ended; never, if absent."""
+    control: str | None = None
+
+
+class SessionPaused(Fact, frozen=True):
+    TYPE = "session_paused"
+
+    reason: str
+
+
+class SessionResumed(Fact, frozen=True):
+    """A person said go on: counters begin anew."""
+
+    TYPE = "session_resumed"
+
+    by: str
+    context: str | None = None
+
+
+class CancelRequested(Fact, frozen=True):
+    TYPE = "cancel_requested"
+
+    reason: str
+    control: str | None = None
+
+
+class SessionAborted(Fact, frozen=True):
+    TYPE = "session_aborted"
+
+    reason: str
+
+
+class RequestOpened(Fact, frozen=True):
+    """A question to a person; state, not a blocked thread."""
+
+    TYPE = "request_opened"
+
+    id: str
+    kind: Literal["escalation"]
+    question: str
+    options: tuple[str, ...]
+
+
+class RequestAnswered(Fact, frozen=True):
+    TYPE = "request_answered"
+
+    id: str
+    answer: str
+    by: str
+
+
+class LogRepaired(Fact, frozen=True):
+    """The last line was torn; it was kept aside and cut off."""
+
+    TYPE = "log_repaired"
+
+    bytes: int
+    kept: str
+
+
+class DamageAccepted(Fact, frozen=True):
+    """A person chose to go on over damaged lines."""
+
+    TYPE = "damage_accepted"
+
+    lines: tuple[int, ...]
+
+
+AnyFact = (
+    IterationStarted
+    | AttemptStarted
+    | IterationCompleted
+    | DelayStarted
+    | TimerFired
+    | NodeStarted
+    | NodeCompleted
+    | SessionStarted
+    | SessionCompleted
+    | SessionFailed
+    | SessionPaused
+    | SessionResumed
+    | SessionAborted
+    | SessionRecovered
+    | AttemptAdopted
+    | AttemptLost
+    | AttemptEnding
+    | AttemptCancelled
+    | ErrorOccurred
+    | RetryScheduled
+    | PauseRequested
+    | CancelRequested
+    | RequestOpened
+    | RequestAnswered
+    | LogRepaired
+    | DamageAccepted
+)
+
+
+FACTS: dict[str, type[AnyFact]] = {kind.TYPE: kind for kind in get_args(AnyFact)}

@@ -1,0 +1,35 @@
+"""Names and ids: what a session may be called, and how work is named."""
+
+import re
+import unicodedata
+
+from agentforge.model.errors import InvalidSession
+
+MAX_SESSION_CHARS = 64
+# A session names files such as `<session>.lock`; file systems allow 255 bytes in a name.
+MAX_SESSION_BYTES = 200
+
+_SESSION = re.compile(r"[^\W_](?:[\w.-]*)|_[\w.-]*|-[\w.-]*")
+
+
+def session_name(text: str) -> str:
+    """The session's normal form, or a refusal; called before the name touches any path."""
+    name = unicodedata.normalize("NFC", text)
+    if not name:
+        raise InvalidSession("Session name cannot be empty", hint="give a name such as `auth` or `fix-login`")
+    if len(name) > MAX_SESSION_CHARS or len(name.encode("utf-8", "replace")) > MAX_SESSION_BYTES:
+        raise InvalidSession(
+            f"Session name too long (max {MAX_SESSION_CHARS} characters): {name[:24]}…",
+            hint="choose a shorter name",
+        )
+    if not _SESSION.fullmatch(name):
+        raise InvalidSession(
+            f"Session name {name!r} must contain only letters, digits, '-', '_' and '.' (not first)",
+            hint="replace other characters, for example by '-'",
+        )
+    return name
+
+
+def work_id(kind: str, node_path: str, node_run: int, iteration: int, attempt: int = 0) -> str:
+    """The deterministic name of a work item: the same after any crash."""
+    return f"{node_path}/{node_run}/{iteration}/{attempt}/{kind}"

@@ -1,0 +1,54 @@
+"""What an iteration said and used: the normalised result, and its usage."""
+
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct, field
+
+
+class Decision(StrEnum):
+    CONTINUE = "continue"
+    STOP = "stop"
+    ERROR = "error"
+
+
+class Work(Struct, frozen=True):
+    items_completed: tuple[str, ...] = ()
+    files_touched: tuple[str, ...] = ()
+
+
+class Artifacts(Struct, frozen=True):
+    outputs: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+
+
+class Signals(Struct, frozen=True):
+    plateau_suspected: bool = False
+    risk: str = "low"
+    notes: str = ""
+
+
+class Result(Struct, frozen=True):
+    """The result schema (v3), plus the decision that the agent gave."""
+
+    summary: str = ""
+    work: Work = field(default_factory=Work)
+    artifacts: Artifacts = field(default_factory=Artifacts)
+    signals: Signals = field(default_factory=Signals)
+    decision: Decision = Decision.CONTINUE
+    reason: str = ""
+    errors: tuple[str, ...] = ()
+
+
+class Usage(Struct, frozen=True, omit_defaults=True):
+    """What an attempt used; absent numbers are unknown, not zero."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    cost_usd: float | None = None
+    model: str | None = None
+    agent_session: str | None = None
+
+
+JSONObject = dict[str, Any]

@@ -1,0 +1,98 @@
+"""The small machines: run, block, stage, iteration, attempt. Each legal move stands here once."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TypeVar
+
+from agentforge.model.errors import IllegalMove
+
+
+class RunStatus(StrEnum):
+    PENDING = "pending"
+    RUNNING = "running"
+    PAUSED = "paused"
+    AWAITING_APPROVAL = "awaiting_approval"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    ABORTED = "aborted"
+
+
+class NodeStatus(StrEnum):
+    """Of a stage or a block."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+class IterationStatus(StrEnum):
+    STARTED = "started"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+class AttemptStatus(StrEnum):
+    RUNNING = "running"
+    ENDING = "ending"
+    """A kill was recorded as intended; the process may still live."""
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    WAITING = "waiting"
+    """Failed, and a retry is due at a recorded time."""
+    DUE = "due"
+    """The retry's time has come."""
+    LOST = "lost"
+    """Engine or host died with it; costs no retry."""
+    CANCELLED = "cancelled"
+    """Ended on request; costs no retry."""
+
+
+_R, _N, _I, _A = RunStatus, NodeStatus, IterationStatus, AttemptStatus
+
+RUN_MOVES: Mapping[RunStatus, frozenset[RunStatus]] = {
+    _R.PENDING: frozenset({_R.RUNNING, _R.FAILED, _R.ABORTED}),
+    _R.RUNNING: frozenset({_R.PAUSED, _R.AWAITING_APPROVAL, _R.COMPLETED, _R.FAILED, _R.ABORTED}),
+    _R.PAUSED: frozenset({_R.RUNNING, _R.ABORTED}),
+    _R.AWAITING_APPROVAL: frozenset({_R.RUNNING, _R.ABORTED}),
+    _R.FAILED: frozenset({_R.RUNNING}),
+    _R.COMPLETED: frozenset(),
+    _R.ABORTED: frozenset(),
+}
+
+STAGE_MOVES: Mapping[NodeStatus, frozenset[NodeStatus]] = {
+    _N.PENDING: frozenset({_N.RUNNING}),
+    _N.RUNNING: frozenset({_N.COMPLETED, _N.FAILED}),
+    _N.FAILED: frozenset({_N.RUNNING}),
+    _N.COMPLETED: frozenset({_N.RUNNING}),  # Entered again, as its next run.
+}
+
+BLOCK_MOVES: Mapping[NodeStatus, frozenset[NodeStatus]] = STAGE_MOVES
+
+ITERATION_MOVES: Mapping[IterationStatus, frozenset[IterationStatus]] = {
+    _I.STARTED: frozenset({_I.COMPLETED, _I.FAILED}),
+    _I.FAILED: frozenset({_I.STARTED}),
+    _I.COMPLETED: frozenset(),
+}
+
+ATTEMPT_MOVES: Mapping[AttemptStatus, frozenset[AttemptStatus]] = {
+    _A.RUNNING: frozenset({_A.ENDING, _A.SUCCEEDED, _A.FAILED, _A.LOST}),
+    _A.ENDING: frozenset({_A.CANCELLED, _A.SUCCEEDED, _A.FAILED, _A.LOST}),
+    _A.FAILED: frozenset({_A.WAITING}),
+    _A.WAITING: frozenset({_A.DUE}),
+    _A.SUCCEEDED: frozenset(),
+    _A.DUE: frozenset(),
+    _A.LOST: frozenset(),
+    _A.CANCELLED: frozenset(),
+}
+
+FINAL: frozenset[RunStatus] = frozenset(status for status, moves in RUN_MOVES.items() if not moves)
+
+Status = TypeVar("Status", RunStatus, NodeStatus, IterationStatus, AttemptStatus)
+
+
+def move(table: Mapping[Status, frozenset[Status]], current: Status, to: Status) -> Status:
+    """The new status, or a refusal that names both."""
+    if to not in table[current]:
+        raise IllegalMove(f"invalid transition: {current} → {to}")
+    return to

@@ -1,0 +1,1 @@
+"""Protocols between the engine and the world, named for their role."""

@@ -1,0 +1,95 @@
+"""Who does an iteration's work: an agent program, a model, the user's own code."""
+
+from typing import Any, Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from agentforge.model.failure import Failure
+from agentforge.model.result import Usage
+
+
+class ExecuteRequest(Struct, frozen=True):
+    prompt: str
+    model: str
+    config: dict[str, Any]
+    """Provider-specific; unknown keys are the provider's to warn about."""
+    workdir: str
+    environment: dict[str, str]
+    """What the engine adds for the agent; a provider decides what else reaches it."""
+    status_path: str
+    result_path: str
+    session: str = ""
+    stage: str = ""
+    iteration: int = 1
+    attempt: int = 1
+
+
+class ExecuteResult(Struct, frozen=True):
+    output: str = ""
+    exit_code: int = 0
+    duration_ms: int = 0
+    usage: Usage | None = None
+    failure: Failure | None = None
+    """Set when the provider knows better than the exit code why the attempt failed."""
+
+
+class Capabilities(Struct, frozen=True):
+    supports_tools: bool = False
+    supports_reasoning_control: bool = False
+    supported_models: tuple[str, ...] = ()
+    """Empty: any."""
+    requires_sandbox: bool = False
+    concurrent: bool = True
+    """Whether several `execute` calls may run at once; otherwise the engine makes them wait in line."""
+
+
+class Provider(Protocol):
+    """In-process providers run inside the engine: they can be neither adopted nor killed."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def init(self) -> None:
+        """One-time set-up, called when the provider is registered, before any `execute`."""
+        ...
+
+    async def execute(self, request: ExecuteRequest) -> ExecuteResult: ...
+
+    async def shutdown(self) -> None:
+        """Release what `init` took; called on every way out."""
+        ...
+
+    def capabilities(self) -> Capabilities: ...
+
+    def validate(self) -> None:
+        """Called after `init`; raises ProviderUnusable with the exact fix."""
+        ...
+
+
+class Command(Struct, frozen=True):
+    """A program to run as an agent."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    stdin: str = ""
+
+
+class Exit(Struct, frozen=True):
+    """How an agent program ended."""
+
+    exit_code: int | None
+    signal: int | None
+    duration_ms: int
+    output: str
+
+
+@runtime_checkable
+class ProcessProvider(Provider, Protocol):
+    """A provider whose agent is a program: the engine runs it under its supervisor, so that it outlives
+    the engine, is picked up again, and is ended with everything it started."""
+
+    def command(self, request: ExecuteRequest) -> Command: ...
+
+    def interpret(self, exit: Exit) -> ExecuteResult:
+        """What the exit and the output mean; pure."""
+        ...

@@ -1,0 +1,38 @@
+"""What the compiler may see of the world: texts, listings and facts of the environment."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+
+class Sources(Protocol):
+    @property
+    def project(self) -> str:
+        """The project's root, absolute."""
+        ...
+
+    @property
+    def environment(self) -> Mapping[str, str]: ...
+
+    @property
+    def builtin(self) -> str:
+        """The root of the built-in `stages/` and `pipelines/`, absolute."""
+        ...
+
+    def read(self, path: str) -> str | None:
+        """The file's text; nothing if there is no such file."""
+        ...
+
+    def is_dir(self, path: str) -> bool: ...
+
+    def listing(self, path: str) -> Sequence[str]:
+        """Names in a folder, sorted; empty if there is none."""
+        ...
+
+    def expand(self, pattern: str) -> Sequence[str]:
+        """The files that an input names: a file, a glob, or a folder's texts; absolute, sorted."""
+        ...
+
+    def has_program(self, name: str) -> bool: ...
+
+    def now(self) -> datetime: ...

@@ -1,0 +1,1 @@
+"""The driver and what it needs to act: the only code, with the adapters, that does I/O."""

@@ -1,0 +1,1 @@
+"""The public API, and the only place that wires adapters to ports."""

@@ -1,0 +1,1 @@
+"""The shipped test kit: port contracts, a mock session, assertions."""

@@ -1,0 +1,1 @@
+"""What people and tools look at, folded from the log. Pure."""
