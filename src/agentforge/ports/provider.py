@@ -22,6 +22,8 @@ class ExecuteRequest(Struct, frozen=True):
     stage: str = ""
     iteration: int = 1
     attempt: int = 1
+    prompt_path: str = ""
+    """The rendered prompt as a file, for programs that want a path."""
 
 
 class ExecuteResult(Struct, frozen=True):
@@ -71,6 +73,7 @@ class Command(Struct, frozen=True):
 
     argv: tuple[str, ...]
     env: dict[str, str]
+    """The whole environment: nothing else is inherited."""
     stdin: str = ""
 
 
@@ -88,7 +91,10 @@ class ProcessProvider(Provider, Protocol):
     """A provider whose agent is a program: the engine runs it under its supervisor, so that it outlives
     the engine, is picked up again, and is ended with everything it started."""
 
-    def command(self, request: ExecuteRequest) -> Command: ...
+    def command(self, request: ExecuteRequest) -> Command:
+        """What to run; raises ProviderUnusable with the exact fix, which fails the attempt as
+        `provider_missing`."""
+        ...
 
     def interpret(self, exit: Exit) -> ExecuteResult:
         """What the exit and the output mean; pure."""
