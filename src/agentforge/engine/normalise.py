@@ -1,0 +1,169 @@
+"""What an agent left behind, brought into one shape: its result, and its output as text."""
+
+import re
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.result import Artifacts, Decision, JSONObject, Result, Signals, Work
+
+MAX_OUTPUT_BYTES = 1024 * 1024
+TRUNCATED = "\n[output truncated at 1MB]\n"
+
+# Every escape character is consumed by one of these, so none is left. None looks further than to the
+# next escape character or line end, and none backtracks, so that long outputs take linear time.
+_ANSI = re.compile(
+    rb"(?:\x1b(?:"
+    rb"\[[0-?]*+[ -/]*+[@-~]?+"  # CSI: colours, cursor movements.
+    rb"|\][^\x07\x1b\r\n]*+(?:\x07|\x1b\\)?+"  # OSC: titles, links.
+    rb"|[PX^_][^\x1b]*+\x1b\\"  # DCS, SOS, PM, APC: strings with an end.
+    rb"|[ -/]++[0-~]?+"  # Character sets.
+    rb"|[0-~]"
+    rb"|))++"
+)
+
+
+_LINE_END = re.compile(rb"(?<!\r)\r++\n")
+
+
+class CleanOutput(Struct, frozen=True):
+    text: str
+    truncated_from: int | None = None
+    """How many bytes it had before it was cut."""
+
+
+def normalise_result(result_text: str | None, status_text: str | None) -> Result | Failure:
+    """The agent's result.json, else its status.json converted. Nothing stands for a file not written.
+
+    Inside an object, a value of the wrong type counts as not given.
+    """
+    if result_text is not None:
+        written = _object(result_text)
+        if isinstance(written, str):
+            return Failure(FailureKind.RESULT_INVALID, f"result.json is malformed: {written}")
+        return _from_result(written)
+    if status_text is None:
+        return Failure(
+            FailureKind.RESULT_MISSING, "the agent ended without writing result.json or status.json"
+        )
+    written = _object(status_text)
+    if isinstance(written, str):
+        return Failure(
+            FailureKind.RESULT_MISSING, f"no result.json was written, and status.json is malformed: {written}"
+        )
+    return _from_status(written)
+
+
+def clean_output(raw: bytes) -> CleanOutput:
+    """The text of output.md: without escape codes, in valid UTF-8, at most 1 MB cut at a line.
+
+    Windows line ends become plain ones. Other carriage returns stay: a progress bar keeps its every
+    state, because what an agent overwrote may be what explains its end.
+    """
+    if b"\x1b" in raw:
+        raw = _ANSI.sub(b"", raw)
+    if b"\r" in raw:
+        raw = _LINE_END.sub(b"\n", raw)
+    text = raw.decode("utf-8", "replace").rstrip("\r\n")
+    if not text:
+        return CleanOutput("")
+    text += "\n"
+    encoded = text.encode()
+    if len(encoded) <= MAX_OUTPUT_BYTES:
+        return CleanOutput(text)
+    return CleanOutput(_head(encoded) + TRUNCATED, truncated_from=len(encoded))
+
+
+def _head(encoded: bytes) -> str:
+    """The lines that fit; of a single line that doesn't, the characters that do."""
+    end = encoded.rfind(b"\n", 0, MAX_OUTPUT_BYTES)
+    return encoded[: MAX_OUTPUT_BYTES if end < 0 else end].decode("utf-8", "ignore")
+
+
+def _from_result(written: JSONObject) -> Result:
+    signals = _part(written, "signals")
+    notes = _text(signals.get("notes"))
+    artifacts = _part(written, "artifacts")
+    decision, remarks = _decision(written)
+    return Result(
+        summary=_text(written.get("summary")),
+        work=_work(written),
+        artifacts=Artifacts(outputs=_texts(artifacts.get("outputs")), paths=_texts(artifacts.get("paths"))),
+        signals=Signals(
+            plateau_suspected=signals.get("plateau_suspected") is True,
+            risk=_text(signals.get("risk")) or "low",
+            notes=notes,
+        ),
+        decision=decision,
+        reason=_text(written.get("reason")) or notes,
+        errors=_errors(written) + remarks,
+    )
+
+
+def _from_status(written: JSONObject) -> Result:
+    """The older file. A stop is an instruction to the engine, not a sign of a plateau."""
+    reason = _text(written.get("reason"))
+    decision, remarks = _decision(written)
+    return Result(
+        summary=_text(written.get("summary")),
+        work=_work(written),
+        signals=Signals(notes=reason),
+        decision=decision,
+        reason=reason,
+        errors=_errors(written) + remarks,
+    )
+
+
+def _object(text: str) -> JSONObject | str:
+    """The object that a file holds, or what is wrong with it."""
+    try:
+        value = msgspec.json.decode(text.removeprefix("\ufeff"))
+    except (ValueError, RecursionError) as error:
+        return str(error) if text.strip() else "it is empty"
+    return value if isinstance(value, dict) else "the top level is not an object"
+
+
+def _decision(written: JSONObject) -> tuple[Decision, tuple[str, ...]]:
+    """The agent's own word. One that nobody knows counts as continue, and is remarked upon."""
+    given = written.get("decision")
+    if given is None or given == "":
+        return Decision.CONTINUE, ()
+    try:
+        return Decision(given.strip().lower() if isinstance(given, str) else given), ()
+    except ValueError:
+        return Decision.CONTINUE, (f"unknown decision {given!r} taken as continue",)
+
+
+def _work(written: JSONObject) -> Work:
+    work = _part(written, "work")
+    return Work(
+        items_completed=_texts(work.get("items_completed")), files_touched=_texts(work.get("files_touched"))
+    )
+
+
+def _part(written: JSONObject, name: str) -> JSONObject:
+    value = written.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    """A list's texts; numbers are often ids and count as text."""
+    if not isinstance(value, list):
+        return ()
+    return tuple(str(item) for item in value if type(item) in (str, int, float))
+
+
+def _errors(written: JSONObject) -> tuple[str, ...]:
+    """Kept for whoever looks into it, whatever their shape."""
+    value = written.get("errors")
+    if isinstance(value, str):
+        return (value,) if value else ()
+    if not isinstance(value, list):
+        return ()
+    return tuple(item if isinstance(item, str) else msgspec.json.encode(item).decode() for item in value)
