@@ -1,0 +1,4 @@
+"""The providers that come with the product, one file each, named for what does the work.
+
+command: any program. mock: fixtures instead of an agent. replay: a recorded session, played back.
+"""

@@ -1,0 +1,142 @@
+"""Any program as an agent: an argv or a line of shell, with the prompt handed over as it likes it."""
+
+import os
+import shlex
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from agentforge.adapters.providers.config import ConfigReader
+from agentforge.adapters.providers.environment import Scalar, agent_environment, as_text
+from agentforge.adapters.providers.oneshot import execute_once, exit_status
+from agentforge.model.errors import ProviderUnusable
+from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
+
+SHELL = "/bin/sh"
+PLACEHOLDER = "{prompt}"
+# Linux takes no single argument longer than this, whatever the total may be.
+MAX_ARGUMENT_BYTES = 128 * 1024 - 1
+
+
+class CommandConfig(Struct, frozen=True):
+    argv: tuple[str | int | float, ...] = ()
+    run: str = ""
+    """A line of shell, instead of `argv`."""
+    prompt: Literal["stdin", "argument", "file", "none"] = "stdin"
+    env: dict[str, Scalar] = field(default_factory=dict)
+
+
+class CommandProvider:
+    """With a config of its own it is a named agent; otherwise each stage says what to run."""
+
+    def __init__(
+        self,
+        environ: Mapping[str, str] | None = None,
+        *,
+        name: str = "command",
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._environ = dict(os.environ if environ is None else environ)
+        self._name = name
+        self._config = ConfigReader(name, CommandConfig, config)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    async def init(self) -> None:
+        """Nothing to set up."""
+
+    async def shutdown(self) -> None:
+        """Nothing to release."""
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities()
+
+    def validate(self) -> None:
+        """The program can be checked here only if it is the provider's own and not the stage's."""
+        if self._config.defaults:
+            _words(self._config.read({}), str(Path.cwd()), self._environ)
+
+    def command(self, request: ExecuteRequest) -> Command:
+        config = self._config.read(request.config)
+        environment = agent_environment(self._environ, request, config.env)
+        words = _with_prompt(config, _words(config, request.workdir, environment), request)
+        _refuse_impossible(words)
+        return Command(argv=words, env=environment, stdin=request.prompt if config.prompt == "stdin" else "")
+
+    def interpret(self, exit: Exit) -> ExecuteResult:
+        return ExecuteResult(output=exit.output, exit_code=exit_status(exit), duration_ms=exit.duration_ms)
+
+    async def execute(self, request: ExecuteRequest) -> ExecuteResult:
+        return await execute_once(self, request)
+
+
+def _words(config: CommandConfig, workdir: str, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The argv without the prompt, its program found."""
+    if bool(config.argv) == bool(config.run):
+        raise ProviderUnusable(
+            "provider command: give either `argv` or `run`" + (", not both" if config.run else ""),
+            hint='for example `argv: [my-agent, --quiet]` or `run: "my-agent --quiet"`',
+        )
+    if config.run:
+        # The word after the text is the shell's own name, so that `$1` is the first argument.
+        return (SHELL, "-c", config.run, "sh")
+    program, *arguments = (as_text(word) for word in config.argv)
+    return (_find(program, workdir, environment), *arguments)
+
+
+def _find(program: str, workdir: str, environment: Mapping[str, str]) -> str:
+    # A name with a slash is relative to where the agent works, not to where the engine was started.
+    name = str(Path(workdir) / program) if "/" in program else program
+    found = shutil.which(name, path=environment.get("PATH", os.defpath))
+    if found is None:
+        where = f"in {workdir}" if "/" in program else "in PATH"
+        raise ProviderUnusable(
+            f"program {program!r} not found {where}",
+            hint="install it, make it executable, or write its absolute path in `argv`",
+        )
+    return str(Path(found).absolute())
+
+
+def _with_prompt(config: CommandConfig, words: tuple[str, ...], request: ExecuteRequest) -> tuple[str, ...]:
+    match config.prompt:
+        case "argument":
+            return (*words, request.prompt)
+        case "file":
+            return _with_prompt_file(config, words, request.prompt_path)
+        case "stdin" | "none":
+            return words
+
+
+def _with_prompt_file(config: CommandConfig, words: tuple[str, ...], prompt_path: str) -> tuple[str, ...]:
+    if not any(PLACEHOLDER in word for word in words):
+        raise ProviderUnusable(
+            f"provider command: `prompt: file` needs {PLACEHOLDER} where the path belongs",
+            hint=f"for example `argv: [my-agent, --task, {PLACEHOLDER!r}]`",
+        )
+    if not prompt_path:
+        raise ProviderUnusable(
+            "provider command: `prompt: file`, but the request names no prompt file",
+            hint="set `prompt_path` in the request, or use `prompt: stdin`",
+        )
+    written = shlex.quote(prompt_path) if config.run else prompt_path
+    return tuple(word.replace(PLACEHOLDER, written) for word in words)
+
+
+def _refuse_impossible(words: tuple[str, ...]) -> None:
+    """What the kernel would refuse less clearly."""
+    for word in words:
+        if "\0" in word:
+            raise ProviderUnusable(
+                "provider command: an argument holds a NUL character", hint="use `prompt: stdin`"
+            )
+        size = len(word.encode("utf-8", "replace"))
+        if size > MAX_ARGUMENT_BYTES:
+            raise ProviderUnusable(
+                f"provider command: an argument of {size} bytes is longer than the system takes",
+                hint="use `prompt: stdin` or `prompt: file`",
+            )

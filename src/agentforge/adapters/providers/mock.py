@@ -1,0 +1,119 @@
+"""An agent that isn't one: fixtures instead of a model, inside the engine's own process.
+
+Where it stands in for another provider (`MOCK_MODE=true`), that one's config means nothing to it.
+"""
+
+import asyncio
+import math
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from agentforge.adapters.providers.config import ConfigReader
+from agentforge.adapters.providers.fixtures import MockConfig, mock_response, write_mock_outcome
+from agentforge.model.errors import InvalidRequest, ProviderUnusable
+from agentforge.model.failure import Failure, FailureKind
+from agentforge.ports.provider import Capabilities, ExecuteRequest, ExecuteResult
+
+
+class MockProvider:
+    def __init__(
+        self,
+        environ: Mapping[str, str] | None = None,
+        *,
+        name: str = "mock",
+        config: MockConfig | None = None,
+    ) -> None:
+        self._environ = dict(os.environ if environ is None else environ)
+        self._name = name
+        self._own = config or MockConfig()
+        self._config = ConfigReader(name, MockConfig, msgspec.structs.asdict(self._own))
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    async def init(self) -> None:
+        """Nothing to set up."""
+
+    async def shutdown(self) -> None:
+        """Nothing to release."""
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(supports_tools=True, supports_reasoning_control=True)
+
+    def validate(self) -> None:
+        folder = self._own.fixtures_dir or self._environ.get("MOCK_FIXTURES_DIR", "")
+        if folder and not Path(folder).is_dir():
+            raise ProviderUnusable(
+                f"mock fixtures folder {folder} doesn't exist",
+                hint="create it, or correct MOCK_FIXTURES_DIR",
+            )
+
+    async def execute(self, request: ExecuteRequest) -> ExecuteResult:
+        began = time.monotonic()
+        told = request.environment
+        config = self._settings(request)
+        iteration = int(told.get("MOCK_ITERATION") or request.iteration)
+        if config.delay:
+            await asyncio.sleep(config.delay)
+        try:
+            write_mock_outcome(
+                told.get("MOCK_STATUS_FILE") or request.status_path,
+                told.get("MOCK_RESULT_FILE") or request.result_path,
+                iteration,
+                config,
+            )
+            output = mock_response(iteration, config)
+        except OSError as error:
+            return ExecuteResult(exit_code=1, failure=_failure(iteration, error))
+        return ExecuteResult(output=output, duration_ms=round((time.monotonic() - began) * 1000))
+
+    def _settings(self, request: ExecuteRequest) -> MockConfig:
+        environ = {**self._environ, **request.environment}
+        config = self._own if is_mock_mode(environ) else self._config.read(request.config)
+        return msgspec.structs.replace(
+            config,
+            fixtures_dir=config.fixtures_dir or environ.get("MOCK_FIXTURES_DIR", ""),
+            provider=config.provider or request.environment.get("MOCK_PROVIDER", ""),
+        )
+
+
+def is_mock_mode(environ: Mapping[str, str]) -> bool:
+    """Whether every provider is to be replaced by the mock."""
+    return environ.get("MOCK_MODE", "").strip().lower() == "true"
+
+
+def mock_delay(environ: Mapping[str, str]) -> float:
+    """Seconds between two iterations in mock mode, instead of the stage's own delay."""
+    written = environ.get("MOCK_DELAY", "").strip() or "0"
+    try:
+        seconds = float(written)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise InvalidRequest(
+            f"MOCK_DELAY is {written!r}, which is no number of seconds",
+            hint="set it to 0 or more, or unset it",
+        )
+    return seconds
+
+
+def mock_environment(status_path: str, result_path: str, iteration: int, provider: str) -> dict[str, str]:
+    """What the engine exports for an iteration in mock mode."""
+    return {
+        "MOCK_STATUS_FILE": status_path,
+        "MOCK_RESULT_FILE": result_path,
+        "MOCK_ITERATION": str(iteration),
+        "MOCK_PROVIDER": provider,
+    }
+
+
+def _failure(iteration: int, error: OSError) -> Failure:
+    return Failure(
+        FailureKind.PROVIDER_CRASHED,
+        f"mock iteration {iteration}: {error.filename}: {error.strerror}",
+    )

@@ -1,0 +1,84 @@
+"""Run an agent program once and wait for it, without a supervisor: for providers used on their own.
+
+Nothing here outlives the caller: cancelling ends the program's whole process group.
+"""
+
+import asyncio
+import os
+import signal
+import tempfile
+import time
+from contextlib import suppress
+
+from agentforge.model.errors import ProviderUnusable
+from agentforge.model.failure import Failure, FailureKind
+from agentforge.ports.provider import Command, ExecuteRequest, ExecuteResult, Exit, ProcessProvider
+
+
+async def execute_once(provider: ProcessProvider, request: ExecuteRequest) -> ExecuteResult:
+    """What `execute` of a process provider does: its command, run here, and what it makes of the end."""
+    try:
+        exit = await run_once(provider.command(request), request.workdir)
+    except ProviderUnusable as error:
+        return ExecuteResult(failure=as_failure(error), exit_code=127)
+    return provider.interpret(exit)
+
+
+async def run_once(command: Command, workdir: str) -> Exit:
+    began = time.monotonic()
+    # Files instead of pipes: a program that doesn't read its prompt can't break the write, and a
+    # background process that keeps the output open can't hold up the end.
+    with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as output:
+        stdin.write(command.stdin.encode("utf-8", "replace"))
+        stdin.seek(0)
+        process = await _spawn(command, workdir, stdin.fileno(), output.fileno())
+        try:
+            code = await process.wait()
+        except BaseException:
+            await _end(process)
+            raise
+        output.seek(0)
+        text = output.read().decode("utf-8", "replace")
+    return Exit(
+        exit_code=code if code >= 0 else None,
+        signal=-code if code < 0 else None,
+        duration_ms=round((time.monotonic() - began) * 1000),
+        output=text,
+    )
+
+
+def as_failure(error: ProviderUnusable) -> Failure:
+    message = f"{error.message}; {error.hint}" if error.hint else error.message
+    return Failure(FailureKind.PROVIDER_MISSING, message)
+
+
+def exit_status(exit: Exit) -> int:
+    """One number, as a shell would say it: a signal counts from 128."""
+    if exit.exit_code is not None:
+        return exit.exit_code
+    return 128 + (exit.signal or 0)
+
+
+async def _spawn(command: Command, workdir: str, stdin: int, output: int) -> asyncio.subprocess.Process:
+    try:
+        return await asyncio.create_subprocess_exec(
+            *command.argv,
+            cwd=workdir,
+            env=command.env,
+            stdin=stdin,
+            stdout=output,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ProviderUnusable(
+            f"{command.argv[0]!r} can't be started in {workdir}: {error.strerror}",
+            hint="check that the program exists and is executable, and that the folder exists",
+        ) from error
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()

@@ -1,0 +1,244 @@
+"""What every provider must do, as tests. Subclass, override the fixtures `provider`, `config` and
+`slow_config`, and run all of it; a provider whose agent is a program takes ProcessProviderContract.
+
+    class TestMyAgent(ProviderContract):
+        @pytest.fixture
+        def provider(self) -> Provider:
+            return MyAgent()
+"""
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from agentforge.model.errors import ProviderUnusable
+from agentforge.ports.provider import (
+    Capabilities,
+    Command,
+    ExecuteRequest,
+    ExecuteResult,
+    Exit,
+    ProcessProvider,
+    Provider,
+)
+from agentforge.testing.marked_processes import MARK, end_marked, processes_marked
+
+MakeRequest = Callable[..., ExecuteRequest]
+"""Takes any field of a request; what isn't given is filled in."""
+
+SECONDS = 30.0
+"""No call of a contract takes longer."""
+
+Answer = TypeVar("Answer")
+
+
+def run(work: Awaitable[Answer], seconds: float = SECONDS) -> Answer:
+    async def bounded() -> Answer:
+        return await asyncio.wait_for(work, seconds)
+
+    return asyncio.run(bounded())
+
+
+class ProviderContract:
+    @pytest.fixture
+    def provider(self) -> Provider:
+        raise NotImplementedError("override the fixture `provider`")
+
+    @pytest.fixture
+    def config(self) -> dict[str, Any]:
+        """The config with which a request succeeds, at once."""
+        return {}
+
+    @pytest.fixture
+    def slow_config(self) -> dict[str, Any]:
+        """The config with which a request works for longer than a test may take."""
+        raise NotImplementedError("override the fixture `slow_config`")
+
+    @pytest.fixture
+    def make_request(self, tmp_path: Path, config: dict[str, Any]) -> MakeRequest:
+        workdir = tmp_path / "work"
+        workdir.mkdir()
+
+        def make(**fields: Any) -> ExecuteRequest:
+            iteration = fields.get("iteration", 1)
+            folder = tmp_path / "iterations" / f"{iteration:03d}"
+            folder.mkdir(parents=True, exist_ok=True)
+            prompt = fields.get("prompt", "Say hello.")
+            (folder / "prompt.md").write_text(prompt, encoding="utf-8")
+            given: dict[str, Any] = {
+                "prompt": prompt,
+                "model": "",
+                "config": config,
+                "workdir": str(workdir),
+                "environment": {},
+                "status_path": str(folder / "status.json"),
+                "result_path": str(folder / "result.json"),
+                "session": "contract",
+                "stage": "work",
+                "prompt_path": str(folder / "prompt.md"),
+            }
+            return ExecuteRequest(**{**given, **fields})
+
+        return make
+
+    def test_name_is_a_stable_identifier(self, provider: Provider) -> None:
+        assert provider.name
+        assert not any(character.isspace() or character == "/" for character in provider.name)
+        assert provider.name == provider.name
+
+    def test_init_then_validate(self, provider: Provider) -> None:
+        run(provider.init())
+        provider.validate()
+
+    def test_capabilities_are_declared(self, provider: Provider) -> None:
+        capabilities = provider.capabilities()
+        assert isinstance(capabilities, Capabilities)
+        assert capabilities == provider.capabilities()
+
+    def test_execute_writes_a_result_or_returns_output(
+        self, provider: Provider, make_request: MakeRequest
+    ) -> None:
+        request = make_request()
+        assert_worked(request, run(_session(provider, request)))
+
+    def test_unknown_config_keys_do_not_fail(
+        self, provider: Provider, make_request: MakeRequest, config: dict[str, Any]
+    ) -> None:
+        request = make_request(config={**config, "no_such_option": 1})
+        assert_worked(request, run(_session(provider, request)))
+
+    def test_concurrent_executes_do_not_mix(self, provider: Provider, make_request: MakeRequest) -> None:
+        if not provider.capabilities().concurrent:
+            pytest.skip("the provider declares that its executes wait in line")
+        requests = [make_request(iteration=iteration) for iteration in range(1, 5)]
+
+        async def all_at_once() -> list[ExecuteResult]:
+            await provider.init()
+            results = await asyncio.gather(*(provider.execute(request) for request in requests))
+            await provider.shutdown()
+            return results
+
+        for request, result in zip(requests, run(all_at_once()), strict=True):
+            assert_worked(request, result)
+
+    def test_a_second_execute_works_like_the_first(
+        self, provider: Provider, make_request: MakeRequest
+    ) -> None:
+        async def twice() -> None:
+            await provider.init()
+            for iteration in (1, 2):
+                request = make_request(iteration=iteration)
+                assert_worked(request, await provider.execute(request))
+            await provider.shutdown()
+
+        run(twice())
+
+    def test_shutdown_is_idempotent(self, provider: Provider) -> None:
+        async def twice() -> None:
+            await provider.shutdown()
+            await provider.init()
+            await provider.shutdown()
+            await provider.shutdown()
+
+        run(twice())
+
+    def test_cancellation_leaves_nothing_running(
+        self, provider: Provider, make_request: MakeRequest, slow_config: dict[str, Any]
+    ) -> None:
+        mark = uuid.uuid4().hex
+        request = make_request(config=slow_config, environment={MARK: mark})
+
+        async def cancelled() -> None:
+            await provider.init()
+            task = asyncio.create_task(provider.execute(request))
+            await _begun(provider, task, mark)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.wait_for(task, 10)
+            await provider.shutdown()
+
+        run(cancelled())
+        assert end_marked(mark) == []
+
+
+class ProcessProviderContract(ProviderContract):
+    @pytest.fixture
+    def process_provider(self, provider: Provider) -> ProcessProvider:
+        assert isinstance(provider, ProcessProvider)
+        run(provider.init())
+        return provider
+
+    def test_command_names_a_program_that_is_there(
+        self, process_provider: ProcessProvider, make_request: MakeRequest
+    ) -> None:
+        command = process_provider.command(make_request())
+        assert isinstance(command, Command)
+        assert Path(command.argv[0]).is_absolute()
+        assert Path(command.argv[0]).is_file()
+        assert not any("\0" in word for word in command.argv)
+
+    def test_command_is_the_same_for_the_same_request(
+        self, process_provider: ProcessProvider, make_request: MakeRequest
+    ) -> None:
+        request = make_request()
+        assert process_provider.command(request) == process_provider.command(request)
+
+    def test_command_passes_on_what_the_engine_adds(
+        self, process_provider: ProcessProvider, make_request: MakeRequest
+    ) -> None:
+        command = process_provider.command(make_request(environment={"ADDED": "by the engine"}))
+        assert command.env["ADDED"] == "by the engine"
+
+    def test_interpret_keeps_the_output_and_a_clean_exit(self, process_provider: ProcessProvider) -> None:
+        result = process_provider.interpret(Exit(exit_code=0, signal=None, duration_ms=12, output="done\n"))
+        assert (result.exit_code, result.failure, result.duration_ms) == (0, None, 12)
+        assert "done" in result.output
+
+    @pytest.mark.parametrize("ending", [(1, None), (70, None), (None, 9), (None, 15), (None, None)])
+    def test_interpret_never_takes_a_bad_end_for_a_clean_exit(
+        self, process_provider: ProcessProvider, ending: tuple[int | None, int | None]
+    ) -> None:
+        code, signal = ending
+        result = process_provider.interpret(Exit(exit_code=code, signal=signal, duration_ms=0, output=""))
+        assert result.exit_code != 0
+
+    def test_an_unusable_command_is_a_failure_and_not_an_exception(
+        self, process_provider: ProcessProvider, make_request: MakeRequest
+    ) -> None:
+        request = make_request(workdir="/no/such/folder")
+        try:
+            process_provider.command(request)
+        except ProviderUnusable as error:
+            assert error.message
+        result = run(process_provider.execute(request))
+        assert result.failure is not None
+
+
+def assert_worked(request: ExecuteRequest, result: ExecuteResult) -> None:
+    assert result.failure is None, result.failure
+    assert result.exit_code == 0, result.output
+    assert result.duration_ms >= 0
+    written = Path(request.result_path).exists() or Path(request.status_path).exists()
+    assert written or result.output.strip(), "neither a result nor any output"
+
+
+async def _session(provider: Provider, request: ExecuteRequest) -> ExecuteResult:
+    await provider.init()
+    provider.validate()
+    try:
+        return await provider.execute(request)
+    finally:
+        await provider.shutdown()
+
+
+async def _begun(provider: Provider, task: "asyncio.Task[ExecuteResult]", mark: str) -> None:
+    """Wait until there is something to cancel: the program runs, or the coroutine waits."""
+    await asyncio.sleep(0.05)
+    while isinstance(provider, ProcessProvider) and not processes_marked(mark):
+        assert not task.done(), "the slow request ended before it could be cancelled"
+        await asyncio.sleep(0.02)
+    assert not task.done(), "the slow request ended before it could be cancelled"
