@@ -1,0 +1,18 @@
+"""The providers that are there without anybody registering them."""
+
+from collections.abc import Mapping
+
+from agentforge.adapters.providers.command import CommandProvider
+from agentforge.adapters.providers.mock import MockProvider
+from agentforge.adapters.providers.replay import ReplayProvider
+from agentforge.ports.provider import Provider
+
+
+def builtin_providers(environ: Mapping[str, str]) -> dict[str, Provider]:
+    """By name, each made anew; `environ` is what their agents inherit."""
+    providers: tuple[Provider, ...] = (
+        CommandProvider(environ),
+        MockProvider(environ),
+        ReplayProvider(environ),
+    )
+    return {provider.name: provider for provider in providers}

@@ -1,0 +1,324 @@
+"""The replay provider: the contract, every step of a cassette, and what it refuses."""
+
+import json
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentforge.adapters.providers.builtin import builtin_providers
+from agentforge.adapters.providers.cassette import VERSION, load_cassette, parse_cassette
+from agentforge.adapters.providers.replay import ReplayProvider
+from agentforge.adapters.providers.replay_player import NO_EXCHANGE, STEP_FAILED
+from agentforge.model.errors import ProviderUnusable
+from agentforge.model.failure import FailureKind
+from agentforge.ports.provider import ExecuteRequest, ExecuteResult, Provider
+from agentforge.testing.provider_contract import ProcessProviderContract, run
+
+HEADER = {"format": "agentforge-cassette", "version": 1}
+DOCUMENT = Path(__file__).parents[2] / "docs" / "cassettes.md"
+
+Steps = list[dict[str, Any]]
+
+
+def record(path: Path, *exchanges: dict[str, Any]) -> str:
+    path.write_text("".join(json.dumps(line) + "\n" for line in (HEADER, *exchanges)))
+    return str(path)
+
+
+class TestReplayContract(ProcessProviderContract):
+    @pytest.fixture
+    def provider(self) -> Provider:
+        return ReplayProvider()
+
+    @pytest.fixture
+    def config(self, tmp_path: Path) -> dict[str, Any]:
+        steps: Steps = [
+            {"do": "say", "text": "hello\n"},
+            {"do": "result", "value": {"summary": "said hello"}},
+        ]
+        return {
+            "cassette": record(
+                tmp_path / "quick.jsonl",
+                *({"stage": "work", "iteration": number, "steps": steps} for number in range(1, 5)),
+            )
+        }
+
+    @pytest.fixture
+    def slow_config(self, tmp_path: Path) -> dict[str, Any]:
+        steps: Steps = [{"do": "run", "argv": ["sleep", "300"]}, {"do": "sleep", "seconds": 300}]
+        return {
+            "cassette": record(tmp_path / "slow.jsonl", {"stage": "work", "iteration": 1, "steps": steps})
+        }
+
+
+class Player:
+    """Plays steps in a folder of its own."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.workdir = tmp_path / "work"
+        self.workdir.mkdir()
+        self.result = tmp_path / "result.json"
+        self.status = tmp_path / "status.json"
+        self.cassette = tmp_path / "cassette.jsonl"
+
+    def play(self, *steps: dict[str, Any], speed: float = 0) -> ExecuteResult:
+        record(self.cassette, {"stage": "work", "iteration": 1, "steps": list(steps)})
+        return self.play_recorded(speed=speed)
+
+    def play_recorded(self, speed: float = 0, **fields: Any) -> ExecuteResult:
+        request = ExecuteRequest(
+            **{
+                "prompt": "",
+                "model": "",
+                "config": {"cassette": str(self.cassette), "speed": speed},
+                "workdir": str(self.workdir),
+                "environment": {},
+                "status_path": str(self.status),
+                "result_path": str(self.result),
+                "stage": "work",
+                **fields,
+            }
+        )
+        return run(ReplayProvider().execute(request))
+
+    def text(self, name: str) -> str:
+        return (self.workdir / name).read_bytes().decode()
+
+
+@pytest.fixture
+def player(tmp_path: Path) -> Player:
+    return Player(tmp_path)
+
+
+def test_say_comes_out_as_it_stands(player: Player) -> None:
+    result = player.play({"do": "say", "text": "\x1b[1mé"}, {"do": "say", "text": "\n→"})
+    assert (result.output, result.exit_code, result.failure) == ("\x1b[1mé\n→", 0, None)
+
+
+def test_files_are_written_appended_edited_and_deleted(player: Player) -> None:
+    result = player.play(
+        {"do": "write", "path": "a/b.txt", "text": "one\r\n"},
+        {"do": "append", "path": "a/b.txt", "text": "two two\n"},
+        {"do": "edit", "path": "a/b.txt", "old": "two", "new": "2"},
+        {"do": "write", "path": "gone.txt", "text": ""},
+        {"do": "delete", "path": "gone.txt"},
+        {"do": "delete", "path": "never-there.txt"},
+    )
+    assert result.exit_code == 0, result.output
+    assert player.text("a/b.txt") == "one\r\n2 two\n"
+    assert not (player.workdir / "gone.txt").exists()
+
+
+def test_playing_again_after_a_lost_attempt_ends_the_same(player: Player) -> None:
+    steps: Steps = [
+        {"do": "write", "path": "a.txt", "text": "x = 1\n"},
+        {"do": "edit", "path": "a.txt", "old": "1", "new": "2"},
+    ]
+    player.play(*steps)
+    record(player.cassette, {"stage": "work", "iteration": 1, "steps": steps[1:]})
+    assert player.play_recorded().exit_code == 0
+    assert player.text("a.txt") == "x = 2\n"
+
+
+def test_an_edit_of_text_that_is_not_there_fails_and_names_the_file(player: Player) -> None:
+    (player.workdir / "a.txt").write_text("something else\n")
+    result = player.play({"do": "edit", "path": "a.txt", "old": "old", "new": "new"})
+    assert result.exit_code == STEP_FAILED
+    assert result.failure is not None
+    assert "step 1 (edit)" in result.failure.message
+    assert "a.txt doesn't hold the text" in result.failure.message
+
+
+def test_run_really_runs_in_the_workdir_and_its_output_is_echoed(player: Player) -> None:
+    code = "import os, sys; print(os.getcwd()); print('e', file=sys.stderr); open('made', 'w'); sys.exit(4)"
+    result = player.play(
+        {"do": "say", "text": "before\n"},
+        {"do": "run", "argv": ["{python}", "-uc", code], "exit_code": 4},
+        {"do": "say", "text": "after\n"},
+    )
+    assert result.output == f"before\n{player.workdir}\ne\nafter\n"
+    assert (player.workdir / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("recorded", "code"),
+    [
+        ({}, 0),
+        ({"exit_code": 3}, 0),
+        ({"exit_code": 0}, STEP_FAILED),
+        ({"exit_code": 0, "enforce": False}, 0),
+    ],
+)
+def test_a_recorded_exit_code_is_enforced_unless_it_says_otherwise(
+    player: Player, recorded: dict[str, Any], code: int
+) -> None:
+    assert player.play({"do": "run", "argv": ["sh", "-c", "exit 3"], **recorded}).exit_code == code
+
+
+def test_a_run_of_a_missing_program_fails_clearly(player: Player) -> None:
+    result = player.play({"do": "run", "argv": ["no-such-program"]})
+    assert result.failure is not None
+    assert "no-such-program" in result.failure.message
+
+
+def test_result_and_status_are_written_where_the_engine_wants_them(player: Player) -> None:
+    player.play(
+        {"do": "result", "value": {"summary": "é"}},
+        {"do": "status", "value": {"decision": "stop"}},
+        {"do": "run", "argv": ["cp", "{result}", "copy.json"], "exit_code": 0},
+    )
+    assert json.loads(player.result.read_text()) == json.loads(player.text("copy.json")) == {"summary": "é"}
+    assert json.loads(player.status.read_text()) == {"decision": "stop"}
+
+
+def test_exit_ends_with_its_code_and_nothing_after_it(player: Player) -> None:
+    result = player.play({"do": "exit", "code": 70}, {"do": "say", "text": "never"})
+    assert (result.exit_code, result.output, result.failure) == (70, "", None)
+
+
+def test_speed_scales_all_waits(player: Player) -> None:
+    steps: Steps = [{"do": "sleep", "seconds": 30}, {"do": "say", "text": "x", "after": 30}]
+    began = time.monotonic()
+    assert player.play(*steps, speed=0).output == "x"
+    assert time.monotonic() - began < 15
+    slow = player.play(*steps, speed=200)
+    assert slow.duration_ms >= 300
+
+
+def test_an_exchange_of_the_attempt_precedes_the_one_for_any(player: Player) -> None:
+    record(
+        player.cassette,
+        {"stage": "work", "iteration": 1, "steps": [{"do": "say", "text": "any"}]},
+        {"stage": "work", "iteration": 1, "attempt": 2, "steps": [{"do": "say", "text": "second"}]},
+    )
+    assert [player.play_recorded(attempt=number).output for number in (1, 2, 3)] == ["any", "second", "any"]
+    cassette = load_cassette(str(player.cassette))
+    found = [cassette.find("work", 1, number) for number in (1, 2, 3)]
+    assert [exchange and exchange.attempt for exchange in found] == [None, 2, None]
+
+
+def test_a_missing_exchange_names_stage_iteration_and_cassette(player: Player) -> None:
+    record(player.cassette, {"stage": "work", "iteration": 1, "steps": []})
+    result = player.play_recorded(stage="--other", iteration=4)
+    assert result.exit_code == NO_EXCHANGE
+    assert result.failure is not None
+    assert result.failure.kind is FailureKind.PROVIDER_CRASHED
+    for part in ("'--other'", "iteration 4", str(player.cassette)):
+        assert part in result.failure.message
+
+
+def test_symlinks_out_of_the_workdir_are_refused(player: Player, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (player.workdir / "folder").symlink_to(outside)
+    (player.workdir / "file").symlink_to(outside / "new.txt")
+    (player.workdir / "inner").mkdir()
+    (player.workdir / "link").symlink_to("inner")
+    for path in ("folder/x.txt", "file", "."):
+        result = player.play({"do": "write", "path": path, "text": "escaped"})
+        assert result.exit_code == STEP_FAILED
+        assert "leads out of the workdir" in result.output
+    assert list(outside.iterdir()) == []
+    assert player.play({"do": "write", "path": "link/ok.txt", "text": "fine"}).exit_code == 0
+
+
+@pytest.mark.parametrize("path", ["/etc/x", "../x", "a/../../x", "nul\0"])
+@pytest.mark.parametrize("do", ["write", "append", "edit", "delete"])
+def test_paths_out_of_the_workdir_are_refused_before_playing(path: str, do: str) -> None:
+    fields = {"edit": {"old": "a", "new": "b"}, "delete": {}}.get(do, {"text": "x"})
+    line = {"stage": "s", "iteration": 1, "steps": [{"do": do, "path": path, **fields}]}
+    with pytest.raises(ProviderUnusable, match=r"c\.jsonl:2: .* leads out of the workdir"):
+        parse_cassette(f"{json.dumps(HEADER)}\n{json.dumps(line)}\n", "c.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "c:1: empty"),
+        ("hello", "c:1: .*the header is like"),
+        ('{"format": "vhs", "version": 1}', "c:1: .*format"),
+        ('{"format": "agentforge-cassette", "version": 2}', f"version 2 is newer than {VERSION}"),
+        ('{"format": "agentforge-cassette", "version": 1, "extra": 1}', "c:1: .*extra"),
+    ],
+)
+def test_a_wrong_header_is_refused(text: str, says: str) -> None:
+    with pytest.raises(ProviderUnusable, match=says):
+        parse_cassette(text, "c")
+
+
+def test_every_error_of_a_cassette_is_listed_with_its_line() -> None:
+    lines = [
+        json.dumps(HEADER),
+        "",
+        "{broken",
+        '{"stage": "s", "iteration": 0, "steps": []}',
+        '{"stage": "s", "iteration": 1, "steps": [{"do": "say", "text": "ok"}]}',
+        '{"stage": "s", "iteration": 1, "steps": [{"do": "dance"}]}',
+        '{"stage": "s", "iteration": 1, "steps": [{"do": "say", "txt": "typo"}]}',
+        '{"stage": "s", "iteration": 1, "steps": []}',
+        '{"stage": "s", "iteration": 2, "steps": [{"do": "sleep", "seconds": -1}]}',
+    ]
+    with pytest.raises(ProviderUnusable) as refusal:
+        parse_cassette("\n".join(lines), "c.jsonl")
+    errors = refusal.value.message.split("\n")
+    assert [error.split(" ")[0] for error in errors] == [f"c.jsonl:{line}:" for line in (3, 4, 6, 7, 8, 9)]
+    assert "already recorded" in errors[4]
+
+
+def test_a_cassette_that_cannot_be_read_is_provider_missing(player: Player) -> None:
+    for break_it in (lambda: None, lambda: player.cassette.write_bytes(b"\xff\xfe")):
+        break_it()
+        result = player.play_recorded()
+        assert result.failure is not None
+        assert result.failure.kind is FailureKind.PROVIDER_MISSING
+        assert str(player.cassette) in result.failure.message
+
+
+def test_validate_checks_the_cassette_of_a_named_replay(tmp_path: Path) -> None:
+    ReplayProvider().validate()
+    with pytest.raises(ProviderUnusable, match="no cassette given"):
+        ReplayProvider(config={"speed": 2}).validate()
+    with pytest.raises(ProviderUnusable, match="can't be read"):
+        ReplayProvider(config={"cassette": str(tmp_path / "none.jsonl")}).validate()
+
+
+def test_the_player_is_an_isolated_program_of_the_standard_library(player: Player) -> None:
+    from agentforge.adapters.providers import replay_player
+
+    source = Path(replay_player.__file__).read_text()
+    imported = set(re.findall(r"^(?:import|from) ([a-z_]+)", source, re.MULTILINE))
+    assert imported <= sys.stdlib_module_names
+
+
+def test_the_documented_example_plays(player: Player) -> None:
+    example = re.search(r"```jsonl\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    assert example is not None
+    player.cassette.write_text(example.group(1))
+    first = player.play_recorded(stage="write", iteration=1)
+    assert first.output == "Writing the greeting.\nhello\n"
+    assert json.loads(player.result.read_text())["summary"] == "Wrote a greeting"
+    assert player.play_recorded(stage="write", iteration=2, attempt=1).exit_code == 70
+    assert player.play_recorded(stage="write", iteration=2, attempt=2).output == "good morning\n"
+    assert json.loads(player.status.read_text())["decision"] == "stop"
+
+
+def test_every_documented_step_and_no_other_exists() -> None:
+    from agentforge.adapters.providers.replay_player import ACTIONS
+
+    documented = set(
+        re.findall(r"^\| `(\w+)` \| (?=`|\|)", DOCUMENT.read_text().partition("| `do` |")[2], re.MULTILINE)
+    )
+    assert documented == {*ACTIONS, "sleep"}
+
+
+def test_builtin_providers_by_name() -> None:
+    providers = builtin_providers({"PATH": "/bin"})
+    assert {name: provider.name for name, provider in providers.items()} == {
+        "command": "command",
+        "mock": "mock",
+        "replay": "replay",
+    }
