@@ -7,6 +7,7 @@ The chain detects accidents (a lost, doubled, swapped or edited line), not tampe
 from collections.abc import Callable
 from datetime import datetime
 from hashlib import sha256
+from typing import Any, Union
 
 import msgspec
 from msgspec import Raw, Struct
@@ -17,11 +18,15 @@ from agentforge.model.facts import FACTS, AnyFact
 
 GENESIS = "0" * 32
 MAX_EVENT_BYTES = 64 * 1024
+# Data is capped and everything around it is small, so a longer line was never written by an engine.
+MAX_LINE_BYTES = 1024 * 1024
 
 _HASH_KEY = b',"hash":"'
 _HASH_CHARS = 32
 # What follows an event's own bytes: the key, the digest, a quote and the closing brace.
-_SUFFIX_BYTES = len(_HASH_KEY) + _HASH_CHARS + 2
+SUFFIX_BYTES = len(_HASH_KEY) + _HASH_CHARS + 2
+_HEX = frozenset(b"0123456789abcdef")
+_SEQ_KEY = b'{"seq":'
 
 
 class Payload(Struct, frozen=True):
@@ -31,80 +36,135 @@ class Payload(Struct, frozen=True):
     size: int
 
 
-class _Line(Struct):
+class DamagedLine(ValueError):
+    """A line that isn't an event, or whose data doesn't fit its type."""
+
+
+class _Line(Struct, omit_defaults=True):
     seq: int
     type: str
     timestamp: datetime
     session: str
     cursor: Cursor | None
-    data: Raw
+    data: Any
     trace_id: str
+    payload: Payload | None = None
+    """Stands last, so that a line with one is told by a single byte. `data` is then null."""
 
 
-class _PayloadData(Struct):
-    payload: Payload
+def _line_of(name: str, fact: type[AnyFact]) -> type[Struct]:
+    """The line of one event type. A union of these decodes a line and its fact in one pass."""
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = [
+        ("seq", int),
+        ("timestamp", datetime),
+        ("session", str),
+        ("cursor", Cursor | None),
+        ("data", fact | None),
+        ("trace_id", str),
+        ("payload", Payload | None, None),
+    ]
+    return msgspec.defstruct(f"_Line_{name}", fields, tag_field="type", tag=name)
 
 
 _encoder = msgspec.json.Encoder()
-_line_decoder = msgspec.json.Decoder(_Line)
+_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(
+    Union[tuple(_line_of(name, fact) for name, fact in FACTS.items())]  # noqa: UP007 - made at run time
+)
 _fact_decoders = {name: msgspec.json.Decoder(kind) for name, kind in FACTS.items()}
-_payload_decoder = msgspec.json.Decoder(_PayloadData)
-_PAYLOAD_START = b'{"payload":{"sha256":'
+
+
+class _Envelope(Struct):
+    seq: int
+    type: str
+    data: Raw
+
+
+_envelope_decoder = msgspec.json.Decoder(_Envelope)
 
 
 def encode_fact(fact: AnyFact) -> bytes:
     return _encoder.encode(fact)
 
 
-def encode(event: Event, data: bytes, previous: str) -> tuple[bytes, str]:
-    """The event's line without its newline, and its hash. `data` is the encoded fact or a payload's name."""
-    body = _encoder.encode(
-        _Line(event.seq, event.fact.TYPE, event.at, event.session, event.cursor, Raw(data), event.trace_id)
+def encode(event: Event, previous: str, payload: Payload | None = None) -> tuple[bytes, str]:
+    """The event's line without its newline, and its hash. With a payload the line names it instead of
+    holding the data."""
+    data = event.fact if payload is None else None
+    line = _Line(
+        event.seq, event.fact.TYPE, event.at, event.session, event.cursor, data, event.trace_id, payload
     )
+    body = _encoder.encode(line)[:-1]
     digest = _digest(body, previous)
-    return b'%s,"hash":"%s"}' % (body[:-1], digest.encode()), digest
-
-
-def payload_data(payload: Payload) -> bytes:
-    return _encoder.encode(_PayloadData(payload))
-
-
-def hash_of(line: bytes) -> str:
-    """The hash that a line claims for itself; empty if it has none."""
-    start = len(line) - _SUFFIX_BYTES
-    if start < 1 or line[start : start + len(_HASH_KEY)] != _HASH_KEY:
-        return ""
-    return line[start + len(_HASH_KEY) : -2].decode("ascii", "replace")
-
-
-def is_intact(line: bytes, previous: str) -> bool:
-    """Whether the line follows on the one whose hash is `previous`, with its bytes unchanged."""
-    claimed = hash_of(line)
-    return bool(claimed) and _digest(line[:-_SUFFIX_BYTES] + b"}", previous) == claimed
+    return b"%b%b" % (body, _suffix(digest)), digest
 
 
 def decode(line: bytes, load: Callable[[Payload], bytes]) -> Event:
     """The event on a line; `load` fetches data that lies beside the log. Raises DamagedLine or LogTooNew."""
     try:
-        raw = _line_decoder.decode(line)
-        decoder = _fact_decoders.get(raw.type)
-        if decoder is None:
-            raise LogTooNew(
-                f"event {raw.seq} has the unknown type {raw.type!r}",
-                hint="the run was written by a newer version: use that one",
-            )
-        data = bytes(raw.data)
-        if data.startswith(_PAYLOAD_START):
-            data = load(_payload_decoder.decode(data).payload)
-        fact = decoder.decode(data)
+        raw = _decoder.decode(line)
+        fact = raw.data
+        if fact is None:
+            fact = _load_fact(raw, load)
     except msgspec.DecodeError as error:
-        raise DamagedLine(str(error)) from error
+        raise _why(line, error) from error
     return Event(raw.seq, raw.timestamp, raw.session, raw.trace_id, fact, raw.cursor)
 
 
-class DamagedLine(ValueError):
-    """A line that isn't an event, or whose data doesn't fit its type."""
+def chain(line: bytes, previous: str) -> str:
+    """The line's hash if it follows on the one whose hash is `previous`, with its bytes unchanged; else
+    nothing."""
+    digest = _digest(line[:-SUFFIX_BYTES], previous)
+    return digest if line[-SUFFIX_BYTES:] == _suffix(digest) else ""
+
+
+def computed_hash(line: bytes, previous: str) -> str:
+    """The hash that a line should claim; for judging the lines that follow a damaged one."""
+    return _digest(line[:-SUFFIX_BYTES], previous)
+
+
+def hash_of(line: bytes) -> str:
+    """The hash that a line claims for itself; empty if it has none."""
+    claimed = line[-SUFFIX_BYTES + len(_HASH_KEY) : -2]
+    if line[-SUFFIX_BYTES:] != _HASH_KEY + claimed + b'"}' or not _HEX.issuperset(claimed):
+        return ""
+    return claimed.decode()
+
+
+def seq_of(line: bytes) -> int | None:
+    """The number that a line gives itself, however damaged the rest of it is."""
+    number = line[len(_SEQ_KEY) : len(_SEQ_KEY) + 20].partition(b",")[0]
+    return int(number) if line.startswith(_SEQ_KEY) and number.isdigit() else None
+
+
+def names_payload(line: bytes) -> bool:
+    """Whether an intact line's data lies beside the log."""
+    return line[-SUFFIX_BYTES - 1 : -SUFFIX_BYTES] == b"}"
+
+
+def _load_fact(raw: Any, load: Callable[[Payload], bytes]) -> AnyFact:
+    if raw.payload is None:
+        raise DamagedLine("it has neither data nor a payload")
+    name: str = raw.__struct_config__.tag
+    return _fact_decoders[name].decode(load(raw.payload))
+
+
+def _why(line: bytes, error: msgspec.DecodeError) -> Exception:
+    """Whether a line that doesn't decode is damaged or only of a type that this version doesn't know."""
+    try:
+        envelope = _envelope_decoder.decode(line)
+    except msgspec.DecodeError:
+        return DamagedLine(str(error))
+    if envelope.type in FACTS:
+        return DamagedLine(str(error))
+    return LogTooNew(
+        f"event {envelope.seq} has the unknown type {envelope.type!r}",
+        hint="the run was written by a newer version: use that one",
+    )
 
 
 def _digest(body: bytes, previous: str) -> str:
     return sha256(previous.encode() + body).hexdigest()[:_HASH_CHARS]
+
+
+def _suffix(digest: str) -> bytes:
+    return b',"hash":"%b"}' % digest.encode()

@@ -4,7 +4,7 @@ from posixpath import join
 
 from msgspec import Struct
 
-from agentforge.model.plan import Node
+from agentforge.model.plan import Mode, Node
 
 RUNS = ".claude/pipeline-runs"
 LOCKS = ".claude/locks"
@@ -60,6 +60,12 @@ class RunLayout(Struct, frozen=True):
         """A node's first run lies flat, later ones in `run-002` and up beside it."""
         flat = join(self.root, node_dir_name(index, node))
         return flat if run == 1 else join(flat, f"run-{run:03d}")
+
+    def progress(self, mode: Mode, index: int, node: Node, run: int = 1) -> str:
+        """A single-stage run keeps one progress file for the session, a pipeline one for each stage run."""
+        return (
+            self.session_progress if mode == "loop" else join(self.stage_dir(index, node, run), "progress.md")
+        )
 
     def iteration(self, index: int, node: Node, run: int, number: int) -> "IterationLayout":
         return IterationLayout(join(self.stage_dir(index, node, run), "iterations", f"{number:03d}"))

@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 from agentforge.model.event import Cursor
 from agentforge.model.facts import Settings
-from agentforge.model.failure import Failure
+from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.plan import Mode
 from agentforge.model.result import Decision
 from agentforge.model.status import AttemptStatus, IterationStatus, NodeStatus, RunStatus
@@ -19,6 +19,7 @@ class AttemptState(Struct, frozen=True):
     timeout: float | None = None
     idle_timeout: float | None = None
     failure: Failure | None = None
+    ended_at: datetime | None = None
     due_at: datetime | None = None
     """When the retry is due."""
 
@@ -30,8 +31,8 @@ class IterationState(Struct, frozen=True):
     attempt: AttemptState | None = None
     attempts: int = 0
     """Numbers given out; never reused, so that each attempt has its own claim."""
-    charged: int = 0
-    """Failures that count against the retry policy."""
+    failures: tuple[FailureKind, ...] = ()
+    """Those that count against the retry policy; it bounds their number."""
     lost: int = 0
     """Attempts lost in a row."""
 
@@ -57,6 +58,7 @@ class StageRecord(Struct, frozen=True):
     index: int
     iterations: int
     completed_at: datetime
+    reason: str
     run: int = 1
 
 

@@ -36,6 +36,20 @@ class Execute(Struct, frozen=True, tag="execute"):
         return work_id("execute", self.node_path, self.node_run, self.iteration, self.attempt)
 
 
+class End(Struct, frozen=True, tag="end"):
+    """End the agent and everything it started. Outcome: cancelled, or what it had finished by then."""
+
+    node: int
+    node_path: str
+    node_run: int
+    iteration: int
+    attempt: int
+
+    @property
+    def id(self) -> str:
+        return work_id("end", self.node_path, self.node_run, self.iteration, self.attempt)
+
+
 class Wait(Struct, frozen=True, tag="wait"):
     """Wait for a recorded time. Outcome: `timer_fired`."""
 
@@ -47,4 +61,4 @@ class Wait(Struct, frozen=True, tag="wait"):
         return f"wait/{self.timer}"
 
 
-Work = Prepare | Execute | Wait
+Work = Prepare | Execute | End | Wait

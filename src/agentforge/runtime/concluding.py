@@ -1,0 +1,167 @@
+"""What an attempt left behind becomes its outcome: files in their final shape, and one fact.
+
+Doing it again after a crash gives the same files and the same fact.
+"""
+
+import json
+import logging
+import os
+import shutil
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from agentforge.engine.normalise import clean_output, normalise_result
+from agentforge.model import facts as f
+from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.layout import IterationLayout
+from agentforge.model.plan import StageNode
+from agentforge.model.result import Decision, Result
+from agentforge.ports.provider import ExecuteResult
+from agentforge.runtime import files
+
+log = logging.getLogger("agentforge.run")
+
+# What an attempt may leave in the iteration's folder; moved away before the next attempt begins.
+LEFT_BEHIND = ("result.json", "status.json", "output.md", "error.json")
+
+
+class Attempted(Struct, frozen=True):
+    """The attempt that an outcome is about."""
+
+    node: StageNode
+    here: IterationLayout
+    iteration: int
+    number: int
+    started_at: datetime
+    output_path: str | None = None
+
+
+def conclude(about: Attempted, ended: ExecuteResult, raw: bytes, now: datetime) -> f.AnyFact:
+    """The outcome of an attempt that came to its end: `iteration_complete` or `error`."""
+    wrote_output = _write_output(about, raw)
+    result = _judge(about, ended)
+    if isinstance(result, Failure):
+        return _failed(about, ended, result, wrote_output, now)
+    files.write(about.here.result, files.compact(result))
+    if result.decision is Decision.ERROR:
+        reason = result.reason or "; ".join(result.errors) or result.summary or "no reason given"
+        failure = Failure(FailureKind.AGENT_ERROR, f"Agent reported error: {reason}")
+        return _failed(about, ended, failure, wrote_output, now)
+    if about.output_path and wrote_output:
+        _copy_output(about, about.output_path)
+    note_attempt(about, "success", None, now, "output.md" if wrote_output else None)
+    return f.IterationCompleted(
+        stage=about.node.name or about.node.id,
+        attempt=about.number,
+        decision=result.decision,
+        reason=result.reason or result.signals.notes,
+        result_file=about.here.result,
+        result=result,
+        duration_ms=ended.duration_ms,
+        output=about.here.output if wrote_output else None,
+        usage=ended.usage,
+    )
+
+
+def _judge(about: Attempted, ended: ExecuteResult) -> Result | Failure:
+    if ended.failure is not None:
+        return ended.failure
+    if ended.exit_code != 0:
+        last = next((line for line in reversed(ended.output.splitlines()) if line.strip()), "no output")
+        return Failure(
+            FailureKind.PROVIDER_CRASHED,
+            f"{about.node.provider.type} exited with status {ended.exit_code}: {last.strip()[:200]}",
+            ended.exit_code,
+        )
+    return normalise_result(files.read_text(about.here.result), files.read_text(about.here.status))
+
+
+def _failed(
+    about: Attempted, ended: ExecuteResult, failure: Failure, wrote_output: bool, now: datetime
+) -> f.ErrorOccurred:
+    output = "output.md" if wrote_output else None
+    note_attempt(about, "failed", failure.kind.value, now, output)
+    details = {
+        "type": failure.kind.value,
+        "message": failure.message,
+        "exit_code": failure.exit_code,
+        "stage": about.node.id,
+        "iteration": about.iteration,
+        "attempt": about.number,
+        "provider": about.node.provider.type,
+        "timestamp": now,
+        "output_path": output,
+    }
+    files.replace(about.here.error, files.pretty(details))
+    return f.ErrorOccurred(
+        kind=failure.kind,
+        message=failure.message,
+        stage=about.node.id,
+        attempt=about.number,
+        exit_code=failure.exit_code,
+        duration_ms=ended.duration_ms,
+        usage=ended.usage,
+    )
+
+
+def _write_output(about: Attempted, raw: bytes) -> bool:
+    clean = clean_output(raw)
+    if clean.truncated_from is not None:
+        log.warning(
+            "Iteration %d output truncated from %d bytes to 1MB", about.iteration, clean.truncated_from
+        )
+    if not clean.text:
+        return False
+    files.write(about.here.output, clean.text.encode())
+    return True
+
+
+def _copy_output(about: Attempted, target: str) -> None:
+    """Put the output where the stage wants it, unless the agent wrote that file itself."""
+    with files.storage(target):
+        try:
+            if os.stat(target).st_mtime >= about.started_at.timestamp():
+                return
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+        shutil.copyfile(about.here.output, target)
+
+
+def note_attempt(
+    about: Attempted, status: str, error: str | None, now: datetime, output: str | None = None
+) -> None:
+    """Put the attempt's record into attempts.jsonl, once however often its outcome is taken."""
+    record: dict[str, Any] = {
+        "attempt": about.number,
+        "status": status,
+        "error": error,
+        "started_at": about.started_at,
+        "ended_at": now,
+        "output_path": output,
+    }
+    earlier = b"" if about.number == 1 else _earlier_records(about)
+    files.write(about.here.attempts, earlier + files.compact(record))
+
+
+def _earlier_records(about: Attempted) -> bytes:
+    kept = []
+    for line in (files.read_bytes(about.here.attempts) or b"").splitlines(keepends=True):
+        try:
+            if json.loads(line)["attempt"] < about.number:
+                kept.append(line)
+        except (ValueError, KeyError, TypeError):
+            continue
+    return b"".join(kept)
+
+
+def set_aside(about: Attempted) -> None:
+    """Move what earlier attempts left behind, so that this one can't be judged by it."""
+    for name in LEFT_BEHIND:
+        stale = os.path.join(about.here.root, name)
+        if os.path.exists(stale):
+            aside = about.here.attempt(about.number - 1).root
+            files.make_dir(aside)
+            with files.storage(stale):
+                os.replace(stale, os.path.join(aside, name))

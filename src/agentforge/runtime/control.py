@@ -1,0 +1,101 @@
+"""What people ask of a run while it goes on: controls in `control/`, answers in `answers/`.
+
+Both are files, so that any process can ask and nothing is lost if nobody drives the run right now.
+"""
+
+import os
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from agentforge.model.errors import AlreadyAnswered
+from agentforge.model.layout import RunLayout
+from agentforge.runtime import files
+
+
+class Control(Struct, frozen=True):
+    id: str
+    action: Literal["pause", "cancel"]
+    reason: str
+    now: bool = False
+
+
+class Answer(Struct, frozen=True):
+    request: str
+    answer: str
+    by: str
+
+
+def send_control(layout: RunLayout, control: Control) -> None:
+    """Leave a control for the driver, durable before this returns."""
+    files.make_dir(layout.control)
+    _place(layout.control, f"{control.id}.json", control)
+
+
+def waiting_controls(layout: RunLayout) -> list[Control]:
+    """Controls not yet taken in, oldest first (their ids begin with the time)."""
+    try:
+        names = sorted(name for name in os.listdir(layout.control) if name.endswith(".json"))
+    except FileNotFoundError:
+        return []
+    controls = []
+    for name in names:
+        content = files.read_bytes(os.path.join(layout.control, name))
+        try:
+            controls.append(msgspec.json.decode(content or b"", type=Control))
+        except msgspec.DecodeError:
+            # Somebody else's file; left where it is.
+            continue
+    return controls
+
+
+def drop_control(layout: RunLayout, control: Control) -> None:
+    """Called once what the control asks for is durable in the log."""
+    with files.storage(layout.control):
+        try:
+            os.unlink(os.path.join(layout.control, f"{control.id}.json"))
+        except FileNotFoundError:
+            return
+
+
+def answer(layout: RunLayout, given: Answer) -> None:
+    """Answer a request, once: the first answer stands, whoever comes second is told so."""
+    files.make_dir(layout.answers)
+    try:
+        _place(layout.answers, f"{given.request}.json", given)
+    except FileExistsError:
+        raise AlreadyAnswered(f"request {given.request} is already answered") from None
+
+
+def answer_of(layout: RunLayout, request: str) -> Answer | None:
+    content = files.read_bytes(os.path.join(layout.answers, f"{request}.json"))
+    return None if content is None else msgspec.json.decode(content, type=Answer)
+
+
+def _place(folder: str, name: str, value: Struct) -> None:
+    """Make the file appear whole and durable, or not at all; raises FileExistsError if it is there."""
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(files.compact(value))
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(temporary, os.path.join(folder, name))
+        finally:
+            os.unlink(temporary)
+        _sync_folder(folder)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        with files.storage(folder):
+            raise error from None
+
+
+def _sync_folder(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

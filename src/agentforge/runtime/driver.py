@@ -1,0 +1,220 @@
+"""Drives one run: asks what should happen, records it, does it, records what came of it.
+
+One loop, one writer. A crash between any two lines here is answered by running the same loop again.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from datetime import timedelta
+from typing import assert_never
+
+from msgspec import Struct
+
+from agentforge.engine.decide import decide
+from agentforge.model import facts as f
+from agentforge.model.event import Cursor
+from agentforge.model.ids import work_id
+from agentforge.model.layout import RunLayout
+from agentforge.model.state import RunState
+from agentforge.model.status import RunStatus
+from agentforge.model.work import End, Execute, Prepare, Wait, Work
+from agentforge.ports.clock import Clock
+from agentforge.runtime.attempts import AttemptRunner
+from agentforge.runtime.control import Control, drop_control, waiting_controls
+from agentforge.runtime.journal import Journal
+from agentforge.runtime.preparing import Preparer
+from agentforge.runtime.state_writer import StateWriter
+
+log = logging.getLogger("agentforge.run")
+
+TICK_SECONDS = 0.25
+
+
+class _Outcome(Struct, frozen=True):
+    work: Work
+    fact: f.AnyFact
+
+
+class Driver:
+    def __init__(
+        self,
+        journal: Journal,
+        layout: RunLayout,
+        preparer: Preparer,
+        attempts: AttemptRunner,
+        clock: Clock,
+    ) -> None:
+        self._journal = journal
+        self._layout = layout
+        self._preparer = preparer
+        self._attempts = attempts
+        self._clock = clock
+        self._state_writer = StateWriter(layout, journal)
+        self._running: dict[str, asyncio.Task[f.AnyFact]] = {}
+        self._outcomes: deque[_Outcome] = deque()
+        self._asked: deque[f.PauseRequested] = deque()
+        self._crash: BaseException | None = None
+        self._wake: asyncio.Future[None] | None = None
+        self._begun: set[str] = set()
+        """Attempts whose intent this very engine recorded: no earlier one can have started them."""
+
+    async def drive(self) -> RunState:
+        """Go on until the run ends or pauses. An error leaves the log as it is: the run is interrupted."""
+        try:
+            while self._journal.state.status is RunStatus.RUNNING:
+                self._take_controls()
+                wanted = self._settle()
+                if self._journal.state.status is not RunStatus.RUNNING:
+                    break
+                await self._reconcile(wanted)
+                self._state_writer.write_if_due()
+                if not self._outcomes:
+                    await self._wait()
+                self._take_outcomes()
+            self._journal.sync()
+            self._state_writer.write()
+        finally:
+            await self._let_go()
+        return self._journal.state
+
+    def ask_to_pause(self, reason: str, *, grace: float | None = None, now: bool = False) -> None:
+        """Pause from within this process, as a signal does: agents get `grace` seconds to finish."""
+        due = None if grace is None else self._journal.now() + timedelta(seconds=grace)
+        self._asked.append(f.PauseRequested(reason, now=now, due_at=due))
+        self.wake()
+
+    def wake(self) -> None:
+        """Look again at once: a control was sent, or an outcome is in."""
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    # -- deciding and recording
+
+    def _settle(self) -> tuple[Work, ...]:
+        """Record what is decided until nothing more is; what should be running is left."""
+        while True:
+            decision = decide(self._journal.plan, self._journal.state)
+            if not decision.facts:
+                return decision.work
+            for draft in decision.facts:
+                self._journal.record(draft.fact, draft.cursor)
+                if isinstance(draft.fact, f.AttemptStarted) and draft.cursor:
+                    at = draft.cursor
+                    begun = work_id("execute", at.node_path, at.node_run, at.iteration, draft.fact.attempt)
+                    self._begun.add(begun)
+
+    def _take_controls(self) -> None:
+        taken: list[Control] = []
+        for control in waiting_controls(self._layout):
+            if control.id not in self._journal.state.controls:
+                self._journal.record(_requested(control), self._journal.state.cursor)
+            taken.append(control)
+        while self._asked:
+            self._journal.record(self._asked.popleft(), self._journal.state.cursor)
+        if taken:
+            self._journal.sync()
+            for control in taken:
+                drop_control(self._layout, control)
+
+    def _take_outcomes(self) -> None:
+        if self._crash is not None:
+            raise self._crash
+        while self._outcomes:
+            outcome = self._outcomes.popleft()
+            self._journal.record(outcome.fact, _cursor(outcome.work) or self._journal.state.cursor)
+
+    # -- doing
+
+    async def _reconcile(self, wanted: tuple[Work, ...]) -> None:
+        """Start what is missing, cancel what is no longer wanted."""
+        ids = {work.id for work in wanted}
+        for stale in [id for id in self._running if id not in ids]:
+            await self._drop(stale)
+        for work in wanted:
+            if work.id in self._running:
+                continue
+            if isinstance(work, Prepare):
+                self._outcomes.append(_Outcome(work, self._preparer.prepare(work, self._journal.view)))
+            else:
+                self._start(work)
+
+    def _start(self, work: Execute | End | Wait) -> None:
+        match work:
+            case Execute() | End():
+                # The intent is durable before anything happens because of it.
+                self._journal.sync()
+                task = asyncio.create_task(self._attempt(work))
+            case Wait():
+                task = asyncio.create_task(self._timer(work))
+            case _:
+                assert_never(work)
+        self._running[work.id] = task
+        task.add_done_callback(lambda done: self._done(work, done))
+
+    async def _attempt(self, work: Execute | End) -> f.AnyFact:
+        attempt = self._journal.state.attempt
+        assert attempt is not None
+        if isinstance(work, End):
+            return await self._attempts.end(work, attempt)
+        fresh = work.id in self._begun
+        self._begun.discard(work.id)
+
+        def adopted(pid: int) -> None:
+            self._journal.record(f.AttemptAdopted(work.attempt, pid), _cursor(work))
+            self.wake()
+
+        return await self._attempts.execute(work, attempt, fresh=fresh, adopted=adopted)
+
+    async def _timer(self, work: Wait) -> f.AnyFact:
+        await self._clock.sleep_until(work.due_at)
+        return f.TimerFired(work.timer)
+
+    def _done(self, work: Work, task: asyncio.Task[f.AnyFact]) -> None:
+        self._running.pop(work.id, None)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            self._crash = error
+        else:
+            self._outcomes.append(_Outcome(work, task.result()))
+        self.wake()
+
+    async def _drop(self, id: str) -> None:
+        task = self._running.pop(id)
+        task.cancel()
+        await asyncio.wait([task])
+
+    async def _wait(self) -> None:
+        """Sleep until an outcome, a control from this process, or the next tick."""
+        loop = asyncio.get_running_loop()
+        self._wake = loop.create_future()
+        tick = loop.call_later(TICK_SECONDS, self.wake)
+        try:
+            await self._wake
+        finally:
+            tick.cancel()
+            self._wake = None
+        self._journal.flush_if_due()
+
+    async def _let_go(self) -> None:
+        """Stop waiting for agents; they go on under their supervisors."""
+        for id in list(self._running):
+            await self._drop(id)
+
+
+def _requested(control: Control) -> f.PauseRequested | f.CancelRequested:
+    if control.action == "cancel":
+        return f.CancelRequested(control.reason, control=control.id)
+    return f.PauseRequested(control.reason, now=control.now, control=control.id)
+
+
+def _cursor(work: Work) -> Cursor | None:
+    match work:
+        case Wait():
+            return None
+        case Prepare() | Execute() | End():
+            return Cursor(work.node_path, work.node_run, work.iteration)
+        case _:
+            assert_never(work)

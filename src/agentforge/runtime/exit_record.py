@@ -1,0 +1,66 @@
+"""What a supervisor leaves behind: the claim it begins with, the exit record it ends with."""
+
+import os
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from agentforge.model.layout import AttemptLayout
+from agentforge.ports.process import Identity
+from agentforge.runtime import files
+
+
+T = TypeVar("T")
+
+
+class Claim(Struct, frozen=True):
+    pid: int
+    start_time: str
+    boot_id: str
+    host: str
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self.pid, self.start_time, self.boot_id, self.host)
+
+
+class ExitRecord(Struct, frozen=True):
+    status: str
+    exit_code: int | None
+    signal: int | None
+    duration_ms: int
+    output_bytes: int = 0
+    output_truncated: bool = False
+    error: str | None = None
+
+
+def read_claim(attempt: AttemptLayout) -> Claim | None:
+    """The claim; nothing if there is none, or if its writer died before it was complete."""
+    return _read(attempt.claim, Claim)
+
+
+def read_exit(attempt: AttemptLayout) -> ExitRecord | None:
+    return _read(attempt.exit, ExitRecord)
+
+
+def take_claim(attempt: AttemptLayout) -> bool:
+    """Claim the attempt for the engine: true if no supervisor ever did, and now none can."""
+    files.make_dir(attempt.root)
+    with files.storage(attempt.claim):
+        try:
+            descriptor = os.open(attempt.claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+        except FileExistsError:
+            return False
+        os.close(descriptor)
+    return True
+
+
+def _read(path: str, kind: type[T]) -> T | None:
+    content = files.read_bytes(path)
+    if content is None:
+        return None
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except msgspec.DecodeError:
+        return None

@@ -1,0 +1,82 @@
+"""The one way into a run's log: facts are checked, numbered, timed, buffered and folded here.
+
+What was recorded is durable after `sync`; observers hear of an event only then.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from agentforge.engine.legal import refuse_illegal
+from agentforge.model.errors import LogCorrupt
+from agentforge.model.event import Cursor, Event
+from agentforge.model.facts import AnyFact, SessionStarted
+from agentforge.model.plan import Plan
+from agentforge.model.state import RunState
+from agentforge.ports.clock import Clock
+from agentforge.ports.event_log import LogWriter
+from agentforge.runtime.run_view import RunView, see, see_all
+
+Observer = Callable[[], None]
+
+
+class Journal:
+    def __init__(self, session: str, writer: LogWriter, clock: Clock) -> None:
+        self.session = session
+        self.writer = writer
+        self.view: RunView = see_all(writer.replay())
+        self._clock = clock
+        self._observers: list[Observer] = []
+        self._latest: datetime | None = self.view.state.updated_at if self.view.state else None
+
+    @property
+    def state(self) -> RunState:
+        if self.view.state is None:
+            raise LogCorrupt(f"the log of session {self.session!r} holds no event")
+        return self.view.state
+
+    @property
+    def plan(self) -> Plan:
+        if self.view.plan is None:
+            raise LogCorrupt(f"the log of session {self.session!r} holds no plan")
+        return self.view.plan
+
+    def observe(self, observer: Observer) -> None:
+        """Call the observer after each time that events became durable."""
+        self._observers.append(observer)
+
+    def now(self) -> datetime:
+        """The time, which never goes backwards within a log."""
+        now = self._clock.now()
+        if self._latest is not None and now < self._latest:
+            return self._latest
+        self._latest = now
+        return now
+
+    def record(self, fact: AnyFact, cursor: Cursor | None = None) -> None:
+        state = self.view.state
+        refuse_illegal(state, fact)
+        run_id = fact.run_id if isinstance(fact, SessionStarted) else self.state.run_id
+        event = Event(self.writer.head.seq + 1, self.now(), self.session, run_id, fact, cursor)
+        self.writer.append(event)
+        self.view = see(self.view, event)
+
+    def sync(self) -> None:
+        """Make everything recorded durable: called before every act on the world."""
+        if self.writer.health.events_buffered:
+            self.writer.sync()
+            self._tell()
+
+    def flush_if_due(self) -> None:
+        """Write facts that no act waits for, within the log's flush interval."""
+        flushed = self.writer.health.events_flushed
+        self.writer.flush_if_due()
+        if self.writer.health.events_flushed > flushed:
+            self._tell()
+
+    def close(self) -> None:
+        self.writer.close()
+        self._tell()
+
+    def _tell(self) -> None:
+        for observer in self._observers:
+            observer()

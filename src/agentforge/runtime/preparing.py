@@ -1,0 +1,119 @@
+"""Getting an iteration ready: its folder, the progress file, context.json, the rendered prompt.
+
+Repeating it after a crash writes the same files again; nothing is appended.
+"""
+
+import os
+from hashlib import sha256
+
+from agentforge.definition.template import render, substitute_session
+from agentforge.engine.decide import remaining_seconds
+from agentforge.model.facts import AnyFact, ErrorOccurred, IterationStarted
+from agentforge.model.failure import FailureKind
+from agentforge.model.layout import RunLayout
+from agentforge.model.plan import Plan, StageNode
+from agentforge.model.work import Prepare
+from agentforge.runtime import files
+from agentforge.runtime.run_view import RunView
+from agentforge.views.context_file import ContextFile, context_file
+
+SESSION_PROGRESS = """\
+# Progress: {session}
+
+Verify: {verify}
+
+## Codebase Patterns
+(Add patterns discovered during implementation here)
+
+---
+
+"""
+STAGE_PROGRESS = "# Stage Progress\n\n---\n"
+
+
+class Preparer:
+    def __init__(self, project: str, layout: RunLayout, plan: Plan) -> None:
+        self._project = project
+        self._layout = layout
+        self._plan = plan
+
+    def prepare(self, work: Prepare, view: RunView) -> AnyFact:
+        """Write the iteration's files; the outcome is `iteration_start`, or an error without a prompt."""
+        node = self._plan.nodes[work.node]
+        template = self._prompt(node)
+        if template is None:
+            return ErrorOccurred(
+                kind=FailureKind.PROMPT_UNREADABLE,
+                message=f"prompt of stage {node.id!r} not found: {node.prompt_path}",
+                stage=node.id,
+                attempt=0,
+            )
+        context = self._context(work, node, view)
+        here = self._layout.iteration(work.node, node, work.node_run, work.iteration)
+        files.make_dir(here.root)
+        self._ensure_progress(node, context.paths.progress)
+        prompt = render(template, self._values(work, node, view, context)).encode()
+        files.write(here.context, files.pretty(context))
+        files.write(here.prompt, prompt)
+        return IterationStarted(
+            stage=node.name or node.id,
+            type=node.stage,
+            provider=node.provider.type,
+            model=node.provider.model,
+            prompt_sha256=sha256(prompt).hexdigest(),
+        )
+
+    def _prompt(self, node: StageNode) -> str | None:
+        if node.prompt is not None:
+            return node.prompt
+        return files.read_text(os.path.join(self._project, node.prompt_path or ""))
+
+    def _context(self, work: Prepare, node: StageNode, view: RunView) -> ContextFile:
+        assert view.state is not None
+        return context_file(
+            self._plan,
+            node,
+            work.node,
+            work.iteration,
+            self._layout,
+            run=work.node_run,
+            history=view.history,
+            remaining_seconds=remaining_seconds(self._plan, view.state, node),
+        )
+
+    def _values(self, work: Prepare, node: StageNode, view: RunView, context: ContextFile) -> dict[str, str]:
+        assert view.state is not None
+        here = self._layout.iteration(work.node, node, work.node_run, work.iteration)
+        session = self._plan.session.name
+        added = (text for text in (node.context, view.state.context) if text)
+        return {
+            "CTX": here.context,
+            "STATUS": here.status,
+            "RESULT": here.result,
+            "PROGRESS": context.paths.progress,
+            "PROGRESS_FILE": context.paths.progress,
+            "OUTPUT": here.output,
+            "OUTPUT_PATH": output_path(self._project, node, session) or "",
+            "SESSION": session,
+            "SESSION_NAME": session,
+            "ITERATION": str(work.iteration),
+            "INDEX": str(work.iteration - 1),
+            "CONTEXT": "\n".join(added),
+        }
+
+    def _ensure_progress(self, node: StageNode, path: str) -> None:
+        """The engine begins a progress file once; from then on it is the agents' own."""
+        if os.path.exists(path):
+            return
+        text = STAGE_PROGRESS
+        if self._plan.mode == "loop":
+            verify = (self._plan.pipeline.commands | node.commands).get("test", "(none)")
+            text = SESSION_PROGRESS.format(session=self._plan.session.name, verify=verify)
+        files.write(path, text.encode())
+
+
+def output_path(project: str, node: StageNode, session: str) -> str | None:
+    """Where the stage wants its output, absolute."""
+    if node.output_path is None:
+        return None
+    return os.path.join(project, substitute_session(node.output_path, session))

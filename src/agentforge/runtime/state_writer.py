@@ -1,0 +1,40 @@
+"""Keeps state.json near the log: at most once a second, and at every turn that people wait for."""
+
+from time import monotonic
+
+from agentforge.model.layout import RunLayout
+from agentforge.runtime import files
+from agentforge.runtime.journal import Journal
+from agentforge.views.state_file import state_file
+
+SECONDS_BETWEEN = 1.0
+
+
+class StateWriter:
+    def __init__(self, layout: RunLayout, journal: Journal) -> None:
+        self._path = layout.state
+        self._journal = journal
+        self._written_at = -SECONDS_BETWEEN
+        self._turn: tuple[object, ...] = ()
+
+    def write_if_due(self) -> None:
+        state = self._journal.state
+        turn = (state.status, state.next_node, state.node is None)
+        if turn != self._turn or monotonic() - self._written_at >= SECONDS_BETWEEN:
+            self._turn = turn
+            self.write()
+
+    def write(self) -> None:
+        """Write what is durable: called after a sync, so that it never runs ahead of the log."""
+        journal, view = self._journal, self._journal.view
+        head = journal.writer.head
+        content = state_file(
+            journal.plan,
+            journal.state,
+            view.summary,
+            view.history,
+            length=head.length,
+            head_hash=head.hash,
+        )
+        files.replace(self._path, files.pretty(content))
+        self._written_at = monotonic()

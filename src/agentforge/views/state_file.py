@@ -1,0 +1,132 @@
+"""state.json: the fields that users of agent-pipelines know, and a snapshot that lets `status` skip the log.
+
+Written by whoever drives the run; never read back as truth.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from agentforge.model.layout import node_dir_name
+from agentforge.model.plan import Plan
+from agentforge.model.state import RunState
+from agentforge.model.status import AttemptStatus, RunStatus
+from agentforge.views.history import History, HistoryEntry
+from agentforge.views.summary import Summary
+
+
+class Snapshot(Struct, frozen=True):
+    """Where the log stood when this was written, and what it folded to: a cache, valid while it fits."""
+
+    length: int
+    hash: str
+    state: RunState
+    summary: Summary
+
+
+class StageEntry(Struct, frozen=True):
+    name: str
+    index: int
+    iterations: int
+    completed_at: datetime | None
+    status: str
+    timestamp: datetime
+
+
+class StateFile(Struct, frozen=True):
+    session: str
+    type: str
+    """The stage's name of a single-stage run, else `pipeline`."""
+    pipeline: str | None
+    status: str
+    iteration: int
+    iteration_completed: int
+    iteration_started: datetime | None
+    """Nothing while no agent works."""
+    started_at: datetime
+    completed_at: datetime | None
+    current_stage: str | None
+    stages: tuple[StageEntry, ...]
+    history: tuple[HistoryEntry, ...]
+    history_omitted: int
+    event_offset: int
+    error: str | None
+    error_type: str | None
+    current_attempt: int
+    paused_at: datetime | None
+    pause_reason: str | None
+    completion_reason: str | None
+    requests: tuple[dict[str, Any], ...]
+    snapshot: Snapshot | None = None
+
+
+def state_file(
+    plan: Plan, state: RunState, summary: Summary, history: History, *, length: int, head_hash: str
+) -> StateFile:
+    iteration, attempt = state.iteration, state.attempt
+    working = attempt is not None and attempt.status in (AttemptStatus.RUNNING, AttemptStatus.ENDING)
+    completed = _iterations_completed(state)
+    return StateFile(
+        session=state.session,
+        type=plan.nodes[0].stage if plan.mode == "loop" and plan.nodes else "pipeline",
+        pipeline=plan.source.path if plan.mode == "pipeline" else None,
+        status=state.status.value,
+        iteration=iteration.number if iteration else completed,
+        iteration_completed=completed,
+        iteration_started=iteration.started_at if iteration and working else None,
+        started_at=state.started_at,
+        completed_at=state.completed_at,
+        current_stage=_current_stage(plan, state),
+        stages=_stages(plan, state),
+        history=history.entries,
+        history_omitted=history.omitted,
+        event_offset=state.seq,
+        error=state.failure.message if state.failure else None,
+        error_type=state.failure.kind.value if state.failure else None,
+        current_attempt=attempt.number if attempt else 0,
+        paused_at=state.paused_at,
+        pause_reason=state.pause_reason,
+        completion_reason=state.completion_reason,
+        requests=tuple({"id": r.id, "question": r.question} for r in state.requests),
+        snapshot=Snapshot(length, head_hash, state, summary),
+    )
+
+
+def _iterations_completed(state: RunState) -> int:
+    """Of the current stage; between and after stages, of the last one."""
+    if state.node is not None:
+        return state.node.completed
+    return state.stages[-1].iterations if state.stages else 0
+
+
+def _current_index(plan: Plan, state: RunState) -> int | None:
+    if not plan.nodes:
+        return None
+    if state.node is not None:
+        return state.node.index
+    return min(state.next_node, len(plan.nodes) - 1)
+
+
+def _current_stage(plan: Plan, state: RunState) -> str | None:
+    index = _current_index(plan, state)
+    return None if index is None else node_dir_name(index, plan.nodes[index])
+
+
+def _stages(plan: Plan, state: RunState) -> tuple[StageEntry, ...]:
+    done = tuple(
+        StageEntry(s.name, s.index, s.iterations, s.completed_at, "completed", s.completed_at)
+        for s in state.stages
+    )
+    if state.node is None or plan.mode == "loop":
+        return done
+    status = "failed" if state.status is RunStatus.FAILED else "running"
+    current = StageEntry(
+        plan.nodes[state.node.index].id,
+        state.node.index,
+        state.node.completed,
+        None,
+        status,
+        state.updated_at,
+    )
+    return (*done, current)

@@ -1,0 +1,92 @@
+"""Counters over a run's events, and the health score that follows from them."""
+
+from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agentforge.model import facts as f
+from agentforge.model.event import Event
+from agentforge.model.result import Usage
+
+WARNING_BELOW = 0.3
+
+
+class Summary(Struct, frozen=True):
+    events: int = 0
+    iterations: int = 0
+    attempts: int = 0
+    adopted: int = 0
+    lost: int = 0
+    recoveries: int = 0
+    errors: int = 0
+    consecutive_errors: int = 0
+    without_progress: int = 0
+    """Iterations that suspected a plateau or said nothing."""
+    cost_usd: float = 0.0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    last_type: str = ""
+    last_at: datetime | None = None
+
+
+class Health(Struct, frozen=True):
+    score: float
+    label: str
+    warnings: tuple[str, ...]
+
+
+def fold(summary: Summary, event: Event) -> Summary:
+    """The counters after one more event."""
+    seen = replace(
+        summary, events=summary.events + 1, last_type=event.fact.TYPE, last_at=event.at, consecutive_errors=0
+    )
+    match event.fact:
+        case f.IterationCompleted() as fact:
+            stalled = fact.result.signals.plateau_suspected or not fact.result.summary.strip()
+            counted = replace(
+                seen,
+                iterations=seen.iterations + 1,
+                without_progress=seen.without_progress + (1 if stalled else 0),
+            )
+            return _spent(counted, fact.usage)
+        case f.AttemptStarted():
+            return replace(seen, attempts=seen.attempts + 1, consecutive_errors=summary.consecutive_errors)
+        case f.ErrorOccurred() as fact:
+            failed = replace(seen, errors=seen.errors + 1, consecutive_errors=summary.consecutive_errors + 1)
+            return _spent(failed, fact.usage)
+        case f.RetryScheduled() | f.TimerFired() | f.SessionFailed():
+            # What follows from an error is not yet a sign that it is over.
+            return replace(seen, consecutive_errors=summary.consecutive_errors)
+        case f.AttemptAdopted():
+            return replace(seen, adopted=seen.adopted + 1)
+        case f.AttemptLost():
+            return replace(seen, lost=seen.lost + 1)
+        case f.SessionRecovered():
+            return replace(seen, recoveries=seen.recoveries + 1)
+        case _:
+            return seen
+
+
+def health(summary: Summary) -> Health:
+    raw = 1.0 - 0.1 * summary.consecutive_errors - 0.05 * summary.without_progress
+    score = round(min(1.0, max(0.0, raw)), 2)
+    warnings = []
+    if score < WARNING_BELOW:
+        warnings.append(f"health below {WARNING_BELOW:.2f}")
+    if summary.consecutive_errors:
+        warnings.append(f"{summary.consecutive_errors} errors in a row")
+    if summary.without_progress:
+        warnings.append(f"{summary.without_progress} iterations without progress")
+    return Health(score, "warning" if score < WARNING_BELOW else "ok", tuple(warnings))
+
+
+def _spent(summary: Summary, usage: Usage | None) -> Summary:
+    if usage is None:
+        return summary
+    return replace(
+        summary,
+        cost_usd=summary.cost_usd + (usage.cost_usd or 0.0),
+        input_tokens=summary.input_tokens + (usage.input_tokens or 0),
+        output_tokens=summary.output_tokens + (usage.output_tokens or 0),
+    )
