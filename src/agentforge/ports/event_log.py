@@ -9,7 +9,7 @@ from agentforge.model.event import Event
 
 
 class Damage(Struct, frozen=True):
-    """A line that is no event or breaks the chain; lines count from 1."""
+    """A line that is no event or breaks the chain; lines count from 1 (after a known head: from its seq)."""
 
     line: int
     reason: str
@@ -80,11 +80,11 @@ class LogWriter(Protocol):
 
     @property
     def damage(self) -> Sequence[Damage]:
-        """Damaged lines that the log already held."""
+        """Damaged lines that the log already held; complete as soon as it is open."""
         ...
 
     def replay(self) -> Iterator[Event]:
-        """Everything the log held when it was opened."""
+        """Everything intact that the log held when it was opened; raises LogTooNew."""
         ...
 
     def append(self, event: Event) -> None:
@@ -95,12 +95,17 @@ class LogWriter(Protocol):
         """Write the buffer without waiting for the disk."""
         ...
 
+    def flush_if_due(self) -> float | None:
+        """Flush if the oldest buffered event has waited for the flush interval; cheap, for every tick.
+        Returns the seconds after which to call again, or nothing while nothing is buffered."""
+        ...
+
     def sync(self) -> None:
         """Write the buffer and wait for the disk: what was appended is durable when this returns."""
         ...
 
     def close(self) -> None:
-        """Sync and give the lease back."""
+        """Sync and give the lease back, also when the sync fails."""
         ...
 
 

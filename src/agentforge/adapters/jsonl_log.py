@@ -1,0 +1,133 @@
+"""The log of a run as `events.jsonl`: the lease is a lock on the file itself, payloads lie beside it."""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from agentforge.adapters import lease
+from agentforge.adapters.disk import Disk, Patience, make_directories, storage_failed
+from agentforge.adapters.jsonl_file import JsonlFile, snapshot_of
+from agentforge.adapters.log_reader import Reader
+from agentforge.adapters.log_writer import Buffering, Writer, warn
+from agentforge.adapters.mounts import Mount, read_mounts, why_not_local
+from agentforge.adapters.payload_store import PayloadStore
+from agentforge.model.errors import InvalidRequest, RunActive, StorageFailed
+
+BUFFER_VARIABLE = "AGENT_PIPELINES_EVENT_BUFFER"
+FLUSH_VARIABLE = "AGENT_PIPELINES_EVENT_FLUSH_MS"
+
+
+class BufferSettings(Struct, frozen=True):
+    buffer_events: int = 100
+    flush_seconds: float = 1.0
+
+
+def buffer_settings(environ: Mapping[str, str]) -> BufferSettings:
+    """What the environment says about the buffer; an interval of 0 flushes at every tick."""
+    defaults = BufferSettings()
+    events = _whole_number(environ, BUFFER_VARIABLE, least=1)
+    milliseconds = _whole_number(environ, FLUSH_VARIABLE, least=0)
+    return BufferSettings(
+        defaults.buffer_events if events is None else events,
+        defaults.flush_seconds if milliseconds is None else milliseconds / 1000,
+    )
+
+
+class JsonlLog:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        buffer_events: int = 100,
+        flush_seconds: float = 1.0,
+        on_warning: Callable[[str], None] = warn,
+        disk: Disk | None = None,
+        mounts: Callable[[], Sequence[Mount]] = read_mounts,
+        sleep: Callable[[float], None] = time.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._path = str(path)
+        self._directory = str(Path(path).parent)
+        self._disk = disk or Disk()
+        self._mounts = mounts
+        self._patience = Patience(sleep=sleep)
+        self._payloads = PayloadStore(str(Path(path).with_name("payloads")), self._disk, self._patience)
+        self._buffering = Buffering(buffer_events, flush_seconds, on_warning, monotonic)
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    def exists(self) -> bool:
+        return Path(self._path).exists()
+
+    def is_held(self) -> bool:
+        return lease.is_held(self._path)
+
+    def reader(self) -> Reader:
+        return Reader(lambda: snapshot_of(self._path, self._payloads))
+
+    def open(self) -> Writer:
+        fd = self._take_lease()
+        try:
+            file = JsonlFile(self._path, fd, self._disk, self._patience, self._payloads)
+            if file.length == 0:
+                self._make_name_durable()
+            return Writer(file, self._buffering)
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def _take_lease(self) -> int:
+        self._check_local()
+        while True:
+            fd = self._open_file()
+            if not lease.take(fd, self._patience.sleep):
+                os.close(fd)
+                raise RunActive(
+                    f"the log {self._path} is held by another process",
+                    hint="wait for it, or stop it with `--force`",
+                )
+            if self._is_current(fd):
+                return fd
+            os.close(fd)  # The run was moved aside while we waited; its place has a new log, or none.
+
+    def _open_file(self) -> int:
+        try:
+            make_directories(self._disk, self._directory)
+            return self._disk.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        except OSError as error:
+            raise storage_failed(f"open the log {self._path}", error) from error
+
+    def _is_current(self, fd: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(fd), os.stat(self._path))  # noqa: PTH116 - compared by inode
+        except FileNotFoundError:
+            return False
+
+    def _make_name_durable(self) -> None:
+        try:
+            self._disk.sync_directory(self._directory)
+        except OSError as error:
+            raise storage_failed(f"make the new log {self._path} durable", error) from error
+
+    def _check_local(self) -> None:
+        if reason := why_not_local(os.path.realpath(self._directory), self._mounts()):
+            raise StorageFailed(
+                f"the log can't be kept there: {reason}; its locks and syncs can't be relied upon",
+                hint="move the project to a local disk",
+            )
+
+
+def _whole_number(environ: Mapping[str, str], name: str, *, least: int) -> int | None:
+    text = environ.get(name, "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and int(text) >= least):
+        raise InvalidRequest(
+            f"{name}={text!r} is not a whole number", hint=f"use a number of at least {least}"
+        )
+    return int(text)

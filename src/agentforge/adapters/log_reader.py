@@ -1,0 +1,61 @@
+"""The events of a log, read without its lease and in constant memory, whatever lies under it."""
+
+from collections.abc import Iterator, Sequence
+
+from agentforge.adapters.log_scan import EMPTY, TAIL_BYTES, Scan, continues
+from agentforge.adapters.log_store import Snapshot, TakeSnapshot
+from agentforge.model import codec
+from agentforge.model.errors import LogConflict, LogTooNew
+from agentforge.model.event import Event
+from agentforge.ports.event_log import Damage, Head, TornTail
+
+
+class Reader:
+    """Each `events` reads what the log holds when its first event is asked for; a line that is still being
+    written counts as torn and is there the next time."""
+
+    def __init__(self, snapshot: TakeSnapshot) -> None:
+        self._snapshot = snapshot
+        self._scan = Scan()
+
+    def events(self, after: Head | None = None) -> Iterator[Event]:
+        start = after or EMPTY
+        self._scan = scan = Scan(start)
+        with self._snapshot() as snapshot:
+            _check_head(snapshot, start)
+            load, decode = snapshot.load, codec.decode
+            for line in scan.lines(snapshot.chunks(start.length, snapshot.length)):
+                try:
+                    event = decode(line, load)
+                except codec.DamagedLine as error:
+                    scan.reject(str(error))
+                except LogTooNew as error:
+                    scan.reject(error.message)
+                else:
+                    yield event
+
+    @property
+    def damage(self) -> Sequence[Damage]:
+        return tuple(self._scan.damage)
+
+    @property
+    def torn(self) -> TornTail | None:
+        return TornTail(self._scan.torn_bytes, "") if self._scan.torn_bytes else None
+
+    @property
+    def head(self) -> Head:
+        return self._scan.head
+
+    @property
+    def lines(self) -> int:
+        """How many lines the last `events` saw, damaged ones included."""
+        return self._scan.number
+
+
+def _check_head(snapshot: Snapshot, head: Head) -> None:
+    tail = b"".join(snapshot.chunks(max(head.length - TAIL_BYTES, 0), min(head.length, snapshot.length)))
+    if head.length > snapshot.length or not continues(tail, head):
+        raise LogConflict(
+            f"the log no longer holds event {head.seq} at byte {head.length}: it was cut or replaced",
+            hint="read it from the beginning",
+        )

@@ -1,0 +1,167 @@
+"""Bytes of a log to its intact lines, judging each by the chain. Shared by every adapter of the log.
+
+A line that doesn't follow on the one before is damage: reported once and skipped. The next line may then
+follow on any hash that the damaged one leaves open: the one it claims (its body was edited), the one it
+should claim (its hash was edited), or the one before it (it was never part of the log).
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from agentforge.model import codec
+from agentforge.model.errors import LogTooNew
+from agentforge.ports.event_log import Damage, Head
+
+EMPTY = Head(seq=0, hash=codec.GENESIS, length=0)
+CHUNK_BYTES = 256 * 1024
+
+
+# As much of a log before a known head as it takes to recognise that head.
+TAIL_BYTES = codec.SUFFIX_BYTES + 1
+
+
+def continues(tail: bytes, head: Head) -> bool:
+    """Whether a log whose bytes before `head.length` end in `tail` can have had that head."""
+    if head.length == 0:
+        return True
+    # A damaged last line may claim no hash; then only the length speaks for the head.
+    return tail[-1:] == b"\n" and codec.hash_of(tail[:-1]) in ("", head.hash)
+
+
+class Lines:
+    """Chunks to batches of lines in constant memory: of a line too long to be one only the end is kept."""
+
+    def __init__(self) -> None:
+        self.rest = b""
+        self.dropped = 0
+        """Bytes left out of the first line of the coming batch, or of `rest`."""
+
+    def batches(self, chunks: Iterable[bytes]) -> Iterator[list[bytes]]:
+        for chunk in chunks:
+            *lines, self.rest = (self.rest + chunk).split(b"\n")
+            if lines:
+                yield lines
+                self.dropped = 0
+            if len(self.rest) > codec.MAX_LINE_BYTES:
+                self.dropped += len(self.rest) - codec.SUFFIX_BYTES
+                self.rest = self.rest[-codec.SUFFIX_BYTES :]
+
+
+class Scan:
+    """One pass over a log in constant memory. What it says about the log is as of the last line given out."""
+
+    __slots__ = (
+        "_last",
+        "_lost",
+        "_open",
+        "_seq",
+        "damage",
+        "hash",
+        "length",
+        "number",
+        "rest",
+        "torn_bytes",
+    )
+
+    def __init__(self, start: Head = EMPTY) -> None:
+        self.number = start.seq
+        self.length = start.length
+        self.hash = start.hash
+        self.damage: list[Damage] = []
+        self.torn_bytes = 0
+        self.rest = b""
+        """The torn line itself, unless it is too long to be one."""
+        self._seq = start.seq
+        self._last = b""
+        self._lost = 0
+        self._open: tuple[str, ...] = ()
+
+    @property
+    def head(self) -> Head:
+        return Head(self._last_seq() + self._lost, self.hash, self.length)
+
+    def lines(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """The intact lines."""
+        source, chain = Lines(), codec.chain
+        for batch in source.batches(chunks):
+            self.length += source.dropped
+            dropped = source.dropped
+            for line in batch:
+                self.number += 1
+                self.length += len(line) + 1
+                digest = chain(line, self.hash)
+                if digest or (self._open and (digest := self._follows(line))):
+                    self.hash = digest
+                    self._last = line
+                    self._lost = 0
+                    self._open = ()
+                    yield line
+                else:
+                    self._take_damage(line, dropped)
+                dropped = 0
+        self.torn_bytes = source.dropped + len(source.rest)
+        self.rest = b"" if source.dropped else source.rest
+
+    def judge(self, chunks: Iterable[bytes], load: Callable[[codec.Payload], bytes]) -> None:
+        """Take note of everything there is to say about these bytes, payloads included."""
+        for line in self.lines(chunks):
+            if codec.names_payload(line) and (reason := _why_unloadable(line, load)):
+                self.reject(reason)
+
+    def reject(self, reason: str) -> None:
+        """Count the line that was given out last as damage after all."""
+        self.damage.append(Damage(self.number, reason))
+
+    def is_whole_but_unended(self) -> bool:
+        """Whether all that the last line lacks is its newline."""
+        return bool(self.rest) and bool(codec.chain(self.rest, self.hash))
+
+    def _follows(self, line: bytes) -> str:
+        return next((digest for hash in self._open if (digest := codec.chain(line, hash))), "")
+
+    def _take_damage(self, line: bytes, dropped: int) -> None:
+        self.damage.append(Damage(self.number, self._reason(line, dropped)))
+        claimed, before = codec.hash_of(line), self._open[-1] if self._open else self.hash
+        self._open = (codec.computed_hash(line, self.hash), before)
+        self.hash = claimed or self.hash
+        if not dropped and codec.seq_of(line) is not None:
+            self._last, self._lost = line, 0
+        else:
+            self._lost += 1
+
+    def _last_seq(self) -> int:
+        return codec.seq_of(self._last) or self._seq
+
+    def _reason(self, line: bytes, dropped: int) -> str:
+        if dropped:
+            return f"a line of {len(line) + dropped} bytes; none may be longer than {codec.MAX_LINE_BYTES}"
+        if not line:
+            return "an empty line"
+        seq, expected = codec.seq_of(line), self._last_seq() + self._lost + 1
+        if seq is None:
+            return "not an event: it doesn't begin with a seq"
+        if not codec.hash_of(line):
+            return f"event {seq} doesn't end in a hash"
+        if seq > expected:
+            return f"event {seq} where {expected} was expected: {_count(seq - expected)} missing before it"
+        if seq < expected:
+            return f"event {seq} where {expected} was expected: repeated or out of order"
+        return f"event {seq} doesn't match its hash: it was changed, or it doesn't belong here"
+
+
+def _why_unloadable(line: bytes, load: Callable[[codec.Payload], bytes]) -> str:
+    try:
+        codec.decode(line, load)
+    except codec.DamagedLine as error:
+        return str(error)
+    except LogTooNew:
+        return ""  # Not damage; whoever decodes the line says so.
+    return ""
+
+
+def slices(data: bytes, start: int, end: int) -> Iterator[bytes]:
+    for at in range(start, end, CHUNK_BYTES):
+        yield data[at : min(at + CHUNK_BYTES, end)]
+
+
+def _count(events: int) -> str:
+    return f"{events} event is" if events == 1 else f"{events} events are"

@@ -1,0 +1,114 @@
+"""A log in memory, for tests and embedding: the bytes of `events.jsonl` without a file."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+
+from agentforge.adapters.log_reader import Reader
+from agentforge.adapters.log_scan import slices
+from agentforge.adapters.log_writer import Buffering, Writer, warn
+from agentforge.adapters.payload_store import checked, payload_of
+from agentforge.model.codec import Payload
+from agentforge.model.errors import LogConflict, RunActive
+
+
+class MemoryLog:
+    """Lives as long as this object. `data` may be set between openings, as a crash or a stray hand would."""
+
+    def __init__(
+        self,
+        data: bytes = b"",
+        *,
+        buffer_events: int = 100,
+        flush_seconds: float = 1.0,
+        on_warning: Callable[[str], None] = warn,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.data = data
+        self.payloads: dict[str, bytes] = {}
+        self.kept_aside: dict[str, bytes] = {}
+        self._held = False
+        self._buffering = Buffering(buffer_events, flush_seconds, on_warning, monotonic)
+
+    def exists(self) -> bool:
+        return bool(self.data) or self._held
+
+    def is_held(self) -> bool:
+        return self._held
+
+    def reader(self) -> Reader:
+        return Reader(self._snapshot)
+
+    def open(self) -> Writer:
+        if self._held:
+            raise RunActive("the log is held by another writer", hint="close that one first")
+        self._held = True
+        try:
+            return Writer(_MemoryStore(self), self._buffering)
+        except BaseException:
+            self._held = False
+            raise
+
+    def release(self) -> None:
+        """Free the lease as the kernel does when an owner dies: what was only buffered is gone."""
+        self._held = False
+
+    def _snapshot(self) -> AbstractContextManager["_MemorySnapshot"]:
+        return nullcontext(_MemorySnapshot(self))
+
+
+class _MemorySnapshot:
+    def __init__(self, log: MemoryLog) -> None:
+        self._data = log.data
+        self._payloads = log.payloads
+        self.length = len(log.data)
+
+    def chunks(self, start: int, end: int) -> Iterator[bytes]:
+        return slices(self._data, start, end)
+
+    def load(self, payload: Payload) -> bytes:
+        return checked(self._payloads.get(payload.sha256), payload)
+
+
+class _MemoryStore:
+    failure = ""
+
+    def __init__(self, log: MemoryLog) -> None:
+        self._log = log
+        self.length = len(log.data)
+
+    def chunks(self, start: int, end: int) -> Iterator[bytes]:
+        return slices(self._log.data, start, end)
+
+    def load(self, payload: Payload) -> bytes:
+        return checked(self._log.payloads.get(payload.sha256), payload)
+
+    def write(self, data: bytes) -> None:
+        if len(self._log.data) != self.length:
+            raise LogConflict(
+                f"the log has {len(self._log.data)} bytes where {self.length} were expected: "
+                "somebody else wrote to it",
+                hint="open it again",
+            )
+        self._log.data += data
+        self.length += len(data)
+
+    def sync(self) -> None:
+        """Memory is as durable as it will be."""
+
+    def keep_aside(self, start: int) -> str:
+        name = f"torn-{start}"
+        self._log.kept_aside[name] = self._log.data[start:]
+        return name
+
+    def cut(self, length: int) -> None:
+        self._log.data = self._log.data[:length]
+        self.length = length
+
+    def save(self, data: bytes) -> Payload:
+        payload = payload_of(data)
+        self._log.payloads[payload.sha256] = data
+        return payload
+
+    def close(self) -> None:
+        self._log.release()
