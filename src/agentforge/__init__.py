@@ -1,7 +1,31 @@
 """AgentForge runs coding agents in durable pipelines.
 
-The public API is `agentforge.sdk`; its main names are re-exported here on first use, so that a
-command that needs none of them starts fast.
+The public API is `agentforge.sdk`; its main names are here, too, loaded on first use so that a command
+that needs none of them starts fast.
 """
 
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+__all__ = ["AgentForgeError", "Engine", "RunResult", "SyncEngine", "__version__"]
+
+if TYPE_CHECKING:
+    from agentforge.model.errors import AgentForgeError
+    from agentforge.sdk.engine import Engine
+    from agentforge.sdk.results import RunResult
+    from agentforge.sdk.sync import SyncEngine
+
+_HOME = {
+    "AgentForgeError": "agentforge.model.errors",
+    "Engine": "agentforge.sdk.engine",
+    "RunResult": "agentforge.sdk.results",
+    "SyncEngine": "agentforge.sdk.sync",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'agentforge' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOME[name]), name)

@@ -23,6 +23,7 @@ from agentforge.model.work import End, Execute, Prepare, Wait, Work
 DEFAULT_DELAY = 3.0
 LOST_IN_A_ROW = 3
 RECOVERIES_WITHOUT_PROGRESS = 3
+WAITING = frozenset({RunStatus.PAUSED, RunStatus.AWAITING_APPROVAL})
 
 
 class Decision(Struct, frozen=True):
@@ -34,6 +35,8 @@ IDLE = Decision()
 
 
 def decide(plan: Plan, state: RunState) -> Decision:
+    if state.status in WAITING and state.stop is not None and state.stop.cancel:
+        return Decision((Draft(f.SessionAborted(state.stop.reason), state.cursor),))
     if state.status is not RunStatus.RUNNING:
         return IDLE
     if state.stop is not None:

@@ -73,7 +73,9 @@ def _apply(state: RunState, event: Event) -> RunState:
             return replace(state, requests=tuple(r for r in state.requests if r.id != id))
         case f.PauseRequested() | f.CancelRequested():
             return _stop_requested(state, event.fact)
-        case f.LogRepaired() | f.DamageAccepted() | f.SessionStarted():
+        case f.DamageAccepted(lines=lines):
+            return replace(state, accepted_damage=(*state.accepted_damage, *lines))
+        case f.LogRepaired() | f.SessionStarted():
             return state
         case fact:
             return _session_turn(state, event, fact)
@@ -202,17 +204,22 @@ def _session_turn(
             return replace(state, status=RunStatus.PAUSED, paused_at=event.at, pause_reason=reason, stop=None)
         case f.SessionAborted(reason=reason):
             return replace(
-                state, status=RunStatus.ABORTED, completed_at=event.at, completion_reason=reason, stop=None
+                state,
+                status=RunStatus.ABORTED,
+                completed_at=event.at,
+                completion_reason=reason,
+                stop=None,
+                requests=(),
             )
-        case f.SessionRecovered():
+        case f.SessionRecovered(by="recovery"):
             return replace(state, recoveries=state.recoveries + 1)
-        case f.SessionResumed():
-            return _resumed(state, event, fact)
+        case f.SessionRecovered() | f.SessionResumed():
+            return _resumed(state, event, fact.context)
         case _:
             assert_never(fact)
 
 
-def _resumed(state: RunState, event: Event, fact: f.SessionResumed) -> RunState:
+def _resumed(state: RunState, event: Event, context: str | None) -> RunState:
     """A person said go on: nothing of what went wrong before counts any more."""
     fresh = replace(
         state,
@@ -222,9 +229,9 @@ def _resumed(state: RunState, event: Event, fact: f.SessionResumed) -> RunState:
         failure=None,
         paused_at=None,
         pause_reason=None,
-        stop=None,
+        stop=state.stop if state.stop and state.stop.cancel else None,
         recoveries=0,
-        context="\n".join(text for text in (state.context, fact.context) if text) or None,
+        context="\n".join(text for text in (state.context, context) if text) or None,
     )
     if fresh.node is not None:
         fresh = replace(fresh, node=replace(fresh.node, failure=None))

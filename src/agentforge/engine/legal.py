@@ -47,3 +47,13 @@ def refuse_resume(state: RunState) -> None:
         raise IllegalMove(
             "Session was cancelled, and that is final.", hint="use --force to start it from the beginning"
         )
+
+
+def refuse_pause(state: RunState) -> None:
+    if state.status is not RunStatus.RUNNING:
+        raise IllegalMove(f"Session {state.session!r} is {state.status}: there is nothing to pause.")
+
+
+def refuse_cancel(state: RunState) -> None:
+    if RunStatus.ABORTED not in RUN_MOVES[state.status]:
+        raise IllegalMove(f"Session {state.session!r} is {state.status}: there is nothing to cancel.")

@@ -101,9 +101,3 @@ class ProviderUnusable(AgentForgeError):
     """The provider is known but can't run here: its program is missing, its settings are wrong."""
 
     code = "provider_unusable"
-
-
-class AlreadyAnswered(AgentForgeError):
-    """The request has its answer; the first one counts."""
-
-    code = "already_answered"

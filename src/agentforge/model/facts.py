@@ -44,12 +44,15 @@ class SessionStarted(Fact, frozen=True):
 
 
 class SessionRecovered(Fact, frozen=True):
-    """A process took up a run that another one left behind, without a person asking."""
+    """A process took up a run that another one left behind."""
 
     TYPE = "session_recovered"
 
     pid: int
     host: str
+    by: Literal["recovery", "person"] = "recovery"
+    """Only a person's word makes the counters begin anew."""
+    context: str | None = None
 
 
 class NodeStarted(Fact, frozen=True):

@@ -94,6 +94,8 @@ class RunState(Struct, frozen=True):
     requests: tuple[OpenRequest, ...] = ()
     controls: tuple[str, ...] = ()
     """The latest control ids taken in, so that none counts twice."""
+    accepted_damage: tuple[int, ...] = ()
+    """Lines of the log that a person chose to go on without."""
     recoveries: int = 0
     """Taken up without a person asking, since the last progress."""
     paused_at: datetime | None = None

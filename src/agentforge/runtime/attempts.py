@@ -4,6 +4,7 @@ An attempt's number is started at most once: its claim file decides who may. So 
 """
 
 import asyncio
+import json
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -132,7 +133,7 @@ class AttemptRunner:
             "lease": self._setting.layout.log,
             "mark": f"{MARK}={self._mark_value(work)}",
         }
-        files.write(place.spec, files.pretty(spec))
+        files.write_private(place.spec, json.dumps(spec).encode())
         with files.storage(place.spec):
             supervisor = self._processes.start_supervisor(place.spec)
         return await self._follow(work, about, provider, supervisor)

@@ -9,7 +9,6 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from agentforge.model.errors import AlreadyAnswered
 from agentforge.model.layout import RunLayout
 from agentforge.runtime import files
 
@@ -59,18 +58,15 @@ def drop_control(layout: RunLayout, control: Control) -> None:
             return
 
 
-def answer(layout: RunLayout, given: Answer) -> None:
-    """Answer a request, once: the first answer stands, whoever comes second is told so."""
+def answer(layout: RunLayout, given: Answer) -> Answer:
+    """Answer a request, once. The first answer stands: it is returned, whoever gave it."""
     files.make_dir(layout.answers)
     try:
         _place(layout.answers, f"{given.request}.json", given)
     except FileExistsError:
-        raise AlreadyAnswered(f"request {given.request} is already answered") from None
-
-
-def answer_of(layout: RunLayout, request: str) -> Answer | None:
-    content = files.read_bytes(os.path.join(layout.answers, f"{request}.json"))
-    return None if content is None else msgspec.json.decode(content, type=Answer)
+        content = files.read_bytes(os.path.join(layout.answers, f"{given.request}.json"))
+        return msgspec.json.decode(content or b"", type=Answer)
+    return given
 
 
 def _place(folder: str, name: str, value: Struct) -> None:

@@ -62,7 +62,7 @@ class Driver:
     async def drive(self) -> RunState:
         """Go on until the run ends or pauses. An error leaves the log as it is: the run is interrupted."""
         try:
-            while self._journal.state.status is RunStatus.RUNNING:
+            while True:
                 self._take_controls()
                 wanted = self._settle()
                 if self._journal.state.status is not RunStatus.RUNNING:

@@ -10,7 +10,6 @@ from agentforge.model.layout import AttemptLayout
 from agentforge.ports.process import Identity
 from agentforge.runtime import files
 
-
 T = TypeVar("T")
 
 

@@ -1,6 +1,5 @@
 """Small writes of a run's files. What the disk refuses becomes one clear error."""
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +31,14 @@ def write(path: str, content: bytes) -> None:
     """Write a new file plainly."""
     with storage(path), open(path, "wb") as file:
         file.write(content)
+
+
+def write_private(path: str, content: bytes) -> None:
+    """Write a new file that only its owner may read: it holds an environment, and so may hold secrets."""
+    with storage(path):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(content)
 
 
 def replace(path: str, content: bytes) -> None:
@@ -66,15 +73,3 @@ def pretty(value: Any) -> bytes:
 
 def compact(value: Any) -> bytes:
     return msgspec.json.encode(value) + b"\n"
-
-
-def read_json(path: str) -> dict[str, Any] | None:
-    """A JSON object; nothing if the file is absent, unfinished or something else."""
-    text = read_text(path)
-    if text is None:
-        return None
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None

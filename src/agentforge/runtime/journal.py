@@ -23,6 +23,7 @@ class Journal:
     def __init__(self, session: str, writer: LogWriter, clock: Clock) -> None:
         self.session = session
         self.writer = writer
+        self.opened_at = writer.head
         self.view: RunView = see_all(writer.replay())
         self._clock = clock
         self._observers: list[Observer] = []

@@ -1,0 +1,259 @@
+"""The engine: run, resume, recover, pause, cancel, watch. Async; `agentforge.sdk.sync` wraps it.
+
+No global state: several engines live side by side in one process, each with its own project, providers
+and environment.
+"""
+
+import os
+import uuid
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from agentforge import __version__
+from agentforge.adapters.providers.builtin import builtin_providers
+from agentforge.adapters.system_clock import SystemClock
+from agentforge.definition.compiler import Compiled, compile_pipeline, compile_stage, compile_text
+from agentforge.engine.legal import refuse_cancel, refuse_pause, refuse_resume
+from agentforge.model import facts as f
+from agentforge.model.errors import InvalidRequest, RunActive
+from agentforge.model.event import Cursor, Event
+from agentforge.model.ids import session_name
+from agentforge.model.plan import Overrides
+from agentforge.model.status import RunStatus
+from agentforge.ports.clock import Clock
+from agentforge.ports.provider import Provider
+from agentforge.runtime.attempts import SupervisorLimits
+from agentforge.runtime.control import Answer, Control, answer, send_control
+from agentforge.runtime.journal import Journal
+from agentforge.sdk.follow import Follower
+from agentforge.sdk.registry import Registry
+from agentforge.sdk.results import RunInfo, RunResult, RunRow
+from agentforge.sdk.runner import Runner
+from agentforge.sdk.runs import Runs
+from agentforge.sdk.sessions import default_session, stop_owner, write_definition
+from agentforge.sdk.wiring import processes, sources_of
+
+STOP_GRACE = 30.0
+"""How long an agent may go on with its iteration after the first request to stop."""
+
+
+class Engine:
+    def __init__(
+        self,
+        workdir: str | os.PathLike[str] = ".",
+        *,
+        providers: Mapping[str, Provider] | None = None,
+        environ: Mapping[str, str] | None = None,
+        limits: SupervisorLimits | None = None,
+        stop_grace: float = STOP_GRACE,
+        clock: Clock | None = None,
+    ) -> None:
+        self.project = os.path.abspath(workdir)
+        self.environ = dict(os.environ if environ is None else environ)
+        self.runs = Runs(self.project, self.environ)
+        self.registry = Registry({**builtin_providers(self.environ), **(providers or {})})
+        self._clock: Clock = clock or SystemClock()
+        self._processes = processes()
+        self._follower = Follower(self.runs)
+        self._runner = Runner(
+            self.runs,
+            self.registry,
+            self._follower,
+            self.environ,
+            processes=self._processes,
+            clock=self._clock,
+            limits=limits or SupervisorLimits(),
+            stop_grace=stop_grace,
+        )
+
+    async def __aenter__(self) -> "Engine":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # -- driving
+
+    async def run(
+        self,
+        pipeline: str | Mapping[str, Any] | None = None,
+        *,
+        stage: str | None = None,
+        session: str | None = None,
+        max_iterations: int | None = None,
+        context: str | None = None,
+        provider: str | None = None,
+        model: str | None = None,
+        inputs: Sequence[str] = (),
+        commands: Mapping[str, str] | None = None,
+        force: bool = False,
+    ) -> RunResult:
+        """Run a pipeline (a file, a name, YAML text or a mapping) or a single stage, to its end or pause.
+
+        Cancelling the task is a graceful stop: the agent may finish its iteration, the run is paused.
+        """
+        compiled = self.compile(
+            pipeline,
+            stage=stage,
+            session=session,
+            max_iterations=max_iterations,
+            overrides=Overrides(provider, model, context, tuple(inputs), dict(commands or {})),
+        )
+        return await self.start(compiled, force=force)
+
+    def compile(
+        self,
+        pipeline: str | Mapping[str, Any] | None = None,
+        *,
+        stage: str | None = None,
+        session: str | None = None,
+        max_iterations: int | None = None,
+        overrides: Overrides | None = None,
+    ) -> Compiled:
+        """Compile without running; raises DefinitionError with every diagnostic at once."""
+        if (pipeline is None) == (stage is None):
+            raise InvalidRequest("give a pipeline or a stage, and not both")
+        name = session_name(session or default_session(pipeline, stage, self._clock.now()))
+        sources = sources_of(self.project, self.environ)
+        overrides = overrides or Overrides()
+        known = None if self._runner.is_mock else self.registry.names
+        if stage is not None:
+            return compile_stage(sources, stage, name, max_iterations, overrides, known_providers=known)
+        assert pipeline is not None
+        if isinstance(pipeline, str) and "\n" not in pipeline:
+            return compile_pipeline(sources, pipeline, name, overrides, known_providers=known)
+        return compile_text(sources, pipeline, name, overrides, known_providers=known)
+
+    async def start(self, compiled: Compiled, *, force: bool = False) -> RunResult:
+        """Run what was compiled; `force` stops and keeps aside a run that has the name already."""
+        session = compiled.plan.session.name
+        await self._runner.make_ready(compiled.plan, mock=self._runner.is_mock)
+        await self._runner.free_name(session, force=force)
+        journal = self._runner.open_new(session)
+        try:
+            write_definition(self.runs.layout(session), compiled)
+            journal.record(self._started(compiled), Cursor("0", 0, 0))
+        except BaseException:
+            self._runner.release(journal)
+            raise
+        return await self._runner.drive(journal)
+
+    async def resume(
+        self,
+        session: str,
+        context: str | None = None,
+        *,
+        force: bool = False,
+        accept_damage: bool = False,
+        by: str = "person",
+    ) -> RunResult:
+        """Go on with a run that is paused, failed or interrupted; past failures no longer count."""
+        self.runs.log(session)
+        if force:
+            await stop_owner(self.runs, session, self._processes)
+        journal = await self._runner.take_up(session, accept_damage=accept_damage)
+        try:
+            refuse_resume(journal.state)
+            self._say_go_on(journal, context, by)
+        except BaseException:
+            self._runner.release(journal)
+            raise
+        return await self._runner.drive(journal)
+
+    async def recover(self, session: str, *, accept_damage: bool = False) -> RunResult | None:
+        """Take up a run that was interrupted. What a person stopped is left alone, and what somebody
+        drives too: then the answer is nothing."""
+        if self.runs.info(session).status != "interrupted":
+            return None
+        try:
+            journal = await self._runner.take_up(session, accept_damage=accept_damage)
+        except RunActive:
+            return None
+        if journal.state.status is not RunStatus.RUNNING:
+            self._runner.release(journal)
+            return None
+        journal.record(self._runner.recovered("recovery"), journal.state.cursor)
+        return await self._runner.drive(journal)
+
+    async def pause(self, session: str, reason: str = "requested", *, now: bool = False) -> None:
+        """Pause the run when the current iteration is done; `now` ends its agent."""
+        refuse_pause(self.runs.info(session).state)
+        self._send(session, "pause", reason, now=now)
+
+    async def cancel(self, session: str, reason: str = "requested") -> RunResult | None:
+        """End the run for good. Where nobody drives it, that happens here, with the result returned."""
+        refuse_cancel(self.runs.info(session).state)
+        self._send(session, "cancel", reason, now=True)
+        try:
+            journal = await self._runner.take_up(session, accept_damage=True)
+        except RunActive:
+            return None
+        return await self._runner.drive(journal)
+
+    def interrupt(self, reason: str = "signal_interrupt", *, now: bool = False) -> None:
+        """Stop every run that this engine drives: agents get the stop grace, or with `now` nothing."""
+        self._runner.interrupt(reason, now=now)
+
+    # -- looking
+
+    def status(self, session: str) -> RunInfo:
+        return self.runs.info(session)
+
+    def list(self, count: int = 10) -> Sequence[RunRow]:
+        """The latest runs of the project."""
+        return self.runs.rows(count)
+
+    def inspect(self, session: str) -> RunInfo:
+        """How the run stands, folded from its whole log: no cache is trusted, all damage is reported."""
+        return self.runs.info(session, cached=False)
+
+    def events(self, session: str) -> Iterator[Event]:
+        return self.runs.events(session)
+
+    def subscribe(self, session: str | None = None) -> AsyncIterator[Event]:
+        """Events as they become durable: of one run until it stops, or of all that this engine drives."""
+        return self._follower.follow(session)
+
+    # -- providers
+
+    async def register_provider(self, name: str, provider: Provider) -> None:
+        """Set a provider up and make it known under that name; one that doesn't come up is refused."""
+        await self.registry.register(name, provider)
+
+    async def close(self) -> None:
+        """End the subscriptions and shut the providers down."""
+        self._follower.close()
+        await self.registry.close()
+
+    # -- details
+
+    def _started(self, compiled: Compiled) -> f.SessionStarted:
+        plan = compiled.plan
+        loop = plan.mode == "loop"
+        first = plan.nodes[0]
+        return f.SessionStarted(
+            mode=plan.mode,
+            run_id=uuid.uuid4().hex,
+            plan=plan,
+            engine=__version__,
+            stage=first.stage if loop else None,
+            stage_name=first.name or first.id if loop else None,
+            pipeline=None if loop else plan.pipeline.name,
+            pipeline_file=None if loop else plan.source.path,
+            settings=self._runner.settings(),
+        )
+
+    def _say_go_on(self, journal: Journal, context: str | None, by: str) -> None:
+        layout = self.runs.layout(journal.session)
+        for request in journal.state.requests:
+            given = answer(layout, Answer(request.id, "resume", by))
+            journal.record(f.RequestAnswered(request.id, given.answer, given.by), journal.state.cursor)
+        if journal.state.status is RunStatus.RUNNING:
+            journal.record(self._runner.recovered("person", context), journal.state.cursor)
+        else:
+            journal.record(f.SessionResumed(by, context), journal.state.cursor)
+
+    def _send(self, session: str, action: Literal["pause", "cancel"], reason: str, *, now: bool) -> None:
+        id = f"{self._clock.now():%Y%m%dT%H%M%S%f}-{uuid.uuid4().hex[:8]}"
+        send_control(self.runs.layout(session), Control(id, action, reason, now))
+        self._runner.wake(session)

@@ -1,0 +1,75 @@
+"""What the SDK returns: how a run stands, as plain data."""
+
+from datetime import datetime
+from typing import Literal
+
+from msgspec import Struct
+
+from agentforge.model.plan import Plan
+from agentforge.model.state import OpenRequest, RunState
+from agentforge.model.status import RunStatus
+from agentforge.ports.event_log import Damage
+from agentforge.views.summary import Health, Summary
+
+# `interrupted` is derived, never recorded: the run is running, and nobody drives it.
+ShownStatus = Literal[
+    "pending", "running", "interrupted", "paused", "awaiting_approval", "completed", "failed", "aborted"
+]
+
+
+class RunResult(Struct, frozen=True):
+    """How a call to `run` or `resume` ended."""
+
+    session: str
+    status: RunStatus
+    reason: str
+    iterations: int
+    run_dir: str
+    error: str | None = None
+    error_type: str | None = None
+    requests: tuple[OpenRequest, ...] = ()
+
+    @property
+    def completed(self) -> bool:
+        return self.status is RunStatus.COMPLETED
+
+
+class RunInfo(Struct, frozen=True):
+    """A run, seen from outside."""
+
+    session: str
+    status: ShownStatus
+    run_dir: str
+    plan: Plan
+    state: RunState
+    summary: Summary
+    health: Health
+    driver_pid: int | None
+    damage: tuple[Damage, ...] = ()
+
+
+class RunRow(Struct, frozen=True):
+    """A run in a list."""
+
+    session: str
+    status: str
+    updated_at: datetime
+    stage: str
+    iterations: int
+    pipeline: str
+
+
+def result_of(state: RunState, summary: Summary, run_dir: str) -> RunResult:
+    reason = state.completion_reason or state.pause_reason or ""
+    if state.failure is not None:
+        reason = state.failure.message
+    return RunResult(
+        session=state.session,
+        status=state.status,
+        reason=reason,
+        iterations=summary.iterations,
+        run_dir=run_dir,
+        error=state.failure.message if state.failure else None,
+        error_type=state.failure.kind.value if state.failure else None,
+        requests=state.requests,
+    )

@@ -1,0 +1,193 @@
+"""Opening a run's log, putting the runtime together on it, and driving it to its end or pause."""
+
+import asyncio
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
+from agentforge.model import facts as f
+from agentforge.model.errors import LogCorrupt, RunActive, UnknownRun
+from agentforge.model.layout import RunLayout
+from agentforge.model.plan import Plan
+from agentforge.ports.clock import Clock
+from agentforge.ports.event_log import Damage
+from agentforge.ports.process import Processes
+from agentforge.ports.provider import Provider
+from agentforge.runtime.attempts import AttemptRunner, RunSetting, SupervisorLimits
+from agentforge.runtime.driver import Driver
+from agentforge.runtime.journal import Journal
+from agentforge.runtime.lock_file import remove_lock, write_lock
+from agentforge.runtime.preparing import Preparer
+from agentforge.sdk.follow import Follower
+from agentforge.sdk.registry import Registry
+from agentforge.sdk.results import RunResult, result_of
+from agentforge.sdk.runs import Runs
+from agentforge.sdk.sessions import active, move_aside, refuse_taken, stop_owner
+from agentforge.sdk.wiring import log_of
+
+
+class Runner:
+    def __init__(
+        self,
+        runs: Runs,
+        registry: Registry,
+        follower: Follower,
+        environ: Mapping[str, str],
+        *,
+        processes: Processes,
+        clock: Clock,
+        limits: SupervisorLimits,
+        stop_grace: float,
+    ) -> None:
+        self._runs = runs
+        self._registry = registry
+        self._follower = follower
+        self._environ = environ
+        self._processes = processes
+        self._clock = clock
+        self._limits = limits
+        self._stop_grace = stop_grace
+        self._drivers: dict[str, Driver] = {}
+
+    @property
+    def is_mock(self) -> bool:
+        return is_mock_mode(self._environ)
+
+    def settings(self) -> f.Settings:
+        """What the environment decides for a new run."""
+        return f.Settings(mock=True, delay=mock_delay(self._environ)) if self.is_mock else f.Settings()
+
+    def recovered(self, by: Literal["recovery", "person"], context: str | None = None) -> f.SessionRecovered:
+        return f.SessionRecovered(os.getpid(), socket.gethostname(), by, context)
+
+    async def free_name(self, session: str, *, force: bool) -> None:
+        """Make sure that a new run can have this name; `force` stops and keeps aside what is there."""
+        layout = self._runs.layout(session)
+        if not log_of(layout, self._environ).exists():
+            return
+        if self._has_begun(session):
+            if not force:
+                refuse_taken(self._runs, session)
+            await stop_owner(self._runs, session, self._processes)
+            move_aside(layout, self._clock.now())
+
+    def _has_begun(self, session: str) -> bool:
+        """A log without its first event is what a kill at the very start leaves: nothing happened yet."""
+        try:
+            self._runs.info(session)
+        except UnknownRun:
+            return self._runs.log(session).is_held()
+        return True
+
+    def open(self, session: str) -> Journal:
+        """Take the run's lease."""
+        layout = self._runs.layout(session)
+        try:
+            writer = log_of(layout, self._environ).open()
+        except RunActive:
+            raise active(self._runs, session) from None
+        try:
+            write_lock(self._runs.project, session, self._processes, self._clock.now())
+            return Journal(session, writer, self._clock)
+        except BaseException:
+            writer.close()
+            raise
+
+    def open_new(self, session: str) -> Journal:
+        journal = self.open(session)
+        if journal.view.state is None:
+            return journal
+        # Somebody else began a run of this name since we looked.
+        self.release(journal)
+        raise active(self._runs, session)
+
+    async def take_up(self, session: str, *, accept_damage: bool) -> Journal:
+        """Open a run that has begun; refuses to go on over damage that nobody accepted."""
+        journal = self.open(session)
+        try:
+            await self.make_ready(journal.plan, mock=journal.state.settings.mock)
+            damage = [d for d in journal.writer.damage if d.line not in journal.state.accepted_damage]
+            if not accept_damage:
+                _refuse_damage(session, damage)
+            if journal.writer.repaired is not None:
+                torn = journal.writer.repaired
+                journal.record(f.LogRepaired(torn.bytes, torn.kept), journal.state.cursor)
+            if damage:
+                lines = tuple(d.line for d in damage)
+                journal.record(f.DamageAccepted(lines), journal.state.cursor)
+        except BaseException:
+            self.release(journal)
+            raise
+        return journal
+
+    async def make_ready(self, plan: Plan, *, mock: bool) -> None:
+        await self._registry.make_ready(["mock"] if mock else sorted(plan.providers()))
+
+    async def drive(self, journal: Journal) -> RunResult:
+        """Drive the run until it ends or pauses. Being cancelled is a graceful stop."""
+        session, layout = journal.session, self._runs.layout(journal.session)
+        driver = self._driver(journal, layout)
+        self._drivers[session] = driver
+        self._follower.begin(session, journal.opened_at)
+        journal.observe(self._follower.tell)
+        task = asyncio.create_task(driver.drive())
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            driver.ask_to_pause("cancelled_by_caller", grace=self._stop_grace)
+            await task
+            raise
+        finally:
+            del self._drivers[session]
+            self.release(journal)
+        return result_of(journal.state, journal.view.summary, layout.root)
+
+    def interrupt(self, reason: str, *, now: bool) -> None:
+        for driver in self._drivers.values():
+            driver.ask_to_pause(reason, grace=self._stop_grace, now=now)
+
+    def wake(self, session: str) -> None:
+        if driver := self._drivers.get(session):
+            driver.wake()
+
+    def release(self, journal: Journal) -> None:
+        """Give the lease back, on every way out."""
+        remove_lock(self._runs.project, journal.session)
+        journal.close()
+
+    def _driver(self, journal: Journal, layout: RunLayout) -> Driver:
+        plan, state = journal.plan, journal.state
+        setting = RunSetting(
+            project=self._runs.project,
+            layout=layout,
+            plan=plan,
+            run_id=state.run_id,
+            environment=_agent_environment(plan),
+            limits=self._limits,
+        )
+
+        def provider_of(name: str) -> Provider:
+            return self._registry["mock" if state.settings.mock else name]
+
+        attempts = AttemptRunner(setting, provider_of, self._registry.turns, self._processes, self._clock)
+        preparer = Preparer(self._runs.project, layout, plan)
+        return Driver(journal, layout, preparer, attempts, self._clock)
+
+
+def _refuse_damage(session: str, damage: Sequence[Damage]) -> None:
+    for first in damage:
+        raise LogCorrupt(
+            f"the log of session {session!r} is damaged: line {first.line}: {first.reason}",
+            hint=f"see `agentforge log verify {session}`; --accept-damage goes on without such lines",
+        )
+
+
+def _agent_environment(plan: Plan) -> dict[str, str]:
+    """What agents and the tools they start are told about the run."""
+    told = {"CLAUDE_PIPELINE_AGENT": "1"}
+    if plan.mode == "loop":
+        told["CLAUDE_PIPELINE_SESSION"] = plan.session.name
+        told["CLAUDE_PIPELINE_TYPE"] = plan.nodes[0].stage
+    return told

@@ -1,0 +1,130 @@
+"""Looking at runs without driving them. Imports little, so that `status`, `list` and `tail` start fast."""
+
+import os
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from agentforge.model.errors import LogConflict, UnknownRun
+from agentforge.model.event import Event
+from agentforge.model.facts import SessionStarted
+from agentforge.model.ids import session_name
+from agentforge.model.layout import RunLayout, runs_dir
+from agentforge.model.plan import Plan
+from agentforge.model.state import RunState
+from agentforge.model.status import RunStatus
+from agentforge.ports.event_log import EventLog, Head
+from agentforge.runtime import files
+from agentforge.runtime.lock_file import read_lock
+from agentforge.runtime.run_view import RunView, see_all
+from agentforge.sdk.results import RunInfo, RunRow, ShownStatus
+from agentforge.sdk.wiring import log_of
+from agentforge.views.state_file import Snapshot
+from agentforge.views.summary import health
+
+
+class _Cached(msgspec.Struct):
+    snapshot: Snapshot
+
+
+_cache_decoder = msgspec.json.Decoder(_Cached)
+
+
+class Runs:
+    """The runs of one project."""
+
+    def __init__(self, project: str, environ: Mapping[str, str]) -> None:
+        self.project = project
+        self._environ = environ
+
+    def layout(self, session: str) -> RunLayout:
+        return RunLayout.of(self.project, session_name(session))
+
+    def log(self, session: str) -> EventLog:
+        """The log of a run that exists."""
+        layout = self.layout(session)
+        log = log_of(layout, self._environ)
+        if not log.exists():
+            known = ", ".join(self.sessions()[:5]) or "none yet"
+            raise UnknownRun(
+                f"no session {session!r} in {runs_dir(self.project)}", hint=f"known sessions: {known}"
+            )
+        return log
+
+    def sessions(self) -> list[str]:
+        """Names of all runs, the latest touched first."""
+        try:
+            entries = [entry for entry in os.scandir(runs_dir(self.project)) if entry.is_dir()]
+        except FileNotFoundError:
+            return []
+        logs = [(entry, os.path.join(entry.path, "events.jsonl")) for entry in entries]
+        found = [(os.stat(path).st_mtime_ns, entry.name) for entry, path in logs if os.path.exists(path)]
+        return [name for _, name in sorted(found, reverse=True)]
+
+    def events(self, session: str) -> Iterator[Event]:
+        return self.log(session).reader().events()
+
+    def info(self, session: str, *, cached: bool = True) -> RunInfo:
+        layout, log = self.layout(session), self.log(session)
+        reader = log.reader()
+        view = self._from_cache(layout, log) if cached else None
+        view = view or see_all(reader.events())
+        if view.state is None or view.plan is None:
+            raise UnknownRun(
+                f"session {session!r} has a log without a beginning",
+                hint="it was killed before it started: run it again",
+            )
+        held = log.is_held()
+        lock = read_lock(self.project, view.state.session) if held else None
+        return RunInfo(
+            session=view.state.session,
+            status=shown_status(view.state, held=held),
+            run_dir=layout.root,
+            plan=view.plan,
+            state=view.state,
+            summary=view.summary,
+            health=health(view.summary),
+            driver_pid=lock.pid if lock else None,
+            damage=tuple(reader.damage),
+        )
+
+    def rows(self, count: int) -> list[RunRow]:
+        return [self._row(session) for session in self.sessions()[:count]]
+
+    def _row(self, session: str) -> RunRow:
+        info = self.info(session)
+        state, plan = info.state, info.plan
+        index = state.node.index if state.node else min(state.next_node, len(plan.nodes) - 1)
+        return RunRow(
+            session=session,
+            status=info.status,
+            updated_at=state.updated_at,
+            stage=plan.nodes[index].id if plan.nodes else "",
+            iterations=info.summary.iterations,
+            pipeline=plan.pipeline.name,
+        )
+
+    def _from_cache(self, layout: RunLayout, log: EventLog) -> RunView | None:
+        """state.json's snapshot brought up to date from the log's tail; nothing unless it fits the log."""
+        content = files.read_bytes(layout.state)
+        plan = self._plan_of(log)
+        if content is None or plan is None:
+            return None
+        try:
+            snapshot = _cache_decoder.decode(content).snapshot
+            head = Head(snapshot.state.seq, snapshot.hash, snapshot.length)
+            tail = log.reader().events(after=head)
+            return see_all(tail, RunView(plan, snapshot.state, snapshot.summary))
+        except (msgspec.DecodeError, LogConflict):
+            return None
+
+    def _plan_of(self, log: EventLog) -> Plan | None:
+        """The plan that the run is pinned to: in the log's first event."""
+        first = next(iter(log.reader().events()), None)
+        return first.fact.plan if first is not None and isinstance(first.fact, SessionStarted) else None
+
+
+def shown_status(state: RunState, *, held: bool) -> ShownStatus:
+    if state.status is RunStatus.RUNNING and not held:
+        return "interrupted"
+    return state.status.value

@@ -1,0 +1,30 @@
+"""Where adapters meet ports: which log, clock, processes and sources an engine stands on."""
+
+import os
+from collections.abc import Mapping
+
+from agentforge.adapters.jsonl_log import JsonlLog, buffer_settings
+from agentforge.model.layout import RunLayout
+from agentforge.ports.process import Processes
+from agentforge.ports.sources import Sources
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SUPERVISOR = os.path.join(PACKAGE, "runtime", "supervisor.py")
+BUILTIN = os.path.join(PACKAGE, "builtin")
+
+
+def log_of(layout: RunLayout, environ: Mapping[str, str]) -> JsonlLog:
+    settings = buffer_settings(environ)
+    return JsonlLog(layout.log, buffer_events=settings.buffer_events, flush_seconds=settings.flush_seconds)
+
+
+def processes() -> Processes:
+    from agentforge.adapters.host_processes import host_processes
+
+    return host_processes(SUPERVISOR)
+
+
+def sources_of(project: str, environ: Mapping[str, str]) -> Sources:
+    from agentforge.adapters.file_sources import FileSources
+
+    return FileSources(project, builtin=BUILTIN, environment=environ)
