@@ -1,1 +1,5 @@
-"""From YAML to a plan: source, spec, resolve, check, lower. Reads only through the sources port."""
+"""From YAML to a plan: source, spec, resolve, check, lower. Reads only through the sources port.
+
+source: a text and its tree of values with places. spec: what was written, typed, before any name is looked
+up. level: one of the places that may say the same thing; the strongest wins. place: file, line and column.
+"""

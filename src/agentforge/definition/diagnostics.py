@@ -1,0 +1,108 @@
+"""Diagnostics: collecting them over a whole compilation, and showing them with the line and a caret."""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+from agentforge.model.diagnostic import Diagnostic, Place, Severity
+
+ARGUMENTS = "<arguments>"
+ENVIRONMENT = "<environment>"
+
+_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+_MARGIN = "  | "
+_MAX_WIDTH = 120
+_KEEP_LEFT = 60
+
+
+class Report:
+    """Everything found so far. One report spans all files of a compilation, so nothing stops at the first."""
+
+    def __init__(self) -> None:
+        self._found: dict[Diagnostic, None] = {}
+        self._lines: dict[str, list[str]] = {}
+
+    def add_text(self, file: str, text: str) -> None:
+        """Make a file's lines known, so that diagnostics can show them."""
+        self._lines[file] = _LINE_BREAK.split(text)
+
+    def line(self, at: Place) -> str:
+        """The line that a place is on, as written."""
+        lines = self._lines.get(at.file, [])
+        return lines[at.line - 1] if at.line <= len(lines) else ""
+
+    def error(self, code: str, at: Place, message: str, hint: str = "") -> None:
+        self._add("error", code, at, message, hint)
+
+    def warning(self, code: str, at: Place, message: str, hint: str = "") -> None:
+        self._add("warning", code, at, message, hint)
+
+    def argument(self, text: str) -> Place:
+        """A place for something that no file says but the caller did."""
+        return self._outside(ARGUMENTS, text)
+
+    def variable(self, name: str, value: str) -> Place:
+        """A place for what an environment variable says."""
+        return self._outside(ENVIRONMENT, f"{name}={value}")
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        return tuple(by_place(self._found))
+
+    @property
+    def has_errors(self) -> bool:
+        return any(found.is_error for found in self._found)
+
+    def _outside(self, file: str, text: str) -> Place:
+        lines = self._lines.setdefault(file, [])
+        if text not in lines:
+            lines.append(text)
+        return Place(file, lines.index(text) + 1, 1)
+
+    def _add(self, severity: Severity, code: str, at: Place, message: str, hint: str) -> None:
+        # A dict keeps the order and drops what a stage that two nodes use would say twice.
+        self._found[Diagnostic(code, severity, message, at, hint, self.line(at))] = None
+
+
+def by_place(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    return sorted(diagnostics, key=lambda d: (d.place.file, d.place.line, d.place.col, d.code, d.message))
+
+
+def render(diagnostics: Iterable[Diagnostic]) -> str:
+    """All diagnostics as plain text, sorted by place, one blank line between them."""
+    return "\n\n".join(render_one(diagnostic) for diagnostic in by_place(diagnostics))
+
+
+def render_one(diagnostic: Diagnostic) -> str:
+    place = diagnostic.place
+    suffix = "" if diagnostic.is_error else " (warning)"
+    lines = [f"{place.file}:{place.line}:{place.col}: {diagnostic.code}: {diagnostic.message}{suffix}"]
+    if diagnostic.text.strip():
+        lines += _excerpt(diagnostic.text, place.col)
+    if diagnostic.hint:
+        lines.append(f"  hint: {diagnostic.hint}")
+    return "\n".join(_printable(line) for line in lines)
+
+
+def _excerpt(text: str, col: int) -> list[str]:
+    """The line and a caret under the column; a long line is cut to the part around it."""
+    start = 0
+    if len(text) > _MAX_WIDTH and col > _KEEP_LEFT:
+        start = col - _KEEP_LEFT
+    shown = text[start : start + _MAX_WIDTH]
+    before = text[start : max(col - 1, 0)]
+    return [_MARGIN + shown, _MARGIN + "".join(_blank(char) for char in before) + "^"]
+
+
+def _blank(char: str) -> str:
+    """White space as wide as the character is on a terminal."""
+    if char == "\t":
+        return "\t"
+    if unicodedata.combining(char):
+        return ""
+    return "  " if unicodedata.east_asian_width(char) in "WF" else " "
+
+
+def _printable(line: str) -> str:
+    """A definition is somebody's text: it must not steer the terminal that shows it."""
+    return "".join(char if char.isprintable() or char == "\t" else "\ufffd" for char in line)
