@@ -1,0 +1,131 @@
+"""The keys of one mapping, taken one by one by the kind of value they must have."""
+
+from math import isfinite
+from typing import Any
+
+from agentforge.definition.core_schema import plain_value
+from agentforge.definition.diagnostics import Report
+from agentforge.definition.spec import Leftover, Written
+from agentforge.definition.tree import Keyed, Listed, Scalar, Tree, is_null, kind_of
+
+
+class Fields:
+    """Whatever has the wrong kind is reported and counts as absent; what nobody asks for is left over."""
+
+    def __init__(self, keyed: Keyed, where: str, report: Report) -> None:
+        self.at = keyed.at
+        self._where = where
+        self._report = report
+        self._entries = {entry.key.text: entry for entry in keyed.entries}
+        self._asked: dict[str, None] = {}
+
+    def key(self, name: str) -> Scalar | None:
+        """The key itself, as written."""
+        entry = self._entries.get(name)
+        return entry.key if entry else None
+
+    def tree(self, name: str) -> Tree | None:
+        self._asked[name] = None
+        entry = self._entries.get(name)
+        return None if entry is None or is_null(entry.value) else entry.value
+
+    def text(self, name: str) -> Written[str] | None:
+        tree = self.tree(name)
+        return None if tree is None else as_text(tree, f"`{name}`", self._report)
+
+    def number(self, name: str) -> Written[float] | None:
+        tree = self.tree(name)
+        return None if tree is None else as_number(tree, f"`{name}`", self._report)
+
+    def count(self, name: str) -> Written[int] | None:
+        tree = self.tree(name)
+        return None if tree is None else as_count(tree, f"`{name}`", self._report)
+
+    def flag(self, name: str, default: bool) -> bool:
+        tree = self.tree(name)
+        if tree is None:
+            return default
+        if isinstance(tree, Scalar) and isinstance(tree.value, bool):
+            return tree.value
+        self._bad(tree, f"`{name}` must be true or false, not {kind_of(tree)}")
+        return default
+
+    def keyed(self, name: str) -> Keyed | None:
+        tree = self.tree(name)
+        if tree is None or isinstance(tree, Keyed):
+            return tree
+        self._bad(tree, f"`{name}` must be a mapping, not {kind_of(tree)}")
+        return None
+
+    def texts(self, name: str) -> dict[str, str]:
+        """A mapping from names to texts."""
+        keyed = self.keyed(name)
+        found: dict[str, str] = {}
+        for entry in keyed.entries if keyed else ():
+            value = as_text(entry.value, f"`{name}.{entry.key.text}`", self._report)
+            if value is not None:
+                found[entry.key.text] = value.value
+        return found
+
+    def skip(self, *names: str) -> None:
+        """Keys that are known and change nothing here."""
+        for name in names:
+            self._asked[name] = None
+
+    def leftovers(self) -> list[Leftover]:
+        """The keys that nobody asked for; to be called when everything was taken."""
+        known = tuple(self._asked)
+        return [
+            Leftover(entry.key, self._where, known)
+            for name, entry in self._entries.items()
+            if name not in self._asked
+        ]
+
+    def _bad(self, tree: Tree, message: str) -> None:
+        self._report.error("bad-type", tree.at, message)
+
+
+def as_text(tree: Tree, what: str, report: Report) -> Written[str] | None:
+    """Any scalar serves as text, as it was written: `7`, `yes` and `2026-01-01` lose nothing."""
+    if isinstance(tree, Scalar) and tree.value is not None:
+        return Written(tree.text, tree.at)
+    report.error("bad-type", tree.at, f"{what} must be text, not {kind_of(tree)}")
+    return None
+
+
+def as_number(tree: Tree, what: str, report: Report) -> Written[float] | None:
+    value = _numeric(tree)
+    if isinstance(value, int | float) and isfinite(value):
+        return Written(float(value), tree.at)
+    report.error("bad-type", tree.at, f"{what} must be a number, not {kind_of(tree)}")
+    return None
+
+
+def as_count(tree: Tree, what: str, report: Report) -> Written[int] | None:
+    value = _numeric(tree)
+    if isinstance(value, int):
+        return Written(value, tree.at)
+    report.error("bad-type", tree.at, f"{what} must be a whole number, not {kind_of(tree)}")
+    return None
+
+
+def as_data(tree: Tree, what: str, report: Report) -> Any:
+    """The user's own data, as JSON knows it."""
+    match tree:
+        case Keyed():
+            return {entry.key.text: as_data(entry.value, what, report) for entry in tree.entries}
+        case Listed():
+            return [as_data(item, what, report) for item in tree.items]
+        case Scalar(value=float()) if isinstance(tree.value, float) and not isfinite(tree.value):
+            report.error("bad-value", tree.at, f"{what} holds `{tree.text}`, which JSON can't carry")
+            return None
+        case Scalar():
+            return tree.value
+
+
+def _numeric(tree: Tree) -> int | float | None:
+    """The number, also where it was written in quotes."""
+    if not isinstance(tree, Scalar):
+        return None
+    value = plain_value(tree.value) if isinstance(tree.value, str) else tree.value
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -1,0 +1,128 @@
+"""Who wins where several places say something: caller, environment, node, stage, pipeline, default."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from agentforge.definition.diagnostics import Report
+from agentforge.definition.spec import ProviderSpec, RetrySpec, WorkSpec, Written
+from agentforge.model.plan import Overrides, ProviderChoice, RetryPolicy
+
+DEFAULT_PROVIDER = "claude"
+DEFAULT_MODELS = {"claude": "opus", "codex": "gpt-5.2-codex"}
+_ALIASES = {"claude-code": "claude", "anthropic": "claude", "openai": "codex"}
+
+
+class Above(Struct, frozen=True):
+    """What stands above all files: the environment's levels of providers, and the context it gives."""
+
+    overrides: Overrides
+    providers: tuple[ProviderSpec, ...] = ()
+    """Weakest first."""
+    context: str | None = None
+
+
+def canonical(provider: str) -> str:
+    return _ALIASES.get(provider, provider)
+
+
+def gather(environment: Mapping[str, str], overrides: Overrides, report: Report) -> Above:
+    """The caller's overrides, completed from the environment.
+
+    `PIPELINE_CLI_*` is how a command line travels to another process, so it counts as one.
+    """
+    asked = Overrides(
+        provider=overrides.provider or environment.get("PIPELINE_CLI_PROVIDER") or None,
+        model=overrides.model or environment.get("PIPELINE_CLI_MODEL") or None,
+        context=_first(overrides.context, environment.get("PIPELINE_CLI_CONTEXT") or None),
+        inputs=overrides.inputs or _cli_inputs(environment.get("PIPELINE_CLI_INPUTS", ""), report),
+        commands=overrides.commands,
+    )
+    from_environment = ProviderSpec(
+        _variable(environment, "CLAUDE_PIPELINE_PROVIDER", report),
+        _variable(environment, "CLAUDE_PIPELINE_MODEL", report),
+    )
+    from_caller = ProviderSpec(
+        _option("provider", asked.provider, report), _option("model", asked.model, report)
+    )
+    context = _first(asked.context, environment.get("CLAUDE_PIPELINE_CONTEXT") or None)
+    return Above(asked, (from_environment, from_caller), context)
+
+
+def choose_provider(levels: Iterable[ProviderSpec | None]) -> ProviderChoice:
+    """What the levels, weakest first, come to.
+
+    A model and settings belong to the provider they were written for: a level that changes the provider
+    leaves those of weaker levels behind.
+    """
+    chosen, model, config = DEFAULT_PROVIDER, "", dict[str, Any]()
+    for level in levels:
+        if level is None:
+            continue
+        if level.type and canonical(level.type.value) != chosen:
+            chosen, model, config = canonical(level.type.value), "", {}
+        if level.model:
+            model = level.model.value
+        config |= level.config
+    return ProviderChoice(chosen, model or DEFAULT_MODELS.get(chosen, ""), config)
+
+
+def naming_level(levels: Iterable[ProviderSpec | None]) -> Written[str] | None:
+    """The name of the provider that `choose_provider` takes, as it was written."""
+    named = [level.type for level in levels if level and level.type]
+    return named[-1] if named else None
+
+
+def choose_retry(levels: Iterable[RetrySpec | None]) -> RetryPolicy | None:
+    """Levels weakest first; key by key. Nothing if nobody says anything."""
+    said: dict[str, float] = {}
+    for level in levels:
+        if level:
+            fields = ((name, getattr(level, name)) for name in level.__struct_fields__)
+            said |= {name: written.value for name, written in fields if written}
+    return msgspec.convert(said, RetryPolicy) if said else None
+
+
+def strongest(levels: Iterable[Written[float] | None]) -> float | None:
+    """The last one that says anything; levels weakest first."""
+    said = [level.value for level in levels if level is not None]
+    return said[-1] if said else None
+
+
+def first_text(*written: Written[str] | None) -> str | None:
+    """Strongest first."""
+    return next((text.value for text in written if text is not None), None)
+
+
+def merge_commands(
+    pipeline: Mapping[str, str], stage: WorkSpec, node: WorkSpec, above: Above
+) -> dict[str, str]:
+    return {**pipeline, **stage.commands, **node.commands, **above.overrides.commands}
+
+
+def _variable(environment: Mapping[str, str], name: str, report: Report) -> Written[str] | None:
+    value = environment.get(name)
+    return Written(value, report.variable(name, value)) if value else None
+
+
+def _option(name: str, value: str | None, report: Report) -> Written[str] | None:
+    return Written(value, report.argument(f"--{name} {value}")) if value else None
+
+
+def _cli_inputs(text: str, report: Report) -> tuple[str, ...]:
+    if not text:
+        return ()
+    try:
+        return msgspec.json.decode(text, type=tuple[str, ...])
+    except msgspec.DecodeError:
+        at = report.variable("PIPELINE_CLI_INPUTS", text)
+        report.error(
+            "bad-value", at, "PIPELINE_CLI_INPUTS must be a JSON list of paths", hint='such as ["a.md"]'
+        )
+        return ()
+
+
+def _first(*values: str | None) -> str | None:
+    return next((value for value in values if value is not None), None)

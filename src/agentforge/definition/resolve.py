@@ -1,0 +1,187 @@
+"""Third pass: names to files. Which stage, prompt or pipeline a name means, and where it was looked for."""
+
+from collections.abc import Iterable
+from posixpath import isabs, join
+
+from msgspec import Struct
+
+from agentforge.definition.diagnostics import Report
+from agentforge.definition.paths import absolute, relative
+from agentforge.definition.reading import read_stage
+from agentforge.definition.source import SourceText, parse_mapping
+from agentforge.definition.spec import NodeSpec, StageSpec, WorkSpec, Written
+from agentforge.definition.suggest import choice
+from agentforge.ports.sources import Sources
+
+_STAGE_FILE = "stage.yaml"
+_DEFAULT_PROMPTS = ("prompts/prompt.md", "prompt.md")
+_PIPELINE_SUFFIXES = ("", ".yaml", ".yml")
+
+
+class ResolvedNode(Struct, frozen=True):
+    """A node whose stage is found."""
+
+    spec: NodeSpec
+    stage: StageSpec | None
+    prompt_path: str | None
+    """Absolute; nothing where the node says its prompt itself, or none is found and the report says so."""
+
+
+class FoundStage(Struct, frozen=True):
+    directory: str
+    spec: StageSpec | None
+    """Nothing when its file can't be read; the report says why."""
+
+
+class PromptSearch(Struct, frozen=True):
+    path: str | None
+    searched: tuple[str, ...]
+    named_is_missing: bool = False
+
+
+def stage_roots(sources: Sources, beside: str) -> tuple[str, ...]:
+    """The folders that hold stages, strongest first; `beside` is the folder of the pipeline file."""
+    environment = sources.environment
+    roots = [join(sources.project, ".claude", "stages"), join(beside, "stages")]
+    if environment.get("STAGES_DIR"):
+        roots.append(absolute(sources.project, environment["STAGES_DIR"]))
+    if environment.get("AGENT_PIPELINES_ROOT"):
+        roots.append(
+            absolute(sources.project, join(environment["AGENT_PIPELINES_ROOT"], "scripts", "stages"))
+        )
+    return (*roots, join(sources.builtin, "stages"))
+
+
+def pipeline_roots(sources: Sources) -> tuple[str, ...]:
+    environment = sources.environment
+    roots = [join(sources.project, ".claude", "pipelines")]
+    if environment.get("PIPELINES_DIR"):
+        roots.append(absolute(sources.project, environment["PIPELINES_DIR"]))
+    if environment.get("AGENT_PIPELINES_ROOT"):
+        root = join(environment["AGENT_PIPELINES_ROOT"], "scripts", "pipelines")
+        roots.append(absolute(sources.project, root))
+    return (*roots, join(sources.builtin, "pipelines"))
+
+
+def find_pipeline(sources: Sources, name: str) -> str | None:
+    """A path that exists, else a name in one of the folders; absolute."""
+    candidates = [absolute(sources.project, name)]
+    if not isabs(name):
+        roots = pipeline_roots(sources)
+        candidates += [absolute(root, name + suffix) for root in roots for suffix in _PIPELINE_SUFFIXES]
+    return next((path for path in candidates if sources.read(path) is not None), None)
+
+
+def is_stage_folder(sources: Sources, folder: str) -> bool:
+    """A stage needs no stage.yaml when it has a prompt."""
+    return any(sources.read(join(folder, name)) is not None for name in (_STAGE_FILE, *_DEFAULT_PROMPTS))
+
+
+def find_prompt(sources: Sources, directory: str, named: str | None) -> PromptSearch:
+    """The prompt that stage.yaml names, with or without `.md`, also in `prompts/`; else the usual names."""
+    preferred = _named_prompts(directory, named) if named else []
+    usual = [join(directory, name) for name in _DEFAULT_PROMPTS]
+    searched = tuple(dict.fromkeys(preferred + usual))
+    path = next((path for path in searched if sources.read(path) is not None), None)
+    return PromptSearch(path, searched, bool(preferred) and path not in preferred)
+
+
+def _named_prompts(directory: str, named: str) -> list[str]:
+    stems = [absolute(directory, named)]
+    if "/" not in named.removeprefix("./"):
+        stems.append(absolute(join(directory, "prompts"), named))
+    return [path for stem in stems for path in (stem, f"{stem}.md")]
+
+
+class StageLookup:
+    """Finds and reads stages, each of them once."""
+
+    def __init__(self, sources: Sources, beside: str, report: Report) -> None:
+        self._sources = sources
+        self._report = report
+        self._roots = stage_roots(sources, beside)
+        self._found: dict[str, FoundStage | None] = {}
+
+    def resolve(self, node: NodeSpec) -> ResolvedNode | None:
+        """Nothing, and a diagnostic, when the node's stage can't be found or read."""
+        if node.stage is None:
+            return ResolvedNode(node, None, None)
+        found = self.find(node.stage)
+        if found is None or found.spec is None:
+            return None
+        if node.work.prompt:
+            return ResolvedNode(node, found.spec, None)
+        return ResolvedNode(node, found.spec, self._prompt(node.stage, found.directory, found.spec))
+
+    def find(self, ref: Written[str]) -> FoundStage | None:
+        if ref.value not in self._found:
+            folders = (join(root, ref.value) for root in self._roots)
+            folder = next((folder for folder in folders if is_stage_folder(self._sources, folder)), None)
+            self._found[ref.value] = self._load(folder) if folder else None
+        found = self._found[ref.value]
+        if found is None:
+            hint = choice(ref.value, "stages", self.names())
+            searched = ", ".join(self._shown(join(root, ref.value)) for root in self._roots)
+            self._report.error(
+                "unknown-stage", ref.at, f"no stage named `{ref.value}`; searched {searched}", hint
+            )
+        return found
+
+    def names(self) -> Iterable[str]:
+        return stage_names(self._sources, self._roots)
+
+    def _load(self, folder: str) -> FoundStage:
+        path = join(folder, _STAGE_FILE)
+        text = self._sources.read(path)
+        if text is None:
+            prompt = find_prompt(self._sources, folder, None).path or folder
+            source = SourceText(self._shown(prompt), self._sources.read(prompt) or "")
+            return FoundStage(folder, StageSpec(source, WorkSpec()))
+        source = SourceText(self._shown(path), text)
+        tree = parse_mapping(source, self._report)
+        return FoundStage(folder, read_stage(source, tree, self._report) if tree else None)
+
+    def _prompt(self, ref: Written[str], directory: str, stage: StageSpec) -> str | None:
+        named = stage.work.prompt
+        search = find_prompt(self._sources, directory, named.value if named else None)
+        at = named.at if named else ref.at
+        searched = ", ".join(self._shown(path) for path in search.searched)
+        if search.path is None:
+            self._report.error(
+                "missing-prompt",
+                at,
+                f"no prompt found for the stage `{ref.value}`; searched {searched}",
+                hint=f"write {self._shown(join(directory, 'prompt.md'))}",
+            )
+        elif search.named_is_missing and named:
+            self._report.warning(
+                "missing-prompt",
+                at,
+                f"there is no prompt `{named.value}`; {self._shown(search.path)} is used instead",
+                hint=f"searched {searched}",
+            )
+        return search.path
+
+    def _shown(self, path: str) -> str:
+        return relative(self._sources.project, path)
+
+
+def stage_names(sources: Sources, roots: Iterable[str]) -> list[str]:
+    """Every stage in these folders, each name once, strongest folder first."""
+    names = {
+        name: None
+        for root in roots
+        for name in sources.listing(root)
+        if is_stage_folder(sources, join(root, name))
+    }
+    return list(names)
+
+
+def pipeline_names(sources: Sources) -> list[str]:
+    names = {
+        name.rsplit(".", 1)[0]: None
+        for root in pipeline_roots(sources)
+        for name in sources.listing(root)
+        if name.endswith((".yaml", ".yml"))
+    }
+    return list(names)

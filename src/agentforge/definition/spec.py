@@ -1,0 +1,101 @@
+"""What was written in a pipeline or a stage: typed, with places, before any name is looked up."""
+
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct, field
+
+from agentforge.definition.source import SourceText
+from agentforge.definition.tree import Scalar
+from agentforge.model.diagnostic import Place
+
+T = TypeVar("T")
+
+
+class Written(Struct, Generic[T], frozen=True):
+    """A value and where somebody wrote it."""
+
+    value: T
+    at: Place
+
+
+class Leftover(Struct, frozen=True):
+    """A key that has no meaning where it stands."""
+
+    key: Scalar
+    where: str
+    known: tuple[str, ...]
+    """The keys that do have one there."""
+
+
+class ProviderSpec(Struct, frozen=True):
+    type: Written[str] | None = None
+    model: Written[str] | None = None
+    config: dict[str, Any] = field(default_factory=dict)
+
+
+class TerminationSpec(Struct, frozen=True):
+    at: Place
+    type: Written[str] | None = None
+    max: Written[int] | None = None
+    iterations: Written[int] | None = None
+
+    @property
+    def count(self) -> Written[int] | None:
+        return self.max or self.iterations
+
+
+class RetrySpec(Struct, frozen=True):
+    max_attempts: Written[int] | None = None
+    initial_delay: Written[float] | None = None
+    multiplier: Written[float] | None = None
+    max_delay: Written[float] | None = None
+
+
+class WorkSpec(Struct, frozen=True):
+    """How work is to be done. A node, its stage and the pipeline's defaults may each say some of it."""
+
+    provider: ProviderSpec | None = None
+    description: Written[str] | None = None
+    prompt: Written[str] | None = None
+    context: Written[str] | None = None
+    output_path: Written[str] | None = None
+    commands: dict[str, str] = field(default_factory=dict)
+    runs: Written[int] | None = None
+    termination: TerminationSpec | None = None
+    delay: Written[float] | None = None
+    timeout: Written[float] | None = None
+    idle_timeout: Written[float] | None = None
+    retry: RetrySpec | None = None
+    max_runtime: Written[float] | None = None
+    """`guardrails.max_runtime_seconds`"""
+
+
+class NodeSpec(Struct, frozen=True):
+    at: Place
+    id: Written[str] | None
+    stage: Written[str] | None
+    work: WorkSpec
+    inputs: dict[str, Any] = field(default_factory=dict)
+    is_stage: bool = True
+    """False for the kinds of node that are written as `parallel:` or `pipeline:`."""
+
+
+class StageSpec(Struct, frozen=True):
+    source: SourceText
+    work: WorkSpec
+    name: Written[str] | None = None
+    leftovers: tuple[Leftover, ...] = ()
+
+
+class PipelineSpec(Struct, frozen=True):
+    source: SourceText
+    name: str
+    nodes: tuple[NodeSpec, ...]
+    levels: tuple[WorkSpec, ...] = ()
+    """What the pipeline says for all nodes, weakest first."""
+    description: str | None = None
+    inputs: tuple[Written[str], ...] | None = None
+    commands: dict[str, str] = field(default_factory=dict)
+    max_runtime: Written[float] | None = None
+    tmux: bool = True
+    leftovers: tuple[Leftover, ...] = ()

@@ -1,0 +1,352 @@
+"""Every rule about what a pipeline and its stages may say: the code, and the exact line:col."""
+
+import pytest
+
+from agentforge.definition.compiler import compile_stage
+from agentforge.model.errors import DefinitionError
+from agentforge.model.plan import Overrides
+
+from .world import TextWorld, found, stage, where
+
+HEAD = "name: p\nnodes:\n  - id: n\n    stage: s\n"
+
+
+def node(line: str) -> str:
+    """A pipeline with one more line in its node; the line is the file's fifth, its key at column 5."""
+    return f"{HEAD}    {line}\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected", "word"),
+    [
+        ("runs: 0", "bad-value 5:11", "from 1"),
+        ("runs: -3", "bad-value 5:11", "-3"),
+        ("runs: 1.5", "bad-type 5:11", "whole number"),
+        ("runs: lots", "bad-type 5:11", "`lots`"),
+        ("runs: true", "bad-type 5:11", "boolean"),
+        ("runs: [3]", "bad-type 5:11", "a list"),
+        ("runs: 99999999999", "bad-value 5:11", "1,000,000"),
+        ("runs: 99999999999999999999999999", "bad-type 5:11", "whole number"),
+        ("termination: {type: fixed, iterations: 0}", "bad-value 5:44", "termination.iterations"),
+        ("termination: {max: -1}", "bad-value 5:24", "termination.max"),
+        ("termination: {max: x}", "bad-type 5:24", "`max`"),
+        ("termination: fixed", "bad-type 5:18", "mapping"),
+        ("termination: {type: whatever}", "bad-value 5:25", "`whatever`"),
+        ("termination: {type: fixxed}", "bad-value 5:25", "`fixxed`"),
+        ("completion: sometimes", "bad-value 5:17", "`sometimes`"),
+        ("delay: -1", "bad-value 5:12", "`delay`"),
+        ("delay: soon", "bad-type 5:12", "number"),
+        ("delay: .inf", "bad-type 5:12", "number"),
+        ("delay: 1e12", "bad-value 5:12", "31,536,000"),
+        ("timeout: 0", "bad-value 5:14", "more than 0"),
+        ("timeout: -5", "bad-value 5:14", "`timeout`"),
+        ("idle_timeout: 0", "bad-value 5:19", "`idle_timeout`"),
+        ("idle_timeout: {}", "bad-type 5:19", "a mapping"),
+        ("retry: 3", "bad-type 5:12", "mapping"),
+        ("retry: {max_attempts: 0}", "bad-value 5:27", "retry.max_attempts"),
+        ("retry: {max_attempts: 101}", "bad-value 5:27", "from 1 to 100"),
+        ("retry: {max_attempts: 2.5}", "bad-type 5:27", "whole number"),
+        ("retry: {initial_delay: -1}", "bad-value 5:28", "retry.initial_delay"),
+        ("retry: {multiplier: 0.5}", "bad-value 5:25", "retry.multiplier"),
+        ("retry: {max_delay: -1}", "bad-value 5:24", "retry.max_delay"),
+        ("guardrails: {max_runtime_seconds: 0}", "bad-value 5:39", "max_runtime_seconds"),
+        ("guardrails: 5", "bad-type 5:17", "mapping"),
+        ("context: [a]", "bad-type 5:14", "text"),
+        ("description: {}", "bad-type 5:18", "text"),
+        ("output_path: []", "bad-type 5:18", "text"),
+        ("model: {}", "bad-type 5:12", "text"),
+        ("commands: [a]", "bad-type 5:15", "mapping"),
+        ("commands: {test: [a]}", "bad-type 5:22", "`commands.test`"),
+        ("commands: {test: }", "bad-type 5:", "`commands.test`"),
+        ("provider: {argv: [x]}", "missing-key 5:15", "`type`"),
+        ("provider: {type: [x]}", "bad-type 5:22", "`type`"),
+        ("provider: ''", "bad-value 5:15", "empty"),
+        ("provider: {type: command, weight: .nan}", "bad-value 5:39", "JSON"),
+        ("provider_config: 3", "bad-type 5:22", "mapping"),
+        ("inputs: here", "bad-type 5:13", "mapping"),
+    ],
+)
+def test_bad_values_of_a_node(line: str, expected: str, word: str) -> None:
+    (diagnostic,) = found(node(line))
+    assert where(diagnostic).startswith(expected)
+    assert word in diagnostic.message
+    assert diagnostic.is_error
+    assert diagnostic.text == f"    {line}"
+
+
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        ("checks: [make]", "checks"),
+        ("on: {fail: n}", "on"),
+        ("limits: {cycles: 3}", "limits"),
+        ("artifact: plan", "artifact"),
+        ("approve: true", "approve"),
+        ("workspace: worktree", "workspace"),
+        ("context_strategy: full", "context_strategy"),
+        ("executor: {python: 'a:B'}", "executor"),
+        ("sandbox: bwrap", "sandbox"),
+        ("network: local", "network"),
+        ("views: [x]", "views"),
+        ("hooks: {}", "hooks"),
+        ("parallel: {providers: [claude]}", "parallel"),
+        ("pipeline: other", "pipeline"),
+        ("check_before: true", "check_before"),
+        ("setup: make", "setup"),
+    ],
+)
+def test_keys_of_later_work_are_refused_not_ignored(line: str, key: str) -> None:
+    (diagnostic,) = found(node(line))
+    assert where(diagnostic) == "unsupported 5:5"
+    assert diagnostic.message == f"not supported yet: {key}"
+    assert diagnostic.is_error
+
+
+@pytest.mark.parametrize("key", ["hooks", "checks", "limits", "views", "approve", "on"])
+def test_keys_of_later_work_are_refused_in_pipelines_and_stages(key: str) -> None:
+    (diagnostic,) = found(f"{key}: x\n{HEAD}")
+    assert where(diagnostic) == "unsupported 1:1"
+    (diagnostic,) = found(HEAD, stage("s", f"{key}: x\n"))
+    assert where(diagnostic) == "unsupported 2:1"
+    assert diagnostic.place.file == ".claude/stages/s/stage.yaml"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("inputs: {from: other}", "not supported yet: inputs.from"),
+        ("inputs: {from_parallel: other}", "not supported yet: inputs.from_parallel"),
+        ("inputs: {select: all}", "not supported yet: inputs.select"),
+        ("provider: [claude, codex]", "not supported yet: provider as a list"),
+        ("termination: {type: judgment}", "not supported yet: termination `judgment`"),
+        ("termination: {type: queue, command: x}", "not supported yet: termination `queue`"),
+        ("termination: {type: items}", "not supported yet: termination `items`"),
+        ("termination: {type: fixed, check_before: true}", "not supported yet: termination.check_before"),
+        ("runs: {type: judgment, max: 8}", "not supported yet: termination `judgment`"),
+        ("completion: plateau", "not supported yet: termination `judgment`"),
+        ("completion: beads-empty", "not supported yet: termination `queue`"),
+    ],
+)
+def test_forms_of_later_work_are_refused(line: str, expected: str) -> None:
+    (diagnostic,) = found(node(line))
+    assert diagnostic.code == "unsupported"
+    assert diagnostic.message == expected
+    assert diagnostic.place.line == 5
+
+
+def test_a_stage_may_hold_a_later_termination_when_the_node_makes_it_fixed() -> None:
+    files = stage("s", "termination: {type: judgment, min_iterations: 3, consensus: 2}\n")
+    assert found(node("termination: {type: fixed, iterations: 2}"), files) == []
+    (diagnostic,) = found(HEAD, files)
+    assert where(diagnostic) == "unsupported 2:21"
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "hint"),
+    [
+        ("contxt: x", "contxt", "did you mean `context`?"),
+        ("Runs: 3", "Runs", "did you mean `runs`?"),
+        ("zzz: 1", "zzz", "known keys: "),
+        ("zzz:", "zzz", "known keys: "),
+    ],
+)
+def test_unknown_keys_warn_with_a_suggestion(line: str, key: str, hint: str) -> None:
+    (diagnostic,) = found(node(line))
+    assert where(diagnostic) == "unknown-key 5:5"
+    assert diagnostic.message == f"unknown key `{key}` in node is ignored"
+    assert diagnostic.hint.startswith(hint)
+    assert not diagnostic.is_error
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"nmae: x\n{HEAD}", ["unknown-key 1:1"]),
+        (f"defaults: {{provder: claude}}\n{HEAD}", ["unknown-key 1:12"]),
+        (f"guardrails: {{max_runtime: 3}}\n{HEAD}", ["unknown-key 1:14"]),
+        (node("retry: {attempts: 3}"), ["unknown-key 5:13"]),
+        (node("guardrails: {max: 3}"), ["unknown-key 5:18"]),
+        (node("termination: {typ: fixed}"), ["unknown-key 5:19"]),
+        (node("inputs: {frm: x}"), ["unknown-key 5:14"]),
+    ],
+)
+def test_unknown_keys_are_found_in_every_mapping(text: str, expected: list[str]) -> None:
+    assert [where(diagnostic) for diagnostic in found(text)] == expected
+
+
+def test_unknown_key_in_stage_yaml() -> None:
+    (diagnostic,) = found(HEAD, stage("s", "delya: 3\n"))
+    assert where(diagnostic) == "unknown-key 2:1"
+    assert diagnostic.place.file == ".claude/stages/s/stage.yaml"
+    assert diagnostic.hint == "did you mean `delay`?"
+
+
+def test_deprecated_stages_key_warns() -> None:
+    (diagnostic,) = found("name: p\nstages:\n  - name: n\n    loop: s\n")
+    assert where(diagnostic) == "deprecated-key 2:1"
+    assert diagnostic.hint == "rename it to `nodes`"
+    assert not diagnostic.is_error
+
+
+def test_nodes_and_stages_together_are_a_conflict() -> None:
+    (diagnostic,) = found(f"{HEAD}stages: []\n")
+    assert where(diagnostic) == "conflict 5:1"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("name: p\n", "empty-pipeline 1:1"),
+        ("name: p\nnodes:\n", "empty-pipeline 2:1"),
+        ("name: p\nnodes: []\n", "empty-pipeline 2:1"),
+        ("name: p\nnodes: {a: b}\n", "bad-type 2:8"),
+        ("name: p\nnodes: s\n", "bad-type 2:8"),
+        ("name: p\nnodes: [s]\n", "bad-type 2:9"),
+        ("name: p\nnodes: [[]]\n", "bad-type 2:9"),
+        ("name: p\nnodes:\n  - stage: s\n", "missing-key 3:5"),
+        ("name: p\nnodes:\n  - id: n\n", "missing-key 3:5"),
+        ("name: p\nnodes:\n  - id: n\n    stage:\n", "missing-key 3:5"),
+        ("name: p\nnodes:\n  - id: n\n    stage: ../s\n", "bad-value 4:12"),
+        ("name: p\nnodes:\n  - id: n\n    stage: /s\n", "bad-value 4:12"),
+        ("name: p\nnodes:\n  - id: n\n    stage: a//b\n", "bad-value 4:12"),
+        ("name: []\nnodes:\n  - {id: n, stage: s}\n", "bad-type 1:7"),
+        ("tmux: maybe\nnodes:\n  - {id: n, stage: s}\n", "bad-type 1:7"),
+        ("inputs: [[a]]\nnodes:\n  - {id: n, stage: s}\n", "bad-type 1:10"),
+        ("defaults: claude\nnodes:\n  - {id: n, stage: s}\n", "bad-type 1:11"),
+        ("defaults: {timeout: 0}\nnodes:\n  - {id: n, stage: s}\n", "bad-value 1:21"),
+        ("timeout: 0\nnodes:\n  - {id: n, stage: s}\n", "bad-value 1:10"),
+        ("guardrails: {max_runtime_seconds: -1}\nnodes:\n  - {id: n, stage: s}\n", "bad-value 1:35"),
+    ],
+)
+def test_shape_of_the_pipeline(text: str, expected: str) -> None:
+    (diagnostic,) = found(text)
+    assert where(diagnostic) == expected
+
+
+def test_empty_pipeline_says_so() -> None:
+    assert found("nodes: []\n")[0].message.startswith("empty pipeline")
+
+
+@pytest.mark.parametrize(
+    "name", ["a/b", "..", ".hidden", "a\\b", "we ird/id", "tail ", "x:y", "x" * 201, "é" * 101, "a*b"]
+)
+def test_node_ids_that_cannot_be_a_directory_name(name: str) -> None:
+    (diagnostic,) = found(f"nodes:\n  - stage: s\n    id: '{name}'\n")
+    assert where(diagnostic) == "bad-id 3:9"
+
+
+@pytest.mark.parametrize("name", ["a", "7", "plan-1", "größe", "a.b", "two words", "_x", "計画"])
+def test_node_ids_that_can(name: str) -> None:
+    assert found(f"nodes:\n  - stage: s\n    id: {name}\n") == []
+
+
+def test_duplicate_node_ids() -> None:
+    text = "nodes:\n  - {id: a, stage: s}\n  - {id: b, stage: s}\n  - {id: a, stage: s}\n"
+    (diagnostic,) = found(text)
+    assert where(diagnostic) == "duplicate-id 4:10"
+    assert "line 2" in diagnostic.message
+
+
+def test_all_diagnostics_at_once_over_all_files() -> None:
+    text = (
+        "name: p\nnmae: x\nnodes:\n  - id: a\n    stage: nowhere\n    runs: 0\n  - id: a\n    stage: s\n"
+        "    delay: -1\n    hooks: {}\n  - id: c\n"
+    )
+    diagnostics = found(text, stage("s", "timeout: 0\n"), overrides=Overrides(inputs=("missing.md",)))
+    assert [f"{d.place.file} {where(d)}" for d in diagnostics] == [
+        ".claude/stages/s/stage.yaml bad-value 2:10",
+        "<arguments> missing-input 1:1",
+        "p.yaml unknown-key 2:1",
+        "p.yaml unknown-stage 5:12",
+        "p.yaml bad-value 6:11",
+        "p.yaml duplicate-id 7:9",
+        "p.yaml bad-value 9:12",
+        "p.yaml unsupported 10:5",
+        "p.yaml missing-key 11:5",
+    ]
+
+
+def test_a_stage_that_two_nodes_use_is_reported_once() -> None:
+    text = "nodes:\n  - {id: a, stage: s}\n  - {id: b, stage: s}\n"
+    assert len(found(text, stage("s", "timeout: 0\n"))) == 1
+
+
+def test_a_broken_stage_file_is_reported_where_it_is_broken() -> None:
+    (diagnostic,) = found(HEAD, {".claude/stages/s/stage.yaml": "name: s\nname: t\ndelay: [\n"})
+    assert diagnostic.place.file == ".claude/stages/s/stage.yaml"
+    assert diagnostic.code == "syntax"
+
+
+class TestProviders:
+    def test_unknown_provider_is_named_with_the_closest(self) -> None:
+        (diagnostic,) = found(node("provider: claud"), known_providers=["claude", "codex", "mock"])
+        assert where(diagnostic) == "unknown-provider 5:15"
+        assert diagnostic.hint == "did you mean `claude`? providers: claude, codex, mock"
+
+    def test_alias_is_known(self) -> None:
+        assert found(node("provider: openai"), known_providers=["codex"]) == []
+
+    def test_mapping_form_points_at_the_type(self) -> None:
+        (diagnostic,) = found(node("provider: {type: nope}"), known_providers=["claude"])
+        assert where(diagnostic) == "unknown-provider 5:22"
+
+    def test_default_provider_is_checked_too(self) -> None:
+        (diagnostic,) = found(HEAD, known_providers=["mock"])
+        assert where(diagnostic) == "unknown-provider 3:5"
+
+    def test_only_the_provider_that_is_taken_counts(self) -> None:
+        text = node("provider: nope")
+        assert found(text, known_providers=["mock"], overrides=Overrides(provider="mock")) == []
+        (diagnostic,) = found(text, known_providers=["nope"], overrides=Overrides(provider="mokc"))
+        assert diagnostic.place.file == "<arguments>"
+        assert diagnostic.text == "--provider mokc"
+
+    def test_provider_of_the_environment(self) -> None:
+        (diagnostic,) = found(HEAD, known_providers=["claude"], CLAUDE_PIPELINE_PROVIDER="nope")
+        assert diagnostic.place.file == "<environment>"
+        assert diagnostic.text == "CLAUDE_PIPELINE_PROVIDER=nope"
+
+    def test_without_a_list_any_name_passes(self) -> None:
+        assert found(node("provider: whatever")) == []
+
+
+class TestEnvironment:
+    def test_bad_timestamp(self) -> None:
+        (diagnostic,) = found(HEAD, COMPILE_TIMESTAMP="yesterday")
+        assert diagnostic.code == "bad-value"
+        assert diagnostic.text == "COMPILE_TIMESTAMP=yesterday"
+
+    @pytest.mark.parametrize("text", ["a.md", "{}", "[1]", "["])
+    def test_bad_list_of_inputs(self, text: str) -> None:
+        (diagnostic,) = found(HEAD, PIPELINE_CLI_INPUTS=text)
+        assert diagnostic.code == "bad-value"
+        assert "JSON" in diagnostic.message
+
+
+class TestInputs:
+    def test_missing_input_of_the_caller_is_an_error(self) -> None:
+        (diagnostic,) = found(HEAD, overrides=Overrides(inputs=("no/*.md",)))
+        assert diagnostic.code == "missing-input"
+        assert diagnostic.is_error
+        assert diagnostic.text == "--input no/*.md"
+
+    def test_missing_input_of_the_pipeline_is_a_warning(self) -> None:
+        (diagnostic,) = found(f"inputs: [docs/a.md, nope.md]\n{HEAD}", {"docs/a.md": "a"})
+        assert where(diagnostic) == "missing-input 1:21"
+        assert not diagnostic.is_error
+
+
+class TestSingleStage:
+    @pytest.mark.parametrize("count", [0, -1, 10_000_000])
+    def test_maximum_out_of_range(self, count: int) -> None:
+        with pytest.raises(DefinitionError) as refused:
+            compile_stage(TextWorld(stage()), "s", "session", count)
+        (diagnostic,) = refused.value.diagnostics
+        assert diagnostic.code == "bad-value"
+        assert diagnostic.text == f"s {count}"
+
+    @pytest.mark.parametrize("name", ["../s", "", "a\0b", "/etc"])
+    def test_names_that_are_no_stage(self, name: str) -> None:
+        with pytest.raises(DefinitionError) as refused:
+            compile_stage(TextWorld(stage()), name, "session")
+        assert "bad-value" in {diagnostic.code for diagnostic in refused.value.diagnostics}

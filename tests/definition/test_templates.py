@@ -1,0 +1,62 @@
+"""Prompt templates: every variable, one pass, everything else untouched."""
+
+import pytest
+
+from agentforge.definition.template import CURRENT, DEPRECATED, LEGACY, VARIABLES, render, substitute_session
+
+
+def test_the_known_variables() -> None:
+    assert CURRENT == ("CTX", "STATUS", "RESULT", "PROGRESS", "OUTPUT")
+    assert DEPRECATED == ("SESSION", "SESSION_NAME", "ITERATION", "INDEX", "CONTEXT")
+    assert LEGACY == ("PERSPECTIVE", "OUTPUT_PATH", "PROGRESS_FILE")
+
+
+@pytest.mark.parametrize("name", VARIABLES)
+def test_variable_is_replaced_everywhere(name: str) -> None:
+    values = {other: f"<{other}>" for other in VARIABLES}
+    assert render(f"a ${{{name}}} b ${{{name}}}", values) == f"a <{name}> b <{name}>"
+
+
+@pytest.mark.parametrize("name", VARIABLES)
+def test_missing_value_becomes_empty(name: str) -> None:
+    assert render(f"[${{{name}}}]", {}) == "[]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "${UNKNOWN}",
+        "$CTX",
+        "${ctx}",
+        "${CTX",
+        "${ CTX }",
+        "${CTX_}",
+        "${}",
+        "$${",
+        "$(rm -rf x)",
+        "`id`",
+        "\\1",
+    ],
+)
+def test_unknown_placeholders_are_left_unchanged(text: str) -> None:
+    assert render(text, {"CTX": "value"}) == text
+
+
+@pytest.mark.parametrize("value", ["${CTX}", "a & b", "\\1 \\g<0>", "${SESSION}", "$", "${CONTEXT}"])
+def test_values_are_never_expanded_again(value: str) -> None:
+    assert render("<${CONTEXT}>", {"CONTEXT": value, "CTX": "no", "SESSION": "no"}) == f"<{value}>"
+
+
+@pytest.mark.parametrize("text", ["a\r\nb\r\n", "\n\n  x\t \n\n\n", "no newline", "", "\ufeffé\u2028計画\r"])
+def test_line_endings_and_whitespace_are_preserved(text: str) -> None:
+    assert render(text, {}) == text
+    assert render(text + "${CTX}" + text, {"CTX": "c"}) == text + "c" + text
+
+
+def test_longer_names_are_not_cut_short() -> None:
+    values = {"OUTPUT": "o", "OUTPUT_PATH": "op", "SESSION": "s", "SESSION_NAME": "sn", "PROGRESS": "p"}
+    assert render("${OUTPUT_PATH} ${SESSION_NAME} ${PROGRESS_FILE}|", values) == "op sn |"
+
+
+def test_output_path_knows_the_session() -> None:
+    assert substitute_session("docs/${SESSION}-${SESSION_NAME}-${CTX}.md", "a&b") == "docs/a&b-a&b-${CTX}.md"

@@ -1,0 +1,103 @@
+"""A world of texts for the compiler: the sources port over a dict, and short ways to compile in it."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from fnmatch import fnmatch
+from posixpath import join, normpath
+
+from agentforge.definition.compiler import Compiled, compile_pipeline, compile_text
+from agentforge.model.diagnostic import Diagnostic
+from agentforge.model.errors import DefinitionError
+from agentforge.model.plan import Overrides, Plan, StageNode
+
+PROJECT = "/project"
+BUILTIN = "/builtin"
+NOW = datetime(2026, 3, 1, 12, 0, 0, 5, tzinfo=UTC)
+
+
+class TextWorld:
+    """Files by path; relative ones lie in the project."""
+
+    def __init__(self, files: Mapping[str, str] | None = None, **environment: str) -> None:
+        self.files = {join(PROJECT, path): text for path, text in (files or {}).items()}
+        self._environment = environment
+
+    @property
+    def project(self) -> str:
+        return PROJECT
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return self._environment
+
+    @property
+    def builtin(self) -> str:
+        return BUILTIN
+
+    def read(self, path: str) -> str | None:
+        return self.files.get(path)
+
+    def is_dir(self, path: str) -> bool:
+        return any(name.startswith(path + "/") for name in self.files)
+
+    def listing(self, path: str) -> Sequence[str]:
+        inside = (name.removeprefix(path + "/") for name in self.files if name.startswith(path + "/"))
+        return sorted({name.split("/")[0] for name in inside})
+
+    def expand(self, pattern: str) -> Sequence[str]:
+        path = normpath(join(PROJECT, pattern))
+        return sorted(name for name in self.files if fnmatch(name, path) or name.startswith(path + "/"))
+
+    def has_program(self, name: str) -> bool:
+        return False
+
+    def now(self) -> datetime:
+        return NOW
+
+
+def stage(name: str = "s", body: str = "", root: str = ".claude/stages") -> dict[str, str]:
+    return {f"{root}/{name}/stage.yaml": f"name: {name}\n{body}", f"{root}/{name}/prompt.md": "do it"}
+
+
+def compiled(text: str, files: Mapping[str, str] | None = None, **environment: str) -> Compiled:
+    world = TextWorld({"p.yaml": text, **stage(), **(files or {})}, **environment)
+    return compile_pipeline(world, "p.yaml", "session")
+
+
+def plan(text: str, files: Mapping[str, str] | None = None, **environment: str) -> Plan:
+    return compiled(text, files, **environment).plan
+
+
+def only_node(text: str, files: Mapping[str, str] | None = None, **environment: str) -> StageNode:
+    (node,) = plan(text, files, **environment).nodes
+    return node
+
+
+def found(
+    text: str,
+    files: Mapping[str, str] | None = None,
+    known_providers: Sequence[str] | None = None,
+    overrides: Overrides | None = None,
+    **environment: str,
+) -> list[Diagnostic]:
+    """Everything that the compiler has to say about a pipeline."""
+    world = TextWorld({"p.yaml": text, **stage(), **(files or {})}, **environment)
+    try:
+        result = compile_pipeline(
+            world, "p.yaml", "session", overrides or Overrides(), known_providers=known_providers
+        )
+    except DefinitionError as error:
+        return list(error.diagnostics)
+    return list(result.warnings)
+
+
+def found_inline(text: str) -> list[Diagnostic]:
+    try:
+        return list(compile_text(TextWorld(stage()), text, "session").warnings)
+    except DefinitionError as error:
+        return list(error.diagnostics)
+
+
+def where(diagnostic: Diagnostic) -> str:
+    """`code line:col`, short enough for a table."""
+    return f"{diagnostic.code} {diagnostic.place.line}:{diagnostic.place.col}"
