@@ -1,0 +1,86 @@
+"""The sources port on the local file system."""
+
+import glob
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from agentforge.model.errors import StorageFailed
+
+_BUILTIN = Path(__file__).resolve().parent.parent / "builtin"
+_INPUT_SUFFIXES = (".md", ".yaml", ".json", ".txt")
+
+
+class FileSources:
+    """Everything is read when it is asked for; `environment` is what the caller hands over."""
+
+    def __init__(
+        self, project: str | Path, environment: Mapping[str, str], *, builtin: str | Path = _BUILTIN
+    ) -> None:
+        self._project = Path(project).absolute()
+        self._environment = environment
+        self._builtin = Path(builtin).absolute()
+
+    @property
+    def project(self) -> str:
+        return str(self._project)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return self._environment
+
+    @property
+    def builtin(self) -> str:
+        return str(self._builtin)
+
+    def read(self, path: str) -> str | None:
+        """Byte for byte: line ends stay, and bytes that aren't UTF-8 become surrogates."""
+        try:
+            return Path(path).read_bytes().decode("utf-8", "surrogateescape")
+        except PermissionError as error:
+            raise StorageFailed(f"can't read {path}: permission denied", hint="check its mode") from error
+        except (OSError, ValueError):
+            # Missing, a folder, a name that can't exist.
+            return None
+
+    def is_dir(self, path: str) -> bool:
+        try:
+            return Path(path).is_dir()
+        except (OSError, ValueError):
+            return False
+
+    def listing(self, path: str) -> Sequence[str]:
+        try:
+            return sorted(entry.name for entry in Path(path).iterdir())
+        except (OSError, ValueError):
+            return ()
+
+    def expand(self, pattern: str) -> Sequence[str]:
+        path = os.path.normpath(self._project / pattern)
+        try:
+            if Path(path).is_file():
+                return (path,)
+            if Path(path).is_dir():
+                return sorted(_texts_below(path))
+            # Path.glob refuses absolute patterns, and those are what callers type.
+            found = glob.glob(path, recursive=True)
+        except (OSError, ValueError):
+            return ()
+        return sorted({os.path.normpath(name) for name in found if Path(name).is_file()})
+
+    def has_program(self, name: str) -> bool:
+        return shutil.which(name, path=self._environment.get("PATH")) is not None
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
+def _texts_below(folder: str) -> list[str]:
+    return [
+        str(Path(parent) / name)
+        for parent, _, names in os.walk(folder)
+        for name in names
+        if name.endswith(_INPUT_SUFFIXES)
+    ]
