@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-
 from agentforge.testing.event_log_contract import EventLogContract, LogHarness
 
 from .jsonl_harness import JsonlHarness

@@ -1,5 +1,6 @@
 """The in-memory log keeps the port's contract in full."""
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -26,10 +27,12 @@ class MemoryHarness:
         flush_seconds: float = 1.0,
         monotonic: Callable[[], float] | None = None,
     ) -> EventLog:
-        settings = {"monotonic": monotonic} if monotonic else {}
         if (buffer_events, flush_seconds, monotonic) != (100, 1.0, None):
             self._log = MemoryLog(
-                self._log.data, buffer_events=buffer_events, flush_seconds=flush_seconds, **settings
+                self._log.data,
+                buffer_events=buffer_events,
+                flush_seconds=flush_seconds,
+                monotonic=monotonic or time.monotonic,
             )
         return self._log
 

@@ -104,7 +104,7 @@ class JsonlLog:
 
     def _is_current(self, fd: int) -> bool:
         try:
-            return os.path.samestat(os.fstat(fd), os.stat(self._path))  # noqa: PTH116 - compared by inode
+            return os.path.samestat(os.fstat(fd), os.stat(self._path))
         except FileNotFoundError:
             return False
 

@@ -136,16 +136,18 @@ class Scan:
             return f"a line of {len(line) + dropped} bytes; none may be longer than {codec.MAX_LINE_BYTES}"
         if not line:
             return "an empty line"
-        seq, expected = codec.seq_of(line), self._last_seq() + self._lost + 1
+        seq, last = codec.seq_of(line), self._last_seq()
+        # Unreadable lines in between may each have been an event, or not.
+        expected = last + self._lost + 1
         if seq is None:
             return "not an event: it doesn't begin with a seq"
         if not codec.hash_of(line):
             return f"event {seq} doesn't end in a hash"
         if seq > expected:
             return f"event {seq} where {expected} was expected: {_count(seq - expected)} missing before it"
-        if seq < expected:
+        if seq <= last:
             return f"event {seq} where {expected} was expected: repeated or out of order"
-        return f"event {seq} doesn't match its hash: it was changed, or it doesn't belong here"
+        return f"event {seq} doesn't match its hash: it was changed, or the line before it was"
 
 
 def _why_unloadable(line: bytes, load: Callable[[codec.Payload], bytes]) -> str:

@@ -1,0 +1,70 @@
+"""A disk that does what a test tells it to."""
+
+import errno
+import os
+from collections.abc import Callable
+
+from agentforge.adapters.disk import Disk
+
+
+def no_space() -> OSError:
+    return OSError(errno.ENOSPC, "No space left on device")
+
+
+class FailingDisk(Disk):
+    """Real, apart from a limit on bytes and from calls that were told to fail; notes what was called."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.fail: dict[str, OSError] = {}
+        self.room: int | None = None
+        """Bytes that still fit; a write beyond them is short, and the next one is refused."""
+        self.fail_halfway: OSError | None = None
+        """Write half of the bytes, then raise this."""
+        self.on_write: Callable[[], None] = lambda: None
+
+    def _note(self, call: str) -> None:
+        self.calls.append(call)
+        if call in self.fail:
+            raise self.fail[call]
+
+    def open(self, path: str, flags: int) -> int:
+        self._note("open")
+        return super().open(path, flags)
+
+    def write(self, fd: int, data: bytes) -> int:
+        self._note("write")
+        self.on_write()
+        if self.fail_halfway is not None:
+            super().write(fd, data[: len(data) // 2])
+            raise self.fail_halfway
+        if self.room is None:
+            return super().write(fd, data)
+        if self.room == 0:
+            raise no_space()
+        written = super().write(fd, data[: self.room])
+        self.room -= written
+        return written
+
+    def truncate(self, fd: int, length: int) -> None:
+        before = os.fstat(fd).st_size
+        self._note("truncate")
+        super().truncate(fd, length)
+        if self.room is not None:
+            self.room += before - length
+
+    def sync(self, fd: int) -> None:
+        self._note("sync")
+        super().sync(fd)
+
+    def rename(self, old: str, new: str) -> None:
+        self._note("rename")
+        super().rename(old, new)
+
+    def make_directory(self, path: str) -> None:
+        self._note("make_directory")
+        super().make_directory(path)
+
+    def sync_directory(self, path: str) -> None:
+        self._note("sync_directory")
+        super().sync_directory(path)

@@ -1,0 +1,78 @@
+"""Any single accident to a log is found, costs no more than the lines it touches, and invents nothing."""
+
+import tracemalloc
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentforge.adapters.jsonl_log import JsonlLog
+from agentforge.adapters.memory_log import MemoryLog
+from agentforge.model import codec
+from agentforge.testing.event_log_contract import lines_of, timer_events
+
+unhurried = settings(deadline=None)  # The machine may be busy with other things.
+
+_EVENTS = timer_events(6)
+_LOG = lines_of(_EVENTS)
+
+
+@unhurried
+@given(st.integers(0, len(_LOG) - 1), st.integers(1, 255))
+def test_any_single_byte_flip_in_any_line_is_detected(at: int, flip: int) -> None:
+    hurt = _LOG[:at] + bytes([_LOG[at] ^ flip]) + _LOG[at + 1 :]
+    reader = MemoryLog(hurt).reader()
+    seen = list(reader.events())
+    assert reader.damage or reader.torn
+    assert all(event in _EVENTS for event in seen)
+    # Two where a newline was lost, or where one came to lie in the hash that the next line hangs on.
+    assert len(seen) >= len(_EVENTS) - (2 if b"\n" in (_LOG[at : at + 1], hurt[at : at + 1]) else 1)
+
+
+@unhurried
+@given(st.integers(0, len(_LOG)), st.integers(0, len(_LOG)))
+def test_any_cut_out_stretch_is_detected(one: int, other: int) -> None:
+    start, end = sorted((one, other))
+    reader = MemoryLog(_LOG[:start] + _LOG[end:]).reader()
+    seen = list(reader.events())
+    assert all(event in _EVENTS for event in seen)
+    lost_in_the_middle = start < end < len(_LOG)
+    assert not lost_in_the_middle or reader.damage or reader.torn
+
+
+@unhurried
+@given(st.binary(max_size=300), st.integers(0, 6))
+def test_any_garbage_between_lines_costs_no_event(garbage: bytes, after: int) -> None:
+    lines = _LOG.splitlines(keepends=True)
+    reader = MemoryLog(b"".join([*lines[:after], garbage, b"\n", *lines[after:]])).reader()
+    assert list(reader.events()) == _EVENTS
+    assert len(reader.damage) == garbage.count(b"\n") + 1
+
+
+@unhurried
+@given(st.binary(max_size=200))
+def test_any_bytes_can_be_opened_and_written_to(data: bytes) -> None:
+    log = MemoryLog(data)
+    with log.open() as writer:
+        damage = len(writer.damage)
+        writer.append(timer_events(1, start=writer.head.seq + 1)[0])
+    reader = log.reader()
+    assert len(list(reader.events())) == 1
+    assert len(reader.damage) == damage
+
+
+def test_reading_takes_constant_memory(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    garbage = b"x" * codec.MAX_LINE_BYTES * 20 + b"\n"
+    path.write_bytes(lines_of(timer_events(20_000)) + garbage)
+    log = JsonlLog(path)
+    tracemalloc.start()
+    try:
+        count = sum(1 for _ in log.reader().events())
+        with log.open() as writer:
+            replayed = sum(1 for _ in writer.replay())
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert count == replayed == 20_000
+    assert peak < 6 * codec.MAX_LINE_BYTES
