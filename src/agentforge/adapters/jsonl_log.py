@@ -65,7 +65,10 @@ class JsonlLog:
         return Path(self._path).exists()
 
     def is_held(self) -> bool:
-        return lease.is_held(self._path)
+        try:
+            return lease.is_held(self._path)
+        except OSError as error:
+            raise storage_failed(f"ask who holds the log {self._path}", error) from error
 
     def reader(self) -> Reader:
         return Reader(lambda: snapshot_of(self._path, self._payloads))
@@ -85,15 +88,25 @@ class JsonlLog:
         self._check_local()
         while True:
             fd = self._open_file()
-            if not lease.take(fd, self._patience.sleep):
+            try:
+                self._lock(fd)
+                if self._is_current(fd):
+                    return fd
+            except BaseException:
                 os.close(fd)
-                raise RunActive(
-                    f"the log {self._path} is held by another process",
-                    hint="wait for it, or stop it with `--force`",
-                )
-            if self._is_current(fd):
-                return fd
+                raise
             os.close(fd)  # The run was moved aside while we waited; its place has a new log, or none.
+
+    def _lock(self, fd: int) -> None:
+        try:
+            taken = lease.take(fd, self._patience.sleep)
+        except OSError as error:
+            raise storage_failed(f"lock the log {self._path}", error) from error
+        if not taken:
+            raise RunActive(
+                f"the log {self._path} is held by another process",
+                hint="wait for it, or stop it with `--force`",
+            )
 
     def _open_file(self) -> int:
         try:

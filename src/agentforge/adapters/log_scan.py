@@ -13,8 +13,6 @@ from agentforge.ports.event_log import Damage, Head
 
 EMPTY = Head(seq=0, hash=codec.GENESIS, length=0)
 CHUNK_BYTES = 256 * 1024
-
-
 # As much of a log before a known head as it takes to recognise that head.
 TAIL_BYTES = codec.SUFFIX_BYTES + 1
 
@@ -113,7 +111,7 @@ class Scan:
 
     def is_whole_but_unended(self) -> bool:
         """Whether all that the last line lacks is its newline."""
-        return bool(self.rest) and bool(codec.chain(self.rest, self.hash))
+        return bool(self.rest) and bool(codec.chain(self.rest, self.hash) or self._follows(self.rest))
 
     def _follows(self, line: bytes) -> str:
         return next((digest for hash in self._open if (digest := codec.chain(line, hash))), "")
