@@ -63,9 +63,9 @@ class Journal:
 
     def sync(self) -> None:
         """Make everything recorded durable: called before every act on the world."""
-        if self.writer.health.events_buffered:
-            self.writer.sync()
-            self._tell()
+        # Not only what is buffered: what was written without waiting, by us or an earlier owner, too.
+        self.writer.sync()
+        self._tell()
 
     def flush_if_due(self) -> None:
         """Write facts that no act waits for, within the log's flush interval."""

@@ -1,0 +1,315 @@
+"""`agentforge demo`: a small but real job on a sample repository, with the engine killed twice on the way."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+
+import click
+from msgspec import Struct
+
+from agentforge.model import facts as f
+from agentforge.model.errors import AgentForgeError
+from agentforge.model.event import Event
+from agentforge.sdk.follow import Tail
+from agentforge.sdk.runs import Runs
+from agentforge.sdk.wiring import BUILTIN
+
+SESSION = "demo"
+PATIENCE = 60.0
+# The recorded session runs pytest; where that isn't installed, the same tests run under unittest.
+PYTEST = '"-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider"'
+UNITTEST = '"-m", "unittest", "-q"'
+
+Show = Callable[[str, str], None]
+
+
+class Survived(Struct, frozen=True):
+    """What the demo claims in the end, each number counted from the run's own log and files."""
+
+    events: int
+    iterations: int
+    attempts: int
+    kills_survived: int
+    agents_adopted: int
+    iterations_lost: int
+    iterations_repeated: int
+    commit: str
+    seconds: float
+
+
+@click.command()
+@click.option("--keep", is_flag=True, help="Keep the sample repository afterwards.")
+@click.option("--json", "as_json", is_flag=True, help="Print the final numbers as JSON only.")
+def demo(keep: bool, as_json: bool) -> None:
+    """Watch a run survive: test, code, commit on a sample repository, the engine killed twice.
+
+    No key, no network, under a minute. The agent is a recorded session that is played back by a real
+    process; pytest, git and the kills are real.
+    """
+    if shutil.which("git") is None:
+        raise AgentForgeError("the demo commits with git, which isn't installed", hint="install git")
+    folder = tempfile.mkdtemp(prefix="agentforge-demo-")
+    show = _silent if as_json else _shower()
+    try:
+        survived = Demo(folder, show).play()
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    if as_json:
+        click.echo(json.dumps({name: getattr(survived, name) for name in survived.__struct_fields__}))
+    else:
+        _print_table(survived, folder if keep else None)
+    if survived.iterations_lost or survived.iterations_repeated:
+        raise SystemExit(1)
+
+
+class Demo:
+    """The sample repository, the engine processes that drive its run, and the kills."""
+
+    def __init__(self, folder: str, show: Show) -> None:
+        self._project = os.path.join(folder, "kitchen")
+        self._show = show
+        self._runs = Runs(self._project, os.environ)
+        self._environ = _environment(folder)
+        self._tail: Tail | None = None
+        self._kills = 0
+
+    def play(self) -> Survived:
+        began = time.monotonic()
+        self._set_up()
+        with self._engine("run", "-p", "demo.yaml", "-s", SESSION) as engine:
+            self._watch(engine, until=lambda event: self._is_at_work(event, "code"))
+            self._kill(engine, f"while its agent works (PID {self._agent_pid()}), which goes on alone")
+        time.sleep(0.5)
+        with self._engine("recover", SESSION) as engine:
+            self._watch(engine, until=lambda event: isinstance(event.fact, f.DelayStarted))
+            self._kill(engine, "between two iterations")
+        with self._engine("recover", SESSION) as engine:
+            self._watch(engine, until=lambda event: isinstance(event.fact, f.SessionCompleted))
+            engine.wait(PATIENCE)
+        return self._count(time.monotonic() - began)
+
+    def _set_up(self) -> None:
+        shutil.copytree(os.path.join(BUILTIN, "demo", "project"), self._project)
+        if find_spec("pytest") is None:
+            _use_unittest(os.path.join(self._project, ".claude", "session.jsonl"))
+        self._git("init", "--quiet")
+        self._git("add", "README.md", "kitchen", "tests")
+        self._git("commit", "--quiet", "-m", "A slug for recipes")
+        self._show("note", f"a sample repository in {self._project}")
+
+    @contextmanager
+    def _engine(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+        self._show("command", f"agentforge {' '.join(arguments)}")
+        engine = subprocess.Popen(
+            [sys.executable, "-m", "agentforge", *arguments],
+            cwd=self._project,
+            env=self._environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        try:
+            yield engine
+        finally:
+            if engine.poll() is None:
+                engine.kill()
+            engine.communicate()
+
+    def _watch(self, engine: subprocess.Popen[bytes], *, until: Callable[[Event], bool]) -> None:
+        """Show what happens until the moment comes."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            ended = engine.poll() is not None
+            for event in self._news():
+                if line := _line(event):
+                    self._show(*line)
+                if until(event):
+                    return
+            if ended:
+                said = engine.stderr.read().decode("utf-8", "replace").strip() if engine.stderr else ""
+                raise AgentForgeError(f"the demo's engine ended too early: {said or 'it said nothing'}")
+            time.sleep(0.02)
+        raise AgentForgeError("the demo's run made no progress", hint="try again, with --keep to look at it")
+
+    def _news(self) -> list[Event]:
+        if self._tail is None:
+            if SESSION not in self._runs.sessions():
+                return []
+            self._tail = Tail(self._runs, SESSION)
+        return list(self._tail.news())
+
+    def _is_at_work(self, event: Event, stage: str) -> bool:
+        """Whether this is where the stage's first agent began; waits until it has said something."""
+        if not isinstance(event.fact, f.AttemptStarted) or self._runs.info(SESSION).state.node is None:
+            return False
+        if stage not in self._attempt_dir():
+            return False
+        deadline = time.monotonic() + PATIENCE
+        output = os.path.join(self._attempt_dir(), "output.log")
+        while time.monotonic() < deadline and not (os.path.exists(output) and os.path.getsize(output)):
+            time.sleep(0.02)
+        return True
+
+    def _attempt_dir(self) -> str:
+        info = self._runs.info(SESSION)
+        at, attempt = info.state.node, info.state.attempt
+        assert at is not None
+        assert at.iteration is not None
+        assert attempt is not None
+        here = self._runs.layout(SESSION).iteration(
+            at.index, info.plan.nodes[at.index], at.run, at.iteration.number
+        )
+        return here.attempt(attempt.number).root
+
+    def _agent_pid(self) -> int:
+        with open(os.path.join(self._attempt_dir(), "agent.json"), encoding="utf-8") as file:
+            pid: int = json.load(file)["pid"]
+        return pid
+
+    def _kill(self, engine: subprocess.Popen[bytes], when: str) -> None:
+        engine.send_signal(signal.SIGKILL)
+        engine.wait()
+        self._kills += 1
+        self._show("kill", f"SIGKILL to the engine (PID {engine.pid}) {when}")
+
+    def _count(self, seconds: float) -> Survived:
+        info = self._runs.info(SESSION, cached=False)
+        planned = sum(stage.iterations for stage in info.state.stages)
+        starts = sum("claim" in names for _, _, names in os.walk(info.run_dir))
+        return Survived(
+            events=info.summary.events,
+            iterations=info.summary.iterations,
+            attempts=info.summary.attempts,
+            kills_survived=self._kills,
+            agents_adopted=info.summary.adopted,
+            iterations_lost=planned - info.summary.iterations,
+            iterations_repeated=starts - info.summary.iterations,
+            commit=self._git("log", "--oneline", "-1"),
+            seconds=round(seconds, 1),
+        )
+
+    def _git(self, *arguments: str) -> str:
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=self._project,
+            env=self._environ,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        return done.stdout.strip()
+
+
+def _environment(folder: str) -> dict[str, str]:
+    """The user's own git settings (signing, hooks, templates) have no place in a sample repository."""
+    name, address = "AgentForge demo", "demo@localhost"
+    return {
+        **os.environ,
+        "HOME": folder,
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_AUTHOR_NAME": name,
+        "GIT_AUTHOR_EMAIL": address,
+        "GIT_COMMITTER_NAME": name,
+        "GIT_COMMITTER_EMAIL": address,
+    }
+
+
+def _use_unittest(cassette: str) -> None:
+    with open(cassette, encoding="utf-8") as file:
+        recorded = file.read()
+    with open(cassette, "w", encoding="utf-8") as file:
+        file.write(recorded.replace(PYTEST, UNITTEST))
+
+
+def _line(event: Event) -> tuple[str, str] | None:
+    """What to show of an event, if anything: a kind and a text."""
+    match event.fact:
+        case f.NodeStarted(name=name):
+            return "stage", name
+        case f.AttemptStarted(attempt=attempt):
+            iteration = event.cursor.iteration if event.cursor else 0
+            return "work", f"iteration {iteration}, attempt {attempt}: the agent begins"
+        case f.AttemptAdopted(pid=pid):
+            return "adopted", f"the agent is still at work: adopted (supervisor PID {pid})"
+        case f.AttemptLost(reason=reason):
+            return "lost", f"attempt lost: {reason}"
+        case f.IterationCompleted(result=result, duration_ms=duration):
+            return "done", f"{result.summary} ({duration / 1000:.1f} s)"
+        case f.ErrorOccurred(message=message):
+            return "lost", message
+        case f.SessionRecovered():
+            return "adopted", "a new engine takes the run up from its log"
+        case f.SessionCompleted():
+            return "done", "the run is complete"
+        case _:
+            return None
+
+
+MARKS: dict[str, tuple[str, str]] = {
+    "note": ("·", "dim"),
+    "command": ("$", "bold cyan"),
+    "stage": ("▶", "bold"),
+    "work": ("…", "dim"),
+    "done": ("✓", "green"),
+    "kill": ("✗", "bold red"),
+    "adopted": ("↻", "bold yellow"),
+    "lost": ("!", "red"),
+}
+
+
+def _silent(_kind: str, _text: str) -> None:
+    return
+
+
+def _shower() -> Show:
+    console: Any = _console()
+
+    def show(kind: str, text: str) -> None:
+        mark, style = MARKS[kind]
+        indent = "  " if kind in ("work", "done", "adopted", "lost") else ""
+        console.print(f"{indent}{mark} {text}", style=style, highlight=False, markup=False, soft_wrap=True)
+
+    return show
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console()
+
+
+def _print_table(survived: Survived, kept: str | None) -> None:
+    from rich.table import Table
+
+    table = Table(title="What the run survived", title_justify="left", show_header=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    rows = (
+        ("events", survived.events),
+        ("iterations", survived.iterations),
+        ("attempts", survived.attempts),
+        ("kills survived", survived.kills_survived),
+        ("agents adopted", survived.agents_adopted),
+        ("iterations lost", survived.iterations_lost),
+        ("iterations repeated", survived.iterations_repeated),
+        ("seconds", survived.seconds),
+    )
+    for name, value in rows:
+        table.add_row(name, str(value))
+    console = _console()
+    console.print()
+    console.print(table)
+    console.print(f"Committed: {survived.commit}", style="green", highlight=False, markup=False)
+    if kept:
+        console.print(f"Kept in {kept}", highlight=False, markup=False)
