@@ -16,9 +16,10 @@ from msgspec import Struct
 from agentforge.adapters.log_scan import Lines, Scan
 from agentforge.adapters.log_store import Store
 from agentforge.model import codec
+from agentforge.model.buffer import BufferHealth
 from agentforge.model.errors import InvalidRequest, LogConflict, LogCorrupt, LogTooNew, StorageFailed
 from agentforge.model.event import Event
-from agentforge.ports.event_log import BufferHealth, Damage, Head, TornTail
+from agentforge.ports.event_log import Damage, Head, TornTail
 
 SLOW_FLUSH_SECONDS = 0.1
 

@@ -13,4 +13,4 @@ class SystemClock:
 
     async def sleep_until(self, due: datetime) -> None:
         while (remaining := (due - self.now()).total_seconds()) > 0:
-            await asyncio.sleep(min(remaining, LONGEST_SLEEP))
+            await asyncio.sleep(min(remaining, LONGEST_SLEEP))  # noqa: ASYNC110 - time itself is the event

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from agentforge.model.buffer import BufferHealth
 from agentforge.model.event import Event
 
 
@@ -30,13 +31,6 @@ class Head(Struct, frozen=True):
     hash: str
     length: int
     """In bytes."""
-
-
-class BufferHealth(Struct, frozen=True):
-    events_buffered: int = 0
-    events_flushed: int = 0
-    flushes: int = 0
-    slowest_flush_ms: float = 0.0
 
 
 class LogReader(Protocol):

@@ -240,6 +240,7 @@ class AttemptRunner:
                 "MOCK_STATUS_FILE": about.here.status,
                 "MOCK_RESULT_FILE": about.here.result,
                 "MOCK_ITERATION": str(work.iteration),
+                "MOCK_PROVIDER": about.node.provider.type,
             },
             status_path=about.here.status,
             result_path=about.here.result,

@@ -22,6 +22,7 @@ from agentforge.model.work import End, Execute, Prepare, Wait, Work
 from agentforge.ports.clock import Clock
 from agentforge.runtime.attempts import AttemptRunner
 from agentforge.runtime.control import Control, drop_control, waiting_controls
+from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.preparing import Preparer
 from agentforge.runtime.state_writer import StateWriter
@@ -44,13 +45,14 @@ class Driver:
         preparer: Preparer,
         attempts: AttemptRunner,
         clock: Clock,
+        keeper: HeadKeeper,
     ) -> None:
         self._journal = journal
         self._layout = layout
         self._preparer = preparer
         self._attempts = attempts
         self._clock = clock
-        self._state_writer = StateWriter(layout, journal)
+        self._state_writer = StateWriter(layout, journal, keeper)
         self._running: dict[str, asyncio.Task[f.AnyFact]] = {}
         self._outcomes: deque[_Outcome] = deque()
         self._asked: deque[f.PauseRequested] = deque()

@@ -1,9 +1,10 @@
-"""Keeps state.json near the log: at most once a second, and at every turn that people wait for."""
+"""Keeps state.json, and the head kept outside the workspace, near the log: at most once a second, and at every turn that people wait for."""
 
 from time import monotonic
 
 from agentforge.model.layout import RunLayout
 from agentforge.runtime import files
+from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
 from agentforge.views.state_file import state_file
 
@@ -11,9 +12,10 @@ SECONDS_BETWEEN = 1.0
 
 
 class StateWriter:
-    def __init__(self, layout: RunLayout, journal: Journal) -> None:
+    def __init__(self, layout: RunLayout, journal: Journal, keeper: HeadKeeper) -> None:
         self._path = layout.state
         self._journal = journal
+        self._keeper = keeper
         self._written_at = -SECONDS_BETWEEN
         self._turn: tuple[object, ...] = ()
 
@@ -35,6 +37,8 @@ class StateWriter:
             view.history,
             length=head.length,
             head_hash=head.hash,
+            buffer=journal.writer.health,
         )
         files.replace(self._path, files.pretty(content))
+        self._keeper.keep(journal.state.run_id, head)
         self._written_at = monotonic()

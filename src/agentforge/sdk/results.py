@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from agentforge.model.buffer import BufferHealth
 from agentforge.model.plan import Plan
 from agentforge.model.state import OpenRequest, RunState
 from agentforge.model.status import RunStatus
@@ -46,6 +47,7 @@ class RunInfo(Struct, frozen=True):
     health: Health
     driver_pid: int | None
     damage: tuple[Damage, ...] = ()
+    buffer: BufferHealth | None = None
 
 
 class RunRow(Struct, frozen=True):

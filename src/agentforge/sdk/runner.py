@@ -17,6 +17,7 @@ from agentforge.ports.process import Processes
 from agentforge.ports.provider import Provider
 from agentforge.runtime.attempts import AttemptRunner, RunSetting, SupervisorLimits
 from agentforge.runtime.driver import Driver
+from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.lock_file import remove_lock, write_lock
 from agentforge.runtime.preparing import Preparer
@@ -71,7 +72,16 @@ class Runner:
             if not force:
                 refuse_taken(self._runs, session)
             await stop_owner(self._runs, session, self._processes)
+            await self._give_up(session)
             move_aside(layout, self._clock.now())
+
+    async def _give_up(self, session: str) -> None:
+        """An interrupted run may have an agent at work: it is ended before the name goes to another run."""
+        if self._runs.info(session).status != "interrupted":
+            return
+        journal = await self.take_up(session, accept_damage=True)
+        journal.record(f.CancelRequested("superseded by a new run"), journal.state.cursor)
+        await self.drive(journal)
 
     def _has_begun(self, session: str) -> bool:
         """A log without its first event is what a kill at the very start leaves: nothing happened yet."""
@@ -111,6 +121,8 @@ class Runner:
             damage = [d for d in journal.writer.damage if d.line not in journal.state.accepted_damage]
             if not accept_damage:
                 _refuse_damage(session, damage)
+                layout = self._runs.layout(session)
+                self._keeper(layout).refuse_other(journal.state.run_id, log_of(layout, self._environ))
             if journal.writer.repaired is not None:
                 torn = journal.writer.repaired
                 journal.record(f.LogRepaired(torn.bytes, torn.kept), journal.state.cursor)
@@ -157,6 +169,9 @@ class Runner:
         remove_lock(self._runs.project, journal.session)
         journal.close()
 
+    def _keeper(self, layout: RunLayout) -> HeadKeeper:
+        return HeadKeeper(layout.root, self._environ)
+
     def _driver(self, journal: Journal, layout: RunLayout) -> Driver:
         plan, state = journal.plan, journal.state
         setting = RunSetting(
@@ -173,7 +188,7 @@ class Runner:
 
         attempts = AttemptRunner(setting, provider_of, self._registry.turns, self._processes, self._clock)
         preparer = Preparer(self._runs.project, layout, plan)
-        return Driver(journal, layout, preparer, attempts, self._clock)
+        return Driver(journal, layout, preparer, attempts, self._clock, self._keeper(layout))
 
 
 def _refuse_damage(session: str, damage: Sequence[Damage]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from agentforge.model.buffer import BufferHealth
 from agentforge.model.errors import LogConflict, UnknownRun
 from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
@@ -86,6 +87,7 @@ class Runs:
             health=health(view.summary),
             driver_pid=lock.pid if lock else None,
             damage=tuple(reader.damage),
+            buffer=self._buffer(layout),
         )
 
     def rows(self, count: int) -> list[RunRow]:
@@ -104,18 +106,27 @@ class Runs:
             pipeline=plan.pipeline.name,
         )
 
+    def _buffer(self, layout: RunLayout) -> BufferHealth | None:
+        """How the log's buffer did when the driver last wrote state.json."""
+        snapshot = self._snapshot(layout)
+        return snapshot.buffer if snapshot else None
+
+    def _snapshot(self, layout: RunLayout) -> Snapshot | None:
+        try:
+            return _cache_decoder.decode(files.read_bytes(layout.state) or b"").snapshot
+        except msgspec.DecodeError:
+            return None
+
     def _from_cache(self, layout: RunLayout, log: EventLog) -> RunView | None:
         """state.json's snapshot brought up to date from the log's tail; nothing unless it fits the log."""
-        content = files.read_bytes(layout.state)
-        plan = self._plan_of(log)
-        if content is None or plan is None:
+        snapshot, plan = self._snapshot(layout), self._plan_of(log)
+        if snapshot is None or plan is None:
             return None
+        head = Head(snapshot.state.seq, snapshot.hash, snapshot.length)
         try:
-            snapshot = _cache_decoder.decode(content).snapshot
-            head = Head(snapshot.state.seq, snapshot.hash, snapshot.length)
             tail = log.reader().events(after=head)
             return see_all(tail, RunView(plan, snapshot.state, snapshot.summary))
-        except (msgspec.DecodeError, LogConflict):
+        except LogConflict:
             return None
 
     def _plan_of(self, log: EventLog) -> Plan | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from agentforge.model.buffer import BufferHealth
 from agentforge.model.layout import node_dir_name
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
@@ -23,6 +24,8 @@ class Snapshot(Struct, frozen=True):
     hash: str
     state: RunState
     summary: Summary
+    buffer: BufferHealth
+    """Of the engine that wrote this."""
 
 
 class StageEntry(Struct, frozen=True):
@@ -62,7 +65,14 @@ class StateFile(Struct, frozen=True):
 
 
 def state_file(
-    plan: Plan, state: RunState, summary: Summary, history: History, *, length: int, head_hash: str
+    plan: Plan,
+    state: RunState,
+    summary: Summary,
+    history: History,
+    *,
+    length: int,
+    head_hash: str,
+    buffer: BufferHealth,
 ) -> StateFile:
     iteration, attempt = state.iteration, state.attempt
     working = attempt is not None and attempt.status in (AttemptStatus.RUNNING, AttemptStatus.ENDING)
@@ -89,7 +99,7 @@ def state_file(
         pause_reason=state.pause_reason,
         completion_reason=state.completion_reason,
         requests=tuple({"id": r.id, "question": r.question} for r in state.requests),
-        snapshot=Snapshot(length, head_hash, state, summary),
+        snapshot=Snapshot(length, head_hash, state, summary, buffer),
     )
 
 

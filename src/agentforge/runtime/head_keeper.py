@@ -1,0 +1,67 @@
+"""Remembers a log's head outside the workspace, where a careless agent doesn't reach.
+
+A log that was shortened or replaced while nobody drove the run is noticed when it is taken up again.
+"""
+
+import logging
+import os
+from collections.abc import Mapping
+from hashlib import sha256
+
+import msgspec
+from msgspec import Struct
+
+from agentforge.model.errors import LogConflict, LogCorrupt
+from agentforge.ports.event_log import EventLog, Head
+from agentforge.runtime import files
+
+log = logging.getLogger("agentforge.run")
+
+
+class KeptHead(Struct, frozen=True):
+    run_id: str
+    head: Head
+
+
+class HeadKeeper:
+    def __init__(self, run_dir: str, environ: Mapping[str, str]) -> None:
+        home = environ.get("XDG_STATE_HOME") or os.path.join(environ.get("HOME", ""), ".local", "state")
+        name = sha256(os.path.realpath(run_dir).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+        self._path = os.path.join(home, "agentforge", "heads", f"{name}.json")
+        self._usable = os.path.isabs(home)
+
+    def keep(self, run_id: str, head: Head) -> None:
+        """Called after a sync, so that what is kept is never ahead of the log. A help, not a duty: where
+        there is no home to write to, the run goes on without it."""
+        if not self._usable:
+            return
+        try:
+            os.makedirs(os.path.dirname(self._path), exist_ok=True)
+            temporary = f"{self._path}.{os.getpid()}.tmp"
+            with open(temporary, "wb") as file:
+                file.write(files.compact(KeptHead(run_id, head)))
+            os.replace(temporary, self._path)
+        except OSError as error:
+            self._usable = False
+            log.warning("the log's head can't be kept outside the project: %s", error)
+
+    def refuse_other(self, run_id: str, event_log: EventLog) -> None:
+        """Raise LogCorrupt if this is not, or no longer all of, the log whose head was kept."""
+        kept = self._kept()
+        if kept is None or kept.run_id != run_id:
+            return
+        try:
+            next(iter(event_log.reader().events(after=kept.head)), None)
+        except LogConflict:
+            raise LogCorrupt(
+                f"the log no longer holds event {kept.head.seq} as it was written: "
+                "it was shortened or changed while nobody drove the run",
+                hint="restore events.jsonl, or go on with what is there: --accept-damage",
+            ) from None
+
+    def _kept(self) -> KeptHead | None:
+        try:
+            with open(self._path, "rb") as file:
+                return msgspec.json.decode(file.read(), type=KeptHead)
+        except (OSError, msgspec.DecodeError):
+            return None

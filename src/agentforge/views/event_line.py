@@ -1,0 +1,134 @@
+"""One line of `tail`: `[HH:MM:SS] type details`, and the same event as JSON for programs."""
+
+from datetime import datetime, tzinfo
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from agentforge.model import facts as f
+from agentforge.model.event import Cursor, Event
+from agentforge.model.facts import AnyFact
+from agentforge.views.plain_text import one_line
+
+SUMMARY_CHARS = 80
+MESSAGE_CHARS = 160
+
+
+class EventLine(Struct, frozen=True):
+    """The parts of a line, so that a terminal can colour them."""
+
+    time: str
+    type: str
+    details: str
+
+    @property
+    def text(self) -> str:
+        return f"[{self.time}] {self.type} {self.details}".rstrip()
+
+
+class _Json(Struct):
+    seq: int
+    type: str
+    timestamp: datetime
+    session: str
+    cursor: Cursor | None
+    data: AnyFact
+    trace_id: str
+
+
+def event_line(event: Event, zone: tzinfo) -> EventLine:
+    pairs = [*_place(event), *_details(event.fact)]
+    return EventLine(
+        time=f"{event.at.astimezone(zone):%H:%M:%S}",
+        type=event.fact.TYPE,
+        details=" ".join(f"{name}={value}" for name, value in pairs if value != ""),
+    )
+
+
+def event_json(event: Event) -> bytes:
+    """The event under the log's own keys; data that lies beside the log is put in."""
+    return msgspec.json.encode(
+        _Json(event.seq, event.fact.TYPE, event.at, event.session, event.cursor, event.fact, event.trace_id)
+    )
+
+
+def _place(event: Event) -> list[tuple[str, Any]]:
+    """Where it happened, as far as that says something for this kind of event."""
+    at = event.cursor
+    if at is None:
+        return []
+    match event.fact:
+        case f.NodeStarted():
+            return [("node", at.node_path)]
+        case f.NodeCompleted():
+            return [("node", at.node_path), ("run", at.node_run)]
+        case (
+            f.IterationStarted()
+            | f.IterationCompleted()
+            | f.AttemptStarted()
+            | f.AttemptAdopted()
+            | f.AttemptLost()
+            | f.AttemptEnding()
+            | f.AttemptCancelled()
+            | f.ErrorOccurred()
+            | f.RetryScheduled()
+        ):
+            return [("node", at.node_path), ("run", at.node_run), ("iter", at.iteration)]
+        case _:
+            return []
+
+
+def _details(fact: AnyFact) -> list[tuple[str, Any]]:
+    match fact:
+        case f.NodeStarted():
+            return [("id", fact.name), ("kind", "stage")]
+        case f.IterationStarted():
+            return [("provider", fact.provider), ("model", fact.model)]
+        case f.IterationCompleted():
+            return [("decision", fact.decision.value), ("summary", _quoted(fact.result.summary))]
+        case f.AttemptStarted():
+            return [("attempt", f"{fact.attempt}")]
+        case f.AttemptAdopted():
+            return [("attempt", fact.attempt), ("pid", fact.pid)]
+        case f.AttemptLost() | f.AttemptEnding() | f.AttemptCancelled():
+            return [("attempt", fact.attempt), ("reason", _quoted(fact.reason))]
+        case f.ErrorOccurred():
+            exit_code = "" if fact.exit_code is None else fact.exit_code
+            message = _quoted(fact.message, MESSAGE_CHARS)
+            return [("type", fact.kind.value), ("exit", exit_code), ("message", message)]
+        case f.RetryScheduled():
+            return [("attempt", f"{fact.attempt}/{fact.of}")]
+        case f.TimerFired():
+            return [("timer", fact.timer)]
+        case _:
+            return _of_session(fact)
+
+
+def _of_session(fact: AnyFact) -> list[tuple[str, Any]]:
+    match fact:
+        case f.NodeCompleted() | f.SessionCompleted() | f.SessionPaused() | f.SessionAborted():
+            return [("reason", _quoted(fact.reason))]
+        case f.PauseRequested() | f.CancelRequested():
+            return [("reason", _quoted(fact.reason))]
+        case f.SessionFailed():
+            return [("type", fact.kind.value), ("message", _quoted(fact.message, MESSAGE_CHARS))]
+        case f.SessionRecovered():
+            return [("by", fact.by), ("pid", fact.pid)]
+        case f.SessionResumed():
+            return [("by", fact.by)]
+        case f.RequestOpened():
+            return [("id", fact.id), ("question", _quoted(fact.question, MESSAGE_CHARS))]
+        case f.RequestAnswered():
+            return [("id", fact.id), ("answer", _quoted(fact.answer)), ("by", fact.by)]
+        case f.LogRepaired():
+            return [("bytes", fact.bytes)]
+        case f.DamageAccepted():
+            return [("lines", ",".join(str(line) for line in fact.lines))]
+        case _:
+            return []
+
+
+def _quoted(text: str, limit: int = SUMMARY_CHARS) -> str:
+    shown = one_line(text, limit)
+    return f'"{shown}"' if shown else ""

@@ -1,0 +1,52 @@
+"""Somebody else's text, made fit for a line on a terminal: no control characters, known width."""
+
+import unicodedata
+
+_REPLACEMENT = "\ufffd"
+
+
+def one_line(text: str, limit: int | None = None) -> str:
+    """The text on one line, whatever it holds; an agent's words must not steer the terminal."""
+    line = " ".join(printable(text).split())
+    return line if limit is None else shortened(line, limit)
+
+
+def printable(text: str) -> str:
+    """White space becomes blanks; what can't be shown becomes a mark."""
+    return "".join(_shown(char) for char in text)
+
+
+def shortened(text: str, limit: int) -> str:
+    """At most `limit` columns, with an ellipsis where something is left out."""
+    if width(text) <= limit:
+        return text
+    kept, used = [], 0
+    for char in text:
+        used += _columns(char)
+        if used > limit - 1:
+            break
+        kept.append(char)
+    return "".join(kept).rstrip() + "…" if limit > 0 else ""
+
+
+def width(text: str) -> int:
+    """How many columns a terminal gives it."""
+    return sum(_columns(char) for char in text)
+
+
+def padded(text: str, columns: int) -> str:
+    return text + " " * (columns - width(text))
+
+
+def _shown(char: str) -> str:
+    if char.isspace():
+        return " "
+    return char if char.isprintable() else _REPLACEMENT
+
+
+def _columns(char: str) -> int:
+    if char.isascii():
+        return 1
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
