@@ -12,5 +12,5 @@ class SystemClock:
         return datetime.now(UTC)
 
     async def sleep_until(self, due: datetime) -> None:
-        while (remaining := (due - self.now()).total_seconds()) > 0:
-            await asyncio.sleep(min(remaining, LONGEST_SLEEP))  # noqa: ASYNC110 - time itself is the event
+        while (remaining := (due - self.now()).total_seconds()) > 0:  # noqa: ASYNC110 - only time passes
+            await asyncio.sleep(min(remaining, LONGEST_SLEEP))

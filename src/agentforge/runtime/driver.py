@@ -44,6 +44,7 @@ class Driver:
         layout: RunLayout,
         preparer: Preparer,
         attempts: AttemptRunner,
+        *,
         clock: Clock,
         keeper: HeadKeeper,
     ) -> None:

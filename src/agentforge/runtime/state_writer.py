@@ -1,4 +1,5 @@
-"""Keeps state.json, and the head kept outside the workspace, near the log: at most once a second, and at every turn that people wait for."""
+"""Keeps state.json, and the head outside the workspace, near the log: at most once a second, and at every
+turn that people wait for."""
 
 from time import monotonic
 

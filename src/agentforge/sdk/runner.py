@@ -188,7 +188,8 @@ class Runner:
 
         attempts = AttemptRunner(setting, provider_of, self._registry.turns, self._processes, self._clock)
         preparer = Preparer(self._runs.project, layout, plan)
-        return Driver(journal, layout, preparer, attempts, self._clock, self._keeper(layout))
+        keeper = self._keeper(layout)
+        return Driver(journal, layout, preparer, attempts, clock=self._clock, keeper=keeper)
 
 
 def _refuse_damage(session: str, damage: Sequence[Damage]) -> None:
