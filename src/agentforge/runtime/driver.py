@@ -134,6 +134,9 @@ class Driver:
         ids = {work.id for work in wanted}
         for stale in [id for id in self._running if id not in ids]:
             await self._drop(stale)
+        if self._outcomes:
+            # Something ended by itself just now: what is wanted has to be asked again.
+            return
         for work in wanted:
             if work.id in self._running:
                 continue
@@ -188,6 +191,8 @@ class Driver:
         task = self._running.pop(id)
         task.cancel()
         await asyncio.wait([task])
+        # One more turn, so that the outcome of a task that was faster than the cancel is in.
+        await asyncio.sleep(0)
 
     async def _wait(self) -> None:
         """Sleep until an outcome, a control from this process, or the next tick."""

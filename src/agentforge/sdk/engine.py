@@ -22,7 +22,7 @@ from agentforge.model.plan import Overrides
 from agentforge.model.status import RunStatus
 from agentforge.ports.clock import Clock
 from agentforge.ports.provider import Provider
-from agentforge.runtime.attempts import SupervisorLimits
+from agentforge.runtime.attempts import MARK, SupervisorLimits
 from agentforge.runtime.control import Answer, Control, answer, send_control
 from agentforge.runtime.journal import Journal
 from agentforge.sdk.follow import Follower
@@ -153,6 +153,7 @@ class Engine:
             await stop_owner(self.runs, session, self._processes)
         journal = await self._runner.take_up(session, accept_damage=accept_damage)
         try:
+            self._refuse_own_agent(journal)
             refuse_resume(journal.state)
             self._say_go_on(journal, context, by)
         except BaseException:
@@ -242,6 +243,13 @@ class Engine:
             pipeline_file=None if loop else plan.source.path,
             settings=self._runner.settings(),
         )
+
+    def _refuse_own_agent(self, journal: Journal) -> None:
+        """A run's own agents never answer for a person."""
+        if self.environ.get(MARK, "").startswith(f"{journal.state.run_id}/"):
+            raise InvalidRequest(
+                f"an agent of session {journal.session!r} may not resume it", hint="a person has to"
+            )
 
     def _say_go_on(self, journal: Journal, context: str | None, by: str) -> None:
         layout = self.runs.layout(journal.session)
