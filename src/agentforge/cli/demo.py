@@ -19,8 +19,8 @@ from msgspec import Struct
 from agentforge.model import facts as f
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.event import Event
-from agentforge.sdk.follow import Tail
 from agentforge.sdk.runs import Runs
+from agentforge.sdk.tail import Tail
 from agentforge.sdk.wiring import BUILTIN
 
 SESSION = "demo"

@@ -191,9 +191,10 @@ class Engine:
             return None
         return await self._runner.drive(journal)
 
-    def interrupt(self, reason: str = "signal_interrupt", *, now: bool = False) -> None:
-        """Stop every run that this engine drives: agents get the stop grace, or with `now` nothing."""
-        self._runner.interrupt(reason, now=now)
+    def interrupt(self, reason: str = "signal_interrupt", *, now: bool = False) -> bool:
+        """Stop every run that this engine drives: agents get the stop grace, or with `now` nothing.
+        False if it drives none."""
+        return self._runner.interrupt(reason, now=now)
 
     # -- looking
 

@@ -2,37 +2,14 @@
 misses nothing; being told of news only saves it waiting."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
-from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.ports.event_log import Head
 from agentforge.sdk.runs import Runs
+from agentforge.sdk.tail import Tail
 
 POLL_SECONDS = 0.25
-STOPS = (f.SessionCompleted, f.SessionFailed, f.SessionPaused, f.SessionAborted)
-
-
-class Tail:
-    """One reader's place in one log."""
-
-    def __init__(self, runs: Runs, session: str, after: Head | None = None) -> None:
-        self._log = runs.log(session)
-        self._head = after
-        self._stopped = False
-
-    def news(self) -> Iterator[Event]:
-        """Events since the last look."""
-        reader = self._log.reader()
-        for event in reader.events(after=self._head):
-            self._stopped = isinstance(event.fact, STOPS)
-            yield event
-        self._head = reader.head
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the run has stopped and nobody drives it on."""
-        return self._stopped and not self._log.is_held()
 
 
 class Follower:

@@ -48,17 +48,22 @@ class RunInfo(Struct, frozen=True):
     driver_pid: int | None
     damage: tuple[Damage, ...] = ()
     buffer: BufferHealth | None = None
+    state_file_seq: int | None = None
+    """The latest event that state.json shows; nothing where there is no usable one."""
 
 
 class RunRow(Struct, frozen=True):
     """A run in a list."""
 
     session: str
-    status: str
+    status: ShownStatus | Literal["unknown"]
+    """`unknown`: its log can't be read by this version."""
     updated_at: datetime
     stage: str
     iterations: int
     pipeline: str
+    kept_from: str | None = None
+    """The session whose name this run had before it was kept aside."""
 
 
 def result_of(state: RunState, summary: Summary, run_dir: str) -> RunResult:

@@ -156,9 +156,10 @@ class Runner:
             self.release(journal)
         return result_of(journal.state, journal.view.summary, layout.root)
 
-    def interrupt(self, reason: str, *, now: bool) -> None:
+    def interrupt(self, reason: str, *, now: bool) -> bool:
         for driver in self._drivers.values():
             driver.ask_to_pause(reason, grace=self._stop_grace, now=now)
+        return bool(self._drivers)
 
     def wake(self, session: str) -> None:
         if driver := self._drivers.get(session):

@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 
 import msgspec
 
-from agentforge.model.buffer import BufferHealth
-from agentforge.model.errors import LogConflict, UnknownRun
+from agentforge.model.errors import AgentForgeError, LogConflict, UnknownRun
 from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
 from agentforge.model.ids import session_name
@@ -14,7 +14,7 @@ from agentforge.model.layout import RunLayout, runs_dir
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
-from agentforge.ports.event_log import EventLog, Head
+from agentforge.ports.event_log import EventLog, Head, LogReader
 from agentforge.runtime import files
 from agentforge.runtime.lock_file import read_lock
 from agentforge.runtime.run_view import RunView, see_all
@@ -68,7 +68,8 @@ class Runs:
     def info(self, session: str, *, cached: bool = True) -> RunInfo:
         layout, log = self.layout(session), self.log(session)
         reader = log.reader()
-        view = self._from_cache(layout, log) if cached else None
+        snapshot = _snapshot(layout)
+        view = self._from_cache(snapshot, log, reader) if cached and snapshot else None
         view = view or see_all(reader.events())
         if view.state is None or view.plan is None:
             raise UnknownRun(
@@ -87,14 +88,19 @@ class Runs:
             health=health(view.summary),
             driver_pid=lock.pid if lock else None,
             damage=tuple(reader.damage),
-            buffer=self._buffer(layout),
+            buffer=snapshot.buffer if snapshot else None,
+            state_file_seq=snapshot.state.seq if snapshot else None,
         )
 
     def rows(self, count: int) -> list[RunRow]:
         return [self._row(session) for session in self.sessions()[:count]]
 
     def _row(self, session: str) -> RunRow:
-        info = self.info(session)
+        try:
+            info = self.info(session)
+        except AgentForgeError:
+            touched = os.stat(self.layout(session).log).st_mtime
+            return RunRow(session, "unknown", datetime.fromtimestamp(touched, UTC), "", 0, "")
         state, plan = info.state, info.plan
         index = state.node.index if state.node else min(state.next_node, len(plan.nodes) - 1)
         return RunRow(
@@ -104,28 +110,17 @@ class Runs:
             stage=plan.nodes[index].id if plan.nodes else "",
             iterations=info.summary.iterations,
             pipeline=plan.pipeline.name,
+            kept_from=state.session if state.session != session else None,
         )
 
-    def _buffer(self, layout: RunLayout) -> BufferHealth | None:
-        """How the log's buffer did when the driver last wrote state.json."""
-        snapshot = self._snapshot(layout)
-        return snapshot.buffer if snapshot else None
-
-    def _snapshot(self, layout: RunLayout) -> Snapshot | None:
-        try:
-            return _cache_decoder.decode(files.read_bytes(layout.state) or b"").snapshot
-        except msgspec.DecodeError:
-            return None
-
-    def _from_cache(self, layout: RunLayout, log: EventLog) -> RunView | None:
+    def _from_cache(self, snapshot: Snapshot, log: EventLog, reader: LogReader) -> RunView | None:
         """state.json's snapshot brought up to date from the log's tail; nothing unless it fits the log."""
-        snapshot, plan = self._snapshot(layout), self._plan_of(log)
-        if snapshot is None or plan is None:
+        plan = self._plan_of(log)
+        if plan is None:
             return None
-        head = Head(snapshot.state.seq, snapshot.hash, snapshot.length)
         try:
-            tail = log.reader().events(after=head)
-            return see_all(tail, RunView(plan, snapshot.state, snapshot.summary))
+            head = Head(snapshot.state.seq, snapshot.hash, snapshot.length)
+            return see_all(reader.events(after=head), RunView(plan, snapshot.state, snapshot.summary))
         except LogConflict:
             return None
 
@@ -133,6 +128,14 @@ class Runs:
         """The plan that the run is pinned to: in the log's first event."""
         first = next(iter(log.reader().events()), None)
         return first.fact.plan if first is not None and isinstance(first.fact, SessionStarted) else None
+
+
+def _snapshot(layout: RunLayout) -> Snapshot | None:
+    content = files.read_bytes(layout.state)
+    try:
+        return None if content is None else _cache_decoder.decode(content).snapshot
+    except msgspec.DecodeError:
+        return None
 
 
 def shown_status(state: RunState, *, held: bool) -> ShownStatus:

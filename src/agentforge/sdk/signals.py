@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 
@@ -20,16 +20,30 @@ class Stopped:
         self.at = 0.0
 
 
+Told = Callable[[bool], None]
+"""Hears of each signal; True: agents are ended at once."""
+
+
 @contextmanager
-def stop_on_signals(engine: Engine) -> Iterator[Stopped]:
-    """The first signal lets agents finish within the grace; a second within 5 s ends them at once."""
+def stop_on_signals(engine: Engine, told: Told | None = None) -> Iterator[Stopped]:
+    """The first signal lets agents finish within the grace; a second within 5 s ends them at once.
+
+    While the engine drives nothing yet, a signal cancels the task that called this.
+    """
     stopped = Stopped()
     loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
 
     def stop(number: signal.Signals) -> None:
-        again = stopped.signal is not None and monotonic() - stopped.at <= AGAIN_WITHIN
+        first = stopped.signal is None
+        again = not first and monotonic() - stopped.at <= AGAIN_WITHIN
         stopped.signal, stopped.at = number, monotonic()
-        engine.interrupt(now=again)
+        # A late second signal doesn't ask anew: that would only put the end off.
+        driving = engine.interrupt(now=again) if first or again else True
+        if told is not None:
+            told(again)
+        if not driving and task is not None:
+            task.cancel()
 
     for number in STOPPING:
         loop.add_signal_handler(number, stop, number)

@@ -30,7 +30,7 @@ def age(seconds: float) -> str:
 
 
 def money(usd: float) -> str:
-    return f"${usd:.2f}" if usd >= 0.995 or usd == 0 else f"${usd:.4f}".rstrip("0").ljust(5, "0")
+    return f"${usd:.2f}" if usd >= 0.1 else f"${usd:.4f}"
 
 
 def counted(number: int, noun: str) -> str:

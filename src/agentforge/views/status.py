@@ -1,0 +1,165 @@
+"""What `status` shows of a run: one record, which is also its JSON."""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from agentforge.model.plan import Mode, Plan
+from agentforge.model.state import OpenRequest, RunState
+from agentforge.model.status import RunStatus
+from agentforge.views.stage_progress import StageProgress, current_index, stage_progress
+from agentforge.views.summary import Health, Summary
+
+RESUMABLE = frozenset({"paused", "failed", "interrupted", "awaiting_approval"})
+
+
+class NodeStatus(Struct, frozen=True):
+    path: str
+    id: str
+    ref: str
+    index: int
+    count: int
+    run: int
+    provider: str
+    model: str
+
+
+class LogStatus(Struct, frozen=True):
+    """The event buffer's health, as far as it can be seen from outside the driver's process."""
+
+    events_flushed: int
+    """Events in the log."""
+    behind: int | None
+    """Events that state.json doesn't show yet; nothing if there is no usable state.json."""
+    damage: tuple[str, ...] = ()
+
+
+class FailureStatus(Struct, frozen=True):
+    type: str
+    message: str
+    last_completed_iteration: int
+
+
+class PauseStatus(Struct, frozen=True):
+    reason: str
+    at: datetime | None
+    requests: tuple[OpenRequest, ...]
+
+
+class StatusView(Struct, frozen=True):
+    session: str
+    status: str
+    mode: Mode
+    pipeline: str
+    source: str
+    node: NodeStatus | None
+    stages: tuple[StageProgress, ...]
+    iteration: int
+    iteration_completed: int
+    iterations_max: int
+    attempt: int
+    started_at: datetime
+    completed_at: datetime | None
+    last_event: str
+    last_event_at: datetime | None
+    health: Health
+    errors: int
+    duration_seconds: float
+    cost_usd: float
+    input_tokens: int
+    output_tokens: int
+    driver_pid: int | None
+    run_dir: str
+    log: LogStatus
+    completion_reason: str | None = None
+    failure: FailureStatus | None = None
+    pause: PauseStatus | None = None
+    resume_command: str | None = None
+
+
+def status_view(
+    plan: Plan,
+    state: RunState,
+    summary: Summary,
+    health: Health,
+    *,
+    status: str,
+    run_dir: str,
+    driver_pid: int | None,
+    log: LogStatus,
+    now: datetime,
+) -> StatusView:
+    index = current_index(plan, state)
+    stages = stage_progress(plan, state)
+    completed = 0 if index is None else stages[index].completed
+    return StatusView(
+        session=state.session,
+        status=status,
+        mode=plan.mode,
+        pipeline=plan.pipeline.name,
+        source=plan.source.path,
+        node=None if index is None else _node(plan, state, index),
+        stages=stages,
+        iteration=state.iteration.number if state.iteration else completed,
+        iteration_completed=completed,
+        iterations_max=0 if index is None else plan.nodes[index].termination.max,
+        attempt=state.attempt.number if state.attempt else 0,
+        started_at=state.started_at,
+        completed_at=state.completed_at,
+        last_event=summary.last_type,
+        last_event_at=summary.last_at,
+        health=health,
+        errors=summary.errors,
+        duration_seconds=round(duration(state, status, now), 3),
+        cost_usd=summary.cost_usd,
+        input_tokens=summary.input_tokens,
+        output_tokens=summary.output_tokens,
+        driver_pid=driver_pid,
+        run_dir=run_dir,
+        log=log,
+        completion_reason=state.completion_reason,
+        failure=_failure(state, completed),
+        pause=_pause(state),
+        resume_command=resume_command(state.session, status),
+    )
+
+
+def duration(state: RunState, status: str, now: datetime) -> float:
+    """Until now while somebody works on it, else until the last thing that happened."""
+    until = now if status == "running" else state.updated_at
+    return max(0.0, (until - state.started_at).total_seconds())
+
+
+def resume_command(session: str, status: str) -> str | None:
+    """The exact command that goes on with a run in that status."""
+    if status not in RESUMABLE:
+        return None
+    word = "recover" if status == "interrupted" else "resume"
+    # A name that begins with a dash would read as an option.
+    return f"agentforge {word} {'-- ' if session.startswith('-') else ''}{session}"
+
+
+def _node(plan: Plan, state: RunState, index: int) -> NodeStatus:
+    node = plan.nodes[index]
+    return NodeStatus(
+        path=node.path,
+        id=node.id,
+        ref=node.stage,
+        index=index,
+        count=len(plan.nodes),
+        run=state.node.run if state.node else 1,
+        provider=node.provider.type,
+        model=node.provider.model,
+    )
+
+
+def _failure(state: RunState, completed: int) -> FailureStatus | None:
+    if state.failure is None:
+        return None
+    return FailureStatus(state.failure.kind.value, state.failure.message, completed)
+
+
+def _pause(state: RunState) -> PauseStatus | None:
+    if state.status not in (RunStatus.PAUSED, RunStatus.AWAITING_APPROVAL):
+        return None
+    return PauseStatus(state.pause_reason or "", state.paused_at, state.requests)
