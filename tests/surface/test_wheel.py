@@ -1,0 +1,90 @@
+"""The wheel, installed into an empty environment, works from a folder that isn't the repository."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+OFFLINE = ("No matching distribution found", "Could not find a version", "Failed to establish", "Max retries")
+
+pytestmark = pytest.mark.timeout(400)
+
+
+@pytest.fixture(scope="module")
+def agentforge(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command of a fresh environment that holds the wheel and its dependencies, nothing else."""
+    place = tmp_path_factory.mktemp("wheel")
+    _pip(sys.executable, "wheel", str(ROOT), "--no-deps", "--wheel-dir", str(place / "dist"))
+    (wheel,) = (place / "dist").glob("*.whl")
+    subprocess.run([sys.executable, "-m", "venv", str(place / "venv")], check=True, timeout=120)
+    python = place / "venv" / "bin" / "python"
+    _pip(str(python), "install", "-c", str(ROOT / "constraints.txt"), str(wheel))
+    return place / "venv" / "bin" / "agentforge"
+
+
+def test_the_wheel_holds_nothing_that_only_the_repository_has(agentforge: Path) -> None:
+    listed = subprocess.run(
+        [agentforge.parent / "python", "-m", "pip", "list", "--format=json"],
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    names = {package["name"].lower() for package in json.loads(listed.stdout)}
+    assert "agentforge-pipelines" in names
+    assert "pytest" not in names
+
+
+def test_the_demo_runs_from_the_wheel_outside_the_repository(agentforge: Path, tmp_path: Path) -> None:
+    done = _run(agentforge, tmp_path, "demo", "--json")
+    numbers = json.loads(done.stdout)
+    assert numbers["kills_survived"] == 2
+    assert numbers["agents_adopted"] == 1
+    assert numbers["iterations"] == 4
+    assert numbers["iterations_lost"] == numbers["iterations_repeated"] == 0
+    assert "plain addresses" in numbers["commit"]
+
+
+def test_a_pipeline_runs_from_the_wheel_outside_the_repository(agentforge: Path, tmp_path: Path) -> None:
+    stage = tmp_path / ".claude" / "stages" / "hello"
+    stage.mkdir(parents=True)
+    (stage / "stage.yaml").write_text("name: hello\nprovider: {type: command, run: 'cat > seen'}\n")
+    (stage / "prompt.md").write_text("hello ${SESSION}, write ${RESULT}\n")
+    (tmp_path / "pipe.yaml").write_text("name: pipe\nnodes:\n  - id: one\n    stage: hello\n    runs: 2\n")
+    done = _run(agentforge, tmp_path, "run", "-p", "pipe.yaml", "-s", "s1", mock="true")
+    assert done.returncode == 0
+    status = json.loads(_run(agentforge, tmp_path, "status", "s1", "--json").stdout)
+    assert status["status"] == "completed"
+    built_in = _run(agentforge, tmp_path, "loop", "work", "s2", "1", mock="true")
+    assert built_in.returncode == 0
+
+
+def _run(
+    agentforge: Path, folder: Path, *arguments: str, mock: str = ""
+) -> subprocess.CompletedProcess[str]:
+    environ: Mapping[str, str] = {
+        "PATH": f"{agentforge.parent}:{os.environ['PATH']}",
+        "HOME": str(folder),
+        "MOCK_MODE": mock,
+    }
+    done = subprocess.run(
+        [agentforge, *arguments], cwd=folder, env=environ, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def _pip(python: str, *arguments: str) -> None:
+    done = subprocess.run(
+        [python, "-m", "pip", "--disable-pip-version-check", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    if done.returncode and any(sign in done.stderr for sign in OFFLINE):
+        pytest.skip(f"no package index within reach: {done.stderr.strip().splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
