@@ -4,7 +4,18 @@ the tables' (`model.status`)."""
 from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove
 from agentforge.model.state import RunState
-from agentforge.model.status import ATTEMPT_MOVES, RUN_MOVES, AttemptStatus, RunStatus, move
+from agentforge.model.status import (
+    ATTEMPT_MOVES,
+    FINAL,
+    ITERATION_MOVES,
+    RUN_MOVES,
+    STAGE_MOVES,
+    AttemptStatus,
+    IterationStatus,
+    NodeStatus,
+    RunStatus,
+    move,
+)
 
 _RUN_TARGET: dict[type[f.AnyFact], RunStatus] = {
     f.SessionCompleted: RunStatus.COMPLETED,
@@ -12,6 +23,11 @@ _RUN_TARGET: dict[type[f.AnyFact], RunStatus] = {
     f.SessionPaused: RunStatus.PAUSED,
     f.SessionAborted: RunStatus.ABORTED,
     f.SessionResumed: RunStatus.RUNNING,
+}
+
+_STAGE_TARGET: dict[type[f.AnyFact], NodeStatus] = {
+    f.NodeStarted: NodeStatus.RUNNING,
+    f.NodeCompleted: NodeStatus.COMPLETED,
 }
 
 _ATTEMPT_TARGET: dict[type[f.AnyFact], AttemptStatus] = {
@@ -23,6 +39,11 @@ _ATTEMPT_TARGET: dict[type[f.AnyFact], AttemptStatus] = {
     f.RetryScheduled: AttemptStatus.WAITING,
 }
 
+_MAKES_WAY = frozenset({AttemptStatus.DUE, AttemptStatus.LOST, AttemptStatus.CANCELLED})
+"""After these, another attempt may begin."""
+
+_ABOUT_THE_LOG = (f.LogRepaired, f.DamageAccepted)
+
 
 def refuse_illegal(state: RunState | None, fact: f.AnyFact) -> None:
     """Raise IllegalMove if the fact can't follow on the state."""
@@ -31,12 +52,31 @@ def refuse_illegal(state: RunState | None, fact: f.AnyFact) -> None:
         if kind is not f.SessionStarted:
             raise IllegalMove(f"{fact.TYPE} before session_start")
         return
+    if kind is f.SessionStarted:
+        raise IllegalMove("session_start twice in one log")
+    if state.status in FINAL and not isinstance(fact, _ABOUT_THE_LOG):
+        raise IllegalMove(f"{fact.TYPE} after the run was {state.status}")
     if target := _RUN_TARGET.get(kind):
         move(RUN_MOVES, state.status, target)
-    elif (turn := _ATTEMPT_TARGET.get(kind)) and state.attempt is not None:
-        move(ATTEMPT_MOVES, state.attempt.status, turn)
-    elif kind is f.SessionStarted:
-        raise IllegalMove("session_start twice in one log")
+    elif place := _STAGE_TARGET.get(kind):
+        move(STAGE_MOVES, state.node.status if state.node else NodeStatus.PENDING, place)
+    elif kind is f.IterationStarted and state.iteration is not None:
+        move(ITERATION_MOVES, state.iteration.status, IterationStatus.STARTED)
+    else:
+        _refuse_attempt_move(state, fact)
+
+
+def _refuse_attempt_move(state: RunState, fact: f.AnyFact) -> None:
+    attempt = state.attempt
+    if attempt is None:
+        # A damaged log may have lost how the attempt began; what came of it counts all the same.
+        return
+    if isinstance(fact, f.AttemptStarted) and attempt.status not in _MAKES_WAY:
+        raise IllegalMove(f"attempt {fact.attempt} begins while attempt {attempt.number} is {attempt.status}")
+    if isinstance(fact, f.TimerFired) and fact.timer == "retry":
+        move(ATTEMPT_MOVES, attempt.status, AttemptStatus.DUE)
+    elif turn := _ATTEMPT_TARGET.get(type(fact)):
+        move(ATTEMPT_MOVES, attempt.status, turn)
 
 
 def refuse_resume(state: RunState) -> None:
