@@ -215,7 +215,11 @@ def _escalation(plan: Plan, state: RunState, node: StageNode) -> tuple[str, str]
 
 
 def _ask(state: RunState, here: Cursor, reason: str, question: str) -> Decision:
+    paused = Draft(f.SessionPaused(reason), here)
+    if any(request.id.startswith(f"{reason}-") for request in state.requests):
+        # The engine died between the question and the pause: it isn't asked twice.
+        return Decision((paused,))
     opened = f.RequestOpened(
         id=f"{reason}-{state.seq + 1}", kind="escalation", question=question, options=("resume", "cancel")
     )
-    return Decision((Draft(opened, here), Draft(f.SessionPaused(reason), here)))
+    return Decision((Draft(opened, here), paused))

@@ -90,7 +90,7 @@ def _progress(
     number = event.cursor.iteration if event.cursor else node.completed + 1
     match fact:
         case f.IterationStarted():
-            iteration = IterationState(number, IterationStatus.STARTED, event.at)
+            iteration = IterationState(number, IterationStatus.STARTED, event.at, fact.prompt_sha256)
             return replace(state, node=replace(node, iteration=iteration, failure=None))
         case f.AttemptStarted():
             iteration = node.iteration or IterationState(number, IterationStatus.STARTED, event.at)
@@ -157,8 +157,7 @@ def _node_turn(state: RunState, event: Event, fact: f.NodeStarted | f.NodeComple
     node = _node(state, event)
     match fact:
         case f.NodeStarted():
-            run = event.cursor.node_run if event.cursor else 1
-            return replace(state, node=NodeState(state.next_node, run, NodeStatus.RUNNING))
+            return replace(state, node=_entered(state, event))
         case f.NodeCompleted():
             record = StageRecord(fact.name, node.index, fact.iterations, event.at, fact.reason, node.run)
             return replace(state, node=None, next_node=node.index + 1, stages=(*state.stages, record))
@@ -244,10 +243,18 @@ IN_FLIGHT = frozenset({AttemptStatus.RUNNING, AttemptStatus.ENDING})
 
 def _node(state: RunState, event: Event) -> NodeState:
     """The current node; rebuilt from the cursor where its start is missing from a damaged log."""
-    if state.node is not None:
-        return state.node
-    run = event.cursor.node_run if event.cursor else 1
-    return NodeState(state.next_node, run, NodeStatus.RUNNING)
+    here = _entered(state, event)
+    at = state.node
+    return at if at is not None and (at.index == here.index or event.cursor is None) else here
+
+
+def _entered(state: RunState, event: Event) -> NodeState:
+    """A node at its beginning. Its place is the cursor's word, right even if other nodes' ends are lost."""
+    if event.cursor is None:
+        return NodeState(state.next_node, 1, NodeStatus.RUNNING)
+    top = event.cursor.node_path.partition(".")[0]
+    index = int(top) if top.isascii() and top.isdigit() else state.next_node
+    return NodeState(index, event.cursor.node_run, NodeStatus.RUNNING)
 
 
 def _with_iteration(state: RunState, **changes: object) -> RunState:

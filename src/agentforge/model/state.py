@@ -28,6 +28,8 @@ class IterationState(Struct, frozen=True):
     number: int
     status: IterationStatus
     started_at: datetime
+    prompt_sha256: str = ""
+    """Of the rendered prompt, to tell whether its file is still the one that was prepared."""
     attempt: AttemptState | None = None
     attempts: int = 0
     """Numbers given out; never reused, so that each attempt has its own claim."""
