@@ -18,6 +18,8 @@ from agentforge.runtime.run_view import RunView, see, see_all
 
 Observer = Callable[[], None]
 
+NO_BEGINNING = "run it again, with --force if the name is taken: what is there is kept aside"
+
 
 class Journal:
     def __init__(self, session: str, writer: LogWriter, clock: Clock) -> None:
@@ -32,13 +34,17 @@ class Journal:
     @property
     def state(self) -> RunState:
         if self.view.state is None:
-            raise LogCorrupt(f"the log of session {self.session!r} holds no event")
+            raise LogCorrupt(
+                f"the log of session {self.session!r} holds no event that can be read", hint=NO_BEGINNING
+            )
         return self.view.state
 
     @property
     def plan(self) -> Plan:
         if self.view.plan is None:
-            raise LogCorrupt(f"the log of session {self.session!r} holds no plan")
+            raise LogCorrupt(
+                f"the log of session {self.session!r} holds no plan that can be read", hint=NO_BEGINNING
+            )
         return self.view.plan
 
     def observe(self, observer: Observer) -> None:

@@ -28,8 +28,9 @@ class StateWriter:
             self.write()
 
     def write(self) -> None:
-        """Write what is durable: called after a sync, so that it never runs ahead of the log."""
+        """Write what is durable: neither file ever runs ahead of the log."""
         journal, view = self._journal, self._journal.view
+        journal.sync()
         head = journal.writer.head
         content = state_file(
             journal.plan,
