@@ -8,6 +8,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from time import monotonic
 
 from msgspec import Struct
@@ -23,7 +24,7 @@ from agentforge.ports.clock import Clock
 from agentforge.ports.process import Identity, Processes
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, Exit, ProcessProvider, Provider
 from agentforge.runtime import files
-from agentforge.runtime.concluding import Attempted, conclude, note_attempt, set_aside
+from agentforge.runtime.concluding import Attempted, conclude, note_attempt, note_target, set_aside
 from agentforge.runtime.exit_record import ExitRecord, read_claim, read_exit, take_claim
 from agentforge.runtime.preparing import output_path
 
@@ -70,20 +71,20 @@ class AttemptRunner:
     ) -> f.AnyFact:
         """Run the attempt to its outcome. `fresh`: its intent was recorded by this very engine, so no
         earlier one can have started it."""
-        about = self._about(work, attempt)
-        provider = self._provider_of(about.node.provider.type)
+        about, provider = self._about(work, attempt)
+        if fresh:
+            async with self._turns.get(provider.name, nullcontext()):
+                # One call at a time for a provider that doesn't stand several.
+                if isinstance(provider, ProcessProvider):
+                    return await self._start(work, about, provider)
+                return await self._in_process(work, about, provider)
         if isinstance(provider, ProcessProvider):
-            if fresh:
-                return await self._start(work, about, provider)
             return await self._take_up(work, about, provider, adopted)
-        if not fresh:
-            return self._lost(about, "it ran inside the engine, which died", started=True)
-        return await self._in_process(work, about, provider)
+        return self._lost(about, "it ran inside the engine, which died", started=True)
 
     async def end(self, work: End, attempt: AttemptState) -> f.AnyFact:
         """End the attempt; if it had finished by itself, what it finished counts."""
-        about = self._about(work, attempt)
-        provider = self._provider_of(about.node.provider.type)
+        about, provider = self._about(work, attempt)
         if not isinstance(provider, ProcessProvider):
             return self._cancelled(about)
         place = about.here.attempt(about.number)
@@ -104,6 +105,7 @@ class AttemptRunner:
 
     async def _start(self, work: Execute, about: Attempted, provider: ProcessProvider) -> f.AnyFact:
         set_aside(about)
+        note_target(about)
         place = about.here.attempt(about.number)
         files.make_dir(place.root)
         try:
@@ -190,42 +192,37 @@ class AttemptRunner:
 
     async def _in_process(self, work: Execute, about: Attempted, provider: Provider) -> f.AnyFact:
         set_aside(about)
+        note_target(about)
         request = self._request(work, about)
         began = monotonic()
+        limit = asyncio.timeout(work.timeout)
         try:
-            async with asyncio.timeout(work.timeout):
-                ended = await self._in_turn(provider, request)
-        except TimeoutError:
-            failure = Failure(FailureKind.ITERATION_TIMEOUT, _timeout_message(about, work.timeout))
-            ended = ExecuteResult(duration_ms=_since(began), failure=failure)
+            async with limit:
+                ended = await provider.execute(request)
         except Exception as error:
-            log.exception("provider %s raised", about.node.provider.type)
-            message = f"{about.node.provider.type} raised {type(error).__name__}: {error}"
-            failure = Failure(FailureKind.PROVIDER_CRASHED, message)
+            if limit.expired():
+                failure = Failure(FailureKind.ITERATION_TIMEOUT, _timeout_message(about, work.timeout))
+            else:
+                failure = _raised(about, error)
             ended = ExecuteResult(duration_ms=_since(began), failure=failure)
         return conclude(about, ended, ended.output.encode("utf-8", "replace"), self._clock.now())
 
-    async def _in_turn(self, provider: Provider, request: ExecuteRequest) -> ExecuteResult:
-        """One call at a time for a provider that doesn't stand several."""
-        turn = self._turns.get(provider.name)
-        if turn is None:
-            return await provider.execute(request)
-        async with turn:
-            return await provider.execute(request)
-
     # -- what all attempts share
 
-    def _about(self, work: Execute | End, attempt: AttemptState) -> Attempted:
+    def _about(self, work: Execute | End, attempt: AttemptState) -> tuple[Attempted, Provider]:
         setting = self._setting
         node = setting.plan.nodes[work.node]
-        return Attempted(
+        provider = self._provider_of(node.provider.type)
+        about = Attempted(
             node=node,
             here=setting.layout.iteration(work.node, node, work.node_run, work.iteration),
             iteration=work.iteration,
             number=work.attempt,
             started_at=attempt.started_at,
             output_path=output_path(setting.project, node, setting.plan.session.name),
+            repeatable=isinstance(provider, ProcessProvider),
         )
+        return about, provider
 
     def _request(self, work: Execute, about: Attempted) -> ExecuteRequest:
         setting = self._setting
@@ -279,6 +276,14 @@ def _failure_of(record: ExitRecord, about: Attempted) -> Failure | None:
         case "spawn_failed":
             return Failure(FailureKind.PROVIDER_MISSING, record.error or "the agent couldn't be started")
     return None
+
+
+def _raised(about: Attempted, error: Exception) -> Failure:
+    """What an exception out of a provider inside the engine means."""
+    name = about.node.provider.type
+    log.error("provider %s raised", name, exc_info=error)
+    kind = FailureKind.PROVIDER_TIMEOUT if isinstance(error, TimeoutError) else FailureKind.PROVIDER_CRASHED
+    return Failure(kind, f"{name} raised {type(error).__name__}: {error}")
 
 
 def _timeout_message(about: Attempted, timeout: float | None) -> str:

@@ -6,7 +6,6 @@ Doing it again after a crash gives the same files and the same fact.
 import json
 import logging
 import os
-import shutil
 from datetime import datetime
 from typing import Any
 
@@ -36,6 +35,8 @@ class Attempted(Struct, frozen=True):
     number: int
     started_at: datetime
     output_path: str | None = None
+    repeatable: bool = False
+    """Whether a later engine may take the same outcome again: then no file may be left half-written."""
 
 
 def conclude(about: Attempted, ended: ExecuteResult, raw: bytes, now: datetime) -> f.AnyFact:
@@ -44,7 +45,7 @@ def conclude(about: Attempted, ended: ExecuteResult, raw: bytes, now: datetime) 
     result = _judge(about, ended)
     if isinstance(result, Failure):
         return _failed(about, ended, result, wrote_output, now)
-    files.write(about.here.result, files.compact(result))
+    _write_result(about, files.compact(result))
     if result.decision is Decision.ERROR:
         reason = result.reason or "; ".join(result.errors) or result.summary or "no reason given"
         failure = Failure(FailureKind.AGENT_ERROR, f"Agent reported error: {reason}")
@@ -118,15 +119,42 @@ def _write_output(about: Attempted, raw: bytes) -> bool:
     return True
 
 
+def _write_result(about: Attempted, content: bytes) -> None:
+    """The normalised result, in place of what the agent wrote."""
+    if not about.repeatable:
+        files.write(about.here.result, content)
+    elif files.read_bytes(about.here.result) != content:
+        files.replace(about.here.result, content)
+
+
+def note_target(about: Attempted) -> None:
+    """Remember what lies at the stage's output path before the agent begins."""
+    if about.output_path:
+        files.make_dir(about.here.attempt(about.number).root)
+        files.write(_target_note(about), files.compact(_look(about.output_path)))
+
+
 def _copy_output(about: Attempted, target: str) -> None:
     """Put the output where the stage wants it, unless the agent wrote that file itself."""
-    with files.storage(target):
+    found = _look(target)
+    if found is not None and files.read_bytes(_target_note(about)) != files.compact(found):
+        return
+    files.make_dir(os.path.dirname(target))
+    files.replace(os.path.realpath(target), files.read_bytes(about.here.output) or b"")
+
+
+def _look(path: str) -> tuple[int, int, int] | None:
+    """Enough to tell whether a file was written in between; nothing if there is none."""
+    with files.storage(path):
         try:
-            if os.stat(target).st_mtime >= about.started_at.timestamp():
-                return
+            found = os.stat(path)
         except FileNotFoundError:
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-        shutil.copyfile(about.here.output, target)
+            return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _target_note(about: Attempted) -> str:
+    return os.path.join(about.here.attempt(about.number).root, "target.json")
 
 
 def note_attempt(
@@ -141,8 +169,11 @@ def note_attempt(
         "ended_at": now,
         "output_path": output,
     }
-    earlier = b"" if about.number == 1 else _earlier_records(about)
-    files.write(about.here.attempts, earlier + files.compact(record))
+    files.make_dir(about.here.root)
+    if about.number == 1:
+        files.write(about.here.attempts, files.compact(record))
+    else:
+        files.replace(about.here.attempts, _earlier_records(about) + files.compact(record))
 
 
 def _earlier_records(about: Attempted) -> bytes:
