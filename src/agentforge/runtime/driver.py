@@ -17,7 +17,7 @@ from agentforge.model.event import Cursor
 from agentforge.model.ids import work_id
 from agentforge.model.layout import RunLayout
 from agentforge.model.state import RunState
-from agentforge.model.status import RunStatus
+from agentforge.model.status import FINAL, RunStatus
 from agentforge.model.work import End, Execute, Prepare, Wait, Work
 from agentforge.ports.clock import Clock
 from agentforge.runtime.attempts import AttemptRunner
@@ -61,6 +61,8 @@ class Driver:
         self._wake: asyncio.Future[None] | None = None
         self._begun: set[str] = set()
         """Attempts whose intent this very engine recorded: no earlier one can have started them."""
+        self._prepared = ""
+        """The iteration that this very engine prepared last."""
 
     async def drive(self) -> RunState:
         """Go on until the run ends or pauses. An error leaves the log as it is: the run is interrupted."""
@@ -108,17 +110,22 @@ class Driver:
                     self._begun.add(begun)
 
     def _take_controls(self) -> None:
-        taken: list[Control] = []
-        for control in waiting_controls(self._layout):
-            if control.id not in self._journal.state.controls:
-                self._journal.record(_requested(control), self._journal.state.cursor)
-            taken.append(control)
-        while self._asked:
-            self._journal.record(self._asked.popleft(), self._journal.state.cursor)
+        taken = waiting_controls(self._layout)
+        if self._journal.state.status not in FINAL:
+            self._record_asked(taken)
+        # What came too late for a run that is over is dropped without a word in its log.
+        self._asked.clear()
         if taken:
             self._journal.sync()
             for control in taken:
                 drop_control(self._layout, control)
+
+    def _record_asked(self, controls: list[Control]) -> None:
+        for control in controls:
+            if control.id not in self._journal.state.controls:
+                self._journal.record(_requested(control), self._journal.state.cursor)
+        for asked in self._asked:
+            self._journal.record(asked, self._journal.state.cursor)
 
     def _take_outcomes(self) -> None:
         if self._crash is not None:
@@ -141,6 +148,7 @@ class Driver:
             if work.id in self._running:
                 continue
             if isinstance(work, Prepare):
+                self._prepared = work.id
                 self._outcomes.append(_Outcome(work, self._preparer.prepare(work, self._journal.view)))
             else:
                 self._start(work)
@@ -165,12 +173,21 @@ class Driver:
             return await self._attempts.end(work, attempt)
         fresh = work.id in self._begun
         self._begun.discard(work.id)
+        if fresh and (unprepared := self._restore(work)):
+            return unprepared
 
         def adopted(pid: int) -> None:
             self._journal.record(f.AttemptAdopted(work.attempt, pid), _cursor(work))
             self.wake()
 
         return await self._attempts.execute(work, attempt, fresh=fresh, adopted=adopted)
+
+    def _restore(self, work: Execute) -> f.ErrorOccurred | None:
+        iteration = self._journal.state.iteration
+        assert iteration is not None
+        if work_id("prepare", work.node_path, work.node_run, work.iteration) == self._prepared:
+            return None
+        return self._preparer.restore(work, iteration.prompt_sha256, self._journal.view)
 
     async def _timer(self, work: Wait) -> f.AnyFact:
         await self._clock.sleep_until(work.due_at)

@@ -6,13 +6,15 @@ Repeating it after a crash writes the same files again; nothing is appended.
 import os
 from hashlib import sha256
 
+from msgspec.structs import replace
+
 from agentforge.definition.template import render, substitute_session
 from agentforge.engine.decide import remaining_seconds
 from agentforge.model.facts import AnyFact, ErrorOccurred, IterationStarted
 from agentforge.model.failure import FailureKind
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan, StageNode
-from agentforge.model.work import Prepare
+from agentforge.model.work import Execute, Prepare
 from agentforge.runtime import files
 from agentforge.runtime.run_view import RunView
 from agentforge.views.context_file import ContextFile, context_file
@@ -62,6 +64,20 @@ class Preparer:
             model=node.provider.model,
             prompt_sha256=sha256(prompt).hexdigest(),
         )
+
+    def restore(self, work: Execute, prompt_sha256: str, view: RunView) -> ErrorOccurred | None:
+        """Make sure that an iteration prepared by an earlier engine has its files: they were written
+        without waiting for the disk, so a power cut may have taken them."""
+        here = self._layout.iteration(work.node, self._plan.nodes[work.node], work.node_run, work.iteration)
+        prompt = files.read_bytes(here.prompt)
+        if (
+            prompt is not None
+            and sha256(prompt).hexdigest() == prompt_sha256
+            and os.path.exists(here.context)
+        ):
+            return None
+        outcome = self.prepare(Prepare(work.node, work.node_path, work.node_run, work.iteration), view)
+        return replace(outcome, attempt=work.attempt) if isinstance(outcome, ErrorOccurred) else None
 
     def _prompt(self, node: StageNode) -> str | None:
         if node.prompt is not None:
