@@ -14,7 +14,9 @@ class Registry:
     def __init__(self, builtin: Mapping[str, Provider]) -> None:
         self._providers: dict[str, Provider] = dict(builtin)
         self._ready: set[str] = set()
+        self._setting_up = asyncio.Lock()
         self.turns: dict[str, asyncio.Lock] = {}
+        """For each provider that stands one call at a time, by its own name."""
 
     @property
     def names(self) -> list[str]:
@@ -37,11 +39,13 @@ class Registry:
 
     async def make_ready(self, names: Iterable[str]) -> None:
         """Set up those built-in providers that a run needs and that no run needed before."""
-        for name in names:
-            provider = self[name]
-            if name not in self._ready:
-                await _set_up(name, provider)
-                self._admit(name, provider)
+        async with self._setting_up:
+            # Runs that begin at once would else set the same provider up twice.
+            for name in names:
+                provider = self[name]
+                if name not in self._ready:
+                    await _set_up(name, provider)
+                    self._admit(name, provider)
 
     async def close(self) -> None:
         for name in list(self._ready):
@@ -50,23 +54,36 @@ class Registry:
     def _admit(self, name: str, provider: Provider) -> None:
         self._ready.add(name)
         if not provider.capabilities().concurrent:
-            self.turns[provider.name] = asyncio.Lock()
+            self.turns.setdefault(provider.name, asyncio.Lock())
 
     async def _shut_down(self, name: str) -> None:
         if name not in self._ready:
             return
         self._ready.discard(name)
-        try:
-            await self._providers[name].shutdown()
-        except Exception:
-            log.exception("provider %s failed to shut down", name)
+        await _shut_down(name, self._providers[name])
 
 
 async def _set_up(name: str, provider: Provider) -> None:
     try:
         await provider.init()
-        provider.validate()
+        await _validate(name, provider)
     except AgentForgeError:
         raise
     except Exception as error:
         raise ProviderUnusable(f"provider {name!r} can't be used: {error}") from error
+
+
+async def _validate(name: str, provider: Provider) -> None:
+    """What `init` took is released again if the provider turns out to be unusable."""
+    try:
+        provider.validate()
+    except Exception:
+        await _shut_down(name, provider)
+        raise
+
+
+async def _shut_down(name: str, provider: Provider) -> None:
+    try:
+        await provider.shutdown()
+    except Exception:
+        log.exception("provider %s failed to shut down", name)
