@@ -58,6 +58,13 @@ def drop_control(layout: RunLayout, control: Control) -> None:
             return
 
 
+def drop_pauses(layout: RunLayout) -> None:
+    """A person says go on: what was asked before that and not yet heard no longer counts."""
+    for control in waiting_controls(layout):
+        if control.action == "pause":
+            drop_control(layout, control)
+
+
 def answer(layout: RunLayout, given: Answer) -> Answer:
     """Answer a request, once. The first answer stands: it is returned, whoever gave it."""
     files.make_dir(layout.answers)

@@ -23,7 +23,7 @@ from agentforge.model.status import RunStatus
 from agentforge.ports.clock import Clock
 from agentforge.ports.provider import Provider
 from agentforge.runtime.attempts import MARK, SupervisorLimits
-from agentforge.runtime.control import Answer, Control, answer, send_control
+from agentforge.runtime.control import Answer, Control, answer, drop_pauses, send_control
 from agentforge.runtime.journal import Journal
 from agentforge.sdk.follow import Follower
 from agentforge.sdk.registry import Registry
@@ -182,9 +182,10 @@ class Engine:
         self._send(session, "pause", reason, now=now)
 
     async def cancel(self, session: str, reason: str = "requested") -> RunResult | None:
-        """End the run for good. Where nobody drives it, that happens here, with the result returned."""
+        """End the run for good; the result, unless another process drives it or its agent takes long."""
         refuse_cancel(self.runs.info(session).state)
         self._send(session, "cancel", reason, now=True)
+        await self._runner.let_finish(session)
         try:
             journal = await self._runner.take_up(session, accept_damage=True)
         except RunActive:
@@ -254,9 +255,14 @@ class Engine:
 
     def _say_go_on(self, journal: Journal, context: str | None, by: str) -> None:
         layout = self.runs.layout(journal.session)
+        drop_pauses(layout)
         for request in journal.state.requests:
             given = answer(layout, Answer(request.id, "resume", by))
             journal.record(f.RequestAnswered(request.id, given.answer, given.by), journal.state.cursor)
+            if given.answer == "cancel":
+                # Somebody was first, and the first answer stands.
+                journal.record(f.CancelRequested(f"answered by {given.by}"), journal.state.cursor)
+                return
         if journal.state.status is RunStatus.RUNNING:
             journal.record(self._runner.recovered("person", context), journal.state.cursor)
         else:

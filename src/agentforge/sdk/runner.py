@@ -4,11 +4,13 @@ import asyncio
 import os
 import socket
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Literal
 
 from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
 from agentforge.model import facts as f
 from agentforge.model.errors import LogCorrupt, RunActive, UnknownRun
+from agentforge.model.ids import session_name
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
 from agentforge.ports.clock import Clock
@@ -51,6 +53,8 @@ class Runner:
         self._limits = limits
         self._stop_grace = stop_grace
         self._drivers: dict[str, Driver] = {}
+        self._over: dict[str, asyncio.Event] = {}
+        """Set when a run that we drive was let go of."""
 
     @property
     def is_mock(self) -> bool:
@@ -77,7 +81,11 @@ class Runner:
 
     async def _give_up(self, session: str) -> None:
         """An interrupted run may have an agent at work: it is ended before the name goes to another run."""
-        if self._runs.info(session).status != "interrupted":
+        try:
+            if self._runs.info(session).status != "interrupted":
+                return
+        except LogCorrupt:
+            # Nothing tells what this run was at, so there is nothing to end.
             return
         journal = await self.take_up(session, accept_damage=True)
         journal.record(f.CancelRequested("superseded by a new run"), journal.state.cursor)
@@ -89,11 +97,16 @@ class Runner:
             self._runs.info(session)
         except UnknownRun:
             return self._runs.log(session).is_held()
+        except LogCorrupt:
+            return True
         return True
 
     def open(self, session: str) -> Journal:
         """Take the run's lease."""
+        session = session_name(session)
         layout = self._runs.layout(session)
+        if session in self._drivers:
+            raise active(self._runs, session)
         try:
             writer = log_of(layout, self._environ).open()
         except RunActive:
@@ -102,6 +115,7 @@ class Runner:
             write_lock(self._runs.project, session, self._processes, self._clock.now())
             return Journal(session, writer, self._clock)
         except BaseException:
+            remove_lock(self._runs.project, session)
             writer.close()
             raise
 
@@ -142,6 +156,7 @@ class Runner:
         session, layout = journal.session, self._runs.layout(journal.session)
         driver = self._driver(journal, layout)
         self._drivers[session] = driver
+        over = self._over[session] = asyncio.Event()
         self._follower.begin(session, journal.opened_at)
         journal.observe(self._follower.tell)
         task = asyncio.create_task(driver.drive())
@@ -152,7 +167,8 @@ class Runner:
             await task
             raise
         finally:
-            del self._drivers[session]
+            del self._drivers[session], self._over[session]
+            over.set()
             self.release(journal)
         return result_of(journal.state, journal.view.summary, layout.root)
 
@@ -160,6 +176,14 @@ class Runner:
         for driver in self._drivers.values():
             driver.ask_to_pause(reason, grace=self._stop_grace, now=now)
         return bool(self._drivers)
+
+    async def let_finish(self, session: str, seconds: float = 1.0) -> None:
+        """Wait a little for our own driver of the run, without holding it up."""
+        over = self._over.get(session)
+        if over is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await over.wait()
 
     def wake(self, session: str) -> None:
         if driver := self._drivers.get(session):

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from agentforge.model.errors import AgentForgeError, LogConflict, UnknownRun
+from agentforge.model.errors import AgentForgeError, LogConflict, LogCorrupt, UnknownRun
 from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
 from agentforge.model.ids import session_name
@@ -72,6 +72,11 @@ class Runs:
         view = self._from_cache(snapshot, log, reader) if cached and snapshot else None
         view = view or see_all(reader.events())
         if view.state is None or view.plan is None:
+            for first in reader.damage:
+                raise LogCorrupt(
+                    f"the log of session {session!r} has no beginning: line {first.line}: {first.reason}",
+                    hint="restore it, or use --force to begin anew: what is there is kept aside",
+                )
             raise UnknownRun(
                 f"session {session!r} has a log without a beginning",
                 hint="it was killed before it started: run it again",

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from agentforge.model import facts as f
+from agentforge.model.errors import LogConflict
 from agentforge.model.event import Event
-from agentforge.ports.event_log import Head
+from agentforge.ports.event_log import Head, LogReader
 from agentforge.sdk.runs import Runs
 
 STOPS = (f.SessionCompleted, f.SessionFailed, f.SessionPaused, f.SessionAborted)
@@ -19,6 +20,14 @@ class Tail:
     def news(self) -> Iterator[Event]:
         """Events since the last look."""
         reader = self._log.reader()
+        try:
+            yield from self._read(reader)
+        except LogConflict:
+            # The run was kept aside and its name begun anew: this is another log.
+            self._head = None
+            yield from self._read(reader)
+
+    def _read(self, reader: LogReader) -> Iterator[Event]:
         for event in reader.events(after=self._head):
             self._stopped = isinstance(event.fact, STOPS)
             yield event
