@@ -125,7 +125,8 @@ class Preparer:
         if self._plan.mode == "loop":
             verify = (self._plan.pipeline.commands | node.commands).get("test", "(none)")
             text = SESSION_PROGRESS.format(session=self._plan.session.name, verify=verify)
-        files.write(path, text.encode())
+        # All at once: a beginning that a crash cut short would never be completed.
+        files.replace(path, text.encode())
 
 
 def output_path(project: str, node: StageNode, session: str) -> str | None:

@@ -164,7 +164,10 @@ class Engine:
     async def recover(self, session: str, *, accept_damage: bool = False) -> RunResult | None:
         """Take up a run that was interrupted. What a person stopped is left alone, and what somebody
         drives too: then the answer is nothing."""
-        if self.runs.info(session).status != "interrupted":
+        status = self.runs.info(session).status
+        if status != "interrupted":
+            if status != "running":
+                self._runner.tidy(session)
             return None
         try:
             journal = await self._runner.take_up(session, accept_damage=accept_damage)

@@ -21,8 +21,9 @@ from agentforge.runtime.attempts import AttemptRunner, RunSetting, SupervisorLim
 from agentforge.runtime.driver import Driver
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
-from agentforge.runtime.lock_file import remove_lock, write_lock
+from agentforge.runtime.lock_file import read_lock, remove_lock, write_lock
 from agentforge.runtime.preparing import Preparer
+from agentforge.runtime.state_writer import StateWriter
 from agentforge.sdk.follow import Follower
 from agentforge.sdk.registry import Registry
 from agentforge.sdk.results import RunResult, result_of
@@ -147,6 +148,20 @@ class Runner:
             self.release(journal)
             raise
         return journal
+
+    def tidy(self, session: str) -> None:
+        """Put right what an owner left that died when all was recorded: its lock file, an old state.json."""
+        if read_lock(self._runs.project, session) is None:
+            return
+        try:
+            journal = self.open(session)
+        except RunActive:
+            return
+        layout = self._runs.layout(session)
+        try:
+            StateWriter(layout, journal, self._keeper(layout)).write()
+        finally:
+            self.release(journal)
 
     async def make_ready(self, plan: Plan, *, mock: bool) -> None:
         await self._registry.make_ready(["mock"] if mock else sorted(plan.providers()))
