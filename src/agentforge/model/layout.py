@@ -34,41 +34,39 @@ class RunLayout(Struct, frozen=True):
 
     @property
     def log(self) -> str:
-        return join(self.root, "events.jsonl")
+        return f"{self.root}/events.jsonl"
 
     @property
     def plan(self) -> str:
-        return join(self.root, "plan.json")
+        return f"{self.root}/plan.json"
 
     @property
     def state(self) -> str:
-        return join(self.root, "state.json")
+        return f"{self.root}/state.json"
 
     @property
     def control(self) -> str:
-        return join(self.root, "control")
+        return f"{self.root}/control"
 
     @property
     def answers(self) -> str:
-        return join(self.root, "answers")
+        return f"{self.root}/answers"
 
     @property
     def session_progress(self) -> str:
-        return join(self.root, f"progress-{self.session}.md")
+        return f"{self.root}/progress-{self.session}.md"
 
     def stage_dir(self, index: int, node: Node, run: int = 1) -> str:
         """A node's first run lies flat, later ones in `run-002` and up beside it."""
-        flat = join(self.root, node_dir_name(index, node))
-        return flat if run == 1 else join(flat, f"run-{run:03d}")
+        flat = f"{self.root}/{node_dir_name(index, node)}"
+        return flat if run == 1 else f"{flat}/run-{run:03d}"
 
     def progress(self, mode: Mode, index: int, node: Node, run: int = 1) -> str:
         """A single-stage run keeps one progress file for the session, a pipeline one for each stage run."""
-        return (
-            self.session_progress if mode == "loop" else join(self.stage_dir(index, node, run), "progress.md")
-        )
+        return self.session_progress if mode == "loop" else f"{self.stage_dir(index, node, run)}/progress.md"
 
     def iteration(self, index: int, node: Node, run: int, number: int) -> "IterationLayout":
-        return IterationLayout(join(self.stage_dir(index, node, run), "iterations", f"{number:03d}"))
+        return IterationLayout(f"{self.stage_dir(index, node, run)}/iterations/{number:03d}")
 
 
 class IterationLayout(Struct, frozen=True):
@@ -76,34 +74,34 @@ class IterationLayout(Struct, frozen=True):
 
     @property
     def context(self) -> str:
-        return join(self.root, "context.json")
+        return f"{self.root}/context.json"
 
     @property
     def prompt(self) -> str:
-        return join(self.root, "prompt.md")
+        return f"{self.root}/prompt.md"
 
     @property
     def output(self) -> str:
-        return join(self.root, "output.md")
+        return f"{self.root}/output.md"
 
     @property
     def result(self) -> str:
-        return join(self.root, "result.json")
+        return f"{self.root}/result.json"
 
     @property
     def status(self) -> str:
-        return join(self.root, "status.json")
+        return f"{self.root}/status.json"
 
     @property
     def attempts(self) -> str:
-        return join(self.root, "attempts.jsonl")
+        return f"{self.root}/attempts.jsonl"
 
     @property
     def error(self) -> str:
-        return join(self.root, "error.json")
+        return f"{self.root}/error.json"
 
     def attempt(self, number: int) -> "AttemptLayout":
-        return AttemptLayout(join(self.root, f"attempt-{number}"))
+        return AttemptLayout(f"{self.root}/attempt-{number}")
 
 
 class AttemptLayout(Struct, frozen=True):
@@ -113,20 +111,20 @@ class AttemptLayout(Struct, frozen=True):
 
     @property
     def spec(self) -> str:
-        return join(self.root, "spec.json")
+        return f"{self.root}/spec.json"
 
     @property
     def claim(self) -> str:
-        return join(self.root, "claim")
+        return f"{self.root}/claim"
 
     @property
     def agent(self) -> str:
-        return join(self.root, "agent.json")
+        return f"{self.root}/agent.json"
 
     @property
     def output(self) -> str:
-        return join(self.root, "output.log")
+        return f"{self.root}/output.log"
 
     @property
     def exit(self) -> str:
-        return join(self.root, "exit.json")
+        return f"{self.root}/exit.json"
