@@ -8,6 +8,7 @@ import logging
 import os
 from datetime import datetime
 from typing import Any
+from zlib import crc32
 
 from msgspec import Struct
 
@@ -140,7 +141,10 @@ def _copy_output(about: Attempted, target: str) -> None:
     if found is not None and files.read_bytes(_target_note(about)) != files.compact(found):
         return
     files.make_dir(os.path.dirname(target))
-    files.replace(os.path.realpath(target), files.read_bytes(about.here.output) or b"")
+    place = os.path.realpath(target)
+    # Runs that share the target have each their own draft.
+    draft = f"{place}.{crc32(about.here.root.encode('utf-8', 'replace')):08x}.tmp"
+    files.replace(place, files.read_bytes(about.here.output) or b"", draft=draft)
 
 
 def _look(path: str) -> tuple[int, int, int] | None:

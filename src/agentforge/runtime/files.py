@@ -55,9 +55,13 @@ def write_private(path: str, content: bytes) -> None:
         _fill(path, content, 0o600)
 
 
-def replace(path: str, content: bytes) -> None:
-    """Replace a file so that a reader sees the old or the new content, never a part."""
-    temporary = f"{path}.{os.getpid()}.tmp"
+def replace(path: str, content: bytes, *, draft: str = "") -> None:
+    """Replace a file so that a reader sees the old or the new content, never a part.
+
+    The draft has the same name every time, so that what a crash leaves is overwritten. Where others than
+    the lease holder may write to the path, the caller names a draft of its own.
+    """
+    temporary = draft or f"{path}.tmp"
     with storage(path):
         _fill(temporary, content, 0o666)
         os.replace(temporary, path)

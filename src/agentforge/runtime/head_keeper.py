@@ -37,7 +37,7 @@ class HeadKeeper:
             return
         try:
             os.makedirs(os.path.dirname(self._path), exist_ok=True)
-            temporary = f"{self._path}.{os.getpid()}.tmp"
+            temporary = f"{self._path}.tmp"  # One name, so that what a crash leaves is overwritten.
             with open(temporary, "wb") as file:
                 file.write(files.compact(KeptHead(run_id, head)))
             os.replace(temporary, self._path)
