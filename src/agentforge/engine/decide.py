@@ -8,6 +8,7 @@ running: it starts what is missing and cancels what is no longer wanted.
 from datetime import timedelta
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentforge.engine.evolve import IN_FLIGHT
 from agentforge.engine.retry import DEFAULT_POLICY, backoff, may_retry
@@ -35,6 +36,9 @@ IDLE = Decision()
 
 
 def decide(plan: Plan, state: RunState) -> Decision:
+    if state.node is not None and state.node.index >= len(plan.nodes):
+        # Lines that damage left without their place may lead past the last node.
+        state = replace(state, node=None)
     if state.status in WAITING and state.stop is not None and state.stop.cancel:
         return Decision((Draft(f.SessionAborted(state.stop.reason), state.cursor),))
     if state.status is not RunStatus.RUNNING:

@@ -54,8 +54,15 @@ def _started(event: Event, fact: f.SessionStarted) -> RunState:
 
 def _apply(state: RunState, event: Event) -> RunState:
     match event.fact:
-        case f.IterationStarted() | f.AttemptStarted() | f.IterationCompleted() | f.DelayStarted():
-            return _progress(state, event, event.fact)
+        # The frequent ones first: a long log is mostly these three.
+        case f.IterationStarted() as fact:
+            return _iteration_started(state, event, fact)
+        case f.AttemptStarted() as fact:
+            return _attempt_started(state, event, fact)
+        case f.IterationCompleted() as fact:
+            return _iteration_completed(state, event, fact)
+        case f.DelayStarted(due_at=due_at):
+            return replace(state, node=replace(_node(state, event), delay_due=due_at, delay_over=False))
         case f.AttemptAdopted() | f.AttemptLost() | f.AttemptEnding() | f.AttemptCancelled():
             return _attempt_turn(state, event.fact)
         case f.ErrorOccurred() as fact:
@@ -81,41 +88,33 @@ def _apply(state: RunState, event: Event) -> RunState:
             return _session_turn(state, event, fact)
 
 
-def _progress(
-    state: RunState,
-    event: Event,
-    fact: f.IterationStarted | f.AttemptStarted | f.IterationCompleted | f.DelayStarted,
-) -> RunState:
+def _iteration_started(state: RunState, event: Event, fact: f.IterationStarted) -> RunState:
     node = _node(state, event)
-    number = event.cursor.iteration if event.cursor else node.completed + 1
-    match fact:
-        case f.IterationStarted():
-            iteration = IterationState(number, IterationStatus.STARTED, event.at, fact.prompt_sha256)
-            return replace(state, node=replace(node, iteration=iteration, failure=None))
-        case f.AttemptStarted():
-            iteration = node.iteration or IterationState(number, IterationStatus.STARTED, event.at)
-            attempt = AttemptState(
-                fact.attempt, AttemptStatus.RUNNING, event.at, fact.timeout, fact.idle_timeout
-            )
-            return replace(
-                state,
-                node=replace(node, iteration=replace(iteration, attempt=attempt, attempts=fact.attempt)),
-            )
-        case f.IterationCompleted():
-            done = replace(
-                node,
-                completed=number,
-                iteration=None,
-                last_decision=fact.decision,
-                last_completed_at=event.at,
-                delay_due=None,
-                delay_over=False,
-            )
-            return replace(state, node=done, recoveries=0)
-        case f.DelayStarted():
-            return replace(state, node=replace(node, delay_due=fact.due_at, delay_over=False))
-        case _:
-            assert_never(fact)
+    number = _number(node, event)
+    iteration = IterationState(number, IterationStatus.STARTED, event.at, fact.prompt_sha256)
+    return replace(state, node=replace(node, iteration=iteration, failure=None))
+
+
+def _attempt_started(state: RunState, event: Event, fact: f.AttemptStarted) -> RunState:
+    node = _node(state, event)
+    before = node.iteration or IterationState(_number(node, event), IterationStatus.STARTED, event.at)
+    attempt = AttemptState(fact.attempt, AttemptStatus.RUNNING, event.at, fact.timeout, fact.idle_timeout)
+    iteration = replace(before, attempt=attempt, attempts=fact.attempt)
+    return replace(state, node=replace(node, iteration=iteration))
+
+
+def _iteration_completed(state: RunState, event: Event, fact: f.IterationCompleted) -> RunState:
+    node = _node(state, event)
+    done = replace(
+        node,
+        completed=_number(node, event),
+        iteration=None,
+        last_decision=fact.decision,
+        last_completed_at=event.at,
+        delay_due=None,
+        delay_over=False,
+    )
+    return replace(state, node=done, recoveries=0)
 
 
 def _attempt_turn(
@@ -234,8 +233,8 @@ def _resumed(state: RunState, event: Event, context: str | None) -> RunState:
     )
     if fresh.node is not None:
         fresh = replace(fresh, node=replace(fresh.node, failure=None))
-    in_flight = state.attempt is not None and state.attempt.status in IN_FLIGHT
-    return fresh if in_flight else _with_iteration(fresh, attempt=None, failures=(), lost=0)
+    running = state.attempt if state.attempt and state.attempt.status in IN_FLIGHT else None
+    return _with_iteration(fresh, attempt=running, failures=(), lost=0)
 
 
 IN_FLIGHT = frozenset({AttemptStatus.RUNNING, AttemptStatus.ENDING})
@@ -243,18 +242,26 @@ IN_FLIGHT = frozenset({AttemptStatus.RUNNING, AttemptStatus.ENDING})
 
 def _node(state: RunState, event: Event) -> NodeState:
     """The current node; rebuilt from the cursor where its start is missing from a damaged log."""
-    here = _entered(state, event)
     at = state.node
-    return at if at is not None and (at.index == here.index or event.cursor is None) else here
+    return at if at is not None and at.index == _index(state, event, at.index) else _entered(state, event)
 
 
 def _entered(state: RunState, event: Event) -> NodeState:
-    """A node at its beginning. Its place is the cursor's word, right even if other nodes' ends are lost."""
+    """A node at its beginning."""
+    run = event.cursor.node_run if event.cursor else 1
+    return NodeState(_index(state, event, state.next_node), run, NodeStatus.RUNNING)
+
+
+def _index(state: RunState, event: Event, otherwise: int) -> int:
+    """Of the event's node. Its place is the cursor's word, right even if other nodes' ends are lost."""
     if event.cursor is None:
-        return NodeState(state.next_node, 1, NodeStatus.RUNNING)
+        return otherwise
     top = event.cursor.node_path.partition(".")[0]
-    index = int(top) if top.isascii() and top.isdigit() else state.next_node
-    return NodeState(index, event.cursor.node_run, NodeStatus.RUNNING)
+    return int(top) if top.isascii() and top.isdigit() else state.next_node
+
+
+def _number(node: NodeState, event: Event) -> int:
+    return event.cursor.iteration if event.cursor else node.completed + 1
 
 
 def _with_iteration(state: RunState, **changes: object) -> RunState:
