@@ -1,0 +1,82 @@
+"""Hypothesis strategies: facts of every type in any order, as a damaged log may hold them."""
+
+from datetime import timedelta
+from typing import Any, Literal, get_args
+
+import msgspec
+from hypothesis import strategies as st
+from tests.engine.plans import NOON, event, plan_of, stage, started
+
+from agentforge.model import facts as f
+from agentforge.model.event import Cursor, Event
+from agentforge.model.failure import FailureKind
+from agentforge.model.plan import Plan
+from agentforge.model.result import Decision, Result, Signals, Usage
+
+PLAN: Plan = plan_of(stage("plan", runs=3, delay=1), stage("build", runs=2), max_runtime=5000)
+
+_times = st.integers(0, 9000).map(lambda seconds: NOON + timedelta(seconds=seconds))
+_small = st.integers(0, 4)
+_decisions = st.sampled_from(Decision)
+_results = st.builds(
+    Result,
+    summary=st.sampled_from(["", "done"]),
+    signals=st.builds(Signals, plateau_suspected=st.booleans()),
+    decision=_decisions,
+)
+_usages = st.none() | st.builds(
+    Usage, input_tokens=st.none() | _small, output_tokens=_small, cost_usd=st.none() | st.floats(0, 1)
+)
+_names: dict[str, st.SearchStrategy[Any]] = {
+    "timer": st.sampled_from(["retry", "delay", "stop", "other"]),
+    "by": st.sampled_from(["recovery", "person"]),
+    "kind": st.sampled_from(FailureKind),
+    "lines": st.lists(_small, max_size=2).map(tuple),
+    "options": st.just(("resume", "cancel")),
+    "result": _results,
+    "usage": _usages,
+    "due_at": _times,
+    "decision": _decisions,
+    "plan": st.just(PLAN),
+    "settings": st.builds(f.Settings, delay=st.none() | st.just(0.0)),
+    "mode": st.sampled_from(["loop", "pipeline"]),
+    "status": st.just("completed"),
+}
+_types: dict[Any, st.SearchStrategy[Any]] = {
+    int: _small,
+    bool: st.booleans(),
+    str: st.sampled_from(["a", "b"]),
+    float: st.floats(0, 100),
+    type(None): st.none(),
+}
+
+
+def _field(field: msgspec.structs.FieldInfo, owner: type) -> st.SearchStrategy[Any]:
+    if owner is f.RequestOpened and field.name == "kind":
+        return st.just("escalation")
+    if field.name == "due_at" and owner is f.PauseRequested:
+        return st.none() | _times
+    if field.name in _names:
+        return _names[field.name]
+    return st.one_of(_types[kind] for kind in get_args(field.type) or (field.type,) if kind is not Literal)
+
+
+def _fact(kind: type[f.AnyFact]) -> st.SearchStrategy[f.AnyFact]:
+    fields = {field.name: _field(field, kind) for field in msgspec.structs.fields(kind)}
+    return st.builds(kind, **fields)
+
+
+FACTS = {name: _fact(kind) for name, kind in f.FACTS.items()}
+any_fact: st.SearchStrategy[f.AnyFact] = st.one_of(*FACTS.values())
+later_fact = st.one_of(*(strategy for name, strategy in FACTS.items() if name != "session_start"))
+_cursors = st.none() | st.builds(Cursor, st.sampled_from(["0", "1"]), st.integers(1, 2), st.integers(0, 4))
+_said = st.lists(st.tuples(later_fact, _cursors), max_size=25)
+
+
+def _numbered(said: list[tuple[f.AnyFact, Cursor | None]]) -> list[Event]:
+    first = event(1, started(PLAN), Cursor("0", 0, 0))
+    return [first, *(event(n, fact, cursor, after=n) for n, (fact, cursor) in enumerate(said, 2))]
+
+
+any_log: st.SearchStrategy[list[Event]] = _said.map(_numbered)
+"""A session_start, and then anything at all."""

@@ -1,0 +1,129 @@
+"""Playbooks of limits: an attempt's timeout, and the runtime limit that asks when it is used up."""
+
+import pytest
+from tests.engine.plans import plan_of, stage
+from tests.engine.playbook import play
+
+from agentforge.engine.decide import max_runtime, remaining_seconds
+from agentforge.model.plan import Guardrails, RetryPolicy
+
+
+def test_runtime_limit_asks_and_a_resume_grants_the_same_again() -> None:
+    conversation = play(
+        plan_of(stage(runs=9), max_runtime=100),
+        """
+        > start
+        < node_start plan
+        ? prepare plan 1
+        > prepared
+        < attempt_start 1 timeout=100
+        ? execute plan 1 attempt 1
+        @ 100
+        > completed
+        < request_opened runtime_limit-6
+        < session_paused runtime_limit
+        = paused
+        @ 3600
+        > answer runtime_limit-6
+        > resume
+        ? prepare plan 2
+        @ 30
+        > prepared
+        < attempt_start 1 timeout=70
+        ? execute plan 2 attempt 1
+        """,
+    )
+    opened = conversation.events[5].fact
+    assert opened.question == "the runtime limit of 100 s is used up. Grant the same again?"  # type: ignore[union-attr]
+
+
+def test_runtime_limit_is_asked_about_before_another_attempt() -> None:
+    play(
+        plan_of(stage(runs=2, retry=RetryPolicy(max_attempts=3)), max_runtime=60),
+        """
+        > start
+        < node_start plan
+        ? prepare plan 1
+        > prepared
+        < attempt_start 1 timeout=60
+        ? execute plan 1 attempt 1
+        @ 60
+        > error iteration_timeout
+        < retry_scheduled 2/3 in 2s
+        ? wait retry 2s
+        > fired retry
+        < request_opened runtime_limit-8
+        < session_paused runtime_limit
+        > answer runtime_limit-8
+        > resume
+        < attempt_start 2 timeout=60
+        ? execute plan 1 attempt 2
+        """,
+    )
+
+
+def test_stage_that_is_done_ends_although_the_limit_is_used_up() -> None:
+    play(
+        plan_of(stage(), max_runtime=10),
+        """
+        > start
+        < node_start plan
+        ? prepare plan 1
+        > prepared
+        < attempt_start 1 timeout=10
+        ? execute plan 1 attempt 1
+        @ 11
+        > completed
+        < node_complete plan: Completed 1 iterations (max: 1)
+        < session_complete all_loops_complete
+        """,
+    )
+
+
+@pytest.mark.parametrize(
+    ("timeout", "limit", "passed", "expected"),
+    [
+        (None, None, 5, ""),
+        (30.0, None, 5, " timeout=30"),
+        (None, 100.0, 5, " timeout=95"),
+        (30.0, 100.0, 5, " timeout=30"),
+        (30.0, 100.0, 90, " timeout=10"),
+    ],
+)
+def test_timeout_of_an_attempt_is_the_stage_timeout_or_what_remains(
+    timeout: float | None, limit: float | None, passed: float, expected: str
+) -> None:
+    play(
+        plan_of(stage(timeout=timeout), max_runtime=limit),
+        f"""
+        > start
+        < node_start plan
+        ? prepare plan 1
+        @ {passed}
+        > prepared
+        < attempt_start 1{expected}
+        ? execute plan 1 attempt 1
+        """,
+    )
+
+
+@pytest.mark.parametrize(
+    ("of_run", "of_stage", "expected"),
+    [(None, None, None), (50.0, None, 50.0), (None, 20.0, 20.0), (50.0, 20.0, 20.0), (10.0, 20.0, 10.0)],
+)
+def test_tightest_runtime_limit_counts(
+    of_run: float | None, of_stage: float | None, expected: float | None
+) -> None:
+    node = stage(guardrails=Guardrails(of_stage))
+    assert max_runtime(plan_of(node, max_runtime=of_run), node) == expected
+
+
+def test_remaining_seconds_never_go_below_zero() -> None:
+    plan = plan_of(stage(runs=2), max_runtime=10)
+    conversation = play(plan, "> start\n< node_start plan\n? prepare plan 1")
+    assert conversation.state is not None
+    assert remaining_seconds(plan, conversation.state, plan.nodes[0]) == 10
+    conversation.now = conversation.now.replace(hour=23)
+    conversation.happens("recover")
+    assert remaining_seconds(plan, conversation.state, plan.nodes[0]) == 0
+    assert remaining_seconds(plan_of(stage()), conversation.state, plan.nodes[0]) is None

@@ -1,0 +1,230 @@
+"""Playbooks of failures: what is tried again, how often, when, and what ends the run."""
+
+import pytest
+from tests.engine.plans import plan_of, stage
+from tests.engine.playbook import play
+
+from agentforge.engine.retry import ATTEMPTS_PER_KIND, backoff, is_retryable, may_retry
+from agentforge.model.failure import FailureKind
+from agentforge.model.plan import RetryPolicy
+
+BEGIN = """
+    > start
+    < node_start plan
+    ? prepare plan 1
+    > prepared
+    < attempt_start 1
+    ? execute plan 1 attempt 1
+"""
+TAXONOMY = {
+    "provider_timeout": True,
+    "provider_crashed": True,
+    "provider_missing": False,
+    "result_invalid": False,
+    "result_missing": True,
+    "lock_contention": False,
+    "state_corrupt": False,
+    "signal_interrupt": False,
+    "iteration_timeout": True,
+    "judge_failed": True,
+    "agent_error": False,
+    "prompt_unreadable": False,
+}
+
+
+def test_error_taxonomy_names_every_kind() -> None:
+    assert set(TAXONOMY) == {kind.value for kind in FailureKind}
+
+
+@pytest.mark.parametrize("kind", [kind for kind, retryable in TAXONOMY.items() if retryable])
+def test_retryable_error_is_tried_again_with_backoff(kind: str) -> None:
+    assert is_retryable(FailureKind(kind))
+    play(
+        plan_of(stage()),
+        f"""{BEGIN}
+        > error {kind}
+        < retry_scheduled 2/2 in 2s
+        ? wait retry 2s
+        = running
+        """,
+    )
+
+
+@pytest.mark.parametrize("kind", [kind for kind, retryable in TAXONOMY.items() if not retryable])
+def test_fatal_error_fails_the_run_at_once(kind: str) -> None:
+    assert not is_retryable(FailureKind(kind))
+    play(
+        plan_of(stage(retry=RetryPolicy(max_attempts=9))),
+        f"""{BEGIN}
+        > error {kind}
+        < session_failed {kind}
+        = failed
+        """,
+    )
+
+
+def test_agent_that_reports_error_stops_the_loop_at_once() -> None:
+    play(
+        plan_of(stage(runs=25), stage("build")),
+        f"""{BEGIN}
+        > error agent_error
+        < session_failed agent_error
+        = failed
+        """,
+    )
+
+
+def test_retries_do_not_advance_the_iteration_and_the_second_failure_is_final() -> None:
+    play(
+        plan_of(stage()),
+        f"""{BEGIN}
+        @ 10
+        > error provider_timeout
+        < retry_scheduled 2/2 in 2s
+        ? wait retry 2s
+        > fired retry
+        < attempt_start 2
+        ? execute plan 1 attempt 2
+        > error provider_timeout
+        < session_failed provider_timeout
+        = failed
+        """,
+    )
+
+
+def test_retry_count_resets_on_successful_iteration() -> None:
+    play(
+        plan_of(stage(runs=2)),
+        f"""{BEGIN}
+        > error provider_crashed
+        < retry_scheduled 2/2 in 2s
+        ? wait retry 2s
+        > fired retry
+        < attempt_start 2
+        ? execute plan 1 attempt 2
+        > completed
+        ? prepare plan 2
+        > prepared
+        < attempt_start 1
+        ? execute plan 2 attempt 1
+        > error provider_crashed
+        < retry_scheduled 2/2 in 2s
+        ? wait retry 2s
+        """,
+    )
+
+
+def test_backoff_grows_to_its_maximum() -> None:
+    policy = RetryPolicy(max_attempts=9)
+    assert [backoff(policy, failures).total_seconds() for failures in range(1, 7)] == [2, 4, 8, 16, 30, 30]
+    patient = RetryPolicy(max_attempts=100, initial_delay=1, multiplier=1000, max_delay=86_400)
+    assert backoff(patient, 99).total_seconds() == 86_400
+
+
+@pytest.mark.parametrize(
+    ("kind", "attempts"),
+    [
+        (FailureKind.PROVIDER_TIMEOUT, 5),
+        (FailureKind.ITERATION_TIMEOUT, 5),
+        (FailureKind.PROVIDER_CRASHED, 2),
+        (FailureKind.RESULT_MISSING, 2),
+        (FailureKind.RESULT_INVALID, 1),
+        (FailureKind.AGENT_ERROR, 1),
+    ],
+)
+def test_row_of_the_table_caps_attempts_per_kind(kind: FailureKind, attempts: int) -> None:
+    """`provider_crashed` and `result_missing`: once more, then fail; the ladder allows five here."""
+    policy = RetryPolicy(max_attempts=5)
+    tried = next(n for n in range(1, 10) if not may_retry(policy, (kind,) * n))
+    assert tried == attempts
+
+
+def test_ladder_caps_the_sum_over_all_kinds() -> None:
+    play(
+        plan_of(stage(retry=RetryPolicy(max_attempts=3))),
+        f"""{BEGIN}
+        > error provider_crashed
+        < retry_scheduled 2/3 in 2s
+        ? wait retry 2s
+        > fired retry
+        < attempt_start 2
+        ? execute plan 1 attempt 2
+        > error result_missing
+        < retry_scheduled 3/3 in 4s
+        ? wait retry 4s
+        > fired retry
+        < attempt_start 3
+        ? execute plan 1 attempt 3
+        > error provider_timeout
+        < session_failed provider_timeout
+        = failed
+        """,
+    )
+
+
+def test_second_crash_is_final_although_the_ladder_has_attempts_left() -> None:
+    play(
+        plan_of(stage(retry=RetryPolicy(max_attempts=5, initial_delay=0))),
+        f"""{BEGIN}
+        > error provider_crashed
+        < retry_scheduled 2/5 in 0s
+        ? wait retry 0s
+        > fired retry
+        < attempt_start 2
+        ? execute plan 1 attempt 2
+        > error provider_timeout
+        < retry_scheduled 3/5 in 0s
+        ? wait retry 0s
+        > fired retry
+        < attempt_start 3
+        ? execute plan 1 attempt 3
+        > error provider_crashed
+        < session_failed provider_crashed
+        = failed
+        """,
+    )
+
+
+def test_judge_failures_are_bounded_by_the_ladder_only() -> None:
+    assert ATTEMPTS_PER_KIND[FailureKind.JUDGE_FAILED] > 10
+
+
+def test_recovery_before_a_retry_waits_until_its_recorded_time() -> None:
+    play(
+        plan_of(stage()),
+        f"""{BEGIN}
+        > error provider_timeout
+        < retry_scheduled 2/2 in 2s
+        ? wait retry 2s
+        @ 1
+        > recover
+        ? wait retry 1s
+        > fired retry
+        < attempt_start 2
+        ? execute plan 1 attempt 2
+        """,
+    )
+
+
+def test_resume_of_a_failed_run_starts_the_retry_count_afresh() -> None:
+    play(
+        plan_of(stage()),
+        f"""{BEGIN}
+        > error provider_crashed
+        < retry_scheduled 2/2 in 2s
+        ? wait retry 2s
+        > fired retry
+        < attempt_start 2
+        ? execute plan 1 attempt 2
+        > error provider_crashed
+        < session_failed provider_crashed
+        = failed
+        > resume
+        < attempt_start 3
+        ? execute plan 1 attempt 3
+        = running
+        > error provider_crashed
+        < retry_scheduled 2/2 in 2s
+        ? wait retry 2s
+        """,
+    )

@@ -1,0 +1,192 @@
+"""The fold of events: total on whatever a log may hold, right where lines are missing."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.json import encode
+from msgspec.structs import replace
+from tests.engine.any_log import PLAN, any_fact, any_log
+from tests.engine.plans import event, plan_of, stage, started
+from tests.engine.playbook import play
+
+from agentforge.engine.decide import decide
+from agentforge.engine.evolve import CONTROLS_KEPT, evolve
+from agentforge.model import facts as f
+from agentforge.model.errors import LogCorrupt
+from agentforge.model.event import Cursor, Event
+from agentforge.model.failure import FailureKind
+from agentforge.model.result import Decision, Result
+from agentforge.model.state import RunState
+from agentforge.model.status import RunStatus
+
+unhurried = settings(deadline=None, max_examples=200)
+
+WHOLE_RUN = """
+    > start
+    < node_start plan
+    ? prepare plan 1
+    > prepared
+    < attempt_start 1
+    ? execute plan 1 attempt 1
+    > error provider_timeout
+    < retry_scheduled 2/2 in 2s
+    ? wait retry 2s
+    > fired retry
+    < attempt_start 2
+    ? execute plan 1 attempt 2
+    > completed
+    ? prepare plan 2
+    > prepared
+    < attempt_start 1
+    ? execute plan 2 attempt 1
+    > completed stop
+    < node_complete plan: Agent requested stop at iteration 2
+    < node_start build
+    ? prepare build 1
+    > prepared
+    < attempt_start 1
+    ? execute build 1 attempt 1
+    > completed
+    < node_complete build: Completed 1 iterations (max: 1)
+    < session_complete all_loops_complete
+    = completed
+"""
+RUN = plan_of(stage("plan", runs=3), stage("build"))
+
+
+def fold(events: list[Event]) -> RunState:
+    state: RunState | None = None
+    for one in events:
+        state = evolve(state, one)
+    assert state is not None
+    return state
+
+
+@unhurried
+@given(any_log)
+def test_evolve_and_decide_are_total_on_any_log(log: list[Event]) -> None:
+    state: RunState | None = None
+    for one in log:
+        state = evolve(state, one)
+        assert state.seq == one.seq
+        assert state.updated_at == one.at
+        decide(PLAN, state)
+
+
+@unhurried
+@given(any_log, any_fact, st.sampled_from(RunStatus))
+def test_evolve_is_total_on_any_fact_in_any_status(
+    log: list[Event], fact: f.AnyFact, status: RunStatus
+) -> None:
+    state = replace(fold(log), status=status)
+    after = evolve(state, event(state.seq + 1, fact))
+    assert after.seq == state.seq + 1
+    assert decide(PLAN, after) == decide(PLAN, after)
+
+
+@given(any_fact)
+@unhurried
+def test_log_begins_with_session_start_or_is_refused(fact: f.AnyFact) -> None:
+    if isinstance(fact, f.SessionStarted):
+        assert evolve(None, event(1, fact)).status is RunStatus.RUNNING
+    else:
+        with pytest.raises(LogCorrupt, match="doesn't begin with session_start"):
+            evolve(None, event(1, fact))
+
+
+@unhurried
+@given(st.sets(st.integers(1, 18)))
+def test_log_with_missing_lines_still_folds_and_ends_completed(lost: set[int]) -> None:
+    whole = play(RUN, WHOLE_RUN).events
+    left = [one for number, one in enumerate(whole) if number == 0 or number not in lost]
+    state = fold(left)
+    decide(RUN, state)
+    assert (state.status is RunStatus.COMPLETED) == (len(whole) - 1 not in lost)
+
+
+@pytest.mark.parametrize("line", range(1, 17))
+def test_engine_that_goes_on_over_one_missing_line_repeats_at_most_what_that_line_told(line: int) -> None:
+    """With the run's end cut off as well, so that the engine has to go on."""
+    whole = play(RUN, WHOLE_RUN).events
+    state = fold([one for number, one in enumerate(whole[:-2]) if number != line])
+    assert state.node is None or state.node.index == 1
+    assert state.next_node in (0, 1, 2)
+    decision = decide(RUN, state)
+    for draft in decision.facts:
+        assert draft.cursor is not None
+        assert draft.cursor.node_path == "1"
+
+
+def test_node_whose_predecessor_lost_its_end_is_taken_from_the_cursor() -> None:
+    whole = play(RUN, WHOLE_RUN).events
+    lost = [one for one in whole if not isinstance(one.fact, f.NodeCompleted | f.NodeStarted)]
+    state = fold(lost[: [one.fact.TYPE for one in lost].index("session_complete")])
+    assert state.node is not None
+    assert (state.node.index, state.node.completed) == (1, 1)
+
+
+def test_fact_without_a_cursor_belongs_to_the_current_node() -> None:
+    state = fold(
+        [
+            event(1, started(PLAN)),
+            event(2, f.NodeStarted("plan", "plan", "claude", "opus", 3)),
+            event(3, f.IterationStarted("plan", "plan", "claude", "opus", "0" * 64)),
+        ]
+    )
+    assert state.node is not None
+    assert (state.node.index, state.node.run) == (0, 1)
+    assert state.iteration is not None
+    assert state.iteration.number == 1
+
+
+def test_node_path_that_is_no_number_leaves_the_plans_order() -> None:
+    state = evolve(
+        fold([event(1, started(PLAN))]),
+        event(2, f.NodeStarted("plan", "plan", "claude", "opus", 3), Cursor("x", 1, 0)),
+    )
+    assert state.node is not None
+    assert state.node.index == 0
+
+
+def test_nested_node_path_belongs_to_its_outermost_node() -> None:
+    inner = Cursor("1.0", 1, 0)
+    state = evolve(
+        fold([event(1, started(PLAN))]), event(2, f.NodeStarted("b", "b", "claude", "opus", 1), inner)
+    )
+    assert state.node is not None
+    assert state.node.index == 1
+
+
+def test_error_before_any_node_changes_nothing() -> None:
+    before = fold([event(1, started(PLAN))])
+    after = evolve(before, event(2, f.ErrorOccurred(FailureKind.STATE_CORRUPT, "x", "plan", 1)))
+    assert after.node is None
+    assert after.status is RunStatus.RUNNING
+
+
+def test_damage_that_a_person_accepted_is_remembered() -> None:
+    state = fold([event(1, started(PLAN)), event(2, f.DamageAccepted((3, 9)))])
+    assert evolve(state, event(3, f.DamageAccepted((12,)))).accepted_damage == (3, 9, 12)
+
+
+def test_controls_taken_in_are_remembered_but_not_without_end() -> None:
+    state = fold([event(1, started(PLAN))])
+    for number in range(100):
+        state = evolve(state, event(number + 2, f.PauseRequested("x", control=f"c{number}")))
+    assert state.controls == tuple(f"c{number}" for number in range(100 - CONTROLS_KEPT, 100))
+
+
+def test_state_holds_no_collection_that_grows_by_iteration() -> None:
+    sizes = set()
+    state = fold(play(plan_of(stage(runs=10_000)), "> start\n< node_start plan\n? prepare plan 1").events)
+    for number in range(1, 200):
+        here = Cursor("0", 1, number)
+        for fact in (
+            f.IterationStarted("plan", "plan", "claude", "opus", "0" * 64),
+            f.AttemptStarted(1, 2, "claude", "opus"),
+            f.IterationCompleted("plan", 1, Decision.CONTINUE, "", "result.json", Result(), 1),
+        ):
+            state = evolve(state, event(1000, fact, here))
+        if number >= 100:
+            sizes.add(len(encode(state)))
+    assert len(sizes) == 1

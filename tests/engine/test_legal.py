@@ -1,0 +1,161 @@
+"""What may be recorded: nothing enters the log that isn't a move of the tables."""
+
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+from tests.engine.plans import NOON, event, plan_of, stage, started
+
+from agentforge.engine.evolve import evolve
+from agentforge.engine.legal import refuse_cancel, refuse_illegal, refuse_pause, refuse_resume
+from agentforge.model import facts as f
+from agentforge.model.errors import IllegalMove
+from agentforge.model.event import Cursor
+from agentforge.model.failure import FailureKind
+from agentforge.model.result import Decision, Result
+from agentforge.model.state import AttemptState, IterationState, NodeState, RunState
+from agentforge.model.status import (
+    ATTEMPT_MOVES,
+    RUN_MOVES,
+    AttemptStatus,
+    IterationStatus,
+    NodeStatus,
+    RunStatus,
+)
+
+PLAN = plan_of(stage())
+RUNNING = evolve(None, event(1, started(PLAN), Cursor("0", 0, 0)))
+
+SESSION_MOVES: dict[RunStatus, f.AnyFact] = {
+    RunStatus.COMPLETED: f.SessionCompleted("done"),
+    RunStatus.FAILED: f.SessionFailed(FailureKind.PROVIDER_CRASHED, "it crashed", "plan"),
+    RunStatus.PAUSED: f.SessionPaused("lunch"),
+    RunStatus.ABORTED: f.SessionAborted("enough"),
+    RunStatus.RUNNING: f.SessionResumed("person"),
+}
+ATTEMPT_TURNS: dict[AttemptStatus, f.AnyFact] = {
+    AttemptStatus.ENDING: f.AttemptEnding(1, "lunch"),
+    AttemptStatus.CANCELLED: f.AttemptCancelled(1, "lunch"),
+    AttemptStatus.LOST: f.AttemptLost(1, "it died", started=True),
+    AttemptStatus.SUCCEEDED: f.IterationCompleted(
+        "plan", 1, Decision.CONTINUE, "", "result.json", Result(), 1
+    ),
+    AttemptStatus.FAILED: f.ErrorOccurred(FailureKind.PROVIDER_CRASHED, "it crashed", "plan", 1),
+    AttemptStatus.WAITING: f.RetryScheduled(2, 2, NOON, "again"),
+    AttemptStatus.DUE: f.TimerFired("retry"),
+}
+
+
+def at_work(status: AttemptStatus) -> RunState:
+    attempt = AttemptState(1, status, NOON)
+    iteration = IterationState(1, IterationStatus.STARTED, NOON, attempt=attempt, attempts=1)
+    return replace(RUNNING, node=NodeState(0, 1, NodeStatus.RUNNING, iteration=iteration))
+
+
+def is_refused(state: RunState | None, fact: f.AnyFact) -> bool:
+    try:
+        refuse_illegal(state, fact)
+    except IllegalMove:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("status", RunStatus)
+@pytest.mark.parametrize("target", SESSION_MOVES)
+def test_session_moves_are_those_of_the_table(status: RunStatus, target: RunStatus) -> None:
+    legal = target in RUN_MOVES[status]
+    assert is_refused(replace(RUNNING, status=status), SESSION_MOVES[target]) != legal
+
+
+@pytest.mark.parametrize("status", AttemptStatus)
+@pytest.mark.parametrize("target", ATTEMPT_TURNS)
+def test_attempt_moves_are_those_of_the_table(status: AttemptStatus, target: AttemptStatus) -> None:
+    legal = target in ATTEMPT_MOVES[status]
+    assert is_refused(at_work(status), ATTEMPT_TURNS[target]) != legal
+
+
+@pytest.mark.parametrize("status", AttemptStatus)
+def test_attempt_begins_only_when_the_one_before_makes_way(status: AttemptStatus) -> None:
+    makes_way = status in (AttemptStatus.DUE, AttemptStatus.LOST, AttemptStatus.CANCELLED)
+    begins = f.AttemptStarted(2, 2, "claude", "opus")
+    assert is_refused(at_work(status), begins) != makes_way
+
+
+def test_node_begins_once_and_ends_only_after_it_began() -> None:
+    begins = f.NodeStarted("plan", "plan", "claude", "opus", 1)
+    ends = f.NodeCompleted("plan", "done", 1)
+    within = replace(RUNNING, node=NodeState(0, 1, NodeStatus.RUNNING))
+    assert [is_refused(RUNNING, begins), is_refused(RUNNING, ends)] == [False, True]
+    assert [is_refused(within, begins), is_refused(within, ends)] == [True, False]
+
+
+def test_iteration_begins_only_after_the_one_before_ended() -> None:
+    begins = f.IterationStarted("plan", "plan", "claude", "opus", "0" * 64)
+    assert is_refused(at_work(AttemptStatus.RUNNING), begins)
+    assert not is_refused(replace(RUNNING, node=NodeState(0, 1, NodeStatus.RUNNING)), begins)
+
+
+def test_outcome_of_an_attempt_whose_beginning_a_damaged_log_lost_counts() -> None:
+    for fact in ATTEMPT_TURNS.values():
+        refuse_illegal(replace(RUNNING, node=NodeState(0, 1, NodeStatus.RUNNING)), fact)
+
+
+def test_other_timers_and_remarks_are_no_moves() -> None:
+    state = at_work(AttemptStatus.RUNNING)
+    due = NOON + timedelta(seconds=1)
+    remarks = (f.TimerFired("delay"), f.AttemptAdopted(1, 7), f.PauseRequested("x", due_at=due))
+    for fact in remarks:
+        refuse_illegal(state, fact)
+
+
+def test_log_begins_with_session_start_and_has_only_one() -> None:
+    refuse_illegal(None, started(PLAN))
+    with pytest.raises(IllegalMove, match="timer_fired before session_start"):
+        refuse_illegal(None, f.TimerFired("delay"))
+    with pytest.raises(IllegalMove, match="session_start twice"):
+        refuse_illegal(RUNNING, started(PLAN))
+
+
+@pytest.mark.parametrize("status", [RunStatus.COMPLETED, RunStatus.ABORTED])
+def test_nothing_but_remarks_on_the_log_itself_follows_a_final_status(status: RunStatus) -> None:
+    over = replace(RUNNING, status=status)
+    with pytest.raises(IllegalMove, match=f"cancel_requested after the run was {status}"):
+        refuse_illegal(over, f.CancelRequested("enough"))
+    refuse_illegal(over, f.LogRepaired(3, "events.jsonl.torn-7"))
+    refuse_illegal(over, f.DamageAccepted((3,)))
+
+
+# -- invalid transitions, in the words that a person reads
+
+
+def test_resume_on_completed_says_use_force_to_restart() -> None:
+    with pytest.raises(IllegalMove, match=r"^Session already completed\.$") as caught:
+        refuse_resume(replace(RUNNING, status=RunStatus.COMPLETED))
+    assert "--force" in caught.value.hint
+
+
+def test_resume_on_aborted_is_refused() -> None:
+    with pytest.raises(IllegalMove, match="cancelled, and that is final"):
+        refuse_resume(replace(RUNNING, status=RunStatus.ABORTED))
+
+
+@pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.PAUSED, RunStatus.FAILED])
+def test_resume_on_anything_else_is_legal(status: RunStatus) -> None:
+    refuse_resume(replace(RUNNING, status=status))
+
+
+@pytest.mark.parametrize("status", [status for status in RunStatus if status is not RunStatus.RUNNING])
+def test_pause_on_completed_and_all_that_does_not_run_is_refused(status: RunStatus) -> None:
+    refuse_pause(RUNNING)
+    with pytest.raises(IllegalMove, match=f"'auth' is {status}: there is nothing to pause"):
+        refuse_pause(replace(RUNNING, status=status))
+
+
+@pytest.mark.parametrize("status", RunStatus)
+def test_cancel_is_refused_where_nothing_is_left_to_cancel(status: RunStatus) -> None:
+    state = replace(RUNNING, status=status)
+    if status in (RunStatus.COMPLETED, RunStatus.ABORTED, RunStatus.FAILED):
+        with pytest.raises(IllegalMove, match="nothing to cancel"):
+            refuse_cancel(state)
+    else:
+        refuse_cancel(state)

@@ -1,0 +1,32 @@
+"""Every exception has a code of its own, a message and a next step."""
+
+from agentforge.model import errors
+from agentforge.model.diagnostic import Diagnostic, Place, Severity
+from agentforge.model.errors import AgentForgeError, DefinitionError
+
+
+def _classes() -> list[type[AgentForgeError]]:
+    found = [value for value in vars(errors).values() if isinstance(value, type)]
+    return [kind for kind in found if issubclass(kind, AgentForgeError)]
+
+
+def test_every_error_has_a_stable_code_of_its_own() -> None:
+    codes = [kind.code for kind in _classes()]
+    assert len(codes) == len(set(codes)) >= 14
+
+
+def test_error_carries_its_message_and_the_next_step() -> None:
+    error = errors.RunActive("Session 'x' is already running", hint="watch it")
+    assert (str(error), error.message, error.hint) == ("Session 'x' is already running",) * 2 + ("watch it",)
+
+
+def test_definition_error_counts_errors_and_keeps_all_diagnostics() -> None:
+    found = [_diagnostic("error"), _diagnostic("warning")]
+    error = DefinitionError(found)
+    assert error.diagnostics == tuple(found)
+    assert str(error) == "1 error in the definition"
+    assert str(DefinitionError([*found, _diagnostic("error")])) == "2 errors in the definition"
+
+
+def _diagnostic(severity: Severity) -> Diagnostic:
+    return Diagnostic("bad-value", severity, "no", Place("p.yaml", 1, 1))

@@ -1,0 +1,51 @@
+"""What a session may be called: refused before the name touches any path."""
+
+import unicodedata
+
+import pytest
+
+from agentforge.model.errors import InvalidSession
+from agentforge.model.ids import session_name, work_id
+
+
+@pytest.mark.parametrize(
+    "name", ["auth", "fix-login", "a", "_x", "-x", "v1.2", "über", "日本語", "PL-2026-01-15", "a" * 64, "7"]
+)
+def test_usable_session_names(name: str) -> None:
+    assert session_name(name) == name
+
+
+def test_unicode_session_name_is_taken_in_its_normal_form() -> None:
+    assert session_name(unicodedata.normalize("NFD", "über")) == "über"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("", "cannot be empty"),
+        ("a" * 65, "too long"),
+        ("a" * 300, "too long"),
+        ("語" * 64 + "x", "too long"),
+        ("𝔘" * 60, "too long"),
+        ("../x", "must contain only"),
+        ("..", "must contain only"),
+        (".hidden", "must contain only"),
+        ("a/b", "must contain only"),
+        ("a b", "must contain only"),
+        ("a\0b", "must contain only"),
+        ("a\nb", "must contain only"),
+        ("auth\n", "must contain only"),
+        ("$(id)", "must contain only"),
+        ("\ud800", "must contain only"),
+    ],
+)
+def test_hostile_session_names_are_refused(name: str, why: str) -> None:
+    with pytest.raises(InvalidSession, match=why) as caught:
+        session_name(name)
+    assert caught.value.hint
+    assert caught.value.code == "invalid_session"
+
+
+def test_work_has_the_same_name_after_any_crash() -> None:
+    assert work_id("execute", "2.0", 1, 3, 2) == "2.0/1/3/2/execute"
+    assert work_id("prepare", "0", 1, 3) == "0/1/3/0/prepare"

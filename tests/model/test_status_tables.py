@@ -1,0 +1,88 @@
+"""The small machines: every legal move is made, every other one refused with both names."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+import pytest
+
+from agentforge.model.errors import IllegalMove
+from agentforge.model.status import (
+    ATTEMPT_MOVES,
+    BLOCK_MOVES,
+    FINAL,
+    ITERATION_MOVES,
+    RUN_MOVES,
+    STAGE_MOVES,
+    AttemptStatus,
+    IterationStatus,
+    NodeStatus,
+    RunStatus,
+    move,
+)
+
+LEGAL = {
+    "run": {
+        "pending": "running failed aborted",
+        "running": "paused awaiting_approval completed failed aborted",
+        "paused": "running aborted",
+        "awaiting_approval": "running aborted",
+        "failed": "running",
+        "completed": "",
+        "aborted": "",
+    },
+    "stage": {
+        "pending": "running",
+        "running": "completed failed",
+        "failed": "running",
+        "completed": "running",
+    },
+    "iteration": {"started": "completed failed", "failed": "started", "completed": ""},
+    "attempt": {
+        "running": "ending succeeded failed lost",
+        "ending": "cancelled succeeded failed lost",
+        "failed": "waiting",
+        "waiting": "due",
+        "succeeded": "",
+        "due": "",
+        "lost": "",
+        "cancelled": "",
+    },
+}
+TABLES: dict[str, tuple[Mapping[Any, frozenset[Any]], type[StrEnum]]] = {
+    "run": (RUN_MOVES, RunStatus),
+    "stage": (STAGE_MOVES, NodeStatus),
+    "iteration": (ITERATION_MOVES, IterationStatus),
+    "attempt": (ATTEMPT_MOVES, AttemptStatus),
+}
+MOVES = [
+    (machine, one, other)
+    for machine, (_, statuses) in TABLES.items()
+    for one in statuses
+    for other in statuses
+]
+
+
+@pytest.mark.parametrize(("machine", "one", "other"), MOVES)
+def test_every_legal_move_is_made_and_every_illegal_one_refused(
+    machine: str, one: StrEnum, other: StrEnum
+) -> None:
+    table, _ = TABLES[machine]
+    if other.value in LEGAL[machine][one.value].split():
+        assert move(table, one, other) is other
+    else:
+        with pytest.raises(IllegalMove, match=f"invalid transition: {one} → {other}"):
+            move(table, one, other)
+
+
+def test_running_to_running_is_an_error() -> None:
+    with pytest.raises(IllegalMove, match="running → running"):
+        move(RUN_MOVES, RunStatus.RUNNING, RunStatus.RUNNING)
+
+
+def test_completed_and_aborted_are_final() -> None:
+    assert {RunStatus.COMPLETED, RunStatus.ABORTED} == FINAL
+
+
+def test_block_moves_like_a_stage() -> None:
+    assert BLOCK_MOVES == STAGE_MOVES
