@@ -28,3 +28,11 @@ def sources_of(project: str, environ: Mapping[str, str]) -> Sources:
     from agentforge.adapters.file_sources import FileSources
 
     return FileSources(project, builtin=BUILTIN, environment=environ)
+
+
+def known_providers(environ: Mapping[str, str]) -> list[str] | None:
+    """The built-in providers; nothing in mock mode, where every name is played by the mock."""
+    from agentforge.adapters.providers.builtin import builtin_providers
+    from agentforge.adapters.providers.mock import is_mock_mode
+
+    return None if is_mock_mode(environ) else sorted(builtin_providers(environ))

@@ -4,6 +4,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from agentforge.model.buffer import BufferHealth
 from agentforge.model.plan import Mode, Plan
 from agentforge.model.state import OpenRequest, RunState
 from agentforge.model.status import RunStatus
@@ -31,6 +32,8 @@ class LogStatus(Struct, frozen=True):
     """Events in the log."""
     behind: int | None
     """Events that state.json doesn't show yet; nothing if there is no usable state.json."""
+    buffer: BufferHealth | None = None
+    """As the driver last reported it."""
     damage: tuple[str, ...] = ()
 
 
@@ -88,6 +91,7 @@ def status_view(
     driver_pid: int | None,
     log: LogStatus,
     now: datetime,
+    program: str = "agentforge",
 ) -> StatusView:
     index = current_index(plan, state)
     stages = stage_progress(plan, state)
@@ -120,7 +124,7 @@ def status_view(
         completion_reason=state.completion_reason,
         failure=_failure(state, completed),
         pause=_pause(state),
-        resume_command=resume_command(state.session, status),
+        resume_command=resume_command(state.session, status, program),
     )
 
 
@@ -130,13 +134,13 @@ def duration(state: RunState, status: str, now: datetime) -> float:
     return max(0.0, (until - state.started_at).total_seconds())
 
 
-def resume_command(session: str, status: str) -> str | None:
+def resume_command(session: str, status: str, program: str = "agentforge") -> str | None:
     """The exact command that goes on with a run in that status."""
     if status not in RESUMABLE:
         return None
     word = "recover" if status == "interrupted" else "resume"
     # A name that begins with a dash would read as an option.
-    return f"agentforge {word} {'-- ' if session.startswith('-') else ''}{session}"
+    return f"{program} {word} {'-- ' if session.startswith('-') else ''}{session}"
 
 
 def _node(plan: Plan, state: RunState, index: int) -> NodeStatus:

@@ -42,7 +42,7 @@ def status_rows(view: StatusView, now: datetime, zone: tzinfo) -> list[Row]:
     rows.append(Row("Errors", str(view.errors), "bad" if view.errors else "plain"))
     rows.append(Row("Duration", span(view.duration_seconds)))
     rows += _spent(view)
-    rows.append(Row("Events", _events(view), "plain"))
+    rows.append(Row("Events", _events(view)))
     rows += [Row("Damage", one_line(damage), "bad") for damage in view.log.damage]
     rows += _failure(view)
     rows += _pause(view)
@@ -91,12 +91,15 @@ def _spent(view: StatusView) -> list[Row]:
 
 
 def _events(view: StatusView) -> str:
-    written = f"{view.log.events_flushed:,} written"
+    parts = [f"{view.log.events_flushed:,} written"]
+    buffer = view.log.buffer
+    if buffer is not None and view.status == "running":
+        parts.append(f"{buffer.events_buffered} buffered, slowest flush {buffer.slowest_flush_ms:.0f} ms")
     if view.log.behind is None:
-        return f"{written}, no usable state.json"
-    if view.log.behind:
-        return f"{written}, state.json is {counted(view.log.behind, 'event')} behind"
-    return f"{written}, state.json is up to date"
+        parts.append("no usable state.json")
+    elif view.log.behind:
+        parts.append(f"state.json is {counted(view.log.behind, 'event')} behind")
+    return ", ".join(parts)
 
 
 def _failure(view: StatusView) -> list[Row]:

@@ -1,0 +1,70 @@
+"""What this machine has: programs with their versions, and how fast a write becomes durable."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from statistics import median
+from time import perf_counter
+
+from msgspec import Struct
+
+from agentforge.adapters.disk import Disk
+
+VERSION_SECONDS = 5.0
+SYNCS = 5
+
+_VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
+
+
+class Program(Struct, frozen=True):
+    path: str
+    version: str
+    """Empty if it doesn't tell."""
+
+    @property
+    def words(self) -> str:
+        return f"{self.version} ({self.path})" if self.version else self.path
+
+
+class SyncSpeed(Struct, frozen=True):
+    milliseconds: float = 0.0
+    error: str = ""
+
+
+def program(name: str, environ: Mapping[str, str], ask: tuple[str, ...] = ("--version",)) -> Program | None:
+    """Nothing if it isn't on the path."""
+    path = shutil.which(name, path=environ.get("PATH", os.defpath))
+    if path is None:
+        return None
+    try:
+        done = subprocess.run(
+            [path, *ask],
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=VERSION_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return Program(path, "")
+    said = _VERSION.search((done.stdout + done.stderr).decode("utf-8", "replace"))
+    return Program(path, said.group() if said else "")
+
+
+def sync_speed(folder: str) -> SyncSpeed:
+    """How long a small write takes to be durable there; what it writes is gone afterwards."""
+    disk = Disk()
+    taken = []
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".agentforge-doctor-") as file:
+            for _ in range(SYNCS):
+                began = perf_counter()
+                disk.write(file.fileno(), b"x" * 512)
+                disk.sync(file.fileno())
+                taken.append((perf_counter() - began) * 1000)
+    except OSError as error:
+        return SyncSpeed(error=f"can't write to {folder}: {error.strerror or error}")
+    return SyncSpeed(median(taken))

@@ -1,0 +1,125 @@
+"""Driving runs from a terminal: with a display, stopped by signals, ending in a conclusion."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from time import monotonic
+from typing import Any, TypeVar
+
+import click
+from msgspec import Struct
+
+from agentforge.cli import exit_codes
+from agentforge.cli.display import Display, display_for
+from agentforge.cli.invocation import Invocation
+from agentforge.cli.log_output import log_event, set_up_logs
+from agentforge.cli.output import note, print_json, styled, while_read
+from agentforge.model.errors import AgentForgeError
+from agentforge.model.facts import SessionStarted
+from agentforge.model.plan import Plan
+from agentforge.sdk.engine import Engine
+from agentforge.sdk.results import RunResult
+from agentforge.sdk.signals import stop_on_signals
+from agentforge.views.durations import counted, span
+from agentforge.views.plain_text import one_line
+from agentforge.views.status import resume_command
+
+T = TypeVar("T")
+
+
+class Driven(Struct, frozen=True):
+    """What came of a drive, and the signal that stopped it, if one did."""
+
+    outcome: Any
+    """Nothing if it was stopped before any run began."""
+    signal: signal.Signals | None
+    seconds: float
+
+
+def drive(call: Invocation, work: Callable[[Engine], Awaitable[T]], *, several: bool = False) -> Driven:
+    """Run the work on an engine, shown and stoppable, to its end."""
+    set_up_logs(call)
+    return asyncio.run(_drive(call, work, several=several))
+
+
+async def _drive(call: Invocation, work: Callable[[Engine], Awaitable[T]], *, several: bool) -> Driven:
+    began = monotonic()
+    outcome: T | None = None
+    engine = Engine(call.root)
+    display = display_for(call, several=several)
+    watching = asyncio.create_task(_watch(engine, display))
+    try:
+        with stop_on_signals(engine, display.stopping) as stopped:
+            try:
+                outcome = await work(engine)
+            except asyncio.CancelledError:
+                if stopped.signal is None:
+                    raise
+    finally:
+        await engine.close()
+        await watching
+        display.close()
+    return Driven(outcome, stopped.signal, monotonic() - began)
+
+
+async def _watch(engine: Engine, display: Display) -> None:
+    plans: dict[str, Plan] = {}
+    try:
+        async for event in engine.subscribe():
+            display.show(event)
+            if isinstance(event.fact, SessionStarted):
+                plans[event.session] = event.fact.plan
+            elif event.session not in plans:
+                plans[event.session] = engine.status(event.session).plan
+            log_event(event, plans[event.session])
+    except AgentForgeError as error:
+        # What is shown may end before the run does, never the other way round.
+        note(f"The display ended: {error.message}")
+
+
+def conclude(call: Invocation, driven: Driven) -> int:
+    """Say how the run stopped and what to do next; the exit status."""
+    result: RunResult | None = driven.outcome
+    if result is None:
+        return _stopped_early(driven)
+    status = exit_codes.of_result(result, driven.signal)
+    again = resume_command(result.session, result.status.value, call.program)
+    with while_read():
+        if call.as_json:
+            seconds = round(driven.seconds, 3)
+            print_json({**_fields(result), "duration_seconds": seconds, "resume_command": again})
+        else:
+            lines = conclusion(result, driven.seconds)
+            click.echo("\n".join([*lines, f"  Resume: {styled(again, 'busy')}"] if again else lines))
+    return status
+
+
+def conclusion(result: RunResult, seconds: float) -> list[str]:
+    amount = f"{counted(result.iterations, 'iteration')} in {span(seconds)}"
+    match result.status.value:
+        case "completed":
+            return [f"{styled('✓ Completed', 'good')}: {amount}", f"  {_shown_dir(result)}"]
+        case "failed":
+            error = one_line(f"{result.error_type}: {result.error}")
+            return [f"{styled('✗ Failed', 'bad')} after {amount}: {error}", f"  {_shown_dir(result)}"]
+        case "aborted":
+            return [f"{styled('✗ Cancelled', 'warn')} after {amount}: {one_line(result.reason)}"]
+        case _:
+            lines = [f"{styled('‖ Paused', 'warn')} after {amount}: {one_line(result.reason)}"]
+            return lines + [f"  {one_line(request.question)}" for request in result.requests]
+
+
+def _stopped_early(driven: Driven) -> int:
+    assert driven.signal is not None
+    note("Stopped before anything was started.")
+    return exit_codes.of_signal(driven.signal)
+
+
+def _fields(result: RunResult) -> dict[str, Any]:
+    return {name: getattr(result, name) for name in result.__struct_fields__}
+
+
+def _shown_dir(result: RunResult) -> str:
+    inside = os.path.relpath(result.run_dir)
+    return result.run_dir if inside.startswith("..") else inside

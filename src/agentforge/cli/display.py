@@ -1,0 +1,168 @@
+"""What an attached run shows. Drawing has a thread of its own: a slow or stalled terminal never holds up
+the run, and a closed one ends the display, not the run."""
+
+import logging
+import os
+import queue
+import sys
+import threading
+from contextlib import suppress
+from typing import Protocol
+
+import click
+
+from agentforge.cli.invocation import Invocation
+from agentforge.cli.output import drop_stdout, styled
+from agentforge.cli.watched import Watched
+from agentforge.model.event import Event
+from agentforge.model.facts import SessionStarted
+from agentforge.model.plan import Plan
+from agentforge.sdk.engine import STOP_GRACE
+from agentforge.sdk.runs import Runs
+from agentforge.views.durations import counted
+from agentforge.views.run_line import RunLine, run_line
+
+log = logging.getLogger("agentforge.display")
+
+STOPPING = (
+    f"Stopping: the agent may finish its iteration, up to {STOP_GRACE:g} s. "
+    "Press Ctrl-C again to end it at once."
+)
+ENDING = "Ending the agent now."
+
+MARKS = {
+    "begin": ("▸", "busy"),
+    "done": ("✓", "good"),
+    "failed": ("✗", "bad"),
+    "wait": ("‖", "warn"),
+    "note": ("·", "dim"),
+}
+
+
+class Painter(Protocol):
+    """Draws on a terminal or a stream; called from one thread only."""
+
+    tick_seconds: float | None
+    """How often `tick` is wanted while nothing happens."""
+
+    def event(self, event: Event) -> None: ...
+
+    def say(self, text: str) -> None: ...
+
+    def tick(self) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class Display:
+    def __init__(self, painter: Painter | None) -> None:
+        self._painter = painter
+        self._items: queue.SimpleQueue[Event | str | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._paint, name="display", daemon=True)
+        self._thread.start()
+
+    def show(self, event: Event) -> None:
+        self._items.put(event)
+
+    def stopping(self, at_once: bool) -> None:
+        self._items.put(ENDING if at_once else STOPPING)
+
+    def close(self) -> None:
+        """Everything handed over so far is shown when this returns."""
+        self._items.put(None)
+        self._thread.join()
+
+    def _paint(self) -> None:
+        painter = self._painter
+        while True:
+            try:
+                item = self._items.get(timeout=painter.tick_seconds if painter else None)
+                if item is None:
+                    break
+                if painter is not None:
+                    painter.say(item) if isinstance(item, str) else painter.event(item)
+                if painter is not None and self._items.empty():
+                    painter.tick()
+            except queue.Empty:
+                if painter is not None:
+                    painter.tick()
+            except BrokenPipeError:
+                drop_stdout()
+                painter = None
+            except Exception:
+                # Whatever is wrong with the picture, the run goes on without it.
+                log.debug("the display ended", exc_info=True)
+                painter = None
+        if painter is not None:
+            with suppress(Exception):
+                painter.end()
+
+
+class PlainLines:
+    """A line for each event that matters, for pipes, files and terminals that can't draw."""
+
+    tick_seconds: float | None = None
+
+    def __init__(self, runs: Runs, *, name_sessions: bool) -> None:
+        self._runs = runs
+        self._name_sessions = name_sessions
+        self._watched: dict[str, Watched] = {}
+
+    def event(self, event: Event) -> None:
+        watched = self._watched.setdefault(event.session, Watched(self._runs, event.session))
+        plan = watched.take(event)
+        if isinstance(event.fact, SessionStarted):
+            click.echo("\n".join(header(plan)))
+        line = run_line(event, plan)
+        if line is not None:
+            session = f"{event.session}: " if self._name_sessions else ""
+            click.echo(f"{styled(f'[{event.at.astimezone():%H:%M:%S}]', 'dim')} {session}{coloured(line)}")
+
+    def say(self, text: str) -> None:
+        click.echo(text, err=True)
+
+    def tick(self) -> None:
+        """Lines don't change once they are printed."""
+
+    def end(self) -> None:
+        sys.stdout.flush()
+
+
+def display_for(call: Invocation, *, several: bool = False) -> Display:
+    """The live display on a terminal, plain lines elsewhere, nothing where JSON is wanted."""
+    if call.as_json:
+        return Display(None)
+    if _can_draw() and not several:
+        from agentforge.cli.live import LivePainter
+
+        return Display(LivePainter(call.runs))
+    return Display(PlainLines(call.runs, name_sessions=several))
+
+
+def header(plan: Plan) -> list[str]:
+    """What is about to run, in the words of the original."""
+    if plan.mode == "loop":
+        node = plan.nodes[0]
+        model = f" / {node.provider.model}" if node.provider.model else ""
+        return [
+            f"Loop: {node.id}",
+            f"Session: {plan.session.name}",
+            f"Max iterations: {node.termination.max}",
+            f"Provider: {node.provider.type}{model}",
+        ]
+    stages = " → ".join(node.id for node in plan.nodes)
+    return [
+        f"Pipeline: {plan.pipeline.name}",
+        f"Session: {plan.session.name}",
+        f"{counted(len(plan.nodes), 'stage').capitalize()}: {stages}",
+    ]
+
+
+def coloured(line: RunLine) -> str:
+    mark, tone = MARKS[line.mark]
+    words = f"{styled(line.subject, 'strong')} {line.text}" if line.subject else line.text
+    return f"{styled(mark, tone)} {words}"
+
+
+def _can_draw() -> bool:
+    return sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")

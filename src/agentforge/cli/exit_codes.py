@@ -1,0 +1,81 @@
+"""How every command of the program ends: one table.
+
+0 completed, or waiting as was asked; 1 failed; 2 usage or definition error; 20 stopped by a stage timeout;
+21 by a cycle limit; 22 a person is needed; 23 cancelled; 130 and 143 stopped by a signal, resumable.
+"""
+
+from collections.abc import Iterable, Mapping
+from signal import Signals
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agentforge.sdk.results import RunResult
+
+COMPLETED = 0
+FAILED = 1
+USAGE = 2
+STAGE_TIMEOUT = 20
+CYCLE_LIMIT = 21
+PERSON_NEEDED = 22
+CANCELLED = 23
+SIGNAL = 128
+"""Added to the signal's number."""
+
+MEANINGS: Mapping[int, str] = {
+    COMPLETED: "completed, or waiting as was asked",
+    FAILED: "failed",
+    USAGE: "usage or definition error",
+    STAGE_TIMEOUT: "stopped by a stage timeout",
+    CYCLE_LIMIT: "stopped by a cycle limit",
+    PERSON_NEEDED: "a person is needed",
+    CANCELLED: "cancelled",
+    SIGNAL + Signals.SIGINT: "stopped by Ctrl-C, can be resumed",
+    SIGNAL + Signals.SIGTERM: "stopped by SIGTERM, can be resumed",
+}
+
+BY_ERROR: Mapping[str, int] = {
+    "error": FAILED,
+    "invalid_session": USAGE,
+    "invalid_request": USAGE,
+    "definition": USAGE,
+    "unknown_run": USAGE,
+    "unknown_provider": USAGE,
+    "run_exists": FAILED,
+    "lock_contention": FAILED,
+    "illegal_move": FAILED,
+    "state_corrupt": FAILED,
+    "log_conflict": FAILED,
+    "log_too_new": FAILED,
+    "storage_failed": FAILED,
+    "provider_unusable": FAILED,
+}
+"""By the stable code of every AgentForgeError."""
+
+TIMEOUTS = frozenset({"iteration_timeout", "provider_timeout"})
+
+
+def of_signal(signal: Signals) -> int:
+    return SIGNAL + signal
+
+
+def of_result(result: "RunResult", signal: Signals | None = None) -> int:
+    """Of a run that was driven here; `signal` is what asked it to stop, if anything did."""
+    match result.status.value:
+        case "completed":
+            return COMPLETED
+        case "failed":
+            return STAGE_TIMEOUT if result.error_type in TIMEOUTS else FAILED
+        case "aborted":
+            return CANCELLED
+        case _ if result.requests:
+            return PERSON_NEEDED
+        case _ if signal is not None:
+            return of_signal(signal)
+        case _:
+            return COMPLETED
+
+
+def worst(codes: Iterable[int]) -> int:
+    """Of several runs: a signal outranks a failure, a failure everything else."""
+    order = (143, 130, FAILED, USAGE, STAGE_TIMEOUT, CYCLE_LIMIT, PERSON_NEEDED, CANCELLED, COMPLETED)
+    return min(codes, key=order.index, default=COMPLETED)

@@ -1,0 +1,115 @@
+"""What every command is told: which project, in which form to print, how to log."""
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from agentforge.sdk.runs import Runs
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+LOG_LEVELS = ("debug", "info", "warn", "error")
+LOG_FORMATS = ("pretty", "json")
+
+
+class Invocation:
+    """One call of the program. Options may stand before or after the command's name."""
+
+    def __init__(self) -> None:
+        self.project = os.environ.get("PROJECT_ROOT") or "."
+        self.as_json = False
+        self.log_level: str | None = None
+        self.log_format: str | None = None
+
+    @property
+    def runs(self) -> "Runs":
+        from agentforge.sdk.runs import Runs
+
+        return Runs(self.root, os.environ)
+
+    @property
+    def root(self) -> str:
+        """The project's folder, absolute; refused if there is none."""
+        from agentforge.model.errors import InvalidRequest
+
+        root = os.path.abspath(self.project)
+        if not os.path.isdir(root):
+            raise InvalidRequest(f"there is no folder {root}", hint="give the project with -C DIR")
+        return root
+
+    @property
+    def program(self) -> str:
+        """How to call this program for the same project from where the caller is."""
+        if self.root == os.getcwd():
+            return "agentforge"
+        import shlex
+
+        return f"agentforge -C {shlex.quote(self.root)}"
+
+
+def invocation(context: click.Context | None = None) -> Invocation:
+    found: Invocation = (context or click.get_current_context()).find_root().obj
+    return found
+
+
+def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    if value is None or value is False:
+        return
+    root = context.find_root()
+    if root.obj is None:
+        root.obj = Invocation()
+    setattr(root.obj, str(parameter.name), value)
+
+
+def project_option(command: Decorated) -> Decorated:
+    return click.option(
+        "-C",
+        "--project",
+        metavar="DIR",
+        callback=_keep,
+        expose_value=False,
+        help="The project's folder.  [default: $PROJECT_ROOT or the current folder]",
+    )(command)
+
+
+def json_option(command: Decorated) -> Decorated:
+    return click.option(
+        "--json",
+        "as_json",
+        is_flag=True,
+        callback=_keep,
+        expose_value=False,
+        help="Print JSON for programs.",
+    )(command)
+
+
+def log_options(command: Decorated) -> Decorated:
+    level = click.option(
+        "--log-level",
+        type=click.Choice(LOG_LEVELS, case_sensitive=False),
+        callback=_keep,
+        expose_value=False,
+        help="What is logged to stderr.  [default: $AGENT_PIPELINES_LOG_LEVEL; "
+        "else warn on a terminal, info otherwise]",
+    )
+    format_ = click.option(
+        "--log-format",
+        type=click.Choice(LOG_FORMATS, case_sensitive=False),
+        callback=_keep,
+        expose_value=False,
+        help="[default: pretty on a terminal, json otherwise]",
+    )
+    return level(format_(command))
+
+
+def looking(command: Decorated) -> Decorated:
+    """The options of commands that look at runs."""
+    return project_option(json_option(command))
+
+
+def driving(command: Decorated) -> Decorated:
+    """The options of commands that drive runs."""
+    return project_option(json_option(log_options(command)))

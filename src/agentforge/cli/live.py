@@ -1,0 +1,192 @@
+"""The live display: past iterations scroll by above, the stages of the run stay below. Draws with Rich."""
+
+import os
+from time import monotonic
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from agentforge.cli.display import header
+from agentforge.cli.watched import Watched
+from agentforge.engine.normalise import clean_output
+from agentforge.model.event import Event
+from agentforge.model.facts import IterationStarted, NodeStarted, SessionStarted
+from agentforge.model.layout import RunLayout
+from agentforge.model.plan import Plan
+from agentforge.model.state import RunState
+from agentforge.model.status import AttemptStatus
+from agentforge.sdk.runs import Runs
+from agentforge.views.durations import counted, money, span
+from agentforge.views.plain_text import one_line
+from agentforge.views.run_line import RunLine, run_line
+from agentforge.views.stage_progress import StageProgress, stage_progress
+
+FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+MOST_STAGES = 10
+TAIL_BYTES = 4096
+BAR_COLUMNS = 24
+
+LINE_STYLES = {"begin": "cyan", "done": "green", "failed": "red", "wait": "yellow", "note": "dim"}
+LINE_MARKS = {"begin": "▸", "done": "✓", "failed": "✗", "wait": "‖", "note": "·"}
+STAGE_MARKS = {
+    "done": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "stopped": ("‖", "yellow"),
+    "waiting": ("·", "dim"),
+}
+
+
+class LivePainter:
+    tick_seconds: float | None = 0.12
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+        self._watched: Watched | None = None
+        self._notice = ""
+        self._began = monotonic()
+        self._frame = 0
+        self._console = Console(highlight=False)
+        self._live: Live | None = None
+
+    def event(self, event: Event) -> None:
+        if self._watched is None:
+            self._watched = Watched(self._runs, event.session)
+        plan = self._watched.take(event)
+        live = self._started(plan)
+        # The rows below already say what has begun; what is done stays above.
+        if isinstance(event.fact, NodeStarted | IterationStarted | SessionStarted):
+            return
+        if line := run_line(event, plan):
+            live.console.print(_line(line), soft_wrap=True)
+
+    def say(self, text: str) -> None:
+        self._notice = text
+        if self._live is None:
+            self._console.print(Text(text, "yellow"))
+
+    def tick(self) -> None:
+        self._frame += 1
+        if self._live is not None:
+            self._live.update(self._picture(), refresh=True)
+
+    def end(self) -> None:
+        if self._live is not None:
+            self._notice = ""
+            self._live.update(self._picture(), refresh=True)
+            self._live.stop()
+
+    def _started(self, plan: Plan) -> Live:
+        if self._live is None:
+            first, *rest = header(plan)
+            self._console.print(Text(first, "bold"), Text("  ".join(rest), "dim"), sep="  ")
+            self._live = Live(
+                self._picture(), console=self._console, auto_refresh=False, transient=False, screen=False
+            )
+            self._live.start()
+        return self._live
+
+    def _picture(self) -> RenderableType:
+        watched = self._watched
+        if watched is None or watched.plan is None or watched.state is None:
+            return Text("")
+        plan, state = watched.plan, watched.state
+        parts: list[RenderableType] = [Text(""), self._stages(plan, state), self._footer(watched)]
+        if last := last_output(self._runs.project, plan, state):
+            parts.append(Text(f"  │ {one_line(last, max(10, self._console.width - 5))}", "dim"))
+        if self._notice:
+            parts.append(Text(f"  {self._notice}", "yellow"))
+        return Group(*parts)
+
+    def _stages(self, plan: Plan, state: RunState) -> Table:
+        table = Table.grid(padding=(0, 1))
+        table.add_column(width=3, justify="right")
+        table.add_column(max_width=32, no_wrap=True, overflow="ellipsis")
+        table.add_column(width=BAR_COLUMNS)
+        table.add_column(no_wrap=True)
+        rows = stage_progress(plan, state)
+        for row in _window(rows):
+            table.add_row(self._mark(row), Text(row.id, _name_style(row)), _bar(row), self._doing(row, state))
+        if hidden := len(rows) - len(_window(rows)):
+            table.add_row("", Text(f"and {counted(hidden, 'stage')} more", "dim"))
+        return table
+
+    def _mark(self, row: StageProgress) -> Text:
+        if row.mark == "current":
+            return Text(FRAMES[self._frame % len(FRAMES)], "bold cyan")
+        mark, style = STAGE_MARKS[row.mark]
+        return Text(mark, style)
+
+    def _doing(self, row: StageProgress, state: RunState) -> Text:
+        text = Text(f"{row.completed}/{row.total}", "bold" if row.mark == "current" else "dim")
+        if row.mark != "current":
+            return text.append(f"  {row.reason}") if row.reason and row.completed < row.total else text
+        iteration, attempt = state.iteration, state.attempt
+        if iteration is None:
+            waits = state.node is not None and state.node.delay_due is not None
+            return text.append("  waits before the next iteration", "dim") if waits else text
+        text.append(f"  iteration {iteration.number}", "cyan")
+        if attempt is not None and attempt.number > 1:
+            text.append(f"  attempt {attempt.number}", "yellow")
+        if attempt is not None and attempt.status is AttemptStatus.WAITING:
+            text.append("  waits to try again", "yellow")
+        return text
+
+    def _footer(self, watched: Watched) -> Text:
+        summary = watched.summary
+        parts = [span(monotonic() - self._began), counted(summary.iterations, "iteration")]
+        if summary.errors:
+            parts.append(counted(summary.errors, "error"))
+        if summary.cost_usd:
+            parts.append(money(summary.cost_usd))
+        if tokens := summary.input_tokens + summary.output_tokens:
+            parts.append(f"{tokens:,} tokens")
+        return Text("    " + " · ".join(parts), "dim")
+
+
+def last_output(project: str, plan: Plan, state: RunState) -> str:
+    """The last line that the agent at work has said so far, read from its own file."""
+    at, iteration, attempt = state.node, state.iteration, state.attempt
+    if at is None or iteration is None or attempt is None or attempt.status is not AttemptStatus.RUNNING:
+        return ""
+    layout = RunLayout.of(project, state.session)
+    here = layout.iteration(at.index, plan.nodes[at.index], at.run, iteration.number)
+    try:
+        with open(here.attempt(attempt.number).output, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
+            text = clean_output(file.read()).text
+    except OSError:
+        return ""
+    return next((line for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+def _line(line: RunLine) -> Text:
+    style = LINE_STYLES[line.mark]
+    text = Text(f"  {LINE_MARKS[line.mark]} ", style)
+    if line.subject:
+        text.append(f"{line.subject} ", "bold")
+    return text.append(line.text, "red" if line.level == "error" else "default")
+
+
+def _name_style(row: StageProgress) -> str:
+    return {"current": "bold", "waiting": "dim", "failed": "red"}.get(row.mark, "default")
+
+
+def _bar(row: StageProgress) -> RenderableType:
+    if row.mark == "waiting" or not row.total:
+        return Text("")
+    colour = {"done": "green", "failed": "red", "stopped": "yellow"}.get(row.mark, "cyan")
+    # A stage that ended early is done all the same.
+    completed = row.total if row.mark == "done" else row.completed
+    return ProgressBar(row.total, completed, BAR_COLUMNS, complete_style=colour, finished_style=colour)
+
+
+def _window(rows: tuple[StageProgress, ...]) -> tuple[StageProgress, ...]:
+    """The rows around the current stage, where there are too many to show."""
+    if len(rows) <= MOST_STAGES:
+        return rows
+    current = next((i for i, row in enumerate(rows) if row.mark not in ("done", "waiting")), len(rows) - 1)
+    first = min(max(0, current - MOST_STAGES // 2), len(rows) - MOST_STAGES)
+    return rows[first : first + MOST_STAGES]

@@ -1,0 +1,124 @@
+"""Structured logs on stderr: JSON lines for machines, short lines for people."""
+
+import json
+import logging
+import os
+import sys
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any
+
+from agentforge.cli.invocation import LOG_FORMATS, LOG_LEVELS, Invocation
+from agentforge.model import facts as f
+from agentforge.model.errors import InvalidRequest
+from agentforge.model.event import Event
+from agentforge.model.plan import Plan
+from agentforge.views.run_line import ending_line, run_line
+
+LEVEL_VARIABLE = "AGENT_PIPELINES_LOG_LEVEL"
+FIELDS = ("session", "stage", "iteration", "provider", "duration_ms", "event_type", "error")
+
+current_session: ContextVar[str | None] = ContextVar("current_session", default=None)
+
+log = logging.getLogger("agentforge.events")
+
+_NAMES = {"WARNING": "warn", "CRITICAL": "fatal"}
+NEVER = logging.CRITICAL + 1
+_LEVELS = {"debug": 10, "info": 20, "warn": 30, "error": 40}
+
+
+def set_up_logs(call: Invocation) -> None:
+    """Send everything that AgentForge logs to stderr, in the form and from the level that is asked for."""
+    on_terminal = sys.stderr.isatty()
+    asked = call.log_level or _from_environment()
+    level = asked or ("warn" if on_terminal else "info")
+    handler = _Stderr()
+    form = call.log_format or ("pretty" if on_terminal else "json")
+    assert form in LOG_FORMATS
+    handler.setFormatter(_Json() if form == "json" else _Pretty())
+    handler.addFilter(_add_session)
+    root = logging.getLogger("agentforge")
+    root.handlers[:] = [handler]
+    root.setLevel(_LEVELS[level])
+    root.propagate = False
+    # The display on the same terminal says it already.
+    log.setLevel(logging.NOTSET if asked or not on_terminal else NEVER)
+
+
+def log_event(event: Event, plan: Plan) -> None:
+    """The event as a log entry, so that logs and events.jsonl can be read side by side."""
+    line = run_line(event, plan) or ending_line(event.fact)
+    level = _LEVELS[line.level] if line else logging.DEBUG
+    if not log.isEnabledFor(level):
+        return
+    extra: dict[str, Any] = {"session": event.session, "event_type": event.fact.TYPE}
+    fact, at = event.fact, event.cursor
+    if at is not None:
+        extra["stage"] = next((node.id for node in plan.nodes if node.path == at.node_path), None)
+        extra["iteration"] = at.iteration or None
+    for name in ("provider", "duration_ms"):
+        extra[name] = getattr(fact, name, None)
+    if isinstance(fact, f.ErrorOccurred | f.SessionFailed):
+        extra["error"] = fact.message
+    log.log(level, line.words if line else fact.TYPE, extra=extra)
+
+
+def _from_environment() -> str | None:
+    written = os.environ.get(LEVEL_VARIABLE, "").strip().lower()
+    if not written:
+        return None
+    level = {"warning": "warn", "fatal": "error"}.get(written, written)
+    if level not in LOG_LEVELS:
+        raise InvalidRequest(
+            f"{LEVEL_VARIABLE}={written!r} is no log level", hint=f"use one of {', '.join(LOG_LEVELS)}"
+        )
+    return level
+
+
+def _add_session(record: logging.LogRecord) -> bool:
+    if getattr(record, "session", None) is None:
+        record.session = current_session.get()
+    return True
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    found = {name: getattr(record, name, None) for name in FIELDS}
+    if record.exc_info and record.exc_info[1] is not None:
+        found["error"] = f"{type(record.exc_info[1]).__name__}: {record.exc_info[1]}"
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _level(record: logging.LogRecord) -> str:
+    return _NAMES.get(record.levelname, record.levelname.lower())
+
+
+class _Stderr(logging.StreamHandler[Any]):
+    """Looks for stderr at each line, because a live display puts its own in that place."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> Any:
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, _: Any) -> None:
+        raise AttributeError("the stream is always stderr")
+
+
+class _Json(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        entry = {"timestamp": at.replace("+00:00", "Z"), "level": _level(record), "msg": record.getMessage()}
+        return json.dumps({**entry, **_fields(record)}, ensure_ascii=False)
+
+
+class _Pretty(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created)
+        shown = {
+            k: v for k, v in _fields(record).items() if k not in ("event_type", "stage", "iteration", "error")
+        }
+        details = "".join(f" {name}={value}" for name, value in shown.items())
+        return f"{at:%H:%M:%S} {_level(record).upper():<5} {record.getMessage()}{details}"

@@ -1,0 +1,158 @@
+"""The program `agentforge`: finds the command, loads only that one, turns every error into words."""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import click
+
+from agentforge import __version__
+from agentforge.cli import exit_codes
+from agentforge.cli.invocation import Invocation, driving, invocation
+from agentforge.cli.output import drop_stdout, show_error, show_unexpected, show_usage_error
+from agentforge.model.errors import AgentForgeError
+
+# Where each command is defined; a module is imported only when its command is used or described.
+COMMANDS: dict[str, str] = {
+    "run": "agentforge.cli.run:run",
+    "pipeline": "agentforge.cli.run:pipeline",
+    "loop": "agentforge.cli.run:loop",
+    "resume": "agentforge.cli.resume:resume",
+    "recover": "agentforge.cli.recover:recover",
+    "pause": "agentforge.cli.control:pause",
+    "cancel": "agentforge.cli.control:cancel",
+    "status": "agentforge.cli.status:status",
+    "tail": "agentforge.cli.tail:tail",
+    "list": "agentforge.cli.listing:list_runs",
+    "lint": "agentforge.cli.lint:lint",
+    "stages": "agentforge.cli.catalog:stages",
+    "pipelines": "agentforge.cli.catalog:pipelines",
+    "log": "agentforge.cli.log:log",
+    "doctor": "agentforge.cli.doctor:doctor",
+    "demo": "agentforge.cli.demo:demo",
+    "version": "agentforge.cli.version:version",
+}
+ALIASES = {"runs": "list"}
+
+EPILOG = "\b\nExit codes:\n" + "\n".join(
+    f"  {code:>3}  {words}" for code, words in exit_codes.MEANINGS.items()
+)
+
+
+class Commands(click.Group):
+    """Verbs win over stage names; a word that is no verb but a stage runs that stage."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name in COMMANDS if self.get_command(ctx, name)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - Click's
+        where = COMMANDS.get(ALIASES.get(cmd_name, cmd_name))
+        if where is None:
+            return None
+        module, _, name = where.partition(":")
+        if find_spec(module) is None:
+            return None
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # `--resume SESSION` alone, without a verb, is how agent-pipelines goes on with a paused run.
+        if args and args[0] == "--resume":
+            args = ["resume", *args[1:]]
+        ctx.obj = ctx.obj or Invocation()
+        ctx.obj.as_json = "--json" in args
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        word = args[0]
+        command = self.get_command(ctx, word)
+        if command is not None:
+            return command.name, command, args[1:]
+        stages = _stages(ctx, args)
+        if word in stages:
+            loop = self.get_command(ctx, "loop")
+            return "loop", loop, args
+        raise _unknown(ctx, word, stages)
+
+
+def _stages(ctx: click.Context, args: Sequence[str]) -> list[str]:
+    from agentforge.sdk.definitions import Definitions
+
+    found = invocation(ctx)
+    for word, after in zip(args, [*args[1:], ""], strict=True):
+        if word in ("-C", "--project"):
+            found.project = after
+        elif word.startswith("--project="):
+            found.project = word.partition("=")[2]
+    return Definitions(found.root, os.environ).stage_names()
+
+
+def _unknown(ctx: click.Context, word: str, stages: Sequence[str]) -> click.UsageError:
+    from agentforge.definition.suggest import did_you_mean
+    from agentforge.views.plain_text import one_line
+
+    shown = one_line(word, 60)
+    error = click.UsageError(f"'{shown}' is neither a command nor a stage", ctx)
+    hint = did_you_mean(word, [*COMMANDS, "runs", *stages])
+    error.hint = hint or "`agentforge --help` lists the commands, `agentforge stages` the stages"  # type: ignore[attr-defined]
+    return error
+
+
+@click.group(
+    cls=Commands,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="agentforge")
+@driving
+def app() -> None:
+    """Run coding agents in durable pipelines: checked, resumable after anything, never billed twice.
+
+    `agentforge STAGE [SESSION] [MAX]` runs a single stage, `agentforge run -p FILE` a pipeline.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    sys.exit(call(list(sys.argv[1:] if arguments is None else arguments)))
+
+
+def call(arguments: list[str]) -> int:
+    """Run one command; its exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # A mark that the terminal's encoding lacks must not end a run.
+            stream.reconfigure(errors="replace")
+    seen = Invocation()
+    try:
+        return _called(arguments, seen)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return exit_codes.USAGE
+    except click.ClickException as error:
+        return show_usage_error(error, as_json=seen.as_json)
+    except AgentForgeError as error:
+        return show_error(error, as_json=seen.as_json)
+    except (click.Abort, KeyboardInterrupt):
+        return exit_codes.SIGNAL + 2
+    except BrokenPipeError:
+        # Whoever read our output has seen enough.
+        drop_stdout()
+        return exit_codes.COMPLETED
+    except Exception as error:
+        return show_unexpected(error, as_json=seen.as_json)
+
+
+def _called(arguments: list[str], seen: Invocation) -> int:
+    if os.name != "posix":
+        raise AgentForgeError("AgentForge needs Linux or macOS", hint="use it inside WSL")
+    outcome: Any = app.main(arguments, "agentforge", standalone_mode=False, obj=seen)
+    return outcome if isinstance(outcome, int) else exit_codes.COMPLETED
+
+
+if __name__ == "__main__":
+    main()

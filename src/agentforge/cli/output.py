@@ -1,0 +1,116 @@
+"""What a command prints: text for people, JSON for programs, errors in both forms."""
+
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agentforge.cli import exit_codes
+
+if TYPE_CHECKING:
+    from agentforge.model.errors import AgentForgeError
+
+COLOURS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "good": {"fg": "green"},
+    "busy": {"fg": "cyan"},
+    "warn": {"fg": "yellow"},
+    "bad": {"fg": "red"},
+    "dim": {"dim": True},
+    "strong": {"bold": True},
+}
+
+
+def styled(text: str, tone: str) -> str:
+    colour = COLOURS[tone]
+    return click.style(text, **colour) if colour and not os.environ.get("NO_COLOR") else text
+
+
+def is_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def print_json(value: Any) -> None:
+    import msgspec
+
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def show_error(error: "AgentForgeError", *, as_json: bool) -> int:
+    """Say what is wrong and what to do next; the exit status that goes with it."""
+    status = exit_codes.BY_ERROR.get(error.code, exit_codes.FAILED)
+    diagnostics = getattr(error, "diagnostics", ())
+    if as_json:
+        about: dict[str, Any] = {"code": error.code, "message": error.message}
+        if error.hint:
+            about["hint"] = error.hint
+        if diagnostics:
+            about["diagnostics"] = diagnostics
+        print_json({"error": about})
+        return status
+    if diagnostics:
+        from agentforge.definition.diagnostics import render
+
+        click.echo(render(diagnostics), err=True)
+        click.echo(err=True)
+    _say("Error", error.message, "bad")
+    if error.hint:
+        _say("hint", error.hint, "busy", indent="  ")
+    return status
+
+
+def show_usage_error(error: click.ClickException, *, as_json: bool) -> int:
+    context = getattr(error, "ctx", None)
+    hint = getattr(error, "hint", "") or (f"{context.command_path} --help" if context else "")
+    message = error.format_message()
+    if as_json:
+        print_json({"error": {"code": "usage", "message": message, "hint": hint}})
+        return exit_codes.USAGE
+    _say("Error", message, "bad")
+    if hint:
+        _say("hint", hint, "busy", indent="  ")
+    return exit_codes.USAGE
+
+
+def show_unexpected(error: BaseException, *, as_json: bool) -> int:
+    """A defect of ours: one line, never a page of code, unless asked for."""
+    if os.environ.get("AGENTFORGE_DEBUG") == "1":
+        traceback.print_exception(error)
+    message = f"unexpected {type(error).__name__}: {error}"
+    hint = "set AGENTFORGE_DEBUG=1 to see the details; the run's log is safe"
+    if as_json:
+        print_json({"error": {"code": "unexpected", "message": message, "hint": hint}})
+    else:
+        _say("Error", message, "bad")
+        _say("hint", hint, "busy", indent="  ")
+    return exit_codes.FAILED
+
+
+@contextmanager
+def while_read() -> Iterator[None]:
+    """Print as long as somebody reads it; a closed pipe is no failure of what is being done."""
+    try:
+        yield
+    except BrokenPipeError:
+        drop_stdout()
+
+
+def drop_stdout() -> None:
+    """Nobody reads stdout any more: what is still buffered must not fail at the end of the program."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def note(text: str) -> None:
+    """A remark beside the output proper."""
+    click.echo(text, err=True)
+
+
+def _say(label: str, text: str, tone: str, indent: str = "") -> None:
+    from agentforge.views.plain_text import printable
+
+    lines = [printable(line) for line in text.split("\n")]
+    click.echo(f"{indent}{styled(label + ':', tone)} " + "\n".join(lines), err=True)

@@ -1,0 +1,127 @@
+"""`agentforge recover`: take up every run that was left behind; what a person stopped is left alone."""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import click
+from msgspec import Struct
+
+from agentforge.cli import exit_codes
+from agentforge.cli.invocation import Invocation, driving, invocation
+from agentforge.cli.output import note, print_json, styled
+from agentforge.model.errors import AgentForgeError
+from agentforge.views.plain_text import padded, width
+from agentforge.views.status import resume_command
+from agentforge.views.status_lines import STATUS_TONES
+
+if TYPE_CHECKING:
+    from agentforge.sdk.engine import Engine
+    from agentforge.sdk.results import RunResult
+
+
+class Recovered(Struct, frozen=True):
+    """What became of one session."""
+
+    session: str
+    status: str
+    iterations: int
+    reason: str
+    exit_code: int
+
+
+@click.command()
+@click.argument("session", required=False)
+@click.option("--accept-damage", is_flag=True, help="Go on although lines of the log are damaged.")
+@driving
+def recover(session: str | None, accept_damage: bool) -> int:
+    """Take up runs that were left behind.
+
+    A run is interrupted when its engine died or the machine went down. Agents that are still at work are
+    adopted. Without SESSION, all interrupted runs of the project, side by side. Runs that a person paused
+    or cancelled aren't touched.
+    """
+    from agentforge.cli.attached import conclude, drive
+
+    call = invocation()
+    names = [session] if session is not None else _interrupted(call)
+    if session is not None and (refusal := _nothing_to_do(call, session)):
+        _say_nothing(call, refusal)
+        return exit_codes.COMPLETED
+    if not names:
+        _say_nothing(call, "Nothing to recover: no run of this project is interrupted.")
+        return exit_codes.COMPLETED
+    if len(names) == 1:
+        driven = drive(call, lambda engine: _one(engine, names[0], accept_damage=accept_damage))
+        if driven.outcome is None and driven.signal is None:
+            _say_nothing(call, f"Somebody else took up session '{names[0]}' just now.")
+            return exit_codes.COMPLETED
+        return conclude(call, driven)
+    driven = drive(call, lambda engine: _all(engine, names, accept_damage=accept_damage), several=True)
+    found = [_recovered(name, outcome, driven.signal) for name, outcome in (driven.outcome or {}).items()]
+    return _conclude_all(call, found, driven.signal)
+
+
+async def _one(engine: "Engine", session: str, *, accept_damage: bool) -> "RunResult | None":
+    from agentforge.cli.log_output import current_session
+
+    current_session.set(session)
+    return await engine.recover(session, accept_damage=accept_damage)
+
+
+async def _all(engine: "Engine", names: list[str], *, accept_damage: bool) -> dict[str, Any]:
+    """One that can't be taken up doesn't keep the others from it."""
+    tasks = [asyncio.create_task(_one(engine, name, accept_damage=accept_damage)) for name in names]
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    return dict(zip(names, outcomes, strict=True))
+
+
+def _interrupted(call: Invocation) -> list[str]:
+    runs = call.runs
+    rows = runs.rows(len(runs.sessions()))
+    return [row.session for row in rows if row.status == "interrupted" and row.kept_from is None]
+
+
+def _nothing_to_do(call: Invocation, session: str) -> str:
+    status = call.runs.info(session).status
+    if status == "interrupted":
+        return ""
+    if status == "running":
+        return f"Session '{session}' is running: nothing to recover."
+    if status in ("completed", "aborted"):
+        return f"Session '{session}' is {status}: nothing to recover."
+    command = resume_command(session, status, call.program)
+    return f"Session '{session}' is {status}, not interrupted: `{command}` goes on with it."
+
+
+def _say_nothing(call: Invocation, text: str) -> None:
+    if call.as_json:
+        print_json({"recovered": [], "message": text})
+    else:
+        click.echo(text)
+
+
+def _recovered(session: str, outcome: Any, signal: Any) -> Recovered:
+    if outcome is None:
+        return Recovered(session, "running", 0, "somebody else took it up", exit_codes.COMPLETED)
+    if isinstance(outcome, AgentForgeError):
+        code = exit_codes.BY_ERROR.get(outcome.code, exit_codes.FAILED)
+        return Recovered(session, "interrupted", 0, outcome.message, code)
+    if isinstance(outcome, BaseException):
+        raise outcome
+    code = exit_codes.of_result(outcome, signal)
+    return Recovered(session, outcome.status.value, outcome.iterations, outcome.reason, code)
+
+
+def _conclude_all(call: Invocation, found: list[Recovered], signal: Any) -> int:
+    if call.as_json:
+        print_json({"recovered": found})
+    elif not found:
+        note("Stopped before anything was started.")
+    else:
+        columns = max(width(row.session) for row in found)
+        click.echo(f"Recovered {len(found)} sessions:")
+        for row in found:
+            status = styled(f"{row.status:<11}", STATUS_TONES.get(row.status, "plain"))
+            click.echo(f"  {padded(row.session, columns)}  {status}  {row.reason}".rstrip())
+    codes = [row.exit_code for row in found]
+    return exit_codes.worst(codes) if codes or signal is None else exit_codes.of_signal(signal)

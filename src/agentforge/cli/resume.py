@@ -1,0 +1,58 @@
+"""`agentforge resume`: a person says go on."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from agentforge.cli.invocation import Invocation, driving, invocation
+from agentforge.cli.sessions import chosen
+from agentforge.views.stage_progress import current_index
+from agentforge.views.status import RESUMABLE
+
+if TYPE_CHECKING:
+    from agentforge.sdk.engine import Engine
+    from agentforge.sdk.results import RunInfo, RunResult
+
+
+@click.command()
+@click.argument("session", required=False)
+@click.option("--context", metavar="TEXT", help="Something the agents should know from now on.")
+@click.option("--force", is_flag=True, help="Stop the process that drives the run, and take over.")
+@click.option("--accept-damage", is_flag=True, help="Go on although lines of the log are damaged.")
+@driving
+def resume(session: str | None, context: str | None, force: bool, accept_damage: bool) -> int:
+    """Go on with a run that stopped.
+
+    Paused, failed and interrupted runs can be resumed; past failures no longer count. Without SESSION,
+    the only one that can be resumed.
+    """
+    call = invocation()
+    name = chosen(call, session, RESUMABLE, "to resume")
+    return go_on(call, name, context=context, force=force, accept_damage=accept_damage)
+
+
+def go_on(
+    call: Invocation, session: str, *, context: str | None, force: bool, accept_damage: bool = False
+) -> int:
+    from agentforge.cli.attached import conclude, drive
+    from agentforge.cli.log_output import current_session
+
+    info = call.runs.info(session)
+    if not call.as_json and info.status in RESUMABLE:
+        click.echo(f"Resuming session '{info.session}' from {_place(info)}")
+
+    async def work(engine: "Engine") -> "RunResult":
+        current_session.set(session)
+        return await engine.resume(session, context, force=force, accept_damage=accept_damage)
+
+    return conclude(call, drive(call, work))
+
+
+def _place(info: "RunInfo") -> str:
+    """`stage build, iteration 2`: where it goes on."""
+    state = info.state
+    completed = state.node.completed if state.node else 0
+    number = state.iteration.number if state.iteration else completed + 1
+    index = current_index(info.plan, state)
+    stage = f"stage {info.plan.nodes[index].id}, " if index is not None and info.plan.mode != "loop" else ""
+    return f"{stage}iteration {number}"

@@ -1,0 +1,91 @@
+"""`agentforge status`: how a run stands."""
+
+from datetime import UTC, datetime, tzinfo
+from typing import TYPE_CHECKING
+
+import click
+
+from agentforge.cli.invocation import invocation, looking
+from agentforge.cli.output import is_terminal, print_json, styled
+from agentforge.cli.sessions import to_look_at
+from agentforge.views.plain_text import padded, width
+from agentforge.views.stage_progress import StageProgress
+from agentforge.views.status import LogStatus, StatusView, status_view
+from agentforge.views.status_lines import Row, status_rows
+
+if TYPE_CHECKING:
+    from agentforge.sdk.results import RunInfo
+
+MARKS = {
+    "done": ("✓", "good"),
+    "current": ("▸", "busy"),
+    "failed": ("✗", "bad"),
+    "stopped": ("‖", "warn"),
+    "waiting": ("·", "dim"),
+}
+
+
+@click.command()
+@click.argument("session", required=False)
+@looking
+def status(session: str | None) -> None:
+    """Show how a run stands.
+
+    Without SESSION, the only one that isn't over.
+    """
+    call = invocation()
+    name = to_look_at(call, session)
+    now = datetime.now(UTC)
+    view = seen(call.runs.info(name), now, call.program)
+    if call.as_json:
+        print_json(view)
+        return
+    for row in status_rows(view, now, local_zone()):
+        click.echo(_line(row, aligned=is_terminal()))
+    if len(view.stages) > 1:
+        click.echo(styled("Stages:", "dim") if is_terminal() else "Stages:")
+        for stage in view.stages:
+            click.echo(stage_line(stage, max(width(other.id) for other in view.stages)))
+
+
+def seen(info: "RunInfo", now: datetime, program: str) -> StatusView:
+    behind = None if info.state_file_seq is None else max(0, info.state.seq - info.state_file_seq)
+    log = LogStatus(
+        events_flushed=info.summary.events,
+        behind=behind,
+        buffer=info.buffer,
+        damage=tuple(f"line {damage.line}: {damage.reason}" for damage in info.damage),
+    )
+    return status_view(
+        info.plan,
+        info.state,
+        info.summary,
+        info.health,
+        status=info.status,
+        run_dir=info.run_dir,
+        driver_pid=info.driver_pid,
+        log=log,
+        now=now,
+        program=program,
+    )
+
+
+def local_zone() -> tzinfo:
+    zone = datetime.now().astimezone().tzinfo
+    assert zone is not None
+    return zone
+
+
+def stage_line(stage: StageProgress, columns: int) -> str:
+    mark, tone = MARKS[stage.mark]
+    done = f"{stage.completed}/{stage.total}"
+    reason = f"  {stage.reason}" if stage.reason and stage.completed < stage.total else ""
+    return f"  {styled(mark, tone)} {padded(stage.id, columns)}  {done}{styled(reason, 'dim')}"
+
+
+def _line(row: Row, *, aligned: bool) -> str:
+    """On a terminal in columns; elsewhere as `Label: value`, which old tools look for."""
+    value = styled(row.value, row.tone)
+    if aligned:
+        return f"{styled(padded(row.label + ':', 13), 'dim')} {value}"
+    return f"{row.label}: {value}"

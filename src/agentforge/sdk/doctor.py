@@ -1,0 +1,99 @@
+"""What is usable here: the machine, the project's disk, tools, agents and settings, each with its fix."""
+
+import os
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+
+from agentforge.adapters import host_probe
+from agentforge.adapters.mounts import read_mounts, why_not_local
+from agentforge.sdk.checks import Check
+from agentforge.sdk.settings_check import check_settings
+from agentforge.sdk.wiring import known_providers
+
+SLOW_SYNC_MS = 50.0
+
+AGENTS = {
+    "claude": "npm install -g @anthropic-ai/claude-code",
+    "codex": "npm install -g @openai/codex",
+    "opencode": "npm install -g opencode-ai",
+    "gemini": "npm install -g @google/gemini-cli",
+}
+TOOLS = {
+    "git": "for the demo and for everything that compares trees",
+    "tmux": "for runs in the background",
+    "bd": "for queue stages",
+}
+VERSION_FLAGS = {"tmux": ("-V",)}
+
+
+def examine(project: str, environ: Mapping[str, str]) -> list[Check]:
+    """All checks; none of them changes anything that stays."""
+    return [
+        *_machine(),
+        *_project(project),
+        *_tools(environ),
+        *_agents(environ),
+        *check_settings(project, environ),
+    ]
+
+
+def is_usable(checks: Sequence[Check]) -> bool:
+    return not any(check.level == "broken" for check in checks)
+
+
+def _machine() -> list[Check]:
+    # An interpreter that is too old doesn't get as far as this.
+    python = Check("machine", "python", "ok", f"{platform.python_version()} ({sys.executable})")
+    return [python, _platform(sys.platform, f"{platform.system()} {platform.release()}")]
+
+
+def _platform(name: str, system: str) -> Check:
+    if name.startswith("linux"):
+        return Check("machine", "platform", "ok", f"{system}: full guarantees")
+    if name == "darwin":
+        weaker = f"{system}: weaker guarantees: what an agent starts and detaches may outlive it"
+        return Check("machine", "platform", "warning", weaker, "use Linux where that matters")
+    return Check("machine", "platform", "broken", system, "use Linux, macOS, or WSL on Windows")
+
+
+def _project(project: str) -> list[Check]:
+    where = os.path.realpath(project)
+    disk = Check("project", "disk", "ok", f"{where} is on a local file system")
+    if reason := why_not_local(where, read_mounts()):
+        disk = Check("project", "disk", "broken", reason, "move the project to a local disk")
+    speed = host_probe.sync_speed(where)
+    if speed.error:
+        fix = f"make it writable for you: see `ls -ld {where}`"
+        return [disk, Check("project", "writing", "broken", speed.error, fix)]
+    taken = f"{speed.milliseconds:.2f} ms for a durable write"
+    sync = Check("project", "writing", "ok", f"permitted, {taken}")
+    if speed.milliseconds > SLOW_SYNC_MS:
+        sync = Check("project", "writing", "warning", f"permitted, but slow: {taken}", "use a faster disk")
+    return [disk, sync]
+
+
+def _tools(environ: Mapping[str, str]) -> list[Check]:
+    install = "brew install" if sys.platform == "darwin" else "sudo apt-get install"
+    checks = []
+    for name, purpose in TOOLS.items():
+        found = host_probe.program(name, environ, VERSION_FLAGS.get(name, ("--version",)))
+        fix = "npm install -g @beads/bd" if name == "bd" else f"{install} {name}"
+        if found is None:
+            checks.append(Check("tools", name, "note", f"not found; wanted {purpose}", fix))
+        else:
+            checks.append(Check("tools", name, "ok", found.words))
+    return checks
+
+
+def _agents(environ: Mapping[str, str]) -> list[Check]:
+    builtin = known_providers({**environ, "MOCK_MODE": ""}) or []
+    checks = []
+    for name, install in AGENTS.items():
+        found = host_probe.program(name, environ)
+        if found is None:
+            checks.append(Check("agents", name, "note", "not found", install))
+        else:
+            how = "" if name in builtin else ", to be run with the `command` provider"
+            checks.append(Check("agents", name, "ok", f"{found.words}{how}"))
+    return [*checks, Check("agents", "built in", "ok", ", ".join(builtin))]

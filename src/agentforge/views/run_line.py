@@ -1,0 +1,128 @@
+"""What an attached terminal and the logs say of an event: a line in words, for events that matter."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from agentforge.model import facts as f
+from agentforge.model.event import Event
+from agentforge.model.facts import AnyFact
+from agentforge.model.plan import Plan
+from agentforge.model.result import Decision
+from agentforge.views.durations import counted, span
+from agentforge.views.plain_text import one_line
+
+Level = Literal["info", "warn", "error"]
+Mark = Literal["begin", "done", "failed", "wait", "note"]
+
+SUMMARY_CHARS = 160
+MESSAGE_CHARS = 400
+
+
+class RunLine(Struct, frozen=True):
+    subject: str
+    """The stage and iteration, or nothing where the run as a whole is meant."""
+    text: str
+    mark: Mark = "note"
+    level: Level = "info"
+
+    @property
+    def words(self) -> str:
+        return f"{self.subject} {self.text}" if self.subject else self.text
+
+
+def run_line(event: Event, plan: Plan) -> RunLine | None:
+    """Nothing for events that only the log needs."""
+    stage, place = _stage(event, plan), _place(event, plan)
+    match event.fact:
+        case f.NodeStarted() as fact:
+            model = f" ({fact.model})" if fact.model else ""
+            upto = counted(fact.runs, "iteration")
+            return RunLine(stage, f"begins: up to {upto} with {fact.provider}{model}", "begin")
+        case f.IterationStarted():
+            return RunLine(place, "started", "begin")
+        case f.IterationCompleted() as fact:
+            return _completed(place, fact)
+        case f.NodeCompleted() as fact:
+            return RunLine(stage, f"is done: {one_line(fact.reason)}", "done")
+        case f.ErrorOccurred() as fact:
+            message = one_line(fact.message, MESSAGE_CHARS)
+            tried = f" (attempt {fact.attempt})" if fact.attempt else ""
+            return RunLine(place, f"failed{tried}: {fact.kind.value}: {message}", "failed", "error")
+        case f.RetryScheduled() as fact:
+            wait = span((fact.due_at - event.at).total_seconds())
+            return RunLine(
+                place, f"is tried again in {wait} (attempt {fact.attempt} of {fact.of})", "wait", "warn"
+            )
+        case f.AttemptAdopted() as fact:
+            return RunLine(place, f"goes on: its agent is still at work and was adopted (PID {fact.pid})")
+        case f.AttemptLost() as fact:
+            return RunLine(place, f"lost its attempt {fact.attempt}: {fact.reason}", "wait", "warn")
+        case f.AttemptEnding() as fact:
+            return RunLine(place, f"is being ended: {one_line(fact.reason)}", "wait", "warn")
+        case fact:
+            return _of_session(fact)
+
+
+def _of_session(fact: AnyFact) -> RunLine | None:
+    match fact:
+        case f.SessionRecovered():
+            return RunLine("", "taken up where it was left")
+        case f.SessionResumed():
+            return RunLine("", "resumed")
+        case f.PauseRequested():
+            return RunLine("", f"asked to pause: {one_line(fact.reason)}", "wait")
+        case f.CancelRequested():
+            return RunLine("", f"asked to end: {one_line(fact.reason)}", "wait")
+        case f.RequestOpened():
+            return RunLine("", f"asks: {one_line(fact.question, MESSAGE_CHARS)}", "wait", "warn")
+        case f.LogRepaired():
+            text = f"the log's last line was torn; {fact.bytes} bytes were kept aside"
+            return RunLine("", text, "note", "warn")
+        case f.DamageAccepted():
+            return RunLine("", f"goes on without {counted(len(fact.lines), 'damaged line')}", "note", "warn")
+        case _:
+            return None
+
+
+def ending_line(fact: AnyFact) -> RunLine | None:
+    """How a run stopped, for the logs; a terminal ends with a conclusion of its own."""
+    match fact:
+        case f.SessionCompleted():
+            return RunLine("", f"completed: {fact.reason}", "done")
+        case f.SessionFailed():
+            text = f"failed: {fact.kind.value}: {one_line(fact.message, MESSAGE_CHARS)}"
+            return RunLine("", text, "failed", "error")
+        case f.SessionPaused():
+            return RunLine("", f"paused: {one_line(fact.reason)}", "wait")
+        case f.SessionAborted():
+            return RunLine("", f"cancelled: {one_line(fact.reason)}", "failed")
+        case _:
+            return None
+
+
+def _completed(place: str, fact: f.IterationCompleted) -> RunLine:
+    summary = one_line(fact.result.summary, SUMMARY_CHARS)
+    said = f": {summary}" if summary else ""
+    word = {
+        Decision.CONTINUE: "done",
+        Decision.STOP: "done, and says stop",
+        Decision.ERROR: "reports an error",
+    }
+    bad = fact.decision is Decision.ERROR
+    text = f"{word[fact.decision]} in {span(fact.duration_ms / 1000)}{said}"
+    return RunLine(place, text, "failed" if bad else "done", "error" if bad else "info")
+
+
+def _stage(event: Event, plan: Plan) -> str:
+    path = event.cursor.node_path if event.cursor else ""
+    return next((node.id for node in plan.nodes if node.path == path), "")
+
+
+def _place(event: Event, plan: Plan) -> str:
+    """`build 2/3`."""
+    path = event.cursor.node_path if event.cursor else ""
+    for node in plan.nodes:
+        if node.path == path and event.cursor:
+            return f"{node.id} {event.cursor.iteration}/{node.termination.max}"
+    return ""
