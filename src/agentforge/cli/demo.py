@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Any
 
 import click
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from agentforge.cli.demo_screen import Screen, line_of
 from agentforge.model import facts as f
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.event import Event
@@ -26,7 +26,7 @@ from agentforge.sdk.wiring import BUILTIN
 SESSION = "demo"
 PATIENCE = 60.0
 # The recorded session runs pytest; where that isn't installed, the same tests run under unittest.
-PYTEST = '"-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider"'
+PYTEST = '"-m", "pytest", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider"'
 UNITTEST = '"-m", "unittest", "-q"'
 
 Show = Callable[[str, str], None]
@@ -58,18 +58,28 @@ def demo(keep: bool, as_json: bool) -> None:
     if shutil.which("git") is None:
         raise AgentForgeError("the demo commits with git, which isn't installed", hint="install git")
     folder = tempfile.mkdtemp(prefix="agentforge-demo-")
-    show = _silent if as_json else _shower()
+    screen = None if as_json else _screen()
     try:
-        survived = Demo(folder, show).play()
+        survived = Demo(folder, screen.show if screen else _silent).play()
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
-    if as_json:
-        click.echo(json.dumps({name: getattr(survived, name) for name in survived.__struct_fields__}))
+    if screen is None:
+        click.echo(json.dumps(structs.asdict(survived)))
     else:
-        _print_table(survived, folder if keep else None)
+        screen.show_table(survived, folder if keep else None)
     if survived.iterations_lost or survived.iterations_repeated:
         raise SystemExit(1)
+
+
+def _screen() -> Screen:
+    from rich.console import Console
+
+    return Screen(Console())
+
+
+def _silent(_kind: str, _text: str) -> None:
+    """For --json: nothing but the numbers is printed."""
 
 
 class Demo:
@@ -81,6 +91,8 @@ class Demo:
         self._runs = Runs(self._project, os.environ)
         self._environ = _environment(folder)
         self._tail: Tail | None = None
+        self._heard = ("", 0)
+        """The agent's output file, and how much of it was shown."""
         self._kills = 0
 
     def play(self) -> Survived:
@@ -131,10 +143,13 @@ class Demo:
         while time.monotonic() < deadline:
             ended = engine.poll() is not None
             for event in self._news():
-                if line := _line(event):
+                self._show_agent(event)
+                if line := line_of(event):
                     self._show(*line)
                 if until(event):
+                    self._show_agent()
                     return
+            self._show_agent()
             if ended:
                 said = engine.stderr.read().decode("utf-8", "replace").strip() if engine.stderr else ""
                 raise AgentForgeError(f"the demo's engine ended too early: {said or 'it said nothing'}")
@@ -159,6 +174,21 @@ class Demo:
         while time.monotonic() < deadline and not (os.path.exists(output) and os.path.getsize(output)):
             time.sleep(0.02)
         return True
+
+    def _show_agent(self, event: Event | None = None) -> None:
+        """Show what the agent has said since the last look; the event may be the start of the next one."""
+        path, shown = self._heard
+        if os.path.exists(path):
+            with open(path, "rb") as file:
+                file.seek(shown)
+                said = file.read()
+            whole = said[: said.rfind(b"\n") + 1]
+            self._heard = (path, shown + len(whole))
+            for line in whole.decode("utf-8", "replace").splitlines():
+                if line.strip():
+                    self._show("agent", line)
+        if event is not None and isinstance(event.fact, f.AttemptStarted):
+            self._heard = (os.path.join(self._attempt_dir(), "output.log"), 0)
 
     def _attempt_dir(self) -> str:
         info = self._runs.info(SESSION)
@@ -230,86 +260,3 @@ def _use_unittest(cassette: str) -> None:
         recorded = file.read()
     with open(cassette, "w", encoding="utf-8") as file:
         file.write(recorded.replace(PYTEST, UNITTEST))
-
-
-def _line(event: Event) -> tuple[str, str] | None:
-    """What to show of an event, if anything: a kind and a text."""
-    match event.fact:
-        case f.NodeStarted(name=name):
-            return "stage", name
-        case f.AttemptStarted(attempt=attempt):
-            iteration = event.cursor.iteration if event.cursor else 0
-            return "work", f"iteration {iteration}, attempt {attempt}: the agent begins"
-        case f.AttemptAdopted(pid=pid):
-            return "adopted", f"the agent is still at work: adopted (supervisor PID {pid})"
-        case f.AttemptLost(reason=reason):
-            return "lost", f"attempt lost: {reason}"
-        case f.IterationCompleted(result=result, duration_ms=duration):
-            return "done", f"{result.summary} ({duration / 1000:.1f} s)"
-        case f.ErrorOccurred(message=message):
-            return "lost", message
-        case f.SessionRecovered():
-            return "adopted", "a new engine takes the run up from its log"
-        case f.SessionCompleted():
-            return "done", "the run is complete"
-        case _:
-            return None
-
-
-MARKS: dict[str, tuple[str, str]] = {
-    "note": ("·", "dim"),
-    "command": ("$", "bold cyan"),
-    "stage": ("▶", "bold"),
-    "work": ("…", "dim"),
-    "done": ("✓", "green"),
-    "kill": ("✗", "bold red"),
-    "adopted": ("↻", "bold yellow"),
-    "lost": ("!", "red"),
-}
-
-
-def _silent(_kind: str, _text: str) -> None:
-    return
-
-
-def _shower() -> Show:
-    console: Any = _console()
-
-    def show(kind: str, text: str) -> None:
-        mark, style = MARKS[kind]
-        indent = "  " if kind in ("work", "done", "adopted", "lost") else ""
-        console.print(f"{indent}{mark} {text}", style=style, highlight=False, markup=False, soft_wrap=True)
-
-    return show
-
-
-def _console() -> Any:
-    from rich.console import Console
-
-    return Console()
-
-
-def _print_table(survived: Survived, kept: str | None) -> None:
-    from rich.table import Table
-
-    table = Table(title="What the run survived", title_justify="left", show_header=False)
-    table.add_column(style="bold")
-    table.add_column(justify="right")
-    rows = (
-        ("events", survived.events),
-        ("iterations", survived.iterations),
-        ("attempts", survived.attempts),
-        ("kills survived", survived.kills_survived),
-        ("agents adopted", survived.agents_adopted),
-        ("iterations lost", survived.iterations_lost),
-        ("iterations repeated", survived.iterations_repeated),
-        ("seconds", survived.seconds),
-    )
-    for name, value in rows:
-        table.add_row(name, str(value))
-    console = _console()
-    console.print()
-    console.print(table)
-    console.print(f"Committed: {survived.commit}", style="green", highlight=False, markup=False)
-    if kept:
-        console.print(f"Kept in {kept}", highlight=False, markup=False)
