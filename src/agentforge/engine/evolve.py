@@ -61,23 +61,16 @@ def _apply(state: RunState, event: Event) -> RunState:
             return _attempt_started(state, event, fact)
         case f.IterationCompleted() as fact:
             return _iteration_completed(state, event, fact)
-        case f.DelayStarted(due_at=due_at):
-            return replace(state, node=replace(_node(state, event), delay_due=due_at, delay_over=False))
         case f.AttemptAdopted() | f.AttemptLost() | f.AttemptEnding() | f.AttemptCancelled():
             return _attempt_turn(state, event.fact)
         case f.ErrorOccurred() as fact:
             return _failed(state, event, fact)
-        case f.RetryScheduled(due_at=due_at):
-            return _with_attempt(state, status=AttemptStatus.WAITING, due_at=due_at)
-        case f.TimerFired(timer=timer):
-            return _fired(state, timer)
+        case f.DelayStarted() | f.RetryScheduled() | f.TimerFired():
+            return _timer_turn(state, event, event.fact)
         case f.NodeStarted() | f.NodeCompleted():
             return _node_turn(state, event, event.fact)
-        case f.RequestOpened() as fact:
-            opened = OpenRequest(fact.id, fact.question, fact.options)
-            return replace(state, requests=(*state.requests, opened))
-        case f.RequestAnswered(id=id):
-            return replace(state, requests=tuple(r for r in state.requests if r.id != id))
+        case f.RequestOpened() | f.RequestAnswered():
+            return _request_turn(state, event.fact)
         case f.PauseRequested() | f.CancelRequested():
             return _stop_requested(state, event.fact)
         case f.DamageAccepted(lines=lines):
@@ -142,6 +135,20 @@ def _failed(state: RunState, event: Event, fact: f.ErrorOccurred) -> RunState:
     return _with_iteration(ended, failures=(*state.iteration.failures, fact.kind), lost=0)
 
 
+def _timer_turn(
+    state: RunState, event: Event, fact: f.DelayStarted | f.RetryScheduled | f.TimerFired
+) -> RunState:
+    match fact:
+        case f.DelayStarted(due_at=due_at):
+            return replace(state, node=replace(_node(state, event), delay_due=due_at, delay_over=False))
+        case f.RetryScheduled(due_at=due_at):
+            return _with_attempt(state, status=AttemptStatus.WAITING, due_at=due_at)
+        case f.TimerFired(timer=timer):
+            return _fired(state, timer)
+        case _:
+            assert_never(fact)
+
+
 def _fired(state: RunState, timer: str) -> RunState:
     if state.stop and state.stop.due_at and timer == "stop":
         return replace(state, stop=replace(state.stop, now=True))
@@ -160,6 +167,17 @@ def _node_turn(state: RunState, event: Event, fact: f.NodeStarted | f.NodeComple
         case f.NodeCompleted():
             record = StageRecord(fact.name, node.index, fact.iterations, event.at, fact.reason, node.run)
             return replace(state, node=None, next_node=node.index + 1, stages=(*state.stages, record))
+        case _:
+            assert_never(fact)
+
+
+def _request_turn(state: RunState, fact: f.RequestOpened | f.RequestAnswered) -> RunState:
+    match fact:
+        case f.RequestOpened():
+            opened = OpenRequest(fact.id, fact.question, fact.options)
+            return replace(state, requests=(*state.requests, opened))
+        case f.RequestAnswered():
+            return replace(state, requests=tuple(r for r in state.requests if r.id != fact.id))
         case _:
             assert_never(fact)
 

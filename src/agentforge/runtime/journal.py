@@ -14,7 +14,7 @@ from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.ports.clock import Clock
 from agentforge.ports.event_log import LogWriter
-from agentforge.runtime.run_view import RunView, see, see_all
+from agentforge.runtime.run_view import RunView, see_all
 
 Observer = Callable[[], None]
 
@@ -65,7 +65,7 @@ class Journal:
         run_id = fact.run_id if isinstance(fact, SessionStarted) else self.state.run_id
         event = Event(self.writer.head.seq + 1, self.now(), self.session, run_id, fact, cursor)
         self.writer.append(event)
-        self.view = see(self.view, event)
+        self.view.see(event)
 
     def sync(self) -> None:
         """Make everything recorded durable: called before every act on the world."""

@@ -1,18 +1,15 @@
 """The latest iterations, for state.json and `from_previous_iterations`: bounded, however long a run is."""
 
+from collections import deque
 from datetime import datetime
-from typing import Literal, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.result import Decision, Signals
 
 KEPT = 1000
-
-T = TypeVar("T")
 
 
 class HistoryEntry(Struct, frozen=True):
@@ -29,28 +26,44 @@ class HistoryEntry(Struct, frozen=True):
     risk: str
 
 
-class History(Struct, frozen=True):
-    entries: tuple[HistoryEntry, ...] = ()
-    omitted: int = 0
-    """How many earlier ones are in the log only."""
-    outputs: tuple[str, ...] = ()
-    """output.md of the current node's iterations, oldest first."""
-    outputs_omitted: int = 0
-    source: Literal["events.jsonl"] = "events.jsonl"
+class History:
+    """Taken in event by event, in place: an iteration must not cost more because many came before it."""
 
+    def __init__(self) -> None:
+        self._entries: deque[HistoryEntry] = deque(maxlen=KEPT)
+        self._completed = 0
+        self._outputs: deque[str] = deque(maxlen=KEPT)
+        self._written = 0
 
-def remember(history: History, event: Event) -> History:
-    match event.fact:
-        case f.NodeStarted():
-            return replace(history, outputs=(), outputs_omitted=0)
-        case f.IterationCompleted() as fact:
-            entries, omitted = _bounded((*history.entries, _entry(event, fact)), history.omitted)
-            outputs, outputs_omitted = history.outputs, history.outputs_omitted
-            if fact.output:
-                outputs, outputs_omitted = _bounded((*outputs, fact.output), outputs_omitted)
-            return History(entries, omitted, outputs, outputs_omitted)
-        case _:
-            return history
+    @property
+    def entries(self) -> tuple[HistoryEntry, ...]:
+        return tuple(self._entries)
+
+    @property
+    def omitted(self) -> int:
+        """How many earlier ones are in the log only."""
+        return self._completed - len(self._entries)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """output.md of the current node's iterations, oldest first."""
+        return tuple(self._outputs)
+
+    @property
+    def outputs_omitted(self) -> int:
+        return self._written - len(self._outputs)
+
+    def take(self, event: Event) -> None:
+        match event.fact:
+            case f.IterationCompleted() as fact:
+                self._entries.append(_entry(event, fact))
+                self._completed += 1
+                if fact.output:
+                    self._outputs.append(fact.output)
+                    self._written += 1
+            case f.NodeStarted():
+                self._outputs.clear()
+                self._written = 0
 
 
 def _entry(event: Event, fact: f.IterationCompleted) -> HistoryEntry:
@@ -68,7 +81,3 @@ def _entry(event: Event, fact: f.IterationCompleted) -> HistoryEntry:
         plateau=result.signals.plateau_suspected,
         risk=result.signals.risk,
     )
-
-
-def _bounded(items: tuple[T, ...], omitted: int) -> tuple[tuple[T, ...], int]:
-    return (items, omitted) if len(items) <= KEPT else (items[1:], omitted + 1)

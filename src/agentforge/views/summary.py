@@ -42,6 +42,9 @@ def fold(summary: Summary, event: Event) -> Summary:
         summary, events=summary.events + 1, last_type=event.fact.TYPE, last_at=event.at, consecutive_errors=0
     )
     match event.fact:
+        # The frequent ones first: a long log is mostly these three.
+        case f.IterationStarted():
+            return seen
         case f.IterationCompleted() as fact:
             stalled = fact.result.signals.plateau_suspected or not fact.result.summary.strip()
             counted = replace(
