@@ -41,8 +41,10 @@ def recover(session: str | None, accept_damage: bool) -> int:
     or cancelled aren't touched.
     """
     from agentforge.cli.attached import conclude, drive
+    from agentforge.sdk.engine import Engine
 
     call = invocation()
+    Engine(call.root).tidy()
     names = [session] if session is not None else _interrupted(call)
     if session is not None and (refusal := _nothing_to_do(call, session)):
         _say_nothing(call, refusal)

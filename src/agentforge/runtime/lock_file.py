@@ -34,6 +34,15 @@ def read_lock(project: str, session: str) -> LockFile | None:
         return None
 
 
+def locked_sessions(project: str) -> list[str]:
+    """The sessions that somebody drives, or drove when it died."""
+    try:
+        names = os.listdir(os.path.dirname(lock_file(project, "any")))
+    except FileNotFoundError:
+        return []
+    return sorted(name.removesuffix(".lock") for name in names if name.endswith(".lock"))
+
+
 def remove_lock(project: str, session: str) -> None:
     try:
         os.unlink(lock_file(project, session))

@@ -7,6 +7,7 @@ and environment.
 import os
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal
 
 from agentforge import __version__
@@ -15,7 +16,7 @@ from agentforge.adapters.system_clock import SystemClock
 from agentforge.definition.compiler import Compiled, compile_pipeline, compile_stage, compile_text
 from agentforge.engine.legal import refuse_cancel, refuse_pause, refuse_resume
 from agentforge.model import facts as f
-from agentforge.model.errors import InvalidRequest, RunActive
+from agentforge.model.errors import AgentForgeError, InvalidRequest, RunActive
 from agentforge.model.event import Cursor, Event
 from agentforge.model.ids import session_name
 from agentforge.model.plan import Overrides
@@ -25,6 +26,7 @@ from agentforge.ports.provider import Provider
 from agentforge.runtime.attempts import MARK, SupervisorLimits
 from agentforge.runtime.control import Answer, Control, answer, drop_pauses, send_control
 from agentforge.runtime.journal import Journal
+from agentforge.runtime.lock_file import locked_sessions
 from agentforge.sdk.follow import Follower
 from agentforge.sdk.registry import Registry
 from agentforge.sdk.results import RunInfo, RunResult, RunRow
@@ -164,10 +166,7 @@ class Engine:
     async def recover(self, session: str, *, accept_damage: bool = False) -> RunResult | None:
         """Take up a run that was interrupted. What a person stopped is left alone, and what somebody
         drives too: then the answer is nothing."""
-        status = self.runs.info(session).status
-        if status != "interrupted":
-            if status != "running":
-                self._runner.tidy(session)
+        if self.runs.info(session).status != "interrupted":
             return None
         try:
             journal = await self._runner.take_up(session, accept_damage=accept_damage)
@@ -178,6 +177,14 @@ class Engine:
             return None
         journal.record(self._runner.recovered("recovery"), journal.state.cursor)
         return await self._runner.drive(journal)
+
+    def tidy(self) -> None:
+        """Put right what owners left that died when all was recorded: lock files and old views. What is
+        interrupted is left to `recover`."""
+        for session in locked_sessions(self.project):
+            with suppress(AgentForgeError):
+                if self.runs.info(session).status not in ("running", "interrupted"):
+                    self._runner.tidy(session)
 
     async def pause(self, session: str, reason: str = "requested", *, now: bool = False) -> None:
         """Pause the run when the current iteration is done; `now` ends its agent."""
