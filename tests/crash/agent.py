@@ -1,0 +1,93 @@
+"""The agent of the crash runs: notes in a ledger that it ran, works a moment, writes its result.
+
+What it leaves depends on the stage and the iteration alone, so that any run can be held against the
+uninterrupted one.
+"""
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.environ["CRASH_HOME"])
+
+import killer
+
+EXIT_OF_THE_CRASH = 7
+LONGEST_WAIT = 8.0
+
+
+def note(what: str) -> None:
+    """One line, in one write, at the end of the ledger."""
+    line = json.dumps({"what": what, "attempt": ATTEMPT, "pid": os.getpid()}).encode() + b"\n"
+    KNIFE.around("note", lambda: write(LEDGER, line))
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def crashed_before() -> bool:
+    with open(os.environ["CRASH_LEDGER"], encoding="utf-8") as ledger:
+        lines = [json.loads(line) for line in ledger]
+    return any(line["what"] == "crash" and line["attempt"].startswith(PLACE + "/") for line in lines)
+
+
+def start_tool() -> None:
+    """In a session of its own, so that only the supervisor or the mark can find it."""
+    subprocess.Popen(["sleep", "60"], start_new_session=True, stdout=subprocess.DEVNULL)
+
+
+def wait_for_an_engine() -> None:
+    """Work on until somebody drives the run, so that an agent whose engine was killed is found at work."""
+    log = os.open(os.environ["CRASH_LOG"], os.O_RDONLY)
+    until = time.monotonic() + LONGEST_WAIT
+    while time.monotonic() < until:
+        try:
+            fcntl.flock(log, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        fcntl.flock(log, fcntl.LOCK_UN)
+        time.sleep(0.03)
+
+
+def wanted(name: str) -> bool:
+    """A variable names the iterations that it concerns: `0/1 1/2`."""
+    return PLACE in os.environ.get(name, "").split()
+
+
+def write_result() -> None:
+    summary = f"did {PLACE}"
+    result = {"summary": summary, "work": {"items_completed": [PLACE]}, "decision": "continue"}
+    place = os.environ["AGENTFORGE_STATUS" if wanted("AGENT_OLD_STATUS") else "AGENTFORGE_RESULT"]
+    if wanted("AGENT_OLD_STATUS"):
+        result = {"decision": "continue", "reason": "more to do", "summary": summary}
+    with open(place, "w", encoding="utf-8") as file:
+        file.write(json.dumps(result))
+
+
+# Opened and kept before the knife is in: half a line would spoil the next one.
+LEDGER = os.open(os.environ["CRASH_LEDGER"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+write = os.write
+KNIFE = killer.install("agent")
+_, node, _, iteration, attempt = os.environ["AGENTFORGE_ATTEMPT"].split("/")
+PLACE = f"{node}/{iteration}"
+ATTEMPT = f"{PLACE}/{attempt}"
+
+if __name__ == "__main__":
+    note("start")
+    if wanted("AGENT_TOOL"):
+        start_tool()
+    say(f"working on {PLACE}")
+    time.sleep(float(os.environ.get("AGENT_LONG" if wanted("AGENT_LINGERS") else "AGENT_SECONDS", "0.05")))
+    if wanted("AGENT_WAITS"):
+        wait_for_an_engine()
+    if wanted("AGENT_CRASHES") and not crashed_before():
+        note("crash")
+        os._exit(EXIT_OF_THE_CRASH)
+    write_result()
+    note("end")
+    say(f"done with {PLACE}")

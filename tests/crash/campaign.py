@@ -1,0 +1,141 @@
+"""Many real kills: `python -m tests.crash.campaign --kills N --seed S`.
+
+Half of them at exact calls, evenly over all there are; the rest at random moments, and again while the run
+is being recovered. With more kills than there are calls, every call gets its turn. Ends with a table; any
+violation makes the exit status 1 and is printed with the command that repeats it.
+"""
+
+import argparse
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+from .case import Case, Cut, play
+from .checks import violations
+from .points import any_escalation, any_sequence, any_time, baseline, every_case, spread
+
+WORKERS = 2
+
+
+@dataclass(frozen=True)
+class Judged:
+    case: Case
+    kills: int
+    adopted: int
+    lost: int
+    asked: int
+    violations: list[str]
+
+
+def judge(case: Case, keep: Path | None = None) -> Judged:
+    """Play one case in a folder of its own and say what is wrong; `keep` saves the folder of a bad one."""
+    base = Path(tempfile.mkdtemp(prefix="crash-"))
+    try:
+        story = play(base, case).story
+        wrong = violations(story, baseline(case.scenario).state)
+        if wrong and keep is not None:
+            shutil.copytree(base, keep / base.name)
+            wrong = [*wrong, f"kept in {keep / base.name}"]
+        seen = Counter(event["type"] for event in story.events())
+        kills = len(story.struck)
+        return Judged(
+            case, kills, seen["attempt_adopted"], seen["attempt_lost"], seen["request_opened"], wrong
+        )
+    finally:
+        shutil.rmtree(base)
+
+
+def draw(kills: int, seed: int) -> list[Case]:
+    """The cases of a campaign, in the order in which they are played."""
+    dice = random.Random(seed)
+    cases = spread(every_case(), max(kills // 2, 1), dice)
+    while len(cases) < kills:
+        kind = dice.choice((any_sequence, any_sequence, any_time, any_time, any_escalation))
+        cases.append(kind(dice))
+    dice.shuffle(cases)
+    return cases
+
+
+def run(cases: list[Case], keep: Path | None, workers: int) -> list[Judged]:
+    done: list[Judged] = []
+    began = time.monotonic()
+    with ThreadPoolExecutor(workers) as pool:
+        for future in as_completed([pool.submit(judge, case, keep) for case in cases]):
+            done.append(future.result())
+            for wrong in done[-1].violations:
+                say(f"\nVIOLATION {wrong}\n  repeat: python -m tests.crash.campaign --case '{done[-1].case}'")
+            bad = sum(1 for judged in done if judged.violations)
+            killed = sum(judged.kills for judged in done)
+            say(
+                f"\r{len(done)}/{len(cases)} runs, {killed} processes killed, {bad} bad, "
+                f"{time.monotonic() - began:.0f} s ",
+                end="",
+            )
+    say("")
+    return done
+
+
+def table(done: list[Judged]) -> None:
+    row("scenario", "struck at", "runs", "killed", "adopted", "lost", "asked", "bad")
+    rows: dict[tuple[str, str], list[Judged]] = {}
+    for judged in done:
+        rows.setdefault((judged.case.scenario, _where(judged.case)), []).append(judged)
+    for (scenario, where), those in sorted(rows.items()):
+        row(scenario, where, *_sums(those))
+    row("all", "", *_sums(done))
+
+
+def _where(case: Case) -> str:
+    match case.blows:
+        case ():
+            return "nothing"
+        case (Cut() as cut,):
+            return f"{cut.role} {cut.kind}"
+        case (_,):
+            return "a random moment"
+        case (_, _, _, _, *_):
+            return "while a person is asked"
+    return "again while recovering"
+
+
+def _sums(those: list[Judged]) -> list[int]:
+    counted = [
+        sum(getattr(judged, name) for judged in those) for name in ("kills", "adopted", "lost", "asked")
+    ]
+    return [len(those), *counted, sum(1 for judged in those if judged.violations)]
+
+
+def row(scenario: str, where: str, *numbers: object) -> None:
+    say(f"{scenario:10} {where:24}" + "".join(f"{number:>8}" for number in numbers))
+
+
+def say(text: str, end: str = "\n") -> None:
+    sys.stdout.write(text + end)
+    sys.stdout.flush()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=200, help="how many runs are struck")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=WORKERS)
+    parser.add_argument("--keep", type=Path, help="a folder for the files of runs that went wrong")
+    parser.add_argument("--case", help="play this one case only, as printed with a violation")
+    options = parser.parse_args()
+    if options.keep:
+        options.keep.mkdir(parents=True, exist_ok=True)
+    cases = [Case.parse(options.case)] if options.case else draw(options.kills, options.seed)
+    say(f"{len(cases)} runs, seed {options.seed}")
+    done = run(cases, options.keep, options.workers)
+    table(done)
+    return 1 if any(judged.violations for judged in done) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,227 @@
+"""What must hold after any crash, judged without the product's own code: from the log's bytes, the agents'
+ledger, the files and the process table."""
+
+import fcntl
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+from . import killer
+from .case import FINAL, Story
+from .scenarios import SESSION
+
+ONCE = ("session_start", "session_complete", "session_aborted")
+OUTCOMES = ("iteration_complete", "error", "attempt_lost", "attempt_cancelled")
+FILES = ("output.md", "result.json", "status.json", "context.json", "prompt.md")
+DEATH_SECONDS = 3.0
+
+
+def violations(story: Story, expected: dict) -> list[str]:
+    """Everything that is wrong; `expected` is the uninterrupted run's `final_state`."""
+    found = list(story.trouble)
+    for check in (_chain, _nothing_lost, _once, _numbers, _attempts, _ledger, _rest, _strays):
+        try:
+            found += check(story)
+        except (ValueError, KeyError, OSError) as error:
+            found.append(f"{check.__name__}: {error!r}")
+    if not found:
+        now = final_state(story)
+        found += [
+            f"{key}: {now.get(key)!r} instead of {expected.get(key)!r}"
+            for key in sorted({*now, *expected})
+            if now.get(key) != expected.get(key)
+        ]
+    return found
+
+
+def _chain(story: Story) -> Iterator[str]:
+    """Each line is an event, numbered, and chained to the one before."""
+    content = story.log.read_bytes()
+    if not content.endswith(b"\n"):
+        yield "the log ends in a torn line"
+    previous, latest = "0" * 32, ""
+    for number, line in enumerate(content.splitlines(), 1):
+        event = json.loads(line)
+        body, _, claimed = line.rpartition(b',"hash":"')
+        previous = sha256(previous.encode() + body).hexdigest()[:32]
+        if claimed != f'{previous}"}}'.encode():
+            yield f"line {number} breaks the chain"
+        if event["seq"] != number:
+            yield f"line {number} has seq {event['seq']}"
+        if event["timestamp"] < latest:
+            yield f"line {number} is older than the one before"
+        latest = event["timestamp"]
+
+
+def _nothing_lost(story: Story) -> Iterator[str]:
+    """What an engine had written when it died is there, unchanged; a torn line is kept aside."""
+    now = story.log.read_bytes()
+    for number, then in enumerate(story.logs, 1):
+        whole = then[: then.rfind(b"\n") + 1]
+        torn = then[len(whole) :]
+        if not now.startswith(whole):
+            yield f"turn {number}: events that were in the log are gone"
+        if torn and not now.startswith(then):
+            aside = story.log.with_name(f"events.jsonl.torn-{len(whole)}")
+            if not aside.exists() or aside.read_bytes() != torn:
+                yield f"turn {number}: a torn line of {len(torn)} bytes wasn't kept aside"
+
+
+def _once(story: Story) -> Iterator[str]:
+    """Nothing is recorded twice."""
+    seen: Counter[tuple[object, ...]] = Counter()
+    for event in story.events():
+        kind, at, data = event["type"], event["cursor"] or {}, event["data"]
+        place = (at.get("node_path"), at.get("node_run"), at.get("iteration"))
+        if kind in ONCE:
+            seen[kind,] += 1
+        elif kind in ("node_start", "node_complete"):
+            seen[kind, place[0]] += 1
+        elif kind in ("iteration_start", "iteration_complete"):
+            seen[kind, *place] += 1
+        elif kind == "attempt_start":
+            seen[kind, *place, data["attempt"]] += 1
+        elif kind in OUTCOMES:
+            seen["outcome", *place, data["attempt"]] += 1
+        elif kind in ("request_opened", "request_answered"):
+            seen[kind, data["id"]] += 1
+        elif kind in ("pause_requested", "cancel_requested") and data.get("control"):
+            seen["control", data["control"]] += 1
+    yield from (f"recorded {count} times: {what}" for what, count in seen.items() if count > 1)
+
+
+def _numbers(story: Story) -> Iterator[str]:
+    """Iterations are numbered 1, 2, 3 … within their node, and so are attempts within their iteration."""
+    done: dict[str, int] = {}
+    attempts: dict[tuple[str, int], int] = {}
+    for event in story.events():
+        kind, at = event["type"], event["cursor"] or {}
+        if kind in ("iteration_start", "iteration_complete"):
+            last = done.get(at["node_path"], 0)
+            if at["iteration"] != last + 1:
+                yield f"event {event['seq']}: {kind} {at['iteration']} after {last}"
+            if kind == "iteration_complete":
+                done[at["node_path"]] = at["iteration"]
+        if kind == "attempt_start":
+            place, number = (at["node_path"], at["iteration"]), event["data"]["attempt"]
+            if number != attempts.get(place, 0) + 1:
+                yield f"event {event['seq']}: attempt {number} after {attempts.get(place, 0)}"
+            attempts[place] = number
+
+
+def _attempts(story: Story) -> Iterator[str]:
+    """attempts.jsonl tells of every attempt that has an outcome."""
+    told: dict[Path, list[int]] = {}
+    for event in story.events():
+        if event["type"] in OUTCOMES and event["data"]["attempt"]:
+            at = event["cursor"]
+            folder = next(story.run_dir.glob(f"stage-{int(at['node_path']):02d}-*"))
+            file = folder / "iterations" / f"{at['iteration']:03d}" / "attempts.jsonl"
+            told.setdefault(file, []).append(event["data"]["attempt"])
+    for file, numbers in told.items():
+        written = [json.loads(line)["attempt"] for line in file.read_text().splitlines()]
+        if written != numbers:
+            yield f"{file.parent.name}/attempts.jsonl tells of attempts {written} instead of {numbers}"
+
+
+def _ledger(story: Story) -> Iterator[str]:
+    """An attempt runs at most once, one that survives counts, and none runs that counts as never started."""
+    notes = Counter((note["attempt"], note["what"]) for note in story.notes())
+    disturbed = {attempt for role, attempt in story.struck if role in ("supervisor", "agent")}
+    outcomes: dict[str, dict] = {}
+    for event in story.events():
+        if event["type"] in OUTCOMES and event["data"]["attempt"]:
+            at = event["cursor"]
+            outcomes[f"{at['node_path']}/{at['iteration']}/{event['data']['attempt']}"] = event
+    for (attempt, what), count in notes.items():
+        if count > 1:
+            yield f"attempt {attempt}: {what} {count} times"
+    for attempt, event in outcomes.items():
+        ran, ended = notes[attempt, "start"], notes[attempt, "end"]
+        kind = event["type"]
+        if kind == "iteration_complete" and not (ran and ended):
+            yield f"attempt {attempt} counts as complete and didn't run to its end"
+        if kind == "attempt_lost" and not event["data"].get("started") and ran:
+            yield f"attempt {attempt} counts as never started and ran"
+        if kind == "attempt_lost" and ran and attempt not in disturbed:
+            yield f"attempt {attempt} survived and counts as lost: {event['data']['reason']}"
+        if kind == "error" and attempt not in disturbed and not notes[attempt, "crash"]:
+            yield f"attempt {attempt} was left alone and counts as failed: {event['data']['message']}"
+        if kind == "attempt_cancelled" and story.scenario.control is None:
+            yield f"attempt {attempt} counts as cancelled, which nobody asked for"
+    for attempt in {attempt for attempt, _ in notes} - outcomes.keys():
+        yield f"attempt {attempt} ran and has no outcome"
+
+
+def _rest(story: Story) -> Iterator[str]:
+    """Nothing runs any more, nobody holds the lease, the lock file is gone."""
+    until = time.monotonic() + DEATH_SECONDS
+    while (left := killer.processes(story.run)) and time.monotonic() < until:
+        time.sleep(0.02)
+    if left:
+        yield f"left running: {sorted(left.values())}"
+        killer.strike(story.run, list(killer.ROLES), os.devnull)
+    if story.status() not in FINAL:
+        yield f"ended {story.status()}"
+    descriptor = os.open(story.log, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        yield "somebody holds the lease"
+    finally:
+        os.close(descriptor)
+    if (story.project / ".claude" / "locks" / f"{SESSION}.lock").exists():
+        yield "the lock file is still there"
+
+
+def _strays(story: Story) -> Iterator[str]:
+    """No half-written file lies where people and tools look."""
+    for path in story.project.rglob("*"):
+        if path.suffix in (".tmp", ".draft") and "attempt-" not in path.parent.name:
+            yield f"left behind: {path.relative_to(story.project)}"
+
+
+def final_state(story: Story) -> dict:
+    """Where a run ended, in terms that no crash may change."""
+    events, state = story.events(), json.loads((story.run_dir / "state.json").read_text())
+    found: dict = {
+        "status": story.status(),
+        "completed": [
+            (
+                e["cursor"]["node_path"],
+                e["cursor"]["iteration"],
+                e["data"]["decision"],
+                e["data"]["result"]["summary"],
+            )
+            for e in events
+            if e["type"] == "iteration_complete"
+        ],
+        "nodes": [
+            (e["data"]["name"], e["data"]["iterations"], e["data"]["reason"])
+            for e in events
+            if e["type"] == "node_complete"
+        ],
+        "state.json": {
+            key: state[key] for key in ("status", "iteration_completed", "current_stage", "error")
+        },
+        "state.json stages": [(s["name"], s["iterations"], s["status"]) for s in state["stages"]],
+        "state.json history": [
+            (h["iteration"], h["stage"], h["decision"], h["summary"]) for h in state["history"]
+        ],
+        "state.json is of the last event": state["event_offset"] == events[-1]["seq"],
+    }
+    if story.status() == "completed":
+        for path in sorted(story.run_dir.glob("stage-*/iterations/*/*")):
+            if path.name in FILES:
+                found[str(path.relative_to(story.run_dir))] = _text(path, story)
+        for path in [*story.run_dir.rglob("progress*.md"), *(story.project / "docs").glob("*")]:
+            found[str(path.relative_to(story.project))] = _text(path, story)
+    return found
+
+
+def _text(path: Path, story: Story) -> str:
+    return path.read_text().replace(str(story.project), "PROJECT")

@@ -1,0 +1,246 @@
+"""The knife: counts a process's calls into the operating system and kills it at a chosen one.
+
+Product code knows nothing of it: a launcher installs it and then runs the ordinary entry point. Only the
+standard library, since the supervisor runs without any other.
+
+`CRASH_KNIFE` holds what to cut as `role:kind:n:when:victims`; `CRASH_COUNTS` is a folder in which calls are
+counted over all processes of one role; `CRASH_BASE` bounds what counts: files below it.
+"""
+
+import builtins
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+ROLES = ("engine", "sender", "supervisor", "agent", "tool")
+WRITES = ("append", "write")
+WHENS = ("before", "during", "after")
+
+_write, _open, _lseek, _close, _kill = os.write, os.open, os.lseek, os.close, os.kill
+_plain_open = builtins.open
+
+
+class Knife:
+    def __init__(self, role: str) -> None:
+        self.role = role
+        self.base = os.environ["CRASH_BASE"] + "/"
+        self.counts = os.environ["CRASH_COUNTS"]
+        self.run = os.environ["CRASH_RUN"]
+        self.cut = [None, None, 0, None]
+        self.victims: list[str] = []
+        if text := os.environ.get("CRASH_KNIFE"):
+            owner, kind, n, when, victims = text.split(":")
+            self.victims = victims.split("+")
+            self.cut = [owner, kind, int(n), when]
+
+    def number(self, kind: str) -> int:
+        """How often this kind was called by processes of this role, this time included."""
+        counter = _open(f"{self.counts}/{self.role}.{kind}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        try:
+            _write(counter, b".")
+            return _lseek(counter, 0, os.SEEK_CUR)
+        finally:
+            _close(counter)
+
+    def when(self, kind: str) -> str:
+        """When in this very call to kill: before, during, after, or never."""
+        return self.cut[3] if [self.role, kind, self.number(kind)] == self.cut[:3] else "never"
+
+    def concerns(self, where) -> bool:
+        """Whether a path or a descriptor lies where we count."""
+        try:
+            path = os.readlink(f"/proc/self/fd/{where}") if isinstance(where, int) else os.path.abspath(where)
+        except (OSError, TypeError):
+            return False
+        return os.fsdecode(path).startswith(self.base)
+
+    def strike(self) -> None:
+        dies = self.role in self.victims
+        strike(self.run, self.victims, f"{self.counts}/struck", self.role if dies else "")
+        if dies:
+            _kill(os.getpid(), signal.SIGKILL)
+
+    def around(self, kind, call, half=None):
+        """Do the call, unless this is the one at which to die."""
+        when = self.when(kind)
+        if when == "before":
+            self.strike()
+        if when == "during" and half is not None and self.role in self.victims:
+            half()
+            self.strike()
+        result = call()
+        if when in ("during", "after") and not (
+            kind == "spawn" and result == 0
+        ):  # Of a fork only the parent dies.
+            self.strike()
+        return result
+
+
+def processes(run: str) -> dict[int, str]:
+    """All living processes of a crash run, each with its role."""
+    found = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            with _plain_open(f"/proc/{name}/environ", "rb") as file:
+                if f"CRASH_RUN={run}".encode() not in file.read().split(b"\0"):
+                    continue
+            with _plain_open(f"/proc/{name}/cmdline", "rb") as file:
+                words = file.read().decode(errors="replace").split("\0")
+            found[int(name)] = _role(words)
+    return found
+
+
+def _role(words: list[str]) -> str:
+    ends = [os.path.basename(word) for word in words]
+    if "launch.py" in ends:
+        return ends[ends.index("launch.py") + 1]
+    if "spec.json" in ends:
+        return "supervisor"
+    return "agent" if "agent.py" in ends else "tool"
+
+
+def attempt_of(pid: int) -> str:
+    """`node/iteration/attempt` that a supervisor or an agent works on."""
+    with contextlib.suppress(OSError):
+        with _plain_open(f"/proc/{pid}/environ", "rb") as file:
+            if mark := re.search(rb"AGENTFORGE_ATTEMPT=[^/]*/([^/]*)/[^/]*/(\d+)/(\d+)", file.read()):
+                return b"/".join(mark.groups()).decode()
+        with _plain_open(f"/proc/{pid}/cmdline", "rb") as file:
+            place = re.search(rb"stage-(\d+)-[^/]*/iterations/(\d+)/attempt-(\d+)/spec.json", file.read())
+            if place:
+                return "/".join(str(int(part)) for part in place.groups())
+    return ""
+
+
+def strike(run: str, victims: list[str], notes: str, myself: str = "") -> None:
+    """Kill the living processes of these roles, all but ourselves. Who they are is noted first, since the
+    death of one may be ours."""
+    others = {pid: role for pid, role in processes(run).items() if role in victims and pid != os.getpid()}
+    struck = [[myself, attempt_of(os.getpid())]] if myself else []
+    struck += [[role, attempt_of(pid)] for pid, role in others.items()]
+    note = _open(notes, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    _write(note, json.dumps(struck).encode() + b"\n")
+    _close(note)
+    for pid in others:
+        with contextlib.suppress(ProcessLookupError):
+            _kill(pid, signal.SIGKILL)
+
+
+class KnifedFile:
+    """A file open for writing, whose writes are counted."""
+
+    def __init__(self, file, knife: Knife) -> None:
+        self._file, self._knife = file, knife
+
+    def write(self, data):
+        def all_of(part):
+            written = self._file.write(part)
+            if self._knife.cut[1] == "write":
+                self._file.flush()  # So that a kill after the call finds the bytes in the file.
+            return written
+
+        return self._knife.around("write", lambda: all_of(data), lambda: all_of(data[: len(data) // 2]))
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._file.close()
+
+
+def install(role: str) -> Knife:
+    knife = Knife(role)
+    _wrap_descriptors(knife)
+    _wrap_paths(knife)
+    _wrap_processes(knife)
+    return knife
+
+
+def _wrap_descriptors(knife: Knife) -> None:
+    def writing(original):
+        def write(fd, data, *rest):
+            if not knife.concerns(fd):
+                return original(fd, data, *rest)
+            kind = "append" if os.readlink(f"/proc/self/fd/{fd}").endswith("events.jsonl") else "write"
+            half = bytes(data)[: len(data) // 2]
+            return knife.around(kind, lambda: original(fd, data, *rest), lambda: original(fd, half, *rest))
+
+        return write
+
+    def plain(kind, original):
+        def call(fd, *rest):
+            if not knife.concerns(fd):
+                return original(fd, *rest)
+            return knife.around(kind, lambda: original(fd, *rest))
+
+        return call
+
+    def sendfile(out, source, offset, count):
+        if not knife.concerns(out):
+            return original_sendfile(out, source, offset, count)
+        size = os.fstat(source).st_size
+        return knife.around(
+            "write",
+            lambda: original_sendfile(out, source, offset, count),
+            lambda: original_sendfile(out, source, offset, size // 2),
+        )
+
+    original_sendfile = os.sendfile
+    os.write, os.pwrite, os.sendfile = writing(os.write), writing(os.pwrite), sendfile
+    os.fsync, os.fdatasync = plain("sync", os.fsync), plain("sync", os.fdatasync)
+    os.ftruncate = plain("truncate", os.ftruncate)
+
+
+def _wrap_paths(knife: Knife) -> None:
+    def plain(kind, original):
+        def call(path, *rest, **options):
+            if not knife.concerns(path):
+                return original(path, *rest, **options)
+            return knife.around(kind, lambda: original(path, *rest, **options))
+
+        return call
+
+    def opening(path, flags, *rest, **options):
+        kind = "claim" if flags & os.O_EXCL else "create"
+        if not flags & os.O_CREAT or not knife.concerns(path):
+            return _open(path, flags, *rest, **options)
+        return knife.around(kind, lambda: _open(path, flags, *rest, **options))
+
+    def open_file(path, mode="r", *rest, **options):
+        if isinstance(path, int):  # Made by the call above.
+            file = _plain_open(path, mode, *rest, **options)
+            return KnifedFile(file, knife) if "w" in mode and knife.concerns(path) else file
+        if not set(mode) & set("wax") or not knife.concerns(path):
+            return _plain_open(path, mode, *rest, **options)
+        made = knife.around("create", lambda: _plain_open(path, mode, *rest, **options))
+        return KnifedFile(made, knife)
+
+    os.rename, os.replace = plain("rename", os.rename), plain("rename", os.replace)
+    os.link, os.mkdir = plain("link", os.link), plain("mkdir", os.mkdir)
+    os.unlink = os.remove = plain("unlink", os.unlink)
+    os.open, builtins.open = opening, open_file
+
+
+def _wrap_processes(knife: Knife) -> None:
+    fork, start = os.fork, subprocess.Popen.__init__
+
+    def starting(self, *arguments, **options):
+        return knife.around("spawn", lambda: start(self, *arguments, **options))
+
+    os.fork = lambda: knife.around("spawn", fork)
+    os.kill = lambda *given: knife.around("signal", lambda: _kill(*given))
+    subprocess.Popen.__init__ = starting
+    if hasattr(signal, "pidfd_send_signal"):
+        send = signal.pidfd_send_signal
+        signal.pidfd_send_signal = lambda *given: knife.around("signal", lambda: send(*given))
+
+
+if __name__ == "__main__":
+    sys.exit("to be installed by launch.py, supervised.py or agent.py")

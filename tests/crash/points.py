@@ -1,0 +1,136 @@
+"""Where to strike: every call that an uninterrupted run makes, and the dice for everything else."""
+
+import random
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from .case import FIRST_COMMAND, Blow, Case, CrashRun, Cut, Moment
+from .checks import final_state
+from .killer import WHENS, WRITES
+from .scenarios import SCENARIOS
+
+SUBSETS = (
+    "engine",
+    "supervisor",
+    "agent",
+    "engine+supervisor",
+    "engine+agent",
+    "supervisor+agent",
+    "engine+supervisor+agent",
+)
+WHILE_AGENTS_WORK = ("append", "spawn", "signal", "claim")
+WITH_SENDER = ("sender", "engine", "sender+engine", "sender+engine+supervisor+agent")
+RECOVERING = (
+    "append",
+    "append",
+    "append",
+    "sync",
+    "create",
+    "write",
+    "rename",
+    "claim",
+    "spawn",
+    "mkdir",
+    "unlink",
+)
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """An uninterrupted run: what it ends as, how long it takes, and every call that it makes."""
+
+    state: dict[str, Any]
+    seconds: float
+    counts: dict[tuple[str, str], int]
+
+
+@cache
+def baseline(scenario: str) -> Baseline:
+    with tempfile.TemporaryDirectory(prefix="crash-") as folder:
+        run = CrashRun(Path(folder), SCENARIOS[scenario])
+        began = time.monotonic()
+        run.turn(FIRST_COMMAND)
+        seconds = time.monotonic() - began
+        story = run.play(())
+        if story.trouble or story.status() != SCENARIOS[scenario].ends:
+            raise RuntimeError(f"{scenario} doesn't even run uninterrupted: {story.status()} {story.trouble}")
+        return Baseline(final_state(story), seconds, run.counts())
+
+
+def every_cut(scenario: str) -> Iterator[Cut]:
+    """Every call of the uninterrupted run, before, after and, where bytes move, in the middle of it."""
+    for (role, kind), calls in baseline(scenario).counts.items():
+        for n in range(1, calls + 1):
+            for victims in _victims(role, kind):
+                for when in _whens(role, kind, victims):
+                    yield Cut(role, kind, n, when, victims)
+
+
+def _victims(role: str, kind: str) -> tuple[str, ...]:
+    """While an engine is busy with other things, there is seldom anybody else to kill."""
+    if role == "sender":
+        return WITH_SENDER
+    if role == "engine" and kind not in WHILE_AGENTS_WORK:
+        return tuple(victims for victims in SUBSETS if "engine" in victims)
+    return SUBSETS
+
+
+def _whens(role: str, kind: str, victims: str) -> tuple[str, ...]:
+    """Only whoever dies in the middle of a write leaves half of it."""
+    return WHENS if kind in WRITES and role in victims.split("+") else ("before", "after")
+
+
+def every_case() -> list[Case]:
+    return [Case(scenario, (cut,)) for scenario in SCENARIOS for cut in every_cut(scenario)]
+
+
+def spread(cases: list[Case], count: int, dice: random.Random) -> list[Case]:
+    """So many of them, evenly over the whole list, which ones by the dice."""
+    if count >= len(cases):
+        return cases
+    step = len(cases) / count
+    return [cases[int(i * step + dice.random() * step)] for i in range(count)]
+
+
+def any_time(dice: random.Random) -> Case:
+    scenario = dice.choice(sorted(SCENARIOS))
+    return Case(scenario, (any_moment(scenario, dice),))
+
+
+def any_moment(scenario: str, dice: random.Random) -> Moment:
+    return Moment(round(dice.uniform(0.0, baseline(scenario).seconds), 3), dice.choice(SUBSETS))
+
+
+def any_sequence(dice: random.Random) -> Case:
+    """A kill, and one or two more while the run is being recovered."""
+    scenario = dice.choice(sorted(SCENARIOS))
+    first: Blow = any_moment(scenario, dice)
+    if dice.random() < 0.7:
+        first = dice.choice(list(every_cut(scenario)))
+    return Case(scenario, (first, *(_while_recovering(scenario, dice) for _ in range(dice.randint(1, 2)))))
+
+
+def any_escalation(dice: random.Random) -> Case:
+    """Three agents lost in a row, so that a person is asked; struck again while asking and answering."""
+    lost = Cut("agent", "note", 1, "after", "engine+supervisor+agent")
+    asking = Cut("engine", dice.choice(("append", "sync", "rename", "unlink")), 1, _any_when(dice), "engine")
+    kind = dice.choice(("append", "link", "create", "sync", "unlink", "write", "rename"))
+    answering = Cut("engine", kind, dice.randint(1, 3), _any_when(dice), "engine")
+    return Case(dice.choice(("plain", "delay")), (lost, lost, lost, *dice.sample((asking, answering), 2)))
+
+
+def _any_when(dice: random.Random) -> str:
+    return dice.choice(("before", "after"))
+
+
+def _while_recovering(scenario: str, dice: random.Random) -> Blow:
+    if dice.random() < 0.3:
+        return any_moment(scenario, dice)
+    kind = dice.choice(RECOVERING)
+    victims = dice.choice(SUBSETS)
+    return Cut("engine", kind, dice.randint(1, 6), dice.choice(_whens("engine", kind, victims)), victims)
