@@ -1,0 +1,623 @@
+"""Runs one agent attempt so that the agent outlives the engine: `python -I -S supervisor.py SPEC.json`.
+
+Theory of operation
+-------------------
+The engine may die at any instant; the agent must not be lost, doubled or left behind. So between the two
+stands this program, in a session of its own. It is one file that imports nothing of ours and little of the
+standard library: every attempt pays for its start, and it must not change under a running agent.
+
+*Claim.* The attempt belongs to whoever creates the claim file first: a supervisor, or an engine that recovers
+the run and finds that none had started. It is linked into place complete and durable, before the agent
+exists. So a claim always names a process that can be waited for, and no claim means that nothing ran. Whoever
+comes second leaves without a trace (exit status 3).
+
+*Following.* One loop turns on signals and on the agent's output. It holds the deadline and the idle limit
+(monotonic: a jumping clock or a sleeping machine counts for nothing) and probes the run's lease: if nobody
+holds it for the orphan grace, nobody is going to read this agent's work, and it is ended. Output beyond the
+cap is counted and dropped, so a flood costs neither memory nor disk.
+
+*Ending.* Tools of an agent move to sessions of their own, fork twice, scrub their environment. On Linux we
+are a child subreaper: whatever loses its parent becomes our child, so all that the attempt started is below
+us in the process tree, and "no child left" is the kernel's proof that all of it is gone. First everything
+gets TERM and a grace; then the tree is stopped until a look at it shows nothing new (a stopped process can't
+fork), and killed; again until none is left. Elsewhere there is no subreaper: process group, environment mark
+and the parent links of `ps` must do, and a process that sheds all three escapes. If we ourselves are killed,
+Linux kills the agent with us; its leftovers carry the mark, and the engine ends them before the next attempt.
+
+*Exit record.* Renamed into place as the last act, so its presence means: the agent and all it started are
+gone, the output is complete. Its space is taken before the agent starts, so that a full disk can't cost us
+the outcome.
+"""
+
+# contextlib would lengthen the start of every attempt; starting programs is what this one is for.
+# ruff: noqa: SIM105, S606
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import signal
+import sys
+import time
+
+TYPE_CHECKING = False  # typing itself would lengthen the start, too.
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
+LINUX = sys.platform == "linux"
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+
+ALREADY_CLAIMED = 3
+CHUNK = 65536
+CHUNKS_PER_TURN = 64  # A flood must not keep the loop from its limits.
+LEASE_PERIOD = 2.0
+LEFTOVER_GRACE = 1.0  # For what an agent leaves behind when it exits by itself.
+FREEZE_PASSES = 20
+QUICK_LOOKS = 50
+KILL_PATIENCE = 30.0  # After which a process that even KILL doesn't end is reported instead.
+RECORD_BYTES = 2048
+RECORD_TRIES = 20
+
+
+class Spec:
+    """What the engine asks for."""
+
+    def __init__(self, record: dict[str, Any]) -> None:
+        self.claim: str = record["claim"]
+        self.agent: str = record["agent"]
+        self.exit: str = record["exit"]
+        self.output: str = record["output"]
+        self.output_cap: int = record["output_cap"]
+        self.argv: list[str] = record["argv"]
+        self.cwd: str = record["cwd"]
+        self.stdin: str | None = record["stdin"]
+        self.timeout: float | None = record["timeout"]
+        self.idle_timeout: float | None = record["idle_timeout"]
+        self.term_grace: float = record["term_grace"]
+        self.orphan_grace: float = record["orphan_grace"]
+        self.lease: str = record["lease"]
+        self.mark: str = record["mark"]
+        name, _, value = self.mark.partition("=")
+        self.env: dict[str, str] = {**record["env"], name: value}
+
+
+# --- Who we are ---------------------------------------------------------------------------------------------
+
+
+def read(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return file.readall()
+
+
+def stat_fields(pid: int) -> list[str]:
+    """Of /proc/PID/stat, from the third on; the name before them may hold blanks and brackets."""
+    return read(f"/proc/{pid}/stat").rpartition(b")")[2].decode().split()
+
+
+def ask(*argv: str) -> str:
+    """What a system program says, for systems without /proc."""
+    import subprocess
+
+    env = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL": "C", "TZ": "UTC"}
+    done = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    return done.stdout.decode(errors="replace")
+
+
+def start_time(pid: int) -> str:
+    return stat_fields(pid)[19] if LINUX else ask("ps", "-p", str(pid), "-o", "lstart=").strip()
+
+
+def boot_id() -> str:
+    if LINUX:
+        return read("/proc/sys/kernel/random/boot_id").decode().strip()
+    return ask("sysctl", "-n", "kern.bootsessionuuid").strip()
+
+
+def load_prctl() -> Callable[..., int]:
+    try:
+        import ctypes
+
+        prctl = ctypes.CDLL(None).prctl
+    except (ImportError, OSError, AttributeError) as exc:
+        raise SpawnFailed(f"can't supervise: this Python has no working ctypes ({exc})") from exc
+    prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
+    call: Callable[..., int] = prctl
+    return call
+
+
+# --- Files --------------------------------------------------------------------------------------------------
+
+
+def write_draft(path: str, record: dict[str, Any]) -> None:
+    with open(path, "wb", buffering=0) as file:
+        file.write(json.dumps(record).encode())
+        os.fsync(file.fileno())
+
+
+def sync_folder(path: str) -> None:
+    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def take_claim(spec: Spec) -> bool:
+    """Linked rather than opened exclusively: nobody ever sees a claim that doesn't say whose it is."""
+    pid = os.getpid()
+    draft = f"{spec.claim}.{pid}"
+    identity = {"pid": pid, "start_time": start_time(pid), "boot_id": boot_id(), "host": os.uname().nodename}
+    try:
+        write_draft(draft, {**identity, "mark": spec.mark})
+        os.link(draft, spec.claim)
+    except FileExistsError:
+        return False
+    finally:
+        os.unlink(draft)
+    sync_folder(spec.claim)
+    return True
+
+
+class ExitRecord:
+    def __init__(self, path: str) -> None:
+        self.path, self.draft = path, f"{path}.draft"
+        self.file = os.open(self.draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            os.write(self.file, b" " * RECORD_BYTES)
+        except OSError:
+            pass  # Full already; there may be room when the record is due.
+
+    def place(self, record: dict[str, Any]) -> bool:
+        for _ in range(RECORD_TRIES):
+            try:
+                self._write(json.dumps(record).encode())
+            except OSError:
+                time.sleep(0.5)
+            else:
+                return True
+        return False
+
+    def _write(self, text: bytes) -> None:
+        # Over the blanks, since a new file might find the disk full.
+        if os.pwrite(self.file, text, 0) < len(text):
+            raise OSError("short write")
+        os.ftruncate(self.file, len(text))
+        os.fsync(self.file)
+        os.rename(self.draft, self.path)
+        sync_folder(self.path)
+
+
+class Output:
+    """What the agent prints: the first bytes of it in a file, all of it counted."""
+
+    def __init__(self, path: str, cap: int) -> None:
+        self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self.read_end, self.write_end = os.pipe()
+        os.set_blocking(self.read_end, False)
+        self.open = True
+        self.room, self.total, self.truncated = cap, 0, False
+        self.error: str | None = None
+
+    def drain(self, chunks: int = CHUNKS_PER_TURN) -> bool:
+        """Take what is there; whether anything was."""
+        if not self.open:
+            return False
+        for taken in range(chunks):
+            try:
+                chunk = os.read(self.read_end, CHUNK)
+            except BlockingIOError:
+                return taken > 0
+            if chunk:
+                self._keep(chunk)
+            else:  # Closed by everyone who could write; the agent itself may live on.
+                self.open = False
+                os.close(self.read_end)
+                return taken > 0
+        return True
+
+    def _keep(self, chunk: bytes) -> None:
+        self.total += len(chunk)
+        kept = chunk[: self.room]
+        self.truncated = self.truncated or len(kept) < len(chunk)
+        try:
+            while kept:
+                written = os.write(self.file, kept)
+                self.room -= written
+                kept = kept[written:]
+        except OSError as exc:
+            self.room, self.truncated = 0, True
+            self.error = f"can't write the output: {exc.strerror}; the rest of it was dropped"
+
+    def finish(self) -> None:
+        self.drain(CHUNKS_PER_TURN * 16)
+        try:
+            os.fsync(self.file)
+        except OSError as exc:
+            self.error = self.error or f"can't write the output: {exc.strerror}"
+
+
+class Lease:
+    """Whether anybody drives the run: the driver holds a lock on its log."""
+
+    def __init__(self, path: str, grace: float) -> None:
+        self.path, self.grace = path, grace
+        self.period = min(LEASE_PERIOD, max(grace / 4, 0.02))
+        self.probed = time.monotonic()
+        self.unattended = 0.0
+
+    @property
+    def due(self) -> float:
+        return self.probed + self.period
+
+    def abandoned(self, now: float) -> bool:
+        if now < self.due:
+            return False
+        # A longer gap means that we were stopped: nobody looked, so only a period of it counts.
+        gap = min(now - self.probed, 2 * self.period)
+        self.probed = now
+        self.unattended = 0.0 if self.is_held() else self.unattended + gap
+        return self.unattended >= self.grace
+
+    def is_held(self) -> bool:
+        try:
+            log = os.open(self.path, os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True  # An agent isn't ended on a doubt.
+        try:
+            fcntl.flock(log, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(log)  # Gives the lock back at once, too.
+        return False
+
+
+# --- Starting the agent -------------------------------------------------------------------------------------
+
+
+class SpawnFailed(Exception):
+    """The agent could not be started; the message is for a person."""
+
+
+def start_agent(spec: Spec, output: Output, prctl: Callable[..., int] | None) -> int:
+    try:
+        stdin = os.open(spec.stdin or os.devnull, os.O_RDONLY)
+    except OSError as exc:
+        raise SpawnFailed(f"can't read the agent's input {spec.stdin}: {exc.strerror}") from exc
+    report, reporting = os.pipe()
+    parent = os.getpid()
+    # Blocked, so that no handler of ours runs in the child.
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    pid = os.fork()
+    if pid == 0:
+        become_agent(spec, (stdin, output.write_end, reporting), prctl, parent)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for end in (stdin, reporting, output.write_end):
+        os.close(end)
+    problem = os.read(report, CHUNK)  # Ends without a word when the program takes over.
+    os.close(report)
+    if problem:
+        os.waitpid(pid, 0)
+        raise SpawnFailed(problem.decode(errors="replace"))
+    return pid
+
+
+def become_agent(
+    spec: Spec, ends: tuple[int, int, int], prctl: Callable[..., int] | None, parent: int
+) -> NoReturn:
+    stdin, out, reporting = ends
+    doing = "prepare the agent's process"
+    try:
+        os.setsid()
+        if prctl is not None:
+            prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            if os.getppid() != parent:  # It died before the call above: nobody would ever end us.
+                os._exit(127)
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        for source, target in ((stdin, 0), (out, 1), (out, 2)):
+            os.dup2(source, target)
+        doing = f"enter the working directory {spec.cwd}"
+        os.chdir(raw(spec.cwd))
+        doing = f"start {spec.argv[0]}"
+        argv = [raw(argument) for argument in spec.argv]
+        env = {raw(name): raw(value) for name, value in spec.env.items()}
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.execvpe(argv[0], argv, env)
+    except BaseException as exc:  # Whatever it is, the parent tells it.
+        os.write(reporting, f"can't {doing}: {explain(exc, doing)}".encode()[:1000])
+    finally:
+        os._exit(127)
+
+
+def raw(text: str) -> bytes:
+    """Not in the locale's encoding: the engine wrote UTF-8."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def explain(exc: BaseException, doing: str) -> str:
+    if doing.startswith("start ") and isinstance(exc, FileNotFoundError):
+        return "no such program on the agent's PATH, or the interpreter it names is missing"
+    if doing.startswith("start ") and isinstance(exc, PermissionError):
+        return "it is not executable (permission denied)"
+    return getattr(exc, "strerror", None) or str(exc)
+
+
+# --- The tree of processes ----------------------------------------------------------------------------------
+
+
+def below(roots: set[int], parents: dict[int, int]) -> set[int]:
+    """The roots and everything that descends from them."""
+    children: dict[int, list[int]] = {}
+    for pid, parent in parents.items():
+        children.setdefault(parent, []).append(pid)
+    found, queue = set(roots), list(roots)
+    while queue:
+        fresh = [pid for pid in children.get(queue.pop(), ()) if pid not in found]
+        found.update(fresh)
+        queue.extend(fresh)
+    return found
+
+
+def tree_by_proc(root: int) -> dict[int, tuple[str, int]]:
+    """All descendants, each with its state and process group."""
+    parents: dict[int, int] = {}
+    seen: dict[int, tuple[str, int]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                fields = stat_fields(int(name))
+            except OSError:
+                continue
+            parents[int(name)], seen[int(name)] = int(fields[1]), (fields[0], int(fields[2]))
+    return {pid: seen[pid] for pid in below({root}, parents) if pid != root}
+
+
+def own_children() -> list[int]:
+    """Where the kernel lists them."""
+    pid = os.getpid()
+    try:
+        return [int(child) for child in read(f"/proc/{pid}/task/{pid}/children").split()]
+    except OSError:
+        return []
+
+
+def tree_by_ps(agent: int, mark: str, known: set[int]) -> dict[int, tuple[str, int]]:
+    """The agent's group, what carries the mark, what was known before, and their descendants."""
+    parents: dict[int, int] = {}
+    seen: dict[int, tuple[str, int]] = {}
+    roots: set[int] = set()
+    for line in ask("ps", "-axww", "-E", "-o", "pid=,ppid=,pgid=,stat=,command=").splitlines():
+        pid, parent, group, state, *command = line.split(None, 4)
+        parents[int(pid)], seen[int(pid)] = int(parent), (state, int(group))
+        if int(group) == agent or int(pid) in known or (command and mark in command[0].split()):
+            roots.add(int(pid))
+    return {pid: seen[pid] for pid in below(roots, parents) if pid != os.getpid()}
+
+
+def send(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+# --- The attempt --------------------------------------------------------------------------------------------
+
+
+class Signals:
+    """TERM is counted; TERM and the death of a child wake the loop."""
+
+    def __init__(self) -> None:
+        self.terms = 0
+        self.wake, wake_up = os.pipe()
+        os.set_blocking(self.wake, False)
+        os.set_blocking(wake_up, False)
+        signal.set_wakeup_fd(wake_up, warn_on_full_buffer=False)
+        signal.signal(signal.SIGTERM, self._term)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())  # The starter's thread may have blocked some.
+
+    def _term(self, *_: object) -> None:
+        self.terms += 1
+
+
+class Attempt:
+    def __init__(self, spec: Spec, signals: Signals) -> None:
+        self.spec, self.signals = spec, signals
+        self.record = ExitRecord(spec.exit)
+        self.output: Output | None = None
+        self.lease = Lease(spec.lease, spec.orphan_grace)
+        self.agent: int | None = None
+        self.code: int | None = None
+        """Of the agent, once it is gone; negative for a signal."""
+        self.childless = False
+        self.ended: set[int] = set()
+        self.started_at, self.started = timestamp(), time.monotonic()
+        self.heard = self.started
+
+    def run(self) -> bool:
+        status, error = "spawn_failed", None
+        try:
+            status = "ended" if self.signals.terms else self._start_and_follow()
+        except Exception as exc:  # A claimed attempt has an outcome, whatever happens.
+            error = str(exc) or repr(exc)
+            status = "spawn_failed" if self.agent is None else "ended"
+        if self.agent is not None:
+            by_itself = status in ("exited", "signaled")
+            self._end(min(LEFTOVER_GRACE, self.spec.term_grace) if by_itself else self.spec.term_grace)
+        if self.output is not None:
+            self.output.finish()
+        return self.record.place(self._outcome(status, error))
+
+    def _start_and_follow(self) -> str:
+        prctl = load_prctl() if LINUX else None
+        if prctl is not None and prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+            raise SpawnFailed("can't supervise: the kernel refuses to make this process a subreaper")
+        try:
+            self.output = Output(self.spec.output, self.spec.output_cap)
+        except OSError as exc:
+            raise SpawnFailed(f"can't write the output to {self.spec.output}: {exc.strerror}") from exc
+        self.agent = start_agent(self.spec, self.output, prctl)
+        draft = f"{self.spec.agent}.draft"
+        try:
+            write_draft(draft, {"pid": self.agent, "start_time": start_time(self.agent)})
+            os.rename(draft, self.spec.agent)
+        except OSError:
+            pass  # For people and tools; nothing depends on it.
+        return self._follow()
+
+    def _follow(self) -> str:
+        """Until the agent exits or something ends it; says what."""
+        spec = self.spec
+        while True:
+            now = time.monotonic()
+            deadline = self.started + spec.timeout if spec.timeout is not None else now + 60
+            silence = self.heard + spec.idle_timeout if spec.idle_timeout is not None else now + 60
+            if self.code is not None:
+                return "exited" if self.code >= 0 else "signaled"
+            if self.signals.terms:
+                return "ended"
+            if now >= deadline:
+                return "timeout"
+            if now >= silence:
+                return "idle"
+            if self.lease.abandoned(now):
+                return "orphaned"
+            self._turn(min(deadline, silence, self.lease.due) - now)
+
+    def _turn(self, seconds: float) -> None:
+        """Wait for a signal, output or the time; then take in everything there is."""
+        output = self.output
+        watched = [self.signals.wake]
+        if output is not None and output.open:
+            watched.append(output.read_end)
+        select.select(watched, [], [], max(seconds, 0))
+        try:
+            os.read(self.signals.wake, CHUNK)
+        except BlockingIOError:
+            pass
+        if output is not None and output.drain():
+            self.heard = time.monotonic()
+        self._reap()
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                self.childless = True
+                return
+            if pid == 0:
+                return
+            if pid == self.agent:
+                self.code = os.waitstatus_to_exitcode(status)
+
+    def _end(self, grace: float) -> None:
+        """Until nothing is left of what the agent started."""
+        self._reap()
+        if self._alone():
+            return
+        for group in {group for _, group in self._living().values()}:
+            # To a whole group at once, or a shell would see its child die and go on with the next line.
+            send(-group, signal.SIGTERM)
+            send(-group, signal.SIGCONT)  # A stopped process would never hear it.
+        asked = max(self.signals.terms, 1)
+        until = time.monotonic() + grace
+        # Asked again: at once, then.
+        while not self._alone() and self.signals.terms <= asked and (left := until - time.monotonic()) > 0:
+            self._turn(left if LINUX else min(left, 0.1))
+        patience = time.monotonic() + KILL_PATIENCE
+        while not self._alone() and time.monotonic() < patience:
+            for pid in self._freeze():
+                send(pid, signal.SIGKILL)
+            self._kill_children(0.2)
+
+    def _kill_children(self, seconds: float) -> None:
+        """A process that forks and exits all the time is gone before a look at the whole tree ends. But each
+        of its deaths makes its child ours, and our own children are known at once."""
+        until = time.monotonic() + seconds
+        while not self._alone() and time.monotonic() < until:
+            for _ in range(QUICK_LOOKS):
+                self._reap()
+                for pid in own_children():
+                    send(pid, signal.SIGKILL)
+                    self.ended.add(pid)
+            self._turn(0.02)
+
+    def _freeze(self) -> set[int]:
+        """Stop everything, until a look at the tree shows nothing new or a fork bomb has had its chances."""
+        frozen: set[int] = set()
+        for _ in range(FREEZE_PASSES):
+            fresh = set(self._living()) - frozen
+            if not fresh:
+                break
+            for pid in fresh:
+                send(pid, signal.SIGSTOP)
+            frozen |= fresh
+        return frozen
+
+    def _alone(self) -> bool:
+        return self.childless if LINUX else self.code is not None and not self._tree()
+
+    def _living(self) -> dict[int, tuple[str, int]]:
+        """Counted as ended by us, since the caller is about to."""
+        tree = self._tree()
+        self.ended |= {pid for pid, (state, _) in tree.items() if state[0] not in "ZX"}
+        return tree
+
+    def _tree(self) -> dict[int, tuple[str, int]]:
+        assert self.agent is not None
+        try:
+            tree = tree_by_proc(os.getpid()) if LINUX else tree_by_ps(self.agent, self.spec.mark, self.ended)
+        except OSError:
+            return {}  # Out of descriptors, say; we look again in a moment.
+        return {pid: seen for pid, seen in tree.items() if LINUX or seen[0][0] not in "ZX"}
+
+    def _outcome(self, status: str, error: str | None) -> dict[str, Any]:
+        output, code = self.output, self.code
+        if self.agent is not None and not self._alone():
+            error = f"these processes could not be ended: {sorted(self._tree())}"
+        if output is not None:
+            error = error or output.error
+        return {
+            "status": status,
+            "exit_code": code if code is not None and code >= 0 else None,
+            "signal": -code if code is not None and code < 0 else None,
+            "started_at": self.started_at,
+            "ended_at": timestamp(),
+            "duration_ms": int((time.monotonic() - self.started) * 1000),
+            "output_bytes": output.total if output is not None else 0,
+            "output_truncated": output is not None and output.truncated,
+            "killed": len(self.ended),
+            "error": error[:300] if error else None,
+        }
+
+
+def timestamp() -> str:
+    now = time.time()
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03d}Z"
+
+
+def main(arguments: list[str]) -> int:
+    signals = Signals()
+    if os.getsid(0) != os.getpid():
+        try:
+            os.setsid()
+        except PermissionError:
+            pass  # A group's leader, started by hand: HUP and INT are ignored anyway.
+    spec = Spec(json.loads(read(arguments[0])))
+    if not take_claim(spec):
+        return ALREADY_CLAIMED
+    return 0 if Attempt(spec, signals).run() else 1
+
+
+if __name__ == "__main__":
+    os._exit(main(sys.argv[1:]))  # The engine waits for our end; taking the interpreter down takes longer.

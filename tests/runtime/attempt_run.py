@@ -1,0 +1,140 @@
+"""One attempt under the real supervisor, with the engine's part played by a test."""
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import agentforge.runtime
+
+SUPERVISOR = Path(agentforge.runtime.__file__).parent / "supervisor.py"
+PR_SET_CHILD_SUBREAPER = 36
+ENV = {"PATH": os.environ["PATH"]}
+
+
+def eventually(what: Callable[[], object], seconds: float = 5.0) -> None:
+    until = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < until, "it didn't happen in time"
+        time.sleep(0.002)
+
+
+def stat(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].decode().split()
+
+
+def lives(pid: int) -> bool:
+    try:
+        return stat(pid)[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def descendants() -> set[int]:
+    """Living ones of this process."""
+    parents = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit() and lives(int(name)):
+            with suppress(FileNotFoundError, ProcessLookupError):
+                parents[int(name)] = int(stat(int(name))[1])
+    found = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {os.getpid()}
+
+
+@contextmanager
+def nothing_left_behind() -> Iterator[None]:
+    """Whatever escapes its supervisor becomes our child, so that none can hide."""
+    prctl = ctypes.CDLL(None).prctl
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    before = descendants()
+    try:
+        yield
+        until = time.monotonic() + 2
+        while (left := descendants() - before) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert not left, [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left]
+    finally:
+        for pid in descendants() - before:
+            os.kill(pid, signal.SIGKILL)
+        prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-I", "-S", "-c", code]
+
+
+class AttemptRun:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.mark = f"AGENTFORGE_ATTEMPT={os.getpid()}-{folder.name}"
+        self.claim, self.exit = folder / "claim", folder / "exit.json"
+        self.agent, self.output = folder / "agent.json", folder / "output.log"
+        self.lease = folder / "events.jsonl"
+        self.lease.touch()
+        self.supervisors: list[subprocess.Popen[bytes]] = []
+
+    def spec(self, *argv: str, **changes: Any) -> Path:
+        spec = {
+            "claim": str(self.claim),
+            "agent": str(self.agent),
+            "exit": str(self.exit),
+            "output": str(self.output),
+            "output_cap": 1_000_000,
+            "argv": argv,
+            "env": ENV,
+            "cwd": str(self.folder),
+            "stdin": None,
+            "timeout": 20,
+            "idle_timeout": None,
+            "term_grace": 2,
+            "orphan_grace": 900,
+            "lease": str(self.lease),
+            "mark": self.mark,
+        }
+        path = self.folder / "spec.json"
+        path.write_text(json.dumps(spec | changes))
+        return path
+
+    def start(self, *argv: str, **changes: Any) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-I", "-S", str(SUPERVISOR), str(self.spec(*argv, **changes))]
+        child = subprocess.Popen(command, start_new_session=True, stdin=subprocess.DEVNULL)
+        self.supervisors.append(child)
+        return child
+
+    def run(self, *argv: str, **changes: Any) -> dict[str, Any]:
+        self.start(*argv, **changes)
+        return self.outcome()
+
+    def outcome(self, seconds: float = 8.0) -> dict[str, Any]:
+        eventually(self.exit.exists, seconds)
+        record: dict[str, Any] = json.loads(self.exit.read_text())
+        return record
+
+    def shell(self, script: str, **changes: Any) -> dict[str, Any]:
+        return self.run("sh", "-c", script, **changes)
+
+    def agent_pid(self) -> int:
+        eventually(self.agent.exists)
+        pid: int = json.loads(self.agent.read_text())["pid"]
+        return pid
+
+    def number_in(self, name: str) -> int:
+        """A pid that the agent or a tool of it wrote to a file."""
+        path = self.folder / name
+        eventually(lambda: path.exists() and path.read_text().endswith("\n"))
+        return int(path.read_text())
+
+    def close(self) -> None:
+        for child in self.supervisors:
+            if child.poll() is None and not self.exit.exists():
+                child.terminate()
+            child.wait(timeout=8)

@@ -1,0 +1,156 @@
+"""Whose attempt it is, and whether anybody still wants it: the claim and the lease."""
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentforge.runtime.supervisor import Lease
+
+from .attempt_run import SUPERVISOR, AttemptRun, eventually, nothing_left_behind, stat
+
+pytestmark = pytest.mark.timeout(20)
+
+
+@pytest.fixture
+def attempt(tmp_path: Path) -> Iterator[AttemptRun]:
+    with nothing_left_behind():
+        run = AttemptRun(tmp_path)
+        yield run
+        run.close()
+
+
+def test_claim_identifies_the_supervisor(attempt: AttemptRun) -> None:
+    supervisor = attempt.start("sleep", "60")
+    attempt.agent_pid()
+    assert json.loads(attempt.claim.read_text()) == {
+        "pid": supervisor.pid,
+        "start_time": stat(supervisor.pid)[19],
+        "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+        "host": os.uname().nodename,
+        "mark": attempt.mark,
+    }
+
+
+def test_claim_is_there_before_the_agent_runs(attempt: AttemptRun) -> None:
+    attempt.run("cat", "claim")
+    assert attempt.output.read_bytes() == attempt.claim.read_bytes() != b""
+
+
+def test_of_several_supervisors_one_runs_the_agent(attempt: AttemptRun) -> None:
+    for _ in range(5):
+        attempt.start("sh", "-c", "echo ran >> runs; sleep 0.3")
+    attempt.outcome()
+    codes = sorted(supervisor.wait(5) for supervisor in attempt.supervisors)
+    assert codes == [0, 3, 3, 3, 3]
+    assert (attempt.folder / "runs").read_text() == "ran\n"
+
+
+def test_late_supervisor_leaves_without_a_trace(attempt: AttemptRun) -> None:
+    """Recovery claimed the attempt because none had started."""
+    attempt.claim.write_text("recovered")
+    before = sorted(attempt.folder.iterdir())
+    supervisor = attempt.start("touch", "ran")
+    assert supervisor.wait(5) == 3
+    assert sorted(attempt.folder.iterdir()) == sorted([*before, attempt.folder / "spec.json"])
+    assert attempt.claim.read_text() == "recovered"
+
+
+def test_agent_is_orphaned_when_nobody_holds_the_lease(attempt: AttemptRun) -> None:
+    record = attempt.run("sleep", "60", orphan_grace=0.4)
+    assert (record["status"], record["signal"]) == ("orphaned", 15)
+    assert 400 <= record["duration_ms"] < 3000
+
+
+def test_agent_is_orphaned_when_the_log_is_gone(attempt: AttemptRun) -> None:
+    attempt.lease.unlink()
+    assert attempt.run("sleep", "60", orphan_grace=0.2)["status"] == "orphaned"
+
+
+def test_held_lease_keeps_the_agent_and_its_loss_ends_it(attempt: AttemptRun) -> None:
+    with attempt.lease.open("a") as log:
+        fcntl.flock(log, fcntl.LOCK_EX)
+        attempt.start("sleep", "60", orphan_grace=0.3)
+        attempt.agent_pid()
+        time.sleep(1.0)
+        assert not attempt.exit.exists()
+    assert attempt.outcome()["status"] == "orphaned"
+
+
+def test_driver_that_comes_back_within_the_grace_keeps_the_agent(attempt: AttemptRun) -> None:
+    attempt.start("sh", "-c", "sleep 1.5; exit 6", orphan_grace=0.8)
+    attempt.agent_pid()
+    time.sleep(0.4)
+    with attempt.lease.open("a") as log:
+        fcntl.flock(log, fcntl.LOCK_EX)
+        assert attempt.outcome()["exit_code"] == 6
+
+
+def test_held_lease_begins_the_orphan_grace_anew(attempt: AttemptRun) -> None:
+    lease = Lease(str(attempt.lease), grace=4.0)
+    began = lease.probed
+    assert not any(lease.abandoned(began + second) for second in (1, 2, 3))
+    with attempt.lease.open("a") as log:
+        fcntl.flock(log, fcntl.LOCK_EX)
+        assert not lease.abandoned(began + 4)
+    assert not any(lease.abandoned(began + second) for second in (5, 6, 7))
+    assert lease.abandoned(began + 8)
+
+
+def test_time_in_which_the_supervisor_was_stopped_does_not_count_as_unattended(attempt: AttemptRun) -> None:
+    attempt.lease.unlink()
+    lease = Lease(str(attempt.lease), grace=4.0)
+    began = lease.probed
+    assert not lease.abandoned(began + 1.0)
+    assert not lease.abandoned(began + 1000.0)
+    assert lease.unattended == 3.0
+    assert lease.abandoned(began + 1001.0)
+
+
+def test_agent_outlives_the_engine_that_started_it(attempt: AttemptRun) -> None:
+    spec = attempt.spec("sh", "-c", "echo $$ > up; sleep 0.5; echo finished; exit 8")
+    engine = f"""
+import os, subprocess, sys
+subprocess.Popen([sys.executable, "-I", "-S", {str(SUPERVISOR)!r}, {str(spec)!r}], start_new_session=True)
+while not os.path.exists({str(attempt.agent)!r}): pass
+os.kill(os.getpid(), 9)
+"""
+    assert subprocess.run([sys.executable, "-c", engine], check=False, timeout=10).returncode == -9
+    assert not attempt.exit.exists()
+    record = attempt.outcome()
+    assert (record["status"], record["exit_code"]) == ("exited", 8)
+    assert attempt.output.read_text() == "finished\n"
+
+
+def test_unreadable_spec_claims_nothing(attempt: AttemptRun) -> None:
+    (attempt.folder / "spec.json").write_text("{")
+    command = [sys.executable, "-I", "-S", str(SUPERVISOR), str(attempt.folder / "spec.json")]
+    assert subprocess.run(command, stderr=subprocess.DEVNULL, check=False, timeout=10).returncode == 1
+    assert not attempt.claim.exists()
+
+
+def test_request_to_end_before_the_agent_starts_is_honoured(attempt: AttemptRun) -> None:
+    """The claim's folder is made unreachable until the request has arrived."""
+    spec = attempt.spec("touch", "ran")
+    fifo = attempt.folder / "fifo.json"
+    os.mkfifo(fifo)
+    command = [sys.executable, "-I", "-S", str(SUPERVISOR), str(fifo)]
+    supervisor = subprocess.Popen(command, start_new_session=True)
+    attempt.supervisors.append(supervisor)
+    eventually(lambda: _handles_term(supervisor.pid))
+    supervisor.terminate()
+    fifo.write_bytes(spec.read_bytes())
+    record = attempt.outcome()
+    assert (record["status"], record["exit_code"]) == ("ended", None)
+    assert not (attempt.folder / "ran").exists()
+
+
+def _handles_term(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return bool(int(status.partition("SigCgt:")[2].split()[0], 16) >> 14 & 1)

@@ -1,0 +1,217 @@
+"""How an attempt ends: by its limits, on request, and always with everything that it started."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .attempt_run import AttemptRun, eventually, lives, nothing_left_behind, python, stat
+
+pytestmark = pytest.mark.timeout(20)
+
+DAEMON = """
+import os, signal, sys, time
+if os.fork(): os._exit(0)
+os.setsid()
+if os.fork(): os._exit(0)
+for fd in range(3): os.close(fd)
+if os.environ:
+    os.execve(sys.executable, [sys.executable, "-I", "-S", "-c", '''
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+open("daemon", "w").write(f"{os.getpid()}\\\\n")
+time.sleep(60)
+'''], {})
+"""
+"""Forks twice, in a new session, with nothing in its environment, deaf to TERM."""
+
+COMET = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+open("comet", "w").write(f"{os.getpid()}\\n")
+end = time.monotonic() + 12
+while time.monotonic() < end:
+    if os.fork(): os._exit(0)
+    os.setsid()
+"""
+"""Never the same process for longer than a blink."""
+
+TREE = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+for depth in range(6):
+    if not os.fork():
+        os.setpgid(0, 0)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def attempt(tmp_path: Path) -> Iterator[AttemptRun]:
+    with nothing_left_behind():
+        run = AttemptRun(tmp_path)
+        yield run
+        run.close()
+
+
+def test_timeout_ends_the_agent(attempt: AttemptRun) -> None:
+    record = attempt.run("sleep", "60", timeout=0.3)
+    assert (record["status"], record["exit_code"], record["signal"]) == ("timeout", None, 15)
+    assert 300 <= record["duration_ms"] < 2000
+    assert record["killed"] == 1
+
+
+def test_agent_that_ends_itself_on_term_keeps_its_exit_code(attempt: AttemptRun) -> None:
+    record = attempt.shell("trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.05; done", timeout=0.3)
+    assert (record["status"], record["exit_code"], record["signal"]) == ("timeout", 7, None)
+    assert attempt.output.read_text().endswith("bye\n")
+
+
+def test_agent_that_ignores_term_is_killed_after_the_grace(attempt: AttemptRun) -> None:
+    record = attempt.run(
+        *python("import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(60)"),
+        timeout=0.3,
+        term_grace=0.3,
+    )
+    assert (record["status"], record["signal"]) == ("timeout", 9)
+    assert 600 <= record["duration_ms"] < 3000
+
+
+def test_idle_limit_ends_a_silent_agent(attempt: AttemptRun) -> None:
+    record = attempt.shell("for i in 1 2 3 4 5; do echo $i; sleep 0.2; done; sleep 60", idle_timeout=0.5)
+    assert record["status"] == "idle"
+    assert record["duration_ms"] >= 1300  # Each line began the wait anew.
+    assert attempt.output.read_text() == "1\n2\n3\n4\n5\n"
+
+
+def test_steady_output_keeps_an_agent_from_being_idle(attempt: AttemptRun) -> None:
+    record = attempt.shell("for i in 1 2 3 4 5 6; do echo $i; sleep 0.15; done", idle_timeout=0.5)
+    assert (record["status"], record["exit_code"]) == ("exited", 0)
+
+
+def test_supervisor_that_was_stopped_does_not_call_the_agent_idle(attempt: AttemptRun) -> None:
+    supervisor = attempt.start(
+        "sh",
+        "-c",
+        "for i in 1 2 3 4 5 6 7 8 9; do echo $i; sleep 0.15; done",
+        idle_timeout=0.6,
+    )
+    attempt.agent_pid()
+    supervisor.send_signal(signal.SIGSTOP)
+    time.sleep(1.0)
+    supervisor.send_signal(signal.SIGCONT)
+    record = attempt.outcome()
+    assert (record["status"], record["exit_code"]) == ("exited", 0)
+
+
+def test_term_to_the_supervisor_ends_everything(attempt: AttemptRun) -> None:
+    """Also a tool in a session of its own."""
+    supervisor = attempt.start("sh", "-c", "setsid sh -c 'echo $$ > tool; exec sleep 60' & sleep 60")
+    tool = attempt.number_in("tool")
+    supervisor.terminate()
+    record = attempt.outcome()
+    assert (record["status"], record["signal"]) == ("ended", 15)
+    assert not lives(tool)
+    assert supervisor.wait(5) == 0
+
+
+def test_second_term_cuts_the_grace_short(attempt: AttemptRun) -> None:
+    supervisor = attempt.start(
+        "sh", "-c", "trap '' TERM; echo $$ > up; while :; do sleep 0.1; done", term_grace=15
+    )
+    attempt.number_in("up")
+    supervisor.terminate()
+    time.sleep(0.3)
+    assert not attempt.exit.exists()
+    supervisor.terminate()
+    assert attempt.outcome(4)["status"] == "ended"
+
+
+def test_hangup_and_interrupt_do_not_touch_the_supervisor(attempt: AttemptRun) -> None:
+    supervisor = attempt.start("sh", "-c", "echo $$ > up; sleep 0.4; exit 3")
+    attempt.number_in("up")
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
+        supervisor.send_signal(number)
+    assert attempt.outcome()["exit_code"] == 3
+
+
+def test_stopped_agent_hears_the_term(attempt: AttemptRun) -> None:
+    attempt.start("sh", "-c", "trap 'exit 9' TERM; echo $$ > up; while :; do sleep 0.05; done", timeout=0.5)
+    agent = attempt.number_in("up")
+    os.kill(agent, signal.SIGSTOP)
+    record = attempt.outcome()
+    assert (record["status"], record["exit_code"]) == ("timeout", 9)
+
+
+def test_grandchild_holding_the_pipe_open_does_not_hold_up_the_outcome(attempt: AttemptRun) -> None:
+    record = attempt.shell("sleep 60 & echo $! > tool; echo done; exit 0")
+    assert (record["status"], record["exit_code"], record["killed"]) == ("exited", 0, 1)
+    assert record["duration_ms"] < 3000
+    assert attempt.output.read_text() == "done\n"
+    assert not lives(attempt.number_in("tool"))
+
+
+def test_daemon_in_a_new_session_with_scrubbed_environment_is_ended(attempt: AttemptRun) -> None:
+    (attempt.folder / "daemon.py").write_text(DAEMON)
+    script = f"{' '.join(python('')[:3])} daemon.py; while ! test -s daemon; do sleep 0.02; done; exit 4"
+    record = attempt.shell(script, term_grace=0.3)
+    daemon = attempt.number_in("daemon")
+    assert (record["status"], record["exit_code"]) == ("exited", 4)
+    assert record["killed"] >= 1
+    assert not lives(daemon)
+
+
+def test_agent_that_daemonises_itself_is_ended(attempt: AttemptRun) -> None:
+    (attempt.folder / "daemon.py").write_text(DAEMON)
+    record = attempt.run(*python("")[:3], "daemon.py", term_grace=0.3)
+    assert (record["status"], record["exit_code"]) == ("exited", 0)
+
+
+def test_process_that_forks_and_exits_all_the_time_is_caught(attempt: AttemptRun) -> None:
+    supervisor = attempt.start(*python(COMET), term_grace=0.2)
+    attempt.number_in("comet")
+    record = attempt.outcome()
+    assert record["status"] == "exited"
+    assert record["error"] is None
+    assert supervisor.wait(5) == 0
+
+
+def test_wide_tree_of_deaf_processes_is_ended(attempt: AttemptRun) -> None:
+    record = attempt.run(*python(TREE), timeout=0.6, term_grace=0.2)
+    assert (record["status"], record["signal"], record["killed"]) == ("timeout", 9, 64)
+
+
+def test_exit_record_comes_last(attempt: AttemptRun) -> None:
+    """When it is there, it is whole, nothing lives, and the output is complete."""
+    deaf = "import os, signal, time; signal.signal(15, signal.SIG_IGN); print(os.getpid(), flush=True)"
+    deaf += "; time.sleep(60)"
+    (attempt.folder / "deaf.py").write_text(deaf)
+    attempt.start("sh", "-c", f"setsid {' '.join(python('')[:3])} deaf.py & sleep 0.3; echo end; exit 0")
+    while not attempt.exit.exists():
+        pass
+    record = attempt.outcome()
+    tool, end = attempt.output.read_text().split()
+    assert end == "end"
+    assert not lives(int(tool))
+    assert record["output_bytes"] == attempt.output.stat().st_size
+    assert sorted(path.name for path in attempt.folder.iterdir() if path.suffix == ".draft") == []
+
+
+def test_killed_supervisor_takes_the_agent_with_it(attempt: AttemptRun) -> None:
+    supervisor = attempt.start("sleep", "60")
+    agent = attempt.agent_pid()
+    supervisor.kill()
+    supervisor.wait(5)
+    eventually(lambda: not lives(agent))
+    assert not attempt.exit.exists()
+    assert attempt.claim.exists()
+
+
+def test_supervisor_is_a_session_leader_apart_from_its_agent(attempt: AttemptRun) -> None:
+    supervisor = attempt.start("sleep", "60")
+    agent = attempt.agent_pid()
+    assert stat(supervisor.pid)[3] == str(supervisor.pid)
+    assert stat(agent)[3] == str(agent)
