@@ -1,0 +1,57 @@
+"""The adapter for the system at hand, and starting the supervisor program from its bytecode."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentforge.adapters.host_processes import host_processes
+from agentforge.adapters.linux_processes import LinuxProcesses
+from agentforge.adapters.macos_processes import MacProcesses
+from agentforge.adapters.supervisor_start import SupervisorStarter, compiled
+from agentforge.model.errors import AgentForgeError
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_linux_and_macos_have_their_adapters() -> None:
+    assert isinstance(host_processes("supervisor.py", "linux"), LinuxProcesses)
+    assert isinstance(host_processes("supervisor.py", "darwin"), MacProcesses)
+
+
+@pytest.mark.parametrize(
+    ("platform", "words"), [("win32", "on Windows"), ("sunos5", r"this system \(sunos5\)")]
+)
+def test_windows_and_others_are_refused_clearly(platform: str, words: str) -> None:
+    with pytest.raises(AgentForgeError, match=f"AgentForge doesn't run {words}|{words}") as refused:
+        host_processes("supervisor.py", platform)
+    assert "use Linux or macOS" in refused.value.hint
+
+
+def test_bytecode_is_made_once_and_again_when_the_script_changes(tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text("answer = 1\n")
+    first = compiled(str(script))
+    assert first.endswith(".pyc")
+    made = Path(first).stat().st_mtime_ns
+    assert compiled(str(script)) == first
+    assert Path(first).stat().st_mtime_ns == made
+    old = Path(first).read_bytes()
+    script.write_text("answer = 1234\n")
+    assert compiled(str(script)) == first
+    assert Path(first).read_bytes() != old
+
+
+def test_script_itself_runs_where_no_bytecode_can_be_written(tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text("answer = 1\n")
+    (tmp_path / "__pycache__").write_text("in the way")
+    assert compiled(str(script)) == str(script)
+
+
+def test_supervisor_that_cannot_be_started_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text("")
+    monkeypatch.setattr(sys, "executable", os.devnull)
+    with pytest.raises(AgentForgeError, match="can't start the supervisor with /dev/null: Permission denied"):
+        SupervisorStarter(str(script)).start("spec.json")

@@ -1,0 +1,301 @@
+"""The process port on Linux, with real processes."""
+
+import asyncio
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import agentforge.runtime
+from agentforge.adapters.linux_processes import LinuxProcesses
+from agentforge.ports.process import Identity
+
+pytestmark = [
+    pytest.mark.timeout(20),
+    pytest.mark.skipif(sys.platform != "linux", reason="needs /proc"),
+]
+
+SUPERVISOR = str(Path(agentforge.runtime.__file__).parent / "supervisor.py")
+
+
+@pytest.fixture
+def processes() -> LinuxProcesses:
+    return LinuxProcesses(SUPERVISOR)
+
+
+@pytest.fixture
+def started() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Processes of a test; none of them may be left running by it."""
+    children: list[subprocess.Popen[bytes]] = []
+    yield children
+    left = [child for child in children if child.poll() is None]
+    for child in left:
+        child.kill()
+        child.wait(5)
+    assert left == []
+
+
+@pytest.fixture
+def mark(tmp_path: Path) -> str:
+    return f"AGENTFORGE_ATTEMPT={os.getpid()}-{tmp_path.name}"
+
+
+def spec(folder: Path, *argv: str) -> str:
+    content = {
+        **{name: str(folder / name) for name in ("claim", "agent", "exit", "output", "lease")},
+        "output_cap": 10_000,
+        "argv": argv,
+        "env": {"PATH": os.environ["PATH"]},
+        "cwd": str(folder),
+        "stdin": None,
+        "timeout": 15,
+        "idle_timeout": None,
+        "term_grace": 1,
+        "orphan_grace": 900,
+        "mark": f"AGENTFORGE_ATTEMPT={os.getpid()}-{folder.name}",
+    }
+    (folder / "spec.json").write_text(json.dumps(content))
+    return str(folder / "spec.json")
+
+
+def spawn(script: str, *, env: dict[str, str] | None = None, **options: bool) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(["sh", "-c", script], env={"PATH": os.environ["PATH"], **(env or {})}, **options)
+
+
+def as_env(mark: str) -> dict[str, str]:
+    name, _, value = mark.partition("=")
+    return {name: value}
+
+
+def eventually_number(path: Path) -> int:
+    until = time.monotonic() + 5
+    while not (path.exists() and path.read_text().endswith("\n")):
+        assert time.monotonic() < until, f"{path.name} wasn't written in time"
+        time.sleep(0.002)
+    return int(path.read_text())
+
+
+def test_identity_is_pid_start_time_boot_and_host(processes: LinuxProcesses) -> None:
+    me = processes.identify(os.getpid())
+    assert me is not None
+    assert me.pid == os.getpid()
+    assert me.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert me.host == os.uname().nodename
+    assert processes.is_alive(me)
+
+
+@pytest.mark.parametrize(
+    "other", [{"start_time": "1"}, {"boot_id": "another boot"}, {"host": "another host"}, {"pid": 1}]
+)
+def test_process_with_a_recycled_pid_or_of_another_boot_or_host_is_not_alive(
+    processes: LinuxProcesses, other: dict[str, object]
+) -> None:
+    me = processes.identify(os.getpid())
+    assert me is not None
+    assert not processes.is_alive(msgspec.structs.replace(me, **other))
+
+
+def test_nobody_is_identified_by_a_free_pid(
+    processes: LinuxProcesses, started: list[subprocess.Popen[bytes]]
+) -> None:
+    child = spawn("exit 0")
+    child.wait(5)
+    assert processes.identify(child.pid) is None
+
+
+def test_zombie_is_not_alive(
+    processes: LinuxProcesses, started: list[subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    started.append(spawn("sleep 0.2"))
+    identity = processes.identify(started[0].pid)
+    assert identity is not None
+    os.waitid(os.P_PID, started[0].pid, os.WEXITED | os.WNOWAIT)
+    assert Path(f"/proc/{identity.pid}").exists()
+    assert not processes.is_alive(identity)
+    assert processes.identify(identity.pid) is None
+
+
+def test_supervisor_is_started_apart_and_waited_for(processes: LinuxProcesses, tmp_path: Path) -> None:
+    identity = processes.start_supervisor(spec(tmp_path, "sh", "-c", "sleep 0.2; exit 5"))
+    assert os.getsid(identity.pid) == identity.pid
+    asyncio.run(asyncio.wait_for(processes.wait(identity), 10))
+    assert json.loads((tmp_path / "exit").read_text())["exit_code"] == 5
+    assert msgspec.json.decode((tmp_path / "claim").read_bytes(), type=Identity) == identity
+    assert not Path(f"/proc/{identity.pid}").exists()  # Reaped, too.
+
+
+def test_supervisor_path_may_be_relative_to_the_caller(
+    processes: LinuxProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec(tmp_path, "true")
+    monkeypatch.chdir(tmp_path)
+    asyncio.run(asyncio.wait_for(processes.wait(processes.start_supervisor("spec.json")), 10))
+    assert (tmp_path / "exit").exists()
+
+
+def test_ended_supervisors_leave_no_zombies_when_nobody_waits(
+    processes: LinuxProcesses, tmp_path: Path
+) -> None:
+    first = processes.start_supervisor(spec(tmp_path, "true"))
+    while processes.is_alive(first):
+        time.sleep(0.005)
+    other = tmp_path / "other"
+    other.mkdir()
+    second = processes.start_supervisor(spec(other, "true"))
+    assert not Path(f"/proc/{first.pid}").exists()
+    asyncio.run(asyncio.wait_for(processes.wait(second), 10))
+
+
+def test_dropping_the_adapter_leaves_the_agent_running_without_a_warning(tmp_path: Path) -> None:
+    engine = LinuxProcesses(SUPERVISOR)
+    identity = engine.start_supervisor(spec(tmp_path, "sh", "-c", "echo $$ > up; sleep 60"))
+    eventually_number(tmp_path / "up")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        del engine
+        gc.collect()
+    successor = LinuxProcesses(SUPERVISOR)
+    assert successor.is_alive(identity)
+    successor.terminate(identity)
+    asyncio.run(asyncio.wait_for(successor.wait(identity), 10))
+    assert json.loads((tmp_path / "exit").read_text())["status"] == "ended"
+    os.waitpid(identity.pid, 0)
+
+
+def test_wait_for_a_process_that_is_no_child(
+    processes: LinuxProcesses, tmp_path: Path, started: list[subprocess.Popen[bytes]]
+) -> None:
+    started.append(spawn(f"(echo 1; exec sleep 0.3) >/dev/null & echo $! > {tmp_path}/pid; wait; sleep 0.2"))
+    identity = processes.identify(eventually_number(tmp_path / "pid"))
+    assert identity is not None
+    began = time.monotonic()
+    asyncio.run(asyncio.wait_for(processes.wait(identity), 10))
+    assert not processes.is_alive(identity)
+    assert time.monotonic() - began < 2
+    started[0].wait(5)
+
+
+def test_wait_returns_at_once_for_a_recycled_pid(processes: LinuxProcesses) -> None:
+    me = processes.identify(os.getpid())
+    assert me is not None
+    asyncio.run(asyncio.wait_for(processes.wait(msgspec.structs.replace(me, start_time="1")), 1))
+
+
+def test_wait_works_where_no_pidfd_can_be_had(
+    processes: LinuxProcesses, started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(pid: int, flags: int = 0) -> int:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    started.append(spawn("sleep 0.2"))
+    identity = processes.identify(started[0].pid)
+    assert identity is not None
+    asyncio.run(asyncio.wait_for(processes.wait(identity), 5))
+    assert not processes.is_alive(identity)
+    started[0].wait(5)
+
+
+def test_terminate_reaches_that_very_process_only(
+    processes: LinuxProcesses, started: list[subprocess.Popen[bytes]]
+) -> None:
+    started.append(spawn("exec sleep 60"))
+    identity = processes.identify(started[0].pid)
+    assert identity is not None
+    processes.terminate(msgspec.structs.replace(identity, start_time="1"))
+    time.sleep(0.05)
+    assert processes.is_alive(identity)
+    processes.terminate(identity)
+    assert started[0].wait(5) == -signal.SIGTERM
+    processes.terminate(identity)  # Gone: nothing to do.
+
+
+def test_leftovers_of_a_killed_supervisor_are_ended(
+    processes: LinuxProcesses, tmp_path: Path, mark: str
+) -> None:
+    """The agent dies with its supervisor; its tools, in sessions of their own, are found by the mark."""
+    tool = "setsid sh -c 'echo $$ > tool; exec sleep 60' & sleep 60"
+    identity = processes.start_supervisor(spec(tmp_path, "sh", "-c", tool))
+    pid = eventually_number(tmp_path / "tool")
+    os.kill(identity.pid, signal.SIGKILL)
+    asyncio.run(asyncio.wait_for(processes.wait(identity), 5))
+    assert processes.identify(pid) is not None
+    assert asyncio.run(processes.end_marked(mark)) >= 1
+    assert processes.identify(pid) is None
+    assert not (tmp_path / "exit").exists()
+
+
+def test_end_marked_matches_the_whole_entry_only(
+    processes: LinuxProcesses, mark: str, started: list[subprocess.Popen[bytes]]
+) -> None:
+    started.append(spawn("exec sleep 60", env=as_env(mark + "0"), start_new_session=True))
+    started.append(spawn("exec sleep 60", env={"X" + k: v for k, v in as_env(mark).items()}))
+    assert asyncio.run(processes.end_marked(mark)) == 0
+    for child in started:
+        assert child.poll() is None
+        child.kill()
+        child.wait(5)
+
+
+def test_end_marked_takes_descendants_that_scrubbed_their_environment(
+    processes: LinuxProcesses, mark: str, tmp_path: Path, started: list[subprocess.Popen[bytes]]
+) -> None:
+    script = f"env -i setsid sh -c 'echo $$ > {tmp_path}/tool; exec /bin/sleep 60' & wait"
+    started.append(spawn(script, env=as_env(mark), start_new_session=True))
+    tool = eventually_number(tmp_path / "tool")
+    assert asyncio.run(processes.end_marked(mark)) >= 2
+    started[0].wait(5)
+    assert processes.identify(tool) is None
+
+
+def test_end_marked_takes_the_session_of_what_it_finds(
+    processes: LinuxProcesses, mark: str, tmp_path: Path, started: list[subprocess.Popen[bytes]]
+) -> None:
+    """An orphan that scrubbed its environment but stayed in the agent's session."""
+    script = f"(env -i sh -c 'echo $$ > {tmp_path}/orphan; exec /bin/sleep 60' &) ; exec sleep 60"
+    started.append(spawn(script, env=as_env(mark), start_new_session=True))
+    orphan = eventually_number(tmp_path / "orphan")
+    assert asyncio.run(processes.end_marked(mark)) == 2
+    started[0].wait(5)
+    assert processes.identify(orphan) is None
+
+
+def test_end_marked_kills_what_ignores_term(
+    processes: LinuxProcesses, mark: str, tmp_path: Path, started: list[subprocess.Popen[bytes]]
+) -> None:
+    script = f"trap '' TERM; echo $$ > {tmp_path}/up; while :; do sleep 0.05; done"
+    started.append(spawn(script, env=as_env(mark), start_new_session=True))
+    eventually_number(tmp_path / "up")
+    began = time.monotonic()
+    assert asyncio.run(processes.end_marked(mark, seconds=0.3)) >= 1
+    assert 0.3 <= time.monotonic() - began < 4
+    assert started[0].wait(5) == -signal.SIGKILL
+
+
+def test_end_marked_spares_its_caller_and_those_above(mark: str, tmp_path: Path) -> None:
+    """An engine that runs inside an agent, and so carries the mark itself."""
+    code = f"""
+import asyncio, subprocess, sys
+from agentforge.adapters.linux_processes import LinuxProcesses
+child = subprocess.Popen(["sleep", "60"])
+print(asyncio.run(LinuxProcesses("unused").end_marked({mark!r})), child.wait())
+"""
+    script = f'{sys.executable} -c "$0"; echo survived'
+    done = subprocess.run(
+        ["sh", "-c", script, code],
+        env={"PATH": os.environ["PATH"], **as_env(mark)},
+        capture_output=True,
+        text=True,
+        timeout=15,
+        check=False,
+    )
+    assert done.stdout == "1 -15\nsurvived\n"
