@@ -613,9 +613,16 @@ def main(arguments: list[str]) -> int:
             os.setsid()
         except PermissionError:
             pass  # A group's leader, started by hand: HUP and INT are ignored anyway.
-    spec = Spec(json.loads(read(arguments[0])))
+    try:
+        spec = Spec(json.loads(read(arguments[0])))
+    except FileNotFoundError:
+        return ALREADY_CLAIMED  # Whoever claims the attempt removes the file.
     if not take_claim(spec):
         return ALREADY_CLAIMED
+    try:
+        os.unlink(arguments[0])  # It holds the agent's whole environment, and so may hold secrets.
+    except OSError:
+        pass
     return 0 if Attempt(spec, signals).run() else 1
 
 
