@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from time import monotonic
+from typing import TypeGuard
 
 from msgspec import Struct
 
@@ -75,17 +76,17 @@ class AttemptRunner:
         if fresh:
             async with self._turns.get(provider.name, nullcontext()):
                 # One call at a time for a provider that doesn't stand several.
-                if isinstance(provider, ProcessProvider):
+                if _is_program(provider):
                     return await self._start(work, about, provider)
                 return await self._in_process(work, about, provider)
-        if isinstance(provider, ProcessProvider):
+        if _is_program(provider):
             return await self._take_up(work, about, provider, adopted)
         return self._lost(about, "it ran inside the engine, which died", started=True)
 
     async def end(self, work: End, attempt: AttemptState) -> f.AnyFact:
         """End the attempt; if it had finished by itself, what it finished counts."""
         about, provider = self._about(work, attempt)
-        if not isinstance(provider, ProcessProvider):
+        if not _is_program(provider):
             return self._cancelled(about)
         place = about.here.attempt(about.number)
         if take_claim(place):
@@ -220,7 +221,7 @@ class AttemptRunner:
             number=work.attempt,
             started_at=attempt.started_at,
             output_path=output_path(setting.project, node, setting.plan.session.name),
-            repeatable=isinstance(provider, ProcessProvider),
+            repeatable=_is_program(provider),
         )
         return about, provider
 
@@ -261,6 +262,11 @@ class AttemptRunner:
     def _cancelled(self, about: Attempted) -> f.AttemptCancelled:
         note_attempt(about, "cancelled", None, self._clock.now())
         return f.AttemptCancelled(about.number, "ended on request")
+
+
+def _is_program(provider: Provider) -> TypeGuard[ProcessProvider]:
+    # Asking the protocol itself would look up each of its members, several times in every iteration.
+    return hasattr(provider, "command") and hasattr(provider, "interpret")
 
 
 def _failure_of(record: ExitRecord, about: Attempted) -> Failure | None:

@@ -24,7 +24,7 @@ from agentforge.runtime import files
 log = logging.getLogger("agentforge.run")
 
 # What an attempt may leave in the iteration's folder; moved away before the next attempt begins.
-LEFT_BEHIND = ("result.json", "status.json", "output.md", "error.json")
+LEFT_BEHIND = frozenset({"result.json", "status.json", "output.md", "error.json"})
 
 
 class Attempted(Struct, frozen=True):
@@ -193,10 +193,8 @@ def _earlier_records(about: Attempted) -> bytes:
 
 def set_aside(about: Attempted) -> None:
     """Move what earlier attempts left behind, so that this one can't be judged by it."""
-    for name in LEFT_BEHIND:
-        stale = os.path.join(about.here.root, name)
-        if os.path.exists(stale):
-            aside = about.here.attempt(about.number - 1).root
-            files.make_dir(aside)
-            with files.storage(stale):
-                os.replace(stale, os.path.join(aside, name))
+    aside = about.here.attempt(about.number - 1).root
+    for name in LEFT_BEHIND.intersection(files.listing(about.here.root)):
+        files.make_dir(aside)
+        with files.storage(aside):
+            os.replace(os.path.join(about.here.root, name), os.path.join(aside, name))

@@ -86,12 +86,21 @@ def read_text(path: str) -> str | None:
 
 def read_bytes(path: str) -> bytes | None:
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        with open(path, "rb", buffering=0) as file:
+            return file.readall()
     except FileNotFoundError:
         return None
     except OSError as error:
         raise StorageFailed(f"{path}: {error.strerror or error}") from error
+
+
+def listing(path: str) -> list[str]:
+    """The names in a folder; none if there is no such folder."""
+    with storage(path):
+        try:
+            return os.listdir(path)
+        except FileNotFoundError:
+            return []
 
 
 def pretty(value: Any) -> bytes:
