@@ -124,8 +124,10 @@ class Runner:
         journal = self.open(session)
         if journal.view.state is None:
             return journal
-        # Somebody else began a run of this name since we looked.
+        # Somebody else began a run of this name since we looked, or a first line that had lost its
+        # newline turned out to be whole.
         self.release(journal)
+        refuse_taken(self._runs, session)
         raise active(self._runs, session)
 
     async def take_up(self, session: str, *, accept_damage: bool) -> Journal:
