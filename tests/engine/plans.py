@@ -27,9 +27,8 @@ RUN_ID = "0af7651916cd43dd"
 
 def stage(name: str = "plan", runs: int = 1, **changes: Any) -> StageNode:
     """A stage without a delay; its path is set by `plan_of`."""
-    given: dict[str, Any] = {"delay": 0.0, "prompt": "do it", **changes}
-    provider = ProviderChoice("claude", "opus")
-    return StageNode("0", name, name, runs, Fixed(runs), {}, provider, **given)
+    given: dict[str, Any] = {"delay": 0.0, "prompt": "do it", "provider": ProviderChoice("claude", "opus")}
+    return StageNode("0", name, name, runs, Fixed(runs), {}, **{**given, **changes})
 
 
 def plan_of(*nodes: StageNode, mode: Mode = "pipeline", max_runtime: float | None = None) -> Plan:
