@@ -173,10 +173,10 @@ def note_attempt(
         "ended_at": now,
         "output_path": output,
     }
-    files.make_dir(about.here.root)
     if about.number == 1:
         files.write(about.here.attempts, files.compact(record))
     else:
+        files.make_dir(about.here.root)
         files.replace(about.here.attempts, _earlier_records(about) + files.compact(record))
 
 

@@ -44,9 +44,13 @@ def make_dir(path: str) -> None:
 
 
 def write(path: str, content: bytes) -> None:
-    """Write a new file plainly."""
+    """Write a new file plainly; its folder is made if somebody removed it."""
     with storage(path):
-        _fill(path, content, 0o666)
+        try:
+            _fill(path, content, 0o666)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            _fill(path, content, 0o666)
 
 
 def write_private(path: str, content: bytes) -> None:

@@ -17,7 +17,7 @@ from agentforge.model.plan import Plan, StageNode
 from agentforge.model.work import Execute, Prepare
 from agentforge.runtime import files
 from agentforge.runtime.run_view import RunView
-from agentforge.views.context_file import ContextFile, context_file
+from agentforge.views.context_file import ContextFile, context_file, context_json
 
 SESSION_PROGRESS = """\
 # Progress: {session}
@@ -55,7 +55,7 @@ class Preparer:
         files.make_dir(here.root)
         self._ensure_progress(node, context.paths.progress)
         prompt = render(template, self._values(work, node, view, context)).encode()
-        files.write(here.context, files.pretty(context))
+        files.write(here.context, context_json(context, view.history))
         files.write(here.prompt, prompt)
         return IterationStarted(
             stage=node.name or node.id,

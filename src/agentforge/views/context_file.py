@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from agentforge.model.layout import IterationLayout, RunLayout
@@ -29,6 +30,7 @@ class Inputs(Struct, frozen=True):
     from_stage: dict[str, Any]
     from_parallel: dict[str, Any]
     from_previous_iterations: tuple[str, ...]
+    """Left out here; `context_json` puts them in."""
     from_previous_iterations_omitted: int
     """How many earlier outputs aren't listed; the stage's directory has them all."""
 
@@ -49,6 +51,11 @@ class ContextFile(Struct, frozen=True):
     limits: Limits
     commands: dict[str, str]
     parallel_scope: None = None
+
+
+# Unambiguous: a quote inside any text of the file is escaped, and the commands come after the inputs.
+_NONE_LISTED = b'"from_previous_iterations": []'
+_LISTED = b'"from_previous_iterations": [\n      %b\n    ]'
 
 
 def context_file(
@@ -80,7 +87,7 @@ def context_file(
             from_initial=plan.session.inputs,
             from_stage={},
             from_parallel={},
-            from_previous_iterations=history.outputs,
+            from_previous_iterations=(),
             from_previous_iterations_omitted=history.outputs_omitted,
         ),
         limits=Limits(
@@ -89,3 +96,12 @@ def context_file(
         ),
         commands=plan.pipeline.commands | node.commands,
     )
+
+
+def context_json(context: ContextFile, history: History) -> bytes:
+    """The text of the file. It lists up to a thousand earlier outputs, so each was encoded once, when it
+    came about, and is only joined to the others here."""
+    text = msgspec.json.format(msgspec.json.encode(context), indent=2) + b"\n"
+    if not history.outputs:
+        return text
+    return text.replace(_NONE_LISTED, _LISTED % b",\n      ".join(history.outputs), 1)

@@ -3,6 +3,7 @@
 from collections import deque
 from datetime import datetime
 
+import msgspec
 from msgspec import Struct
 
 from agentforge.model import facts as f
@@ -32,7 +33,8 @@ class History:
     def __init__(self) -> None:
         self._entries: deque[HistoryEntry] = deque(maxlen=KEPT)
         self._completed = 0
-        self._outputs: deque[str] = deque(maxlen=KEPT)
+        self.outputs: deque[bytes] = deque(maxlen=KEPT)
+        """output.md of the current node's iterations, oldest first, each as JSON."""
         self._written = 0
 
     @property
@@ -45,13 +47,8 @@ class History:
         return self._completed - len(self._entries)
 
     @property
-    def outputs(self) -> tuple[str, ...]:
-        """output.md of the current node's iterations, oldest first."""
-        return tuple(self._outputs)
-
-    @property
     def outputs_omitted(self) -> int:
-        return self._written - len(self._outputs)
+        return self._written - len(self.outputs)
 
     def take(self, event: Event) -> None:
         match event.fact:
@@ -59,10 +56,10 @@ class History:
                 self._entries.append(_entry(event, fact))
                 self._completed += 1
                 if fact.output:
-                    self._outputs.append(fact.output)
+                    self.outputs.append(msgspec.json.encode(fact.output))
                     self._written += 1
             case f.NodeStarted():
-                self._outputs.clear()
+                self.outputs.clear()
                 self._written = 0
 
 
