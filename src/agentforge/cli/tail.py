@@ -58,14 +58,14 @@ def tail(session: str | None, count: int | None, lines: int | None, follow: bool
     place = Tail(call.runs, name)
     shown = next(number for number in (lines, count, _default_lines()) if number is not None)
     show = _printer(as_json=call.as_json)
-    for event in deque(place.news(), maxlen=shown):
-        show(event)
-    if follow:
-        try:
+    try:
+        for event in deque(place.news(), maxlen=shown):
+            show(event)
+        if follow:
             _follow(place, show, name)
-        except KeyboardInterrupt:
-            # The usual way to stop watching.
-            return
+    except KeyboardInterrupt:
+        # The usual way to stop watching.
+        return
 
 
 def _follow(place: "Tail", show: "Callable[[Event], None]", name: str) -> None:

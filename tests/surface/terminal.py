@@ -1,0 +1,148 @@
+"""The real program in real processes, in a project and a home of its own."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+PATIENCE = 30.0
+
+WRITE_RESULT = 'printf \'%s\' \'{"summary":"did it"}\' > "$MOCK_RESULT_FILE"'
+"""What an agent does at least: say what it did."""
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[str]:
+        """Of stdout, with times of day and spans masked."""
+        masked = re.sub(r"\d\d:\d\d:\d\d", "HH:MM:SS", self.out)
+        masked = re.sub(r"\b(\d+\.\d|\d+)s\b", "Ns", masked)
+        return masked.splitlines()
+
+
+class Project:
+    def __init__(self, root: Path) -> None:
+        self.root = root / "project"
+        self.home = root / "home"
+        for folder in (self.root, self.home):
+            folder.mkdir()
+        self.env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "LANG": "C.UTF-8",
+            "TZ": "UTC",
+        }
+
+    # -- calling
+
+    def call(self, *arguments: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> Done:
+        done = subprocess.run(
+            [sys.executable, "-m", "agentforge", *arguments],
+            cwd=cwd or self.root,
+            env={**self.env, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    @contextmanager
+    def started(self, *arguments: str, env: dict[str, str] | None = None) -> Iterator["Started"]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "agentforge", *arguments],
+            cwd=self.root,
+            env={**self.env, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        try:
+            yield Started(process)
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+    # -- what is on the disk
+
+    def pipeline(self, *stages: str, name: str = "p.yaml", extra: str = "") -> str:
+        """A pipeline file whose stages run a line of shell as their agent: `id=shell` or `id*N=shell`."""
+        nodes = []
+        for stage in stages:
+            head, _, shell = stage.partition("=")
+            id, _, runs = head.partition("*")
+            nodes.append(
+                f"  - id: {id}\n    prompt: do it\n    runs: {runs or 1}\n    delay: 0\n{extra}"
+                f"    provider: {{type: command, run: {json.dumps('cat >/dev/null; ' + shell)}}}\n"
+            )
+        (self.root / name).write_text("name: demo\nnodes:\n" + "".join(nodes))
+        return name
+
+    def stage(self, name: str, text: str = "description: a stage\n") -> None:
+        folder = self.root / ".claude" / "stages" / name
+        folder.mkdir(parents=True)
+        (folder / "stage.yaml").write_text(text)
+        (folder / "prompt.md").write_text("do it\n")
+
+    def run_dir(self, session: str) -> Path:
+        return self.root / ".claude" / "pipeline-runs" / session
+
+    def lock(self, session: str) -> Path:
+        return self.root / ".claude" / "locks" / f"{session}.lock"
+
+    def state(self, session: str) -> Any:
+        return json.loads((self.run_dir(session) / "state.json").read_bytes())
+
+    def events(self, session: str) -> list[Any]:
+        lines = (self.run_dir(session) / "events.jsonl").read_bytes().splitlines()
+        return [json.loads(line) for line in lines]
+
+    def types(self, session: str) -> list[str]:
+        return [event["type"] for event in self.events(session)]
+
+
+class Started:
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self.process = process
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def end(self) -> Done:
+        out, err = self.process.communicate(timeout=PATIENCE)
+        return Done(self.process.returncode, out.decode(), err.decode())
+
+
+def wait_for(condition: Callable[[], Any], what: str) -> Any:
+    """What the condition returns once that is true."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"waited in vain: {what}")
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"

@@ -1,0 +1,132 @@
+"""The live display in a real terminal."""
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.surface.terminal import PATIENCE, WRITE_RESULT, Project
+
+AGENT = f"echo '[red]reading[/red] the code'; while [ ! -e go ]; do sleep 0.05; done; {WRITE_RESULT}"
+
+
+class Screen:
+    """A terminal that remembers everything that was drawn on it."""
+
+    def __init__(self, descriptor: int, process: "subprocess.Popen[bytes]") -> None:
+        self._descriptor = descriptor
+        self._process = process
+        self.raw = ""
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.raw)
+
+    def until(self, text: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while text not in self.text:
+            assert time.monotonic() < deadline, f"{text!r} never came: {self.text[-2000:]}"
+            assert self._read(), f"{text!r} never came: {self.text[-2000:]}"
+
+    def type(self, text: str) -> None:
+        os.write(self._descriptor, text.encode())
+
+    def end(self) -> int:
+        deadline = time.monotonic() + PATIENCE
+        while self._read():
+            assert time.monotonic() < deadline
+        return self._process.wait(PATIENCE)
+
+    def _read(self) -> bool:
+        if not select.select([self._descriptor], [], [], 0.1)[0]:
+            return True
+        try:
+            found = os.read(self._descriptor, 65536)
+        except OSError:
+            return False
+        self.raw += found.decode("utf-8", "replace")
+        return bool(found)
+
+
+@contextmanager
+def on_a_terminal(project: Project, *arguments: str, **env: str) -> Iterator[Screen]:
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import os,sys,fcntl,termios; os.setsid();"
+         "fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])",
+         "-m", "agentforge", *arguments],
+        cwd=project.root,
+        env={**project.env, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30", **env},
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+    )  # fmt: skip
+    os.close(slave)
+    try:
+        yield Screen(master, process)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait(PATIENCE)
+        os.close(master)
+
+
+def test_the_live_display_shows_stages_iterations_and_the_last_line(project: Project) -> None:
+    file = project.pipeline(f"plan*2={AGENT}", f"build={WRITE_RESULT}")
+    with on_a_terminal(project, "run", "-p", file, "-s", "auth") as screen:
+        screen.until("0/2  iteration 1")
+        screen.until("│ [red]reading[/red] the code")
+        assert "· build" in screen.text
+        (project.root / "go").touch()
+        assert screen.end() == 0
+    assert "✓ plan 1/2 done in" in screen.text
+    assert "━━━" in screen.text
+    assert "✓ Completed: 3 iterations in" in screen.text
+    assert '"level"' not in screen.text
+    # The cursor that was hidden while drawing is back.
+    assert screen.raw.rindex("\x1b[?25h") > screen.raw.rindex("\x1b[?25l")
+
+
+def test_ctrl_c_on_a_terminal_says_what_happens_and_how_to_resume(project: Project) -> None:
+    file = project.pipeline(f"plan*2={AGENT}")
+    with on_a_terminal(project, "run", "-p", file, "-s", "auth") as screen:
+        screen.until("reading")
+        screen.type("\x03")
+        screen.until("Press Ctrl-C again to end it at once.")
+        (project.root / "go").touch()
+        assert screen.end() == 130
+    assert "‖ Paused after 1 iteration in" in screen.text
+    assert "Resume: agentforge resume auth" in screen.text
+    assert project.types("auth")[-2:] == ["iteration_complete", "session_paused"]
+
+
+def test_a_resumed_run_shows_what_was_done_before(project: Project) -> None:
+    shell = f"test -e fixed || exit 3; {WRITE_RESULT}"
+    file = project.pipeline(f"plan={WRITE_RESULT}", f"build={shell}", extra="    retry: {max_attempts: 1}\n")
+    assert project.call("run", "-p", file, "-s", "auth").code == 1
+    (project.root / "fixed").touch()
+    with on_a_terminal(project, "resume") as screen:
+        assert screen.end() == 0
+    assert "Resuming session 'auth' from stage build, iteration 1" in screen.text
+    assert re.search(r"✓ plan +━+ 1/1", screen.text)
+
+
+def test_a_terminal_that_can_not_draw_gets_plain_lines(project: Project) -> None:
+    file = project.pipeline(f"plan={WRITE_RESULT}")
+    with on_a_terminal(project, "run", "-p", file, "-s", "auth", TERM="dumb", NO_COLOR="1") as screen:
+        assert screen.end() == 0
+    assert "\x1b" not in screen.raw
+    assert "▸ plan 1/1 started" in screen.text
+
+
+def test_status_on_a_terminal_is_in_columns_and_colours(project: Project) -> None:
+    assert project.call("run", "-p", project.pipeline(f"plan={WRITE_RESULT}"), "-s", "auth").code == 0
+    with on_a_terminal(project, "status") as screen:
+        assert screen.end() == 0
+    assert "Session:      auth\r\nStatus:       completed\r\n" in screen.text
+    assert "\x1b[32mcompleted" in screen.raw

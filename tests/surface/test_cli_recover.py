@@ -1,0 +1,210 @@
+"""Runs that were left behind, runs that two processes want, and what people ask of them."""
+
+import json
+from signal import SIGKILL
+
+import pytest
+from tests.surface.terminal import WRITE_RESULT, Project, is_alive, wait_for
+
+AGENT = f"echo run >> count; echo $$ > pid; touch up; while [ ! -e go ]; do sleep 0.05; done; {WRITE_RESULT}"
+
+
+def killed(project: Project, session: str = "auth", file: str = "p.yaml") -> int:
+    """A run whose engine was killed while its agent works; the agent's pid."""
+    up = project.root / "up"
+    up.unlink(missing_ok=True)
+    with project.started("run", "-p", file, "-s", session) as run:
+        wait_for(up.exists, "the agent")
+        run.signal(SIGKILL)
+        run.process.wait(10)
+    return int((project.root / "pid").read_text())
+
+
+def test_recover_adopts_the_agent_that_is_still_at_work(project: Project) -> None:
+    project.pipeline(f"plan={AGENT}")
+    pid = killed(project)
+    assert is_alive(pid)
+    status = project.call("status", "auth").out
+    assert "Status: interrupted (nobody drives it)\n" in status
+    assert "Resume: agentforge recover auth\n" in status
+    with project.started("recover") as recovering:
+        wait_for(lambda: "attempt_adopted" in project.types("auth"), "the adoption")
+        (project.root / "go").touch()
+        done = recovering.end()
+    assert done.code == 0
+    assert "plan 1/1 goes on: its agent is still at work and was adopted" in done.out
+    assert done.lines[-2] == "✓ Completed: 1 iteration in Ns"
+    assert (project.root / "count").read_text() == "run\n"
+
+
+def test_recover_takes_up_all_interrupted_runs_side_by_side(project: Project) -> None:
+    project.pipeline(f"plan={AGENT}")
+    killed(project, "one")
+    killed(project, "two")
+    (project.root / "go").touch()
+    done = project.call("recover")
+    assert done.code == 0
+    assert done.lines[-3] == "Recovered 2 sessions:"
+    assert sorted(done.lines[-2:]) == [
+        "  one  completed    all_loops_complete",
+        "  two  completed    all_loops_complete",
+    ]
+    assert "one: · taken up where it was left" in done.out
+
+
+def test_recover_as_json(project: Project) -> None:
+    assert project.call("recover", "--json").json["recovered"] == []
+    project.pipeline(f"plan={AGENT}")
+    killed(project, "one")
+    killed(project, "two")
+    (project.root / "go").touch()
+    done = project.call("recover", "--json")
+    assert {row["session"]: row["status"] for row in done.json["recovered"]} == {
+        "one": "completed",
+        "two": "completed",
+    }
+
+
+def test_recover_leaves_alone_what_was_kept_aside(project: Project) -> None:
+    project.pipeline(f"plan={AGENT}")
+    pid = killed(project)
+    (project.root / "go").touch()
+    wait_for(lambda: not is_alive(pid), "the agent's end")
+    assert project.call("run", "-p", "p.yaml", "-s", "auth", "--force").code == 0
+    assert project.call("recover").out.startswith("Nothing to recover")
+
+
+def test_two_processes_on_one_session(project: Project) -> None:
+    file = project.pipeline(f"plan={AGENT}")
+    with project.started("run", "-p", file, "-s", "auth") as first:
+        wait_for((project.root / "up").exists, "the agent")
+        for arguments in (("run", "-p", file, "-s", "auth"), ("resume", "auth")):
+            second = project.call(*arguments)
+            assert second.code == 1
+            assert f"Session 'auth' is already running (PID {first.process.pid})" in second.err
+            assert "--force" in second.err
+        (project.root / "go").touch()
+        assert first.end().code == 0
+    assert project.types("auth").count("session_start") == 1
+
+
+def test_force_stops_the_owner_and_begins_anew(project: Project) -> None:
+    file = project.pipeline(f"plan={AGENT}")
+    with project.started("run", "-p", file, "-s", "auth") as first:
+        wait_for((project.root / "up").exists, "the agent")
+        with project.started("run", "-p", file, "-s", "auth", "--force") as second:
+            wait_for(lambda: "pause_requested" in project.types("auth"), "the first being asked")
+            (project.root / "go").touch()
+            assert first.end().code == 143
+            assert second.end().code == 0
+    assert project.state("auth")["status"] == "completed"
+    kept = [path.name for path in project.run_dir("auth").parent.iterdir() if path.name != "auth"]
+    assert len(kept) == 1
+    assert project.state(kept[0])["status"] == "paused"
+
+
+def test_a_finished_session_is_refused_without_force(project: Project) -> None:
+    file = project.pipeline(f"plan={WRITE_RESULT}")
+    assert project.call("run", "-p", file, "-s", "auth").code == 0
+    again = project.call("run", "-p", file, "-s", "auth")
+    assert again.code == 1
+    assert again.err.startswith("Error: Session 'auth' already completed.\n  hint: ")
+    assert project.call("resume", "auth").code == 1
+    assert project.call("run", "-p", file, "-s", "auth", "--force").code == 0
+
+
+def test_resume_goes_on_after_a_failure_with_new_context(project: Project) -> None:
+    shell = f"test -e fixed || exit 3; {WRITE_RESULT}"
+    file = project.pipeline(f"plan={shell}", extra="    retry: {max_attempts: 1}\n    context: first\n")
+    text = (project.root / file).read_text().replace("prompt: do it", "prompt: 'say ${CONTEXT}'")
+    (project.root / file).write_text(text)
+    assert project.call("run", "-p", file, "-s", "auth").code == 1
+    (project.root / "fixed").touch()
+    assert project.call("--resume", "auth", "--context", "use the new key").code == 0
+    prompt = project.run_dir("auth") / "stage-00-plan" / "iterations" / "001" / "prompt.md"
+    assert "use the new key" in json.dumps(project.events("auth"))
+    assert prompt.exists()
+
+
+def test_pipeline_resume_flag_goes_on_with_the_session(project: Project) -> None:
+    file = project.pipeline(
+        f"plan=test -e fixed || exit 3; {WRITE_RESULT}", extra="    retry: {max_attempts: 1}\n"
+    )
+    assert project.call("pipeline", file, "auth").code == 1
+    (project.root / "fixed").touch()
+    done = project.call("pipeline", file, "auth", "--resume", "--foreground")
+    assert done.code == 0
+    assert "Resuming session 'auth' from stage plan, iteration 1" in done.out
+
+
+def test_without_a_session_the_only_one_that_fits_or_a_list(project: Project) -> None:
+    nothing = project.call("resume")
+    assert nothing.code == 2
+    assert "there is no session to resume" in nothing.err
+    file = project.pipeline("plan=exit 3", extra="    retry: {max_attempts: 1}\n")
+    project.call("run", "-p", file, "-s", "one")
+    assert project.call("resume").code == 1
+    project.call("run", "-p", file, "-s", "two")
+    several = project.call("resume")
+    assert several.code == 2
+    assert "several sessions are there to resume: two (failed), one (failed)" in several.err
+    which = project.call("status")
+    assert which.code == 2
+    assert "which session? two (failed), one (failed)" in which.err
+
+
+def test_pause_waits_for_the_iteration_and_pause_now_ends_the_agent(project: Project) -> None:
+    file = project.pipeline(f"plan*3={AGENT}")
+    with project.started("run", "-p", file, "-s", "auth") as run:
+        wait_for((project.root / "up").exists, "the agent")
+        asked = project.call("pause")
+        assert asked.out == "Asked session 'auth' to pause when its current iteration is done.\n"
+        (project.root / "go").touch()
+        done = run.end()
+    assert done.code == 0
+    assert "‖ Paused after 1 iteration" in done.out
+    (project.root / "go").unlink()
+    (project.root / "up").unlink()
+    with project.started("resume", "auth") as run:
+        wait_for((project.root / "up").exists, "the agent")
+        assert project.call("pause", "auth", "--now", "--json").json["now"] is True
+        assert run.end().code == 0
+    assert "attempt_cancelled" in project.types("auth")
+    idle = project.call("pause", "auth")
+    assert idle.code == 1
+    assert "there is nothing to pause" in idle.err
+
+
+def test_cancel_ends_a_run_that_nobody_drives(project: Project) -> None:
+    project.pipeline(f"plan={AGENT}")
+    pid = killed(project)
+    done = project.call("cancel", "auth")
+    assert (done.code, done.out) == (0, "Cancelled session 'auth'.\n")
+    assert not is_alive(pid)
+    assert project.state("auth")["status"] == "aborted"
+    assert project.call("resume", "auth").code == 1
+    assert project.call("cancel", "auth").code == 1
+
+
+@pytest.mark.parametrize("command", ["status", "tail", "resume", "recover", "pause", "cancel"])
+def test_an_unknown_session_exits_2_and_names_those_there_are(project: Project, command: str) -> None:
+    project.call("run", "-p", project.pipeline(f"plan={WRITE_RESULT}"), "-s", "auth")
+    done = project.call(command, "nosuch")
+    assert done.code == 2
+    assert "no session 'nosuch'" in done.err
+    assert "known sessions: auth" in done.err
+
+
+def test_a_damaged_log_is_not_continued_unasked(project: Project) -> None:
+    project.pipeline(f"plan={AGENT}")
+    pid = killed(project)
+    (project.root / "go").touch()
+    wait_for(lambda: not is_alive(pid), "the agent's end")
+    log = project.run_dir("auth") / "events.jsonl"
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([*lines[:2], b"garbage\n", *lines[2:]]))
+    refused = project.call("recover", "auth")
+    assert refused.code == 1
+    assert "--accept-damage" in refused.err
+    assert "Damage: line 3: " in project.call("status", "auth").out
+    assert project.call("recover", "auth", "--accept-damage").code == 0

@@ -1,0 +1,286 @@
+"""Beginning runs: every form of the command, its output, its exit status, its errors."""
+
+import json
+
+import pytest
+from tests.surface.terminal import WRITE_RESULT, Project, wait_for
+
+
+def test_run_prints_a_line_for_each_event_that_matters(project: Project) -> None:
+    file = project.pipeline(f"plan*2={WRITE_RESULT}", f"build={WRITE_RESULT}")
+    done = project.call("run", "-p", file, "-s", "auth")
+    assert done.code == 0
+    assert done.lines == [
+        "Pipeline: demo",
+        "Session: auth",
+        "2 stages: plan → build",
+        "[HH:MM:SS] ▸ plan begins: up to 2 iterations with command",
+        "[HH:MM:SS] ▸ plan 1/2 started",
+        "[HH:MM:SS] ✓ plan 1/2 done in Ns: did it",
+        "[HH:MM:SS] ▸ plan 2/2 started",
+        "[HH:MM:SS] ✓ plan 2/2 done in Ns: did it",
+        "[HH:MM:SS] ✓ plan is done: Completed 2 iterations (max: 2)",
+        "[HH:MM:SS] ▸ build begins: up to 1 iteration with command",
+        "[HH:MM:SS] ▸ build 1/1 started",
+        "[HH:MM:SS] ✓ build 1/1 done in Ns: did it",
+        "[HH:MM:SS] ✓ build is done: Completed 1 iterations (max: 1)",
+        "✓ Completed: 3 iterations in Ns",
+        "  .claude/pipeline-runs/auth",
+    ]
+    assert project.types("auth")[-1] == "session_complete"
+
+
+def test_structured_logs_go_to_stderr_as_json(project: Project) -> None:
+    file = project.pipeline(f"plan={WRITE_RESULT}")
+    done = project.call("run", "-p", file, "-s", "auth")
+    entries = [json.loads(line) for line in done.err.splitlines()]
+    assert {entry["session"] for entry in entries} == {"auth"}
+    ended = next(entry for entry in entries if entry["event_type"] == "iteration_complete")
+    assert ended["level"] == "info"
+    assert ended["stage"] == "plan"
+    assert ended["iteration"] == 1
+    assert ended["duration_ms"] >= 0
+    assert "plan 1/1 done" in ended["msg"]
+
+
+def test_log_level_and_format_are_options_and_a_variable(project: Project) -> None:
+    file = project.pipeline("plan=exit 3", extra="    retry: {max_attempts: 1}\n")
+    assert project.call("run", "-p", file, "-s", "a", "--log-level", "error").err.count("\n") == 2
+    quiet = project.call("run", "-p", file, "-s", "b", env={"AGENT_PIPELINES_LOG_LEVEL": "error"})
+    assert [json.loads(line)["level"] for line in quiet.err.splitlines()] == ["error", "error"]
+    assert "exited with status 3" in json.loads(quiet.err.splitlines()[0])["error"]
+    pretty = project.call("--log-format", "pretty", "run", "-p", file, "-s", "c")
+    assert " ERROR plan 1/1 failed (attempt 1): provider_crashed" in pretty.err
+    bad = project.call("run", "-p", file, "-s", "d", env={"AGENT_PIPELINES_LOG_LEVEL": "loud"})
+    assert bad.code == 2
+    assert "AGENT_PIPELINES_LOG_LEVEL='loud' is no log level" in bad.err
+
+
+def test_run_as_json_prints_one_object(project: Project) -> None:
+    done = project.call("run", "-p", project.pipeline(f"plan={WRITE_RESULT}"), "-s", "auth", "--json")
+    assert done.code == 0
+    assert done.json["session"] == "auth"
+    assert done.json["status"] == "completed"
+    assert done.json["iterations"] == 1
+
+
+def test_a_failed_run_exits_1_and_says_how_to_resume(project: Project) -> None:
+    file = project.pipeline("plan=echo no luck; exit 3", extra="    retry: {max_attempts: 1}\n")
+    done = project.call("run", "-p", file, "-s", "auth")
+    assert done.code == 1
+    assert done.lines[-4:] == [
+        "[HH:MM:SS] ✗ plan 1/1 failed (attempt 1): provider_crashed: command exited with status 3: no luck",
+        "✗ Failed after 0 iterations in Ns: provider_crashed: command exited with status 3: no luck",
+        "  .claude/pipeline-runs/auth",
+        "  Resume: agentforge resume auth",
+    ]
+
+
+def test_a_retry_is_shown(project: Project) -> None:
+    shell = f"test -e once || {{ touch once; exit 3; }}; {WRITE_RESULT}"
+    file = project.pipeline(f"plan={shell}", extra="    retry: {max_attempts: 2, initial_delay: 0.1}\n")
+    done = project.call("run", "-p", file, "-s", "auth")
+    assert done.code == 0
+    assert "[HH:MM:SS] ‖ plan 1/1 is tried again in Ns (attempt 2 of 2)" in done.lines
+
+
+def test_a_stage_timeout_exits_20(project: Project) -> None:
+    extra = "    timeout: 0.3\n    retry: {max_attempts: 1}\n"
+    done = project.call("run", "-p", project.pipeline("plan=sleep 20", extra=extra), "-s", "auth")
+    assert done.code == 20
+    assert "iteration_timeout" in done.out
+
+
+def test_a_run_that_needs_a_person_exits_22_and_shows_the_question(project: Project) -> None:
+    file = project.pipeline("plan=sleep 20", extra="    retry: {max_attempts: 2, initial_delay: 0.1}\n")
+    text = (project.root / file).read_text()
+    (project.root / file).write_text(f"guardrails: {{max_runtime_seconds: 0.5}}\n{text}")
+    done = project.call("run", "-p", file, "-s", "auth")
+    assert done.code == 22
+    assert done.lines[-3:] == [
+        "‖ Paused after 0 iterations in Ns: runtime_limit",
+        "  the runtime limit of 0.5 s is used up. Grant the same again?",
+        "  Resume: agentforge resume auth",
+    ]
+    status = project.call("status", "auth")
+    assert "Question: the runtime limit of 0.5 s is used up. Grant the same again?" in status.out
+
+
+def test_a_run_cancelled_by_another_process_exits_23(project: Project) -> None:
+    file = project.pipeline("plan=touch up; sleep 20")
+    with project.started("run", "-p", file, "-s", "auth") as run:
+        wait_for((project.root / "up").exists, "the agent")
+        asked = project.call("cancel", "auth")
+        assert asked.code == 0
+        # The driver may be done with it before `cancel` has looked whether there is one.
+        assert asked.out in (
+            "Asked session 'auth' to end; its driver ends the agent now.\n",
+            "Cancelled session 'auth'.\n",
+        )
+        done = run.end()
+    assert done.code == 23
+    assert done.lines[-1] == "✗ Cancelled after 0 iterations in Ns: requested"
+
+
+def test_a_definition_error_exits_2_with_the_line_and_a_caret(project: Project) -> None:
+    (project.root / "p.yaml").write_text("name: demo\nnodes:\n  - id: plan\n    runs: many\n    prompt: x\n")
+    done = project.call("run", "-p", "p.yaml", "-s", "auth")
+    assert done.code == 2
+    assert "p.yaml:4:11: " in done.err
+    assert "    runs: many\n" in done.err
+    assert "^" in done.err
+    assert "Error: " in done.err
+    assert not project.run_dir("auth").exists()
+    as_json = project.call("run", "-p", "p.yaml", "--json")
+    assert as_json.code == 2
+    assert as_json.json["error"]["code"] == "definition"
+    places = [found["place"] for found in as_json.json["error"]["diagnostics"]]
+    assert {"file": "p.yaml", "line": 4, "col": 11} in places
+
+
+def test_pipeline_command_takes_file_and_session(project: Project) -> None:
+    file = project.pipeline(f"plan={WRITE_RESULT}")
+    assert project.call("pipeline", file, "auth", "--foreground").code == 0
+    assert project.state("auth")["status"] == "completed"
+    without = project.call("pipeline", file)
+    assert without.code == 0
+    assert "Session: p-" in without.out
+
+
+def test_loop_and_stage_name_run_a_single_stage(project: Project) -> None:
+    project.stage("tidy")
+    mock = {"MOCK_MODE": "true"}
+    loop = project.call("loop", "tidy", "a", "2", env=mock)
+    assert loop.code == 0
+    assert loop.lines[:3] == ["Loop: tidy", "Session: a", "Max iterations: 2"]
+    short = project.call("tidy", "b", "3", env=mock)
+    assert short.code == 0
+    assert project.types("b").count("iteration_complete") == 3
+    default = project.call("tidy", "--foreground", "--context", "be brief", env=mock)
+    assert default.code == 0
+    assert "Session: tidy" in default.out
+
+
+def test_a_stage_of_another_project_is_found_with_C_behind_it(project: Project) -> None:
+    project.stage("tidy")
+    done = project.call(
+        "tidy", "a", "1", "-C", str(project.root), env={"MOCK_MODE": "true"}, cwd=project.home
+    )
+    assert done.code == 0
+    assert project.run_dir("a").exists()
+    again = project.call("list", env={"PROJECT_ROOT": str(project.root)}, cwd=project.home)
+    assert "completed" in again.out
+
+
+def test_verbs_win_over_stage_names(project: Project) -> None:
+    project.stage("list")
+    done = project.call("list", env={"MOCK_MODE": "true"})
+    assert done.code == 0
+    assert done.out.startswith("No runs yet in ")
+
+
+def test_command_flag_overrides_commands_in_the_context(project: Project) -> None:
+    file = project.pipeline(f"plan={WRITE_RESULT}")
+    flags = ("--command", "test=pytest tests/", "--command=lint=ruff check .")
+    assert project.call("run", "-p", file, "-s", "auth", *flags).code == 0
+    context = project.run_dir("auth") / "stage-00-plan" / "iterations" / "001" / "context.json"
+    assert json.loads(context.read_text())["commands"] == {"test": "pytest tests/", "lint": "ruff check ."}
+
+
+def test_inputs_and_overrides_reach_the_plan(project: Project) -> None:
+    (project.root / "notes.md").write_text("notes")
+    project.stage("tidy")
+    flags = ("-i", "notes.md", "--model", "opus", "--context", "be brief")
+    assert project.call("tidy", "a", "1", *flags, env={"MOCK_MODE": "true"}).code == 0
+    plan = json.loads((project.run_dir("a") / "plan.json").read_text())
+    assert plan["session"]["inputs"] == [str(project.root / "notes.md")]
+    assert plan["nodes"][0]["provider"]["model"] == "opus"
+    assert plan["nodes"][0]["context"] == "be brief"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run",), "give a pipeline: agentforge run -p FILE"),
+        (("run", "-p", "nosuch.yaml"), "no pipeline file or name `nosuch.yaml`"),
+        (("run", "-p", "p.yaml", "--command", "test"), "'test' isn't KEY=CMD"),
+        (("run", "-p", "p.yaml", "extra"), "unexpected extra argument"),
+        (("run", "-p", "p.yaml", "-C", "nosuch"), "there is no folder "),
+        (("pipeline", "p.yaml", "s", "2"), "not supported yet: 2 runs of a pipeline in a row"),
+        (("pipeline", "p.yaml", "s", "0"), "0 is not in the range x>=1"),
+        (("pipeline", "p.yaml", "--recompile"), "not supported yet: --recompile"),
+        (("pipeline", "p.yaml", "--resume"), "name the session to resume"),
+        (("pipeline", "p.yaml", "s", "--resume"), "no session 's'"),
+        (("loop",), "Missing argument 'STAGE'"),
+        (("loop", "nosuch"), "no stage named `nosuch`"),
+        (("loop", "work", "s", "many"), "'many' is not a valid integer"),
+        (("nosuch",), "'nosuch' is neither a command nor a stage"),
+        (("run", "--nosuch"), "No such option"),
+    ],
+)
+def test_usage_errors_exit_2_and_name_the_thing(
+    project: Project, arguments: tuple[str, ...], message: str
+) -> None:
+    project.pipeline(f"plan={WRITE_RESULT}")
+    done = project.call(*arguments)
+    assert done.code == 2
+    assert message in done.err
+    assert "Traceback" not in done.err
+    assert not (project.root / ".claude").exists()
+
+
+def test_did_you_mean_looks_at_commands_and_stages(project: Project) -> None:
+    project.stage("tidy")
+    assert "did you mean `status`?" in project.call("statsu").err
+    assert "did you mean `tidy`?" in project.call("tidyy").err
+    as_json = project.call("statsu", "--json")
+    assert as_json.code == 2
+    assert as_json.json["error"]["hint"] == "did you mean `status`?"
+
+
+def test_without_arguments_the_help_is_shown(project: Project) -> None:
+    done = project.call()
+    assert done.code == 2
+    assert "Usage: agentforge" in done.out
+    assert "Exit codes:" in done.out
+
+
+COMMANDS = """
+run pipeline loop resume recover pause cancel status tail list runs
+lint stages pipelines log doctor demo version
+"""
+
+
+@pytest.mark.parametrize("command", COMMANDS.split())
+def test_every_command_has_help(project: Project, command: str) -> None:
+    done = project.call(command, "--help")
+    assert done.code == 0
+    assert done.out.startswith("Usage: agentforge ")
+
+
+def test_version(project: Project) -> None:
+    assert project.call("version").out == project.call("--version").out
+    assert project.call("version", "--json").json["version"]
+
+
+def test_an_unexpected_error_is_one_line_and_a_way_to_the_details(project: Project) -> None:
+    # A file where a folder should be is nothing that any check foresees.
+    (project.root / ".claude").mkdir()
+    (project.root / ".claude" / "pipeline-runs").write_text("")
+    done = project.call("list")
+    assert done.code == 1
+    assert "Traceback" not in done.err
+    assert done.err.startswith("Error: unexpected NotADirectoryError: ")
+    assert "AGENTFORGE_DEBUG=1" in done.err
+    assert project.call("list", "--json").json["error"]["code"] == "unexpected"
+    assert "Traceback" in project.call("list", env={"AGENTFORGE_DEBUG": "1"}).err
+
+
+def test_a_closed_pipe_ends_the_output_not_the_run(project: Project) -> None:
+    file = project.pipeline(f"plan*3={WRITE_RESULT}")
+    with project.started("run", "-p", file, "-s", "auth") as run:
+        assert run.process.stdout is not None
+        run.process.stdout.close()
+        run.process.stdout = None
+        assert run.process.wait(30) == 0
+    assert project.state("auth")["status"] == "completed"

@@ -1,0 +1,62 @@
+"""One table from every way to end to an exit status."""
+
+from signal import SIGINT, SIGTERM
+
+import pytest
+
+from agentforge.cli import exit_codes
+from agentforge.model import errors
+from agentforge.model.state import OpenRequest
+from agentforge.model.status import RunStatus
+from agentforge.sdk.results import RunResult
+
+
+def error_classes() -> set[type[errors.AgentForgeError]]:
+    found, waiting = set(), [errors.AgentForgeError]
+    while waiting:
+        kind = waiting.pop()
+        found.add(kind)
+        waiting += kind.__subclasses__()
+    return {kind for kind in found if kind.__module__.startswith("agentforge.")}
+
+
+def test_no_error_code_is_missing_from_the_table() -> None:
+    assert {kind.code for kind in error_classes()} == set(exit_codes.BY_ERROR)
+
+
+def test_every_status_in_the_table_is_documented() -> None:
+    assert set(exit_codes.BY_ERROR.values()) <= set(exit_codes.MEANINGS)
+
+
+def result(status: RunStatus, error_type: str | None = None, *, asks: bool = False) -> RunResult:
+    requests = (OpenRequest("r-1", "Go on?", ("resume", "cancel")),) if asks else ()
+    return RunResult("s", status, "", 1, "/runs/s", error_type=error_type, requests=requests)
+
+
+@pytest.mark.parametrize(
+    ("ended", "signal", "code"),
+    [
+        (result(RunStatus.COMPLETED), None, 0),
+        (result(RunStatus.COMPLETED), SIGINT, 0),
+        (result(RunStatus.FAILED, "provider_crashed"), None, 1),
+        (result(RunStatus.FAILED, "iteration_timeout"), None, 20),
+        (result(RunStatus.FAILED, "provider_timeout"), None, 20),
+        (result(RunStatus.PAUSED, asks=True), None, 22),
+        (result(RunStatus.PAUSED, asks=True), SIGTERM, 22),
+        (result(RunStatus.ABORTED), None, 23),
+        (result(RunStatus.PAUSED), None, 0),
+        (result(RunStatus.AWAITING_APPROVAL), None, 0),
+        (result(RunStatus.PAUSED), SIGINT, 130),
+        (result(RunStatus.PAUSED), SIGTERM, 143),
+    ],
+)
+def test_exit_code_of_a_run(ended: RunResult, signal: object, code: int) -> None:
+    assert exit_codes.of_result(ended, signal) == code  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("codes", "worst"),
+    [([], 0), ([0, 22, 1], 1), ([0, 22], 22), ([1, 143], 143), ([0, 23], 23), ([20, 2], 2)],
+)
+def test_the_worst_of_several_runs_decides(codes: list[int], worst: int) -> None:
+    assert exit_codes.worst(codes) == worst
