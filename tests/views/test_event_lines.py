@@ -1,0 +1,153 @@
+"""Every fact has its line in `tail`, and those that matter their words on a terminal."""
+
+import json
+from datetime import UTC, timedelta, timezone
+from typing import get_args
+
+import pytest
+from tests.views.samples import NOON, event, plan
+
+from agentforge.model import facts as f
+from agentforge.model.event import Cursor
+from agentforge.model.facts import AnyFact
+from agentforge.model.failure import FailureKind
+from agentforge.model.result import Decision, Result
+from agentforge.views.event_line import event_json, event_line
+from agentforge.views.run_line import ending_line, run_line
+
+AT = Cursor("1", 1, 2)
+SOON = NOON + timedelta(seconds=4)
+
+
+def completed(
+    decision: Decision = Decision.CONTINUE, summary: str = "wrote the parser"
+) -> f.IterationCompleted:
+    result = Result(summary=summary, decision=decision)
+    return f.IterationCompleted("build", 1, decision, "", "/r.json", result, 1500)
+
+
+# The fact, its details in `tail`, its words on a terminal.
+LINES: list[tuple[AnyFact, str, str | None]] = [
+    (f.SessionStarted("pipeline", "run-1", plan(), "1.0"), "", None),
+    (f.SessionRecovered(7, "host"), "by=recovery pid=7", "taken up where it was left"),
+    (
+        f.NodeStarted("build", "build", "command", "opus", 3),
+        "node=1 id=build kind=stage",
+        "build begins: up to 3 iterations with command (opus)",
+    ),
+    (
+        f.IterationStarted("build", "build", "command", "opus", "0"),
+        "node=1 run=1 iter=2 provider=command model=opus",
+        "build 2/3 started",
+    ),
+    (f.AttemptStarted(1, 2, "command", "opus"), "node=1 run=1 iter=2 attempt=1", None),
+    (
+        f.AttemptAdopted(1, 99),
+        "node=1 run=1 iter=2 attempt=1 pid=99",
+        "build 2/3 goes on: its agent is still at work and was adopted (PID 99)",
+    ),
+    (
+        f.AttemptLost(1, "its supervisor died", started=True),
+        'node=1 run=1 iter=2 attempt=1 reason="its supervisor died"',
+        "build 2/3 lost its attempt 1: its supervisor died",
+    ),
+    (
+        f.AttemptEnding(1, "requested"),
+        'node=1 run=1 iter=2 attempt=1 reason="requested"',
+        "build 2/3 is being ended: requested",
+    ),
+    (f.AttemptCancelled(1, "requested"), 'node=1 run=1 iter=2 attempt=1 reason="requested"', None),
+    (
+        f.ErrorOccurred(FailureKind.PROVIDER_CRASHED, "it\nbroke", "build", 1, exit_code=3),
+        'node=1 run=1 iter=2 type=provider_crashed exit=3 message="it broke"',
+        "build 2/3 failed (attempt 1): provider_crashed: it broke",
+    ),
+    (
+        f.ErrorOccurred(FailureKind.PROMPT_UNREADABLE, "no prompt", "build", 0),
+        'node=1 run=1 iter=2 type=prompt_unreadable message="no prompt"',
+        "build 2/3 failed: prompt_unreadable: no prompt",
+    ),
+    (
+        f.RetryScheduled(2, 3, SOON, "Attempt 2/3"),
+        "node=1 run=1 iter=2 attempt=2/3",
+        "build 2/3 is tried again in 4.0s (attempt 2 of 3)",
+    ),
+    (f.DelayStarted(SOON), "", None),
+    (f.TimerFired("retry"), "timer=retry", None),
+    (
+        completed(),
+        'node=1 run=1 iter=2 decision=continue summary="wrote the parser"',
+        "build 2/3 done in 1.5s: wrote the parser",
+    ),
+    (
+        completed(Decision.STOP, ""),
+        "node=1 run=1 iter=2 decision=stop",
+        "build 2/3 done, and says stop in 1.5s",
+    ),
+    (
+        completed(Decision.ERROR, "no way"),
+        'node=1 run=1 iter=2 decision=error summary="no way"',
+        "build 2/3 reports an error in 1.5s: no way",
+    ),
+    (
+        f.NodeCompleted("build", "max reached", 3),
+        'node=1 run=1 reason="max reached"',
+        "build is done: max reached",
+    ),
+    (f.SessionCompleted("all done"), 'reason="all done"', "completed: all done"),
+    (
+        f.SessionFailed(FailureKind.PROVIDER_MISSING, "no agent", "build"),
+        'type=provider_missing message="no agent"',
+        "failed: provider_missing: no agent",
+    ),
+    (f.PauseRequested("requested"), 'reason="requested"', "asked to pause: requested"),
+    (f.SessionPaused("requested"), 'reason="requested"', "paused: requested"),
+    (f.SessionResumed("person"), "by=person", "resumed"),
+    (f.CancelRequested("requested"), 'reason="requested"', "asked to end: requested"),
+    (f.SessionAborted("requested"), 'reason="requested"', "cancelled: requested"),
+    (f.RequestOpened("r-1", "escalation", "Go on?", ()), 'id=r-1 question="Go on?"', "asks: Go on?"),
+    (f.RequestAnswered("r-1", "resume", "person"), 'id=r-1 answer="resume" by=person', None),
+    (f.LogRepaired(5, "x"), "bytes=5", "the log's last line was torn; 5 bytes were kept aside"),
+    (f.DamageAccepted((3, 4)), "lines=3,4", "goes on without 2 damaged lines"),
+]
+
+
+def test_every_fact_has_a_line() -> None:
+    assert {type(fact) for fact, _, _ in LINES} == set(get_args(AnyFact))
+
+
+@pytest.mark.parametrize(("fact", "details", "words"), LINES)
+def test_lines_of_events(fact: AnyFact, details: str, words: str | None) -> None:
+    line = event_line(event(fact, AT), UTC)
+    assert line.text == f"[12:00:00] {fact.TYPE} {details}".rstrip()
+    said = run_line(event(fact, AT), plan()) or ending_line(fact)
+    assert (said.words if said else None) == words
+
+
+def test_events_without_a_place_have_lines_too() -> None:
+    for fact, _, _ in LINES:
+        assert event_line(event(fact, None), UTC).text.startswith(f"[12:00:00] {fact.TYPE}")
+        run_line(event(fact, None), plan())
+
+
+def test_a_line_is_shown_in_the_zone_that_is_asked_for() -> None:
+    zone = timezone(timedelta(hours=2))
+    assert event_line(event(f.SessionCompleted("")), zone).text == "[14:00:00] session_complete"
+
+
+def test_a_long_summary_is_cut_at_80_columns() -> None:
+    line = event_line(event(completed(summary="x" * 200), AT), UTC)
+    assert f'summary="{"x" * 79}…"' in line.text
+
+
+def test_an_event_as_json_has_the_keys_of_the_log() -> None:
+    found = json.loads(event_json(event(f.TimerFired("retry"), AT, seq=7)))
+    assert found == {
+        "seq": 7,
+        "type": "timer_fired",
+        "timestamp": "2026-01-31T12:00:00Z",
+        "session": "auth",
+        "cursor": {"node_path": "1", "node_run": 1, "iteration": 2},
+        "data": {"timer": "retry"},
+        "trace_id": "run-1",
+    }

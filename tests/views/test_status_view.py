@@ -1,0 +1,194 @@
+"""What `status` shows of a run, in every status."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from msgspec.structs import replace
+from tests.views.samples import NOON, history, plan
+
+from agentforge.engine.evolve import evolve
+from agentforge.model import facts as f
+from agentforge.model.buffer import BufferHealth
+from agentforge.model.event import Cursor
+from agentforge.model.facts import AnyFact
+from agentforge.model.failure import FailureKind
+from agentforge.model.result import Decision, Result, Usage
+from agentforge.model.state import RunState
+from agentforge.model.status import RunStatus
+from agentforge.views.stage_progress import stage_progress
+from agentforge.views.status import LogStatus, StatusView, resume_command, status_view
+from agentforge.views.status_lines import status_rows
+from agentforge.views.summary import Summary, fold, health
+
+STARTED = (f.SessionStarted("pipeline", "run-1", plan(), "1.0"), Cursor("0", 0, 0))
+NODE = (f.NodeStarted("plan", "plan", "command", "opus", 2), Cursor("0", 1, 0))
+ITERATION = (f.IterationStarted("plan", "plan", "command", "opus", "0"), Cursor("0", 1, 1))
+ATTEMPT = (f.AttemptStarted(1, 2, "command", "opus"), Cursor("0", 1, 1))
+USAGE = Usage(input_tokens=1200, output_tokens=34, cost_usd=0.25)
+COMPLETED = (
+    f.IterationCompleted("plan", 1, Decision.CONTINUE, "", "/r", Result(summary="x"), 9, usage=USAGE),
+    Cursor("0", 1, 1),
+)
+NODE_DONE = (f.NodeCompleted("plan", "stopped early", 1), Cursor("0", 1, 1))
+
+
+def seen(
+    *facts: tuple[AnyFact, Cursor | None],
+    status: str,
+    log: LogStatus | None = None,
+    now: datetime = NOON + timedelta(seconds=90),
+    pid: int | None = None,
+) -> StatusView:
+    state: RunState | None = None
+    summary = Summary()
+    for event in history(*facts):
+        state, summary = evolve(state, event), fold(summary, event)
+    assert state is not None
+    return status_view(
+        plan(),
+        state,
+        summary,
+        health(summary),
+        status=status,
+        run_dir="/runs/auth",
+        driver_pid=pid,
+        log=log or LogStatus(summary.events, 0),
+        now=now,
+    )
+
+
+def shown(view: StatusView) -> dict[str, str]:
+    return {row.label: row.value for row in status_rows(view, NOON + timedelta(seconds=90), UTC)}
+
+
+def test_a_running_run() -> None:
+    buffer = BufferHealth(events_buffered=2, slowest_flush_ms=12.4)
+    log = LogStatus(4, 3, buffer)
+    view = seen(STARTED, NODE, ITERATION, ATTEMPT, status="running", log=log, pid=99)
+    assert shown(view) == {
+        "Session": "auth",
+        "Status": "running (PID 99)",
+        "Pipeline": "ship",
+        "Node": "0 (plan)",
+        "Iteration": "1/2",
+        "Attempt": "1",
+        "Started": "2026-01-31 12:00:00",
+        "Last event": "attempt_start (1m ago)",
+        "Health": "ok (1.00)",
+        "Errors": "0",
+        "Duration": "1m 30s",
+        "Events": "4 written, 2 buffered, slowest flush 12 ms, state.json is 3 events behind",
+    }
+
+
+def test_an_interrupted_run_lasted_until_its_last_event() -> None:
+    log = LogStatus(2, None, damage=("line 3: garbage",))
+    view = seen(STARTED, NODE, status="interrupted", log=log)
+    rows = shown(view)
+    assert rows["Status"] == "interrupted (nobody drives it)"
+    assert rows["Duration"] == "1.0s"
+    assert rows["Events"] == "2 written, no usable state.json"
+    assert rows["Damage"] == "line 3: garbage"
+    assert rows["Resume"] == "agentforge recover auth"
+
+
+def test_cost_and_tokens_are_shown_where_they_are_known() -> None:
+    rows = shown(seen(STARTED, NODE, ITERATION, ATTEMPT, COMPLETED, status="running"))
+    assert rows["Cost"] == "$0.25"
+    assert rows["Tokens"] == "1,200 in, 34 out"
+    assert rows["Iteration"] == "1/2"
+
+
+def test_a_failed_run_shows_the_error_and_the_last_completed_iteration() -> None:
+    error = (f.ErrorOccurred(FailureKind.RESULT_MISSING, "nothing\nwritten", "plan", 1), Cursor("0", 1, 2))
+    failed = (f.SessionFailed(FailureKind.RESULT_MISSING, "nothing\nwritten", "plan"), Cursor("0", 1, 2))
+    view = seen(STARTED, NODE, ITERATION, ATTEMPT, COMPLETED, error, failed, status="failed")
+    rows = shown(view)
+    assert rows["Error"] == "result_missing: nothing written"
+    assert rows["Last completed iteration"] == "1"
+    assert rows["Resume"] == "agentforge resume auth"
+    assert view.stages[0].mark == "failed"
+
+
+def test_a_paused_run_shows_its_reason_and_its_questions() -> None:
+    asked = (f.RequestOpened("r-1", "escalation", "Go on?", ("resume",)), Cursor("0", 1, 0))
+    paused = (f.SessionPaused("runtime_limit"), Cursor("0", 1, 0))
+    view = seen(STARTED, NODE, asked, paused, status="paused")
+    rows = shown(view)
+    assert rows["Pause reason"] == "runtime_limit"
+    assert rows["Question"] == "Go on?"
+    assert view.stages[0].mark == "stopped"
+
+
+def test_a_completed_run_has_no_resume_command() -> None:
+    ended = (f.SessionCompleted("all_loops_complete"), Cursor("1", 1, 3))
+    view = seen(STARTED, NODE, ITERATION, ATTEMPT, COMPLETED, NODE_DONE, ended, status="completed")
+    assert view.resume_command is None
+    assert view.completion_reason == "all_loops_complete"
+    assert [(stage.id, stage.mark, stage.completed, stage.reason) for stage in view.stages] == [
+        ("plan", "done", 1, "stopped early"),
+        ("build", "waiting", 0, ""),
+    ]
+
+
+def test_health_warnings_have_rows_of_their_own() -> None:
+    error = (f.ErrorOccurred(FailureKind.RESULT_MISSING, "nothing", "plan", 1), Cursor("0", 1, 1))
+    view = seen(STARTED, NODE, *[error] * 8, status="running")
+    rows = [(row.label, row.tone) for row in status_rows(view, NOON, UTC)]
+    assert ("Health", "warn") in rows
+    assert rows.count(("Warning", "warn")) == 2
+
+
+def test_a_node_that_is_entered_again_shows_its_run() -> None:
+    view = seen(STARTED, (NODE[0], Cursor("0", 3, 0)), status="running")
+    assert shown(view)["Run"] == "3"
+
+
+def test_a_plan_without_nodes_is_shown_all_the_same() -> None:
+    empty = replace(plan(), nodes=())
+    state = evolve(None, history(STARTED)[0])
+    view = status_view(
+        empty,
+        state,
+        Summary(),
+        health(Summary()),
+        status="running",
+        run_dir="/runs/auth",
+        driver_pid=None,
+        log=LogStatus(0, 0),
+        now=NOON,
+    )
+    assert view.node is None
+    assert list(shown(view)) == ["Session", "Status", "Started", "Health", "Errors", "Duration", "Events"]
+
+
+@pytest.mark.parametrize(
+    ("status", "command"),
+    [
+        ("paused", "agentforge resume auth"),
+        ("failed", "agentforge resume auth"),
+        ("awaiting_approval", "agentforge resume auth"),
+        ("interrupted", "agentforge recover auth"),
+        ("running", None),
+        ("completed", None),
+        ("aborted", None),
+    ],
+)
+def test_the_exact_resume_command(status: str, command: str | None) -> None:
+    assert resume_command("auth", status) == command
+
+
+def test_a_name_that_looks_like_an_option_is_set_apart() -> None:
+    assert resume_command("-x", "paused", "agentforge -C /p") == "agentforge -C /p resume -- -x"
+
+
+@pytest.mark.parametrize(
+    ("status", "mark"),
+    [(RunStatus.COMPLETED, "done"), (RunStatus.ABORTED, "stopped"), (RunStatus.RUNNING, "current")],
+)
+def test_the_mark_of_the_current_stage_follows_the_run(status: RunStatus, mark: str) -> None:
+    state: RunState | None = None
+    for event in history(STARTED, NODE):
+        state = evolve(state, event)
+    assert state is not None
+    assert stage_progress(plan(), replace(state, status=status))[0].mark == mark
