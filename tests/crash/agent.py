@@ -54,6 +54,13 @@ def wait_for_an_engine() -> None:
         time.sleep(0.03)
 
 
+def fill_the_disk() -> None:
+    """Until there is only so much room left."""
+    ballast = os.open(os.environ["AGENT_BALLAST"], os.O_WRONLY | os.O_CREAT)
+    disk = os.fstatvfs(ballast)
+    os.posix_fallocate(ballast, 0, disk.f_bavail * disk.f_frsize - int(os.environ["AGENT_LEAVES"]))
+
+
 def wanted(name: str) -> bool:
     """A variable names the iterations that it concerns: `0/1 1/2`."""
     return PLACE in os.environ.get(name, "").split()
@@ -90,4 +97,6 @@ if __name__ == "__main__":
         os._exit(EXIT_OF_THE_CRASH)
     write_result()
     note("end")
+    if wanted("AGENT_FILLS"):
+        fill_the_disk()
     say(f"done with {PLACE}")

@@ -6,16 +6,16 @@ import subprocess
 import sys
 import time
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from . import killer
 from .scenarios import HOME, SCENARIOS, SESSION, Scenario
+from .story import FINAL, Story
 
 LAUNCH_SECONDS = 40.0
 MAX_TURNS = 12
 FIRST_COMMAND = ("run", "-p", "p.yaml", "-s", SESSION)
-FINAL = ("completed", "aborted")
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,8 @@ class Cut:
     n: int
     when: str
     victims: str
-    """`engine+supervisor+agent`, or some of them; the caller itself need not be among them."""
+    """`engine+supervisor+agent`, or some of them; the caller itself need not be among them. With `power`,
+    what was written to the log and not synced is lost, too."""
 
     def __str__(self) -> str:
         return f"{self.role}:{self.kind}:{self.n}:{self.when}:{self.victims}"
@@ -70,71 +71,13 @@ def _blow(text: str) -> Blow:
     return Cut(role, kind, int(n), when, victims)
 
 
-@dataclass
-class Story:
-    """What happened, as far as the one who struck can know it."""
-
-    base: Path
-    scenario: Scenario
-    run: str
-    commands: list[str] = field(default_factory=list)
-    struck: list[tuple[str, str]] = field(default_factory=list)
-    """Role and `node/iteration/attempt` of everything killed."""
-    logs: list[bytes] = field(default_factory=list)
-    """The log as each engine left it."""
-    trouble: list[str] = field(default_factory=list)
-
-    @property
-    def project(self) -> Path:
-        return self.base / "project"
-
-    @property
-    def run_dir(self) -> Path:
-        return self.project / ".claude" / "pipeline-runs" / SESSION
-
-    @property
-    def log(self) -> Path:
-        return self.run_dir / "events.jsonl"
-
-    @property
-    def ledger(self) -> Path:
-        return self.base / "ledger"
-
-    def events(self) -> list[dict]:
-        """Every whole line; read without the product's own code."""
-        if not self.log.exists():
-            return []
-        whole, newline, _ = self.log.read_bytes().rpartition(b"\n")
-        return [json.loads(line) for line in whole.split(b"\n")] if newline else []
-
-    def notes(self) -> list[dict]:
-        return (
-            [json.loads(line) for line in self.ledger.read_bytes().splitlines()]
-            if self.ledger.exists()
-            else []
-        )
-
-    def status(self) -> str:
-        """Where the log leaves the run."""
-        turns = {
-            "session_start": "running",
-            "session_resumed": "running",
-            "session_paused": "paused",
-            "session_failed": "failed",
-            "session_aborted": "aborted",
-            "session_complete": "completed",
-        }
-        status = "unborn"
-        for event in self.events():
-            status = turns.get(event["type"], status)
-            if event["type"] == "session_recovered" and event["data"].get("by") == "person":
-                status = "running"
-        return status
-
-
 class CrashRun:
-    def __init__(self, base: Path, scenario: Scenario) -> None:
+    def __init__(self, base: Path, scenario: Scenario, spoken_to: Path | None = None) -> None:
         self.story = Story(base, scenario, uuid.uuid4().hex)
+        self.spoken_to = spoken_to or base
+        """The folder for what the processes print and count."""
+        self.also: dict[str, str] = {}
+        """Of the environment, from now on."""
         self.story.project.mkdir(parents=True)
         (self.story.project / "p.yaml").write_text(scenario.pipeline)
         self._env = {
@@ -143,7 +86,6 @@ class CrashRun:
             "CRASH_HOME": str(HOME),
             "CRASH_BASE": str(base),
             "CRASH_RUN": self.story.run,
-            "CRASH_LEDGER": str(self.story.ledger),
             "CRASH_LOG": str(self.story.log),
             "XDG_STATE_HOME": str(base / "state"),
             "AGENTFORGE_DEBUG": "1",
@@ -166,12 +108,10 @@ class CrashRun:
     def turn(self, command: tuple[str, ...], blow: Blow | None = None) -> None:
         """One engine from start to end, with what is asked of it and what befalls it."""
         self.turns += 1
-        counts = self.story.base / f"counts-{self.turns}"
-        counts.mkdir()
-        env = {**self._env, "CRASH_COUNTS": str(counts)}
-        if isinstance(blow, Cut):
-            env["CRASH_KNIFE"] = str(blow)
+        env = self.environment(self.turns, blow)
+        counts = Path(env["CRASH_COUNTS"])
         began = time.monotonic()
+        length = story.log.stat().st_size if (story := self.story).log.exists() else 0
         engine = self.start("engine", command, env)
         sender = None
         struck = isinstance(blow, Cut) or blow is None
@@ -187,12 +127,22 @@ class CrashRun:
                 killer.strike(self.story.run, list(killer.ROLES), os.devnull)
                 engine.wait()
             time.sleep(0.005)
+        if blow is not None and "power" in blow.victims.split("+") and (counts / "struck").exists():
+            self._cut_power(counts / "synced", length)
         self._take_stock(counts, command, engine)
+
+    def environment(self, turn: int, blow: Blow | None = None) -> dict[str, str]:
+        """Of the engine of this turn, and so of its supervisors and agents."""
+        counts = self.spoken_to / f"counts-{turn}"
+        counts.mkdir(exist_ok=True)
+        knife = {"CRASH_KNIFE": str(blow)} if isinstance(blow, Cut) else {}
+        ledger = str(self.story.ledger)
+        return {**self._env, **self.also, "CRASH_COUNTS": str(counts), "CRASH_LEDGER": ledger, **knife}
 
     def start(self, role: str, command: tuple[str, ...], env: dict[str, str]) -> subprocess.Popen[bytes]:
         argv = [sys.executable, str(HOME / "launch.py"), role, *command]
         self.story.commands.append(command[0])
-        with (self.story.base / f"{role}-{self.turns}.txt").open("ab") as said:
+        with (self.spoken_to / f"{role}-{self.turns}.txt").open("ab") as said:
             return subprocess.Popen(
                 argv,
                 cwd=self.story.project,
@@ -206,7 +156,7 @@ class CrashRun:
     def counts(self, turn: int = 1) -> dict[tuple[str, str], int]:
         """How many calls of each kind the processes of each role made."""
         found = {}
-        for file in sorted((self.story.base / f"counts-{turn}").iterdir()):
+        for file in sorted((self.spoken_to / f"counts-{turn}").iterdir()):
             role, _, kind = file.name.partition(".")
             if kind:
                 found[role, kind] = file.stat().st_size
@@ -227,6 +177,11 @@ class CrashRun:
             e["type"] in ("pause_requested", "cancel_requested") for e in self.story.events()
         )
 
+    def _cut_power(self, synced: Path, before: int) -> None:
+        """Take from the log what nobody waited for the disk to have."""
+        if self.story.log.exists():
+            os.truncate(self.story.log, int(synced.read_text()) if synced.exists() else before)
+
     def _take_stock(self, counts: Path, command: tuple[str, ...], engine: subprocess.Popen[bytes]) -> None:
         story = self.story
         self.was_struck = engine.returncode < 0
@@ -234,9 +189,9 @@ class CrashRun:
             for line in (counts / "struck").read_text().splitlines():
                 story.struck += [(role, attempt) for role, attempt in json.loads(line)]
         story.logs.append(story.log.read_bytes() if story.log.exists() else b"")
-        said = (story.base / f"engine-{self.turns}.txt").read_text()
+        said = (self.spoken_to / f"engine-{self.turns}.txt").read_text()
         if engine.returncode >= 0 and "Traceback" in said:
-            story.trouble.append(f"{command[0]} raised: {said.strip().splitlines()[-1]}")
+            story.trouble.append(f"{command[0]} raised: …{said[said.rfind('Traceback') :][-600:]}")
 
 
 def _next_command(status: str) -> tuple[str, ...]:

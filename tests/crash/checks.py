@@ -11,8 +11,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from . import killer
-from .case import FINAL, Story
 from .scenarios import SESSION
+from .story import FINAL, Story
 
 ONCE = ("session_start", "session_complete", "session_aborted")
 OUTCOMES = ("iteration_complete", "error", "attempt_lost", "attempt_cancelled")

@@ -58,6 +58,13 @@ class Knife:
             return False
         return os.fsdecode(path).startswith(self.base)
 
+    def note_synced(self, fd: int) -> None:
+        """How much of the log a power cut would leave."""
+        if os.readlink(f"/proc/self/fd/{fd}").endswith("/events.jsonl"):
+            note = _open(f"{self.counts}/synced", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            _write(note, str(os.fstat(fd).st_size).encode())
+            _close(note)
+
     def strike(self) -> None:
         dies = self.role in self.victims
         strike(self.run, self.victims, f"{self.counts}/struck", self.role if dies else "")
@@ -192,9 +199,17 @@ def _wrap_descriptors(knife: Knife) -> None:
             lambda: original_sendfile(out, source, offset, size // 2),
         )
 
+    def syncing(original):
+        def sync(fd):
+            if not knife.concerns(fd):
+                return original(fd)
+            return knife.around("sync", lambda: (original(fd), knife.note_synced(fd)))
+
+        return sync
+
     original_sendfile = os.sendfile
     os.write, os.pwrite, os.sendfile = writing(os.write), writing(os.pwrite), sendfile
-    os.fsync, os.fdatasync = plain("sync", os.fsync), plain("sync", os.fdatasync)
+    os.fsync, os.fdatasync = syncing(os.fsync), syncing(os.fdatasync)
     os.ftruncate = plain("truncate", os.ftruncate)
 
 

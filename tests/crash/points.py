@@ -22,6 +22,7 @@ SUBSETS = (
     "engine+agent",
     "supervisor+agent",
     "engine+supervisor+agent",
+    "engine+supervisor+agent+power",
 )
 WHILE_AGENTS_WORK = ("append", "spawn", "signal", "claim")
 WITH_SENDER = ("sender", "engine", "sender+engine", "sender+engine+supervisor+agent")
@@ -103,7 +104,8 @@ def any_time(dice: random.Random) -> Case:
 
 
 def any_moment(scenario: str, dice: random.Random) -> Moment:
-    return Moment(round(dice.uniform(0.0, baseline(scenario).seconds), 3), dice.choice(SUBSETS))
+    victims = dice.choice((*SUBSETS, "engine", "engine"))  # Alone more often: then its agent is adopted.
+    return Moment(round(dice.uniform(0.0, baseline(scenario).seconds), 3), victims)
 
 
 def any_sequence(dice: random.Random) -> Case:

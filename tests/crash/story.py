@@ -1,0 +1,71 @@
+"""What can be seen of a crash run from outside: its log, its agents' ledger, who was killed."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .scenarios import SESSION, Scenario
+
+FINAL = ("completed", "aborted")
+
+
+@dataclass
+class Story:
+    """What happened, as far as the one who struck can know it."""
+
+    base: Path
+    scenario: Scenario
+    run: str
+    commands: list[str] = field(default_factory=list)
+    struck: list[tuple[str, str]] = field(default_factory=list)
+    """Role and `node/iteration/attempt` of everything killed."""
+    logs: list[bytes] = field(default_factory=list)
+    """The log as each engine left it."""
+    trouble: list[str] = field(default_factory=list)
+    ledger: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ledger = self.base / "ledger"
+
+    @property
+    def project(self) -> Path:
+        return self.base / "project"
+
+    @property
+    def run_dir(self) -> Path:
+        return self.project / ".claude" / "pipeline-runs" / SESSION
+
+    @property
+    def log(self) -> Path:
+        return self.run_dir / "events.jsonl"
+
+    def events(self) -> list[dict]:
+        """Every whole line; read without the product's own code."""
+        if not self.log.exists():
+            return []
+        whole, newline, _ = self.log.read_bytes().rpartition(b"\n")
+        return [json.loads(line) for line in whole.split(b"\n")] if newline else []
+
+    def notes(self) -> list[dict]:
+        return (
+            [json.loads(line) for line in self.ledger.read_bytes().splitlines()]
+            if self.ledger.exists()
+            else []
+        )
+
+    def status(self) -> str:
+        """Where the log leaves the run."""
+        turns = {
+            "session_start": "running",
+            "session_resumed": "running",
+            "session_paused": "paused",
+            "session_failed": "failed",
+            "session_aborted": "aborted",
+            "session_complete": "completed",
+        }
+        status = "unborn"
+        for event in self.events():
+            status = turns.get(event["type"], status)
+            if event["type"] == "session_recovered" and event["data"].get("by") == "person":
+                status = "running"
+        return status

@@ -1,0 +1,78 @@
+"""`--force` over a run whose agent is still at work, and killed in the midst of it: the old run is kept
+aside whole, its agent is ended, and nothing of it reaches the new one."""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from .case import FIRST_COMMAND, Blow, CrashRun, Cut
+from .checks import violations
+from .points import baseline
+from .scenarios import SCENARIOS, SESSION
+
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.skipif(sys.platform != "linux", reason="the knife finds processes through /proc"),
+]
+
+FORCED = (*FIRST_COMMAND, "--force")
+OLD_AGENT_SECONDS = "6"
+
+
+def orphaned(tmp_path: Path) -> tuple[CrashRun, bytes]:
+    """A run whose engine was killed while its agent goes on, and its log."""
+    run = CrashRun(tmp_path / "run", SCENARIOS["plain"])
+    env = run.environment(1) | {"AGENT_SECONDS": OLD_AGENT_SECONDS}
+    engine = run.start("engine", FIRST_COMMAND, env)
+    until = time.monotonic() + 15
+    while not run.story.notes() and time.monotonic() < until:
+        time.sleep(0.01)
+    engine.kill()
+    engine.wait()
+    run.turns = 1
+    log = run.story.log.read_bytes()
+    run.story.ledger = run.story.base / "ledger of the new run"
+    return run, log
+
+
+def kept_aside(run: CrashRun) -> list[Path]:
+    return sorted(run.story.run_dir.parent.glob(f"{SESSION}.*"))
+
+
+def expect_new_run_and_old_one_aside(run: CrashRun, old_log: bytes, old_notes: Path) -> None:
+    assert violations(run.story, baseline("plain").state) == []
+    first = (kept_aside(run)[0] / "events.jsonl").read_bytes()
+    assert first.startswith(old_log)
+    assert json.loads(first.splitlines()[-1])["type"] == "session_aborted"
+    assert [json.loads(line)["what"] for line in old_notes.read_text().splitlines()] == ["start"]
+
+
+def test_force_ends_the_agent_of_an_interrupted_run_and_keeps_that_run_aside(tmp_path: Path) -> None:
+    run, log = orphaned(tmp_path)
+    run.turn(FORCED)
+    assert len(kept_aside(run)) == 1
+    expect_new_run_and_old_one_aside(run, log, run.story.base / "ledger")
+
+
+BLOWS = [
+    Cut("engine", "signal", 1, "before", "engine"),
+    Cut("engine", "append", 2, "during", "engine"),
+    Cut("engine", "rename", 3, "before", "engine"),
+    Cut("engine", "rename", 4, "after", "engine"),
+    Cut("engine", "append", 5, "after", "engine+supervisor+agent"),
+]
+
+
+@pytest.mark.parametrize("blow", BLOWS, ids=str)
+def test_engine_killed_during_force(tmp_path: Path, blow: Blow) -> None:
+    run, log = orphaned(tmp_path)
+    run.turn(FORCED, blow)
+    assert run.story.struck, "the blow didn't fall"
+    run.story.logs.clear()  # What the next one forces aside is no longer in the log.
+    run.story.struck.clear()
+    run.story.ledger = run.story.base / "ledger of the third run"
+    run.turn(FORCED)
+    expect_new_run_and_old_one_aside(run, log, run.story.base / "ledger")

@@ -1,0 +1,109 @@
+"""Real SIGKILL at exact calls, alone and together, and again while recovering: a small, spread sample.
+
+`make crash N=…` plays as many as one likes; `CRASH_SEED` draws another sample here.
+"""
+
+import os
+import random
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from .campaign import judge
+from .case import Case, play
+from .checks import violations
+from .points import any_escalation, any_sequence, any_time, baseline, every_cut, spread
+from .scenarios import SCENARIOS
+
+SEED = int(os.environ.get("CRASH_SEED", "1"))
+PLAYED_AT_ONCE = 3
+
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.skipif(sys.platform != "linux", reason="the knife finds processes through /proc"),
+]
+
+
+def expect_no_violation(cases: list[Case]) -> int:
+    """How many processes were killed."""
+    with ThreadPoolExecutor(PLAYED_AT_ONCE) as pool:
+        done = list(pool.map(judge, cases))
+    bad = [judged for judged in done if judged.violations]
+    told = [f"{judged.case}: {wrong}" for judged in bad for wrong in judged.violations]
+    assert not told, "repeat with `python -m tests.crash.campaign --case '…'`:\n" + "\n".join(told)
+    return sum(judged.kills for judged in done)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_killed_at_calls_spread_over_the_whole_run(scenario: str) -> None:
+    dice = random.Random(f"{SEED} {scenario}")
+    cases = [Case(scenario, (cut,)) for cut in every_cut(scenario)]
+    expect_no_violation(spread(cases, 3, dice))
+
+
+def test_killed_at_random_moments() -> None:
+    dice = random.Random(SEED)
+    expect_no_violation([any_time(dice) for _ in range(3)])
+
+
+def test_killed_again_while_recovering_up_to_three_times() -> None:
+    dice = random.Random(SEED)
+    expect_no_violation([any_sequence(dice) for _ in range(4)])
+
+
+def test_killed_while_a_person_is_asked_and_answers() -> None:
+    expect_no_violation([any_escalation(random.Random(SEED))])
+
+
+PLACES = {
+    "append": "plain engine:append:2:during:engine",
+    "spawn": "plain engine:spawn:1:after:engine",
+    "claim": "plain supervisor:link:1:after:engine+supervisor",
+    "rename": "retry engine:rename:5:before:engine",
+    "the intent to end": "cancel engine:signal:1:before:engine",
+    "the end itself": "cancel engine:signal:1:after:engine",
+    "an append, by a power cut": "plain engine:sync:4:before:engine+supervisor+agent+power",
+    "a spawn, by a power cut": "plain supervisor:spawn:2:after:engine+supervisor+agent+power",
+    "a control on its way": "cancel sender:link:1:before:sender+engine",
+    "a control taken": "pause engine:unlink:1:before:engine",
+}
+
+
+@pytest.mark.parametrize("case", PLACES.values(), ids=PLACES)
+def test_killed_at(case: str) -> None:
+    assert expect_no_violation([Case.parse(case)]) > 0
+
+
+def outcomes_of(tmp_path: Path, case: str) -> list[str]:
+    """How the attempts of the struck run ended, in order."""
+    played = Case.parse(case)
+    story = play(tmp_path / "run", played).story
+    assert violations(story, baseline(played.scenario).state) == []
+    kinds = ("iteration_complete", "error", "attempt_lost", "attempt_adopted")
+    return [event["type"] for event in story.events() if event["type"] in kinds]
+
+
+DONE = "iteration_complete"
+
+
+def test_engine_killed_alone_while_the_agent_works_adopts_it_and_runs_it_once(tmp_path: Path) -> None:
+    assert outcomes_of(tmp_path, "plain agent:note:3:after:engine") == [DONE, "attempt_adopted", DONE, DONE]
+
+
+def test_supervisor_killed_alone_loses_the_attempt_and_ends_its_agent(tmp_path: Path) -> None:
+    assert outcomes_of(tmp_path, "plain agent:note:3:after:supervisor") == [DONE, "attempt_lost", DONE, DONE]
+
+
+def test_agent_killed_alone_is_a_failure_and_is_tried_again(tmp_path: Path) -> None:
+    assert outcomes_of(tmp_path, "plain agent:note:3:after:agent") == [DONE, "error", DONE, DONE]
+
+
+def test_all_killed_together_loses_the_attempt_and_nothing_else(tmp_path: Path) -> None:
+    case = "plain agent:note:3:after:engine+supervisor+agent"
+    assert outcomes_of(tmp_path, case) == [DONE, "attempt_lost", DONE, DONE]
+
+
+def test_engine_killed_after_the_agent_was_done_takes_its_result(tmp_path: Path) -> None:
+    assert outcomes_of(tmp_path, "plain agent:note:2:after:engine") == [DONE, DONE, DONE]
