@@ -111,8 +111,12 @@ class Project:
         return json.loads((self.run_dir(session) / "state.json").read_bytes())
 
     def events(self, session: str) -> list[Any]:
-        lines = (self.run_dir(session) / "events.jsonl").read_bytes().splitlines()
-        return [json.loads(line) for line in lines]
+        """What is written so far; a line that is being written isn't."""
+        try:
+            content = (self.run_dir(session) / "events.jsonl").read_bytes()
+        except FileNotFoundError:
+            return []
+        return [json.loads(line) for line in content.split(b"\n")[:-1]]
 
     def types(self, session: str) -> list[str]:
         return [event["type"] for event in self.events(session)]

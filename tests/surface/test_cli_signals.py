@@ -157,4 +157,8 @@ def test_a_signal_before_anything_runs_stops_it_too(project: Project) -> None:
         assert done.code == 130
         assert "Stopped before anything was started." in done.err
         old.signal(SIGINT)
+        time.sleep(0.3)
+        if old.process.poll() is None:
+            # On a slow machine the one before came too late to count as the second.
+            old.signal(SIGINT)
         assert old.end().code == 130
