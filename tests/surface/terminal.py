@@ -80,6 +80,15 @@ class Project:
                 process.kill()
             process.communicate()
 
+    def end_agents(self) -> None:
+        """End the supervisors that a test left behind; each ends all that its agent started."""
+        for claim in self.root.rglob("claim"):
+            spec = str(claim.with_name("spec.json"))
+            pid = int(re.findall(r'"pid": ?(\d+)', claim.read_text())[0])
+            command = Path(f"/proc/{pid}/cmdline")
+            if command.exists() and spec.encode() in command.read_bytes():
+                os.kill(pid, signal.SIGTERM)
+
     # -- what is on the disk
 
     def pipeline(self, *stages: str, name: str = "p.yaml", extra: str = "") -> str:
