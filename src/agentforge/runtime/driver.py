@@ -68,17 +68,17 @@ class Driver:
         """Go on until the run ends or pauses. An error leaves the log as it is: the run is interrupted."""
         try:
             while True:
-                self._take_controls()
+                await self._take_controls()
                 wanted = self._settle()
                 if self._journal.state.status is not RunStatus.RUNNING:
                     break
                 await self._reconcile(wanted)
-                self._state_writer.write_if_due()
+                await self._state_writer.write_if_due()
                 if not self._outcomes:
                     await self._wait()
                 self._take_outcomes()
-            self._journal.sync()
-            self._state_writer.write()
+            await self._journal.sync()
+            await self._state_writer.write()
         finally:
             await self._let_go()
         return self._journal.state
@@ -109,14 +109,14 @@ class Driver:
                     begun = work_id("execute", at.node_path, at.node_run, at.iteration, draft.fact.attempt)
                     self._begun.add(begun)
 
-    def _take_controls(self) -> None:
+    async def _take_controls(self) -> None:
         taken = waiting_controls(self._layout)
         if self._journal.state.status not in FINAL:
             self._record_asked(taken)
         # What came too late for a run that is over is dropped without a word in its log.
         self._asked.clear()
         if taken:
-            self._journal.sync()
+            await self._journal.sync()
             for control in taken:
                 drop_control(self._layout, control)
 
@@ -151,13 +151,13 @@ class Driver:
                 self._prepared = work.id
                 self._outcomes.append(_Outcome(work, self._preparer.prepare(work, self._journal.view)))
             else:
-                self._start(work)
+                await self._start(work)
 
-    def _start(self, work: Execute | End | Wait) -> None:
+    async def _start(self, work: Execute | End | Wait) -> None:
         match work:
             case Execute() | End():
                 # The intent is durable before anything happens because of it.
-                self._journal.sync()
+                await self._journal.sync()
                 task = asyncio.create_task(self._attempt(work))
             case Wait():
                 task = asyncio.create_task(self._timer(work))

@@ -1,8 +1,13 @@
 """The one way into a run's log: facts are checked, numbered, timed, buffered and folded here.
 
 What was recorded is durable after `sync`; observers hear of an event only then.
+
+A quick disk is waited for where we are: going through a thread takes longer than the disk itself. One that
+keeps us waiting is waited for in a thread, so that it holds up this run only and none beside it.
 """
 
+import asyncio
+import time
 from collections.abc import Callable
 from datetime import datetime
 
@@ -18,17 +23,31 @@ from agentforge.runtime.run_view import RunView, see_all
 
 Observer = Callable[[], None]
 
+SLOW_DISK_SECONDS = 0.005
+
 NO_BEGINNING = "run it again, with --force if the name is taken: what is there is kept aside"
 
 
 class Journal:
-    def __init__(self, session: str, writer: LogWriter, clock: Clock) -> None:
+    def __init__(
+        self,
+        session: str,
+        writer: LogWriter,
+        clock: Clock,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.session = session
         self.writer = writer
         self.opened_at = writer.head
         self.view: RunView = see_all(writer.replay())
         self._clock = clock
+        self._monotonic = monotonic
         self._observers: list[Observer] = []
+        self._durable = -1
+        """Up to which length of the log the disk was waited for."""
+        self._is_slow = False
+        """Whether the disk kept us waiting the last time."""
         self._latest: datetime | None = self.view.state.updated_at if self.view.state else None
 
     @property
@@ -67,11 +86,22 @@ class Journal:
         self.writer.append(event)
         self.view.see(event)
 
-    def sync(self) -> None:
+    async def sync(self) -> None:
         """Make everything recorded durable: called before every act on the world."""
-        # Not only what is buffered: what was written without waiting, by us or an earlier owner, too.
+        # Not only what is buffered: what was written without waiting, by us or an earlier owner, too. And
+        # again if more was recorded while a thread waited.
+        while (length := self.writer.head.length) != self._durable:
+            slow = self._is_slow
+            seconds = await asyncio.to_thread(self.wait_for_disk) if slow else self.wait_for_disk()
+            self._is_slow = seconds > SLOW_DISK_SECONDS
+            self._durable = length
+            self._tell()
+
+    def wait_for_disk(self) -> float:
+        """The same, here and now; how long it took."""
+        began = self._monotonic()
         self.writer.sync()
-        self._tell()
+        return self._monotonic() - began
 
     def flush_if_due(self) -> None:
         """Write facts that no act waits for, within the log's flush interval."""

@@ -20,17 +20,21 @@ class StateWriter:
         self._written_at = -SECONDS_BETWEEN
         self._turn: tuple[object, ...] = ()
 
-    def write_if_due(self) -> None:
+    async def write_if_due(self) -> None:
         state = self._journal.state
         turn = (state.status, state.next_node, state.node is None)
         if turn != self._turn or monotonic() - self._written_at >= SECONDS_BETWEEN:
             self._turn = turn
-            self.write()
+            await self.write()
 
-    def write(self) -> None:
+    async def write(self) -> None:
         """Write what is durable: neither file ever runs ahead of the log."""
+        await self._journal.sync()
+        self.put()
+
+    def put(self) -> None:
+        """The same, for a caller that has waited for the disk."""
         journal, view = self._journal, self._journal.view
-        journal.sync()
         head = journal.writer.head
         content = state_file(
             journal.plan,

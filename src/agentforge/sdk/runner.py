@@ -161,7 +161,8 @@ class Runner:
             return
         layout = self._runs.layout(session)
         try:
-            StateWriter(layout, journal, self._keeper(layout)).write()
+            journal.wait_for_disk()
+            StateWriter(layout, journal, self._keeper(layout)).put()
         finally:
             self.release(journal)
 
