@@ -63,16 +63,20 @@ def test_a_pipeline_runs_from_the_wheel_outside_the_repository(agentforge: Path,
     assert built_in.returncode == 0
 
 
-def _run(
-    agentforge: Path, folder: Path, *arguments: str, mock: str = ""
-) -> subprocess.CompletedProcess[str]:
+def _run(agentforge: Path, folder: Path, *arguments: str, mock: str = "") -> subprocess.CompletedProcess[str]:
     environ: Mapping[str, str] = {
         "PATH": f"{agentforge.parent}:{os.environ['PATH']}",
         "HOME": str(folder),
         "MOCK_MODE": mock,
     }
     done = subprocess.run(
-        [agentforge, *arguments], cwd=folder, env=environ, capture_output=True, text=True, timeout=120
+        [agentforge, *arguments],
+        cwd=folder,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done
@@ -84,6 +88,7 @@ def _pip(python: str, *arguments: str) -> None:
         capture_output=True,
         text=True,
         timeout=300,
+        check=False,
     )
     if done.returncode and any(sign in done.stderr for sign in OFFLINE):
         pytest.skip(f"no package index within reach: {done.stderr.strip().splitlines()[-1]}")
