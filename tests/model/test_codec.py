@@ -140,3 +140,11 @@ def test_hash_and_seq_of_garbage_are_nothing_and_never_an_error(line: bytes) -> 
     assert codec.hash_of(line) == ""
     codec.seq_of(line)
     assert codec.chain(line, codec.GENESIS) == ""
+
+
+@unhurried
+@given(_events, _hashes)
+def test_computed_hash_is_the_one_that_an_intact_line_claims(event: Event, previous: str) -> None:
+    line, digest = codec.encode(event, previous)
+    assert codec.computed_hash(line, previous) == digest
+    assert codec.computed_hash(line.replace(digest.encode(), b"0" * 32), previous) == digest

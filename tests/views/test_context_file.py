@@ -1,0 +1,32 @@
+"""context.json's values: which progress file, which limits, whose commands."""
+
+from tests.engine.plans import plan_of, stage
+
+from agentforge.model.layout import RunLayout
+from agentforge.views.context_file import context_file
+from agentforge.views.history import History
+
+LAYOUT = RunLayout.of("/project", "auth")
+
+
+def test_context_of_a_pipeline_stage() -> None:
+    plan = plan_of(stage("plan", runs=7, commands={"test": "pytest"}))
+    context = context_file(
+        plan, plan.nodes[0], 0, 3, LAYOUT, run=1, history=History(), remaining_seconds=61.9
+    )
+    assert (context.session, context.pipeline, context.iteration) == ("auth", "refine", 3)
+    assert context.paths.progress == f"{LAYOUT.root}/stage-00-plan/progress.md"
+    assert (context.limits.max_iterations, context.limits.remaining_seconds) == (7, 61)
+    assert context.commands == {"test": "pytest"}
+    assert context.parallel_scope is None
+
+
+def test_context_of_a_single_stage_run_without_a_limit() -> None:
+    plan = plan_of(stage("work", ref="ralph"), mode="loop")
+    context = context_file(
+        plan, plan.nodes[0], 0, 1, LAYOUT, run=2, history=History(), remaining_seconds=None
+    )
+    assert (context.pipeline, context.stage.template) == ("loop", "ralph")
+    assert context.paths.progress == f"{LAYOUT.root}/progress-auth.md"
+    assert context.paths.output == f"{LAYOUT.root}/stage-00-work/run-002/iterations/001/output.md"
+    assert context.limits.remaining_seconds == -1

@@ -1,0 +1,184 @@
+"""state.json at every stage of a run: the fields that users of agent-pipelines know."""
+
+from typing import Any
+
+import msgspec
+from tests.engine.plans import plan_of, stage
+from tests.engine.playbook import play
+
+from agentforge.model.buffer import BufferHealth
+from agentforge.model.plan import Plan
+from agentforge.views.history import History
+from agentforge.views.state_file import state_file
+from agentforge.views.summary import Summary, fold
+
+TWO = plan_of(stage("plan", runs=2), stage("build"))
+BEGIN = """
+    > start
+    < node_start plan
+    ? prepare plan 1
+"""
+AT_WORK = f"""{BEGIN}
+    > prepared
+    < attempt_start 1
+    ? execute plan 1 attempt 1
+"""
+SECOND_STAGE = f"""{AT_WORK}
+    @ 60
+    > completed
+    ? prepare plan 2
+    > prepared
+    < attempt_start 1
+    ? execute plan 2 attempt 1
+    > completed
+    < node_complete plan: Completed 2 iterations (max: 2)
+    < node_start build
+    ? prepare build 1
+"""
+
+
+def written(plan: Plan, script: str) -> dict[str, Any]:
+    """state.json after the conversation, as a reader finds it."""
+    conversation = play(plan, script)
+    summary, history = Summary(), History()
+    for event in conversation.events:
+        summary = fold(summary, event)
+        history.take(event)
+    assert conversation.state is not None
+    view = state_file(
+        plan,
+        conversation.state,
+        summary,
+        history,
+        length=4711,
+        head_hash="abc",
+        buffer=BufferHealth(2, 40, 3, 1.5),
+    )
+    state: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(view))
+    return state
+
+
+def test_state_file_has_all_fields_while_an_agent_works() -> None:
+    state = written(TWO, AT_WORK)
+    snapshot = state.pop("snapshot")
+    assert state == {
+        "session": "auth",
+        "type": "pipeline",
+        "pipeline": "refine.yaml",
+        "status": "running",
+        "iteration": 1,
+        "iteration_completed": 0,
+        "iteration_started": "2026-01-15T12:00:00Z",
+        "started_at": "2026-01-15T12:00:00Z",
+        "completed_at": None,
+        "current_stage": "stage-00-plan",
+        "stages": [
+            {
+                "name": "plan",
+                "index": 0,
+                "iterations": 0,
+                "completed_at": None,
+                "status": "running",
+                "timestamp": "2026-01-15T12:00:00Z",
+            }
+        ],
+        "history": [],
+        "history_omitted": 0,
+        "event_offset": 4,
+        "error": None,
+        "error_type": None,
+        "current_attempt": 1,
+        "paused_at": None,
+        "pause_reason": None,
+        "completion_reason": None,
+        "requests": [],
+    }
+    assert (snapshot["length"], snapshot["hash"], snapshot["state"]["seq"]) == (4711, "abc", 4)
+    assert snapshot["buffer"]["events_buffered"] == 2
+
+
+def test_gap_between_started_and_completed_shows_an_iteration_in_progress() -> None:
+    before, during = written(TWO, BEGIN), written(TWO, AT_WORK)
+    assert (before["iteration"], before["iteration_started"]) == (0, None)
+    assert (during["iteration"], during["iteration_completed"]) == (1, 0)
+    assert during["iteration_started"] is not None
+
+
+def test_stages_and_history_of_a_multi_stage_run() -> None:
+    state = written(TWO, SECOND_STAGE)
+    assert [(entry["name"], entry["status"], entry["iterations"]) for entry in state["stages"]] == [
+        ("plan", "completed", 2),
+        ("build", "running", 0),
+    ]
+    assert state["stages"][0]["completed_at"] == "2026-01-15T12:01:00Z"
+    assert state["current_stage"] == "stage-01-build"
+    assert [(entry["iteration"], entry["stage"], entry["summary"]) for entry in state["history"]] == [
+        (1, "plan", "done"),
+        (2, "plan", "done"),
+    ]
+    assert set(state["history"][0]) == {
+        "iteration",
+        "timestamp",
+        "stage",
+        "decision",
+        "reason",
+        "summary",
+        "files_touched",
+        "items_completed",
+        "signals",
+        "plateau",
+        "risk",
+    }
+
+
+def test_failed_run_names_its_error_and_the_stage_that_failed() -> None:
+    state = written(TWO, f"{AT_WORK}\n> error provider_missing\n< session_failed provider_missing")
+    assert (state["status"], state["error_type"], state["error"]) == (
+        "failed",
+        "provider_missing",
+        "it went wrong",
+    )
+    assert state["stages"][-1]["status"] == "failed"
+    assert state["iteration_started"] is None
+    assert state["completed_at"] is not None
+
+
+def test_paused_run_names_when_and_why_and_what_is_asked() -> None:
+    script = f"""{BEGIN}
+        > recover
+        ? prepare plan 1
+        > recover
+        ? prepare plan 1
+        @ 5
+        > recover
+        < request_opened recoveries_without_progress-6
+        < session_paused recoveries_without_progress
+    """
+    state = written(TWO, script)
+    assert (state["status"], state["pause_reason"]) == ("paused", "recoveries_without_progress")
+    assert state["paused_at"] == "2026-01-15T12:00:05Z"
+    assert [request["id"] for request in state["requests"]] == ["recoveries_without_progress-6"]
+
+
+def test_completed_single_stage_run() -> None:
+    plan = plan_of(stage("work"), mode="loop")
+    script = AT_WORK.replace("plan", "work") + (
+        "> completed\n"
+        "< node_complete work: Completed 1 iterations (max: 1)\n"
+        "< session_complete Completed 1 iterations (max: 1)"
+    )
+    state = written(plan, script)
+    assert (state["type"], state["pipeline"], state["status"]) == ("work", None, "completed")
+    assert state["completion_reason"] == "Completed 1 iterations (max: 1)"
+    assert (state["iteration"], state["iteration_completed"]) == (1, 1)
+    assert state["current_stage"] == "stage-00-work"
+
+
+def test_single_stage_run_lists_no_stage_before_it_is_done() -> None:
+    plan = plan_of(stage("work"), mode="loop")
+    assert written(plan, AT_WORK.replace("plan", "work"))["stages"] == []
+
+
+def test_plan_without_nodes_has_no_current_stage() -> None:
+    state = written(plan_of(), "> start\n< session_complete all_loops_complete")
+    assert (state["current_stage"], state["iteration"], state["stages"]) == (None, 0, [])

@@ -1,0 +1,146 @@
+"""Counters, health and the latest past: bounded, and the same whenever they are folded."""
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from tests.engine.any_log import any_log
+from tests.engine.plans import NOON, event, plan_of, stage, started
+
+from agentforge.model import facts as f
+from agentforge.model.event import Cursor, Event
+from agentforge.model.failure import FailureKind
+from agentforge.model.result import Decision, Result, Signals, Usage
+from agentforge.views.history import KEPT, History
+from agentforge.views.summary import Summary, fold, health
+
+ERROR = f.ErrorOccurred(FailureKind.PROVIDER_CRASHED, "boom", "plan", 1)
+
+
+def completed(summary: str = "done", *, plateau: bool = False, **changes: object) -> f.IterationCompleted:
+    result = Result(summary=summary, signals=Signals(plateau_suspected=plateau))
+    given = {"duration_ms": 5, "output": "output.md", **changes}
+    return f.IterationCompleted("plan", 1, Decision.CONTINUE, "", "result.json", result, **given)  # type: ignore[arg-type]
+
+
+def folded(*facts: f.AnyFact) -> Summary:
+    summary = Summary()
+    for seq, fact in enumerate(facts, 1):
+        summary = fold(summary, event(seq, fact))
+    return summary
+
+
+def test_summary_counts_what_happened() -> None:
+    summary = folded(
+        started(plan_of(stage())),
+        f.AttemptStarted(1, 2, "claude", "opus"),
+        f.SessionRecovered(1, "here"),
+        f.AttemptAdopted(1, 7),
+        f.AttemptLost(1, "died", started=True),
+        f.AttemptStarted(2, 2, "claude", "opus"),
+        ERROR,
+        f.AttemptStarted(3, 2, "claude", "opus"),
+        completed(),
+    )
+    assert (summary.events, summary.iterations, summary.attempts) == (9, 1, 3)
+    assert (summary.adopted, summary.lost, summary.recoveries, summary.errors) == (1, 1, 1, 1)
+    assert (summary.last_type, summary.last_at) == ("iteration_complete", NOON)
+
+
+def test_usage_is_summed_over_successes_and_failures_and_unknown_numbers_are_left_out() -> None:
+    failed = f.ErrorOccurred(
+        FailureKind.RESULT_MISSING, "x", "plan", 1, usage=Usage(input_tokens=100, cost_usd=0.5)
+    )
+    summary = folded(completed(usage=Usage(10, 20, cost_usd=0.25)), failed, completed())
+    assert (summary.input_tokens, summary.output_tokens, summary.cost_usd) == (110, 20, 0.75)
+
+
+def test_consecutive_errors_count_recent_error_events_until_non_error() -> None:
+    retry = f.RetryScheduled(2, 2, NOON, "again")
+    attempt = f.AttemptStarted(2, 2, "claude", "opus")
+    row = (ERROR, retry, f.TimerFired("retry"), attempt, ERROR)
+    assert folded(*row).consecutive_errors == 2
+    failed = f.SessionFailed(FailureKind.PROVIDER_CRASHED, "boom", "plan")
+    assert folded(*row, failed).consecutive_errors == 2
+    assert folded(*row, completed()).consecutive_errors == 0
+
+
+@pytest.mark.parametrize(
+    ("fact", "stalled"),
+    [
+        (completed(), 0),
+        (completed(plateau=True), 1),
+        (completed(""), 1),
+        (completed("  \n"), 1),
+        (completed("", plateau=True), 1),
+    ],
+)
+def test_iterations_without_progress_are_those_with_a_plateau_or_no_summary(
+    fact: f.IterationCompleted, stalled: int
+) -> None:
+    assert folded(fact).without_progress == stalled
+
+
+@pytest.mark.parametrize(
+    ("errors", "stalled", "score", "label"),
+    [
+        (0, 0, 1.0, "ok"),
+        (1, 0, 0.9, "ok"),
+        (0, 1, 0.95, "ok"),
+        (3, 4, 0.5, "ok"),
+        (7, 0, 0.3, "ok"),
+        (7, 1, 0.25, "warning"),
+        (10, 0, 0.0, "warning"),
+        (99, 99, 0.0, "warning"),
+    ],
+)
+def test_health_score_formula_and_label(errors: int, stalled: int, score: float, label: str) -> None:
+    result = health(Summary(consecutive_errors=errors, without_progress=stalled))
+    assert (result.score, result.label) == (score, label)
+    assert ("health below 0.30" in result.warnings) == (label == "warning")
+    assert (f"{errors} errors in a row" in result.warnings) == bool(errors)
+    assert (f"{stalled} iterations without progress" in result.warnings) == bool(stalled)
+
+
+@settings(deadline=None, max_examples=50)
+@given(any_log)
+def test_views_are_total_on_any_log(log: list[Event]) -> None:
+    summary, history = Summary(), History()
+    for one in log:
+        summary = fold(summary, one)
+        history.take(one)
+    assert summary.events == len(log)
+    assert 0.0 <= health(summary).score <= 1.0
+    assert len(history.entries) == summary.iterations
+
+
+def remember(*said: tuple[f.AnyFact, Cursor | None]) -> History:
+    history = History()
+    for seq, (fact, cursor) in enumerate(said, 1):
+        history.take(event(seq, fact, cursor))
+    return history
+
+
+def outputs(history: History) -> list[str]:
+    return [msgspec.json.decode(output) for output in history.outputs]
+
+
+def test_history_keeps_the_last_thousand_and_counts_the_rest() -> None:
+    said = [(completed(output=f"{n}.md"), Cursor("0", 1, n)) for n in range(1, KEPT + 501)]
+    history = remember(*said)
+    assert (len(history.entries), history.omitted) == (KEPT, 500)
+    assert [history.entries[0].iteration, history.entries[-1].iteration] == [501, KEPT + 500]
+    assert (len(history.outputs), history.outputs_omitted) == (KEPT, 500)
+    assert (outputs(history)[0], outputs(history)[-1]) == ("501.md", f"{KEPT + 500}.md")
+
+
+def test_outputs_are_those_of_the_current_node_and_history_is_the_run_s() -> None:
+    begins = f.NodeStarted("build", "build", "claude", "opus", 1)
+    history = remember((completed(), Cursor("0", 1, 1)), (begins, Cursor("1", 1, 0)))
+    assert (outputs(history), history.outputs_omitted) == ([], 0)
+    assert len(history.entries) == 1
+
+
+def test_iteration_that_said_nothing_has_no_output() -> None:
+    history = remember((completed(output=None), None), (completed(output="2.md"), None))
+    assert outputs(history) == ["2.md"]
+    assert [entry.iteration for entry in history.entries] == [0, 0]
