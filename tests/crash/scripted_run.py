@@ -157,6 +157,12 @@ def _check_sequence(events: list[dict[str, Any]], expected: Expected, run: Scrip
             begun = done + (1 if failed and expected.unfinished and expected.unfinished[0] == name else 0)
             assert numbers == list(range(1, begun + 1)), (name, kind)
     assert sum(1 for event in events if event["type"] == "error") == expected.charged
+    attempts: dict[str, list[int]] = {}
+    for event in events:
+        if event["type"] == "attempt_start":
+            attempts.setdefault(str(event["cursor"]), []).append(event["data"]["attempt"])
+    for numbers in attempts.values():
+        assert numbers == list(range(1, len(numbers) + 1)), "an attempt's number was given out twice"
 
 
 def _check_state(run: ScriptedRun, events: list[dict[str, Any]], expected: Expected) -> None:

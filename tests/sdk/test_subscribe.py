@@ -1,0 +1,155 @@
+"""Subscriptions: every event once, in order, to as many as want it; slow ones hold up nobody."""
+
+import asyncio
+from pathlib import Path
+
+from tests.sdk.projects import Gate, engine, node, pipeline, run, types
+
+from agentforge.model.event import Event
+from agentforge.sdk.engine import Engine
+
+
+async def collect(sdk: Engine, session: str | None, into: list[Event], pause: float = 0.0) -> None:
+    async for event in sdk.subscribe(session):
+        into.append(event)
+        if pause:
+            await asyncio.sleep(pause)
+
+
+def names(events: list[Event]) -> list[str]:
+    return [event.fact.TYPE for event in events]
+
+
+def test_subscribe_receives_all_events(tmp_path: Path) -> None:
+    async def main() -> None:
+        seen: list[Event] = []
+        async with engine(tmp_path) as sdk:
+            following = asyncio.create_task(collect(sdk, None, seen))
+            await asyncio.sleep(0)
+            await sdk.run(pipeline(node(runs=3)), session="s")
+        await following
+        assert names(seen) == types(tmp_path)
+        assert [event.seq for event in seen] == list(range(1, len(seen) + 1))
+        assert all(event.session == "s" for event in seen)
+
+    run(main())
+
+
+def test_several_subscribers_and_a_slow_one_does_not_block_the_run(tmp_path: Path) -> None:
+    async def main() -> None:
+        fast: list[Event] = []
+        slow: list[Event] = []
+        gate = Gate()
+        async with engine(tmp_path, gate) as sdk:
+            going = asyncio.create_task(sdk.run(pipeline(node(runs=4)), session="s"))
+            await gate.working.wait()
+            followers = [
+                asyncio.create_task(collect(sdk, "s", fast)),
+                asyncio.create_task(collect(sdk, "s", slow, pause=0.02)),
+            ]
+            await asyncio.sleep(0.05)
+            gate.finish.set()
+            assert (await going).completed
+            behind = len(slow)
+            await asyncio.gather(*followers)
+        assert behind < len(slow)
+        assert names(fast) == names(slow) == types(tmp_path)
+
+    run(main())
+
+
+def test_subscription_hears_only_of_what_is_durable(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with engine(tmp_path) as sdk:
+            following = asyncio.create_task(_follow_and_compare(sdk, tmp_path))
+            await asyncio.sleep(0)
+            await sdk.run(pipeline(node(runs=3)), session="s")
+        assert await following == len(types(tmp_path))
+
+    run(main())
+
+
+async def _follow_and_compare(sdk: Engine, project: Path) -> int:
+    count = 0
+    async for event in sdk.subscribe():
+        count += 1
+        assert types(project)[event.seq - 1] == event.fact.TYPE
+    return count
+
+
+def test_subscription_of_an_engine_covers_all_its_runs(tmp_path: Path) -> None:
+    async def main() -> None:
+        seen: list[Event] = []
+        async with engine(tmp_path) as sdk:
+            following = asyncio.create_task(collect(sdk, None, seen))
+            await asyncio.sleep(0)
+            await asyncio.gather(*(sdk.run(pipeline(), session=name) for name in ("one", "two", "three")))
+        await following
+        for name in ("one", "two", "three"):
+            assert names([event for event in seen if event.session == name]) == types(tmp_path, name)
+
+    run(main())
+
+
+def test_subscription_goes_on_when_a_name_is_begun_anew(tmp_path: Path) -> None:
+    async def main() -> None:
+        seen: list[Event] = []
+        async with engine(tmp_path) as sdk:
+            following = asyncio.create_task(collect(sdk, None, seen))
+            await asyncio.sleep(0)
+            await sdk.run(pipeline(node(runs=5)), session="s")
+            await asyncio.sleep(0.05)
+            await sdk.run(pipeline(node(runs=1)), session="s", force=True)
+        await following
+        started = [event.trace_id for event in seen if event.fact.TYPE == "session_start"]
+        assert len(set(started)) == 2
+        assert names([event for event in seen if event.trace_id == started[1]]) == types(tmp_path)
+
+    run(main())
+
+
+def test_subscription_to_a_paused_run_ends_and_a_later_one_has_the_rest(tmp_path: Path) -> None:
+    async def main() -> None:
+        gate = Gate()
+        async with engine(tmp_path, gate) as sdk:
+            going = asyncio.create_task(sdk.run(pipeline(node(runs=2)), session="s"))
+            await gate.working.wait()
+            first: list[Event] = []
+            following = asyncio.create_task(collect(sdk, "s", first))
+            await sdk.pause("s")
+            gate.finish.set()
+            await asyncio.gather(going, following)
+            assert names(first)[-1] == "session_paused"
+            await sdk.resume("s")
+            again: list[Event] = []
+            await collect(sdk, "s", again)
+            assert names(again) == types(tmp_path)
+
+    run(main())
+
+
+def test_subscriber_that_leaves_early_is_forgotten(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with engine(tmp_path) as sdk:
+            await sdk.run(pipeline(), session="s")
+            events = sdk.subscribe("s")
+            assert (await anext(events)).fact.TYPE == "session_start"
+            await events.aclose()  # type: ignore[attr-defined]
+            assert not sdk._follower._waiting
+
+    run(main())
+
+
+def test_subscription_to_a_run_that_another_engine_drives(tmp_path: Path) -> None:
+    async def main() -> None:
+        gate = Gate()
+        async with engine(tmp_path, gate) as driving, engine(tmp_path) as watching:
+            going = asyncio.create_task(driving.run(pipeline(), session="s"))
+            await gate.working.wait()
+            seen: list[Event] = []
+            following = asyncio.create_task(collect(watching, "s", seen))
+            gate.finish.set()
+            await asyncio.gather(going, following)
+        assert names(seen) == types(tmp_path)
+
+    run(main())
