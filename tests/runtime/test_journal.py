@@ -1,0 +1,119 @@
+"""The journal: facts checked, timed and made durable before anything happens because of them."""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tests.adapters.failing_disk import FailingDisk
+from tests.engine.plans import NOON, plan_of, stage, started
+
+from agentforge.adapters.jsonl_log import JsonlLog
+from agentforge.adapters.memory_log import MemoryLog
+from agentforge.model import facts as f
+from agentforge.model.errors import IllegalMove, LogCorrupt
+from agentforge.model.event import Cursor
+from agentforge.runtime.journal import Journal
+from agentforge.testing import FakeClock
+
+PLAN = plan_of(stage())
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def journal(clock: FakeClock) -> Iterator[Journal]:
+    journal = Journal("auth", MemoryLog().open(), clock)
+    yield journal
+    journal.close()
+
+
+def test_events_are_numbered_timed_and_carry_the_run_s_id(journal: Journal, clock: FakeClock) -> None:
+    journal.record(started(PLAN), Cursor("0", 0, 0))
+    clock.advance(5)
+    journal.record(f.PauseRequested("lunch"))
+    asyncio.run(journal.sync())
+    assert journal.state.seq == 2
+    assert journal.state.updated_at == NOON + timedelta(seconds=5)
+    assert journal.plan == PLAN
+    assert journal.state.run_id == "0af7651916cd43dd"
+
+
+def test_timestamps_never_go_backwards(journal: Journal, clock: FakeClock) -> None:
+    journal.record(started(PLAN))
+    clock.advance(-3600)
+    journal.record(f.PauseRequested("lunch"))
+    assert journal.state.updated_at == NOON
+    clock.advance(7200)
+    assert journal.now() == NOON + timedelta(seconds=3600)
+
+
+def test_timestamps_do_not_go_backwards_across_engines(clock: FakeClock) -> None:
+    log = MemoryLog()
+    first = Journal("auth", log.open(), clock)
+    first.record(started(PLAN))
+    first.close()
+    later = Journal("auth", log.open(), FakeClock(NOON - timedelta(days=1)))
+    later.record(f.SessionRecovered(1, "here"))
+    assert later.state.updated_at == NOON
+    later.close()
+
+
+def test_illegal_move_is_refused_and_nothing_recorded(journal: Journal) -> None:
+    with pytest.raises(IllegalMove, match="session_complete before session_start"):
+        journal.record(f.SessionCompleted("done"))
+    journal.record(started(PLAN))
+    journal.record(f.SessionCompleted("done"))
+    with pytest.raises(IllegalMove):
+        journal.record(f.SessionCompleted("again"))
+    assert journal.state.seq == 2
+
+
+def test_empty_log_has_neither_state_nor_plan(journal: Journal) -> None:
+    with pytest.raises(LogCorrupt, match="holds no event") as caught:
+        _ = journal.state
+    assert "--force" in caught.value.hint
+    with pytest.raises(LogCorrupt, match="holds no plan"):
+        _ = journal.plan
+
+
+def test_observers_hear_of_events_once_they_are_durable(journal: Journal) -> None:
+    heard: list[int] = []
+    journal.observe(lambda: heard.append(journal.writer.health.events_buffered))
+    journal.record(started(PLAN))
+    assert heard == []
+    asyncio.run(journal.sync())
+    assert heard == [0]
+
+
+def test_what_was_written_without_waiting_is_synced_before_an_act(tmp_path: Path, clock: FakeClock) -> None:
+    """With a buffer of one every event is written at once, and none of them is durable yet."""
+    disk = FailingDisk()
+    log = JsonlLog(tmp_path / "events.jsonl", buffer_events=1, disk=disk, mounts=tuple)
+    journal = Journal("auth", log.open(), clock)
+    journal.record(started(PLAN))
+    assert journal.writer.health.events_buffered == 0
+    before = disk.calls.count("sync")
+    asyncio.run(journal.sync())
+    assert disk.calls.count("sync") == before + 1
+    journal.close()
+
+
+def test_facts_that_no_act_waits_for_are_flushed_in_time(clock: FakeClock) -> None:
+    seconds = [0.0]
+    log = MemoryLog(flush_seconds=1.0, monotonic=lambda: seconds[0])
+    journal = Journal("auth", log.open(), clock)
+    heard: list[str] = []
+    journal.observe(lambda: heard.append("news"))
+    journal.record(started(PLAN))
+    journal.flush_if_due()
+    assert heard == []
+    seconds[0] = 1.5
+    journal.flush_if_due()
+    assert heard == ["news"]
+    assert journal.writer.health.events_buffered == 0
+    journal.close()
