@@ -115,7 +115,9 @@ class Engine:
         """Compile without running; raises DefinitionError with every diagnostic at once."""
         if (pipeline is None) == (stage is None):
             raise InvalidRequest("give a pipeline or a stage, and not both")
-        name = session_name(session or default_session(pipeline, stage, self._clock.now()))
+        if session is None:
+            session = default_session(pipeline, stage, self._clock.now())
+        name = session_name(session)
         sources = sources_of(self.project, self.environ)
         overrides = overrides or Overrides()
         known = None if self._runner.is_mock else self.registry.names
@@ -197,7 +199,7 @@ class Engine:
         self._send(session, "cancel", reason, now=True)
         await self._runner.let_finish(session)
         try:
-            journal = await self._runner.take_up(session, accept_damage=True)
+            journal = await self._runner.take_up(session, accept_damage=True, to_work=False)
         except RunActive:
             return None
         return await self._runner.drive(journal)

@@ -88,7 +88,7 @@ class Runner:
         except LogCorrupt:
             # Nothing tells what this run was at, so there is nothing to end.
             return
-        journal = await self.take_up(session, accept_damage=True)
+        journal = await self.take_up(session, accept_damage=True, to_work=False)
         journal.record(f.CancelRequested("superseded by a new run"), journal.state.cursor)
         await self.drive(journal)
 
@@ -130,11 +130,13 @@ class Runner:
         refuse_taken(self._runs, session)
         raise active(self._runs, session)
 
-    async def take_up(self, session: str, *, accept_damage: bool) -> Journal:
-        """Open a run that has begun; refuses to go on over damage that nobody accepted."""
+    async def take_up(self, session: str, *, accept_damage: bool, to_work: bool = True) -> Journal:
+        """Open a run that has begun; refuses to go on over damage that nobody accepted. `to_work`: the
+        providers that the run needs are made ready."""
         journal = self.open(session)
         try:
-            await self.make_ready(journal.plan, mock=journal.state.settings.mock)
+            if to_work:
+                await self.make_ready(journal.plan, mock=journal.state.settings.mock)
             damage = [d for d in journal.writer.damage if d.line not in journal.state.accepted_damage]
             if not accept_damage:
                 _refuse_damage(session, damage)
