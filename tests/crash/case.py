@@ -92,7 +92,7 @@ class CrashRun:
         }
         self.turns = 0
         self.was_struck = False
-        """Whether the latest engine was killed: then somebody has to look after what it left."""
+        """Whether somebody who may have driven the run was killed: what it left is to be looked after."""
 
     def play(self, blows: tuple[Blow, ...]) -> Story:
         """Run, and go on as often as it takes, each time as a person would."""
@@ -129,6 +129,7 @@ class CrashRun:
             time.sleep(0.005)
         if blow is not None and "power" in blow.victims.split("+") and (counts / "struck").exists():
             self._cut_power(counts / "synced", length)
+        self.was_struck = any(process.returncode < 0 for process in (engine, sender) if process)
         self._take_stock(counts, command, engine)
 
     def environment(self, turn: int, blow: Blow | None = None) -> dict[str, str]:
@@ -184,7 +185,6 @@ class CrashRun:
 
     def _take_stock(self, counts: Path, command: tuple[str, ...], engine: subprocess.Popen[bytes]) -> None:
         story = self.story
-        self.was_struck = engine.returncode < 0
         if (counts / "struck").exists():
             for line in (counts / "struck").read_text().splitlines():
                 story.struck += [(role, attempt) for role, attempt in json.loads(line)]

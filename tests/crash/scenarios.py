@@ -45,13 +45,18 @@ SCENARIOS = {
         Scenario(
             "plain",
             "  - {id: work, prompt: 'do ${ITERATION}', runs: 3}\n",
-            {"AGENT_TOOL": "0/2", "AGENT_WAITS": "0/2 0/3"},
+            {"AGENT_TOOL": "0/1 0/2", "AGENT_WAITS": "0/2 0/3"},
         ),
         Scenario(
             "retry",
             "  - {id: first, prompt: one, runs: 2}\n"
             "  - {id: second, prompt: two, runs: 1, output_path: 'docs/${SESSION}.md'}\n",
-            {"AGENT_CRASHES": "0/1 1/1", "AGENT_OLD_STATUS": "0/2", "AGENT_WAITS": "0/1 0/2 1/1"},
+            {
+                "AGENT_CRASHES": "0/1 1/1",
+                "AGENT_OLD_STATUS": "0/2",
+                "AGENT_WAITS": "0/1 0/2 1/1",
+                "AGENT_TOOL": "1/1",
+            },
         ),
         Scenario(
             "delay", "  - {id: slow, prompt: x, runs: 3, delay: 0.15}\n", {"AGENT_WAITS": "0/1 0/2 0/3"}
