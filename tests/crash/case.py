@@ -15,7 +15,6 @@ from .story import FINAL, Story
 
 LAUNCH_SECONDS = 40.0
 MAX_TURNS = 12
-FIRST_COMMAND = ("run", "-p", "p.yaml", "-s", SESSION)
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,9 @@ class CrashRun:
         self.also: dict[str, str] = {}
         """Of the environment, from now on."""
         self.story.project.mkdir(parents=True)
-        (self.story.project / "p.yaml").write_text(scenario.pipeline)
+        for name, text in scenario.files.items():
+            (self.story.project / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.story.project / name).write_text(text)
         self._env = {
             **os.environ,
             **scenario.agent,
@@ -102,8 +103,17 @@ class CrashRun:
                 story.trouble.append(f"still {status} after {MAX_TURNS} turns: {story.commands}")
             if story.trouble:
                 break
-            self.turn(_next_command(status), blows[self.turns] if self.turns < len(blows) else None)
+            self.turn(self._next_command(status), blows[self.turns] if self.turns < len(blows) else None)
         return story
+
+    def _next_command(self, status: str) -> tuple[str, ...]:
+        match status:
+            case "unborn":
+                return self.story.scenario.command
+            case "paused" | "failed":
+                return ("resume", SESSION)
+            case _:
+                return ("recover", SESSION)
 
     def turn(self, command: tuple[str, ...], blow: Blow | None = None) -> None:
         """One engine from start to end, with what is asked of it and what befalls it."""
@@ -192,16 +202,6 @@ class CrashRun:
         said = (self.spoken_to / f"engine-{self.turns}.txt").read_text()
         if engine.returncode >= 0 and "Traceback" in said:
             story.trouble.append(f"{command[0]} raised: …{said[said.rfind('Traceback') :][-600:]}")
-
-
-def _next_command(status: str) -> tuple[str, ...]:
-    match status:
-        case "unborn":
-            return FIRST_COMMAND
-        case "paused" | "failed":
-            return ("resume", SESSION)
-        case _:
-            return ("recover", SESSION)
 
 
 def play(base: Path, case: Case) -> CrashRun:
