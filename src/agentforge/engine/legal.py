@@ -82,10 +82,13 @@ def _refuse_attempt_move(state: RunState, fact: f.AnyFact) -> None:
 def refuse_resume(state: RunState) -> None:
     """Raise IllegalMove, in the words a person needs, if the run can't be resumed."""
     if state.status is RunStatus.COMPLETED:
-        raise IllegalMove("Session already completed.", hint="run it with --force to restart it from the beginning")
+        raise IllegalMove(
+            "Session already completed.", hint="run it with --force to restart it from the beginning"
+        )
     if state.status is RunStatus.ABORTED:
         raise IllegalMove(
-            "Session was cancelled, and that is final.", hint="run it with --force to start it from the beginning"
+            "Session was cancelled, and that is final.",
+            hint="run it with --force to start it from the beginning",
         )
 
 
