@@ -61,8 +61,6 @@ class Driver:
         self._wake: asyncio.Future[None] | None = None
         self._begun: set[str] = set()
         """Attempts whose intent this very engine recorded: no earlier one can have started them."""
-        self._prepared = ""
-        """The iteration that this very engine prepared last."""
 
     async def drive(self) -> RunState:
         """Go on until the run ends or pauses. An error leaves the log as it is: the run is interrupted."""
@@ -148,7 +146,6 @@ class Driver:
             if work.id in self._running:
                 continue
             if isinstance(work, Prepare):
-                self._prepared = work.id
                 self._outcomes.append(_Outcome(work, self._preparer.prepare(work, self._journal.view)))
             else:
                 await self._start(work)
@@ -177,20 +174,19 @@ class Driver:
             return await self._attempts.end(work, attempt)
         fresh = work.id in self._begun
         self._begun.discard(work.id)
-        if fresh and (unprepared := self._restore(work)):
+        prepared = self._preparer.prepared(work)
+        if fresh and prepared is None and (unprepared := self._restore(work)):
             return unprepared
 
         def adopted(pid: int) -> None:
             self._journal.record(f.AttemptAdopted(work.attempt, pid), _cursor(work))
             self.wake()
 
-        return await self._attempts.execute(work, attempt, fresh=fresh, adopted=adopted)
+        return await self._attempts.execute(work, attempt, fresh=fresh, prepared=prepared, adopted=adopted)
 
     def _restore(self, work: Execute) -> f.ErrorOccurred | None:
         iteration = self._journal.state.iteration
         assert iteration is not None
-        if work_id("prepare", work.node_path, work.node_run, work.iteration) == self._prepared:
-            return None
         return self._preparer.restore(work, iteration.prompt_sha256, self._journal.view)
 
     async def _timer(self, work: Wait) -> f.AnyFact:

@@ -6,6 +6,7 @@ Repeating it after a crash writes the same files again; nothing is appended.
 import os
 from hashlib import sha256
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.definition.template import render, substitute_session
@@ -33,11 +34,21 @@ Verify: {verify}
 STAGE_PROGRESS = "# Stage Progress\n\n---\n"
 
 
+class Prepared(Struct, frozen=True):
+    """An iteration that this very engine made ready: nothing of it has to be looked up on the disk."""
+
+    work: Prepare
+    prompt: str
+    is_new: bool
+    """Its folder wasn't there before, so nobody has left anything in it."""
+
+
 class Preparer:
     def __init__(self, project: str, layout: RunLayout, plan: Plan) -> None:
         self._project = project
         self._layout = layout
         self._plan = plan
+        self._latest: Prepared | None = None
 
     def prepare(self, work: Prepare, view: RunView) -> AnyFact:
         """Write the iteration's files; the outcome is `iteration_start`, or an error without a prompt."""
@@ -52,11 +63,13 @@ class Preparer:
             )
         context = self._context(work, node, view)
         here = self._layout.iteration(work.node, node, work.node_run, work.iteration)
-        files.make_dir(here.root)
+        is_new = files.make_dir(here.root)
         self._ensure_progress(node, context.paths.progress)
-        prompt = render(template, self._values(work, node, view, context)).encode()
+        text = render(template, self._values(work, node, view, context))
+        prompt = text.encode()
         files.write(here.context, context_json(context, view.history))
         files.write(here.prompt, prompt)
+        self._latest = Prepared(work, text, is_new)
         return IterationStarted(
             stage=node.name or node.id,
             type=node.stage,
@@ -64,6 +77,11 @@ class Preparer:
             model=node.provider.model,
             prompt_sha256=sha256(prompt).hexdigest(),
         )
+
+    def prepared(self, work: Execute) -> Prepared | None:
+        """The iteration of an attempt, if it was prepared here and this is the first attempt at it."""
+        latest, iteration = self._latest, Prepare(work.node, work.node_path, work.node_run, work.iteration)
+        return latest if latest is not None and latest.work == iteration and work.attempt == 1 else None
 
     def restore(self, work: Execute, prompt_sha256: str, view: RunView) -> ErrorOccurred | None:
         """Make sure that an iteration prepared by an earlier engine has its files: they were written
