@@ -3,7 +3,8 @@ the tables' (`model.status`)."""
 
 from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove
-from agentforge.model.state import RunState
+from agentforge.model.event import Cursor
+from agentforge.model.state import IterationState, RunState
 from agentforge.model.status import (
     ATTEMPT_MOVES,
     FINAL,
@@ -45,8 +46,8 @@ _MAKES_WAY = frozenset({AttemptStatus.DUE, AttemptStatus.LOST, AttemptStatus.CAN
 _ABOUT_THE_LOG = (f.LogRepaired, f.DamageAccepted)
 
 
-def refuse_illegal(state: RunState | None, fact: f.AnyFact) -> None:
-    """Raise IllegalMove if the fact can't follow on the state."""
+def refuse_illegal(state: RunState | None, fact: f.AnyFact, cursor: Cursor | None = None) -> None:
+    """Raise IllegalMove if the fact can't follow on the state, at the stage that the cursor names."""
     kind = type(fact)
     if state is None:
         if kind is not f.SessionStarted:
@@ -59,15 +60,23 @@ def refuse_illegal(state: RunState | None, fact: f.AnyFact) -> None:
     if target := _RUN_TARGET.get(kind):
         move(RUN_MOVES, state.status, target)
     elif place := _STAGE_TARGET.get(kind):
-        move(STAGE_MOVES, state.node.status if state.node else NodeStatus.PENDING, place)
-    elif kind is f.IterationStarted and state.iteration is not None:
-        move(ITERATION_MOVES, state.iteration.status, IterationStatus.STARTED)
+        move(STAGE_MOVES, _node_status(state), place)
     else:
-        _refuse_attempt_move(state, fact)
+        stage = state.stage(cursor.provider if cursor else None)
+        if stage is not None and stage.iteration is not None:
+            _refuse_in_iteration(stage.iteration, fact)
 
 
-def _refuse_attempt_move(state: RunState, fact: f.AnyFact) -> None:
-    attempt = state.attempt
+def _node_status(state: RunState) -> NodeStatus:
+    if state.node is not None:
+        return state.node.status
+    return NodeStatus.RUNNING if state.block is not None else NodeStatus.PENDING
+
+
+def _refuse_in_iteration(iteration: IterationState, fact: f.AnyFact) -> None:
+    if isinstance(fact, f.IterationStarted):
+        move(ITERATION_MOVES, iteration.status, IterationStatus.STARTED)
+    attempt = iteration.attempt
     if attempt is None:
         # A damaged log may have lost how the attempt began; what came of it counts all the same.
         return
@@ -82,10 +91,13 @@ def _refuse_attempt_move(state: RunState, fact: f.AnyFact) -> None:
 def refuse_resume(state: RunState) -> None:
     """Raise IllegalMove, in the words a person needs, if the run can't be resumed."""
     if state.status is RunStatus.COMPLETED:
-        raise IllegalMove("Session already completed.", hint="run it with --force to restart it from the beginning")
+        raise IllegalMove(
+            "Session already completed.", hint="run it with --force to restart it from the beginning"
+        )
     if state.status is RunStatus.ABORTED:
         raise IllegalMove(
-            "Session was cancelled, and that is final.", hint="run it with --force to start it from the beginning"
+            "Session was cancelled, and that is final.",
+            hint="run it with --force to start it from the beginning",
         )
 
 

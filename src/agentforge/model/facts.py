@@ -26,6 +26,8 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     mock: bool = False
     delay: float | None = None
     """Replaces every stage's delay, as mock mode does."""
+    plateau_test: bool = False
+    """No judge: the workers' own suspicion of a plateau counts as its word."""
 
 
 class SessionStarted(Fact, frozen=True):
@@ -56,13 +58,64 @@ class SessionRecovered(Fact, frozen=True):
 
 
 class NodeStarted(Fact, frozen=True):
+    """A stage, or with `kind` a parallel block, was entered."""
+
     TYPE = "node_start"
 
     name: str
-    type: str
+    type: str = ""
+    provider: str = ""
+    model: str = ""
+    runs: int = 1
+    kind: Literal["parallel"] | None = None
+    providers: tuple[str, ...] = ()
+    stages: tuple[str, ...] = ()
+    step: int | None = None
+    """Its place in the course of the run."""
+
+
+class ProviderStarted(Fact, frozen=True):
+    """A provider began its part of a parallel block."""
+
+    TYPE = "parallel_provider_start"
+
     provider: str
-    model: str
-    runs: int
+    stages: tuple[str, ...]
+
+
+class ProviderCompleted(Fact, frozen=True):
+    TYPE = "parallel_provider_complete"
+
+    provider: str
+    status: Literal["completed", "failed"] = "completed"
+    error: str | None = None
+
+
+class WorkerCompleted(Fact, frozen=True):
+    """An agent inside a parallel block ended."""
+
+    TYPE = "worker_complete"
+
+    result_file: str
+    exit_code: int
+
+
+class StageCompleted(Fact, frozen=True):
+    """A provider finished one stage of a parallel block."""
+
+    TYPE = "stage_complete"
+
+    name: str
+    reason: str
+    iterations: int
+
+
+class ManifestWritten(Fact, frozen=True):
+    """What all providers of a block left is listed in one file."""
+
+    TYPE = "manifest_written"
+
+    path: str
 
 
 class IterationStarted(Fact, frozen=True):
@@ -177,6 +230,56 @@ class IterationCompleted(Fact, frozen=True):
     usage: Usage | None = None
 
 
+class JudgeResult(Struct, frozen=True):
+    stop: bool
+    reason: str
+    confidence: float = 0.0
+
+
+class JudgeStarted(Fact, frozen=True):
+    """The judge is asked; durable before it is."""
+
+    TYPE = "judge_start"
+
+    provider: str
+    model: str
+    attempt: int = 1
+
+
+class JudgeCompleted(Fact, frozen=True):
+    TYPE = "judge_complete"
+
+    status: Literal["success", "failed", "skipped"]
+    result: JudgeResult
+    """What counts: a judge that fails never stops a stage."""
+    attempt: int = 1
+    usage: Usage | None = None
+
+
+class JudgeLost(Fact, frozen=True):
+    """Engine or host died while the judge was at it; it is asked again."""
+
+    TYPE = "judge_lost"
+
+    attempt: int
+
+
+class QueueChecked(Fact, frozen=True):
+    TYPE = "queue_checked"
+
+    remaining: int
+
+
+class PlanChanged(Fact, frozen=True):
+    """A person had the pipeline compiled again; the run goes on by the new plan."""
+
+    TYPE = "plan_changed"
+
+    plan: Plan
+    step: int
+    """Where in the new plan the run is."""
+
+
 class NodeCompleted(Fact, frozen=True):
     TYPE = "node_complete"
 
@@ -279,10 +382,20 @@ AnyFact = (
     IterationStarted
     | AttemptStarted
     | IterationCompleted
+    | WorkerCompleted
     | DelayStarted
     | TimerFired
     | NodeStarted
     | NodeCompleted
+    | ProviderStarted
+    | ProviderCompleted
+    | StageCompleted
+    | ManifestWritten
+    | JudgeStarted
+    | JudgeCompleted
+    | JudgeLost
+    | QueueChecked
+    | PlanChanged
     | SessionStarted
     | SessionCompleted
     | SessionFailed

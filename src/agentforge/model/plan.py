@@ -198,6 +198,8 @@ class Plan(Struct, frozen=True, dict=True):
     nodes: tuple[Node, ...]
     passes: int = 1
     """How often the whole pipeline runs."""
+    judge: ProviderChoice = ProviderChoice("claude", "haiku")
+    """Who judges the iterations of judgment stages."""
     version: int = PLAN_VERSION
 
     @cached_property
