@@ -15,7 +15,6 @@ from .story import FINAL, Story
 
 LAUNCH_SECONDS = 40.0
 MAX_TURNS = 12
-FIRST_COMMAND = ("run", "-p", "p.yaml", "-s", SESSION)
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,9 @@ class CrashRun:
         self.also: dict[str, str] = {}
         """Of the environment, from now on."""
         self.story.project.mkdir(parents=True)
-        (self.story.project / "p.yaml").write_text(scenario.pipeline)
+        for name, text in scenario.files.items():
+            (self.story.project / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.story.project / name).write_text(text)
         self._env = {
             **os.environ,
             **scenario.agent,
@@ -92,7 +93,7 @@ class CrashRun:
         }
         self.turns = 0
         self.was_struck = False
-        """Whether the latest engine was killed: then somebody has to look after what it left."""
+        """Whether somebody who may have driven the run was killed: what it left is to be looked after."""
 
     def play(self, blows: tuple[Blow, ...]) -> Story:
         """Run, and go on as often as it takes, each time as a person would."""
@@ -102,8 +103,17 @@ class CrashRun:
                 story.trouble.append(f"still {status} after {MAX_TURNS} turns: {story.commands}")
             if story.trouble:
                 break
-            self.turn(_next_command(status), blows[self.turns] if self.turns < len(blows) else None)
+            self.turn(self._next_command(status), blows[self.turns] if self.turns < len(blows) else None)
         return story
+
+    def _next_command(self, status: str) -> tuple[str, ...]:
+        match status:
+            case "unborn":
+                return self.story.scenario.command
+            case "paused" | "failed":
+                return ("resume", SESSION)
+            case _:
+                return ("recover", SESSION)
 
     def turn(self, command: tuple[str, ...], blow: Blow | None = None) -> None:
         """One engine from start to end, with what is asked of it and what befalls it."""
@@ -129,6 +139,7 @@ class CrashRun:
             time.sleep(0.005)
         if blow is not None and "power" in blow.victims.split("+") and (counts / "struck").exists():
             self._cut_power(counts / "synced", length)
+        self.was_struck = any(process.returncode < 0 for process in (engine, sender) if process)
         self._take_stock(counts, command, engine)
 
     def environment(self, turn: int, blow: Blow | None = None) -> dict[str, str]:
@@ -184,7 +195,6 @@ class CrashRun:
 
     def _take_stock(self, counts: Path, command: tuple[str, ...], engine: subprocess.Popen[bytes]) -> None:
         story = self.story
-        self.was_struck = engine.returncode < 0
         if (counts / "struck").exists():
             for line in (counts / "struck").read_text().splitlines():
                 story.struck += [(role, attempt) for role, attempt in json.loads(line)]
@@ -192,16 +202,6 @@ class CrashRun:
         said = (self.spoken_to / f"engine-{self.turns}.txt").read_text()
         if engine.returncode >= 0 and "Traceback" in said:
             story.trouble.append(f"{command[0]} raised: …{said[said.rfind('Traceback') :][-600:]}")
-
-
-def _next_command(status: str) -> tuple[str, ...]:
-    match status:
-        case "unborn":
-            return FIRST_COMMAND
-        case "paused" | "failed":
-            return ("resume", SESSION)
-        case _:
-            return ("recover", SESSION)
 
 
 def play(base: Path, case: Case) -> CrashRun:

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .case import FIRST_COMMAND, Blow, Case, CrashRun, Cut, Moment
+from .case import Blow, Case, CrashRun, Cut, Moment
 from .checks import final_state
 from .killer import WHENS, WRITES
 from .scenarios import SCENARIOS
@@ -55,7 +55,7 @@ def baseline(scenario: str) -> Baseline:
     with tempfile.TemporaryDirectory(prefix="crash-") as folder:
         run = CrashRun(Path(folder), SCENARIOS[scenario])
         began = time.monotonic()
-        run.turn(FIRST_COMMAND)
+        run.turn(run.story.scenario.command)
         seconds = time.monotonic() - began
         story = run.play(())
         if story.trouble or story.status() != SCENARIOS[scenario].ends:

@@ -3,16 +3,15 @@
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import dedent
 from typing import Literal
 
 HOME = Path(__file__).parent
 SESSION = "night"
-HEAD = f"""\
-defaults:
+WORK = f"""\
   provider: {{type: command, argv: ["{sys.executable}", -I, -S, "{HOME / "agent.py"}"]}}
   delay: 0
   retry: {{max_attempts: 3, initial_delay: 0.05, max_delay: 0.2}}
-nodes:
 """
 
 
@@ -29,14 +28,24 @@ class Control:
 @dataclass(frozen=True)
 class Scenario:
     name: str
-    nodes: str
+    nodes: str = ""
+    """Of the pipeline; without any, it is a single stage of the scenario's name."""
     agent: dict[str, str] = field(default_factory=dict)
     control: Control | None = None
     ends: str = "completed"
 
     @property
-    def pipeline(self) -> str:
-        return f"name: {self.name}\n{HEAD}{self.nodes}"
+    def files(self) -> dict[str, str]:
+        """What lies in the project before anything runs."""
+        if self.nodes:
+            return {"p.yaml": f"name: {self.name}\ndefaults:\n{WORK}nodes:\n{self.nodes}"}
+        stage = f".claude/stages/{self.name}"
+        return {f"{stage}/stage.yaml": dedent(WORK), f"{stage}/prompt.md": "do ${ITERATION} of ${SESSION}\n"}
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """How a person begins it."""
+        return ("run", "-p", "p.yaml", "-s", SESSION) if self.nodes else ("loop", self.name, SESSION, "2")
 
 
 SCENARIOS = {
@@ -45,14 +54,20 @@ SCENARIOS = {
         Scenario(
             "plain",
             "  - {id: work, prompt: 'do ${ITERATION}', runs: 3}\n",
-            {"AGENT_TOOL": "0/2", "AGENT_WAITS": "0/2 0/3"},
+            {"AGENT_TOOL": "0/1 0/2", "AGENT_WAITS": "0/2 0/3"},
         ),
         Scenario(
             "retry",
             "  - {id: first, prompt: one, runs: 2}\n"
             "  - {id: second, prompt: two, runs: 1, output_path: 'docs/${SESSION}.md'}\n",
-            {"AGENT_CRASHES": "0/1 1/1", "AGENT_OLD_STATUS": "0/2", "AGENT_WAITS": "0/1 0/2 1/1"},
+            {
+                "AGENT_CRASHES": "0/1 1/1",
+                "AGENT_OLD_STATUS": "0/2",
+                "AGENT_WAITS": "0/1 0/2 1/1",
+                "AGENT_TOOL": "1/1",
+            },
         ),
+        Scenario("stage", agent={"AGENT_WAITS": "0/1", "AGENT_OLD_STATUS": "0/1"}),
         Scenario(
             "delay", "  - {id: slow, prompt: x, runs: 3, delay: 0.15}\n", {"AGENT_WAITS": "0/1 0/2 0/3"}
         ),

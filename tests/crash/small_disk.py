@@ -4,12 +4,14 @@
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
-from .case import FIRST_COMMAND, CrashRun, Cut
+from .case import CrashRun, Cut
 from .checks import final_state, violations
 from .scenarios import SCENARIOS, SESSION
 
+BEGIN = SCENARIOS["plain"].command
 SIZE = "2m"
 PAGE = 4096
 
@@ -27,7 +29,7 @@ def full(run: CrashRun, pages: int) -> None:
     """The agent of the second iteration leaves room for so many pages; then the engine runs into it."""
     ballast = run.story.base / "ballast"
     run.also |= {"AGENT_FILLS": "0/2", "AGENT_BALLAST": str(ballast), "AGENT_LEAVES": str(pages * PAGE)}
-    run.turn(FIRST_COMMAND)
+    run.turn(BEGIN)
     assert run.story.status() == "running", run.story.status()
     message = said(run)
     assert "No space left on device" in message or "bytes were written" in message, message
@@ -38,10 +40,14 @@ def full(run: CrashRun, pages: int) -> None:
 
 def readonly(run: CrashRun, _: int) -> None:
     """The disk becomes read-only while nobody drives the run."""
-    run.turn(FIRST_COMMAND, Cut("agent", "note", 4, "after", "engine+supervisor+agent"))
-    subprocess.run(["mount", "-o", "remount,ro", str(run.story.base)], check=True)
+    run.turn(BEGIN, Cut("agent", "note", 4, "after", "engine+supervisor+agent"))
+    remount = ["mount", "-o", "remount,ro", str(run.story.base)]
+    until = time.monotonic() + 5
+    while subprocess.run(remount, check=False, stderr=subprocess.DEVNULL).returncode:
+        assert time.monotonic() < until, "somebody still writes"  # Those that were killed die a little later.
+        time.sleep(0.05)
     before = run.story.log.read_bytes()
-    for command in (("recover", SESSION), ("resume", SESSION), (*FIRST_COMMAND, "--force")):
+    for command in (("recover", SESSION), ("resume", SESSION), (*BEGIN, "--force")):
         engine = run.start("other", command, run.environment(1))
         assert engine.wait(timeout=20) == 1, command
         assert run.story.log.read_bytes() == before

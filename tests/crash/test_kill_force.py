@@ -8,17 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from .case import FIRST_COMMAND, Blow, CrashRun, Cut
+from .case import Blow, CrashRun, Cut
 from .checks import violations
 from .points import baseline
 from .scenarios import SCENARIOS, SESSION
+
+BEGIN = SCENARIOS["plain"].command
 
 pytestmark = [
     pytest.mark.crash,
     pytest.mark.skipif(sys.platform != "linux", reason="the knife finds processes through /proc"),
 ]
 
-FORCED = (*FIRST_COMMAND, "--force")
+FORCED = (*BEGIN, "--force")
 OLD_AGENT_SECONDS = "6"
 
 
@@ -26,7 +28,7 @@ def orphaned(tmp_path: Path) -> tuple[CrashRun, bytes]:
     """A run whose engine was killed while its agent goes on, and its log."""
     run = CrashRun(tmp_path / "run", SCENARIOS["plain"])
     env = run.environment(1) | {"AGENT_SECONDS": OLD_AGENT_SECONDS}
-    engine = run.start("engine", FIRST_COMMAND, env)
+    engine = run.start("engine", BEGIN, env)
     until = time.monotonic() + 15
     while not run.story.notes() and time.monotonic() < until:
         time.sleep(0.01)

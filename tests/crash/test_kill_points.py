@@ -40,17 +40,17 @@ def expect_no_violation(cases: list[Case]) -> int:
 def test_killed_at_calls_spread_over_the_whole_run(scenario: str) -> None:
     dice = random.Random(f"{SEED} {scenario}")
     cases = [Case(scenario, (cut,)) for cut in every_cut(scenario)]
-    expect_no_violation(spread(cases, 3, dice))
+    expect_no_violation(spread(cases, 2, dice))
 
 
 def test_killed_at_random_moments() -> None:
     dice = random.Random(SEED)
-    expect_no_violation([any_time(dice) for _ in range(3)])
+    expect_no_violation([any_time(dice) for _ in range(2)])
 
 
 def test_killed_again_while_recovering_up_to_three_times() -> None:
     dice = random.Random(SEED)
-    expect_no_violation([any_sequence(dice) for _ in range(4)])
+    expect_no_violation([any_sequence(dice) for _ in range(3)])
 
 
 def test_killed_while_a_person_is_asked_and_answers() -> None:
@@ -65,7 +65,7 @@ PLACES = {
     "the intent to end": "cancel engine:signal:1:before:engine",
     "the end itself": "cancel engine:signal:1:after:engine",
     "an append, by a power cut": "plain engine:sync:4:before:engine+supervisor+agent+power",
-    "a spawn, by a power cut": "plain supervisor:spawn:2:after:engine+supervisor+agent+power",
+    "a spawn, by a power cut": "plain agent:note:3:after:engine+supervisor+agent+power",
     "a control on its way": "cancel sender:link:1:before:sender+engine",
     "a control taken": "pause engine:unlink:1:before:engine",
 }
@@ -92,8 +92,8 @@ def test_engine_killed_alone_while_the_agent_works_adopts_it_and_runs_it_once(tm
     assert outcomes_of(tmp_path, "plain agent:note:3:after:engine") == [DONE, "attempt_adopted", DONE, DONE]
 
 
-def test_supervisor_killed_alone_loses_the_attempt_and_ends_its_agent(tmp_path: Path) -> None:
-    assert outcomes_of(tmp_path, "plain agent:note:3:after:supervisor") == [DONE, "attempt_lost", DONE, DONE]
+def test_supervisor_killed_alone_loses_the_attempt_and_ends_its_agent_with_its_tools(tmp_path: Path) -> None:
+    assert outcomes_of(tmp_path, "plain agent:spawn:2:after:supervisor") == [DONE, "attempt_lost", DONE, DONE]
 
 
 def test_agent_killed_alone_is_a_failure_and_is_tried_again(tmp_path: Path) -> None:

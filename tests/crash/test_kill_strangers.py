@@ -14,10 +14,12 @@ from pathlib import Path
 import pytest
 
 from . import killer
-from .case import FIRST_COMMAND, Case, CrashRun, Cut
+from .case import Case, CrashRun, Cut
 from .checks import violations
 from .points import baseline
 from .scenarios import SCENARIOS, SESSION
+
+BEGIN = SCENARIOS["plain"].command
 
 pytestmark = [
     pytest.mark.crash,
@@ -73,7 +75,7 @@ def forge_claim(run: CrashRun, **changes: object) -> None:
 
 
 def test_claim_of_before_a_host_reboot_is_lost_and_not_adopted(run: CrashRun) -> None:
-    run.turn(FIRST_COMMAND, ALL_DIE)
+    run.turn(BEGIN, ALL_DIE)
     with innocent() as stranger:
         boot = "00000000-1111-2222-3333-444444444444"
         forge_claim(run, pid=stranger.pid, start_time=start_time(stranger.pid), boot_id=boot)
@@ -83,7 +85,7 @@ def test_claim_of_before_a_host_reboot_is_lost_and_not_adopted(run: CrashRun) ->
 
 
 def test_claim_of_another_host_is_lost_and_not_adopted(run: CrashRun) -> None:
-    run.turn(FIRST_COMMAND, ALL_DIE)
+    run.turn(BEGIN, ALL_DIE)
     with innocent() as stranger:
         forge_claim(run, pid=stranger.pid, start_time=start_time(stranger.pid), host="elsewhere")
         run.play(())
@@ -92,7 +94,7 @@ def test_claim_of_another_host_is_lost_and_not_adopted(run: CrashRun) -> None:
 
 
 def test_pid_reuse_is_noticed_and_the_other_process_is_never_signalled(run: CrashRun) -> None:
-    run.turn(FIRST_COMMAND, ALL_DIE)
+    run.turn(BEGIN, ALL_DIE)
     with innocent() as stranger:
         forge_claim(run, pid=stranger.pid)  # With the start time of the supervisor that died.
         run.play(())
@@ -101,7 +103,7 @@ def test_pid_reuse_is_noticed_and_the_other_process_is_never_signalled(run: Cras
 
 
 def test_pid_reuse_of_an_agent_to_be_cancelled_never_signals_the_other_process(run: CrashRun) -> None:
-    run.turn(FIRST_COMMAND, ALL_DIE)
+    run.turn(BEGIN, ALL_DIE)
     with innocent() as stranger:
         forge_claim(run, pid=stranger.pid)
         run.turn(("cancel", SESSION))
@@ -109,7 +111,7 @@ def test_pid_reuse_of_an_agent_to_be_cancelled_never_signals_the_other_process(r
 
 
 def test_exit_record_of_before_a_host_reboot_counts(run: CrashRun) -> None:
-    run.turn(FIRST_COMMAND, Cut("agent", "note", 2, "after", "engine"))
+    run.turn(BEGIN, Cut("agent", "note", 2, "after", "engine"))
     exit_record = next(run.story.run_dir.glob("stage-*/iterations/001/attempt-1"))
     eventually((exit_record / "exit.json").exists)
     forge_claim(run, boot_id="00000000-1111-2222-3333-444444444444")
@@ -121,12 +123,12 @@ def test_exit_record_of_before_a_host_reboot_counts(run: CrashRun) -> None:
 def test_stopped_engine_keeps_its_lease_and_others_are_refused(tmp_path: Path) -> None:
     run = CrashRun(tmp_path / "run", SCENARIOS["pause"])
     env = run.environment(1)
-    engine = run.start("engine", FIRST_COMMAND, env)
+    engine = run.start("engine", BEGIN, env)
     eventually(lambda: any(note["attempt"].startswith("0/2/") for note in run.story.notes()))
     os.kill(engine.pid, signal.SIGSTOP)
     log = run.story.log.read_bytes()
     try:
-        for command in (("resume", SESSION), ("recover", SESSION), FIRST_COMMAND):
+        for command in (("resume", SESSION), ("recover", SESSION), BEGIN):
             other = run.start("other", command, env)
             assert other.wait(timeout=20) == (0 if command[0] == "recover" else 1)
         assert run.story.log.read_bytes() == log
@@ -139,7 +141,7 @@ def test_stopped_engine_keeps_its_lease_and_others_are_refused(tmp_path: Path) -
 
 
 def test_several_recover_at_once_and_one_drives(run: CrashRun) -> None:
-    run.turn(FIRST_COMMAND, ENGINE_DIES)
+    run.turn(BEGIN, ENGINE_DIES)
     env = run.environment(2)
     others = [run.start("other", ("recover", SESSION), env) for _ in range(3)]
     assert [other.wait(timeout=30) for other in others] == [0, 0, 0]
@@ -157,7 +159,7 @@ def test_recover_changes_nothing_in_a_run_that_is_over(run: CrashRun) -> None:
 
 def test_ctrl_c_pauses_and_recover_does_not_restart_it(run: CrashRun) -> None:
     env = run.environment(1)
-    engine = run.start("engine", FIRST_COMMAND, env)
+    engine = run.start("engine", BEGIN, env)
     eventually(run.story.notes)
     engine.send_signal(signal.SIGINT)
     assert engine.wait(timeout=20) == 130
@@ -171,7 +173,7 @@ def test_ctrl_c_pauses_and_recover_does_not_restart_it(run: CrashRun) -> None:
 
 def test_killed_while_the_agent_has_all_of_its_grace_after_ctrl_c(tmp_path: Path) -> None:
     run = CrashRun(tmp_path / "run", SCENARIOS["pause"])
-    engine = run.start("engine", FIRST_COMMAND, run.environment(1))
+    engine = run.start("engine", BEGIN, run.environment(1))
     eventually(lambda: any(note["attempt"].startswith("0/2/") for note in run.story.notes()))
     engine.send_signal(signal.SIGINT)
     eventually(lambda: seen(run)["pause_requested"])

@@ -5,7 +5,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sdk.projects import ENVIRON, Gate, engine, node, pipeline, run, run_dir, types
+from tests.sdk.projects import (
+    ENVIRON,
+    Gate,
+    engine,
+    iteration_dir,
+    load,
+    node,
+    pipeline,
+    run,
+    run_dir,
+    types,
+)
 
 from agentforge.model.errors import (
     DefinitionError,
@@ -324,3 +335,16 @@ def test_sync_subscribe_follows_a_run_to_its_end(tmp_path: Path) -> None:
         assert [event.fact.TYPE for event in sdk.subscribe("s")] == types(tmp_path)
         first = next(sdk.subscribe("s"))
         assert first.fact.TYPE == "session_start"
+
+
+def test_very_long_session_of_more_than_a_thousand_iterations(tmp_path: Path) -> None:
+    provider = ScriptedProvider([says("x")])
+    with SyncEngine(tmp_path, providers={"scripted": provider}, environ=ENVIRON) as sdk:
+        result = sdk.run(pipeline(node(runs=1_050)), session="s")
+    assert (result.completed, result.iterations) == (True, 1_050)
+    state = load(run_dir(tmp_path) / "state.json")
+    assert (len(state["history"]), state["history_omitted"]) == (1000, 50)
+    context = load(iteration_dir(tmp_path, 1_050) / "context.json")
+    assert len(context["inputs"]["from_previous_iterations"]) == 1000
+    assert context["inputs"]["from_previous_iterations_omitted"] == 49
+    assert len(provider.calls) == 1_050

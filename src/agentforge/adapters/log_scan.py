@@ -90,8 +90,8 @@ class Scan:
                 if digest or (self._open and (digest := self._follows(line))):
                     self.hash = digest
                     self._last = line
-                    self._lost = 0
-                    self._open = ()
+                    if self._open:
+                        self._lost, self._open = 0, ()
                     yield line
                 else:
                     self._take_damage(line, dropped)

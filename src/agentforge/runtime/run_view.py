@@ -24,9 +24,8 @@ class RunView:
 
     def see(self, event: Event) -> None:
         """Take in one more event."""
-        fact = event.fact
-        if isinstance(fact, SessionStarted):
-            self.plan = fact.plan
+        if self.plan is None and isinstance(event.fact, SessionStarted):
+            self.plan = event.fact.plan
         self.state = evolve(self.state, event)
         self.summary = fold(self.summary, event)
         self.history.take(event)
@@ -34,6 +33,7 @@ class RunView:
 
 def see_all(events: Iterable[Event], view: RunView | None = None) -> RunView:
     view = view or RunView()
+    see = view.see
     for event in events:
-        view.see(event)
+        see(event)
     return view

@@ -1,0 +1,77 @@
+"""`python -m bench [--quick] [--json FILE] [--dir DIR]`: measure, print the table, write the JSON."""
+
+import argparse
+import asyncio
+import tempfile
+from pathlib import Path
+from time import perf_counter
+
+from msgspec import Struct
+
+from bench import growth, iteration, log, startup
+from bench.machine import machine
+from bench.report import Report, text, write_json
+
+
+class Sizes(Struct, frozen=True):
+    """How much is measured."""
+
+    iterations: int = 1400
+    command_rounds: int = 6
+    command_iterations: int = 11
+    lengths: tuple[int, ...] = (10_000, 100_000)
+    append_rounds: int = 300
+    replay_rounds: int = 7
+    status_rounds: int = 15
+    long_run: int = 10_000
+    stretch: int = 1000
+
+
+QUICK = Sizes(
+    iterations=40,
+    command_rounds=1,
+    command_iterations=4,
+    lengths=(300, 3000),
+    append_rounds=20,
+    replay_rounds=2,
+    status_rounds=2,
+    long_run=60,
+    stretch=20,
+)
+
+
+def main() -> None:
+    options = _options()
+    parent = options.dir.absolute()
+    parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=parent) as root:
+        report = measure_all(Path(root), QUICK if options.quick else Sizes(), quick=options.quick)
+    print(text(report))
+    if options.json is not None:
+        write_json(report, options.json)
+
+
+def measure_all(root: Path, sizes: Sizes, *, quick: bool) -> Report:
+    """Everything is kept until the end: deleting files slows down making new ones on some file systems."""
+    began = perf_counter()
+    measures = asyncio.run(iteration.in_process(root, sizes.iterations))
+    measures += asyncio.run(iteration.command(root, sizes.command_rounds, sizes.command_iterations))
+    measures += log.appends(root, (0, *sizes.lengths), sizes.append_rounds)
+    measures += log.replays(root, sizes.lengths, sizes.replay_rounds)
+    measures += startup.status(root, sizes.lengths[-1], sizes.status_rounds)
+    flat, stretches = asyncio.run(growth.long_run(root, sizes.long_run, sizes.stretch))
+    return Report(machine(root), quick, perf_counter() - began, measures + flat, stretches)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="only show that everything can be measured")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the measures as JSON, too")
+    parser.add_argument(
+        "--dir", type=Path, default=Path(".bench"), help="where to work; its disk is what is measured"
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Agents that do next to nothing, and the engines and pipelines that run them."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from agentforge.ports.provider import Capabilities, ExecuteRequest, ExecuteResult
+from agentforge.sdk.engine import Engine
+
+STATUS = b'{"decision":"continue","reason":"one more to go","summary":"did next to nothing"}'
+SAYS = "done\n"
+# A program as close to `true` as an agent may be: it says what it did.
+COMMAND = ["/bin/sh", "-c", f"printf '%s' '{STATUS.decode()}' > \"$AGENTFORGE_STATUS\"; echo done"]
+
+
+class InProcess:
+    """Runs inside the engine and notes when it was called and when it let go again: between the end of one
+    call and the beginning of the next lies what the engine does for an iteration."""
+
+    name = "inprocess"
+
+    def __init__(self, between: Callable[[ExecuteRequest], None] | None = None) -> None:
+        self._between = between
+        self._left: float | None = None
+        self.engine_seconds: list[float] = []
+
+    async def init(self) -> None:
+        """Nothing to set up."""
+
+    async def shutdown(self) -> None:
+        """Nothing to release."""
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities()
+
+    def validate(self) -> None:
+        """Always usable."""
+
+    async def execute(self, request: ExecuteRequest) -> ExecuteResult:
+        called = perf_counter()
+        if self._left is not None:
+            self.engine_seconds.append(called - self._left)
+        if self._between is not None:
+            self._between(request)
+        with open(request.status_path, "wb") as file:  # noqa: ASYNC230 - the agent's own time isn't counted.
+            file.write(STATUS)
+        self._left = perf_counter()
+        return ExecuteResult(output=SAYS)
+
+
+def engine_in(root: Path, agent: InProcess | None = None) -> Engine:
+    """An engine whose every trace lies below `root`, whatever the caller's environment says."""
+    environ = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(root)}
+    return Engine(root, providers={agent.name: agent} if agent else {}, environ=environ)
+
+
+def in_process_pipeline(iterations: int) -> dict[str, Any]:
+    return _pipeline(iterations, InProcess.name)
+
+
+def command_pipeline(iterations: int) -> dict[str, Any]:
+    return _pipeline(iterations, {"type": "command", "argv": COMMAND})
+
+
+def _pipeline(iterations: int, provider: Any) -> dict[str, Any]:
+    stage = {
+        "id": "work",
+        "prompt": "Do a bit of work: number ${ITERATION} of session ${SESSION}. See ${CTX}.",
+        "provider": provider,
+        "runs": iterations,
+        "delay": 0,
+    }
+    return {"name": "bench", "nodes": [stage]}

@@ -1,0 +1,97 @@
+"""The floors: the same bytes made durable, read or started, with nothing of ours around it."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from time import perf_counter
+
+import msgspec
+
+from agentforge.adapters.disk import Disk
+
+APPEND = "(a) one synced append"
+FILES = "(b) one synced append + the iteration's files, plainly"
+DECODE = "(c) decoding the same log"
+VERIFY = "(c) + a sha256 of each line"
+PYTHON = "(d) python -c pass"
+
+
+class PlainLog:
+    """Appends and waits for the disk, with the same system call as the engine."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._fd = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+        self._disk = Disk()
+
+    def append(self, data: bytes) -> float:
+        """The seconds it took."""
+        began = perf_counter()
+        os.write(self._fd, data)
+        self._disk.sync(self._fd)
+        return perf_counter() - began
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+class PlainIterations:
+    """Writes what an iteration leaves behind: its events with one wait, its folder, its files."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root / "iterations"
+        self._root.mkdir(parents=True)
+        self._log = PlainLog(root / "events.jsonl")
+        self._number = 0
+
+    def write(self, events: bytes, files: Mapping[str, bytes]) -> float:
+        """The seconds it took."""
+        self._number += 1
+        folder = f"{self._root}/{self._number:03d}"
+        began = perf_counter()
+        os.mkdir(folder)
+        for name, content in files.items():
+            with open(f"{folder}/{name}", "wb") as file:
+                file.write(content)
+        # Last, as in the engine: this wait also pays for making the names of the new files durable.
+        self._log.append(events)
+        return perf_counter() - began
+
+    def close(self) -> None:
+        self._log.close()
+
+
+def decode_log(path: Path) -> float:
+    """Seconds for reading a log and decoding each of its lines, into nothing in particular."""
+    began = perf_counter()
+    decode = msgspec.json.decode
+    with path.open("rb") as file:
+        for line in file:
+            decode(line)
+    return perf_counter() - began
+
+
+def hash_log(path: Path) -> float:
+    """Seconds for hashing each line of a log: what checking its chain takes at the least."""
+    lines = path.read_bytes().splitlines()
+    began = perf_counter()
+    for line in lines:
+        sha256(line).hexdigest()
+    return perf_counter() - began
+
+
+def start_python() -> float:
+    return run([sys.executable, "-c", "pass"])
+
+
+def run(argv: list[str], cwd: Path | None = None) -> float:
+    """Seconds from starting a program to its end."""
+    began = perf_counter()
+    done = subprocess.run(argv, cwd=cwd, capture_output=True, check=False)
+    took = perf_counter() - began
+    if done.returncode != 0:
+        raise SystemExit(f"{argv} exited with status {done.returncode}: {done.stderr.decode()[-2000:]}")
+    return took

@@ -1,0 +1,138 @@
+"""What an iteration costs beside writing the same files and events plainly, and beside bare processes."""
+
+import json
+import os
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from time import perf_counter
+
+from agentforge.adapters.supervisor_start import compiled
+from agentforge.model.facts import IterationCompleted
+from agentforge.model.layout import RunLayout
+from agentforge.ports.provider import ExecuteRequest
+from agentforge.runtime.attempts import MARK, SupervisorLimits
+from agentforge.sdk.engine import Engine
+from agentforge.sdk.wiring import SUPERVISOR
+from bench import floors
+from bench.agents import COMMAND, InProcess, command_pipeline, engine_in, in_process_pipeline
+from bench.measure import Measure, beside, timed
+
+# What the engine writes for every iteration; the agent's own status.json isn't among them.
+FILES = ("context.json", "prompt.md", "output.md", "result.json", "attempts.jsonl")
+AT_MOST = 1.5
+WARM_UP = 5
+
+
+class Interleaved:
+    """Between two iterations of the engine, the one before it once more, plainly: noise meets both."""
+
+    def __init__(self, run: RunLayout, plain: Path) -> None:
+        self._log = Path(run.log)
+        self._plain = floors.PlainIterations(plain)
+        self._plain_log = floors.PlainLog(plain / "appends.jsonl")
+        self._seen = 0
+        self._before: Path | None = None
+        self.append_seconds: list[float] = []
+        self.files_seconds: list[float] = []
+
+    def __call__(self, request: ExecuteRequest) -> None:
+        length = self._log.stat().st_size
+        if self._before is not None:
+            events = _read_from(self._log, self._seen)
+            files = {name: (self._before / name).read_bytes() for name in FILES}
+            self.files_seconds.append(self._plain.write(events, files))
+            self.append_seconds.append(self._plain_log.append(events))
+        self._seen, self._before = length, Path(request.status_path).parent
+
+    def close(self) -> None:
+        self._plain.close()
+        self._plain_log.close()
+
+
+async def in_process(root: Path, iterations: int) -> list[Measure]:
+    """Of a young run, and once the list of earlier outputs in context.json is as long as it gets."""
+    session = "inprocess"
+    between = Interleaved(RunLayout.of(str(root), session), root / "plain-inprocess")
+    agent = InProcess(between)
+    async with engine_in(root, agent) as engine:
+        result = await engine.run(in_process_pipeline(iterations), session=session)
+    between.close()
+    assert result.iterations == iterations, result
+    young, old = slice(WARM_UP, min(iterations, 200)), slice(1000, iterations)
+    measures = [timed("floor (a), one synced append", "µs", between.append_seconds)]
+    for when, part in (("young run", young), ("1,000 outputs listed", old)):
+        if spent := agent.engine_seconds[part]:
+            floor = between.files_seconds[part]
+            name = f"iteration in process, {when}"
+            measures.append(beside(name, "µs", spent, floors.FILES, floor, at_most=AT_MOST))
+    return measures
+
+
+async def command(root: Path, rounds: int, per_round: int) -> list[Measure]:
+    """With a program as the agent. Its floor: the same program under the same supervisor, started bare,
+    plus floor (b)."""
+    spent: list[float] = []
+    bare: list[float] = []
+    plain = floors.PlainIterations(root / "plain-command")
+    for number in range(rounds):
+        session = f"command-{number}"
+        async with engine_in(root) as engine:
+            result = await engine.run(command_pipeline(per_round), session=session)
+            assert result.iterations == per_round, result
+            spent += _between_completions(engine, session)
+        bare += _bare_iterations(RunLayout.of(str(root), session), plain, root / f"bare-{number}")
+    plain.close()
+    floor = "the same supervisor and program, bare, + (b)"
+    return [beside("iteration with a program", "ms", spent, floor, bare, at_most=AT_MOST)]
+
+
+def _between_completions(engine: Engine, session: str) -> list[float]:
+    done = [event.at for event in engine.events(session) if isinstance(event.fact, IterationCompleted)]
+    return [(after - before).total_seconds() for before, after in pairwise(done)]
+
+
+def _bare_iterations(run: RunLayout, plain: floors.PlainIterations, bare: Path) -> list[float]:
+    """All but the first iteration of a run once more, without the engine."""
+    seconds = []
+    folders = sorted((Path(run.root) / "stage-00-work" / "iterations").iterdir())[1:]
+    events = Path(run.log).read_bytes()
+    for folder in folders:
+        files = {name: (folder / name).read_bytes() for name in FILES}
+        spawned = _spawn_bare(bare / folder.name, folder / "prompt.md", run.log)
+        seconds.append(spawned + plain.write(events[: len(events) // (len(folders) + 1)], files))
+    return seconds
+
+
+def _spawn_bare(folder: Path, prompt: Path, lease: str) -> float:
+    """What the engine asks of its supervisor for an attempt, asked by nobody."""
+    folder.mkdir(parents=True)
+    limits = SupervisorLimits()
+    spec = {
+        **{name: str(folder / name) for name in ("claim", "agent", "exit", "output")},
+        "argv": COMMAND,
+        "env": {"PATH": os.defpath, "AGENTFORGE_STATUS": str(folder / "status.json")},
+        "cwd": str(folder),
+        "stdin": str(prompt),
+        "timeout": None,
+        "idle_timeout": None,
+        "output_cap": limits.output_cap,
+        "term_grace": limits.term_grace,
+        "orphan_grace": limits.orphan_grace,
+        "lease": lease,
+        "mark": f"{MARK}=bench/{folder.parent.name}/{folder.name}",
+    }
+    asked = folder / "spec.json"
+    asked.write_text(json.dumps(spec))
+    argv = [sys.executable, "-I", "-S", compiled(SUPERVISOR), str(asked)]
+    quiet = subprocess.DEVNULL
+    began = perf_counter()
+    subprocess.run(argv, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True, check=True)
+    return perf_counter() - began
+
+
+def _read_from(path: Path, start: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(start)
+        return file.read()

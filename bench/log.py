@@ -1,0 +1,107 @@
+"""What the log costs: an append however long it already is, and reading all of it back."""
+
+from pathlib import Path
+from time import perf_counter
+
+from agentforge.adapters.jsonl_log import JsonlLog
+from agentforge.adapters.system_clock import SystemClock
+from agentforge.model import facts as f
+from agentforge.model.event import Cursor, Event
+from agentforge.model.layout import RunLayout
+from agentforge.runtime.journal import Journal
+from agentforge.runtime.run_view import see_all
+from bench import floors
+from bench.long_logs import write_run
+from bench.measure import Measure, beside
+
+REPLAY_AT_MOST = 3.0
+# O(1): the longest log may cost no more than noise above the empty one.
+LONGEST_AT_MOST = 1.25
+
+
+def appends(root: Path, lengths: tuple[int, ...], rounds: int) -> list[Measure]:
+    """One event appended and synced, on logs of each length in turn."""
+    writers = {length: JsonlLog(_log(root, "append", length)).open() for length in lengths}
+    spent: dict[int, list[float]] = {length: [] for length in lengths}
+    plain = floors.PlainLog(root / "plain-appends.jsonl")
+    floor: list[float] = []
+    now = SystemClock().now()
+    fact = f.AttemptStarted(attempt=1, of=2, provider="inprocess", model="none")
+    try:
+        for _ in range(rounds):
+            for length, writer in writers.items():
+                event = Event(writer.head.seq + 1, now, "append", "f" * 32, fact, Cursor("0", 1, 1))
+                before, began = writer.head.length, perf_counter()
+                writer.append(event)
+                writer.sync()
+                spent[length].append(perf_counter() - began)
+                written = writer.head.length - before
+            floor.append(plain.append(b"x" * written))
+    finally:
+        plain.close()
+        for writer in writers.values():
+            writer.close()
+    measures = [
+        beside(f"append + sync, {length:,} events before it", "µs", spent[length], floors.APPEND, floor)
+        for length in lengths
+    ]
+    first, last = lengths[0], lengths[-1]
+    growth = f"append + sync, {last:,} events against {first:,}"
+    floor_name = f"the same on a log of {first:,} events"
+    measures.append(beside(growth, "µs", spent[last], floor_name, spent[first], at_most=LONGEST_AT_MOST))
+    return measures
+
+
+def replays(root: Path, lengths: tuple[int, ...], rounds: int) -> list[Measure]:
+    """All events decoded and folded; and that with the chain checked before, as whoever looks at a run or
+    takes it up must."""
+    return [
+        measure for length in lengths for measure in _replays(_log(root, "replay", length), length, rounds)
+    ]
+
+
+def _replays(path: Path, length: int, rounds: int) -> list[Measure]:
+    decoded, hashed = [], []
+    replayed, looked, taken_up = [], [], []
+    for _ in range(rounds):
+        decoded.append(floors.decode_log(path))
+        replayed.append(_replay(path))
+        hashed.append(decoded[-1] + floors.hash_log(path))
+        looked.append(_look(path))
+        taken_up.append(_take_up(path))
+    replay = f"replay of {length:,} events"
+    return [
+        beside(replay, "ms", replayed, floors.DECODE, decoded, at_most=REPLAY_AT_MOST),
+        beside(f"{replay}, checked, to look", "ms", looked, floors.VERIFY, hashed, at_most=REPLAY_AT_MOST),
+        beside(f"{replay}, checked, to go on", "ms", taken_up, floors.VERIFY, hashed, at_most=REPLAY_AT_MOST),
+    ]
+
+
+def _replay(path: Path) -> float:
+    """Without the check, which opening the log does before."""
+    writer = JsonlLog(path).open()
+    began = perf_counter()
+    see_all(writer.replay())
+    took = perf_counter() - began
+    writer.close()
+    return took
+
+
+def _look(path: Path) -> float:
+    began = perf_counter()
+    see_all(JsonlLog(path).reader().events())
+    return perf_counter() - began
+
+
+def _take_up(path: Path) -> float:
+    began = perf_counter()
+    journal = Journal("replay", JsonlLog(path).open(), SystemClock())
+    took = perf_counter() - began
+    journal.close()
+    return took
+
+
+def _log(root: Path, kind: str, length: int) -> Path:
+    session = f"{kind}-{length}"
+    layout = write_run(root, session, length) if length else RunLayout.of(str(root), session)
+    return Path(layout.log)

@@ -1,0 +1,72 @@
+"""Logs of a given length, as a run with many ordinary iterations would have left them."""
+
+from pathlib import Path
+
+from agentforge.adapters.jsonl_log import JsonlLog
+from agentforge.adapters.system_clock import SystemClock
+from agentforge.model import facts as f
+from agentforge.model.event import Cursor
+from agentforge.model.layout import RunLayout
+from agentforge.model.plan import Plan
+from agentforge.model.result import Decision, Result, Signals, Usage, Work
+from agentforge.runtime.head_keeper import HeadKeeper
+from agentforge.runtime.journal import Journal
+from agentforge.runtime.state_writer import StateWriter
+from bench.agents import InProcess, engine_in, in_process_pipeline
+
+REASON = "two of the five cases are left"
+RESULT = Result(
+    summary="Wrote the failing test for the empty input, made it pass, and ran the whole suite: all green.",
+    work=Work(
+        items_completed=("empty-input",),
+        files_touched=("src/parser.py", "src/tokens.py", "tests/test_parser.py"),
+    ),
+    signals=Signals(notes=REASON),
+    reason=REASON,
+)
+USAGE = Usage(input_tokens=18_204, output_tokens=1_377, cached_tokens=15_360, cost_usd=0.0412)
+
+
+def write_run(root: Path, session: str, events: int) -> RunLayout:
+    """A run interrupted after that many events, with its state.json."""
+    layout = RunLayout.of(str(root), session)
+    writer = JsonlLog(layout.log, buffer_events=1000).open()
+    journal = Journal(session, writer, SystemClock())
+    try:
+        _record(journal, layout, _plan(root, session, events), events)
+        journal.wait_for_disk()
+        StateWriter(layout, journal, HeadKeeper(layout.root, {})).put()
+    finally:
+        journal.close()
+    return layout
+
+
+def _plan(root: Path, session: str, events: int) -> Plan:
+    return engine_in(root, InProcess()).compile(in_process_pipeline(events), session=session).plan
+
+
+def _record(journal: Journal, layout: RunLayout, plan: Plan, events: int) -> None:
+    node = plan.nodes[0]
+    provider, model = node.provider.type, node.provider.model
+    journal.record(f.SessionStarted("pipeline", "f" * 32, plan, "bench"), Cursor("0", 0, 0))
+    journal.record(f.NodeStarted(node.id, node.stage, provider, model, node.runs), Cursor("0", 1, 0))
+    number = 0
+    while journal.state.seq + 3 <= events:
+        number += 1
+        here, files = Cursor(node.path, 1, number), layout.iteration(0, node, 1, number)
+        journal.record(f.IterationStarted(node.id, node.stage, provider, model, prompt_sha256="a" * 64), here)
+        journal.record(f.AttemptStarted(1, 2, provider, model), here)
+        journal.record(
+            f.IterationCompleted(
+                stage=node.id,
+                attempt=1,
+                decision=Decision.CONTINUE,
+                reason=REASON,
+                result_file=files.result,
+                result=RESULT,
+                duration_ms=41_280,
+                output=files.output,
+                usage=USAGE,
+            ),
+            here,
+        )

@@ -1,0 +1,53 @@
+"""The benchmark runs, cleans up, and reports every measure beside its floor. No timing is judged here."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MEASURED = {
+    "floor (a)",
+    "iteration in process",
+    "iteration with a program",
+    "append + sync",
+    "replay of",
+    "status,",
+    "bytes on disk per iteration",
+    "Python objects alive",
+    "resident memory",
+}
+
+
+@pytest.mark.timeout(100)
+def test_bench_quick_reports_every_measure_with_its_floor(tmp_path: Path) -> None:
+    work, report = tmp_path / "work", tmp_path / "bench.json"
+    argv = [sys.executable, "-m", "bench", "--quick", "--json", str(report), "--dir", str(work)]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=90, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(report.read_text())
+    assert found["quick"] is True
+    assert set(found["machine"]) == {
+        "system",
+        "processor",
+        "cores",
+        "memory_gb",
+        "file_system",
+        "python",
+        "msgspec",
+    }
+    measures = found["measures"]
+    assert {start for start in MEASURED if any(m["name"].startswith(start) for m in measures)} == MEASURED
+    for measure in measures:
+        assert measure["value"] > 0, measure
+        assert measure["name"] in done.stdout
+        if not measure["name"].startswith("floor"):
+            assert measure["floor"], measure
+            assert measure["floor_value"] > 0, measure
+            assert measure["ratio"] > 0, measure
+        assert (measure["aim"] is None) == (measure["met"] is None), measure
+    assert [stretch["to"] for stretch in found["growth"]] == [20, 40, 60]
+    assert all(stretch["bytes_per_iteration"] > 0 for stretch in found["growth"])
+    assert list(work.iterdir()) == []

@@ -1,0 +1,176 @@
+"""The shipped test helpers: they pass when it is so, and say what is wrong when it isn't."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from agentforge import testing
+from agentforge.testing import (
+    FakeClock,
+    MockSession,
+    assert_event_sequence,
+    assert_iteration_count,
+    assert_state_status,
+    mock_session,
+)
+from agentforge.testing.fake_clock import NOON
+
+TWO = {"name": "two", "nodes": [{"id": "plan", "prompt": "x", "runs": 2}, {"id": "build", "prompt": "y"}]}
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> MockSession:
+    session = mock_session(
+        tmp_path,
+        {
+            "iteration-1.txt": "the first answer",
+            "default.txt": "another answer",
+            "result-2.json": {"summary": "second", "decision": "stop"},
+        },
+    )
+    session.run(TWO)
+    return session
+
+
+def rewrite_status(session: MockSession, status: str) -> None:
+    (session.run_dir / "state.json").write_text(json.dumps(session.state_file() | {"status": status}))
+
+
+def test_mock_session_runs_a_pipeline_on_its_fixtures(session: MockSession) -> None:
+    here = session.run_dir / "stage-00-plan" / "iterations"
+    assert (here / "001" / "output.md").read_text() == "the first answer\n"
+    assert (here / "002" / "output.md").read_text() == "another answer\n"
+    assert session.state_file()["history"][1]["summary"] == "second"
+
+
+def test_mock_session_is_isolated(
+    session: MockSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_PIPELINE_CONTEXT", "leaked")
+    (tmp_path / "other").mkdir()
+    other = mock_session(tmp_path / "other")
+    other.run({"nodes": [{"id": "a", "prompt": "${CONTEXT}!"}]})
+    assert (other.run_dir / "stage-00-a/iterations/001/prompt.md").read_text() == "!"
+    assert other.project != session.project
+    assert_iteration_count(other, 1)
+
+
+def test_mock_session_takes_a_folder_of_fixtures_and_resumes(tmp_path: Path) -> None:
+    folder = tmp_path / "canned"
+    folder.mkdir()
+    (folder / "result-1.json").write_text('{"decision": "error", "reason": "stuck"}')
+    session = mock_session(tmp_path, folder, name="mine")
+    assert session.run(TWO).error == "Agent reported error: stuck"
+    assert_state_status(session, "failed")
+    (folder / "result-1.json").unlink()
+    assert session.resume("go on").completed
+    assert_state_status(session, "completed")
+
+
+def test_assert_iteration_count(session: MockSession) -> None:
+    assert_iteration_count(session, 3)
+    with pytest.raises(AssertionError, match=r"completed 3 iterations instead of 4: \[\('0', 1\)"):
+        assert_iteration_count(session, 4)
+
+
+def test_assert_state_status(session: MockSession) -> None:
+    assert_state_status(session, "completed")
+    with pytest.raises(AssertionError, match="'mock' is completed instead of failed: no reason given"):
+        assert_state_status(session, "failed")
+
+
+def test_assert_state_status_sees_a_state_file_that_says_something_else(session: MockSession) -> None:
+    rewrite_status(session, "x")
+    with pytest.raises(AssertionError, match=r"state\.json of session 'mock' says x instead of completed"):
+        assert_state_status(session, "completed")
+
+
+def test_assert_state_status_of_an_interrupted_run(session: MockSession) -> None:
+    log = session.run_dir / "events.jsonl"
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
+    rewrite_status(session, "running")
+    assert_state_status(session, "interrupted")
+
+
+ITERATION = ["iteration_start", "attempt_start", "iteration_complete"]
+ALL = [
+    "session_start",
+    "node_start",
+    *ITERATION,
+    *ITERATION,
+    "node_complete",
+    "node_start",
+    *ITERATION,
+    "node_complete",
+    "session_complete",
+]
+
+
+@pytest.mark.parametrize(
+    "types",
+    [
+        ALL,
+        [...],
+        ["session_start", ..., "session_complete"],
+        [..., "node_complete", "node_start", ...],
+        [..., *ITERATION, ..., "session_complete"],
+        ["session_start", ..., *ITERATION, "node_complete", ..., "node_complete", "session_complete"],
+        [..., *ALL, ...],
+    ],
+)
+def test_assert_event_sequence(session: MockSession, types: list[object]) -> None:
+    assert_event_sequence(session, types)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "types",
+    [
+        [],
+        ALL[:-1],
+        ALL[1:],
+        [*ALL, "session_complete"],
+        ["session_start", ..., "error", ...],
+        [..., "node_start"],
+        [..., "node_start", "node_start", ...],
+        ["node_start", ...],
+    ],
+)
+def test_assert_event_sequence_says_what_was_emitted_instead(
+    session: MockSession, types: list[object]
+) -> None:
+    with pytest.raises(AssertionError, match="session_start, node_start, iteration_start"):
+        assert_event_sequence(session, types)  # type: ignore[arg-type]
+
+
+def test_names_that_the_kit_exports() -> None:
+    assert sorted(testing.__all__) == [
+        "FakeClock",
+        "MockSession",
+        "ObservedSession",
+        "ScriptedProvider",
+        "assert_event_sequence",
+        "assert_iteration_count",
+        "assert_state_status",
+        "mock_session",
+    ]
+
+
+def test_fake_clock_wakes_at_once_or_when_told() -> None:
+    async def main() -> None:
+        quick = FakeClock()
+        await quick.sleep_until(NOON.replace(hour=15))
+        assert quick.now() == NOON.replace(hour=15)
+        assert quick.waits == [3 * 3600]
+        held = FakeClock(hold=True)
+        waiting = asyncio.create_task(held.sleep_until(NOON.replace(second=10)))
+        await asyncio.sleep(0)
+        held.advance(9)
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        held.advance(1)
+        async with asyncio.timeout(1):
+            await waiting
+
+    asyncio.run(main())
