@@ -142,7 +142,7 @@ def display_for(call: Invocation, *, several: bool = False) -> Display:
 def header(plan: Plan) -> list[str]:
     """What is about to run, in the words of the original."""
     if plan.mode == "loop":
-        node = plan.nodes[0]
+        node = plan.only_stage
         model = f" / {node.provider.model}" if node.provider.model else ""
         return [
             f"Loop: {node.id}",

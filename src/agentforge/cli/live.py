@@ -152,7 +152,7 @@ def last_output(project: str, plan: Plan, state: RunState) -> str:
     if at is None or iteration is None or attempt is None or attempt.status is not AttemptStatus.RUNNING:
         return ""
     layout = RunLayout.of(project, state.session)
-    here = layout.iteration(at.index, plan.nodes[at.index], at.run, iteration.number)
+    here = layout.iteration(plan.steps[at.index].dir, iteration.number)
     try:
         with open(here.attempt(attempt.number).output, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))

@@ -54,5 +54,7 @@ def _place(info: "RunInfo") -> str:
     completed = state.node.completed if state.node else 0
     number = state.iteration.number if state.iteration else completed + 1
     index = current_index(info.plan, state)
-    stage = f"stage {info.plan.nodes[index].id}, " if index is not None and info.plan.mode != "loop" else ""
+    stage = (
+        f"stage {info.plan.steps[index].node.id}, " if index is not None and info.plan.mode != "loop" else ""
+    )
     return f"{stage}iteration {number}"

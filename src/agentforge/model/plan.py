@@ -207,6 +207,24 @@ class Plan(Struct, frozen=True, dict=True):
         """The plan laid out in the order in which it runs, nested pipelines and passes included."""
         return tuple(lay_out(self))
 
+    @property
+    def only_stage(self) -> StageNode:
+        """The stage of a single-stage run."""
+        node = self.nodes[0]
+        assert isinstance(node, StageNode)
+        return node
+
+    @cached_property
+    def by_path(self) -> dict[str, "StageNode | ParallelNode"]:
+        """Stages and blocks by the path that their events carry."""
+        found: dict[str, StageNode | ParallelNode] = {}
+        for step in self.steps:
+            found[step.path] = step.node
+            if isinstance(step.node, ParallelNode):
+                prefix = step.path.removesuffix(step.node.path)
+                found |= {f"{prefix}{stage.path}": stage for stage in step.stages}
+        return found
+
     def providers(self) -> frozenset[str]:
         """The providers that a process needs in order to continue this run."""
         return frozenset(stage.provider.type for step in self.steps for stage in step.stages)

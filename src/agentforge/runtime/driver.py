@@ -13,19 +13,23 @@ from msgspec import Struct
 
 from agentforge.engine.decide import decide
 from agentforge.model import facts as f
-from agentforge.model.event import Cursor
+from agentforge.model.event import Draft
 from agentforge.model.ids import work_id
 from agentforge.model.layout import RunLayout
 from agentforge.model.state import RunState
 from agentforge.model.status import FINAL, RunStatus
-from agentforge.model.work import End, Execute, Prepare, Wait, Work
+from agentforge.model.work import CheckQueue, End, Execute, Judge, Prepare, Wait, Work, WriteManifest
 from agentforge.ports.clock import Clock
+from agentforge.runtime import files
 from agentforge.runtime.attempts import AttemptRunner
 from agentforge.runtime.control import Control, drop_control, waiting_controls
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
+from agentforge.runtime.judging import JudgeRunner
 from agentforge.runtime.preparing import Preparer
 from agentforge.runtime.state_writer import StateWriter
+from agentforge.runtime.task_queue import TaskQueue
+from agentforge.views.manifest import manifest
 
 log = logging.getLogger("agentforge.run")
 
@@ -45,6 +49,8 @@ class Driver:
         preparer: Preparer,
         attempts: AttemptRunner,
         *,
+        judge: JudgeRunner,
+        queue: TaskQueue,
         clock: Clock,
         keeper: HeadKeeper,
     ) -> None:
@@ -52,17 +58,20 @@ class Driver:
         self._layout = layout
         self._preparer = preparer
         self._attempts = attempts
+        self._judge = judge
+        self._queue = queue
         self._clock = clock
         self._state_writer = StateWriter(layout, journal, keeper)
         self._running: dict[str, asyncio.Task[f.AnyFact]] = {}
+        self._works: dict[str, Work] = {}
         self._outcomes: deque[_Outcome] = deque()
         self._asked: deque[f.PauseRequested] = deque()
         self._crash: BaseException | None = None
         self._wake: asyncio.Future[None] | None = None
         self._begun: set[str] = set()
         """Attempts whose intent this very engine recorded: no earlier one can have started them."""
-        self._prepared = ""
-        """The iteration that this very engine prepared last."""
+        self._prepared: set[str] = set()
+        """Iterations that this very engine prepared and whose agent isn't started yet."""
 
     async def drive(self) -> RunState:
         """Go on until the run ends or pauses. An error leaves the log as it is: the run is interrupted."""
@@ -104,10 +113,15 @@ class Driver:
                 return decision.work
             for draft in decision.facts:
                 self._journal.record(draft.fact, draft.cursor)
-                if isinstance(draft.fact, f.AttemptStarted) and draft.cursor:
-                    at = draft.cursor
-                    begun = work_id("execute", at.node_path, at.node_run, at.iteration, draft.fact.attempt)
-                    self._begun.add(begun)
+                self._note_begun(draft)
+
+    def _note_begun(self, draft: Draft) -> None:
+        fact, at = draft.fact, draft.cursor
+        if at is None or not isinstance(fact, f.AttemptStarted | f.JudgeStarted):
+            return
+        kind = "execute" if isinstance(fact, f.AttemptStarted) else "judge"
+        begun = work_id(kind, at.node_path, at.node_run, at.iteration, fact.attempt, provider=at.provider)
+        self._begun.add(begun)
 
     async def _take_controls(self) -> None:
         taken = waiting_controls(self._layout)
@@ -132,7 +146,10 @@ class Driver:
             raise self._crash
         while self._outcomes:
             outcome = self._outcomes.popleft()
-            self._journal.record(outcome.fact, _cursor(outcome.work) or self._journal.state.cursor)
+            cursor = outcome.work.cursor or self._journal.state.cursor
+            if isinstance(outcome.fact, f.IterationCompleted) and cursor and cursor.provider:
+                self._journal.record(f.WorkerCompleted(outcome.fact.result_file, 0), cursor)
+            self._journal.record(outcome.fact, cursor)
 
     # -- doing
 
@@ -147,27 +164,50 @@ class Driver:
         for work in wanted:
             if work.id in self._running:
                 continue
-            if isinstance(work, Prepare):
-                self._prepared = work.id
-                self._outcomes.append(_Outcome(work, self._preparer.prepare(work, self._journal.view)))
-            else:
-                await self._start(work)
+            match work:
+                case Prepare():
+                    self._prepared.add(work.id)
+                    self._outcomes.append(_Outcome(work, self._preparer.prepare(work, self._journal.view)))
+                case WriteManifest():
+                    self._outcomes.append(_Outcome(work, self._write_manifest(work)))
+                case _:
+                    await self._start(work)
 
-    async def _start(self, work: Execute | End | Wait) -> None:
-        match work:
-            case Execute() | End():
-                # The intent is durable before anything happens because of it.
-                await self._journal.sync()
-                task = asyncio.create_task(self._attempt(work))
-            case Wait():
-                task = asyncio.create_task(self._timer(work))
-            case _:
-                assert_never(work)
+    def _write_manifest(self, work: WriteManifest) -> f.AnyFact:
+        plan = self._journal.plan
+        path = self._layout.manifest(plan.steps[work.step].dir)
+        content = manifest(plan, work.step, self._journal.view.history, self._journal.now())
+        files.replace(path, files.pretty(content))
+        return f.ManifestWritten(path)
+
+    async def _start(self, work: Execute | End | Judge | CheckQueue | Wait) -> None:
+        if not isinstance(work, Wait):
+            # The intent is durable before anything happens because of it.
+            await self._journal.sync()
+        task = asyncio.create_task(self._do(work))
         self._running[work.id] = task
+        self._works[work.id] = work
         task.add_done_callback(lambda done: self._done(work, done))
 
+    async def _do(self, work: Execute | End | Judge | CheckQueue | Wait) -> f.AnyFact:
+        match work:
+            case Execute() | End():
+                return await self._attempt(work)
+            case Judge():
+                fresh = work.id in self._begun
+                self._begun.discard(work.id)
+                return await self._judge.judge(work, self._journal.view, fresh=fresh)
+            case CheckQueue():
+                return await self._queue.check(work.spot.node(self._journal.plan).id)
+            case Wait():
+                await self._clock.sleep_until(work.due_at)
+                return f.TimerFired(work.timer)
+            case _:
+                assert_never(work)
+
     async def _attempt(self, work: Execute | End) -> f.AnyFact:
-        attempt = self._journal.state.attempt
+        stage = self._journal.state.stage(work.spot.provider)
+        attempt = stage.iteration.attempt if stage and stage.iteration else None
         assert attempt is not None
         if isinstance(work, End):
             return await self._attempts.end(work, attempt)
@@ -177,24 +217,24 @@ class Driver:
             return unprepared
 
         def adopted(pid: int) -> None:
-            self._journal.record(f.AttemptAdopted(work.attempt, pid), _cursor(work))
+            self._journal.record(f.AttemptAdopted(work.attempt, pid), work.cursor)
             self.wake()
 
         return await self._attempts.execute(work, attempt, fresh=fresh, adopted=adopted)
 
     def _restore(self, work: Execute) -> f.ErrorOccurred | None:
-        iteration = self._journal.state.iteration
-        assert iteration is not None
-        if work_id("prepare", work.node_path, work.node_run, work.iteration) == self._prepared:
+        stage = self._journal.state.stage(work.spot.provider)
+        assert stage is not None
+        assert stage.iteration is not None
+        prepared = Prepare(work.spot, work.iteration).id
+        if prepared in self._prepared:
+            self._prepared.discard(prepared)
             return None
-        return self._preparer.restore(work, iteration.prompt_sha256, self._journal.view)
-
-    async def _timer(self, work: Wait) -> f.AnyFact:
-        await self._clock.sleep_until(work.due_at)
-        return f.TimerFired(work.timer)
+        return self._preparer.restore(work, stage.iteration.prompt_sha256, self._journal.view)
 
     def _done(self, work: Work, task: asyncio.Task[f.AnyFact]) -> None:
         self._running.pop(work.id, None)
+        self._works.pop(work.id, None)
         if task.cancelled():
             return
         error = task.exception()
@@ -205,11 +245,13 @@ class Driver:
         self.wake()
 
     async def _drop(self, id: str) -> None:
-        task = self._running.pop(id)
+        task, work = self._running.pop(id), self._works.pop(id, None)
         task.cancel()
         await asyncio.wait([task])
         # One more turn, so that the outcome of a task that was faster than the cancel is in.
         await asyncio.sleep(0)
+        if isinstance(work, Judge) and task.cancelled():
+            await self._judge.end(work)
 
     async def _wait(self) -> None:
         """Sleep until an outcome, a control from this process, or the next tick."""
@@ -233,13 +275,3 @@ def _requested(control: Control) -> f.PauseRequested | f.CancelRequested:
     if control.action == "cancel":
         return f.CancelRequested(control.reason, control=control.id)
     return f.PauseRequested(control.reason, now=control.now, control=control.id)
-
-
-def _cursor(work: Work) -> Cursor | None:
-    match work:
-        case Wait():
-            return None
-        case Prepare() | Execute() | End():
-            return Cursor(work.node_path, work.node_run, work.iteration)
-        case _:
-            assert_never(work)

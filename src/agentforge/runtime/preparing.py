@@ -9,12 +9,12 @@ from hashlib import sha256
 from msgspec.structs import replace
 
 from agentforge.definition.template import render, substitute_session
-from agentforge.engine.decide import remaining_seconds
+from agentforge.engine.decide_stage import remaining_seconds
 from agentforge.model.facts import AnyFact, ErrorOccurred, IterationStarted
 from agentforge.model.failure import FailureKind
-from agentforge.model.layout import RunLayout
+from agentforge.model.layout import IterationLayout, RunLayout
 from agentforge.model.plan import Plan, StageNode
-from agentforge.model.work import Execute, Prepare
+from agentforge.model.work import Execute, Prepare, Spot
 from agentforge.runtime import files
 from agentforge.runtime.run_view import RunView
 from agentforge.views.context_file import ContextFile, context_file, context_json
@@ -31,6 +31,7 @@ Verify: {verify}
 
 """
 STAGE_PROGRESS = "# Stage Progress\n\n---\n"
+BRANCH_PROGRESS = "# Progress: {session} ({provider})\n\nProvider: {provider}\n\n---\n\n"
 
 
 class Preparer:
@@ -41,7 +42,7 @@ class Preparer:
 
     def prepare(self, work: Prepare, view: RunView) -> AnyFact:
         """Write the iteration's files; the outcome is `iteration_start`, or an error without a prompt."""
-        node = self._plan.nodes[work.node]
+        node = work.spot.node(self._plan)
         template = self._prompt(node)
         if template is None:
             return ErrorOccurred(
@@ -51,11 +52,11 @@ class Preparer:
                 attempt=0,
             )
         context = self._context(work, node, view)
-        here = self._layout.iteration(work.node, node, work.node_run, work.iteration)
+        here = self._here(work)
         files.make_dir(here.root)
-        self._ensure_progress(node, context.paths.progress)
+        self._ensure_progress(work.spot, node, context.paths.progress)
         prompt = render(template, self._values(work, node, view, context)).encode()
-        files.write(here.context, context_json(context, view.history))
+        files.write(here.context, context_json(context, work.spot, view.history))
         files.write(here.prompt, prompt)
         return IterationStarted(
             stage=node.name or node.id,
@@ -68,7 +69,7 @@ class Preparer:
     def restore(self, work: Execute, prompt_sha256: str, view: RunView) -> ErrorOccurred | None:
         """Make sure that an iteration prepared by an earlier engine has its files: they were written
         without waiting for the disk, so a power cut may have taken them."""
-        here = self._layout.iteration(work.node, self._plan.nodes[work.node], work.node_run, work.iteration)
+        here = self._here(work)
         prompt = files.read_bytes(here.prompt)
         if (
             prompt is not None
@@ -76,8 +77,11 @@ class Preparer:
             and os.path.exists(here.context)
         ):
             return None
-        outcome = self.prepare(Prepare(work.node, work.node_path, work.node_run, work.iteration), view)
+        outcome = self.prepare(Prepare(work.spot, work.iteration), view)
         return replace(outcome, attempt=work.attempt) if isinstance(outcome, ErrorOccurred) else None
+
+    def _here(self, work: Prepare | Execute) -> IterationLayout:
+        return self._layout.iteration(work.spot.folder(self._plan), work.iteration)
 
     def _prompt(self, node: StageNode) -> str | None:
         if node.prompt is not None:
@@ -88,18 +92,16 @@ class Preparer:
         assert view.state is not None
         return context_file(
             self._plan,
-            node,
-            work.node,
+            work.spot,
             work.iteration,
             self._layout,
-            run=work.node_run,
             history=view.history,
             remaining_seconds=remaining_seconds(self._plan, view.state, node),
         )
 
     def _values(self, work: Prepare, node: StageNode, view: RunView, context: ContextFile) -> dict[str, str]:
         assert view.state is not None
-        here = self._layout.iteration(work.node, node, work.node_run, work.iteration)
+        here = self._here(work)
         session = self._plan.session.name
         added = (text for text in (node.context, view.state.context) if text)
         return {
@@ -117,11 +119,13 @@ class Preparer:
             "CONTEXT": "\n".join(added),
         }
 
-    def _ensure_progress(self, node: StageNode, path: str) -> None:
+    def _ensure_progress(self, spot: Spot, node: StageNode, path: str) -> None:
         """The engine begins a progress file once; from then on it is the agents' own."""
         if os.path.exists(path):
             return
         text = STAGE_PROGRESS
+        if spot.provider is not None:
+            text = BRANCH_PROGRESS.format(session=self._plan.session.name, provider=spot.provider)
         if self._plan.mode == "loop":
             verify = (self._plan.pipeline.commands | node.commands).get("test", "(none)")
             text = SESSION_PROGRESS.format(session=self._plan.session.name, verify=verify)

@@ -23,10 +23,10 @@ from agentforge.model.plan import Overrides
 from agentforge.model.status import RunStatus
 from agentforge.ports.clock import Clock
 from agentforge.ports.provider import Provider
-from agentforge.runtime.attempts import MARK, SupervisorLimits
 from agentforge.runtime.control import Answer, Control, answer, drop_pauses, send_control
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.lock_file import locked_sessions
+from agentforge.runtime.supervised import MARK, SupervisorLimits
 from agentforge.sdk.follow import Follower
 from agentforge.sdk.registry import Registry
 from agentforge.sdk.results import RunInfo, RunResult, RunRow
@@ -245,14 +245,14 @@ class Engine:
     def _started(self, compiled: Compiled) -> f.SessionStarted:
         plan = compiled.plan
         loop = plan.mode == "loop"
-        first = plan.nodes[0]
+        only = plan.only_stage if plan.mode == "loop" else None
         return f.SessionStarted(
             mode=plan.mode,
             run_id=uuid.uuid4().hex,
             plan=plan,
             engine=__version__,
-            stage=first.stage if loop else None,
-            stage_name=first.name or first.id if loop else None,
+            stage=only.stage if only else None,
+            stage_name=only.name or only.id if only else None,
             pipeline=None if loop else plan.pipeline.name,
             pipeline_file=None if loop else plan.source.path,
             settings=self._runner.settings(),

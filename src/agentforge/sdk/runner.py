@@ -17,19 +17,22 @@ from agentforge.ports.clock import Clock
 from agentforge.ports.event_log import Damage
 from agentforge.ports.process import Processes
 from agentforge.ports.provider import Provider
-from agentforge.runtime.attempts import AttemptRunner, RunSetting, SupervisorLimits
+from agentforge.runtime.attempts import AttemptRunner, RunSetting
 from agentforge.runtime.driver import Driver
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
+from agentforge.runtime.judging import JudgeRunner
 from agentforge.runtime.lock_file import read_lock, remove_lock, write_lock
 from agentforge.runtime.preparing import Preparer
 from agentforge.runtime.state_writer import StateWriter
+from agentforge.runtime.supervised import Supervised, SupervisorLimits
+from agentforge.runtime.task_queue import TaskQueue
 from agentforge.sdk.follow import Follower
 from agentforge.sdk.registry import Registry
 from agentforge.sdk.results import RunResult, result_of
 from agentforge.sdk.runs import Runs
 from agentforge.sdk.sessions import active, move_aside, refuse_taken, stop_owner
-from agentforge.sdk.wiring import log_of
+from agentforge.sdk.wiring import builtin_judge_prompt, log_of
 
 
 class Runner:
@@ -63,7 +66,10 @@ class Runner:
 
     def settings(self) -> f.Settings:
         """What the environment decides for a new run."""
-        return f.Settings(mock=True, delay=mock_delay(self._environ)) if self.is_mock else f.Settings()
+        plateau_test = self._environ.get("PLATEAU_TEST_MODE") == "1"
+        if self.is_mock:
+            return f.Settings(mock=True, delay=mock_delay(self._environ), plateau_test=plateau_test)
+        return f.Settings(plateau_test=plateau_test)
 
     def recovered(self, by: Literal["recovery", "person"], context: str | None = None) -> f.SessionRecovered:
         return f.SessionRecovered(os.getpid(), socket.gethostname(), by, context)
@@ -225,16 +231,23 @@ class Runner:
             plan=plan,
             run_id=state.run_id,
             environment=_agent_environment(plan),
-            limits=self._limits,
         )
 
         def provider_of(name: str) -> Provider:
             return self._registry["mock" if state.settings.mock else name]
 
-        attempts = AttemptRunner(setting, provider_of, self._registry.turns, self._processes, self._clock)
-        preparer = Preparer(self._runs.project, layout, plan)
-        keeper = self._keeper(layout)
-        return Driver(journal, layout, preparer, attempts, clock=self._clock, keeper=keeper)
+        project = self._runs.project
+        supervised = Supervised(self._processes, self._limits, project, layout.log)
+        return Driver(
+            journal,
+            layout,
+            Preparer(project, layout, plan),
+            AttemptRunner(setting, provider_of, self._registry.turns, supervised, self._clock),
+            judge=JudgeRunner(setting, provider_of, supervised, self._environ, builtin_judge_prompt()),
+            queue=TaskQueue(project, plan.session.name, self._environ),
+            clock=self._clock,
+            keeper=self._keeper(layout),
+        )
 
 
 def _refuse_damage(session: str, damage: Sequence[Damage]) -> None:
@@ -250,5 +263,5 @@ def _agent_environment(plan: Plan) -> dict[str, str]:
     told = {"CLAUDE_PIPELINE_AGENT": "1"}
     if plan.mode == "loop":
         told["CLAUDE_PIPELINE_SESSION"] = plan.session.name
-        told["CLAUDE_PIPELINE_TYPE"] = plan.nodes[0].stage
+        told["CLAUDE_PIPELINE_TYPE"] = plan.only_stage.stage
     return told

@@ -20,6 +20,7 @@ from agentforge.runtime.lock_file import read_lock
 from agentforge.runtime.run_view import RunView, see_all
 from agentforge.sdk.results import RunInfo, RunRow, ShownStatus
 from agentforge.sdk.wiring import log_of
+from agentforge.views.stage_progress import current_index
 from agentforge.views.state_file import Snapshot
 from agentforge.views.summary import health
 
@@ -107,12 +108,12 @@ class Runs:
             touched = os.stat(self.layout(session).log).st_mtime
             return RunRow(session, "unknown", datetime.fromtimestamp(touched, UTC), "", 0, "")
         state, plan = info.state, info.plan
-        index = state.node.index if state.node else min(state.next_node, len(plan.nodes) - 1)
+        index = current_index(plan, state)
         return RunRow(
             session=session,
             status=info.status,
             updated_at=state.updated_at,
-            stage=plan.nodes[index].id if plan.nodes else "",
+            stage="" if index is None else plan.steps[index].node.id,
             iterations=info.summary.iterations,
             pipeline=plan.pipeline.name,
             kept_from=state.session if state.session != session else None,

@@ -7,7 +7,7 @@ from msgspec import Struct
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.facts import AnyFact
-from agentforge.model.plan import Plan
+from agentforge.model.plan import Plan, StageNode
 from agentforge.model.result import Decision
 from agentforge.views.durations import counted, span
 from agentforge.views.plain_text import one_line
@@ -115,14 +115,16 @@ def _completed(place: str, fact: f.IterationCompleted) -> RunLine:
 
 
 def _stage(event: Event, plan: Plan) -> str:
-    path = event.cursor.node_path if event.cursor else ""
-    return next((node.id for node in plan.nodes if node.path == path), "")
+    node = plan.by_path.get(event.cursor.node_path) if event.cursor else None
+    return node.id if node else ""
 
 
 def _place(event: Event, plan: Plan) -> str:
-    """`build 2/3`."""
-    path = event.cursor.node_path if event.cursor else ""
-    for node in plan.nodes:
-        if node.path == path and event.cursor:
-            return f"{node.id} {event.cursor.iteration}/{node.termination.max}"
-    return ""
+    """`build 2/3`, inside a parallel block `claude: build 2/3`."""
+    cursor = event.cursor
+    node = plan.by_path.get(cursor.node_path) if cursor else None
+    if cursor is None or node is None:
+        return ""
+    who = f"{cursor.provider}: " if cursor.provider else ""
+    total = f" {cursor.iteration}/{node.termination.max}" if isinstance(node, StageNode) else ""
+    return f"{who}{node.id}{total}"

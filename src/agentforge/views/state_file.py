@@ -9,11 +9,11 @@ from typing import Any
 from msgspec import Struct
 
 from agentforge.model.buffer import BufferHealth
-from agentforge.model.layout import node_dir_name
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.model.status import AttemptStatus, RunStatus
 from agentforge.views.history import History, HistoryEntry
+from agentforge.views.stage_progress import current_index
 from agentforge.views.summary import Summary
 
 
@@ -35,6 +35,8 @@ class StageEntry(Struct, frozen=True):
     completed_at: datetime | None
     status: str
     timestamp: datetime
+    judge_failures: int = 0
+    """In a row."""
 
 
 class StateFile(Struct, frozen=True):
@@ -79,7 +81,7 @@ def state_file(
     completed = _iterations_completed(state)
     return StateFile(
         session=state.session,
-        type=plan.nodes[0].stage if plan.mode == "loop" and plan.nodes else "pipeline",
+        type=plan.only_stage.stage if plan.mode == "loop" else "pipeline",
         pipeline=plan.source.path if plan.mode == "pipeline" else None,
         status=state.status.value,
         iteration=iteration.number if iteration else completed,
@@ -110,17 +112,9 @@ def _iterations_completed(state: RunState) -> int:
     return state.stages[-1].iterations if state.stages else 0
 
 
-def _current_index(plan: Plan, state: RunState) -> int | None:
-    if not plan.nodes:
-        return None
-    if state.node is not None:
-        return state.node.index
-    return min(state.next_node, len(plan.nodes) - 1)
-
-
 def _current_stage(plan: Plan, state: RunState) -> str | None:
-    index = _current_index(plan, state)
-    return None if index is None else node_dir_name(index, plan.nodes[index])
+    index = current_index(plan, state)
+    return None if index is None else plan.steps[index].dir
 
 
 def _stages(plan: Plan, state: RunState) -> tuple[StageEntry, ...]:
@@ -128,15 +122,16 @@ def _stages(plan: Plan, state: RunState) -> tuple[StageEntry, ...]:
         StageEntry(s.name, s.index, s.iterations, s.completed_at, "completed", s.completed_at)
         for s in state.stages
     )
-    if state.node is None or plan.mode == "loop":
+    at = state.node or state.block
+    if at is None or plan.mode == "loop":
         return done
-    status = "failed" if state.status is RunStatus.FAILED else "running"
     current = StageEntry(
-        plan.nodes[state.node.index].id,
-        state.node.index,
-        state.node.completed,
-        None,
-        status,
-        state.updated_at,
+        name=plan.steps[at.index].node.id,
+        index=at.index,
+        iterations=state.node.completed if state.node else 0,
+        completed_at=None,
+        status="failed" if state.status is RunStatus.FAILED else "running",
+        timestamp=state.updated_at,
+        judge_failures=state.node.judge_failures if state.node else 0,
     )
     return (*done, current)

@@ -5,7 +5,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from agentforge.model.buffer import BufferHealth
-from agentforge.model.plan import Mode, Plan
+from agentforge.model.plan import Mode, Plan, StageNode
 from agentforge.model.state import OpenRequest, RunState
 from agentforge.model.status import RunStatus
 from agentforge.views.stage_progress import StageProgress, current_index, stage_progress
@@ -106,7 +106,7 @@ def status_view(
         stages=stages,
         iteration=state.iteration.number if state.iteration else completed,
         iteration_completed=completed,
-        iterations_max=0 if index is None else plan.nodes[index].termination.max,
+        iterations_max=0 if index is None else stages[index].total,
         attempt=state.attempt.number if state.attempt else 0,
         started_at=state.started_at,
         completed_at=state.completed_at,
@@ -144,16 +144,18 @@ def resume_command(session: str, status: str, program: str = "agentforge") -> st
 
 
 def _node(plan: Plan, state: RunState, index: int) -> NodeStatus:
-    node = plan.nodes[index]
+    step = plan.steps[index]
+    stage = step.node if isinstance(step.node, StageNode) else None
+    at = state.node or state.block
     return NodeStatus(
-        path=node.path,
-        id=node.id,
-        ref=node.stage,
+        path=step.path,
+        id=step.node.id,
+        ref=stage.stage if stage else "",
         index=index,
-        count=len(plan.nodes),
-        run=state.node.run if state.node else 1,
-        provider=node.provider.type,
-        model=node.provider.model,
+        count=len(plan.steps),
+        run=at.run if at else step.run,
+        provider=stage.provider.type if stage else ", ".join(sorted({s.provider.type for s in step.stages})),
+        model=stage.provider.model if stage else "",
     )
 
 
