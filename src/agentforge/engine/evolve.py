@@ -83,11 +83,11 @@ def _apply(state: RunState, event: Event) -> RunState:
 
 def _stage_turn(state: RunState, event: Event, fact: StageFact) -> RunState:
     """What happens in a stage, be it a step of the run or a stage of a provider's branch."""
-    provider = event.cursor.provider if event.cursor else None
-    if provider is not None:
-        return replace(state, block=with_branch_stage(state.block, event, fact)) if state.block else state
-    changed = replace(state, node=evolve_stage(_node(state, event), event, fact))
-    return replace(changed, recoveries=0) if isinstance(fact, f.IterationCompleted) else changed
+    if isinstance(fact, f.IterationCompleted) and state.recoveries:
+        state = replace(state, recoveries=0)
+    if event.cursor is None or event.cursor.provider is None:
+        return replace(state, node=evolve_stage(_node(state, event), event, fact))
+    return replace(state, block=with_branch_stage(state.block, event, fact)) if state.block else state
 
 
 def _fired(state: RunState, event: Event, timer: str) -> RunState:

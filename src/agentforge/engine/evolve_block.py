@@ -31,7 +31,7 @@ def provider_turn(block: BlockState, event: Event, fact: BlockFact) -> BlockStat
     branch = _branch(block, event)
     match fact:
         case f.ProviderStarted():
-            return _with(block, replace(branch, status=NodeStatus.RUNNING))
+            return _with(block, replace(branch, status=NodeStatus.RUNNING, started_at=event.at))
         case f.ProviderCompleted(status="completed"):
             return _with(block, replace(branch, status=NodeStatus.COMPLETED, failure=None))
         case f.ProviderCompleted(error=error):

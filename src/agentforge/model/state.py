@@ -88,6 +88,7 @@ class BranchState(Struct, frozen=True):
     stage: NodeState | None = None
     stages: "tuple[StageRecord, ...]" = ()
     failure: Failure | None = None
+    started_at: datetime | None = None
 
     @property
     def next_stage(self) -> int:

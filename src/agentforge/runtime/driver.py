@@ -22,6 +22,7 @@ from agentforge.model.work import CheckQueue, End, Execute, Judge, Prepare, Wait
 from agentforge.ports.clock import Clock
 from agentforge.runtime import files
 from agentforge.runtime.attempts import AttemptRunner
+from agentforge.runtime.branch_files import write_branch_files
 from agentforge.runtime.control import Control, drop_control, waiting_controls
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
@@ -177,6 +178,7 @@ class Driver:
         plan = self._journal.plan
         path = self._layout.manifest(plan.steps[work.step].dir)
         content = manifest(plan, work.step, self._journal.view.history, self._journal.now())
+        write_branch_files(self._layout, plan, self._journal.state)
         files.replace(path, files.pretty(content))
         return f.ManifestWritten(path)
 

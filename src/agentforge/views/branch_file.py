@@ -1,17 +1,16 @@
 """state.json of a provider's branch in a parallel block: where that provider stands."""
 
-from datetime import datetime
 from typing import Any
 
 from agentforge.model.state import BranchState, RunState
 
 
-def branch_file(state: RunState, branch: BranchState, started_at: datetime) -> dict[str, Any]:
+def branch_file(state: RunState, branch: BranchState) -> dict[str, Any]:
     at = branch.stage
     shown: dict[str, Any] = {
         "provider": branch.provider,
         "session": state.session,
-        "started_at": started_at,
+        "started_at": branch.started_at,
         "status": branch.status.value,
         "current_stage": branch.next_stage,
         "iteration": (at.iteration.number if at.iteration else at.completed) if at else 0,
