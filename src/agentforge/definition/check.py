@@ -78,7 +78,7 @@ def check_termination(node: ResolvedStage, default_runs: int, report: Report) ->
         report.error("bad-value", kind.at, f"no termination type {shown(kind.value)}", hint)
     elif merged.count is None and default_runs == 1:
         message = f"`{kind.value}` without `max` ends after one iteration in a pipeline"
-        report.warning("no-maximum", kind.at, message, hint="add `max: …` to the termination")
+        report.warning("no-maximum", node.spec.at, message, hint="add `runs: …` or `max: …`")
     else:
         runs = merged.count.value if merged.count else default_runs
         minimum = merged.min_iterations

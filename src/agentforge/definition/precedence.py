@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.spec import ProviderSpec, RetrySpec, WorkSpec, Written
@@ -67,6 +68,19 @@ def choose_provider(levels: Iterable[ProviderSpec | None]) -> ProviderChoice:
             model = level.model.value
         config |= level.config
     return ProviderChoice(chosen, model or DEFAULT_MODELS.get(chosen, ""), config)
+
+
+def choose_in_block(
+    weaker: Iterable[ProviderSpec | None], branch: ProviderSpec, node: ProviderSpec | None
+) -> ProviderChoice:
+    """In a block the branch names the provider; the model is the node's, the branch's or the default.
+
+    Weaker levels don't know which branch they are in, so they give no model, and settings only where they
+    name the same provider. The caller's provider doesn't count: it would make all branches one.
+    """
+    settings = (replace(level, model=None) for level in weaker if level)
+    own = ProviderSpec(None, node.model, node.config) if node else None
+    return choose_provider([*settings, branch, own])
 
 
 def naming_level(levels: Iterable[ProviderSpec | None]) -> Written[str] | None:

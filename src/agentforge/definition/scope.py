@@ -1,4 +1,4 @@
-"""What the ids in `inputs` mean at one place of a pipeline: earlier nodes, and earlier stages of the branch."""
+"""What the ids in `inputs` mean at one place of a pipeline: earlier nodes, earlier stages of the branch."""
 
 from msgspec import Struct
 
@@ -164,7 +164,9 @@ class Scope:
             message = f"{shown(ref.value)} is a stage of this block, which only its stages can take from"
             self._report.error("later-node", ref.at, message, hint="move the `inputs` to the stage")
         elif own is not None or later is not None:
-            self._report.error("later-node", ref.at, f"{shown(ref.value)} runs later than this", "reorder them")
+            self._report.error(
+                "later-node", ref.at, f"{shown(ref.value)} runs later than this", "reorder them"
+            )
         elif self._is_in_a_block(ref.value, here.index):
             message = f"{shown(ref.value)} is a stage of a parallel block"
             self._report.error("wrong-kind", ref.at, message, hint=f"use `from_parallel: {ref.value}`")
@@ -177,7 +179,9 @@ class Scope:
             hint = "use `from`, or name one of the block's stages"
             self._report.error("wrong-kind", ref.at, message, hint)
         elif self._is_in_a_block(ref.value, len(self._nodes)):
-            self._report.error("later-node", ref.at, f"{shown(ref.value)} runs later than this", "reorder them")
+            self._report.error(
+                "later-node", ref.at, f"{shown(ref.value)} runs later than this", "reorder them"
+            )
         else:
             stages = [
                 stage.id.value
@@ -202,9 +206,8 @@ def _position(nodes: tuple[NodeSpec, ...], name: str) -> int | None:
 
 
 def _last_stage(node: ResolvedNode, path: str) -> str | None:
-    while isinstance(node, ResolvedNested):
-        last = node.pipeline.nodes[-1] if node.pipeline.nodes else None
-        if last is None:
-            return None
-        node, path = last, f"{path}.{len(node.pipeline.nodes) - 1}"
+    if isinstance(node, ResolvedNested):
+        nodes = node.pipeline.nodes
+        last = nodes[-1] if nodes else None
+        return _last_stage(last, f"{path}.{len(nodes) - 1}") if last else None
     return None if isinstance(node, ResolvedBlock) else path
