@@ -348,3 +348,20 @@ def test_very_long_session_of_more_than_a_thousand_iterations(tmp_path: Path) ->
     assert len(context["inputs"]["from_previous_iterations"]) == 1000
     assert context["inputs"]["from_previous_iterations_omitted"] == 49
     assert len(provider.calls) == 1_050
+
+
+def test_crash_during_iteration_resumes_from_iteration_completed_plus_one(tmp_path: Path) -> None:
+    provider = ScriptedProvider([says("x")])
+    with SyncEngine(tmp_path, providers={"scripted": provider}, environ=ENVIRON) as sdk:
+        sdk.run(pipeline(node(runs=3)), session="s")
+        log = run_dir(tmp_path) / "events.jsonl"
+        lines = log.read_bytes().splitlines(keepends=True)
+        intents = [number for number, line in enumerate(lines, 1) if b'"attempt_start"' in line]
+        log.write_bytes(b"".join(lines[: intents[1]]))
+        crashed = sdk.engine.status("s").state
+        assert crashed.node is not None
+        assert crashed.iteration is not None
+        assert (crashed.iteration.number, crashed.node.completed) == (2, 1)
+        provider.calls.clear()
+        assert sdk.recover("s") is not None
+    assert [(call.iteration, call.attempt) for call in provider.calls] == [(2, 2), (3, 1)]
