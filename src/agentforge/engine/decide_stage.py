@@ -13,7 +13,7 @@ from agentforge.engine.retry import DEFAULT_POLICY, backoff, may_retry
 from agentforge.engine.termination import JUDGE_FAILURES, end_of, wants_judge, wants_queue
 from agentforge.model import facts as f
 from agentforge.model.event import Draft
-from agentforge.model.failure import Failure
+from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.plan import Plan, StageNode
 from agentforge.model.state import AttemptState, IterationState, NodeState, RunState
 from agentforge.model.status import AttemptStatus
@@ -134,6 +134,9 @@ def _after_failure(here: StageAt, iteration: IterationState, attempt: AttemptSta
     policy = here.node.retry or DEFAULT_POLICY
     failures = iteration.failures
     if not may_retry(policy, failures):
+        if attempt.failure.kind is FailureKind.ITERATION_TIMEOUT and (question := _question(here)):
+            # The time that ran out was the run's, not the attempt's: a person may grant more.
+            return Verdict(question=question)
         return Verdict(failure=attempt.failure)
     number = len(failures) + 1
     return here.record(
