@@ -71,7 +71,7 @@ class AttemptRunner:
         if is_program(provider):
             place = about.here.attempt(about.number)
             left = await self._supervised.take_up(place, self._mark(work), adopted)
-            return self._outcome(about, provider, left)
+            return self._outcome(about, provider, left, attempt.timeout)
         return self._lost(about, Left(lost="it ran inside the engine, which died"))
 
     async def end(self, work: End, attempt: AttemptState) -> f.AnyFact:
@@ -80,7 +80,7 @@ class AttemptRunner:
         if is_program(provider):
             left = await self._supervised.end(about.here.attempt(about.number), self._mark(work))
             if left.record is not None:
-                return self._outcome(about, provider, left)
+                return self._outcome(about, provider, left, attempt.timeout)
         note_attempt(about, "cancelled", None, self._clock.now())
         return f.AttemptCancelled(about.number, "ended on request")
 
@@ -97,15 +97,17 @@ class AttemptRunner:
         place = about.here.attempt(about.number)
         limits = Limits(work.timeout, work.idle_timeout)
         left = await self._supervised.run(place, command, self._mark(work), limits)
-        return self._outcome(about, provider, left)
+        return self._outcome(about, provider, left, work.timeout)
 
-    def _outcome(self, about: Attempted, provider: ProcessProvider, left: Left) -> f.AnyFact:
+    def _outcome(
+        self, about: Attempted, provider: ProcessProvider, left: Left, timeout: float | None
+    ) -> f.AnyFact:
         record = left.record
         if record is None:
             return self._lost(about, left)
         raw = files.read_bytes(about.here.attempt(about.number).output) or b""
         text = raw.decode("utf-8", "replace")
-        failure = _failure_of(record, about)
+        failure = _failure_of(record, about, timeout)
         if failure is not None:
             ended = ExecuteResult(text, record.exit_code or 0, record.duration_ms, failure=failure)
         else:
@@ -185,11 +187,11 @@ def is_program(provider: Provider) -> TypeGuard[ProcessProvider]:
     return hasattr(provider, "command") and hasattr(provider, "interpret")
 
 
-def _failure_of(record: ExitRecord, about: Attempted) -> Failure | None:
+def _failure_of(record: ExitRecord, about: Attempted, timeout: float | None) -> Failure | None:
     """What the supervisor itself knows to be a failure."""
     match record.status:
         case "timeout":
-            limit = f"{about.node.timeout:g} s" if about.node.timeout else "the runtime limit"
+            limit = _limit_met(record, about, timeout)
             return Failure(FailureKind.ITERATION_TIMEOUT, f"the agent was ended after {limit}")
         case "idle":
             return Failure(
@@ -198,6 +200,13 @@ def _failure_of(record: ExitRecord, about: Attempted) -> Failure | None:
         case "spawn_failed":
             return Failure(FailureKind.PROVIDER_MISSING, record.error or "the agent couldn't be started")
     return None
+
+
+def _limit_met(record: ExitRecord, about: Attempted, timeout: float | None) -> str:
+    # The record's duration is cut to whole milliseconds.
+    if timeout is None or record.duration_ms + 1 < timeout * 1000:
+        return f"{record.duration_ms / 1000:.1f} s, the limit of provider {about.node.provider.type!r}"
+    return f"{about.node.timeout:g} s" if about.node.timeout else "the runtime limit"
 
 
 def _raised(about: Attempted, error: Exception) -> Failure:

@@ -95,7 +95,7 @@ class Supervised:
             "env": command.env,
             "cwd": self._project,
             "stdin": stdin,
-            "timeout": limits.timeout,
+            "timeout": _tighter(limits.timeout, command.timeout),
             "idle_timeout": limits.idle_timeout,
             "term_grace": self._limits.term_grace,
             "orphan_grace": self._limits.orphan_grace,
@@ -119,3 +119,7 @@ class Supervised:
         if record.status == "ended":
             return Left(lost="somebody outside ended it")
         return Left(record)
+
+
+def _tighter(*limits: float | None) -> float | None:
+    return min((limit for limit in limits if limit is not None), default=None)
