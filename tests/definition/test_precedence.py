@@ -214,7 +214,7 @@ def test_description_and_output_path_of_the_node_win() -> None:
         ("runs: 6\n", "termination: {type: fixed}", 6),
         ("", "runs: 9\n    termination: {type: fixed, iterations: 2}", 2),
         ("termination: {type: judgment, max: 5}\n", "termination: {type: fixed}", 5),
-        ("termination: {type: judgment, iterations: 5}\n", "termination: {type: fixed}", 1),
+        ("termination: {type: judgment, iterations: 5}\n", "termination: {type: fixed}", 5),
         ("termination: {iterations: 5}\n", "termination: {type: fixed}", 5),
     ],
 )

@@ -47,7 +47,7 @@ class _Linking:
             if isinstance(node, ResolvedBlock):
                 self._block(scope, node, index, path, before)
                 continue
-            sources = _joined(before, _sources(scope, [(spec.inputs, Here(index))]))
+            sources = _first_of(before, _sources(scope, [(spec.inputs, Here(index))]))
             if isinstance(node, ResolvedNested):
                 self.pipeline(node.pipeline, f"{path}.", sources)
             else:
@@ -60,7 +60,8 @@ class _Linking:
             for position, stage in enumerate(node.block.stages):
                 own = (stage.inputs, Here(index, position, name))
                 before = given if position == 0 else _NOTHING
-                self._keep(f"{path}.{position}", name, _joined(before, _sources(scope, [own, *outer])))
+                sources = _first_of(before, _sources(scope, [own, *outer]))
+                self._keep(f"{path}.{position}", name, sources)
 
     def _keep(self, path: str, branch: str, sources: Sources) -> None:
         if sources != _NOTHING:
@@ -84,7 +85,6 @@ def _sources(scope: Scope, levels: Sequence[tuple[InputsSpec, Here]]) -> Sources
     return Sources(stages, blocks, as_list)
 
 
-def _joined(given: Sources, own: Sources) -> Sources:
-    blocks = given.from_parallel + own.from_parallel
-    as_list = given.parallel_list or own.parallel_list or len(blocks) > 1
-    return Sources(given.from_stage + own.from_stage, blocks, as_list)
+def _first_of(given: Sources, own: Sources) -> Sources:
+    """A first stage is given what its pipeline is given; nothing runs before it that it could name itself."""
+    return own if given == _NOTHING else given

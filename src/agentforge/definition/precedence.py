@@ -40,6 +40,7 @@ def gather(environment: Mapping[str, str], overrides: Overrides, report: Report)
         context=_first(overrides.context, environment.get("PIPELINE_CLI_CONTEXT") or None),
         inputs=overrides.inputs or _cli_inputs(environment.get("PIPELINE_CLI_INPUTS", ""), report),
         commands=overrides.commands,
+        max_iterations=overrides.max_iterations,
     )
     from_environment = ProviderSpec(
         _variable(environment, "CLAUDE_PIPELINE_PROVIDER", report),
