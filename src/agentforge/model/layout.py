@@ -18,6 +18,11 @@ def lock_file(project: str, session: str) -> str:
     return join(project, LOCKS, f"{session}.lock")
 
 
+def loop_completions(project: str) -> str:
+    """Where single-stage runs note that they ended."""
+    return join(project, ".claude", "loop-completions.json")
+
+
 class RunLayout(Struct, frozen=True):
     """The files of one run; `root` is the run's own directory."""
 

@@ -32,6 +32,8 @@ class Overrides(Struct, frozen=True, omit_defaults=True):
     context: str | None = None
     inputs: tuple[str, ...] = ()
     commands: dict[str, str] = field(default_factory=dict)
+    max_iterations: int | None = None
+    """Of a single stage."""
 
 
 class Guardrails(Struct, frozen=True, omit_defaults=True):
