@@ -4,7 +4,7 @@ import pytest
 from tests.engine.plans import plan_of, stage
 from tests.engine.playbook import play
 
-from agentforge.engine.decide import max_runtime, remaining_seconds
+from agentforge.engine.decide_stage import max_runtime, remaining_seconds
 from agentforge.model.plan import Guardrails, RetryPolicy
 
 

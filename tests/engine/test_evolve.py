@@ -148,13 +148,13 @@ def test_node_path_that_is_no_number_leaves_the_plans_order() -> None:
     assert state.node.index == 0
 
 
-def test_nested_node_path_belongs_to_its_outermost_node() -> None:
-    inner = Cursor("1.0", 1, 0)
-    state = evolve(
-        fold([event(1, started(PLAN))]), event(2, f.NodeStarted("b", "b", "claude", "opus", 1), inner)
-    )
-    assert state.node is not None
-    assert state.node.index == 1
+@pytest.mark.parametrize(
+    "fact", [f.NodeStarted("refine"), f.QueueChecked(1)], ids=["start", "its start lost"]
+)
+def test_nested_node_is_found_by_its_path_where_its_place_is_not_said(fact: f.AnyFact) -> None:
+    state = evolve(fold([event(1, started(PLAN))]), event(2, fact, Cursor("4.0", 2, 0)))
+    decision = decide(PLAN, state)
+    assert [work.cursor for work in decision.work] == [Cursor("4.0", 2, 1)]
 
 
 def test_error_before_any_node_changes_nothing() -> None:

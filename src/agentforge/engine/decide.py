@@ -17,12 +17,13 @@ from agentforge.engine.decide_stage import (
     in_flight,
     judging,
 )
+from agentforge.engine.fit import fit
 from agentforge.model import facts as f
 from agentforge.model.event import Cursor, Draft
 from agentforge.model.plan import ParallelNode, Plan, Step
 from agentforge.model.state import NodeState, RunState
 from agentforge.model.status import AttemptStatus, RunStatus
-from agentforge.model.work import Spot, Wait, Work
+from agentforge.model.work import EndJudge, Spot, Wait, Work
 
 WAITING = frozenset({RunStatus.PAUSED, RunStatus.AWAITING_APPROVAL})
 
@@ -36,6 +37,7 @@ IDLE = Decision()
 
 
 def decide(plan: Plan, state: RunState) -> Decision:
+    state = fit(plan, state)
     if state.status in WAITING and state.stop is not None and state.stop.cancel:
         return Decision((Draft(f.SessionAborted(state.stop.reason), state.cursor),))
     if state.status is not RunStatus.RUNNING:
@@ -43,10 +45,10 @@ def decide(plan: Plan, state: RunState) -> Decision:
     if state.stop is not None:
         return _stopping(plan, state)
     if state.block is not None:
-        return _of_run(state, decide_block(plan, state, state.block), plan.steps[state.block.index])
+        return _of_run(plan, state, decide_block(plan, state, state.block), state.block.index)
     if state.node is not None:
         here = _stage_at(plan, state, None, state.node)
-        return _of_run(state, decide_stage(here), plan.steps[state.node.index])
+        return _of_run(plan, state, decide_stage(here), state.node.index)
     return _between_steps(plan, state)
 
 
@@ -58,11 +60,12 @@ def _stage_at(plan: Plan, state: RunState, provider: str | None, at: NodeState) 
     return StageAt(plan, state, spot, spot.node(plan), at)
 
 
-def _of_run(state: RunState, verdict: Verdict, step: Step) -> Decision:
+def _of_run(plan: Plan, state: RunState, verdict: Verdict, index: int) -> Decision:
     """What a verdict on the current step means for the run."""
+    step = plan.steps[index]
     here = Cursor(step.path, step.run, state.node.completed if state.node else 0)
     if verdict.done is not None:
-        done = f.NodeCompleted(step.node.id, verdict.done, _iterations(state))
+        done = f.NodeCompleted(step.node.id, verdict.done, _iterations(state), step=index)
         return Decision((Draft(done, here),))
     if verdict.failure is not None:
         failed = f.SessionFailed(verdict.failure.kind, verdict.failure.message, step.node.id)
@@ -93,8 +96,8 @@ def _stopping(plan: Plan, state: RunState) -> Decision:
             facts += here.record(f.AttemptEnding(attempt.number, stop.reason)).facts
         elif attempt is not None:
             work.append(execute(here, attempt))
-        elif (judge := judging(here)) and not stop.now:
-            work.append(judge)
+        elif judge := judging(here):
+            work.append(EndJudge(judge.spot, judge.iteration, judge.attempt) if stop.now else judge)
     if facts:
         return Decision(tuple(facts))
     if not work:

@@ -109,6 +109,8 @@ def _judge(here: StageAt) -> Verdict:
         return here.record(f.JudgeCompleted("skipped", unheard))
     if work := judging(here):
         return Verdict(work=(work,))
+    if question := _stuck(here):
+        return Verdict(question=question)
     judge = here.plan.judge
     attempt = here.at.judge.attempt + 1 if here.at.judge else 1
     return here.record(f.JudgeStarted(judge.type, judge.model, attempt))
@@ -191,14 +193,21 @@ def _question(here: StageAt) -> Question | None:
             f"{iteration.lost} attempts at iteration {iteration.number} of stage {node.id!r} were lost"
             " in a row because the engine or the machine died. Go on?",
         )
-    if state.recoveries >= RECOVERIES_WITHOUT_PROGRESS:
-        return Question(
-            "recoveries_without_progress",
-            f"the run was taken up {state.recoveries} times without completing an iteration. Go on?",
-        )
+    if question := _stuck(here):
+        return question
     if remaining_seconds(here.plan, state, node) == 0.0:
         limit = max_runtime(here.plan, node)
         return Question(
             "runtime_limit", f"the runtime limit of {limit:g} s is used up. Grant the same again?"
         )
     return None
+
+
+def _stuck(here: StageAt) -> Question | None:
+    recoveries = here.state.recoveries
+    if recoveries < RECOVERIES_WITHOUT_PROGRESS:
+        return None
+    return Question(
+        "recoveries_without_progress",
+        f"the run was taken up {recoveries} times without completing an iteration. Go on?",
+    )

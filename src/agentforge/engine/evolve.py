@@ -5,8 +5,15 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from agentforge.engine.evolve_block import block_entered, provider_turn, with_branch_stage
+from agentforge.engine.evolve_block import (
+    BlockFact,
+    block_entered,
+    block_of,
+    provider_turn,
+    with_branch_stage,
+)
 from agentforge.engine.evolve_stage import StageFact, evolve_stage, on_resume
+from agentforge.engine.replan import replanned
 from agentforge.model import facts as f
 from agentforge.model.errors import LogCorrupt
 from agentforge.model.event import Event
@@ -57,16 +64,16 @@ def _apply(state: RunState, event: Event) -> RunState:
         case f.NodeStarted() | f.NodeCompleted():
             return _node_turn(state, event, fact)
         case f.ProviderStarted() | f.ProviderCompleted() | f.StageCompleted() | f.ManifestWritten():
-            return replace(state, block=provider_turn(state.block, event, fact)) if state.block else state
+            return _block_turn(state, event, fact)
         case f.RequestOpened() | f.RequestAnswered():
             return _request_turn(state, fact)
         case f.PauseRequested() | f.CancelRequested():
             return _stop_requested(state, fact)
         case f.DamageAccepted(lines=lines):
             return replace(state, accepted_damage=(*state.accepted_damage, *lines))
-        case f.PlanChanged(step=step):
-            return _plan_changed(state, step)
-        case f.LogRepaired() | f.SessionStarted():
+        case f.PlanChanged():
+            return replanned(state, fact)
+        case f.LogRepaired() | f.SessionStarted() | f.TmuxSessionCleaned():
             return state
         case (
             f.SessionCompleted()
@@ -85,9 +92,19 @@ def _stage_turn(state: RunState, event: Event, fact: StageFact) -> RunState:
     """What happens in a stage, be it a step of the run or a stage of a provider's branch."""
     if isinstance(fact, f.IterationCompleted) and state.recoveries:
         state = replace(state, recoveries=0)
-    if event.cursor is None or event.cursor.provider is None:
-        return replace(state, node=evolve_stage(_node(state, event), event, fact))
-    return replace(state, block=with_branch_stage(state.block, event, fact)) if state.block else state
+    if event.cursor is not None and event.cursor.provider is not None:
+        block = block_of(state.block, event, state.next_node)
+        return replace(state, node=None, block=with_branch_stage(block, event, fact))
+    if event.cursor is None and state.node is None:
+        return state
+    return replace(state, node=evolve_stage(_node(state, event), event, fact), block=None)
+
+
+def _block_turn(state: RunState, event: Event, fact: BlockFact) -> RunState:
+    if event.cursor is None:
+        return state
+    block = block_of(state.block, event, state.next_node)
+    return replace(state, node=None, block=provider_turn(block, event, fact))
 
 
 def _fired(state: RunState, event: Event, timer: str) -> RunState:
@@ -106,19 +123,11 @@ def _node_turn(state: RunState, event: Event, fact: f.NodeStarted | f.NodeComple
             return replace(state, node=_entered(state, event), block=None)
         case f.NodeCompleted():
             at = state.block or _node(state, event)
-            record = StageRecord(fact.name, at.index, fact.iterations, event.at, fact.reason, at.run)
-            return replace(
-                state, node=None, block=None, next_node=at.index + 1, stages=(*state.stages, record)
-            )
+            index = at.index if fact.step is None else fact.step
+            record = StageRecord(fact.name, index, fact.iterations, event.at, fact.reason, at.run)
+            return replace(state, node=None, block=None, next_node=index + 1, stages=(*state.stages, record))
         case _:
             assert_never(fact)
-
-
-def _plan_changed(state: RunState, step: int) -> RunState:
-    moved = replace(state, next_node=step)
-    if moved.node is not None:
-        return replace(moved, node=replace(moved.node, index=step))
-    return replace(moved, block=replace(moved.block, index=step)) if moved.block else moved
 
 
 def _request_turn(state: RunState, fact: f.RequestOpened | f.RequestAnswered) -> RunState:

@@ -15,14 +15,27 @@ BlockFact = f.ProviderStarted | f.ProviderCompleted | f.StageCompleted | f.Manif
 
 
 def block_entered(at: NodeState, fact: f.NodeStarted) -> BlockState:
-    return BlockState(at.index, at.run, tuple(BranchState(provider) for provider in fact.providers))
+    branches = tuple(BranchState(provider) for provider in fact.providers)
+    return BlockState(at.index, at.run, branches, path=at.path)
+
+
+def block_of(block: BlockState | None, event: Event, next_node: int) -> BlockState:
+    """The current block; rebuilt from the cursor where its start is missing from a damaged log."""
+    assert event.cursor is not None
+    path, run = event.cursor.node_path, event.cursor.node_run
+    if not isinstance(event.fact, f.ProviderStarted | f.ProviderCompleted | f.ManifestWritten):
+        path = path.rpartition(".")[0]
+    if block is not None and (block.path, block.run) == (path, run):
+        return block
+    return BlockState(next_node, run, (), path=path)
 
 
 def with_branch_stage(block: BlockState, event: Event, fact: StageFact) -> BlockState:
     """The block after something happened in a stage of one of its branches."""
     branch = _branch(block, event)
     stage = evolve_stage(_stage(branch, event), event, fact)
-    return _with(block, replace(branch, stage=stage, status=NodeStatus.RUNNING))
+    started_at = branch.started_at or event.at
+    return _with(block, replace(branch, stage=stage, status=NodeStatus.RUNNING, started_at=started_at))
 
 
 def provider_turn(block: BlockState, event: Event, fact: BlockFact) -> BlockState:
@@ -33,12 +46,12 @@ def provider_turn(block: BlockState, event: Event, fact: BlockFact) -> BlockStat
         case f.ProviderStarted():
             return _with(block, replace(branch, status=NodeStatus.RUNNING, started_at=event.at))
         case f.ProviderCompleted(status="completed"):
-            return _with(block, replace(branch, status=NodeStatus.COMPLETED, failure=None))
+            return _with(block, replace(branch, status=NodeStatus.COMPLETED, stage=None, failure=None))
         case f.ProviderCompleted(error=error):
             failure = Failure(FailureKind.PARALLEL_BLOCK_FAILED, error or "no reason given")
             return _with(block, replace(branch, status=NodeStatus.FAILED, failure=failure))
         case f.StageCompleted():
-            index = branch.stage.index if branch.stage else branch.next_stage
+            index = _stage(branch, event).index
             record = StageRecord(fact.name, index, fact.iterations, event.at, fact.reason)
             return _with(block, replace(branch, stage=None, stages=(*branch.stages, record)))
         case _:

@@ -56,8 +56,9 @@ def evolve_stage(at: NodeState, event: Event, fact: StageFact) -> NodeState:
 
 
 def on_resume(at: NodeState) -> NodeState:
-    """A person said go on: failures no longer count; an attempt in flight goes on."""
-    fresh = replace(at, failure=None, judge_failures=0)
+    """A person said go on: failures no longer count; an attempt in flight goes on. How far the judge can
+    be relied upon is no failure of the run: that count stays."""
+    fresh = replace(at, failure=None)
     attempt = at.iteration.attempt if at.iteration else None
     running = attempt if attempt and attempt.status in IN_FLIGHT else None
     return _with_iteration(fresh, attempt=running, failures=(), lost=0)

@@ -257,7 +257,7 @@ class JudgeCompleted(Fact, frozen=True):
 
 
 class JudgeLost(Fact, frozen=True):
-    """Engine or host died while the judge was at it; it is asked again."""
+    """Engine or host died while the judge was at it, or it was ended on request; it is asked again."""
 
     TYPE = "judge_lost"
 
@@ -280,6 +280,16 @@ class PlanChanged(Fact, frozen=True):
     """Where in the new plan the run is."""
 
 
+class TmuxSessionCleaned(Fact, frozen=True):
+    """A tmux session of this run's name was left over and nobody drove the run: it was ended."""
+
+    TYPE = "tmux_session_cleaned"
+
+    name: str
+    pid: int | None = None
+    """Of the process that drove the run last, where that is known."""
+
+
 class NodeCompleted(Fact, frozen=True):
     TYPE = "node_complete"
 
@@ -287,6 +297,8 @@ class NodeCompleted(Fact, frozen=True):
     reason: str
     iterations: int
     status: Literal["completed"] = "completed"
+    step: int | None = None
+    """Its place in the course of the run."""
 
 
 class SessionCompleted(Fact, frozen=True):
@@ -415,6 +427,7 @@ AnyFact = (
     | RequestAnswered
     | LogRepaired
     | DamageAccepted
+    | TmuxSessionCleaned
 )
 
 

@@ -231,6 +231,12 @@ class Plan(Struct, frozen=True, dict=True):
         """The providers that a process needs in order to continue this run."""
         return frozenset(stage.provider.type for step in self.steps for stage in step.stages)
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether any stage asks the judge. A run goes on without one, so its provider is none of those
+        above."""
+        return any(isinstance(stage.termination, Judgment) for step in self.steps for stage in step.stages)
+
 
 class Step(Struct, frozen=True):
     """A stage or a block at its place in the course of a run."""

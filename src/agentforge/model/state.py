@@ -92,7 +92,7 @@ class BranchState(Struct, frozen=True):
 
     @property
     def next_stage(self) -> int:
-        return len(self.stages)
+        return self.stages[-1].index + 1 if self.stages else 0
 
 
 class BlockState(Struct, frozen=True):
@@ -102,6 +102,7 @@ class BlockState(Struct, frozen=True):
     run: int
     branches: tuple[BranchState, ...]
     manifest: bool = False
+    path: str = ""
 
     def branch(self, provider: str) -> BranchState | None:
         return next((branch for branch in self.branches if branch.provider == provider), None)
@@ -166,6 +167,8 @@ class RunState(Struct, frozen=True):
     failure: Failure | None = None
     context: str | None = None
     """What a person added when resuming."""
+    recompiled: bool = False
+    """Whether the plan is no longer the one that the session started with."""
 
     def stage(self, provider: str | None) -> NodeState | None:
         """The stage under way: of the run itself, or of a provider's branch."""

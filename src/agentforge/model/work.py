@@ -94,6 +94,16 @@ class Judge(_AtSpot, frozen=True, tag="judge"):
         return self._id("judge", self.attempt)
 
 
+class EndJudge(_AtSpot, frozen=True, tag="end_judge"):
+    """End a judge that nobody waits for any more. Outcome: `judge_lost`."""
+
+    attempt: int
+
+    @property
+    def id(self) -> str:
+        return self._id("end_judge", self.attempt)
+
+
 class CheckQueue(_AtSpot, frozen=True, tag="check_queue"):
     """Count what is left in the queue. Outcome: `queue_checked`, or an error."""
 
@@ -131,4 +141,4 @@ class Wait(Struct, frozen=True, tag="wait"):
         return f"wait/{self.timer}/{at.node_path}/{at.provider or ''}" if at else f"wait/{self.timer}"
 
 
-Work = Prepare | Execute | End | Judge | CheckQueue | WriteManifest | Wait
+Work = Prepare | Execute | End | Judge | EndJudge | CheckQueue | WriteManifest | Wait

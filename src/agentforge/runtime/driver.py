@@ -18,7 +18,17 @@ from agentforge.model.ids import work_id
 from agentforge.model.layout import RunLayout
 from agentforge.model.state import RunState
 from agentforge.model.status import FINAL, RunStatus
-from agentforge.model.work import CheckQueue, End, Execute, Judge, Prepare, Wait, Work, WriteManifest
+from agentforge.model.work import (
+    CheckQueue,
+    End,
+    EndJudge,
+    Execute,
+    Judge,
+    Prepare,
+    Wait,
+    Work,
+    WriteManifest,
+)
 from agentforge.ports.clock import Clock
 from agentforge.runtime import files
 from agentforge.runtime.attempts import AttemptRunner
@@ -35,6 +45,8 @@ from agentforge.views.manifest import manifest
 log = logging.getLogger("agentforge.run")
 
 TICK_SECONDS = 0.25
+
+_Task = Execute | End | Judge | EndJudge | CheckQueue | Wait
 
 
 class _Outcome(Struct, frozen=True):
@@ -64,7 +76,6 @@ class Driver:
         self._clock = clock
         self._state_writer = StateWriter(layout, journal, keeper)
         self._running: dict[str, asyncio.Task[f.AnyFact]] = {}
-        self._works: dict[str, Work] = {}
         self._outcomes: deque[_Outcome] = deque()
         self._asked: deque[f.PauseRequested] = deque()
         self._crash: BaseException | None = None
@@ -182,16 +193,15 @@ class Driver:
         files.replace(path, files.pretty(content))
         return f.ManifestWritten(path)
 
-    async def _start(self, work: Execute | End | Judge | CheckQueue | Wait) -> None:
+    async def _start(self, work: _Task) -> None:
         if not isinstance(work, Wait):
             # The intent is durable before anything happens because of it.
             await self._journal.sync()
         task = asyncio.create_task(self._do(work))
         self._running[work.id] = task
-        self._works[work.id] = work
         task.add_done_callback(lambda done: self._done(work, done))
 
-    async def _do(self, work: Execute | End | Judge | CheckQueue | Wait) -> f.AnyFact:
+    async def _do(self, work: _Task) -> f.AnyFact:
         match work:
             case Execute() | End():
                 return await self._attempt(work)
@@ -199,6 +209,8 @@ class Driver:
                 fresh = work.id in self._begun
                 self._begun.discard(work.id)
                 return await self._judge.judge(work, self._journal.view, fresh=fresh)
+            case EndJudge():
+                return await self._judge.end(work)
             case CheckQueue():
                 return await self._queue.check(work.spot.node(self._journal.plan).id)
             case Wait():
@@ -236,7 +248,6 @@ class Driver:
 
     def _done(self, work: Work, task: asyncio.Task[f.AnyFact]) -> None:
         self._running.pop(work.id, None)
-        self._works.pop(work.id, None)
         if task.cancelled():
             return
         error = task.exception()
@@ -247,13 +258,11 @@ class Driver:
         self.wake()
 
     async def _drop(self, id: str) -> None:
-        task, work = self._running.pop(id), self._works.pop(id, None)
+        task = self._running.pop(id)
         task.cancel()
         await asyncio.wait([task])
         # One more turn, so that the outcome of a task that was faster than the cancel is in.
         await asyncio.sleep(0)
-        if isinstance(work, Judge) and task.cancelled():
-            await self._judge.end(work)
 
     async def _wait(self) -> None:
         """Sleep until an outcome, a control from this process, or the next tick."""

@@ -4,22 +4,27 @@ The judge is a provider like any other; a program runs under the supervisor, so 
 its answer instead of asking again.
 """
 
+import asyncio
+import logging
 import os
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 
 from agentforge.definition.template import fill
 from agentforge.engine.judgment import read_judgment
 from agentforge.engine.normalise import clean_output
 from agentforge.model import facts as f
-from agentforge.model.errors import ProviderUnusable
-from agentforge.model.layout import IterationLayout
+from agentforge.model.errors import ProviderUnusable, StorageFailed, UnknownProvider
+from agentforge.model.layout import AttemptLayout, IterationLayout
 from agentforge.model.result import Usage
-from agentforge.model.work import Judge
-from agentforge.ports.provider import ExecuteRequest, Exit, Provider
+from agentforge.model.work import EndJudge, Judge
+from agentforge.ports.provider import ExecuteRequest, ExecuteResult, Exit, ProcessProvider, Provider
 from agentforge.runtime import files
 from agentforge.runtime.attempts import RunSetting, is_program
 from agentforge.runtime.run_view import RunView
-from agentforge.runtime.supervised import MARK, Limits, Supervised
+from agentforge.runtime.supervised import MARK, Left, Limits, Supervised
+
+log = logging.getLogger("agentforge.run")
 
 TIMEOUT = 300.0
 HISTORY_CHARS = 200_000
@@ -33,74 +38,104 @@ class JudgeRunner:
         self,
         setting: RunSetting,
         provider_of: Callable[[str], Provider],
+        turns: Mapping[str, asyncio.Lock],
         supervised: Supervised,
+        *,
         environ: Mapping[str, str],
         builtin_prompt: str,
     ) -> None:
         self._setting = setting
         self._provider_of = provider_of
+        self._turns = turns
         self._supervised = supervised
         self._environ = environ
         self._builtin_prompt = builtin_prompt
 
     async def judge(self, work: Judge, view: RunView, *, fresh: bool) -> f.AnyFact:
         """The judgment on a complete iteration. What goes wrong fails the judgment, never the stage."""
-        here = self._setting.layout.iteration(work.spot.folder(self._setting.plan), work.iteration)
-        provider = self._provider_of(self._setting.plan.judge.type)
-        if not is_program(provider):
-            return await self._in_process(work, here, view, provider) if fresh else f.JudgeLost(work.attempt)
-        place, mark = here.judge_attempt(work.attempt), self._mark(work)
+        try:
+            provider = self._provider_of(self._setting.plan.judge.type)
+        except UnknownProvider as error:
+            return _failed(work, error.message)
         if fresh:
-            try:
-                command = provider.command(self._request(work, here, view))
-            except ProviderUnusable as error:
-                return _failed(work, f"{INVOKE_FAILED}: {error.message}")
-            left = await self._supervised.run(place, command, mark, Limits(TIMEOUT))
-        else:
-            left = await self._supervised.take_up(place, mark, lambda _pid: None)
+            async with self._turns.get(provider.name, nullcontext()):
+                # One call at a time for a provider that doesn't stand several.
+                if is_program(provider):
+                    return await self._start(work, view, provider)
+                return await self._in_process(work, view, provider)
+        if not is_program(provider):
+            return f.JudgeLost(work.attempt)
+        left = await self._supervised.take_up(self._place(work), self._mark(work), lambda _pid: None)
+        return self._outcome(work, provider, left)
+
+    async def end(self, work: EndJudge) -> f.AnyFact:
+        """Stop a judge that nobody waits for any more; if it had answered by then, its answer counts."""
+        asked = Judge(work.spot, work.iteration, work.attempt)
+        try:
+            provider = self._provider_of(self._setting.plan.judge.type)
+        except UnknownProvider:
+            return f.JudgeLost(work.attempt)
+        if not is_program(provider):
+            return f.JudgeLost(work.attempt)
+        left = await self._supervised.end(self._place(asked), self._mark(asked))
+        return self._outcome(asked, provider, left)
+
+    async def _start(self, work: Judge, view: RunView, provider: ProcessProvider) -> f.AnyFact:
+        try:
+            command = provider.command(self._request(work, view))
+        except ProviderUnusable as error:
+            return _failed(work, error.message)
+        left = await self._supervised.run(self._place(work), command, self._mark(work), Limits(TIMEOUT))
+        return self._outcome(work, provider, left)
+
+    def _outcome(self, work: Judge, provider: ProcessProvider, left: Left) -> f.AnyFact:
         record = left.record
         if record is None:
             return f.JudgeLost(work.attempt)
-        text = (files.read_bytes(place.output) or b"").decode("utf-8", "replace")
-        if record.status != "exited" or record.exit_code != 0:
-            return _failed(work, INVOKE_FAILED)
+        if record.status != "exited":
+            return _failed(work, record.error or record.status)
+        text = (files.read_bytes(self._place(work).output) or b"").decode("utf-8", "replace")
         ended = provider.interpret(Exit(record.exit_code, record.signal, record.duration_ms, text))
-        if ended.failure is not None:
-            return _failed(work, INVOKE_FAILED)
-        return self._read(work, here, ended.output, ended.usage)
+        return self._read(work, ended)
 
-    async def end(self, work: Judge) -> None:
-        """Stop a judge that nobody waits for any more."""
-        here = self._setting.layout.iteration(work.spot.folder(self._setting.plan), work.iteration)
-        if is_program(self._provider_of(self._setting.plan.judge.type)):
-            await self._supervised.end(here.judge_attempt(work.attempt), self._mark(work))
-
-    async def _in_process(
-        self, work: Judge, here: IterationLayout, view: RunView, provider: Provider
-    ) -> f.AnyFact:
+    async def _in_process(self, work: Judge, view: RunView, provider: Provider) -> f.AnyFact:
         try:
-            ended = await provider.execute(self._request(work, here, view))
+            async with asyncio.timeout(TIMEOUT):
+                ended = await provider.execute(self._request(work, view))
+        except StorageFailed:
+            raise
         except Exception as error:
-            return _failed(work, f"{INVOKE_FAILED}: {error}")
+            return _failed(work, f"{type(error).__name__}: {error}")
+        return self._read(work, ended)
+
+    def _read(self, work: Judge, ended: ExecuteResult) -> f.JudgeCompleted:
+        here = self._here(work)
+        said = clean_output(ended.output.encode("utf-8", "replace")).text
+        files.replace(os.path.join(here.root, "judge.log"), said.encode())
         if ended.failure is not None or ended.exit_code != 0:
-            return _failed(work, INVOKE_FAILED)
-        return self._read(work, here, ended.output, ended.usage)
-
-    def _read(self, work: Judge, here: IterationLayout, answer: str, usage: Usage | None) -> f.JudgeCompleted:
-        files.replace(os.path.join(here.root, "judge.log"), clean_output(answer.encode()).text.encode())
-        result = read_judgment(answer)
+            why = ended.failure.message if ended.failure else f"exit status {ended.exit_code}"
+            return _failed(work, why, ended.usage)
+        result = read_judgment(ended.output)
         if result is None:
-            return _failed(work, INVALID_JSON, usage)
+            log.warning("the judge's answer on iteration %d can't be read as JSON", work.iteration)
+            return f.JudgeCompleted(
+                "failed", f.JudgeResult(stop=False, reason=INVALID_JSON), work.attempt, ended.usage
+            )
         files.replace(here.judge, files.compact(result))
-        return f.JudgeCompleted("success", result, work.attempt, usage)
+        return f.JudgeCompleted("success", result, work.attempt, ended.usage)
 
-    def _request(self, work: Judge, here: IterationLayout, view: RunView) -> ExecuteRequest:
-        setting, judge = self._setting, self._setting.plan.judge
-        place = here.judge_attempt(work.attempt)
+    def _here(self, work: Judge) -> IterationLayout:
+        return self._setting.layout.iteration(work.spot.folder(self._setting.plan), work.iteration)
+
+    def _place(self, work: Judge) -> AttemptLayout:
+        return self._here(work).judge_attempt(work.attempt)
+
+    def _request(self, work: Judge, view: RunView) -> ExecuteRequest:
+        setting, judge, place = self._setting, self._setting.plan.judge, self._place(work)
         files.make_dir(place.root)
         # A judge answers in words; where it writes files all the same, they are not the iteration's.
         return ExecuteRequest(
-            prompt=self._prompt(work, here, view),
+            prompt=self._prompt(work, view),
             model=judge.model,
             config=judge.config,
             workdir=setting.project,
@@ -118,7 +153,7 @@ class JudgeRunner:
             attempt=work.attempt,
         )
 
-    def _prompt(self, work: Judge, here: IterationLayout, view: RunView) -> str:
+    def _prompt(self, work: Judge, view: RunView) -> str:
         setting, spot = self._setting, work.spot
         node = spot.node(setting.plan)
         progress = setting.layout.progress(
@@ -131,7 +166,7 @@ class JudgeRunner:
                 "STAGE_NAME": node.name or node.id,
                 "ITERATION": str(work.iteration),
                 "GOAL": node.description or node.context or "",
-                "RESULT_JSON": files.read_text(here.result) or "",
+                "RESULT_JSON": files.read_text(self._here(work).result) or "",
                 "PROGRESS_TEXT": files.read_text(progress) or "",
                 "HISTORY": _history(outputs),
             },
@@ -165,6 +200,7 @@ def _history(outputs: list[str]) -> str:
     return "\n".join(reversed(kept))
 
 
-def _failed(work: Judge, reason: str, usage: Usage | None = None) -> f.JudgeCompleted:
-    kind = reason.partition(":")[0]
-    return f.JudgeCompleted("failed", f.JudgeResult(stop=False, reason=kind), work.attempt, usage)
+def _failed(work: Judge, why: str, usage: Usage | None = None) -> f.JudgeCompleted:
+    log.warning("the judge couldn't be asked about iteration %d: %s", work.iteration, why)
+    unheard = f.JudgeResult(stop=False, reason=INVOKE_FAILED)
+    return f.JudgeCompleted("failed", unheard, work.attempt, usage)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
 from agentforge.model import facts as f
-from agentforge.model.errors import LogCorrupt, RunActive, UnknownRun
+from agentforge.model.errors import LogCorrupt, ProviderUnusable, RunActive, UnknownProvider, UnknownRun
 from agentforge.model.ids import session_name
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
@@ -176,6 +176,10 @@ class Runner:
 
     async def make_ready(self, plan: Plan, *, mock: bool) -> None:
         await self._registry.make_ready(["mock"] if mock else sorted(plan.providers()))
+        if plan.is_judged and not mock:
+            # One that can't be used fails when it is asked, which no stage fails of.
+            with suppress(UnknownProvider, ProviderUnusable):
+                await self._registry.make_ready([plan.judge.type])
 
     async def drive(self, journal: Journal) -> RunResult:
         """Drive the run until it ends or pauses. Being cancelled is a graceful stop."""
@@ -243,7 +247,14 @@ class Runner:
             layout,
             Preparer(project, layout, plan),
             AttemptRunner(setting, provider_of, self._registry.turns, supervised, self._clock),
-            judge=JudgeRunner(setting, provider_of, supervised, self._environ, builtin_judge_prompt()),
+            judge=JudgeRunner(
+                setting,
+                provider_of,
+                self._registry.turns,
+                supervised,
+                environ=self._environ,
+                builtin_prompt=builtin_judge_prompt(),
+            ),
             queue=TaskQueue(project, plan.session.name, self._environ),
             clock=self._clock,
             keeper=self._keeper(layout),
