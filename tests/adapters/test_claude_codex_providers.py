@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from tests.adapters.fake_clis import put_cli, shown
 
-from agentforge.adapters.providers.builtin import builtin_providers
 from agentforge.adapters.providers.claude import CLAUDE, root_environment
 from agentforge.adapters.providers.cli_agent import AgentCli, CliAgent
 from agentforge.adapters.providers.codex import CODEX, EXIT_INSTRUCTION
@@ -259,7 +258,3 @@ def test_environment_of_the_agent(cli: AgentCli, bin: Path) -> None:
     assert env["EXTRA"] == "7"
     assert env["AGENTFORGE_RESULT"] == request.result_path
     assert env["AGENTFORGE_STATUS"] == request.status_path
-
-
-def test_claude_and_codex_are_built_in() -> None:
-    assert {"claude", "codex"} <= builtin_providers({}).keys()
