@@ -80,6 +80,7 @@ def test_state_file_has_all_fields_while_an_agent_works() -> None:
                 "completed_at": None,
                 "status": "running",
                 "timestamp": "2026-01-15T12:00:00Z",
+                "judge_failures": 0,
             }
         ],
         "history": [],

@@ -65,7 +65,8 @@ def _of_run(plan: Plan, state: RunState, verdict: Verdict, index: int) -> Decisi
     step = plan.steps[index]
     here = Cursor(step.path, step.run, state.node.completed if state.node else 0)
     if verdict.done is not None:
-        done = f.NodeCompleted(step.node.id, verdict.done, _iterations(state), step=index)
+        at = state.node or state.block
+        done = f.NodeCompleted(step.node.id, verdict.done, at.completed if at else 0, step=index)
         return Decision((Draft(done, here),))
     if verdict.failure is not None:
         failed = f.SessionFailed(verdict.failure.kind, verdict.failure.message, step.node.id)
@@ -73,14 +74,6 @@ def _of_run(plan: Plan, state: RunState, verdict: Verdict, index: int) -> Decisi
     if verdict.question is not None:
         return _ask(state, here, verdict.question)
     return Decision(verdict.facts, verdict.work)
-
-
-def _iterations(state: RunState) -> int:
-    """Of the current step, over all branches of a block."""
-    if state.node is not None:
-        return state.node.completed
-    branches = state.block.branches if state.block else ()
-    return sum(record.iterations for branch in branches for record in branch.stages)
 
 
 def _stopping(plan: Plan, state: RunState) -> Decision:

@@ -94,6 +94,11 @@ class BranchState(Struct, frozen=True):
     def next_stage(self) -> int:
         return self.stages[-1].index + 1 if self.stages else 0
 
+    @property
+    def completed(self) -> int:
+        """Iterations, over all stages."""
+        return sum(record.iterations for record in self.stages) + (self.stage.completed if self.stage else 0)
+
 
 class BlockState(Struct, frozen=True):
     """A parallel block under way; its branches are parts of the same run, not runs of their own."""
@@ -103,6 +108,11 @@ class BlockState(Struct, frozen=True):
     branches: tuple[BranchState, ...]
     manifest: bool = False
     path: str = ""
+
+    @property
+    def completed(self) -> int:
+        """Iterations, over all branches."""
+        return sum(branch.completed for branch in self.branches)
 
     def branch(self, provider: str) -> BranchState | None:
         return next((branch for branch in self.branches if branch.provider == provider), None)

@@ -42,7 +42,7 @@ def stage_progress(plan: Plan, state: RunState) -> tuple[StageProgress, ...]:
         name, total = step.node.id, sum(stage.termination.max for stage in step.stages)
         if state.node is not None and state.node.index == index:
             rows.append(StageProgress(name, _current_mark(state.status), state.node.completed, total))
-        elif state.block is not None and state.block.index == index:
+        elif state.block and state.block.index == index and isinstance(step.node, ParallelNode):
             rows.append(_block_progress(state, state.block, step.node, total))
         elif record := done.get(index):
             rows.append(StageProgress(name, "done", record.iterations, total, record.reason))
@@ -51,13 +51,12 @@ def stage_progress(plan: Plan, state: RunState) -> tuple[StageProgress, ...]:
     return tuple(rows)
 
 
-def _block_progress(
-    state: RunState, block: BlockState, node: StageNode | ParallelNode, total: int
-) -> StageProgress:
-    assert isinstance(node, ParallelNode)
+def _block_progress(state: RunState, block: BlockState, node: ParallelNode, total: int) -> StageProgress:
     rows = tuple(
-        _branch_progress(state, branch, plan.stages)
-        for branch, plan in zip(block.branches, node.branches, strict=False)
+        _branch_progress(
+            state, block.branch(planned.provider) or BranchState(planned.provider), planned.stages
+        )
+        for planned in node.branches
     )
     completed = sum(row.completed for row in rows)
     return StageProgress(node.id, _current_mark(state.status), completed, total, branches=rows)
@@ -71,12 +70,11 @@ def _branch_progress(state: RunState, branch: BranchState, stages: tuple[StageNo
         NodeStatus.FAILED: "failed",
     }
     current = stages[min(branch.next_stage, len(stages) - 1)]
-    before = sum(record.iterations for record in branch.stages)
     return BranchProgress(
         provider=branch.provider,
         mark=marks[branch.status],
         stage=current.id,
-        completed=before + (branch.stage.completed if branch.stage else 0),
+        completed=branch.completed,
         total=sum(stage.termination.max for stage in stages),
         error=branch.failure.message if branch.failure else "",
     )
@@ -84,9 +82,9 @@ def _branch_progress(state: RunState, branch: BranchState, stages: tuple[StageNo
 
 def current_index(plan: Plan, state: RunState) -> int | None:
     """The step that is on, or comes next; after the last one, the last."""
-    if (at := state.node or state.block) is not None:
-        return at.index
-    return min(state.next_node, len(plan.steps) - 1) if plan.steps else None
+    at = state.node or state.block
+    index = state.next_node if at is None else at.index
+    return min(max(0, index), len(plan.steps) - 1) if plan.steps else None
 
 
 def _current_mark(status: RunStatus) -> Mark:

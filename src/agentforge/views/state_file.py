@@ -106,9 +106,9 @@ def state_file(
 
 
 def _iterations_completed(state: RunState) -> int:
-    """Of the current stage; between and after stages, of the last one."""
-    if state.node is not None:
-        return state.node.completed
+    """Of the current stage or block; between and after them, of the last one."""
+    if (at := state.node or state.block) is not None:
+        return at.completed
     return state.stages[-1].iterations if state.stages else 0
 
 
@@ -122,13 +122,13 @@ def _stages(plan: Plan, state: RunState) -> tuple[StageEntry, ...]:
         StageEntry(s.name, s.index, s.iterations, s.completed_at, "completed", s.completed_at)
         for s in state.stages
     )
-    at = state.node or state.block
-    if at is None or plan.mode == "loop":
+    at, index = state.node or state.block, current_index(plan, state)
+    if at is None or index is None or plan.mode == "loop":
         return done
     current = StageEntry(
-        name=plan.steps[at.index].node.id,
-        index=at.index,
-        iterations=state.node.completed if state.node else 0,
+        name=plan.steps[index].node.id,
+        index=index,
+        iterations=at.completed,
         completed_at=None,
         status="failed" if state.status is RunStatus.FAILED else "running",
         timestamp=state.updated_at,
