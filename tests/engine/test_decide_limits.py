@@ -62,6 +62,28 @@ def test_runtime_limit_is_asked_about_before_another_attempt() -> None:
     )
 
 
+def test_runtime_limit_that_ended_the_last_attempt_is_asked_about_too() -> None:
+    play(
+        plan_of(stage(retry=RetryPolicy(max_attempts=1)), max_runtime=60),
+        """
+        > start
+        < node_start plan
+        ? prepare plan 1
+        > prepared
+        < attempt_start 1 timeout=60
+        ? execute plan 1 attempt 1
+        @ 60
+        > error iteration_timeout
+        < request_opened runtime_limit-6
+        < session_paused runtime_limit
+        > answer runtime_limit-6
+        > resume
+        < attempt_start 2 timeout=60
+        ? execute plan 1 attempt 2
+        """,
+    )
+
+
 def test_stage_that_is_done_ends_although_the_limit_is_used_up() -> None:
     play(
         plan_of(stage(), max_runtime=10),
