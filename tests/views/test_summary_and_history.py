@@ -125,7 +125,7 @@ def test_views_are_total_on_any_log(log: list[Event]) -> None:
         assert json.decode(json.encode(view.snapshot), type=Snapshot).state == state
         assert len(stage_progress(PLAN, state)) == len(PLAN.steps)
         for branch in state.block.branches if state.block else ():
-            branch_file(state, branch)
+            branch_file(PLAN, state, branch)
         event_line(one, UTC)
         run_line(one, PLAN)
     assert summary.events == len(log)

@@ -16,4 +16,4 @@ def write_branch_files(layout: RunLayout, plan: Plan, state: RunState) -> None:
         if branch.started_at is not None:
             path = layout.branch_state(f"{folder}/providers/{branch.provider}")
             files.make_dir(path.rpartition("/")[0])
-            files.replace(path, files.pretty(branch_file(state, branch)))
+            files.replace(path, files.pretty(branch_file(plan, state, branch)))

@@ -29,9 +29,9 @@ def from_parallel(
     return found if sources.parallel_list else found[0]
 
 
-def termination_reason(node: StageNode, outputs: StageOutputs) -> str:
+def ended_by(node: StageNode, reason: str) -> str:
     """How a stage came to its end, in one word."""
-    if outputs.reason == ENDED_AT_MAX:
+    if reason == ENDED_AT_MAX:
         return ENDED_AT_MAX
     return ENDED_BY_STOP if isinstance(node.termination, Judgment) else ENDED_BY_COUNT
 
@@ -68,6 +68,6 @@ def _provider_outputs(source: FromParallel, node: StageNode, outputs: StageOutpu
         "output": outputs.latest,
         "status": outputs.result_file.replace("result.json", "status.json"),
         "iterations": outputs.iterations,
-        "termination_reason": termination_reason(node, outputs),
+        "termination_reason": ended_by(node, outputs.reason),
         "history": outputs.paths if source.select == "all" else [],
     }

@@ -5,7 +5,7 @@ from typing import Any
 
 from agentforge.model.plan import ParallelNode, Plan
 from agentforge.views.history import History
-from agentforge.views.inputs import termination_reason
+from agentforge.views.inputs import ended_by
 
 
 def manifest(plan: Plan, step_index: int, history: History, completed_at: datetime) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def manifest(plan: Plan, step_index: int, history: History, completed_at: dateti
                 "status": outputs.result_file.replace("result.json", "status.json"),
                 "result": outputs.result_file,
                 "iterations": outputs.iterations,
-                "termination_reason": termination_reason(node, outputs),
+                "termination_reason": ended_by(node, outputs.reason),
                 "history": outputs.paths,
             }
         providers[branch.provider] = stages

@@ -9,9 +9,10 @@ from typing import Any
 from msgspec import Struct
 
 from agentforge.model.buffer import BufferHealth
+from agentforge.model.event import Cursor
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
-from agentforge.model.status import AttemptStatus, RunStatus
+from agentforge.model.status import FINAL, AttemptStatus, RunStatus
 from agentforge.views.history import History, HistoryEntry
 from agentforge.views.stage_progress import current_index
 from agentforge.views.summary import Summary
@@ -63,6 +64,11 @@ class StateFile(Struct, frozen=True):
     pause_reason: str | None
     completion_reason: str | None
     requests: tuple[dict[str, Any], ...]
+    cursor: Cursor | None
+    failed_at: datetime | None
+    resumed_at: datetime | None
+    resume_from: int | None
+    """The iteration that a resume begins with; nothing once the run is completed."""
     snapshot: Snapshot | None = None
 
 
@@ -101,6 +107,10 @@ def state_file(
         pause_reason=state.pause_reason,
         completion_reason=state.completion_reason,
         requests=tuple({"id": r.id, "question": r.question} for r in state.requests),
+        cursor=state.cursor,
+        failed_at=state.completed_at if state.status is RunStatus.FAILED else None,
+        resumed_at=state.clock_from if state.clock_from != state.started_at else None,
+        resume_from=None if state.status in FINAL else completed + 1,
         snapshot=Snapshot(length, head_hash, state, summary, buffer),
     )
 
