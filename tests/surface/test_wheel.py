@@ -59,7 +59,7 @@ def test_a_pipeline_runs_from_the_wheel_outside_the_repository(agentforge: Path,
     assert done.returncode == 0
     status = json.loads(_run(agentforge, tmp_path, "status", "s1", "--json").stdout)
     assert status["status"] == "completed"
-    built_in = _run(agentforge, tmp_path, "loop", "work", "s2", "1", mock="true")
+    built_in = _run(agentforge, tmp_path, "loop", "work", "s2", "1", "--foreground", mock="true")
     assert built_in.returncode == 0
 
 

@@ -18,8 +18,8 @@ from agentforge.model.errors import AgentForgeError
 # Where each command is defined; a module is imported only when its command is used or described.
 COMMANDS: dict[str, str] = {
     "run": "agentforge.cli.run:run",
-    "pipeline": "agentforge.cli.run:pipeline",
-    "loop": "agentforge.cli.run:loop",
+    "pipeline": "agentforge.cli.beginning:pipeline",
+    "loop": "agentforge.cli.beginning:loop",
     "resume": "agentforge.cli.resume:resume",
     "recover": "agentforge.cli.recover:recover",
     "pause": "agentforge.cli.control:pause",

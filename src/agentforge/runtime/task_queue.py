@@ -1,20 +1,31 @@
 """The queue of tasks that a queue stage works off: asked through the `bd` program."""
 
 import asyncio
+import logging
 import shutil
 from collections.abc import Mapping
 
+import msgspec
+from msgspec import Struct
+
 from agentforge.model import facts as f
 from agentforge.model.failure import FailureKind
+
+log = logging.getLogger("agentforge.run")
 
 PROGRAM = "bd"
 PREFIX_VARIABLE = "BEADS_LABEL_PREFIX"
 TIMEOUT = 60.0
 
 
+class _Task(Struct):
+    id: str
+
+
 class TaskQueue:
     def __init__(self, project: str, session: str, environ: Mapping[str, str]) -> None:
         self._project = project
+        self._session = session
         self._environ = dict(environ)
         self._label = f"{environ.get(PREFIX_VARIABLE, 'pipeline/')}{session}"
 
@@ -34,7 +45,23 @@ class TaskQueue:
             )
         return f.QueueChecked(sum(1 for line in output.splitlines() if line.strip()))
 
-    async def _run(self, program: str, *arguments: str) -> tuple[int, str]:
+    async def release(self) -> None:
+        """Give back what agents had taken that nobody drives any more; without the program, nothing."""
+        program = shutil.which(PROGRAM, path=self._environ.get("PATH"))
+        if program is None:
+            return
+        code, output = await self._run(
+            program, "list", f"--label={self._label}", "--status=in_progress", "--json", errors=False
+        )
+        taken = _ids(output) if code == 0 else []
+        if taken:
+            log.info("Releasing orphaned beads for session %r", self._session)
+        for id in taken:
+            code, output = await self._run(program, "update", id, "--status=open")
+            if code != 0:
+                log.warning("bead %s stays in progress: %s", id, output.strip()[:200])
+
+    async def _run(self, program: str, *arguments: str, errors: bool = True) -> tuple[int, str]:
         process = await asyncio.create_subprocess_exec(
             program,
             *arguments,
@@ -42,7 +69,7 @@ class TaskQueue:
             env=self._environ,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
+            stderr=asyncio.subprocess.STDOUT if errors else asyncio.subprocess.DEVNULL,
         )
         try:
             async with asyncio.timeout(TIMEOUT):
@@ -56,6 +83,15 @@ class TaskQueue:
             await process.wait()
             raise
         return process.returncode or 0, output.decode("utf-8", "replace")
+
+
+def _ids(output: str) -> list[str]:
+    try:
+        found = msgspec.json.decode(output or "[]", type=list[_Task])
+    except msgspec.DecodeError:
+        return []
+    # One that began with a dash would read as an option.
+    return [task.id for task in found if task.id and not task.id.startswith("-")]
 
 
 def _unreadable(stage: str, message: str) -> f.ErrorOccurred:

@@ -27,6 +27,7 @@ from agentforge.runtime.preparing import Preparer
 from agentforge.runtime.state_writer import StateWriter
 from agentforge.runtime.supervised import Supervised, SupervisorLimits
 from agentforge.runtime.task_queue import TaskQueue
+from agentforge.sdk.endings import note_ended, tell_ended
 from agentforge.sdk.follow import Follower
 from agentforge.sdk.registry import Registry
 from agentforge.sdk.results import RunResult, result_of
@@ -74,17 +75,26 @@ class Runner:
     def recovered(self, by: Literal["recovery", "person"], context: str | None = None) -> f.SessionRecovered:
         return f.SessionRecovered(os.getpid(), socket.gethostname(), by, context)
 
-    async def free_name(self, session: str, *, force: bool) -> None:
-        """Make sure that a new run can have this name; `force` stops and keeps aside what is there."""
+    async def free_name(self, session: str, *, force: bool) -> bool:
+        """Make sure that a new run can have this name; `force` stops and keeps aside what is there. Whether
+        there was a run."""
         layout = self._runs.layout(session)
-        if not log_of(layout, self._environ).exists():
-            return
-        if self._has_begun(session):
-            if not force:
-                refuse_taken(self._runs, session)
-            await stop_owner(self._runs, session, self._processes)
-            await self._give_up(session)
-            move_aside(layout, self._clock.now())
+        if not self._is_taken(session):
+            return False
+        if not force:
+            refuse_taken(self._runs, session)
+        await stop_owner(self._runs, session, self._processes)
+        await self._give_up(session)
+        move_aside(layout, self._clock.now())
+        return True
+
+    def refuse_taken(self, session: str) -> None:
+        """Raise if a new run can't have this name."""
+        if self._is_taken(session):
+            refuse_taken(self._runs, session)
+
+    def _is_taken(self, session: str) -> bool:
+        return log_of(self._runs.layout(session), self._environ).exists() and self._has_begun(session)
 
     async def _give_up(self, session: str) -> None:
         """An interrupted run may have an agent at work: it is ended before the name goes to another run."""
@@ -136,13 +146,15 @@ class Runner:
         refuse_taken(self._runs, session)
         raise active(self._runs, session)
 
-    async def take_up(self, session: str, *, accept_damage: bool, to_work: bool = True) -> Journal:
+    async def take_up(
+        self, session: str, *, accept_damage: bool, to_work: bool = True, plan: Plan | None = None
+    ) -> Journal:
         """Open a run that has begun; refuses to go on over damage that nobody accepted. `to_work`: the
-        providers that the run needs are made ready."""
+        providers that the run needs are made ready, those of `plan` where it is to go on by that."""
         journal = self.open(session)
         try:
             if to_work:
-                await self.make_ready(journal.plan, mock=journal.state.settings.mock)
+                await self.make_ready(plan or journal.plan, mock=journal.state.settings.mock)
             damage = [d for d in journal.writer.damage if d.line not in journal.state.accepted_damage]
             if not accept_damage:
                 _refuse_damage(session, damage)
@@ -171,6 +183,7 @@ class Runner:
         try:
             journal.wait_for_disk()
             StateWriter(layout, journal, self._keeper(layout)).put()
+            note_ended(self._runs.project, journal.plan, journal.state)
         finally:
             self.release(journal)
 
@@ -200,6 +213,7 @@ class Runner:
             del self._drivers[session], self._over[session]
             over.set()
             self.release(journal)
+        await tell_ended(self._runs.project, journal.plan, journal.state, self._environ)
         return result_of(journal.state, journal.view.summary, layout.root)
 
     def interrupt(self, reason: str, *, now: bool) -> bool:

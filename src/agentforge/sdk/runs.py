@@ -121,7 +121,7 @@ class Runs:
 
     def _from_cache(self, snapshot: Snapshot, log: EventLog, reader: LogReader) -> RunView | None:
         """state.json's snapshot brought up to date from the log's tail; nothing unless it fits the log."""
-        plan = self._plan_of(log)
+        plan = None if snapshot.state.recompiled else self._plan_of(log)
         if plan is None:
             return None
         try:
@@ -131,7 +131,7 @@ class Runs:
             return None
 
     def _plan_of(self, log: EventLog) -> Plan | None:
-        """The plan that the run is pinned to: in the log's first event."""
+        """The plan that the run began with: in the log's first event."""
         first = next(iter(log.reader().events()), None)
         return first.fact.plan if first is not None and isinstance(first.fact, SessionStarted) else None
 

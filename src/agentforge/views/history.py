@@ -1,12 +1,14 @@
 """The latest iterations, for state.json and `from_previous_iterations`: bounded, however long a run is."""
 
 from collections import deque
+from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
 from msgspec import Struct
 
 from agentforge.model import facts as f
+from agentforge.model.adopted import StageLeft
 from agentforge.model.event import Cursor, Event
 from agentforge.model.result import Decision, Signals
 
@@ -86,6 +88,13 @@ class History:
             case f.NodeCompleted(reason=reason) | f.StageCompleted(reason=reason):
                 if event.cursor is not None:
                     self._of(event.cursor).reason = reason
+            case f.LogAdopted(left=left):
+                self._stages = {(stage.path, stage.provider): (1, _left(stage)) for stage in left}
+
+    def move(self, paths: Mapping[str, str | None]) -> None:
+        """The run goes on by another plan: what stages left belongs to the paths that they have there."""
+        found = {(paths.get(path, path), who): left for (path, who), left in self._stages.items()}
+        self._stages = {(path, who): left for (path, who), left in found.items() if path is not None}
 
     def _complete(self, event: Event, fact: f.IterationCompleted) -> None:
         if event.cursor is None:
@@ -104,6 +113,14 @@ class History:
             outputs = StageOutputs()
             self._stages[key] = (cursor.node_run, outputs)
         return outputs
+
+
+def _left(stage: StageLeft) -> StageOutputs:
+    outputs = StageOutputs()
+    outputs.encoded.extend(msgspec.json.encode(path) for path in stage.outputs)
+    outputs.written = stage.omitted + len(stage.outputs)
+    outputs.iterations, outputs.result_file, outputs.reason = stage.iterations, stage.result_file, stage.reason
+    return outputs
 
 
 def _entry(event: Event, fact: f.IterationCompleted) -> HistoryEntry:
