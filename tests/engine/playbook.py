@@ -90,7 +90,7 @@ class Play:
 
     def due(self, timer: str) -> datetime:
         for work in self.work:
-            if isinstance(work, Wait) and work.timer == timer and self._is_meant(work):
+            if isinstance(work, Wait) and work.timer == timer and self.is_meant(work):
                 return work.due_at
         raise AssertionError(f"nobody waits for {timer}: {self.work}")
 
@@ -107,12 +107,12 @@ class Play:
         iteration = self.stage.iteration
         return iteration.attempt.number if iteration and iteration.attempt else 0
 
-    def _is_meant(self, work: Work) -> bool:
+    def is_meant(self, work: Work) -> bool:
         return (work.cursor.provider if work.cursor else None) == self.provider
 
     def _where(self, fact: f.AnyFact) -> Cursor | None:
         for work in self.work:
-            if self._is_meant(work) and isinstance(work, _ABOUT[type(fact)]):
+            if self.is_meant(work) and isinstance(work, _ABOUT[type(fact)]):
                 return work.cursor
         assert self.provider is None, f"{self.provider} isn't waiting for {fact.TYPE}: {self.work}"
         return self.state.cursor if self.state else Cursor("0", 0, 0)
@@ -129,7 +129,7 @@ class Play:
             case f.DelayStarted():
                 details = f"in {self.seconds_until(fact.due_at)}"
             case f.NodeCompleted() | f.StageCompleted():
-                details = f"{fact.name}: {fact.reason}"
+                details = f"{fact.name}: {' '.join(fact.reason.split())}"
             case f.ProviderCompleted():
                 details = fact.status
             case f.JudgeCompleted():
@@ -137,7 +137,7 @@ class Play:
             case f.SessionFailed():
                 details = fact.kind.value
             case f.SessionCompleted() | f.SessionPaused() | f.SessionAborted():
-                details = fact.reason
+                details = " ".join(fact.reason.split())
             case f.AttemptEnding() | f.JudgeStarted():
                 details = str(fact.attempt)
             case f.RequestOpened():
@@ -237,12 +237,13 @@ def _error(play: Play, words: list[str]) -> f.AnyFact:
 
 
 def _prepared(play: Play, words: list[str]) -> f.AnyFact:
-    name = next(_stage_of(play, work) for work in play.work if isinstance(work, Prepare))
+    name = _preparing(play)
     return f.IterationStarted(name, name, "claude", "opus", "0" * 64)
 
 
-def _stage_of(play: Play, work: Prepare) -> str:
-    return work.spot.node(play.plan).id
+def _preparing(play: Play) -> str:
+    works = (work for work in play.work if isinstance(work, Prepare) and play.is_meant(work))
+    return next(work.spot.node(play.plan).id for work in works)
 
 
 def _judged(play: Play, words: list[str]) -> f.AnyFact:
@@ -274,7 +275,7 @@ SAYINGS: dict[str, Callable[[Play, list[str]], f.AnyFact]] = {
     "start": _start,
     "prepared": _prepared,
     "unprepared": lambda play, _: f.ErrorOccurred(
-        FailureKind.PROMPT_UNREADABLE, "no such prompt", _stage(play), 0
+        FailureKind.PROMPT_UNREADABLE, "no such prompt", _preparing(play), 0
     ),
     "completed": _complete,
     "judged": _judged,

@@ -16,7 +16,7 @@ from agentforge.engine.evolve_stage import StageFact, evolve_stage, on_resume
 from agentforge.engine.replan import replanned
 from agentforge.model import facts as f
 from agentforge.model.errors import LogCorrupt
-from agentforge.model.event import Event
+from agentforge.model.event import Cursor, Event
 from agentforge.model.failure import Failure
 from agentforge.model.state import NodeState, OpenRequest, RunState, StageRecord, StopRequest
 from agentforge.model.status import NodeStatus, RunStatus
@@ -35,7 +35,14 @@ def evolve(state: RunState | None, event: Event) -> RunState:
             hint="`agentforge log verify` shows what is left of it",
         )
     changed = _apply(state, event)
-    return replace(changed, seq=event.seq, updated_at=event.at, cursor=event.cursor or state.cursor)
+    return replace(changed, seq=event.seq, updated_at=event.at, cursor=_place(changed, event))
+
+
+def _place(state: RunState, event: Event) -> Cursor | None:
+    """Where the run as a whole is: in a block no branch stands for it."""
+    if event.cursor is None or event.cursor.provider is None:
+        return event.cursor or state.cursor
+    return Cursor(state.block.path, state.block.run, 0) if state.block else state.cursor
 
 
 def _started(event: Event, fact: f.SessionStarted) -> RunState:

@@ -158,6 +158,7 @@ class RunState(Struct, frozen=True):
     """Since when the runtime limit counts: the start, or the last time a person said go on."""
     settings: Settings = field(default_factory=Settings)
     cursor: Cursor | None = None
+    """Of the latest event, in a parallel block that of the block itself."""
     next_node: int = 0
     node: NodeState | None = None
     block: BlockState | None = None
