@@ -151,10 +151,11 @@ def header(plan: Plan) -> list[str]:
             f"Provider: {node.provider.type}{model}",
         ]
     stages = " → ".join(node.id for node in plan.nodes)
+    again = f", {plan.passes} times" if plan.passes > 1 else ""
     return [
         f"Pipeline: {plan.pipeline.name}",
         f"Session: {plan.session.name}",
-        f"{counted(len(plan.nodes), 'stage').capitalize()}: {stages}",
+        f"{counted(len(plan.nodes), 'stage').capitalize()}: {stages}{again}",
     ]
 
 

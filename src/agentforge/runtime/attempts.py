@@ -16,7 +16,7 @@ from agentforge.model import facts as f
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.layout import RunLayout
-from agentforge.model.plan import Plan
+from agentforge.model.plan import Judgment, Plan, Queue, Termination
 from agentforge.model.state import AttemptState
 from agentforge.model.work import End, Execute
 from agentforge.ports.clock import Clock
@@ -147,6 +147,7 @@ class AttemptRunner:
             started_at=attempt.started_at,
             output_path=output_path(setting.project, node, setting.plan.session.name),
             repeatable=is_program(provider),
+            heeds_promise=setting.plan.mode == "loop" and isinstance(node.termination, Queue),
         )
         return about, provider
 
@@ -159,6 +160,7 @@ class AttemptRunner:
             workdir=setting.project,
             environment={
                 **setting.environment,
+                **_limits_told(about.node.termination),
                 MARK: self._mark(work),
                 "MOCK_STATUS_FILE": about.here.status,
                 "MOCK_RESULT_FILE": about.here.result,
@@ -185,6 +187,16 @@ class AttemptRunner:
 def is_program(provider: Provider) -> TypeGuard[ProcessProvider]:
     # Asking the protocol itself would look up each of its members, several times in every iteration.
     return hasattr(provider, "command") and hasattr(provider, "interpret")
+
+
+def _limits_told(termination: Termination) -> dict[str, str]:
+    """What agents of agent-pipelines are told about how their stage ends."""
+    judged = termination if isinstance(termination, Judgment) else Judgment(termination.max)
+    return {
+        "MAX_ITERATIONS": str(termination.max),
+        "MIN_ITERATIONS": str(judged.judged_from),
+        "CONSENSUS": str(judged.stops_wanted),
+    }
 
 
 def _failure_of(record: ExitRecord, about: Attempted, timeout: float | None) -> Failure | None:

@@ -244,7 +244,7 @@ class Driver:
         if prepared in self._prepared:
             self._prepared.discard(prepared)
             return None
-        return self._preparer.restore(work, stage.iteration.prompt_sha256, self._journal.view)
+        return self._preparer.restore(work, stage.iteration, self._journal.view)
 
     def _done(self, work: Work, task: asyncio.Task[f.AnyFact]) -> None:
         self._running.pop(work.id, None)

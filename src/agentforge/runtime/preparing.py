@@ -14,10 +14,12 @@ from agentforge.model.facts import AnyFact, ErrorOccurred, IterationStarted
 from agentforge.model.failure import FailureKind
 from agentforge.model.layout import IterationLayout, RunLayout
 from agentforge.model.plan import Plan, StageNode
+from agentforge.model.state import IterationState
 from agentforge.model.work import Execute, Prepare, Spot
 from agentforge.runtime import files
 from agentforge.runtime.run_view import RunView
 from agentforge.views.context_file import ContextFile, context_file, context_json
+from agentforge.views.history import KEPT
 
 SESSION_PROGRESS = """\
 # Progress: {session}
@@ -30,6 +32,8 @@ Verify: {verify}
 ---
 
 """
+SHORT_CONTEXT = 3
+"""Earlier outputs that an iteration is pointed to after it took too long."""
 STAGE_PROGRESS = "# Stage Progress\n\n---\n"
 BRANCH_PROGRESS = "# Progress: {session} ({provider})\n\nProvider: {provider}\n\n---\n\n"
 
@@ -40,8 +44,9 @@ class Preparer:
         self._layout = layout
         self._plan = plan
 
-    def prepare(self, work: Prepare, view: RunView) -> AnyFact:
-        """Write the iteration's files; the outcome is `iteration_start`, or an error without a prompt."""
+    def prepare(self, work: Prepare, view: RunView, most: int = KEPT) -> AnyFact:
+        """Write the iteration's files; the outcome is `iteration_start`, or an error without a prompt.
+        `most`: how many earlier outputs the agent is pointed to."""
         node = work.spot.node(self._plan)
         template = self._prompt(node)
         if template is None:
@@ -51,12 +56,12 @@ class Preparer:
                 stage=node.id,
                 attempt=0,
             )
-        context = self._context(work, node, view)
+        context = self._context(work, node, view, most)
         here = self._here(work)
         files.make_dir(here.root)
         self._ensure_progress(work.spot, node, context.paths.progress)
         prompt = render(template, self._values(work, node, view, context)).encode()
-        files.write(here.context, context_json(context, work.spot, view.history))
+        files.write(here.context, context_json(context, work.spot, view.history, most))
         files.write(here.prompt, prompt)
         return IterationStarted(
             stage=node.name or node.id,
@@ -66,18 +71,23 @@ class Preparer:
             prompt_sha256=sha256(prompt).hexdigest(),
         )
 
-    def restore(self, work: Execute, prompt_sha256: str, view: RunView) -> ErrorOccurred | None:
-        """Make sure that an iteration prepared by an earlier engine has its files: they were written
-        without waiting for the disk, so a power cut may have taken them."""
-        here = self._here(work)
+    def restore(self, work: Execute, iteration: IterationState, view: RunView) -> ErrorOccurred | None:
+        """Make sure that an iteration prepared earlier has its files: they were written without waiting for
+        the disk, so a power cut may have taken them. One that took too long gets a shorter context."""
+        here, again = self._here(work), Prepare(work.spot, work.iteration)
+        short = FailureKind.ITERATION_TIMEOUT in iteration.failures
+        most = SHORT_CONTEXT if short else KEPT
         prompt = files.read_bytes(here.prompt)
         if (
             prompt is not None
-            and sha256(prompt).hexdigest() == prompt_sha256
+            and sha256(prompt).hexdigest() == iteration.prompt_sha256
             and os.path.exists(here.context)
         ):
+            if short:
+                context = self._context(again, work.spot.node(self._plan), view, most)
+                files.replace(here.context, context_json(context, work.spot, view.history, most))
             return None
-        outcome = self.prepare(Prepare(work.spot, work.iteration), view)
+        outcome = self.prepare(again, view, most)
         return replace(outcome, attempt=work.attempt) if isinstance(outcome, ErrorOccurred) else None
 
     def _here(self, work: Prepare | Execute) -> IterationLayout:
@@ -88,7 +98,7 @@ class Preparer:
             return node.prompt
         return files.read_text(os.path.join(self._project, node.prompt_path or ""))
 
-    def _context(self, work: Prepare, node: StageNode, view: RunView) -> ContextFile:
+    def _context(self, work: Prepare, node: StageNode, view: RunView, most: int) -> ContextFile:
         assert view.state is not None
         return context_file(
             self._plan,
@@ -97,6 +107,7 @@ class Preparer:
             self._layout,
             history=view.history,
             remaining_seconds=remaining_seconds(self._plan, view.state, node),
+            most=most,
         )
 
     def _values(self, work: Prepare, node: StageNode, view: RunView, context: ContextFile) -> dict[str, str]:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
 from agentforge.model.work import Spot
-from agentforge.views.history import History, StageOutputs
+from agentforge.views.history import KEPT, History, StageOutputs
 from agentforge.views.inputs import from_parallel, from_stage
 
 
@@ -75,9 +75,11 @@ def context_file(
     *,
     history: History,
     remaining_seconds: float | None,
+    most: int = KEPT,
 ) -> ContextFile:
+    """`most`: how many earlier outputs are listed."""
     node, folder, scope = spot.node(plan), spot.folder(plan), spot.scope(plan)
-    here = layout.iteration(folder, number)
+    here, earlier = layout.iteration(folder, number), _earlier(spot, history)
     return ContextFile(
         session=plan.session.name,
         pipeline="loop" if plan.mode == "loop" else plan.pipeline.name,
@@ -96,7 +98,7 @@ def context_file(
             from_stage=from_stage(node.sources, history),
             from_parallel=from_parallel(node.sources, history, plan, layout),
             from_previous_iterations=(),
-            from_previous_iterations_omitted=_earlier(spot, history).omitted,
+            from_previous_iterations_omitted=max(earlier.omitted, earlier.written - most),
         ),
         limits=Limits(
             max_iterations=node.termination.max,
@@ -107,11 +109,12 @@ def context_file(
     )
 
 
-def context_json(context: ContextFile, spot: Spot, history: History) -> bytes:
+def context_json(context: ContextFile, spot: Spot, history: History, most: int = KEPT) -> bytes:
     """The text of the file. It lists up to a thousand earlier outputs, so each was encoded once, when it
     came about, and is only joined to the others here."""
     text = msgspec.json.format(msgspec.json.encode(context), indent=2) + b"\n"
-    earlier = _earlier(spot, history).encoded
+    encoded = _earlier(spot, history).encoded
+    earlier = list(encoded)[-most:] if most < len(encoded) else encoded
     if not earlier:
         return text
     return text.replace(_NONE_LISTED, _LISTED % b",\n      ".join(earlier), 1)
