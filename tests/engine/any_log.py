@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.engine.plans import NOON, block, event, nested, plan_of, stage, started
 
 from agentforge.model import facts as f
+from agentforge.model.adopted import BlockPosition, BranchPosition, DoneStage, Position, StageLeft
 from agentforge.model.event import Cursor, Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Judgment, Plan, Queue
@@ -53,7 +54,23 @@ _names: dict[str, st.SearchStrategy[Any]] = {
     "stages": st.just(("draft", "check")),
     "step": st.none() | st.integers(-1, 9),
 }
+_done = st.builds(DoneStage, st.just("plan"), _small, _small, _times, st.just("done"))
+_positions = st.builds(Position, index=_small, completed=_small, last_decision=st.none() | _decisions)
+_branches = st.builds(
+    BranchPosition,
+    provider=st.sampled_from(["claude", "codex"]),
+    status=st.sampled_from(["pending", "running", "completed", "failed"]),
+    stages=st.lists(_done, max_size=2).map(tuple),
+    stage=st.none() | _positions,
+)
 _own_names: dict[tuple[type, str], st.SearchStrategy[Any]] = {
+    (f.LogAdopted, "lines"): _small,
+    (f.LogAdopted, "started_at"): _times,
+    (f.LogAdopted, "stages"): st.lists(_done, max_size=3).map(tuple),
+    (f.LogAdopted, "node"): st.none() | _positions,
+    (f.LogAdopted, "block"): st.none()
+    | st.builds(BlockPosition, index=_small, branches=st.lists(_branches, max_size=2).map(tuple)),
+    (f.LogAdopted, "left"): st.just((StageLeft("0", 2, ("1.md", "2.md")),)),
     (f.RequestOpened, "kind"): st.just("escalation"),
     (f.PauseRequested, "due_at"): st.none() | _times,
     (f.NodeStarted, "kind"): st.none() | st.just("parallel"),

@@ -107,6 +107,11 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     (f.SessionAborted("requested"), 'reason="requested"', "cancelled: requested"),
     (f.RequestOpened("r-1", "escalation", "Go on?", ()), 'id=r-1 question="Go on?"', "asks: Go on?"),
     (f.RequestAnswered("r-1", "resume", "person"), 'id=r-1 answer="resume" by=person', None),
+    (
+        f.LogAdopted(7, "0" * 64, "pipeline", "r", plan(), "1.0", SOON),
+        "lines=7 engine=1.0",
+        "taken up from agent-pipelines, after 7 events of its own",
+    ),
     (f.LogRepaired(5, "x"), "bytes=5", "the log's last line was torn; 5 bytes were kept aside"),
     (f.DamageAccepted((3, 4)), "lines=3,4", "goes on without 2 damaged lines"),
     (

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping
-from posixpath import dirname
+from posixpath import dirname, join
 from typing import Any, Literal
 
 import msgspec
@@ -18,7 +18,16 @@ from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Overrides
 from agentforge.ports.sources import Sources
 
-__all__ = ["INLINE", "VERBS", "Compiled", "compile_pipeline", "compile_stage", "compile_text", "lint"]
+__all__ = [
+    "INLINE",
+    "VERBS",
+    "Compiled",
+    "compile_kept",
+    "compile_pipeline",
+    "compile_stage",
+    "compile_text",
+    "lint",
+]
 
 INLINE = "<inline>"
 # The words of the command line: those of agent-pipelines, and ours.
@@ -76,6 +85,21 @@ def compile_pipeline(
     source = SourceText(relative(sources.project, path), sources.read(path) or "")
     work = Compilation(sources, session, overrides, known_providers, report)
     return work.pipeline(source, dirname(path), path, passes)
+
+
+def compile_kept(
+    sources: Sources,
+    name: str,
+    text: str,
+    session: str,
+    *,
+    known_providers: Collection[str] | None = None,
+) -> Compiled:
+    """A pipeline whose text was kept elsewhere, as if it still lay where `name` says (relative to the
+    project)."""
+    path = join(sources.project, name)
+    work = Compilation(sources, session, _NO_OVERRIDES, known_providers, Report())
+    return work.pipeline(SourceText(name, text), dirname(path), path, 1)
 
 
 def compile_text(

@@ -5,6 +5,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from agentforge.engine.evolve_adopted import adopted
 from agentforge.engine.evolve_block import (
     BlockFact,
     block_entered,
@@ -29,6 +30,8 @@ def evolve(state: RunState | None, event: Event) -> RunState:
     fact = event.fact
     if isinstance(fact, f.SessionStarted):
         return _started(event, fact)
+    if isinstance(fact, f.LogAdopted):
+        return adopted(event, fact)
     if state is None:
         raise LogCorrupt(
             f"the log of session {event.session!r} doesn't begin with session_start",
@@ -80,7 +83,7 @@ def _apply(state: RunState, event: Event) -> RunState:
             return replace(state, accepted_damage=(*state.accepted_damage, *lines))
         case f.PlanChanged():
             return replanned(state, fact)
-        case f.LogRepaired() | f.SessionStarted() | f.TmuxSessionCleaned():
+        case f.LogRepaired() | f.LogAdopted() | f.SessionStarted() | f.TmuxSessionCleaned():
             return state
         case (
             f.SessionCompleted()

@@ -53,6 +53,9 @@ def refuse_illegal(state: RunState | None, fact: f.AnyFact, cursor: Cursor | Non
         if kind is not f.SessionStarted:
             raise IllegalMove(f"{fact.TYPE} before session_start")
         return
+    if not state.run_id or kind is f.LogAdopted:
+        _refuse_beside_adoption(state, kind)
+        return
     if kind is f.SessionStarted:
         raise IllegalMove("session_start twice in one log")
     if state.status in FINAL and not isinstance(fact, _ABOUT_THE_LOG):
@@ -65,6 +68,22 @@ def refuse_illegal(state: RunState | None, fact: f.AnyFact, cursor: Cursor | Non
         stage = state.stage(cursor.provider if cursor else None)
         if stage is not None and stage.iteration is not None:
             _refuse_in_iteration(stage.iteration, fact)
+
+
+def _refuse_beside_adoption(state: RunState, kind: type[f.AnyFact]) -> None:
+    if state.run_id:
+        raise IllegalMove("log_adopted in a log that is ours")
+    if kind is not f.LogAdopted:
+        refuse_original(state)
+
+
+def refuse_original(state: RunState) -> None:
+    """Raise IllegalMove if the run was begun by agent-pipelines' own engine and not yet taken up."""
+    if not state.run_id:
+        raise IllegalMove(
+            f"Session {state.session!r} was begun by agent-pipelines' own engine.",
+            hint=f"`agentforge resume {state.session}` takes it up; only then it can be driven from here",
+        )
 
 
 def _node_status(state: RunState) -> NodeStatus:
@@ -102,10 +121,12 @@ def refuse_resume(state: RunState) -> None:
 
 
 def refuse_pause(state: RunState) -> None:
+    refuse_original(state)
     if state.status is not RunStatus.RUNNING:
         raise IllegalMove(f"Session {state.session!r} is {state.status}: there is nothing to pause.")
 
 
 def refuse_cancel(state: RunState) -> None:
+    refuse_original(state)
     if RunStatus.ABORTED not in RUN_MOVES[state.status]:
         raise IllegalMove(f"Session {state.session!r} is {state.status}: there is nothing to cancel.")

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal, get_args
 
 from msgspec import Struct, field
 
+from agentforge.model.adopted import BlockPosition, DoneStage, Position, StageLeft
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Mode, Plan
 from agentforge.model.result import Decision, Result, Usage
@@ -42,6 +43,28 @@ class SessionStarted(Fact, frozen=True):
     stage_name: str | None = None
     pipeline: str | None = None
     pipeline_file: str | None = None
+    settings: Settings = field(default_factory=Settings)
+
+
+class LogAdopted(Fact, frozen=True):
+    """A run that agent-pipelines' own engine began was taken up. All that is needed to go on is here: the
+    lines before are only its past, and the chain begins with this one."""
+
+    TYPE = "log_adopted"
+
+    lines: int
+    sha256: str
+    """Of all lines before this one."""
+    mode: Mode
+    run_id: str
+    plan: Plan
+    engine: str
+    """The version that took it up."""
+    started_at: datetime
+    stages: tuple[DoneStage, ...] = ()
+    node: Position | None = None
+    block: BlockPosition | None = None
+    left: tuple[StageLeft, ...] = ()
     settings: Settings = field(default_factory=Settings)
 
 
@@ -425,6 +448,7 @@ AnyFact = (
     | CancelRequested
     | RequestOpened
     | RequestAnswered
+    | LogAdopted
     | LogRepaired
     | DamageAccepted
     | TmuxSessionCleaned

@@ -29,8 +29,10 @@ from agentforge.ports.provider import Provider
 from agentforge.runtime.control import Answer, Control, answer, drop_pauses, send_control
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.supervised import MARK, SupervisorLimits
+from agentforge.sdk.adoption import take_over
 from agentforge.sdk.follow import Follower
 from agentforge.sdk.locks import Locks
+from agentforge.sdk.originals import is_original
 from agentforge.sdk.recompiling import (
     change_plan,
     merged,
@@ -199,8 +201,9 @@ class Engine:
         that is now, or by what the method of that name made of another.
         """
         self.runs.log(session)
-        compiled = self.recompile(session) if recompile is True else recompile or None
         self._locks.refuse_other_engine(session, force=force)
+        take_over(self.runs, self._runner, session, self._known_providers)
+        compiled = self.recompile(session) if recompile is True else recompile or None
         if force:
             await stop_owner(self.runs, session, self._processes)
         journal = await self._take_up(session, accept_damage=accept_damage, compiled=compiled)
@@ -237,7 +240,8 @@ class Engine:
     async def recover(self, session: str, *, accept_damage: bool = False) -> RunResult | None:
         """Take up a run that was interrupted. What a person stopped is left alone, and what somebody
         drives too: then the answer is nothing."""
-        if self.runs.info(session).status != "interrupted":
+        info = self.runs.info(session)
+        if info.status != "interrupted" or is_original(info.state):
             return None
         try:
             self._locks.refuse_other_engine(session, force=False)

@@ -29,6 +29,7 @@ from agentforge.runtime.supervised import Supervised, SupervisorLimits
 from agentforge.runtime.task_queue import TaskQueue
 from agentforge.sdk.endings import note_ended, tell_ended
 from agentforge.sdk.follow import Follower
+from agentforge.sdk.originals import is_original
 from agentforge.sdk.registry import Registry
 from agentforge.sdk.results import RunResult, result_of
 from agentforge.sdk.runs import Runs
@@ -99,7 +100,8 @@ class Runner:
     async def _give_up(self, session: str) -> None:
         """An interrupted run may have an agent at work: it is ended before the name goes to another run."""
         try:
-            if self._runs.info(session).status != "interrupted":
+            info = self._runs.info(session)
+            if info.status != "interrupted" or is_original(info.state):
                 return
         except LogCorrupt:
             # Nothing tells what this run was at, so there is nothing to end.
@@ -181,6 +183,8 @@ class Runner:
             return
         layout = self._runs.layout(session)
         try:
+            if is_original(journal.state):
+                return  # Its files are for the engine that wrote them, until the run is taken up.
             journal.wait_for_disk()
             StateWriter(layout, journal, self._keeper(layout)).put()
             note_ended(self._runs.project, journal.plan, journal.state)

@@ -161,14 +161,22 @@ def _of_session(fact: AnyFact) -> list[tuple[str, Any]]:
             return [("id", fact.id), ("question", _quoted(fact.question, MESSAGE_CHARS))]
         case f.RequestAnswered():
             return [("id", fact.id), ("answer", _quoted(fact.answer)), ("by", fact.by)]
-        case f.LogRepaired():
-            return [("bytes", fact.bytes)]
-        case f.DamageAccepted():
-            return [("lines", ",".join(str(line) for line in fact.lines))]
         case f.PlanChanged():
             return [("step", fact.step)]
         case f.TmuxSessionCleaned():
             return [("name", fact.name)]
+        case _:
+            return _of_log(fact)
+
+
+def _of_log(fact: AnyFact) -> list[tuple[str, Any]]:
+    match fact:
+        case f.LogAdopted():
+            return [("lines", fact.lines), ("engine", fact.engine)]
+        case f.LogRepaired():
+            return [("bytes", fact.bytes)]
+        case f.DamageAccepted():
+            return [("lines", ",".join(str(line) for line in fact.lines))]
         case _:
             return []
 

@@ -119,7 +119,11 @@ def _left(stage: StageLeft) -> StageOutputs:
     outputs = StageOutputs()
     outputs.encoded.extend(msgspec.json.encode(path) for path in stage.outputs)
     outputs.written = stage.omitted + len(stage.outputs)
-    outputs.iterations, outputs.result_file, outputs.reason = stage.iterations, stage.result_file, stage.reason
+    outputs.iterations, outputs.result_file, outputs.reason = (
+        stage.iterations,
+        stage.result_file,
+        stage.reason,
+    )
     return outputs
 
 

@@ -104,6 +104,10 @@ def _of_session(fact: AnyFact) -> RunLine | None:
             return RunLine("", f"asked to end: {one_line(fact.reason)}", "wait")
         case f.RequestOpened():
             return RunLine("", f"asks: {one_line(fact.question, MESSAGE_CHARS)}", "wait", "warn")
+        case f.LogAdopted():
+            return RunLine(
+                "", f"taken up from agent-pipelines, after {counted(fact.lines, 'event')} of its own"
+            )
         case f.LogRepaired():
             text = f"the log's last line was torn; {fact.bytes} bytes were kept aside"
             return RunLine("", text, "note", "warn")

@@ -124,7 +124,7 @@ def status_view(
         completion_reason=state.completion_reason,
         failure=_failure(state, completed),
         pause=_pause(state),
-        resume_command=resume_command(state.session, status, program),
+        resume_command=resume_command(state.session, status, program, by_person=not state.run_id),
     )
 
 
@@ -134,11 +134,13 @@ def duration(state: RunState, status: str, now: datetime) -> float:
     return max(0.0, (until - state.started_at).total_seconds())
 
 
-def resume_command(session: str, status: str, program: str = "agentforge") -> str | None:
-    """The exact command that goes on with a run in that status."""
+def resume_command(
+    session: str, status: str, program: str = "agentforge", *, by_person: bool = False
+) -> str | None:
+    """The exact command that goes on with a run in that status; `by_person`: never without being asked."""
     if status not in RESUMABLE:
         return None
-    word = "recover" if status == "interrupted" else "resume"
+    word = "recover" if status == "interrupted" and not by_person else "resume"
     # A name that begins with a dash would read as an option.
     return f"{program} {word} {'-- ' if session.startswith('-') else ''}{session}"
 
