@@ -14,7 +14,7 @@ from agentforge.definition.diagnostics import Report
 from agentforge.definition.inputs import session_inputs
 from agentforge.definition.link import link
 from agentforge.definition.lower import DEFAULT_RUNS, Setting, lower, provider_levels
-from agentforge.definition.precedence import DEFAULT_PROVIDER, Above, gather, naming_level
+from agentforge.definition.precedence import DEFAULT_PROVIDER, JUDGE_PROVIDER, Above, gather, naming_level
 from agentforge.definition.reading import read_pipeline
 from agentforge.definition.resolve import StageLookup, is_stage_name
 from agentforge.definition.resolved import ResolvedBlock, ResolvedNested, ResolvedPipeline, ResolvedStage
@@ -76,6 +76,8 @@ class Compilation:
         for part, depth in _pipelines(pipeline):
             self._check(part, DEFAULT_RUNS["pipeline" if depth else mode], depth)
         check_size(pipeline, passes, self._report)
+        if judge := self._sources.environment.get(JUDGE_PROVIDER):
+            self._check_provider(Written(judge, self._report.variable(JUDGE_PROVIDER, judge)))
         compiled_at, created_at = self._time("COMPILE_TIMESTAMP"), self._time("SESSION_CREATED_AT")
         specs = [part.spec for part, _ in _pipelines(pipeline)]
         inputs = session_inputs(self._sources, self._above.overrides.inputs, specs, self._report)

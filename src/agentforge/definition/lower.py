@@ -78,6 +78,7 @@ class _Lowering:
             dependencies=_dependencies(spec, nodes),
             nodes=nodes,
             passes=passes,
+            judge=setting.above.judge,
         )
 
     def _nodes(self, pipeline: ResolvedPipeline, prefix: str, commands: Mapping[str, str]) -> Iterator[Node]:

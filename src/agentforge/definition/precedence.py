@@ -12,7 +12,9 @@ from agentforge.definition.spec import ProviderSpec, RetrySpec, WorkSpec, Writte
 from agentforge.model.plan import Overrides, ProviderChoice, RetryPolicy
 
 DEFAULT_PROVIDER = "claude"
+JUDGE_MODEL = "haiku"
 DEFAULT_MODELS = {"claude": "opus", "codex": "gpt-5.2-codex"}
+JUDGE_PROVIDER = "JUDGE_PROVIDER"
 _ALIASES = {"claude-code": "claude", "anthropic": "claude", "openai": "codex"}
 
 
@@ -23,6 +25,8 @@ class Above(Struct, frozen=True):
     providers: tuple[ProviderSpec, ...] = ()
     """Weakest first."""
     context: str | None = None
+    judge: ProviderChoice = ProviderChoice(DEFAULT_PROVIDER, JUDGE_MODEL)
+    """Who judges the iterations of judgment stages."""
 
 
 def canonical(provider: str) -> str:
@@ -50,7 +54,13 @@ def gather(environment: Mapping[str, str], overrides: Overrides, report: Report)
         _option("provider", asked.provider, report), _option("model", asked.model, report)
     )
     context = _first(asked.context, environment.get("CLAUDE_PIPELINE_CONTEXT") or None)
-    return Above(asked, (from_environment, from_caller), context)
+    return Above(asked, (from_environment, from_caller), context, _judge(environment))
+
+
+def _judge(environment: Mapping[str, str]) -> ProviderChoice:
+    provider = canonical(environment.get(JUDGE_PROVIDER) or DEFAULT_PROVIDER)
+    usual = JUDGE_MODEL if provider == DEFAULT_PROVIDER else DEFAULT_MODELS.get(provider, "")
+    return ProviderChoice(provider, environment.get("JUDGE_MODEL") or usual)
 
 
 def choose_provider(levels: Iterable[ProviderSpec | None]) -> ProviderChoice:
