@@ -37,7 +37,7 @@ def stage(name: str = "plan", runs: int = 1, **changes: Any) -> StageNode:
         "prompt": "do it",
         "provider": ProviderChoice("claude", "opus"),
     }
-    return StageNode(path="0", id=name, stage=name, runs=runs, inputs={}, **{**given, **changes})
+    return StageNode(path="0", id=name, runs=runs, inputs={}, **{"stage": name, **given, **changes})
 
 
 def block(providers: str, *stages: StageNode, id: str = "duel") -> ParallelNode:

@@ -1,38 +1,53 @@
 """What a judge said, read from its answer. Pure."""
 
-import re
+import json
+from collections.abc import Iterator
 from typing import Any
-
-import msgspec
 
 from agentforge.model.facts import JudgeResult
 
-_FENCED = re.compile(r"```(?:json)?[ \t]*\n(.*?)```", re.DOTALL)
+MOST_TRIES = 1000
+"""So many opening braces of an answer are looked at: enough for any sentence around a judgment."""
+
+_decoder = json.JSONDecoder()
 
 
 def read_judgment(answer: str) -> JudgeResult | None:
-    """The judgment in an answer that may wrap it in a fence or in words; nothing if there is none."""
-    for candidate in _candidates(answer):
+    """The judgment in an answer that may wrap it in a fence or in words, the last one if there are several;
+    nothing if there is none."""
+    found = None
+    for value in _objects(answer):
+        if "stop" in value:
+            found = _normalised(value)
+    return found
+
+
+def _objects(answer: str) -> Iterator[dict[str, Any]]:
+    """Every JSON object in the text, outermost only."""
+    start = answer.find("{")
+    for _ in range(MOST_TRIES):
+        if start < 0:
+            return
         try:
-            value = msgspec.json.decode(candidate)
-        except msgspec.DecodeError:
-            continue
-        if isinstance(value, dict) and "stop" in value:
-            return _normalised(value)
-    return None
-
-
-def _candidates(answer: str) -> list[str]:
-    found = [answer.strip(), *(block.strip() for block in _FENCED.findall(answer))]
-    start, end = answer.find("{"), answer.rfind("}")
-    return [*found, answer[start : end + 1]] if 0 <= start < end else found
+            value, end = _decoder.raw_decode(answer, start)
+        except (ValueError, RecursionError):
+            end = start + 1
+        else:
+            yield value
+        start = answer.find("{", end)
 
 
 def _normalised(value: dict[str, Any]) -> JudgeResult:
     stop, reason, confidence = value["stop"], value.get("reason"), value.get("confidence")
-    known = isinstance(confidence, int | float) and not isinstance(confidence, bool)
     return JudgeResult(
         stop=stop is True or (isinstance(stop, str) and stop.strip().lower() == "true"),
         reason=reason if isinstance(reason, str) else "",
-        confidence=min(1.0, max(0.0, float(confidence))) if known and confidence is not None else 0.0,
+        confidence=_confidence(confidence),
     )
+
+
+def _confidence(given: object) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        return 0.0
+    # Written so that what is no number at all counts as nothing.
+    return float(given) if 0 <= given <= 1 else 1.0 if given > 1 else 0.0

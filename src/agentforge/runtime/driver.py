@@ -47,6 +47,8 @@ log = logging.getLogger("agentforge.run")
 TICK_SECONDS = 0.25
 
 _Task = Execute | End | Judge | EndJudge | CheckQueue | Wait
+_ACTS = (Execute, End, Judge, EndJudge, CheckQueue)
+"""What touches the world."""
 
 
 class _Outcome(Struct, frozen=True):
@@ -170,20 +172,28 @@ class Driver:
         ids = {work.id for work in wanted}
         for stale in [id for id in self._running if id not in ids]:
             await self._drop(stale)
+        if any(isinstance(work, _ACTS) for work in wanted if work.id not in self._running):
+            # The intent is durable before anything happens because of it.
+            await self._journal.sync()
         if self._outcomes:
             # Something ended by itself just now: what is wanted has to be asked again.
             return
+        # From here on nothing is waited for: else a task that ends meanwhile would be started twice.
         for work in wanted:
-            if work.id in self._running:
-                continue
-            match work:
-                case Prepare():
-                    self._prepared.add(work.id)
-                    self._outcomes.append(_Outcome(work, self._preparer.prepare(work, self._journal.view)))
-                case WriteManifest():
-                    self._outcomes.append(_Outcome(work, self._write_manifest(work)))
-                case _:
-                    await self._start(work)
+            if work.id not in self._running:
+                self._begin(work)
+
+    def _begin(self, work: Work) -> None:
+        match work:
+            case Prepare():
+                self._prepared.add(work.id)
+                self._outcomes.append(_Outcome(work, self._preparer.prepare(work, self._journal.view)))
+            case WriteManifest():
+                self._outcomes.append(_Outcome(work, self._write_manifest(work)))
+            case _:
+                task = asyncio.create_task(self._do(work))
+                self._running[work.id] = task
+                task.add_done_callback(lambda done: self._done(work, done))
 
     def _write_manifest(self, work: WriteManifest) -> f.AnyFact:
         plan = self._journal.plan
@@ -192,14 +202,6 @@ class Driver:
         write_branch_files(self._layout, plan, self._journal.state)
         files.replace(path, files.pretty(content))
         return f.ManifestWritten(path)
-
-    async def _start(self, work: _Task) -> None:
-        if not isinstance(work, Wait):
-            # The intent is durable before anything happens because of it.
-            await self._journal.sync()
-        task = asyncio.create_task(self._do(work))
-        self._running[work.id] = task
-        task.add_done_callback(lambda done: self._done(work, done))
 
     async def _do(self, work: _Task) -> f.AnyFact:
         match work:
@@ -258,7 +260,9 @@ class Driver:
         self.wake()
 
     async def _drop(self, id: str) -> None:
-        task = self._running.pop(id)
+        task = self._running.pop(id, None)
+        if task is None:
+            return
         task.cancel()
         await asyncio.wait([task])
         # One more turn, so that the outcome of a task that was faster than the cancel is in.
