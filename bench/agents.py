@@ -21,8 +21,11 @@ class InProcess:
 
     name = "inprocess"
 
-    def __init__(self, between: Callable[[ExecuteRequest], None] | None = None) -> None:
+    def __init__(
+        self, between: Callable[[ExecuteRequest], None] | None = None, *, is_timed: bool = True
+    ) -> None:
         self._between = between
+        self._is_timed = is_timed
         self._left: float | None = None
         self.engine_seconds: list[float] = []
 
@@ -40,7 +43,7 @@ class InProcess:
 
     async def execute(self, request: ExecuteRequest) -> ExecuteResult:
         called = perf_counter()
-        if self._left is not None:
+        if self._is_timed and self._left is not None:
             self.engine_seconds.append(called - self._left)
         if self._between is not None:
             self._between(request)

@@ -1,14 +1,18 @@
 """Memory and disk of a long run, thousand by thousand: flat once the first thousand is through."""
 
+import asyncio
 import gc
 import os
 import resource
+import shutil
+import subprocess
 import sys
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from agentforge.model.layout import RunLayout
@@ -44,29 +48,44 @@ class Watch:
         if done == 0 or done % self._every:
             return
         gc.collect()
-        log_bytes = Path(self._layout.log).stat().st_size
-        written = log_bytes - self._log_bytes + self._file_bytes(done)
-        self._log_bytes = log_bytes
         alive = tracemalloc.get_traced_memory()[0]
+        log_bytes = os.stat(self._layout.log).st_size
+        written = log_bytes - self._log_bytes + self._take_files(done)
+        self._log_bytes = log_bytes
         self.stretches.append(Stretch(done, written / self._every, alive, _rss()))
 
-    def _file_bytes(self, to: int) -> int:
-        stage = Path(self._layout.root) / "stage-00-work" / "iterations"
-        folders = (stage / f"{number:03d}" for number in range(to - self._every + 1, to + 1))
-        return sum(file.stat().st_size for folder in folders for file in folder.iterdir())
+    def _take_files(self, to: int) -> int:
+        """Their bytes. They are gone then: nobody reads them, and all of them together are a gigabyte."""
+        total = 0
+        for number in range(to - self._every + 1, to + 1):
+            # Not by pathlib, which leaves its traces in the memory that is looked at.
+            folder = f"{self._layout.root}/stage-00-work/iterations/{number:03d}"
+            with os.scandir(folder) as files:
+                total += sum(file.stat().st_size for file in files)
+            shutil.rmtree(folder)
+        return total
 
 
-async def long_run(root: Path, iterations: int, every: int) -> tuple[list[Measure], list[Stretch]]:
+def long_run(root: Path, iterations: int, every: int) -> list[Stretch]:
+    """In a process of its own, whose memory nothing else has been through."""
+    argv = [sys.executable, "-m", "bench.growth", str(root), str(iterations), str(every)]
+    done = subprocess.run(argv, stdout=subprocess.PIPE, check=True)
+    return msgspec.json.decode(done.stdout, type=list[Stretch])
+
+
+async def _watched_run(root: Path, iterations: int, every: int) -> list[Stretch]:
     watch = Watch(RunLayout.of(str(root), "growth"), every)
-    agent = InProcess(watch)
+    agent = InProcess(watch, is_timed=False)
+    # Should the disk become slow, the engine takes up a thread; its modules are loaded before we look.
+    await asyncio.to_thread(gc.collect)
     with _traced():
         async with engine_in(root, agent) as engine:
             # One more than counted: a stretch is looked at when the iteration after it begins.
             await engine.run(in_process_pipeline(iterations + 1), session="growth")
-    return _measures(watch.stretches), watch.stretches
+    return watch.stretches
 
 
-def _measures(stretches: list[Stretch]) -> list[Measure]:
+def measures(stretches: list[Stretch]) -> list[Measure]:
     """The last stretch against the first one after the first thousand."""
     settled = next((s for s in stretches if s.to > 1000), stretches[-1])
     last = stretches[-1]
@@ -107,3 +126,8 @@ def _rss() -> int:
         return pages * os.sysconf("SC_PAGE_SIZE")
     # Elsewhere only the peak is told; a run that doesn't grow doesn't raise it.
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+if __name__ == "__main__":
+    run = _watched_run(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    sys.stdout.buffer.write(msgspec.json.encode(asyncio.run(run)))

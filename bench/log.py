@@ -1,7 +1,7 @@
 """What the log costs: an append however long it already is, and reading all of it back."""
 
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 from agentforge.adapters.jsonl_log import JsonlLog
 from agentforge.adapters.system_clock import SystemClock
@@ -11,7 +11,7 @@ from agentforge.model.layout import RunLayout
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.run_view import see_all
 from bench import floors
-from bench.long_logs import write_run
+from bench.long_logs import long_run
 from bench.measure import Measure, beside
 
 REPLAY_AT_MOST = 3.0
@@ -20,8 +20,8 @@ LONGEST_AT_MOST = 1.25
 
 
 def appends(root: Path, lengths: tuple[int, ...], rounds: int) -> list[Measure]:
-    """One event appended and synced, on logs of each length in turn."""
-    writers = {length: JsonlLog(_log(root, "append", length)).open() for length in lengths}
+    """One event appended and synced, on logs of each length in turn; they are longer for it afterwards."""
+    writers = {length: JsonlLog(_log(root, length)).open() for length in lengths}
     spent: dict[int, list[float]] = {length: [] for length in lengths}
     plain = floors.PlainLog(root / "plain-appends.jsonl")
     floor: list[float] = []
@@ -30,7 +30,7 @@ def appends(root: Path, lengths: tuple[int, ...], rounds: int) -> list[Measure]:
     try:
         for _ in range(rounds):
             for length, writer in writers.items():
-                event = Event(writer.head.seq + 1, now, "append", "f" * 32, fact, Cursor("0", 1, 1))
+                event = Event(writer.head.seq + 1, now, "bench", "f" * 32, fact, Cursor("0", 1, 1))
                 before, began = writer.head.length, perf_counter()
                 writer.append(event)
                 writer.sync()
@@ -55,9 +55,7 @@ def appends(root: Path, lengths: tuple[int, ...], rounds: int) -> list[Measure]:
 def replays(root: Path, lengths: tuple[int, ...], rounds: int) -> list[Measure]:
     """All events decoded and folded; and that with the chain checked before, as whoever looks at a run or
     takes it up must."""
-    return [
-        measure for length in lengths for measure in _replays(_log(root, "replay", length), length, rounds)
-    ]
+    return [measure for length in lengths for measure in _replays(_log(root, length), length, rounds)]
 
 
 def _replays(path: Path, length: int, rounds: int) -> list[Measure]:
@@ -80,28 +78,26 @@ def _replays(path: Path, length: int, rounds: int) -> list[Measure]:
 def _replay(path: Path) -> float:
     """Without the check, which opening the log does before."""
     writer = JsonlLog(path).open()
-    began = perf_counter()
+    began = process_time()
     see_all(writer.replay())
-    took = perf_counter() - began
+    took = process_time() - began
     writer.close()
     return took
 
 
 def _look(path: Path) -> float:
-    began = perf_counter()
+    began = process_time()
     see_all(JsonlLog(path).reader().events())
-    return perf_counter() - began
+    return process_time() - began
 
 
 def _take_up(path: Path) -> float:
-    began = perf_counter()
+    began = process_time()
     journal = Journal("replay", JsonlLog(path).open(), SystemClock())
-    took = perf_counter() - began
+    took = process_time() - began
     journal.close()
     return took
 
 
-def _log(root: Path, kind: str, length: int) -> Path:
-    session = f"{kind}-{length}"
-    layout = write_run(root, session, length) if length else RunLayout.of(str(root), session)
-    return Path(layout.log)
+def _log(root: Path, length: int) -> Path:
+    return Path((long_run(root, length) if length else RunLayout.of(str(root), "empty")).log)

@@ -27,9 +27,15 @@ RESULT = Result(
 USAGE = Usage(input_tokens=18_204, output_tokens=1_377, cached_tokens=15_360, cost_usd=0.0412)
 
 
-def write_run(root: Path, session: str, events: int) -> RunLayout:
-    """A run interrupted after that many events, with its state.json."""
+def long_run(root: Path, events: int) -> RunLayout:
+    """A run interrupted after that many events, with its state.json; written when it is first asked for."""
+    session = f"events-{events}"
     layout = RunLayout.of(str(root), session)
+    return layout if Path(layout.log).exists() else _write(root, layout, events)
+
+
+def _write(root: Path, layout: RunLayout, events: int) -> RunLayout:
+    session = layout.session
     writer = JsonlLog(layout.log, buffer_events=1000).open()
     journal = Journal(session, writer, SystemClock())
     try:

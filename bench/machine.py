@@ -14,6 +14,9 @@ class Machine(Struct, frozen=True):
     system: str
     processor: str
     cores: int
+    load: float
+    """Programs that wanted a core, in the last minute; more than there are cores means that the times are
+    those of a busy machine."""
     memory_gb: float
     file_system: str
     python: str
@@ -26,6 +29,7 @@ def machine(root: Path) -> Machine:
         system=f"{platform.system()} {platform.release().split('-')[0]}",
         processor=_processor(),
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        load=round(os.getloadavg()[0], 1),
         memory_gb=round(memory, 1),
         file_system=_file_system(root),
         python=platform.python_version(),

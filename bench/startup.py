@@ -5,29 +5,34 @@ from pathlib import Path
 from statistics import median
 
 from bench import floors
-from bench.long_logs import write_run
+from bench.long_logs import long_run
 from bench.measure import Measure
 
 AT_MOST_MS = 150.0
+SHORT = 50
 
 
 def status(root: Path, longest: int, rounds: int) -> list[Measure]:
-    """For a short log, a long one, and a long one whose state.json is gone, so that all of it is read."""
-    short = write_run(root, "status-short", 50).session
-    long = write_run(root, "status-long", longest).session
-    bare = write_run(root, "status-bare", longest)
-    Path(bare.state).unlink()
-    spent: dict[str, list[float]] = {short: [], long: [], bare.session: []}
+    """For a short log, for a long one, and for that one without its state.json, so that all of it is read."""
+    short, long = long_run(root, SHORT), long_run(root, longest)
+    floor, spent = _rounds(root, (short.session, long.session), rounds)
+    Path(long.state).unlink()
+    bare_floor, bare = _rounds(root, (long.session,), max(2, rounds // 4))
+    return [
+        _measure(f"status, {SHORT} events", spent[0], floor, has_aim=True),
+        _measure(f"status, {longest:,} events", spent[1], floor, has_aim=True),
+        _measure(f"status, {longest:,} events, no state.json", bare[0], bare_floor, has_aim=False),
+    ]
+
+
+def _rounds(root: Path, sessions: tuple[str, ...], rounds: int) -> tuple[list[float], list[list[float]]]:
     floor: list[float] = []
+    spent: list[list[float]] = [[] for _ in sessions]
     for _ in range(rounds):
         floor.append(floors.start_python())
-        for session, seconds in spent.items():
+        for session, seconds in zip(sessions, spent, strict=True):
             seconds.append(floors.run(_argv(session), cwd=root))
-    return [
-        _measure("status, 50 events", spent[short], floor, has_aim=True),
-        _measure(f"status, {longest:,} events", spent[long], floor, has_aim=True),
-        _measure(f"status, {longest:,} events, no state.json", spent[bare.session], floor, has_aim=False),
-    ]
+    return floor, spent
 
 
 def _argv(session: str) -> list[str]:

@@ -33,6 +33,7 @@ def test_bench_quick_reports_every_measure_with_its_floor(tmp_path: Path) -> Non
         "system",
         "processor",
         "cores",
+        "load",
         "memory_gb",
         "file_system",
         "python",

@@ -18,9 +18,10 @@ from pathlib import Path
 
 from .case import Case, Cut, play
 from .checks import violations
-from .points import any_escalation, any_sequence, any_time, baseline, every_case, spread
+from .points import any_adoption, any_escalation, any_sequence, any_time, baseline, every_case, spread
 
 WORKERS = 2
+RANDOM = (any_sequence, any_sequence, any_time, any_time, any_adoption, any_adoption, any_escalation)
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,7 @@ def draw(kills: int, seed: int) -> list[Case]:
     dice = random.Random(seed)
     cases = spread(every_case(), max(kills // 2, 1), dice)
     while len(cases) < kills:
-        kind = dice.choice((any_sequence, any_sequence, any_time, any_time, any_escalation))
-        cases.append(kind(dice))
+        cases.append(dice.choice(RANDOM)(dice))
     dice.shuffle(cases)
     return cases
 

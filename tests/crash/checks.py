@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
+from agentforge.adapters.log_verify import verify
+
 from . import killer
 from .scenarios import SESSION
 from .story import FINAL, Story
@@ -23,7 +25,7 @@ DEATH_SECONDS = 3.0
 def violations(story: Story, expected: dict) -> list[str]:
     """Everything that is wrong; `expected` is the uninterrupted run's `final_state`."""
     found = list(story.trouble)
-    for check in (_chain, _nothing_lost, _once, _numbers, _attempts, _ledger, _rest, _strays):
+    for check in (_chain, _verify, _nothing_lost, _once, _numbers, _attempts, _ledger, _rest, _strays):
         try:
             found += check(story)
         except (ValueError, KeyError, OSError) as error:
@@ -55,6 +57,13 @@ def _chain(story: Story) -> Iterator[str]:
         if event["timestamp"] < latest:
             yield f"line {number} is older than the one before"
         latest = event["timestamp"]
+
+
+def _verify(story: Story) -> Iterator[str]:
+    """`log verify` finds what we find."""
+    report = verify(story.log)
+    if not report.is_intact or report.torn or report.events != len(story.events()):
+        yield f"log verify says {report}"
 
 
 def _nothing_lost(story: Story) -> Iterator[str]:

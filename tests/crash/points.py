@@ -117,6 +117,17 @@ def any_sequence(dice: random.Random) -> Case:
     return Case(scenario, (first, *(_while_recovering(scenario, dice) for _ in range(dice.randint(1, 2)))))
 
 
+def any_adoption(dice: random.Random) -> Case:
+    """The engine alone dies while its agent works; and perhaps the one that adopts it, too."""
+    scenario = dice.choice(("plain", "retry", "stage", "delay", "pause"))
+    notes = baseline(scenario).counts["agent", "note"]
+    orphan = Cut("agent", "note", dice.randint(1, notes), "after", "engine")
+    adopter = Cut(
+        "engine", dice.choice(("append", "sync", "rename")), dice.randint(1, 2), _any_when(dice), "engine"
+    )
+    return Case(scenario, (orphan, adopter) if dice.random() < 0.4 else (orphan,))
+
+
 def any_escalation(dice: random.Random) -> Case:
     """Three agents lost in a row, so that a person is asked; struck again while asking and answering."""
     lost = Cut("agent", "note", 1, "after", "engine+supervisor+agent")

@@ -100,14 +100,11 @@ def test_arguments_are_utf8_in_any_locale(attempt: AttemptRun, monkeypatch: pyte
 
 def test_agent_gets_clean_signals_and_no_foreign_descriptors(attempt: AttemptRun) -> None:
     attempt.shell("grep -E 'SigIgn|SigBlk' /proc/self/status; ls /proc/self/fd | wc -l")
-    ignored_and_blocked = attempt.output.read_text().split()
-    assert ignored_and_blocked == [
-        "SigBlk:",
-        "0" * 16,
-        "SigIgn:",
-        "0" * 16,
-        "4",
-    ]  # 0, 1, 2 and the listing's.
+    _, blocked, _, ignored, descriptors = attempt.output.read_text().split()
+    # 32 and 33 belong to the C library; a parent such as make hands them on, and no program may set them.
+    libc = 1 << 31 | 1 << 32
+    assert (int(blocked, 16), int(ignored, 16) & ~libc) == (0, 0)
+    assert descriptors == "4"  # 0, 1, 2 and the listing's.
 
 
 def test_agent_closing_its_output_early_lives_on(attempt: AttemptRun) -> None:

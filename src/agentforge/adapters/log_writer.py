@@ -85,7 +85,7 @@ class Writer:
         # The chain was judged when the log was opened; this pass only decodes.
         damaged = frozenset(damage.line for damage in self.damage)
         upcaster, originals = Upcaster(), self.adopted.lines if self.adopted else 0
-        number = 0
+        number, load, decode = 0, self._store.load, codec.decode
         for batch in Lines().batches(self._store.chunks(0, self._opened_length)):
             for line in batch:
                 number += 1
@@ -93,8 +93,14 @@ class Writer:
                     # What can't be read of them was settled when the run was taken up, or will be.
                     with suppress(codec.DamagedLine):
                         yield from upcaster.take(line, number)
-                elif number not in damaged:
-                    yield self._decode(line, number)
+                    continue
+                if number in damaged:
+                    continue
+                try:
+                    event = decode(line, load)
+                except codec.DamagedLine as error:
+                    raise _unreadable(line, number, error) from error
+                yield event
 
     def append(self, event: Event) -> None:
         with self._lock:
@@ -177,20 +183,18 @@ class Writer:
         if seconds > SLOW_FLUSH_SECONDS:
             self._buffering.on_warning(f"event log flush took {seconds * 1000:.0f} ms")
 
-    def _decode(self, line: bytes, number: int) -> Event:
-        try:
-            return codec.decode(line, self._store.load)
-        except codec.DamagedLine as error:
-            if codec.names_payload(line):
-                raise LogCorrupt(f"line {number}: {error}", hint="run `agentforge log verify`") from error
-            # The chain says that the line is as it was written, so another version wrote it.
-            raise LogTooNew(
-                f"line {number} is intact but can't be read: {error}",
-                hint="the run was written by a newer version: use that one",
-            ) from error
-
     def _check_usable(self) -> None:
         if self._store.failure:
             raise StorageFailed(self._store.failure, hint="fix the disk, then resume the run")
         if self._closed:
             raise InvalidRequest("the log is closed", hint="open it again")
+
+
+def _unreadable(line: bytes, number: int, error: codec.DamagedLine) -> LogCorrupt | LogTooNew:
+    if codec.names_payload(line):
+        return LogCorrupt(f"line {number}: {error}", hint="run `agentforge log verify`")
+    # The chain says that the line is as it was written, so another version wrote it.
+    return LogTooNew(
+        f"line {number} is intact but can't be read: {error}",
+        hint="the run was written by a newer version: use that one",
+    )

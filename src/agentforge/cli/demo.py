@@ -214,7 +214,7 @@ class Demo:
     def _count(self, seconds: float) -> Survived:
         info = self._runs.info(SESSION, cached=False)
         planned = sum(stage.iterations for stage in info.state.stages)
-        starts = sum("claim" in names for _, _, names in os.walk(info.run_dir))
+        starts = sum("agent.json" in names for _, _, names in os.walk(info.run_dir))
         return Survived(
             events=info.summary.events,
             iterations=info.summary.iterations,
@@ -245,6 +245,7 @@ def _environment(folder: str) -> dict[str, str]:
     return {
         **os.environ,
         "HOME": folder,
+        "AGENT_PIPELINES_EVENT_FLUSH_MS": "50",  # So that the second kill hits the pause it is meant for.
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_AUTHOR_NAME": name,

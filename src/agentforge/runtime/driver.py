@@ -77,10 +77,10 @@ class Driver:
         self._queue = queue
         self._clock = clock
         self._state_writer = StateWriter(layout, journal, keeper)
-        self._running: dict[str, asyncio.Task[f.AnyFact]] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
         self._outcomes: deque[_Outcome] = deque()
         self._asked: deque[f.PauseRequested] = deque()
-        self._crash: BaseException | None = None
+        self._crash: Exception | None = None
         self._wake: asyncio.Future[None] | None = None
         self._begun: set[str] = set()
         """Attempts whose intent this very engine recorded: no earlier one can have started them."""
@@ -97,7 +97,7 @@ class Driver:
                     break
                 await self._reconcile(wanted)
                 await self._state_writer.write_if_due()
-                if not self._outcomes:
+                if not (self._outcomes or self._asked or self._crash):
                     await self._wait()
                 self._take_outcomes()
             await self._journal.sync()
@@ -191,9 +191,18 @@ class Driver:
             case WriteManifest():
                 self._outcomes.append(_Outcome(work, self._write_manifest(work)))
             case _:
-                task = asyncio.create_task(self._do(work))
-                self._running[work.id] = task
-                task.add_done_callback(lambda done: self._done(work, done))
+                self._running[work.id] = asyncio.create_task(self._perform(work))
+
+    async def _perform(self, work: _Task) -> None:
+        """Do the work and leave what came of it for the loop."""
+        try:
+            fact = await self._do(work)
+        except Exception as error:
+            self._crash = error
+        else:
+            self._outcomes.append(_Outcome(work, fact))
+        self._running.pop(work.id, None)
+        self.wake()
 
     def _write_manifest(self, work: WriteManifest) -> f.AnyFact:
         plan = self._journal.plan
@@ -248,25 +257,13 @@ class Driver:
             return None
         return self._preparer.restore(work, stage.iteration, self._journal.view)
 
-    def _done(self, work: Work, task: asyncio.Task[f.AnyFact]) -> None:
-        self._running.pop(work.id, None)
-        if task.cancelled():
-            return
-        error = task.exception()
-        if error is not None:
-            self._crash = error
-        else:
-            self._outcomes.append(_Outcome(work, task.result()))
-        self.wake()
-
     async def _drop(self, id: str) -> None:
+        """Cancel the work; if it was faster, its outcome is in."""
         task = self._running.pop(id, None)
         if task is None:
             return
         task.cancel()
         await asyncio.wait([task])
-        # One more turn, so that the outcome of a task that was faster than the cancel is in.
-        await asyncio.sleep(0)
 
     async def _wait(self) -> None:
         """Sleep until an outcome, a control from this process, or the next tick."""
