@@ -110,7 +110,7 @@ def state_file(
         cursor=state.cursor,
         failed_at=state.completed_at if state.status is RunStatus.FAILED else None,
         resumed_at=state.clock_from if state.clock_from != state.started_at else None,
-        resume_from=None if state.status in FINAL else completed + 1,
+        resume_from=None if state.status in FINAL else (state.node.completed if state.node else 0) + 1,
         snapshot=Snapshot(length, head_hash, state, summary, buffer),
     )
 
