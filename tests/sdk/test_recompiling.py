@@ -1,4 +1,4 @@
-"""Recompiling by the SDK: a run goes on by another plan; a crash leaves it with one of the two, never between."""
+"""Recompiling by the SDK: a run goes on by another plan; a crash leaves it with the one or with the other."""
 
 import logging
 from pathlib import Path

@@ -40,7 +40,7 @@ def resume(
         name,
         context=context,
         force=force,
-        recompile=lambda _engine: recompile,
+        recompile=lambda engine: engine.recompile(name) if recompile else False,
         accept_damage=accept_damage,
     )
 
@@ -57,6 +57,7 @@ def go_on(
 ) -> int:
     from agentforge.cli.attached import conclude, drive
     from agentforge.cli.log_output import current_session
+    from agentforge.cli.run import show_warnings
 
     info = call.runs.info(session)
     if not call.as_json and info.status in RESUMABLE:
@@ -64,12 +65,15 @@ def go_on(
 
     async def work(engine: "Engine") -> "RunResult":
         current_session.set(session)
+        compiled = recompile(engine)
+        if not isinstance(compiled, bool):
+            show_warnings(compiled)
         return await engine.resume(
             session,
             context,
             force=force,
             accept_damage=accept_damage,
-            recompile=recompile(engine),
+            recompile=compiled,
             notes=notes,
         )
 

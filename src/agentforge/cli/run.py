@@ -50,8 +50,12 @@ def begin(wanted: Wanted, notes: "Sequence[AnyFact]" = ()) -> int:
 
 def compile_shown(compile: "Callable[[Engine], Compiled]", engine: "Engine") -> "Compiled":
     compiled = compile(engine)
+    show_warnings(compiled)
+    return compiled
+
+
+def show_warnings(compiled: "Compiled") -> None:
     if compiled.warnings:
         from agentforge.definition.diagnostics import render
 
         note(render(compiled.warnings))
-    return compiled

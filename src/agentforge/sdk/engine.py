@@ -15,9 +15,8 @@ from msgspec.structs import replace
 from agentforge import __version__
 from agentforge.adapters.providers.builtin import builtin_providers
 from agentforge.adapters.system_clock import SystemClock
-from agentforge.definition.compiler import Compiled, compile_pipeline, compile_stage, compile_text
+from agentforge.definition.compiler import Compiled
 from agentforge.engine.legal import refuse_cancel, refuse_pause, refuse_resume
-from agentforge.engine.replan import place_in
 from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest, RunActive
 from agentforge.model.event import Cursor, Event
@@ -30,14 +29,14 @@ from agentforge.runtime.control import Answer, Control, answer, drop_pauses, sen
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.supervised import MARK, SupervisorLimits
 from agentforge.sdk.adoption import take_over
+from agentforge.sdk.compiling import Compiling
 from agentforge.sdk.follow import Follower
 from agentforge.sdk.locks import Locks
 from agentforge.sdk.originals import is_original
 from agentforge.sdk.recompiling import (
     change_plan,
-    merged,
     restore_plan_file,
-    source_to_compile,
+    step_in,
     warn_if_changed,
 )
 from agentforge.sdk.registry import Registry
@@ -45,7 +44,7 @@ from agentforge.sdk.results import RunInfo, RunResult, RunRow
 from agentforge.sdk.runner import Runner
 from agentforge.sdk.runs import Runs
 from agentforge.sdk.sessions import active, default_session, stop_owner, write_definition
-from agentforge.sdk.wiring import processes, sources_of
+from agentforge.sdk.wiring import processes
 
 log = logging.getLogger("agentforge.run")
 
@@ -81,6 +80,7 @@ class Engine:
             limits=limits or SupervisorLimits(),
             stop_grace=stop_grace,
         )
+        self._compiling = Compiling(self.project, self.environ, self.registry, is_mock=self._runner.is_mock)
         self._locks = Locks(self.runs, self._runner, self._processes, self.environ)
 
     async def __aenter__(self) -> "Engine":
@@ -136,13 +136,14 @@ class Engine:
             raise InvalidRequest("give a pipeline or a stage, and not both")
         overrides = replace(overrides or Overrides(), max_iterations=max_iterations)
         if stage is not None:
-            return self._compile_stage(stage, session_name(stage if session is None else session), overrides)
+            name = session_name(stage if session is None else session)
+            return self._compiling.stage(stage, name, overrides)
         assert pipeline is not None
         if session is None:
             # Only the pipeline itself says what it is called.
-            found = self._compile_pipeline(pipeline, "pipeline", overrides, passes)
+            found = self._compiling.pipeline(pipeline, "pipeline", overrides, passes)
             session = default_session(found.plan.pipeline.name, self._clock.now())
-        return self._compile_pipeline(pipeline, session_name(session), overrides, passes)
+        return self._compiling.pipeline(pipeline, session_name(session), overrides, passes)
 
     def recompile(
         self,
@@ -154,12 +155,7 @@ class Engine:
     ) -> Compiled:
         """Compile the definition of a run that has begun, as it is now, for `resume`. What was asked for when
         it began still holds, apart from what `overrides` say."""
-        plan = self.runs.info(session).plan
-        asked = merged(plan.pipeline.overrides, overrides or Overrides())
-        if plan.mode == "loop":
-            return self._compile_stage(plan.only_stage.stage, plan.session.name, asked)
-        source = pipeline if pipeline is not None else source_to_compile(plan)
-        return self._compile_pipeline(source, plan.session.name, asked, passes or plan.passes)
+        return self._compiling.anew(self.runs.info(session).plan, pipeline, overrides or Overrides(), passes)
 
     async def start(
         self, compiled: Compiled, *, force: bool = False, notes: Sequence[f.AnyFact] = ()
@@ -202,7 +198,7 @@ class Engine:
         """
         self.runs.log(session)
         self._locks.refuse_other_engine(session, force=force)
-        take_over(self.runs, self._runner, session, self._known_providers)
+        take_over(self.runs, self._runner, session, self._compiling.known_providers)
         compiled = self.recompile(session) if recompile is True else recompile or None
         if force:
             await stop_owner(self.runs, session, self._processes)
@@ -230,12 +226,14 @@ class Engine:
     def check_resume(self, session: str, *, force: bool = False, recompile: Compiled | bool = False) -> None:
         """Raise what `resume` would raise, as far as that can be told without taking the run up."""
         info = self.runs.info(session)
+        if not force:
+            self._locks.refuse_other_engine(session, force=False)
         if info.status == "running" and not force:
             raise active(self.runs, session)
         refuse_resume(info.state)
         if recompile:
             compiled = self.recompile(session) if recompile is True else recompile
-            place_in(compiled.plan, info.plan, info.state)
+            step_in(compiled.plan, info.plan, info.state)
 
     async def recover(self, session: str, *, accept_damage: bool = False) -> RunResult | None:
         """Take up a run that was interrupted. What a person stopped is left alone, and what somebody
@@ -313,28 +311,6 @@ class Engine:
 
     # -- details
 
-    def _compile_stage(self, stage: str, session: str, asked: Overrides) -> Compiled:
-        return compile_stage(
-            sources_of(self.project, self.environ),
-            stage,
-            session,
-            asked.max_iterations,
-            asked,
-            known_providers=self._known_providers,
-        )
-
-    def _compile_pipeline(
-        self, pipeline: str | Mapping[str, Any], session: str, asked: Overrides, passes: int
-    ) -> Compiled:
-        sources, known = sources_of(self.project, self.environ), self._known_providers
-        if isinstance(pipeline, str) and "\n" not in pipeline:
-            return compile_pipeline(sources, pipeline, session, asked, known_providers=known, passes=passes)
-        return compile_text(sources, pipeline, session, asked, known_providers=known, passes=passes)
-
-    @property
-    def _known_providers(self) -> Sequence[str] | None:
-        return None if self._runner.is_mock else self.registry.names
-
     async def _take_up(
         self, session: str, *, accept_damage: bool, compiled: Compiled | None = None
     ) -> Journal:
@@ -348,7 +324,7 @@ class Engine:
                 await self._locks.release_tasks(session)
             restore_plan_file(journal, self.runs.layout(session))
             if compiled is None:
-                warn_if_changed(journal.plan, sources_of(self.project, self.environ))
+                warn_if_changed(journal.plan, self._compiling.sources)
         except BaseException:
             self._runner.release(journal)
             raise

@@ -12,6 +12,7 @@ from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import NestedNode, Overrides, Plan
+from agentforge.model.state import RunState
 from agentforge.ports.sources import Sources
 from agentforge.runtime import files
 from agentforge.runtime.journal import Journal
@@ -64,17 +65,20 @@ def merged(before: Overrides, now: Overrides) -> Overrides:
     )
 
 
-def change_plan(journal: Journal, layout: RunLayout, compiled: Compiled) -> None:
-    """Have the run go on by another plan; refused if the node where it is isn't there any more."""
-    before = journal.plan
-    created = replace(compiled.plan.session, created_at=before.session.created_at)
-    plan = replace(compiled.plan, session=created)
-    if plan.mode != before.mode or plan.session.name != before.session.name:
+def step_in(plan: Plan, before: Plan, state: RunState) -> int:
+    """Where the run goes on by the new plan; refused if the node where it is isn't there any more."""
+    if plan.mode != before.mode:
         raise InvalidRequest(
             f"session {before.session.name!r} is a {before.mode} and can't go on as a {plan.mode}",
             hint="begin it anew with --force",
         )
-    step = place_in(plan, before, journal.state)
+    return place_in(plan, before, state)
+
+
+def change_plan(journal: Journal, layout: RunLayout, compiled: Compiled) -> None:
+    """Have the run go on by another plan, as the same session."""
+    plan = replace(compiled.plan, session=replace(journal.plan.session, inputs=compiled.plan.session.inputs))
+    step = step_in(plan, journal.plan, journal.state)
     # Files first: what a crash leaves of them is put right from the log when the run is taken up.
     write_definition(layout, replace(compiled, plan=plan))
     journal.record(f.PlanChanged(plan, step), journal.state.cursor)
