@@ -177,6 +177,12 @@ RULES = [
         "The original completed the session after each pass and wrote over the files of the one before.",
     ),
     Rule(
+        "delays-count",
+        SPECIFIED,
+        "a stage's `delay` counts in pipelines, too",
+        "The original waited 2 s there, whatever the stage said. In mock mode neither is waited for here.",
+    ),
+    Rule(
         "queue-asked-once",
         DECIDED,
         "the queue is asked once after each iteration",

@@ -36,6 +36,7 @@ COMMANDS: dict[str, str] = {
     "stages": "agentforge.cli.catalog:stages",
     "pipelines": "agentforge.cli.catalog:pipelines",
     "log": "agentforge.cli.log:log",
+    "migrate": "agentforge.cli.migrate:migrate",
     "doctor": "agentforge.cli.doctor:doctor",
     "demo": "agentforge.cli.demo:demo",
     "version": "agentforge.cli.version:version",
