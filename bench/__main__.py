@@ -16,7 +16,7 @@ from bench.report import Report, text, write_json
 class Sizes(Struct, frozen=True):
     """How much is measured."""
 
-    iterations: int = 1300
+    iterations: int = 1301
     command_rounds: int = 6
     command_iterations: int = 11
     lengths: tuple[int, ...] = (10_000, 100_000)
@@ -28,7 +28,7 @@ class Sizes(Struct, frozen=True):
 
 
 QUICK = Sizes(
-    iterations=40,
+    iterations=41,
     command_rounds=1,
     command_iterations=4,
     lengths=(300, 3000),

@@ -45,10 +45,10 @@ class InProcess:
         called = perf_counter()
         if self._is_timed and self._left is not None:
             self.engine_seconds.append(called - self._left)
-        if self._between is not None:
-            self._between(request)
         with open(request.status_path, "wb") as file:  # noqa: ASYNC230 - the agent's own time isn't counted.
             file.write(STATUS)
+        if self._between is not None:
+            self._between(request)
         self._left = perf_counter()
         return ExecuteResult(output=SAYS)
 

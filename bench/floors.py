@@ -47,21 +47,26 @@ class PlainIterations:
         self._log = PlainLog(root / "events.jsonl")
         self._number = 0
 
-    def write(self, events: bytes, files: Mapping[str, bytes]) -> float:
-        """The seconds it took."""
+    def write(self, events: bytes, files: Mapping[str, bytes], agents_own: Mapping[str, bytes]) -> float:
+        """The seconds it took; what the agent wrote itself is there, too, but isn't counted."""
         self._number += 1
         folder = f"{self._root}/{self._number:03d}"
         began = perf_counter()
         os.mkdir(folder)
-        for name, content in files.items():
-            with open(f"{folder}/{name}", "wb") as file:
-                file.write(content)
+        _write_all(folder, files)
+        took = perf_counter() - began
+        _write_all(folder, agents_own)
         # Last, as in the engine: this wait also pays for making the names of the new files durable.
-        self._log.append(events)
-        return perf_counter() - began
+        return took + self._log.append(events)
 
     def close(self) -> None:
         self._log.close()
+
+
+def _write_all(folder: str, files: Mapping[str, bytes]) -> None:
+    for name, content in files.items():
+        with open(f"{folder}/{name}", "wb") as file:
+            file.write(content)
 
 
 def decode_log(path: Path) -> float:

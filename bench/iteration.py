@@ -16,35 +16,46 @@ from agentforge.runtime.attempts import MARK, SupervisorLimits
 from agentforge.sdk.engine import Engine
 from agentforge.sdk.wiring import SUPERVISOR
 from bench import floors
-from bench.agents import COMMAND, InProcess, command_pipeline, engine_in, in_process_pipeline
+from bench.agents import COMMAND, STATUS, InProcess, command_pipeline, engine_in, in_process_pipeline
 from bench.measure import Measure, beside, timed
 
 # What the engine writes for every iteration; the agent's own status.json isn't among them.
 FILES = ("context.json", "prompt.md", "output.md", "result.json", "attempts.jsonl")
+AGENTS_OWN = {"status.json": STATUS}
 AT_MOST = 1.5
 WARM_UP = 5
+ROUND = 20
 
 
 class Interleaved:
-    """Between two iterations of the engine, the one before it once more, plainly: noise meets both."""
+    """After each round of the engine's iterations the same ones once more, plainly: noise meets both, and
+    neither has to begin with the other's caches."""
 
     def __init__(self, run: RunLayout, plain: Path) -> None:
-        self._log = Path(run.log)
+        self._run = run
         self._plain = floors.PlainIterations(plain)
         self._plain_log = floors.PlainLog(plain / "appends.jsonl")
         self._seen = 0
-        self._before: Path | None = None
         self.append_seconds: list[float] = []
         self.files_seconds: list[float] = []
 
     def __call__(self, request: ExecuteRequest) -> None:
-        length = self._log.stat().st_size
-        if self._before is not None:
-            events = _read_from(self._log, self._seen)
-            files = {name: (self._before / name).read_bytes() for name in FILES}
-            self.files_seconds.append(self._plain.write(events, files))
-            self.append_seconds.append(self._plain_log.append(events))
-        self._seen, self._before = length, Path(request.status_path).parent
+        done = request.iteration - 1
+        if done == 0 or done % ROUND:
+            return
+        stage = Path(request.status_path).parents[1]
+        folders = [stage / f"{number:03d}" for number in range(done - ROUND + 1, done + 1)]
+        written = [{name: (folder / name).read_bytes() for name in FILES} for folder in folders]
+        events = self._events_per_iteration()
+        self.files_seconds += [self._plain.write(events, files, AGENTS_OWN) for files in written]
+        self.append_seconds += [self._plain_log.append(events) for _ in written]
+
+    def _events_per_iteration(self) -> bytes:
+        with open(self._run.log, "rb") as log:
+            log.seek(self._seen)
+            events = log.read()
+            self._seen = log.tell()
+        return events[: len(events) // ROUND]
 
     def close(self) -> None:
         self._plain.close()
@@ -63,8 +74,8 @@ async def in_process(root: Path, iterations: int) -> list[Measure]:
     young, old = slice(WARM_UP, min(iterations, 200)), slice(1000, iterations)
     measures = [timed("floor (a), one synced append", "µs", between.append_seconds)]
     for when, part in (("young run", young), ("1,000 outputs listed", old)):
-        if spent := agent.engine_seconds[part]:
-            floor = between.files_seconds[part]
+        if floor := between.files_seconds[part]:
+            spent = agent.engine_seconds[part][: len(floor)]
             name = f"iteration in process, {when}"
             measures.append(beside(name, "µs", spent, floors.FILES, floor, at_most=AT_MOST))
     return measures
@@ -101,7 +112,7 @@ def _bare_iterations(run: RunLayout, plain: floors.PlainIterations, bare: Path) 
     for folder in folders:
         files = {name: (folder / name).read_bytes() for name in FILES}
         spawned = _spawn_bare(bare / folder.name, folder / "prompt.md", run.log)
-        seconds.append(spawned + plain.write(events[: len(events) // (len(folders) + 1)], files))
+        seconds.append(spawned + plain.write(events[: len(events) // (len(folders) + 1)], files, {}))
     return seconds
 
 
@@ -130,9 +141,3 @@ def _spawn_bare(folder: Path, prompt: Path, lease: str) -> float:
     began = perf_counter()
     subprocess.run(argv, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True, check=True)
     return perf_counter() - began
-
-
-def _read_from(path: Path, start: int) -> bytes:
-    with path.open("rb") as file:
-        file.seek(start)
-        return file.read()

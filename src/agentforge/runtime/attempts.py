@@ -24,7 +24,7 @@ from agentforge.ports.provider import ExecuteRequest, ExecuteResult, Exit, Proce
 from agentforge.runtime import files
 from agentforge.runtime.concluding import Attempted, conclude, note_attempt, note_target, set_aside
 from agentforge.runtime.exit_record import ExitRecord
-from agentforge.runtime.preparing import output_path
+from agentforge.runtime.preparing import Prepared, output_path
 from agentforge.runtime.supervised import MARK, Left, Limits, Supervised
 
 log = logging.getLogger("agentforge.run")
@@ -57,11 +57,17 @@ class AttemptRunner:
         self._clock = clock
 
     async def execute(
-        self, work: Execute, attempt: AttemptState, *, fresh: bool, adopted: Callable[[int], None]
+        self,
+        work: Execute,
+        attempt: AttemptState,
+        *,
+        fresh: bool,
+        prepared: Prepared | None,
+        adopted: Callable[[int], None],
     ) -> f.AnyFact:
         """Run the attempt to its outcome. `fresh`: its intent was recorded by this very engine, so no
         earlier one can have started it."""
-        about, provider = self._about(work, attempt)
+        about, provider = self._about(work, attempt, prepared)
         if fresh:
             async with self._turns.get(provider.name, nullcontext()):
                 # One call at a time for a provider that doesn't stand several.
@@ -135,7 +141,9 @@ class AttemptRunner:
 
     # -- what all attempts share
 
-    def _about(self, work: Execute | End, attempt: AttemptState) -> tuple[Attempted, Provider]:
+    def _about(
+        self, work: Execute | End, attempt: AttemptState, prepared: Prepared | None = None
+    ) -> tuple[Attempted, Provider]:
         setting = self._setting
         node = work.spot.node(setting.plan)
         provider = self._provider_of(node.provider.type)
@@ -145,6 +153,8 @@ class AttemptRunner:
             iteration=work.iteration,
             number=work.attempt,
             started_at=attempt.started_at,
+            prompt=prepared.prompt if prepared else "",
+            is_clean=prepared is not None and prepared.is_new,
             output_path=output_path(setting.project, node, setting.plan.session.name),
             repeatable=is_program(provider),
             heeds_promise=setting.plan.mode == "loop" and isinstance(node.termination, Queue),
@@ -154,7 +164,7 @@ class AttemptRunner:
     def _request(self, work: Execute, about: Attempted) -> ExecuteRequest:
         setting = self._setting
         return ExecuteRequest(
-            prompt=files.read_text(about.here.prompt) or "",
+            prompt=about.prompt or files.read_text(about.here.prompt) or "",
             model=about.node.provider.model,
             config=about.node.provider.config,
             workdir=setting.project,

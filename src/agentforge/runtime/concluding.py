@@ -40,6 +40,10 @@ class Attempted(Struct, frozen=True):
     iteration: int
     number: int
     started_at: datetime
+    prompt: str = ""
+    """As it was rendered just now; otherwise its file has it."""
+    is_clean: bool = False
+    """Whether nobody can have left anything in the iteration's folder."""
     output_path: str | None = None
     repeatable: bool = False
     """Whether a later engine may take the same outcome again: then no file may be left half-written."""
@@ -208,6 +212,8 @@ def _earlier_records(about: Attempted) -> bytes:
 
 def set_aside(about: Attempted) -> None:
     """Move what earlier attempts left behind, so that this one can't be judged by it."""
+    if about.is_clean:
+        return
     aside = about.here.attempt(about.number - 1).root
     for name in LEFT_BEHIND.intersection(files.listing(about.here.root)):
         files.make_dir(aside)

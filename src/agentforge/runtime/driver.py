@@ -84,8 +84,6 @@ class Driver:
         self._wake: asyncio.Future[None] | None = None
         self._begun: set[str] = set()
         """Attempts whose intent this very engine recorded: no earlier one can have started them."""
-        self._prepared: set[str] = set()
-        """Iterations that this very engine prepared and whose agent isn't started yet."""
 
     async def drive(self) -> RunState:
         """Go on until the run ends or pauses. An error leaves the log as it is: the run is interrupted."""
@@ -186,7 +184,6 @@ class Driver:
     def _begin(self, work: Work) -> None:
         match work:
             case Prepare():
-                self._prepared.add(work.id)
                 self._outcomes.append(_Outcome(work, self._preparer.prepare(work, self._journal.view)))
             case WriteManifest():
                 self._outcomes.append(_Outcome(work, self._write_manifest(work)))
@@ -238,23 +235,20 @@ class Driver:
             return await self._attempts.end(work, attempt)
         fresh = work.id in self._begun
         self._begun.discard(work.id)
-        if fresh and (unprepared := self._restore(work)):
+        prepared = self._preparer.prepared(work)
+        if fresh and prepared is None and (unprepared := self._restore(work)):
             return unprepared
 
         def adopted(pid: int) -> None:
             self._journal.record(f.AttemptAdopted(work.attempt, pid), work.cursor)
             self.wake()
 
-        return await self._attempts.execute(work, attempt, fresh=fresh, adopted=adopted)
+        return await self._attempts.execute(work, attempt, fresh=fresh, prepared=prepared, adopted=adopted)
 
     def _restore(self, work: Execute) -> f.ErrorOccurred | None:
         stage = self._journal.state.stage(work.spot.provider)
         assert stage is not None
         assert stage.iteration is not None
-        prepared = Prepare(work.spot, work.iteration).id
-        if prepared in self._prepared:
-            self._prepared.discard(prepared)
-            return None
         return self._preparer.restore(work, stage.iteration, self._journal.view)
 
     async def _drop(self, id: str) -> None:

@@ -32,15 +32,18 @@ class storage:  # noqa: N801 - read as a verb: `with files.storage(path):`
             ) from error
 
 
-def make_dir(path: str) -> None:
+def make_dir(path: str) -> bool:
+    """Make sure that there is such a folder; whether it is a new one."""
     with storage(path):
         try:
             os.mkdir(path)
         except FileExistsError:
             if not os.path.isdir(path):
                 raise
+            return False
         except FileNotFoundError:
             os.makedirs(path, exist_ok=True)
+        return True
 
 
 def write(path: str, content: bytes) -> None:
@@ -90,12 +93,20 @@ def read_text(path: str) -> str | None:
 
 def read_bytes(path: str) -> bytes | None:
     try:
-        with open(path, "rb", buffering=0) as file:
-            return file.readall()
+        return _slurp(path)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise StorageFailed(f"{path}: {error.strerror or error}") from error
+
+
+def _slurp(path: str) -> bytes:
+    """What the file held when it was opened."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, os.fstat(descriptor).st_size)
+    finally:
+        os.close(descriptor)
 
 
 def listing(path: str) -> list[str]:

@@ -6,6 +6,7 @@ Repeating it after a crash writes the same files again; nothing is appended.
 import os
 from hashlib import sha256
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.definition.template import render, substitute_session
@@ -38,11 +39,21 @@ STAGE_PROGRESS = "# Stage Progress\n\n---\n"
 BRANCH_PROGRESS = "# Progress: {session} ({provider})\n\nProvider: {provider}\n\n---\n\n"
 
 
+class Prepared(Struct, frozen=True):
+    """An iteration that this very engine made ready: nothing of it has to be looked up on the disk."""
+
+    prompt: str
+    is_new: bool
+    """Its folder wasn't there before, so nobody has left anything in it."""
+
+
 class Preparer:
     def __init__(self, project: str, layout: RunLayout, plan: Plan) -> None:
         self._project = project
         self._layout = layout
         self._plan = plan
+        self._ready: dict[str, Prepared] = {}
+        """Prepared here, and the agent not started yet."""
 
     def prepare(self, work: Prepare, view: RunView, most: int = KEPT) -> AnyFact:
         """Write the iteration's files; the outcome is `iteration_start`, or an error without a prompt.
@@ -58,11 +69,13 @@ class Preparer:
             )
         context = self._context(work, node, view, most)
         here = self._here(work)
-        files.make_dir(here.root)
+        is_new = files.make_dir(here.root)
         self._ensure_progress(work.spot, node, context.paths.progress)
-        prompt = render(template, self._values(work, node, view, context)).encode()
+        text = render(template, self._values(work, node, view, context))
+        prompt = text.encode()
         files.write(here.context, context_json(context, work.spot, view.history, most))
         files.write(here.prompt, prompt)
+        self._ready[work.id] = Prepared(text, is_new)
         return IterationStarted(
             stage=node.name or node.id,
             type=node.stage,
@@ -70,6 +83,11 @@ class Preparer:
             model=node.provider.model,
             prompt_sha256=sha256(prompt).hexdigest(),
         )
+
+    def prepared(self, work: Execute) -> Prepared | None:
+        """The iteration of an attempt, if it was prepared here and this is the first attempt at it."""
+        ready = self._ready.pop(Prepare(work.spot, work.iteration).id, None)
+        return ready if work.attempt == 1 else None
 
     def restore(self, work: Execute, iteration: IterationState, view: RunView) -> ErrorOccurred | None:
         """Make sure that an iteration prepared earlier has its files: they were written without waiting for
@@ -88,6 +106,7 @@ class Preparer:
                 files.replace(here.context, context_json(context, work.spot, view.history, most))
             return None
         outcome = self.prepare(again, view, most)
+        self._ready.pop(again.id, None)
         return replace(outcome, attempt=work.attempt) if isinstance(outcome, ErrorOccurred) else None
 
     def _here(self, work: Prepare | Execute) -> IterationLayout:
