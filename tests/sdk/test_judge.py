@@ -131,7 +131,7 @@ def test_judge_that_fails_three_times_in_a_row_is_skipped_entirely(tmp_path: Pat
 def test_judge_failures_are_persisted_in_the_state_file_for_resume(tmp_path: Path) -> None:
     async def main() -> None:
         async with engine(tmp_path, scripted(answers("hm"))) as sdk:
-            going = asyncio.create_task(sdk.run(pipeline(judged(6, min_iterations=1)), session="s"))
+            going = asyncio.create_task(sdk.run(pipeline(judged(400, min_iterations=1)), session="s"))
             await eventually(lambda: _count(tmp_path, "judge_complete") >= 2)
             await sdk.pause("s")
             assert (await going).status == "paused"
