@@ -99,6 +99,44 @@ def test_resume_continues_with_the_iteration_that_was_not_complete(loop: Origina
     ).read_text() == '{"summary":"half"}'
 
 
+def test_results_that_an_earlier_pass_left_do_not_count_for_later_iterations(loop: OriginalRun) -> None:
+    stale = loop.run_dir / "stage-00-work/iterations/004"
+    stale.mkdir()
+    (stale / "result.json").write_text('{"summary":"of another pass","decision":"error"}')
+    assert resumed(loop.project).completed
+    assert "of another pass" in (stale / "attempt-0/result.json").read_text()
+    assert "of another pass" not in (stale / "result.json").read_text()
+
+
+def test_run_that_was_adopted_and_left_is_taken_up_again(loop: OriginalRun) -> None:
+    """Killed right after `log_adopted` was written."""
+    before = len(loop.lines)
+    resumed(loop.project)
+    lines = loop.log.read_bytes().splitlines(keepends=True)
+    loop.log.write_bytes(b"".join(lines[: before + 1]))
+    shutil.rmtree(loop.project / "home")
+    (loop.run_dir / "state.json").unlink()
+    engine = sdk(loop.project)
+    assert engine.status(SESSION).status == "interrupted"
+    recovered = asyncio.run(engine.recover(SESSION))
+    assert recovered is not None
+    assert (recovered.status, recovered.iterations) == (RunStatus.COMPLETED, 4)
+
+
+@pytest.mark.parametrize("kept", range(1, 9))
+def test_pipeline_of_the_original_is_resumed_from_every_line_of_its_log(tmp_path: Path, kept: int) -> None:
+    run = OriginalRun(tmp_path, most=2)
+    run.begin_pipeline(PIPE, plan_json(("a", 2), ("b", 1)))
+    run.node("0", "a", 2)
+    run.iterations("0", "stage-00-a", [1, 2])
+    run.event("node_complete", {"node_path": "0", "node_run": 2, "iteration": 2}, name="a", status="complete")
+    run.node("1", "b", 1)
+    run.log.write_text("".join(f"{line}\n" for line in run.lines[:kept]))
+    result = resumed(tmp_path)
+    assert (result.status, result.iterations) == (RunStatus.COMPLETED, 3)
+    assert verify(run.log).is_intact
+
+
 def test_earlier_outputs_of_the_original_are_found_after_a_resume(loop: OriginalRun) -> None:
     resumed(loop.project)
     third = context(loop, "stage-00-work", 3)["inputs"]["from_previous_iterations"]

@@ -12,6 +12,8 @@ import pytest
 from tests.parity.rules import BY_ID
 from tests.sdk.original_runs import OriginalRun
 
+from agentforge.sdk.migration import check_migration
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 GUIDE = REPOSITORY / "docs" / "migration.md"
 PIPE = """\
@@ -72,10 +74,8 @@ def project(tmp_path: Path) -> Path:
 
 
 def found(project: Path) -> set[tuple[str, int, str]]:
-    code, text = check(project, "--json")
-    told: dict[str, Any] = json.loads(text)
-    assert code == (0 if told["same"] else 1)
-    return {(one["place"]["file"], one["place"]["line"], one["rule"]) for one in told["findings"]}
+    told = check_migration(str(project), {}).findings
+    return {(one.place.file, one.place.line, one.rule) for one in told}
 
 
 def test_migrate_check_names_file_line_and_rule_of_what_behaves_differently(project: Path) -> None:
@@ -101,6 +101,44 @@ def test_migrate_check_shows_a_table_and_exits_1(project: Path) -> None:
     assert row.split(maxsplit=3)[1:3] == ["changes", "runs-win"]
     assert "agent-pipelines ran 4, as .claude/stages/work/stage.yaml:3 says" in row
     assert "1 pipeline, 2 stages, 0 runs" in text
+
+
+def test_migrate_check_prints_json_for_programs(project: Path) -> None:
+    code, text = check(project, "--json")
+    told: dict[str, Any] = json.loads(text)
+    assert (code, told["same"], told["pipelines"], told["stages"]) == (1, False, 1, 2)
+    rules = {(one["place"]["file"], one["place"]["line"], one["rule"]) for one in told["findings"]}
+    assert rules == found(project)
+
+
+def test_migrate_check_of_nested_pipelines_block_inputs_and_limits(tmp_path: Path) -> None:
+    stage(tmp_path, "slow", "name: slow\nguardrails: {max_runtime_seconds: 5}\n")
+    (tmp_path / "inner.yaml").write_text("name: inner\nnodes:\n  - id: a\n    stage: slow\n")
+    (tmp_path / "list.yaml").write_text("nodes: 3\nstages:\n  - x\n")
+    (tmp_path / "text.yaml").write_text("nodes:\n\t- x\n")
+    (tmp_path / "outer.yaml").write_text(
+        "name: outer\n"
+        "nodes:\n"
+        "  - id: first\n    stage: slow\n"
+        "  - id: in\n    pipeline: inner.yaml\n"
+        "  - id: both\n"
+        "    inputs: {from: first}\n"
+        "    parallel:\n"
+        "      providers:\n        - {name: claude, inputs: {from_parallel: x}}\n"
+        "      stages:\n"
+        "        - {id: x, stage: nowhere}\n"
+        "        - {id: y, prompt: hi, inputs: {from_parallel: x}}\n"
+    )
+    assert found(tmp_path) >= {
+        (".claude/stages/slow/stage.yaml", 2, "runtime-limit"),
+        ("outer.yaml", 5, "nested-pipelines-run"),
+        ("outer.yaml", 8, "stage-inputs-in-blocks"),
+        ("outer.yaml", 11, "one-source-is-an-object"),
+        ("outer.yaml", 13, "checked-definition"),
+        ("outer.yaml", 14, "stage-inputs-in-blocks"),
+        ("list.yaml", 1, "checked-definition"),
+        ("text.yaml", 2, "checked-definition"),
+    }
 
 
 def test_migrate_check_of_a_project_that_behaves_the_same_exits_0(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 
 from agentforge.model.adopted import BlockPosition, BranchPosition, DoneStage, Position, StageLeft
-from agentforge.model.layout import RunLayout
+from agentforge.model.layout import IterationLayout, RunLayout
 from agentforge.model.plan import ParallelNode, Plan
 from agentforge.model.work import Spot
 from agentforge.runtime import files
@@ -34,9 +34,18 @@ def left_behind(
     return tuple(found)
 
 
-def set_unfinished_aside(layout: RunLayout, plan: Plan, spot: Spot, iteration: int) -> None:
-    """An iteration that was under way begins anew; what its agent had written must not count for it."""
-    here = layout.iteration(spot.folder(plan), iteration)
+def set_rest_aside(layout: RunLayout, plan: Plan, left: tuple[StageLeft, ...]) -> None:
+    """What lies in iterations that aren't complete must not count for them when they run: of the one that
+    was under way, and of later ones, which an earlier pass of that engine may have left."""
+    complete = {(stage.path, stage.provider): stage.iterations for stage in left}
+    for spot in _all_spots(plan):
+        folder = spot.folder(plan)
+        for name in files.listing(f"{layout.stage_dir(folder)}/iterations"):
+            if name.isascii() and name.isdigit() and int(name) > complete.get((spot.path, spot.provider), 0):
+                _set_aside(layout.iteration(folder, int(name)))
+
+
+def _set_aside(here: IterationLayout) -> None:
     for name in LEFT_BEHIND.intersection(files.listing(here.root)):
         aside = here.attempt(0).root
         files.make_dir(aside)
@@ -44,7 +53,17 @@ def set_unfinished_aside(layout: RunLayout, plan: Plan, spot: Spot, iteration: i
             os.replace(os.path.join(here.root, name), os.path.join(aside, name))
 
 
-def branch_spot(plan: Plan, step: int, provider: str, stage: int) -> Spot:
+def _all_spots(plan: Plan) -> Iterator[Spot]:
+    for index, step in enumerate(plan.steps):
+        if isinstance(step.node, ParallelNode):
+            for branch in step.node.branches:
+                for number in range(len(branch.stages)):
+                    yield _branch_spot(plan, index, branch.provider, number)
+        else:
+            yield Spot(index, step.path, step.run)
+
+
+def _branch_spot(plan: Plan, step: int, provider: str, stage: int) -> Spot:
     return Spot(step, f"{plan.steps[step].path}.{stage}", 1, provider, stage)
 
 
@@ -54,7 +73,7 @@ def _spots_of(layout: RunLayout, plan: Plan, record: DoneStage) -> Iterator[tupl
     if isinstance(step.node, ParallelNode):
         for branch in step.node.branches:
             for number in range(len(branch.stages)):
-                spot = branch_spot(plan, record.index, branch.provider, number)
+                spot = _branch_spot(plan, record.index, branch.provider, number)
                 yield spot, len(files.listing(f"{layout.stage_dir(spot.folder(plan))}/iterations"))
     else:
         yield Spot(record.index, step.path, 1), record.iterations
@@ -62,10 +81,10 @@ def _spots_of(layout: RunLayout, plan: Plan, record: DoneStage) -> Iterator[tupl
 
 def _of_branch(layout: RunLayout, plan: Plan, step: int, branch: BranchPosition) -> Iterator[StageLeft]:
     for record in branch.stages:
-        spot = branch_spot(plan, step, branch.provider, record.index)
+        spot = _branch_spot(plan, step, branch.provider, record.index)
         yield _left(layout, plan, spot, record.iterations, record.reason)
     if branch.stage is not None:
-        spot = branch_spot(plan, step, branch.provider, branch.stage.index)
+        spot = _branch_spot(plan, step, branch.provider, branch.stage.index)
         yield _left(layout, plan, spot, branch.stage.completed, "")
 
 

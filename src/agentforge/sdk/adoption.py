@@ -19,10 +19,9 @@ from agentforge.model.errors import InvalidRequest
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan, StageNode
 from agentforge.model.state import BranchState, NodeState, RunState, StageRecord
-from agentforge.model.work import Spot
 from agentforge.ports.sources import Sources
 from agentforge.runtime import files
-from agentforge.runtime.adopting import branch_spot, left_behind, set_unfinished_aside
+from agentforge.runtime.adopting import left_behind, set_rest_aside
 from agentforge.runtime.journal import Journal
 from agentforge.sdk.originals import is_original, kept_definition, loop_maximum, read_json, sketched
 from agentforge.sdk.runner import Runner
@@ -67,7 +66,8 @@ def adopt(
     )
     stages = tuple(map(_done, state.stages))
     _refuse_misfit(plan, state)
-    _set_aside(layout, plan, node, block)
+    left = left_behind(layout, plan, stages, node, block)
+    set_rest_aside(layout, plan, left)
     adopted = f.LogAdopted(
         lines=original.lines,
         sha256=original.sha256,
@@ -79,7 +79,7 @@ def adopt(
         stages=stages,
         node=node,
         block=block,
-        left=left_behind(layout, plan, stages, node, block),
+        left=left,
         settings=settings,
     )
     journal.record(adopted, state.cursor)
@@ -142,17 +142,6 @@ def _refuse_misfit(plan: Plan, state: RunState) -> None:
             f"session {state.session!r} was begun with another definition than the one that is kept with it",
             hint="finish it with agent-pipelines itself, or begin anew with --force",
         )
-
-
-def _set_aside(layout: RunLayout, plan: Plan, node: Position | None, block: BlockPosition | None) -> None:
-    if node is not None:
-        spot = Spot(node.index, plan.steps[node.index].path, 1)
-        set_unfinished_aside(layout, plan, spot, node.completed + 1)
-    for branch in block.branches if block else ():
-        assert block is not None
-        if branch.stage is not None:
-            spot = branch_spot(plan, block.index, branch.provider, branch.stage.index)
-            set_unfinished_aside(layout, plan, spot, branch.stage.completed + 1)
 
 
 def _position(at: NodeState) -> Position:
