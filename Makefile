@@ -5,8 +5,9 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 N      ?= 200
 SEED   ?= 1
+CASES  ?= ../shared/parity
 
-.PHONY: demo test check lint types layers crash bench wheel clean
+.PHONY: demo test check lint types layers crash parity bench wheel clean
 
 demo: $(STAMP)
 	$(BIN)/agentforge demo
@@ -28,6 +29,9 @@ layers: $(STAMP)
 
 crash: $(STAMP)            ## N real kills at random and chosen moments
 	$(BIN)/python -m tests.crash.campaign --kills $(N) --seed $(SEED)
+
+parity: $(STAMP)           ## recorded cases of agent-pipelines, played with ours: CASES=DIR
+	$(BIN)/python -m tests.parity $(CASES)
 
 bench: $(STAMP)            ## costs beside their floors, as a table and JSON
 	$(BIN)/python -m bench

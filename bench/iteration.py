@@ -12,7 +12,7 @@ from agentforge.adapters.supervisor_start import compiled
 from agentforge.model.facts import IterationCompleted
 from agentforge.model.layout import RunLayout
 from agentforge.ports.provider import ExecuteRequest
-from agentforge.runtime.attempts import MARK, SupervisorLimits
+from agentforge.runtime.supervised import MARK, SupervisorLimits
 from agentforge.sdk.engine import Engine
 from agentforge.sdk.wiring import SUPERVISOR
 from bench import floors

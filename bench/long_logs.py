@@ -59,7 +59,7 @@ def _record(journal: Journal, layout: RunLayout, plan: Plan, events: int) -> Non
     number = 0
     while journal.state.seq + 3 <= events:
         number += 1
-        here, files = Cursor(node.path, 1, number), layout.iteration(0, node, 1, number)
+        here, files = Cursor(node.path, 1, number), layout.iteration(plan.steps[0].dir, number)
         journal.record(f.IterationStarted(node.id, node.stage, provider, model, prompt_sha256="a" * 64), here)
         journal.record(f.AttemptStarted(1, 2, provider, model), here)
         journal.record(

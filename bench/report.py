@@ -45,11 +45,15 @@ def _cells(measure: Measure) -> tuple[str, ...]:
         measure.name,
         _quantity(measure.value, measure.unit),
         "" if measure.floor_value is None else _quantity(measure.floor_value, measure.unit),
-        "" if measure.ratio is None else f"{measure.ratio:.2f}",
+        "" if measure.ratio is None else _ratio(measure.ratio),
         measure.aim or "",
         "" if measure.met is None else "yes" if measure.met else "NO",
         measure.floor or "",
     )
+
+
+def _ratio(ratio: float) -> str:
+    return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.4f}"
 
 
 def _quantity(value: float, unit: str) -> str:

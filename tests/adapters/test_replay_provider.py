@@ -318,6 +318,8 @@ def test_every_documented_step_and_no_other_exists() -> None:
 def test_builtin_providers_by_name() -> None:
     providers = builtin_providers({"PATH": "/bin"})
     assert {name: provider.name for name, provider in providers.items()} == {
+        "claude": "claude",
+        "codex": "codex",
         "command": "command",
         "mock": "mock",
         "replay": "replay",

@@ -45,7 +45,11 @@ class Scenario:
     @property
     def command(self) -> tuple[str, ...]:
         """How a person begins it."""
-        return ("run", "-p", "p.yaml", "-s", SESSION) if self.nodes else ("loop", self.name, SESSION, "2")
+        return (
+            ("run", "-p", "p.yaml", "-s", SESSION)
+            if self.nodes
+            else ("loop", self.name, SESSION, "2", "--foreground")
+        )
 
 
 SCENARIOS = {

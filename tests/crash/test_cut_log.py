@@ -1,27 +1,31 @@
 """The log cut at every byte and taken up again: the run comes to the same end, whatever was cut off.
 
-`AGENTFORGE_CUT_EXAMPLES` sets the number of generated scripts (5); with `AGENTFORGE_CUT_EVERYWHERE=1`
-the run is taken up to its end at every byte, and not only once for each line that a cut leaves.
+`AGENTFORGE_CUT_EXAMPLES` sets the number of generated scripts (5, and 2 with parallel blocks). With
+`AGENTFORGE_CUT_EVERYWHERE=1` the run is taken up to its end at every byte, and not only once for each line
+that a cut leaves.
 """
 
 import os
 import random
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from tests.crash.oracle import FAILURES, SUCCESSES, Stage, expected
-from tests.crash.scripted_run import ScriptedRun, check
+from tests.crash.oracle import FAILURES, JUDGMENTS, SUCCESSES, Block, Node, Stage, expected
+from tests.crash.scripted_check import check
+from tests.crash.scripted_run import ScriptedRun
 
 from agentforge.adapters.jsonl_log import JsonlLog
 from agentforge.model.errors import RunExists
 
 EXAMPLES = int(os.environ.get("AGENTFORGE_CUT_EXAMPLES", "5"))
+WITH_BLOCKS = EXAMPLES if EXAMPLES > 5 else 2
 EVERYWHERE = os.environ.get("AGENTFORGE_CUT_EVERYWHERE") == "1"
 SHM = Path("/dev/shm")
 
@@ -30,16 +34,76 @@ _stages = st.lists(
     st.tuples(st.lists(_acts, min_size=1, max_size=4).map(tuple), st.integers(1, 3)), min_size=1, max_size=3
 ).map(lambda made: tuple(Stage("abc"[n], acts, most) for n, (acts, most) in enumerate(made)))
 
+
+@st.composite
+def _judged(draw: st.DrawFn, name: str, runs: int) -> Stage:
+    """A stage that may have a judge."""
+    judge = draw(st.none() | st.lists(st.sampled_from(JUDGMENTS), max_size=runs).map(tuple))
+    acts = draw(st.lists(_acts, min_size=runs, max_size=runs).map(tuple))
+    return Stage(name, acts, draw(st.integers(1, 3)), judge, draw(st.integers(1, 2)), draw(st.integers(1, 2)))
+
+
+@st.composite
+def _blocks(draw: st.DrawFn, name: str) -> Block:
+    """All providers have the same stages, each its own way through them."""
+    shapes = draw(
+        st.lists(st.integers(1, 2).flatmap(lambda runs: _judged("x", runs)), min_size=1, max_size=2)
+    )
+    branches = []
+    for provider in draw(st.sampled_from([("p", "q"), ("p", "q", "r")])):
+        stages = []
+        for number, shape in enumerate(shapes):
+            runs = len(shape.acts)
+            acts = draw(st.lists(_acts, min_size=runs, max_size=runs).map(tuple))
+            judge = None
+            if shape.judge is not None:
+                judge = draw(st.lists(st.sampled_from(JUDGMENTS), max_size=runs).map(tuple))
+            stages.append(replace(shape, name="xy"[number], acts=acts, judge=judge))
+        branches.append((provider, tuple(stages)))
+    return Block(name, tuple(branches))
+
+
+_nodes = st.tuples(_blocks("d"), st.integers(1, 4).flatmap(lambda runs: _judged("e", runs)))
+
 # One of everything, so that no run of this test does without.
 EVERYTHING = (
     Stage("a", (("crash", "ok"), ("missing", "timeout", "status")), 3),
     Stage("b", (("ok",), ("stop",), ("ok",))),
     Stage("c", (("ok",), ("timeout", "invalid")), 3),
 )
-
-generated = settings(
-    max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+FOUR = (("ok",),) * 4
+EVERYTHING_JUDGED = (
+    Stage("a", FOUR, judge=("flaky", "go", "down", "stop")),
+    Stage("b", (*FOUR, ("ok",)), judge=("junk", "down", "junk"), judged_from=2),
+    Stage("c", FOUR, judge=("stop", "stop", "junk", "stop"), consensus=3),
 )
+EVERYTHING_AT_ONCE = (
+    Block(
+        "d",
+        (
+            ("p", (Stage("x", (("crash", "ok"), ("ok",))), Stage("y", (("ok",), ("ok",)), judge=("flaky",)))),
+            (
+                "q",
+                (Stage("x", (("stop",), ("ok",))), Stage("y", (("ok",), ("status",)), judge=("junk", "go"))),
+            ),
+        ),
+    ),
+    Stage("e", (("ok",),)),
+)
+ONE_BRANCH_FAILS = (
+    Stage("a", (("ok",),)),
+    Block("d", (("p", (Stage("x", (("ok",), ("ok",))),)), ("q", (Stage("x", (("ok",), ("invalid",))),)))),
+    Stage("e", (("ok",),)),
+)
+
+
+def generated(examples: int) -> settings:
+    return settings(
+        max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
+    )
+
+
+bounded = pytest.mark.timeout(0 if EVERYWHERE or EXAMPLES > 5 else 120)
 
 
 @contextmanager
@@ -52,22 +116,46 @@ def scratch() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-@pytest.mark.timeout(0 if EVERYWHERE or EXAMPLES > 5 else 120)
-@generated
+@bounded
+@generated(EXAMPLES)
 @example(EVERYTHING)
 @given(_stages)
 def test_log_cut_at_every_byte_and_resumed_gives_the_same_final_state_and_files(
     stages: tuple[Stage, ...],
 ) -> None:
+    cut_everywhere(stages, lambda whole: range(len(whole) + 1))
+
+
+@bounded
+@generated(WITH_BLOCKS)
+@example(EVERYTHING_AT_ONCE)
+@example(EVERYTHING_JUDGED)
+@example(ONE_BRANCH_FAILS)
+@given(_nodes)
+def test_log_of_parallel_blocks_and_judgments_cut_at_every_byte_comes_to_the_same_end(
+    nodes: tuple[Node, ...],
+) -> None:
+    cut_everywhere(nodes, lambda whole: range(len(whole) + 1) if EVERYWHERE else around_line_ends(whole))
+
+
+def around_line_ends(whole: bytes) -> list[int]:
+    """Lengths that leave a line just begun, about to end, or somewhere in between. Whether a line is torn
+    doesn't depend on what it says, and every byte was tried above."""
+    ends = [at + 1 for at, byte in enumerate(whole) if byte == ord("\n")]
+    near = {end + by for end in (0, *ends) for by in (-2, -1, 0, 1, 2, 40)}
+    return sorted(length for length in near if 0 <= length <= len(whole))
+
+
+def cut_everywhere(nodes: tuple[Node, ...], lengths: Callable[[bytes], Iterable[int]]) -> None:
     with scratch() as folder:
-        run = ScriptedRun(folder / "project", stages)
+        run = ScriptedRun(folder / "project", nodes)
         run.project.mkdir()
         run.run()
-        check(run, expected(stages))
+        check(run, expected(nodes))
         whole, files = run.log.read_bytes(), folder / "files"
         shutil.copytree(run.run_dir, files)
         taken_up: set[tuple[int, bool]] = set()
-        for length in range(len(whole) + 1):
+        for length in lengths(whole):
             lines = open_cut_log(folder / "cut", whole[:length], whole)
             torn = whole[:length].count(b"\n") < lines or not whole[:length].endswith(b"\n")
             if EVERYWHERE or (lines, torn) not in taken_up:
@@ -76,9 +164,12 @@ def test_log_cut_at_every_byte_and_resumed_gives_the_same_final_state_and_files(
                 take_up(run, whole[:length], lines, None)
 
 
-def test_engine_that_dies_twice_in_one_run_comes_to_the_same_end() -> None:
+@pytest.mark.parametrize(
+    "nodes", [EVERYTHING, EVERYTHING_JUDGED, EVERYTHING_AT_ONCE], ids=["stages", "judged", "at once"]
+)
+def test_engine_that_dies_twice_in_one_run_comes_to_the_same_end(nodes: tuple[Node, ...]) -> None:
     with scratch() as folder:
-        run = ScriptedRun(folder / "project", EVERYTHING)
+        run = ScriptedRun(folder / "project", nodes)
         run.project.mkdir()
         run.run()
         whole, first = run.log.read_bytes().splitlines(keepends=True), folder / "first"
@@ -119,7 +210,7 @@ def open_cut_log(folder: Path, content: bytes, whole: bytes) -> int:
 def take_up(run: ScriptedRun, content: bytes, lines: int, files: Path | None) -> None:
     """Put the run back to the cut log, let an engine take it up, and compare it with the oracle."""
     run.cut(content, files)
-    end = expected(tuple(run.stages.values()))
+    end = expected(run.nodes)
     known = [event for event in run.events() if "hash" in event] if content.endswith(b"\n") else None
     if lines == 0:
         run.run()
@@ -130,16 +221,19 @@ def take_up(run: ScriptedRun, content: bytes, lines: int, files: Path | None) ->
         run.recover()
     else:
         run.recover()
-    done_before = {
-        (list(run.stages)[int(event["cursor"]["node_path"])], event["cursor"]["iteration"])
-        for event in run.events()[:lines]
-        if event["type"] == "iteration_complete"
-    }
+    before = run.events()[:lines]
+    done_before = {run.spot_of(event) for event in before if event["type"] == "iteration_complete"}
     assert not done_before & set(run.worked_on), "a completed iteration was worked on again"
+    heard_before = {
+        run.spot_of(event)
+        for event in before
+        if event["type"] == "judge_complete" and event["data"]["status"] == "success"
+    }
+    assert not heard_before & set(run.judged_on), "an iteration that was judged was judged again"
     if known is not None:
-        assert run.events()[:lines] == known
+        assert before == known
     if (run.run_dir / "state.json").exists():
-        check(run, end, None if files is not None else set(end.results) - done_before)
+        check(run, end, kept=None if files is not None else lines)
     else:
         # The whole log with no file beside it: the run is over, and nobody has anything to do.
         assert run.events()[-1]["type"] in ("session_complete", "session_failed")

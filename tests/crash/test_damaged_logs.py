@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.crash.oracle import Stage, expected
-from tests.crash.scripted_run import ENVIRON, SESSION, ScriptedRun, check
+from tests.crash.oracle import Block, Stage, expected
+from tests.crash.scripted_check import check
+from tests.crash.scripted_run import ENVIRON, SESSION, ScriptedRun
 from tests.engine.plans import NOON, plan_of, stage, started
 
 from agentforge.model import codec
@@ -99,7 +100,7 @@ def test_events_file_with_corrupted_final_line_is_repaired_and_the_repair_logged
     torn = lines[-3][:40]
     run.cut(b"".join(lines[:-3]) + torn, None)
     run.recover()
-    check(run, expected(STAGES), set())
+    check(run, expected(STAGES), kept=len(lines) - 3)
     repaired = next(event["data"] for event in run.events() if event["type"] == "log_repaired")
     assert repaired["bytes"] == 40
     assert Path(repaired["kept"]).read_bytes() == torn
@@ -158,6 +159,38 @@ def test_run_goes_on_over_any_one_damaged_line_that_a_person_accepts(run: Script
         for event in map(json.loads, (text for text in lines_of(run) if text != b"ruined\n"))
         if event["type"] == "iteration_complete"
     ]
+    assert len(completed) == len(set(completed)), "an iteration was completed twice"
+
+
+BLOCK = (
+    Stage("a", (("ok",),)),
+    Block(
+        "d",
+        (
+            ("p", (Stage("x", (("crash", "ok"),)), Stage("y", (("ok",), ("ok",)), judge=("go", "stop")))),
+            ("q", (Stage("x", (("ok",),)), Stage("y", (("ok",), ("ok",)), judge=("flaky",)))),
+        ),
+    ),
+    Stage("e", (("ok",),)),
+)
+BLOCK_LINES = 55
+
+
+@pytest.mark.parametrize("line", range(2, BLOCK_LINES))
+def test_run_of_a_block_goes_on_over_any_one_damaged_line_that_a_person_accepts(
+    tmp_path: Path, line: int
+) -> None:
+    run = ScriptedRun(tmp_path / "project", BLOCK)
+    run.project.mkdir()
+    run.run()
+    lines = lines_of(run)
+    assert len(lines) == BLOCK_LINES
+    lines[line - 1] = b"ruined\n"
+    run.cut(b"".join(lines[:-1]), None)
+    result = run.recover(accept_damage=True)
+    assert result is not None
+    assert result.completed
+    completed = [run.spot_of(event) for event in run.legible() if event["type"] == "iteration_complete"]
     assert len(completed) == len(set(completed)), "an iteration was completed twice"
 
 

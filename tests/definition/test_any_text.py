@@ -30,7 +30,17 @@ WORK_KEYS = (
     "guardrails",
 )
 INNER_KEYS = ("type", "max", "iterations", "max_attempts", "multiplier", "guardrails", "from", "on")
-KEYS = (*PIPELINE_KEYS, *NODE_KEYS, *WORK_KEYS, *INNER_KEYS, "<<", "zzz")
+BLOCK_KEYS = (
+    "parallel",
+    "providers",
+    "stages",
+    "pipeline",
+    "from_parallel",
+    "block",
+    "select",
+    "check_before",
+)
+KEYS = (*PIPELINE_KEYS, *NODE_KEYS, *WORK_KEYS, *INNER_KEYS, *BLOCK_KEYS, "<<", "zzz")
 
 scalars = st.one_of(
     st.none(),
@@ -95,6 +105,77 @@ def test_any_yaml_compiles_or_is_explained(tree: dict[str, Any]) -> None:
 def test_any_mapping_compiles_or_is_explained(tree: dict[str, Any]) -> None:
     result = outcome(lambda: compile_text(TextWorld(stage()), tree, "x"))
     assert isinstance(result, Compiled) or result.diagnostics
+
+
+# Pipelines that are nearly right: every form of every kind of node, and few ids, so that references meet.
+NODE_IDS, STAGE_IDS = ("a", "b", "c", "d"), ("s", "t")
+ids = st.sampled_from((*NODE_IDS, *STAGE_IDS))
+selects = st.sampled_from(["latest", "history", "all"])
+names = st.sampled_from(["claude", "codex", "mine"])
+refs = st.sampled_from(STAGE_IDS) | st.fixed_dictionaries(
+    {"stage": st.sampled_from(STAGE_IDS)},
+    optional={
+        "block": st.sampled_from(NODE_IDS),
+        "select": selects,
+        "providers": st.lists(names, max_size=2),
+    },
+)
+inputs = st.fixed_dictionaries({}, optional={"from": ids, "select": selects, "from_initial": st.just(True)})
+block_inputs = st.fixed_dictionaries({"from_parallel": refs | st.lists(refs, max_size=2)})
+terminations = st.fixed_dictionaries(
+    {"type": st.sampled_from(["fixed", "judgment", "queue"])},
+    optional={"max": st.integers(1, 3), "consensus": st.integers(1, 3), "min_iterations": st.integers(0, 3)},
+)
+stage_nodes = st.fixed_dictionaries(
+    {"prompt": st.just("x")},
+    optional={
+        "stage": st.just("s"),
+        "inputs": inputs | block_inputs,
+        "runs": st.integers(0, 3) | terminations,
+        "completion": st.sampled_from(["plateau", "beads-empty", "fixed-n"]),
+        "model": names,
+        "check_before": st.booleans(),
+    },
+)
+providers = names | st.fixed_dictionaries(
+    {"name": names}, optional={"type": names, "model": names, "inputs": inputs, "x": st.integers(0, 9)}
+)
+
+
+def numbered(nodes: list[dict[str, Any]], among: tuple[str, ...]) -> list[dict[str, Any]]:
+    return [{"id": node_id, **node} for node_id, node in zip(among, nodes, strict=False)]
+
+
+block_nodes = st.builds(
+    lambda providers, stages, more: {
+        "parallel": {"providers": providers, "stages": numbered(stages, STAGE_IDS)},
+        **more,
+    },
+    st.lists(providers, min_size=1, max_size=3, unique_by=str),
+    st.lists(stage_nodes, min_size=1, max_size=2),
+    st.fixed_dictionaries({}, optional={"inputs": inputs, "description": names}),
+)
+pipeline_nodes = st.fixed_dictionaries(
+    {"pipeline": st.sampled_from(["q.yaml"] * 9 + ["p.yaml", "r"])},
+    optional={"runs": st.integers(1, 3), "inputs": inputs},
+)
+flat_lists = st.lists(stage_nodes | block_nodes, min_size=1, max_size=4)
+node_lists = st.lists(stage_nodes | block_nodes | pipeline_nodes, min_size=1, max_size=4)
+
+
+@settings(max_examples=300, deadline=None)
+@given(node_lists, flat_lists, st.sampled_from([1, 1, 2, 3, 0]))
+def test_any_combination_of_nodes_compiles_or_is_explained(
+    first: list[Any], second: list[Any], passes: int
+) -> None:
+    texts = [json.dumps({"nodes": numbered(nodes, NODE_IDS)}) for nodes in (first, second)]
+    world = TextWorld({"p.yaml": texts[0], "q.yaml": texts[1], **stage()})
+    result = outcome(lambda: compile_pipeline(world, "p.yaml", "x", passes=passes))
+    if isinstance(result, DefinitionError):
+        assert any(diagnostic.is_error for diagnostic in result.diagnostics)
+        return
+    plan = result.plan
+    assert msgspec.json.decode(msgspec.json.encode(plan), type=Plan) == plan
 
 
 @settings(max_examples=200, deadline=None)

@@ -4,6 +4,7 @@ Ours may hold more. Where it differs, the difference is listed here with the rul
 """
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from agentforge.definition.compiler import compile_pipeline
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Overrides
 
-MATRIX = Path(__file__).resolve().parents[3] / "shared" / "parity" / "26-compile-matrix"
+CASES = Path(os.environ.get("PARITY_CASES") or Path(__file__).resolve().parents[3] / "shared" / "parity")
+MATRIX = CASES / "26-compile-matrix"
 pytestmark = pytest.mark.skipif(
     not MATRIX.is_dir(), reason="the recorded plans of agent-pipelines aren't beside this repository"
 )
@@ -25,6 +27,11 @@ SAME = [
     "m02-st-fixedbare",
     "m03-st-fixed4",
     "m04-st-fixedmax7",
+    "m05-st-judg",
+    "m06-st-judg5",
+    "m07-st-queue",
+    "m08-st-v2plateau",
+    "m09-st-v2beads",
     "m10-st-promptsub",
     "m11-st-promptname",
     "m12-st-promptmissing",
@@ -32,59 +39,57 @@ SAME = [
     "m16-st-noyaml",
     "m17-runs3-none",
     "m18-runs3-fixedbare",
+    "m21-runs3-judg",
+    "m23-runs3-queue",
+    "m24-runs3-v2plateau",
+    "m27-term-judg-over-fixed4",
+    "m28-term-max-over-judg",
+    "m29-runs-object",
     "m30-runs-string",
     "m33-iter-string",
+    "m34-completion-node",
     "m35-inline",
     "m36-inline-term",
     "m37-prov-node",
     "m39-prov-alias",
+    "m41-defaults",
     "m42-defaults-codex",
     "m43-tmux-false",
+    "m46-parallel-min",
+    "m47-parallel-queue",
     "m48-id-vs-name",
 ]
 
 RUNS_WIN = "`runs` in a node overrides what stage.yaml says: the author wrote it last"
-NO_LEFTOVERS = "a node that changes the type of termination drops the settings of the other type"
-OWN_MODEL = "a provider without a default model of its own gets none, not another provider's"
+NO_LEFTOVERS = "settings that a type of termination doesn't have are dropped, not carried along"
+OWN_MODEL = (
+    "a model belongs to the provider it was written for; another provider gets its own default, if any"
+)
 TEXTS = "commands are texts"
+CALLER_WINS = "what the caller or the environment says outranks all files"
 
 # Case: path into the plan -> what ours says there, and why.
 DIFFERENT: dict[str, tuple[str, dict[str, Any]]] = {
     "m19-runs3-fixed4": (RUNS_WIN, {"nodes.0.termination.max": 3}),
     "m20-runs3-fixedmax7": (RUNS_WIN, {"nodes.0.termination.max": 3}),
+    "m22-runs3-judg5": (RUNS_WIN, {"nodes.0.termination.max": 3}),
     "m25-term-fixed2-over-judg": (NO_LEFTOVERS, {"nodes.0.termination": {"type": "fixed", "max": 2}}),
     "m26-term-fixed2-runs9-over-judg": (NO_LEFTOVERS, {"nodes.0.termination": {"type": "fixed", "max": 2}}),
+    "m38-prov-node-claude-over-judg": (OWN_MODEL, {"nodes.0.provider.model": "opus"}),
     "m40-prov-unknown": (OWN_MODEL, {"nodes.0.provider.model": ""}),
     "m49-yaml-types": (TEXTS, {"pipeline.commands": {"a": "1", "b": "true"}}),
 }
 
+# What the original let through although it can't run, promises more than it does, or means nothing.
 REFUSED = {
-    "m05-st-judg": "unsupported",
-    "m06-st-judg5": "unsupported",
-    "m07-st-queue": "unsupported",
-    "m08-st-v2plateau": "unsupported",
-    "m09-st-v2beads": "unsupported",
     "m14-st-weird": "bad-value",
     "m15-st-noprompt": "missing-prompt",
-    "m21-runs3-judg": "unsupported",
-    "m22-runs3-judg5": "unsupported",
-    "m23-runs3-queue": "unsupported",
-    "m24-runs3-v2plateau": "unsupported",
-    "m27-term-judg-over-fixed4": "unsupported",
-    "m28-term-max-over-judg": "unsupported",
-    "m29-runs-object": "unsupported",
     "m31-runs-badstring": "bad-type",
     "m32-runs-zero": "bad-value",
-    "m34-completion-node": "unsupported",
-    "m38-prov-node-claude-over-judg": "unsupported",
-    "m41-defaults": "unsupported",
     "m44-guardrails": "unsupported",
-    "m45-inputs-misc": "unsupported",
-    "m46-parallel-min": "unsupported",
-    "m47-parallel-queue": "unsupported",
+    "m45-inputs-misc": "unknown-node",
     "m50-id-special": "bad-id",
 }
-"""What belongs to later work, and what the original let through although it can't run."""
 
 ENVIRONMENT = {"COMPILE_TIMESTAMP": "2026-01-14T00:00:00Z", "SESSION_CREATED_AT": "2026-01-13T00:00:00Z"}
 
@@ -147,7 +152,67 @@ def test_golden_environment_override() -> None:
     assert_holds(mine, theirs("env-m02-st-fixedbare"), {})
 
 
-def test_golden_caller_override_wins_over_the_node() -> None:
+OVERRIDES = {
+    "m05-st-judg": {"nodes.0.provider.model": "gpt-5-codex"},
+    "m37-prov-node": {"nodes.0.provider.model": "gpt-5-codex"},
+    "m41-defaults": {"nodes.1.provider.model": "gpt-5-codex", "nodes.2.provider.model": "gpt-5-codex"},
+    # The providers of a block stay: a caller's would make all branches one.
+    "m46-parallel-min": {},
+}
+
+
+@pytest.mark.parametrize("case", OVERRIDES)
+def test_golden_caller_override_wins_over_the_node(case: str) -> None:
     """The original let node and stage win over the command line; a flag now outranks everything."""
-    mine = ours("m37-prov-node", Overrides(provider="codex", model="gpt-5-codex"))
-    assert_holds(mine, theirs("cli-m37-prov-node"), {"nodes.0.provider.model": "gpt-5-codex"})
+    mine = ours(case, Overrides(provider="codex", model="gpt-5-codex"))
+    assert_holds(mine, theirs(f"cli-{case}"), OVERRIDES[case])
+
+
+def test_golden_environment_override_leaves_another_providers_model_behind() -> None:
+    mine = ours("m41-defaults", CLAUDE_PIPELINE_PROVIDER="codex")
+    assert_holds(mine, theirs("env-m41-defaults"), {"nodes.0.provider.model": "gpt-5.2-codex"})
+
+
+# The plans of whole runs, compiled again from the files that lie around them.
+RUNS = sorted(
+    path for path in CASES.glob("*/*/.claude/pipeline-runs/*/plan.json") if "source" in path.read_text()
+)
+DIFFERENT_RUNS: dict[str, dict[str, Any]] = {
+    # RUNS_WIN
+    "04-multi-stage-inputs": {"nodes.0.termination.max": 3, "nodes.1.termination.max": 1},
+    # NO_LEFTOVERS
+    "05-legacy-keys": {"nodes.0.termination": {"type": "fixed", "max": 2}},
+}
+# No iterations at all: the original finds out when the run has begun.
+REFUSED_RUNS = ("31-zero-iterations",)
+
+
+@pytest.mark.parametrize("path", RUNS, ids=lambda path: str(path.relative_to(CASES).parts[0]))
+def test_golden_plan_of_a_run(path: Path) -> None:
+    project, case = path.parents[3], path.relative_to(CASES).parts[0]
+    golden = json.loads(path.read_text().replace("@PROJECT@", str(project)))
+    environment = {
+        "COMPILE_TIMESTAMP": golden["compiled_at"],
+        "SESSION_CREATED_AT": golden["session"]["created_at"],
+        "STAGES_DIR": str(project / "stages"),
+    }
+    sources = FileSources(project, environment)
+    if case in REFUSED_RUNS:
+        with pytest.raises(DefinitionError):
+            compile_pipeline(sources, golden["source"]["path"], "x")
+        return
+    compiled = compile_pipeline(sources, golden["source"]["path"], golden["session"]["name"])
+    mine = msgspec.json.decode(msgspec.json.encode(compiled.plan))
+    assert_holds(mine, golden, DIFFERENT_RUNS.get(case, {}))
+
+
+def test_golden_array_of_parallel_sources_is_accepted() -> None:
+    """The original refused the list form on a node, which its own documentation has."""
+    project = CASES / "06b-parallel-array-rejected" / "final"
+    sources = FileSources(project, {"STAGES_DIR": str(project / "stages")})
+    sources_of = compile_pipeline(sources, "pipe.yaml", "p2").plan.nodes[1].sources
+    assert [(found.path, found.providers) for found in sources_of.from_parallel] == [
+        ("0", ("claude",)),
+        ("0", ("codex",)),
+    ]
+    assert sources_of.parallel_list

@@ -3,6 +3,7 @@
 import pytest
 
 from agentforge.definition.compiler import compile_pipeline, compile_stage
+from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Guardrails, Overrides, RetryPolicy, StageNode
 
 from .world import TextWorld, only_node, stage
@@ -214,7 +215,7 @@ def test_description_and_output_path_of_the_node_win() -> None:
         ("runs: 6\n", "termination: {type: fixed}", 6),
         ("", "runs: 9\n    termination: {type: fixed, iterations: 2}", 2),
         ("termination: {type: judgment, max: 5}\n", "termination: {type: fixed}", 5),
-        ("termination: {type: judgment, iterations: 5}\n", "termination: {type: fixed}", 1),
+        ("termination: {type: judgment, iterations: 5}\n", "termination: {type: fixed}", 5),
         ("termination: {iterations: 5}\n", "termination: {type: fixed}", 5),
     ],
 )
@@ -248,3 +249,27 @@ def test_both_loop_and_pipeline_obey_the_environment() -> None:
         "nodes: [{id: n, stage: s}]\n", CLAUDE_PIPELINE_MODEL="haiku", CLAUDE_PIPELINE_CONTEXT="c"
     )
     assert (node.provider.model, node.context) == ("haiku", "c")
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, ("claude", "haiku")),
+        ({"JUDGE_MODEL": "sonnet"}, ("claude", "sonnet")),
+        ({"JUDGE_PROVIDER": "openai"}, ("codex", "gpt-5.2-codex")),
+        ({"JUDGE_PROVIDER": "codex", "JUDGE_MODEL": "small"}, ("codex", "small")),
+        ({"JUDGE_PROVIDER": "mine"}, ("mine", "")),
+    ],
+)
+def test_judge_is_chosen_by_the_environment(environment: dict[str, str], expected: tuple[str, str]) -> None:
+    world = TextWorld(stage("s", ""), **environment)
+    judge = compile_stage(world, "s", "x").plan.judge
+    assert (judge.type, judge.model) == expected
+
+
+def test_judge_that_nobody_knows_is_refused() -> None:
+    world = TextWorld(stage("s", ""), JUDGE_PROVIDER="nosuch")
+    with pytest.raises(DefinitionError) as caught:
+        compile_stage(world, "s", "x", known_providers=["claude"])
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.message) == ("unknown-provider", "no provider named `nosuch`")

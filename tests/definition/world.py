@@ -69,8 +69,7 @@ def plan(text: str, files: Mapping[str, str] | None = None, **environment: str) 
 
 
 def only_node(text: str, files: Mapping[str, str] | None = None, **environment: str) -> StageNode:
-    (node,) = plan(text, files, **environment).nodes
-    return node
+    return plan(text, files, **environment).only_stage
 
 
 def found(
@@ -78,13 +77,19 @@ def found(
     files: Mapping[str, str] | None = None,
     known_providers: Sequence[str] | None = None,
     overrides: Overrides | None = None,
+    passes: int = 1,
     **environment: str,
 ) -> list[Diagnostic]:
     """Everything that the compiler has to say about a pipeline."""
     world = TextWorld({"p.yaml": text, **stage(), **(files or {})}, **environment)
     try:
         result = compile_pipeline(
-            world, "p.yaml", "session", overrides or Overrides(), known_providers=known_providers
+            world,
+            "p.yaml",
+            "session",
+            overrides or Overrides(),
+            known_providers=known_providers,
+            passes=passes,
         )
     except DefinitionError as error:
         return list(error.diagnostics)

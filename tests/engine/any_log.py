@@ -5,15 +5,24 @@ from typing import Any, Literal, get_args
 
 import msgspec
 from hypothesis import strategies as st
-from tests.engine.plans import NOON, event, plan_of, stage, started
+from tests.engine.plans import NOON, block, event, nested, plan_of, stage, started
 
 from agentforge.model import facts as f
+from agentforge.model.adopted import BlockPosition, BranchPosition, DoneStage, Position, StageLeft
 from agentforge.model.event import Cursor, Event
 from agentforge.model.failure import FailureKind
-from agentforge.model.plan import Plan
+from agentforge.model.plan import Judgment, Plan, Queue
 from agentforge.model.result import Decision, Result, Signals, Usage
 
-PLAN: Plan = plan_of(stage("plan", runs=3, delay=1), stage("build", runs=2), max_runtime=5000)
+PLAN: Plan = plan_of(
+    stage("plan", runs=3, delay=1),
+    stage("build", runs=2),
+    block("claude codex", stage("draft", runs=2), stage("check", termination=Judgment(3, 1, 1))),
+    stage("sweep", termination=Queue(3, check_before=True)),
+    nested("polish", stage("refine", termination=Judgment(4)), block("claude codex", stage("vote"))),
+    max_runtime=5000,
+    passes=2,
+)
 
 _times = st.integers(0, 9000).map(lambda seconds: NOON + timedelta(seconds=seconds))
 _small = st.integers(0, 4)
@@ -41,6 +50,36 @@ _names: dict[str, st.SearchStrategy[Any]] = {
     "settings": st.builds(f.Settings, delay=st.none() | st.just(0.0)),
     "mode": st.sampled_from(["loop", "pipeline"]),
     "status": st.just("completed"),
+    "providers": st.sampled_from([("claude", "codex"), ("codex",), ()]),
+    "stages": st.just(("draft", "check")),
+    "step": st.none() | st.integers(-1, 9),
+}
+_done = st.builds(DoneStage, st.just("plan"), _small, _small, _times, st.just("done"))
+_positions = st.builds(Position, index=_small, completed=_small, last_decision=st.none() | _decisions)
+_branches = st.builds(
+    BranchPosition,
+    provider=st.sampled_from(["claude", "codex"]),
+    status=st.sampled_from(["pending", "running", "completed", "failed"]),
+    stages=st.lists(_done, max_size=2).map(tuple),
+    stage=st.none() | _positions,
+)
+_own_names: dict[tuple[type, str], st.SearchStrategy[Any]] = {
+    (f.LogAdopted, "lines"): _small,
+    (f.LogAdopted, "started_at"): _times,
+    (f.LogAdopted, "stages"): st.lists(_done, max_size=3).map(tuple),
+    (f.LogAdopted, "node"): st.none() | _positions,
+    (f.LogAdopted, "block"): st.none()
+    | st.builds(BlockPosition, index=_small, branches=st.lists(_branches, max_size=2).map(tuple)),
+    (f.LogAdopted, "left"): st.just((StageLeft("0", 2, ("1.md", "2.md")),)),
+    (f.RequestOpened, "kind"): st.just("escalation"),
+    (f.PauseRequested, "due_at"): st.none() | _times,
+    (f.NodeStarted, "kind"): st.none() | st.just("parallel"),
+    (f.PlanChanged, "step"): st.integers(-1, 9),
+    (f.ProviderCompleted, "status"): st.sampled_from(["completed", "failed"]),
+    (f.JudgeCompleted, "status"): st.sampled_from(["success", "failed", "skipped"]),
+    (f.JudgeCompleted, "result"): st.builds(
+        f.JudgeResult, st.booleans(), st.sampled_from(["", "done", "invoke_failed", "invalid_json"])
+    ),
 }
 _types: dict[Any, st.SearchStrategy[Any]] = {
     int: _small,
@@ -52,10 +91,8 @@ _types: dict[Any, st.SearchStrategy[Any]] = {
 
 
 def _field(field: msgspec.structs.FieldInfo, owner: type) -> st.SearchStrategy[Any]:
-    if owner is f.RequestOpened and field.name == "kind":
-        return st.just("escalation")
-    if field.name == "due_at" and owner is f.PauseRequested:
-        return st.none() | _times
+    if (owner, field.name) in _own_names:
+        return _own_names[owner, field.name]
     if field.name in _names:
         return _names[field.name]
     return st.one_of(_types[kind] for kind in get_args(field.type) or (field.type,) if kind is not Literal)
@@ -69,7 +106,13 @@ def _fact(kind: type[f.AnyFact]) -> st.SearchStrategy[f.AnyFact]:
 FACTS = {name: _fact(kind) for name, kind in f.FACTS.items()}
 any_fact: st.SearchStrategy[f.AnyFact] = st.one_of(*FACTS.values())
 later_fact = st.one_of(*(strategy for name, strategy in FACTS.items() if name != "session_start"))
-_cursors = st.none() | st.builds(Cursor, st.sampled_from(["0", "1"]), st.integers(1, 2), st.integers(0, 4))
+_cursors = st.none() | st.builds(
+    Cursor,
+    st.sampled_from(["0", "1", "2", "2.0", "2.1", "2.7", "3", "4.0", "4.1", "4.1.0", "9", "x"]),
+    st.integers(1, 3),
+    st.integers(0, 4),
+    st.sampled_from([None, "claude", "codex", "nobody"]),
+)
 _said = st.lists(st.tuples(later_fact, _cursors), max_size=25)
 
 

@@ -8,10 +8,14 @@ from msgspec.structs import replace
 from agentforge.model import facts as f
 from agentforge.model.event import Cursor, Event
 from agentforge.model.plan import (
+    Branch,
     Fixed,
     Guardrails,
     Mode,
+    NestedNode,
+    Node,
     Overrides,
+    ParallelNode,
     PipelineInfo,
     Plan,
     PlanSession,
@@ -27,11 +31,29 @@ RUN_ID = "0af7651916cd43dd"
 
 def stage(name: str = "plan", runs: int = 1, **changes: Any) -> StageNode:
     """A stage without a delay; its path is set by `plan_of`."""
-    given: dict[str, Any] = {"delay": 0.0, "prompt": "do it", "provider": ProviderChoice("claude", "opus")}
-    return StageNode("0", name, name, runs, Fixed(runs), {}, **{**given, **changes})
+    given: dict[str, Any] = {
+        "termination": Fixed(runs),
+        "delay": 0.0,
+        "prompt": "do it",
+        "provider": ProviderChoice("claude", "opus"),
+    }
+    return StageNode(path="0", id=name, runs=runs, inputs={}, **{"stage": name, **given, **changes})
 
 
-def plan_of(*nodes: StageNode, mode: Mode = "pipeline", max_runtime: float | None = None) -> Plan:
+def block(providers: str, *stages: StageNode, id: str = "duel") -> ParallelNode:
+    """Every provider does the same stages, each with itself as the agent."""
+    branches = tuple(
+        Branch(name, tuple(replace(stage, provider=ProviderChoice(name, "opus")) for stage in stages))
+        for name in providers.split()
+    )
+    return ParallelNode("0", id, tuple(providers.split()), (), {}, branches)
+
+
+def nested(id: str, *nodes: Node, runs: int = 1) -> NestedNode:
+    return NestedNode("0", id, runs, {}, plan_of(*nodes), f"{id}.yaml")
+
+
+def plan_of(*nodes: Node, mode: Mode = "pipeline", max_runtime: float | None = None, passes: int = 1) -> Plan:
     placed = tuple(_at(node, str(index)) for index, node in enumerate(nodes))
     rails = Guardrails(max_runtime) if max_runtime is not None else None
     return Plan(
@@ -42,6 +64,7 @@ def plan_of(*nodes: StageNode, mode: Mode = "pipeline", max_runtime: float | Non
         pipeline=PipelineInfo("refine", Overrides(), {}, guardrails=rails),
         dependencies={},
         nodes=placed,
+        passes=passes,
     )
 
 
@@ -53,5 +76,11 @@ def event(seq: int, fact: f.AnyFact, cursor: Cursor | None = None, after: float 
     return Event(seq, NOON + timedelta(seconds=after), SESSION, RUN_ID, fact, cursor)
 
 
-def _at(node: StageNode, path: str) -> StageNode:
-    return replace(node, path=path)
+def _at(node: Node, path: str) -> Node:
+    if not isinstance(node, ParallelNode):
+        return replace(node, path=path)
+    branches = tuple(
+        Branch(b.provider, tuple(replace(s, path=f"{path}.{n}") for n, s in enumerate(b.stages)))
+        for b in node.branches
+    )
+    return replace(node, path=path, branches=branches)

@@ -6,12 +6,16 @@
     @ 5                         five seconds pass
     = completed                 the run's status
 
+In a parallel block a line names the provider whose branch it is about: `> claude: completed`.
+
 After each `>` the engine is asked until it has nothing more to record, as the driver does. Everything
 that it says has to be in the script, in that order.
 """
 
+from collections import defaultdict
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Literal
 
 from tests.engine.plans import NOON, RUN_ID, SESSION, started
 
@@ -21,10 +25,20 @@ from agentforge.engine.legal import refuse_illegal
 from agentforge.model import facts as f
 from agentforge.model.event import Cursor, Event
 from agentforge.model.failure import FailureKind
-from agentforge.model.plan import Plan
-from agentforge.model.result import Decision, Result
-from agentforge.model.state import RunState
-from agentforge.model.work import End, Execute, Prepare, Wait, Work
+from agentforge.model.plan import ParallelNode, Plan
+from agentforge.model.result import Decision, Result, Signals
+from agentforge.model.state import NodeState, RunState
+from agentforge.model.work import (
+    CheckQueue,
+    End,
+    EndJudge,
+    Execute,
+    Judge,
+    Prepare,
+    Wait,
+    Work,
+    WriteManifest,
+)
 
 TOO_MANY = 50
 
@@ -38,10 +52,14 @@ class Play:
         self.events: list[Event] = []
         self.state: RunState | None = None
         self.work: tuple[Work, ...] = ()
+        self.provider: str | None = None
+        """Whose branch the line is about."""
 
     def happens(self, words: str) -> list[str]:
         """Record what the world says; the engine's answer, line by line."""
-        verb, *rest = words.split()
+        provider, colon, said = words.partition(": ")
+        self.provider = provider if colon else None
+        verb, *rest = (said if colon else words).split()
         fact = SAYINGS[verb](self, rest)
         self.record(fact, self._where(fact))
         return self.answer()
@@ -53,42 +71,56 @@ class Play:
             decision = decide(self.plan, self.state)
             if not decision.facts:
                 self.work = decision.work
-                return said + [f"? {self._shown_work(work)}" for work in decision.work]
+                return said + [f"? {_whose(work.cursor)}{self._shown_work(work)}" for work in decision.work]
             for draft in decision.facts:
                 self.record(draft.fact, draft.cursor)
-                said.append(f"< {self._shown(draft.fact)}")
+                said.append(f"< {_whose(draft.cursor)}{self._shown(draft.fact)}")
         raise AssertionError(f"the engine doesn't stop talking: {said}")
 
     def record(self, fact: f.AnyFact, cursor: Cursor | None) -> None:
-        refuse_illegal(self.state, fact)
+        refuse_illegal(self.state, fact, cursor)
         event = Event(len(self.events) + 1, self.now, SESSION, RUN_ID, fact, cursor)
         self.events.append(event)
         self.state = evolve(self.state, event)
+        if isinstance(fact, f.PlanChanged):
+            self.plan = fact.plan
 
     def seconds_until(self, due: datetime) -> str:
         return f"{(due - self.now).total_seconds():g}s"
 
     def due(self, timer: str) -> datetime:
         for work in self.work:
-            if isinstance(work, Wait) and work.timer == timer:
+            if isinstance(work, Wait) and work.timer == timer and self.is_meant(work):
                 return work.due_at
         raise AssertionError(f"nobody waits for {timer}: {self.work}")
 
     @property
-    def attempt(self) -> int:
+    def stage(self) -> NodeState:
+        """The stage that the line is about."""
         assert self.state is not None
-        return self.state.attempt.number if self.state.attempt else 0
+        stage = self.state.stage(self.provider)
+        assert stage is not None
+        return stage
+
+    @property
+    def attempt(self) -> int:
+        iteration = self.stage.iteration
+        return iteration.attempt.number if iteration and iteration.attempt else 0
+
+    def is_meant(self, work: Work) -> bool:
+        return (work.cursor.provider if work.cursor else None) == self.provider
 
     def _where(self, fact: f.AnyFact) -> Cursor | None:
         for work in self.work:
-            if isinstance(work, Prepare | Execute | End) and not isinstance(fact, _ABOUT_THE_RUN):
-                return Cursor(work.node_path, work.node_run, work.iteration)
+            if self.is_meant(work) and isinstance(work, _ABOUT[type(fact)]):
+                return work.cursor
+        assert self.provider is None, f"{self.provider} isn't waiting for {fact.TYPE}: {self.work}"
         return self.state.cursor if self.state else Cursor("0", 0, 0)
 
     def _shown(self, fact: f.AnyFact) -> str:
         match fact:
-            case f.NodeStarted():
-                details = fact.name
+            case f.NodeStarted() | f.ProviderStarted():
+                details = fact.name if isinstance(fact, f.NodeStarted) else ""
             case f.AttemptStarted():
                 limits = f" timeout={fact.timeout:g}" if fact.timeout is not None else ""
                 details = f"{fact.attempt}{limits}"
@@ -96,30 +128,50 @@ class Play:
                 details = f"{fact.attempt}/{fact.of} in {self.seconds_until(fact.due_at)}"
             case f.DelayStarted():
                 details = f"in {self.seconds_until(fact.due_at)}"
-            case f.NodeCompleted():
-                details = f"{fact.name}: {fact.reason}"
+            case f.NodeCompleted() | f.StageCompleted():
+                details = f"{fact.name}: {' '.join(fact.reason.split())}"
+            case f.ProviderCompleted():
+                details = fact.status
+            case f.JudgeCompleted():
+                details = f"{fact.status} {fact.result.reason}"
             case f.SessionFailed():
                 details = fact.kind.value
             case f.SessionCompleted() | f.SessionPaused() | f.SessionAborted():
-                details = fact.reason
-            case f.AttemptEnding():
+                details = " ".join(fact.reason.split())
+            case f.AttemptEnding() | f.JudgeStarted():
                 details = str(fact.attempt)
             case f.RequestOpened():
                 details = fact.id
             case _:
                 raise AssertionError(f"the engine decided {fact}")
-        return f"{fact.TYPE} {details}"
+        return f"{fact.TYPE} {details}".rstrip()
 
     def _shown_work(self, work: Work) -> str:
         match work:
-            case Prepare():
-                return f"prepare {self.plan.nodes[work.node].id} {work.iteration}"
-            case Execute():
-                return f"execute {self.plan.nodes[work.node].id} {work.iteration} attempt {work.attempt}"
-            case End():
-                return f"end {self.plan.nodes[work.node].id} {work.iteration} attempt {work.attempt}"
             case Wait():
                 return f"wait {work.timer} {self.seconds_until(work.due_at)}"
+            case WriteManifest():
+                return f"manifest {self.plan.steps[work.step].node.id}"
+        here = f"{_KINDS[type(work)]} {work.spot.node(self.plan).id} {work.iteration}"
+        match work:
+            case Execute() | End() | Judge() | EndJudge():
+                return f"{here} attempt {work.attempt}"
+            case _:
+                return here
+
+
+def _whose(cursor: Cursor | None) -> str:
+    return f"{cursor.provider}: " if cursor and cursor.provider else ""
+
+
+_KINDS: dict[type, str] = {
+    Prepare: "prepare",
+    Execute: "execute",
+    End: "end",
+    Judge: "judge",
+    EndJudge: "end judge",
+    CheckQueue: "check queue",
+}
 
 
 def play(plan: Plan, script: str) -> Play:
@@ -160,18 +212,23 @@ def refold(conversation: Play) -> None:
 
 def _stage(play: Play) -> str:
     assert play.state is not None
-    assert play.state.node is not None
-    return play.plan.nodes[play.state.node.index].id
+    if play.state.block is None or play.provider is None:
+        return play.plan.steps[play.stage.index].node.id
+    block = play.plan.steps[play.state.block.index].node
+    assert isinstance(block, ParallelNode)
+    return block.branches[0].stages[play.stage.index].id
 
 
 def _start(play: Play, words: list[str]) -> f.AnyFact:
     delay = [float(word.removeprefix("delay=")) for word in words if word.startswith("delay=")]
-    return started(play.plan, f.Settings("mock" in words, delay[0] if delay else None))
+    settings = f.Settings("mock" in words, delay[0] if delay else None, "plateau_test" in words)
+    return started(play.plan, settings)
 
 
 def _complete(play: Play, words: list[str]) -> f.AnyFact:
-    decision = Decision(words[0] if words else "continue")
-    result = Result(summary="done", decision=decision)
+    plateau = "plateau" in words
+    decision = Decision(words[0] if words and not plateau else "continue")
+    result = Result(summary="done", decision=decision, signals=Signals(plateau_suspected=plateau))
     return f.IterationCompleted(_stage(play), play.attempt, decision, "", "result.json", result, 10)
 
 
@@ -180,7 +237,27 @@ def _error(play: Play, words: list[str]) -> f.AnyFact:
 
 
 def _prepared(play: Play, words: list[str]) -> f.AnyFact:
-    return f.IterationStarted(_stage(play), _stage(play), "claude", "opus", "0" * 64)
+    name = _preparing(play)
+    return f.IterationStarted(name, name, "claude", "opus", "0" * 64)
+
+
+def _preparing(play: Play) -> str:
+    works = (work for work in play.work if isinstance(work, Prepare) and play.is_meant(work))
+    return next(work.spot.node(play.plan).id for work in works)
+
+
+def _judged(play: Play, words: list[str]) -> f.AnyFact:
+    """`stop` or `continue`, or with `failed` why; and the reason that is given."""
+    verdict, *reason = words
+    status: Literal["success", "failed"] = "failed" if verdict == "failed" else "success"
+    result = f.JudgeResult(verdict == "stop", " ".join(reason), 0.9)
+    return f.JudgeCompleted(status, result, _judging(play))
+
+
+def _judging(play: Play) -> int:
+    judge = play.stage.judge
+    assert judge is not None
+    return judge.attempt
 
 
 def _fired(play: Play, words: list[str]) -> f.AnyFact:
@@ -198,9 +275,16 @@ SAYINGS: dict[str, Callable[[Play, list[str]], f.AnyFact]] = {
     "start": _start,
     "prepared": _prepared,
     "unprepared": lambda play, _: f.ErrorOccurred(
-        FailureKind.PROMPT_UNREADABLE, "no such prompt", _stage(play), 0
+        FailureKind.PROMPT_UNREADABLE, "no such prompt", _preparing(play), 0
     ),
     "completed": _complete,
+    "judged": _judged,
+    "judge-lost": lambda play, _: f.JudgeLost(_judging(play)),
+    "left-in-queue": lambda play, words: f.QueueChecked(int(words[0])),
+    "queue-unreadable": lambda play, _: f.ErrorOccurred(
+        FailureKind.QUEUE_UNREADABLE, "no bd", _stage(play), 0
+    ),
+    "manifest": lambda play, _: f.ManifestWritten("manifest.json"),
     "error": _error,
     "adopted": lambda play, _: f.AttemptAdopted(play.attempt, 4711),
     "lost": lambda play, _: f.AttemptLost(play.attempt, "the engine died", started=True),
@@ -216,13 +300,21 @@ SAYINGS: dict[str, Callable[[Play, list[str]], f.AnyFact]] = {
     ),
     "repaired": lambda play, _: f.LogRepaired(12, "events.jsonl.torn-800"),
 }
-_ABOUT_THE_RUN = (
-    f.SessionStarted,
-    f.SessionRecovered,
-    f.SessionResumed,
-    f.PauseRequested,
-    f.CancelRequested,
-    f.TimerFired,
-    f.RequestAnswered,
-    f.LogRepaired,
+_ATTEMPT = (Execute, End)
+_ABOUT: dict[type, tuple[type, ...]] = defaultdict(
+    tuple,
+    {
+        f.IterationStarted: (Prepare,),
+        f.IterationCompleted: _ATTEMPT,
+        f.ErrorOccurred: (*_ATTEMPT, Prepare, CheckQueue),
+        f.AttemptAdopted: _ATTEMPT,
+        f.AttemptLost: _ATTEMPT,
+        f.AttemptCancelled: _ATTEMPT,
+        f.TimerFired: (Wait,),
+        f.JudgeCompleted: (Judge, EndJudge),
+        f.JudgeLost: (Judge, EndJudge),
+        f.QueueChecked: (CheckQueue,),
+        f.ManifestWritten: (WriteManifest,),
+    },
 )
+"""The work that a fact comes of; nothing for what is about the run as a whole."""

@@ -4,7 +4,7 @@ import pytest
 from tests.engine.plans import plan_of, stage
 from tests.engine.playbook import play
 
-from agentforge.engine.decide import max_runtime, remaining_seconds
+from agentforge.engine.decide_stage import max_runtime, remaining_seconds
 from agentforge.model.plan import Guardrails, RetryPolicy
 
 
@@ -55,6 +55,28 @@ def test_runtime_limit_is_asked_about_before_another_attempt() -> None:
         < request_opened runtime_limit-8
         < session_paused runtime_limit
         > answer runtime_limit-8
+        > resume
+        < attempt_start 2 timeout=60
+        ? execute plan 1 attempt 2
+        """,
+    )
+
+
+def test_runtime_limit_that_ended_the_last_attempt_is_asked_about_too() -> None:
+    play(
+        plan_of(stage(retry=RetryPolicy(max_attempts=1)), max_runtime=60),
+        """
+        > start
+        < node_start plan
+        ? prepare plan 1
+        > prepared
+        < attempt_start 1 timeout=60
+        ? execute plan 1 attempt 1
+        @ 60
+        > error iteration_timeout
+        < request_opened runtime_limit-6
+        < session_paused runtime_limit
+        > answer runtime_limit-6
         > resume
         < attempt_start 2 timeout=60
         ? execute plan 1 attempt 2

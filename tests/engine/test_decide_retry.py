@@ -29,6 +29,8 @@ TAXONOMY = {
     "judge_failed": True,
     "agent_error": False,
     "prompt_unreadable": False,
+    "queue_unreadable": False,
+    "parallel_block_failed": False,
 }
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.json import encode
 from msgspec.structs import replace
 from tests.engine.any_log import PLAN, any_fact, any_log
-from tests.engine.plans import event, plan_of, stage, started
+from tests.engine.plans import block, event, plan_of, stage, started
 from tests.engine.playbook import play
 
 from agentforge.engine.decide import decide
@@ -15,9 +15,11 @@ from agentforge.model import facts as f
 from agentforge.model.errors import LogCorrupt
 from agentforge.model.event import Cursor, Event
 from agentforge.model.failure import FailureKind
+from agentforge.model.plan import Judgment
 from agentforge.model.result import Decision, Result
 from agentforge.model.state import RunState
-from agentforge.model.status import RunStatus
+from agentforge.model.status import NodeStatus, RunStatus
+from agentforge.model.work import Prepare
 
 unhurried = settings(deadline=None, max_examples=200)
 
@@ -54,6 +56,69 @@ WHOLE_RUN = """
 RUN = plan_of(stage("plan", runs=3), stage("build"))
 
 
+WHOLE_BLOCK = """
+    > start
+    < node_start plan
+    ? prepare plan 1
+    > prepared
+    < attempt_start 1
+    ? execute plan 1 attempt 1
+    > completed
+    < node_complete plan: Completed 1 iterations (max: 1)
+    < node_start duel
+    < claude: parallel_provider_start
+    < codex: parallel_provider_start
+    ? claude: prepare draft 1
+    ? codex: prepare draft 1
+    > claude: prepared
+    < claude: attempt_start 1
+    ? claude: execute draft 1 attempt 1
+    ? codex: prepare draft 1
+    > codex: prepared
+    < codex: attempt_start 1
+    ? claude: execute draft 1 attempt 1
+    ? codex: execute draft 1 attempt 1
+    > claude: completed
+    < claude: stage_complete draft: Completed 1 iterations (max: 1)
+    ? claude: prepare check 1
+    ? codex: execute draft 1 attempt 1
+    > codex: completed
+    < codex: stage_complete draft: Completed 1 iterations (max: 1)
+    ? claude: prepare check 1
+    ? codex: prepare check 1
+    > codex: prepared
+    < codex: attempt_start 1
+    ? claude: prepare check 1
+    ? codex: execute check 1 attempt 1
+    > codex: completed
+    < codex: judge_start 1
+    ? claude: prepare check 1
+    ? codex: judge check 1 attempt 1
+    > codex: judged stop done
+    < codex: stage_complete check: Consensus reached: 1 consecutive agents agree to stop Reason: done
+    < codex: parallel_provider_complete completed
+    ? claude: prepare check 1
+    > claude: prepared
+    < claude: attempt_start 1
+    ? claude: execute check 1 attempt 1
+    > claude: completed
+    < claude: judge_start 1
+    ? claude: judge check 1 attempt 1
+    > claude: judged stop done
+    < claude: stage_complete check: Consensus reached: 1 consecutive agents agree to stop Reason: done
+    < claude: parallel_provider_complete completed
+    ? manifest duel
+    > manifest
+    < node_complete duel: all providers complete
+    < session_complete all_loops_complete
+    = completed
+"""
+BLOCK = plan_of(
+    stage("plan"), block("claude codex", stage("draft"), stage("check", termination=Judgment(3, 1, 1)))
+)
+BLOCK_LINES = 34
+
+
 def fold(events: list[Event]) -> RunState:
     state: RunState | None = None
     for one in events:
@@ -87,7 +152,7 @@ def test_evolve_is_total_on_any_fact_in_any_status(
 @given(any_fact)
 @unhurried
 def test_log_begins_with_session_start_or_is_refused(fact: f.AnyFact) -> None:
-    if isinstance(fact, f.SessionStarted):
+    if isinstance(fact, f.SessionStarted | f.LogAdopted):
         assert evolve(None, event(1, fact)).status is RunStatus.RUNNING
     else:
         with pytest.raises(LogCorrupt, match="doesn't begin with session_start"):
@@ -115,6 +180,63 @@ def test_engine_that_goes_on_over_one_missing_line_repeats_at_most_what_that_lin
     for draft in decision.facts:
         assert draft.cursor is not None
         assert draft.cursor.node_path == "1"
+
+
+def done_by(events: list[Event]) -> set[Cursor]:
+    return {e.cursor for e in events if isinstance(e.fact, f.IterationCompleted) and e.cursor}
+
+
+@pytest.mark.parametrize("line", range(1, BLOCK_LINES))
+def test_engine_that_goes_on_over_a_missing_line_of_a_block_repeats_no_iteration(line: int) -> None:
+    """Whatever else was cut off: what is known to be complete isn't begun again."""
+    whole = play(BLOCK, WHOLE_BLOCK).events
+    assert len(whole) == BLOCK_LINES
+    for end in range(line + 1, BLOCK_LINES):
+        left = [one for number, one in enumerate(whole[:end]) if number != line]
+        state = fold(left)
+        decision = decide(BLOCK, state)
+        begun = {work.cursor for work in decision.work if isinstance(work, Prepare)}
+        assert not begun & done_by(left), f"cut after {end} lines"
+        assert decision.facts or decision.work
+
+
+@unhurried
+@given(st.sets(st.integers(1, BLOCK_LINES - 2), max_size=8), st.integers(1, BLOCK_LINES))
+def test_log_of_a_block_with_missing_lines_can_always_be_gone_on_with(lost: set[int], end: int) -> None:
+    whole = play(BLOCK, WHOLE_BLOCK).events
+    state = fold([one for number, one in enumerate(whole[:end]) if number not in lost])
+    decision = decide(BLOCK, state)
+    assert (not decision.facts and not decision.work) == (state.status is RunStatus.COMPLETED)
+
+
+def test_block_whose_start_is_lost_is_rebuilt_from_its_branches() -> None:
+    whole = play(BLOCK, WHOLE_BLOCK).events
+    lost = [one for one in whole[:11] if not isinstance(one.fact, f.NodeStarted | f.ProviderStarted)]
+    state = fold(lost)
+    assert state.block is not None
+    assert [branch.provider for branch in state.block.branches] == ["claude"]
+    answer = decide(BLOCK, state)
+    assert [(draft.fact.TYPE, draft.cursor) for draft in answer.facts] == [
+        ("parallel_provider_start", Cursor("1", 1, 0, "codex"))
+    ]
+    assert [work.id for work in answer.work] == ["1.0@claude/1/1/1/execute"]
+
+
+def test_stage_whose_predecessor_lost_its_end_is_taken_from_the_cursor() -> None:
+    whole = play(BLOCK, WHOLE_BLOCK).events
+    state = fold([one for one in whole[:-2] if not isinstance(one.fact, f.StageCompleted)])
+    assert state.block is not None
+    assert [branch.status for branch in state.block.branches] == [NodeStatus.COMPLETED] * 2
+
+
+def test_node_after_a_block_that_lost_its_end_and_its_own_start_is_where_the_run_is() -> None:
+    plan = plan_of(block("claude", stage("draft")), stage("merge"))
+    lost = [
+        event(1, started(plan), Cursor("0", 0, 0)),
+        event(2, f.NodeStarted("duel", kind="parallel", providers=("claude",), step=0), Cursor("0", 1, 0)),
+        event(3, f.AttemptStarted(1, 2, "claude", "opus"), Cursor("1", 1, 1)),
+    ]
+    assert [work.id for work in decide(plan, fold(lost)).work] == ["1/1/1/1/execute"]
 
 
 def test_node_whose_predecessor_lost_its_end_is_taken_from_the_cursor() -> None:
@@ -148,13 +270,13 @@ def test_node_path_that_is_no_number_leaves_the_plans_order() -> None:
     assert state.node.index == 0
 
 
-def test_nested_node_path_belongs_to_its_outermost_node() -> None:
-    inner = Cursor("1.0", 1, 0)
-    state = evolve(
-        fold([event(1, started(PLAN))]), event(2, f.NodeStarted("b", "b", "claude", "opus", 1), inner)
-    )
-    assert state.node is not None
-    assert state.node.index == 1
+@pytest.mark.parametrize(
+    "fact", [f.NodeStarted("refine"), f.QueueChecked(1)], ids=["start", "its start lost"]
+)
+def test_nested_node_is_found_by_its_path_where_its_place_is_not_said(fact: f.AnyFact) -> None:
+    state = evolve(fold([event(1, started(PLAN))]), event(2, fact, Cursor("4.0", 2, 0)))
+    decision = decide(PLAN, state)
+    assert [work.cursor for work in decision.work] == [Cursor("4.0", 2, 1)]
 
 
 def test_error_before_any_node_changes_nothing() -> None:
@@ -174,6 +296,25 @@ def test_controls_taken_in_are_remembered_but_not_without_end() -> None:
     for number in range(100):
         state = evolve(state, event(number + 2, f.PauseRequested("x", control=f"c{number}")))
     assert state.controls == tuple(f"c{number}" for number in range(100 - CONTROLS_KEPT, 100))
+
+
+def test_state_of_a_block_holds_no_collection_that_grows_by_iteration() -> None:
+    sizes = set()
+    state = fold(play(BLOCK, "\n".join(WHOLE_BLOCK.splitlines()[:14])).events)
+    for number in range(1, 200):
+        for provider in ("claude", "codex"):
+            here = Cursor("1.0", 1, number, provider)
+            for fact in (
+                f.IterationStarted("draft", "draft", provider, "opus", "0" * 64),
+                f.AttemptStarted(1, 2, provider, "opus"),
+                f.IterationCompleted("draft", 1, Decision.CONTINUE, "", "result.json", Result(), 1),
+                f.JudgeStarted("claude", "haiku"),
+                f.JudgeCompleted("success", f.JudgeResult(stop=False, reason="more")),
+            ):
+                state = evolve(state, event(1000, fact, here))
+        if number >= 100:
+            sizes.add(len(encode(state)))
+    assert len(sizes) == 1
 
 
 def test_state_holds_no_collection_that_grows_by_iteration() -> None:

@@ -13,7 +13,7 @@ from agentforge.model.errors import IllegalMove
 from agentforge.model.event import Cursor
 from agentforge.model.failure import FailureKind
 from agentforge.model.result import Decision, Result
-from agentforge.model.state import AttemptState, IterationState, NodeState, RunState
+from agentforge.model.state import AttemptState, BlockState, BranchState, IterationState, NodeState, RunState
 from agentforge.model.status import (
     ATTEMPT_MOVES,
     RUN_MOVES,
@@ -106,6 +106,24 @@ def test_other_timers_and_remarks_are_no_moves() -> None:
     remarks = (f.TimerFired("delay"), f.AttemptAdopted(1, 7), f.PauseRequested("x", due_at=due))
     for fact in remarks:
         refuse_illegal(state, fact)
+
+
+def test_move_is_judged_by_the_branch_that_it_is_about() -> None:
+    claude = BranchState("claude", NodeStatus.RUNNING, at_work(AttemptStatus.RUNNING).node)
+    block = BlockState(0, 1, (claude, BranchState("codex", NodeStatus.RUNNING)), path="0")
+    state = replace(RUNNING, block=block)
+    begins = f.AttemptStarted(2, 2, "claude", "opus")
+    with pytest.raises(IllegalMove, match="attempt 2 begins while attempt 1 is running"):
+        refuse_illegal(state, begins, Cursor("0.0", 1, 1, "claude"))
+    refuse_illegal(state, begins, Cursor("0.0", 1, 1, "codex"))
+
+
+def test_block_begins_once_and_ends_only_after_it_began() -> None:
+    begins = f.NodeStarted("duel", kind="parallel", providers=("claude",))
+    ends = f.NodeCompleted("duel", "done", 1)
+    within = replace(RUNNING, block=BlockState(0, 1, (), path="0"))
+    assert [is_refused(RUNNING, begins), is_refused(RUNNING, ends)] == [False, True]
+    assert [is_refused(within, begins), is_refused(within, ends)] == [True, False]
 
 
 def test_log_begins_with_session_start_and_has_only_one() -> None:

@@ -1,12 +1,13 @@
 """Where the files of a run lie: the names that users of agent-pipelines know."""
 
-from tests.engine.plans import stage
+from tests.engine.plans import block, nested, plan_of, stage
 
-from agentforge.model.layout import RunLayout, lock_file, node_dir_name, runs_dir
+from agentforge.model.layout import RunLayout, lock_file, runs_dir
+from agentforge.model.plan import Plan
+from agentforge.model.work import Spot
 
 LAYOUT = RunLayout.of("/project", "auth")
 RUN = "/project/.claude/pipeline-runs/auth"
-NODE = stage("plan")
 
 
 def test_files_of_a_run() -> None:
@@ -20,26 +21,73 @@ def test_files_of_a_run() -> None:
     assert LAYOUT.answers == f"{RUN}/answers"
 
 
+def folders(plan: Plan) -> list[str]:
+    return [step.dir for step in plan.steps]
+
+
 def test_directory_naming_convention() -> None:
-    assert node_dir_name(0, NODE) == "stage-00-plan"
-    assert LAYOUT.stage_dir(12, NODE) == f"{RUN}/stage-12-plan"
-    assert LAYOUT.iteration(0, NODE, 1, 15).root == f"{RUN}/stage-00-plan/iterations/015"
-    assert LAYOUT.iteration(0, NODE, 1, 1000).root.endswith("/iterations/1000")
+    assert folders(plan_of(stage("plan"), block("claude", stage("draft")))) == [
+        "stage-00-plan",
+        "parallel-01-duel",
+    ]
+    assert folders(plan_of(*(stage(f"s{n}") for n in range(13))))[12] == "stage-12-s12"
+    assert LAYOUT.stage_dir("stage-12-plan") == f"{RUN}/stage-12-plan"
+    assert LAYOUT.iteration("stage-00-plan", 15).root == f"{RUN}/stage-00-plan/iterations/015"
+    assert LAYOUT.iteration("stage-00-plan", 1000).root.endswith("/iterations/1000")
+
+
+def test_provider_of_a_parallel_block_has_a_directory_of_its_own() -> None:
+    plan = plan_of(stage("plan"), block("claude codex", stage("draft"), stage("check")))
+    spot = Spot(1, "1.1", 1, "codex", 1)
+    assert spot.scope(plan) == "parallel-01-duel/providers/codex"
+    assert spot.folder(plan) == "parallel-01-duel/providers/codex/stage-01-check"
+    assert LAYOUT.branch_state(spot.scope(plan)) == f"{RUN}/parallel-01-duel/providers/codex/state.json"
+    assert LAYOUT.manifest(plan.steps[1].dir) == f"{RUN}/parallel-01-duel/manifest.json"
 
 
 def test_later_runs_of_a_node_lie_beside_its_first() -> None:
-    assert LAYOUT.stage_dir(0, NODE, 2) == f"{RUN}/stage-00-plan/run-002"
-    assert LAYOUT.progress("pipeline", 0, NODE, 2) == f"{RUN}/stage-00-plan/run-002/progress.md"
+    plan = plan_of(stage("plan"), block("claude", stage("draft")), passes=2)
+    assert folders(plan)[2:] == ["stage-00-plan/run-002", "parallel-01-duel/run-002"]
+    assert LAYOUT.progress("pipeline", folders(plan)[2]) == f"{RUN}/stage-00-plan/run-002/progress.md"
+    assert (
+        Spot(3, "1.0", 2, "claude")
+        .folder(plan)
+        .startswith("parallel-01-duel/run-002/providers/claude/stage-")
+    )
+
+
+def test_nested_pipelines_lie_in_directories_of_their_own() -> None:
+    inner = nested("polish", stage("refine"), block("claude", stage("vote")), runs=2)
+    plan = plan_of(stage("plan"), inner)
+    assert [(step.path, step.run, step.dir) for step in plan.steps] == [
+        ("0", 1, "stage-00-plan"),
+        ("1.0", 1, "pipeline-01-polish/stage-00-refine"),
+        ("1.1", 1, "pipeline-01-polish/parallel-01-duel"),
+        ("1.0", 2, "pipeline-01-polish/run-002/stage-00-refine"),
+        ("1.1", 2, "pipeline-01-polish/run-002/parallel-01-duel"),
+    ]
+
+
+def test_each_step_of_a_plan_has_a_directory_and_a_place_of_its_own() -> None:
+    deep = nested("outer", stage("a"), nested("inner", stage("b"), stage("c"), runs=2), runs=2)
+    plan = plan_of(deep, nested("again", stage("b")), stage("z"), passes=2)
+    assert len(plan.steps) == 2 * (2 * (1 + 2 * 2) + 2)
+    assert len(set(folders(plan))) == len(plan.steps)
+    assert len({(step.path, step.run) for step in plan.steps}) == len(plan.steps)
+    assert {step.path for step in plan.steps} == {"0.0", "0.1.0", "0.1.1", "1.0", "2"}
 
 
 def test_progress_file_hierarchy() -> None:
-    assert LAYOUT.progress("loop", 0, NODE) == f"{RUN}/progress-auth.md"
-    assert LAYOUT.progress("pipeline", 0, NODE) == f"{RUN}/stage-00-plan/progress.md"
+    assert LAYOUT.progress("loop", "stage-00-plan") == f"{RUN}/progress-auth.md"
+    assert LAYOUT.progress("pipeline", "stage-00-plan") == f"{RUN}/stage-00-plan/progress.md"
+    branch = "parallel-01-duel/providers/codex"
+    assert LAYOUT.progress("pipeline", f"{branch}/stage-00-draft", branch) == f"{RUN}/{branch}/progress.md"
 
 
 def test_files_of_an_iteration_and_its_attempts() -> None:
-    here = LAYOUT.iteration(0, NODE, 1, 1)
-    names = (here.context, here.prompt, here.output, here.result, here.status, here.attempts, here.error)
+    here = LAYOUT.iteration("stage-00-plan", 1)
+    names = (here.context, here.prompt, here.output, here.result, here.status, here.attempts)
+    names += (here.error, here.judge)
     assert [name.removeprefix(f"{here.root}/") for name in names] == [
         "context.json",
         "prompt.md",
@@ -48,6 +96,7 @@ def test_files_of_an_iteration_and_its_attempts() -> None:
         "status.json",
         "attempts.jsonl",
         "error.json",
+        "judge.json",
     ]
     place = here.attempt(2)
     assert [name.removeprefix(f"{here.root}/") for name in (place.spec, place.claim, place.agent)] == [
@@ -55,5 +104,6 @@ def test_files_of_an_iteration_and_its_attempts() -> None:
         "attempt-2/claim",
         "attempt-2/agent.json",
     ]
+    assert here.judge_attempt(1).exit == f"{here.root}/judge-1/exit.json"
     assert place.output.endswith("attempt-2/output.log")
     assert place.exit.endswith("attempt-2/exit.json")

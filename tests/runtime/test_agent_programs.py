@@ -77,10 +77,15 @@ def test_program_that_takes_too_long_is_an_iteration_timeout(project: Path) -> N
 def test_runtime_limit_bounds_an_attempt(project: Path) -> None:
     limited = shell(PATIENT, retry=ONCE, guardrails={"max_runtime_seconds": 0.3})
     result = go(project, limited)
-    assert (result.error_type, result.error) == (
-        "iteration_timeout",
-        "the agent was ended after the runtime limit",
-    )
+    assert (result.status, result.reason) == ("paused", "runtime_limit")
+    assert [request.question for request in result.requests] == [
+        "the runtime limit of 0.3 s is used up. Grant the same again?"
+    ]
+    here = iteration_dir(project)
+    assert load(here / "error.json")["type"] == "iteration_timeout"
+    assert load(here / "error.json")["message"] == "the agent was ended after the runtime limit"
+    (pid,) = agents(project)
+    assert not lives(pid)
 
 
 def test_program_that_says_nothing_for_too_long_is_a_provider_timeout(project: Path) -> None:

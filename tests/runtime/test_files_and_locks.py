@@ -154,7 +154,7 @@ def test_claim_is_taken_once_and_a_torn_record_is_none(tmp_path: Path) -> None:
 
 def test_records_of_attempts_survive_lines_that_nobody_understands(tmp_path: Path) -> None:
     layout = RunLayout.of(str(tmp_path), "s")
-    here = layout.iteration(0, stage(), 1, 1)
+    here = layout.iteration("stage-00-plan", 1)
     Path(here.root).mkdir(parents=True)
     Path(here.attempts).write_text('{"attempt": 1}\nnot json\n{"no": 1}\n[]\n{"attempt": 2}\n{"attempt": 9}')
     note_attempt(Attempted(stage(), here, 1, 3, NOON), "lost", None, NOON)

@@ -51,8 +51,11 @@ class Project:
     # -- calling
 
     def call(self, *arguments: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> Done:
+        return self.call_program(sys.executable, "-m", "agentforge", *arguments, env=env, cwd=cwd)
+
+    def call_program(self, *line: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> Done:
         done = subprocess.run(
-            [sys.executable, "-m", "agentforge", *arguments],
+            line,
             cwd=cwd or self.root,
             env={**self.env, **(env or {})},
             stdin=subprocess.DEVNULL,

@@ -130,7 +130,7 @@ def test_pipeline_resume_flag_goes_on_with_the_session(project: Project) -> None
     file = project.pipeline(
         f"plan=test -e fixed || exit 3; {WRITE_RESULT}", extra="    retry: {max_attempts: 1}\n"
     )
-    assert project.call("pipeline", file, "auth").code == 1
+    assert project.call("pipeline", file, "auth", "--foreground").code == 1
     (project.root / "fixed").touch()
     done = project.call("pipeline", file, "auth", "--resume", "--foreground")
     assert done.code == 0

@@ -59,8 +59,12 @@ def test_a_pipeline_runs_from_the_wheel_outside_the_repository(agentforge: Path,
     assert done.returncode == 0
     status = json.loads(_run(agentforge, tmp_path, "status", "s1", "--json").stdout)
     assert status["status"] == "completed"
-    built_in = _run(agentforge, tmp_path, "loop", "work", "s2", "1", mock="true")
+    built_in = _run(agentforge, tmp_path, "loop", "work", "s2", "1", "--foreground", mock="true")
     assert built_in.returncode == 0
+    original = _run(
+        agentforge.with_name("agent-pipelines"), tmp_path, "work", "s3", "1", "--no-tmux", mock="true"
+    )
+    assert original.returncode == 0
 
 
 def _run(agentforge: Path, folder: Path, *arguments: str, mock: str = "") -> subprocess.CompletedProcess[str]:

@@ -3,6 +3,7 @@
 from tests.engine.plans import plan_of, stage
 
 from agentforge.model.layout import RunLayout
+from agentforge.model.work import Spot
 from agentforge.views.context_file import context_file
 from agentforge.views.history import History
 
@@ -11,9 +12,7 @@ LAYOUT = RunLayout.of("/project", "auth")
 
 def test_context_of_a_pipeline_stage() -> None:
     plan = plan_of(stage("plan", runs=7, commands={"test": "pytest"}))
-    context = context_file(
-        plan, plan.nodes[0], 0, 3, LAYOUT, run=1, history=History(), remaining_seconds=61.9
-    )
+    context = context_file(plan, Spot(0, "0", 1), 3, LAYOUT, history=History(), remaining_seconds=61.9)
     assert (context.session, context.pipeline, context.iteration) == ("auth", "refine", 3)
     assert context.paths.progress == f"{LAYOUT.root}/stage-00-plan/progress.md"
     assert (context.limits.max_iterations, context.limits.remaining_seconds) == (7, 61)
@@ -22,10 +21,8 @@ def test_context_of_a_pipeline_stage() -> None:
 
 
 def test_context_of_a_single_stage_run_without_a_limit() -> None:
-    plan = plan_of(stage("work", ref="ralph"), mode="loop")
-    context = context_file(
-        plan, plan.nodes[0], 0, 1, LAYOUT, run=2, history=History(), remaining_seconds=None
-    )
+    plan = plan_of(stage("work", ref="ralph"), mode="loop", passes=2)
+    context = context_file(plan, Spot(1, "0", 2), 1, LAYOUT, history=History(), remaining_seconds=None)
     assert (context.pipeline, context.stage.template) == ("loop", "ralph")
     assert context.paths.progress == f"{LAYOUT.root}/progress-auth.md"
     assert context.paths.output == f"{LAYOUT.root}/stage-00-work/run-002/iterations/001/output.md"

@@ -8,10 +8,12 @@ import pytest
 from agentforge.model import facts as f
 from agentforge.model.event import Cursor, Event
 from agentforge.model.result import Decision, Result
+from agentforge.model.work import Spot
 from agentforge.views.context_file import ContextFile, Inputs, Limits, Paths, StageRef, context_json
 from agentforge.views.history import KEPT, History
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
+HERE = Spot(0, "0", 1)
 
 
 def completed(number: int, output: str | None) -> Event:
@@ -42,7 +44,7 @@ def context(history: History, commands: dict[str, str]) -> ContextFile:
         stage=StageRef("work", 0, "work"),
         iteration=1,
         paths=Paths("a", "b", "c", "d", "e", "f"),
-        inputs=Inputs((), {}, {}, (), history.outputs_omitted),
+        inputs=Inputs((), {}, {}, (), history.stage("0").omitted),
         limits=Limits(3, -1),
         commands=commands,
     )
@@ -54,7 +56,7 @@ def context(history: History, commands: dict[str, str]) -> ContextFile:
 )
 def test_context_json_lists_the_earlier_outputs_as_pretty_json(outputs: list[str]) -> None:
     history = history_of(outputs)
-    text = context_json(context(history, {"from_previous_iterations": "[]"}), history)
+    text = context_json(context(history, {"from_previous_iterations": "[]"}), HERE, history)
     value = json.loads(text)
     assert value["inputs"]["from_previous_iterations"] == outputs
     assert text.decode() == json.dumps(value, indent=2, ensure_ascii=False) + "\n"
@@ -63,16 +65,19 @@ def test_context_json_lists_the_earlier_outputs_as_pretty_json(outputs: list[str
 def test_context_json_lists_the_last_thousand_outputs_and_counts_the_others() -> None:
     outputs = [f"/r/{number:03d}/output.md" for number in range(KEPT + 7)]
     history = history_of(outputs)
-    inputs = json.loads(context_json(context(history, {}), history))["inputs"]
+    inputs = json.loads(context_json(context(history, {}), HERE, history))["inputs"]
     assert inputs["from_previous_iterations"] == outputs[7:]
     assert inputs["from_previous_iterations_omitted"] == 7
 
 
-def test_outputs_are_those_of_the_current_node_only() -> None:
+@pytest.mark.parametrize(
+    "elsewhere", [Spot(1, "1", 1), Spot(1, "0", 2), Spot(0, "0", 1, "claude")], ids=["node", "run", "branch"]
+)
+def test_outputs_are_those_of_the_current_node_run_and_branch_only(elsewhere: Spot) -> None:
     history = history_of(["/first/output.md"])
-    history.take(Event(2, AT, "s", "r", f.NodeStarted("b", "b", "p", "m", 1), Cursor("1", 1, 0)))
-    assert not history.outputs
-    assert history.outputs_omitted == 0
+    text = context_json(context(history, {}), elsewhere, history)
+    assert json.loads(text)["inputs"]["from_previous_iterations"] == []
+    assert history.stage(elsewhere.path, elsewhere.provider, elsewhere.run).omitted == 0
     assert len(history.entries) == 1
 
 
@@ -80,4 +85,4 @@ def test_history_keeps_the_last_thousand_iterations_and_counts_the_others() -> N
     history = history_of([""] * (KEPT + 3))
     assert [entry.iteration for entry in history.entries] == list(range(4, KEPT + 4))
     assert history.omitted == 3
-    assert not history.outputs
+    assert not history.stage("0").paths

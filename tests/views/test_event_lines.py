@@ -107,8 +107,56 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     (f.SessionAborted("requested"), 'reason="requested"', "cancelled: requested"),
     (f.RequestOpened("r-1", "escalation", "Go on?", ()), 'id=r-1 question="Go on?"', "asks: Go on?"),
     (f.RequestAnswered("r-1", "resume", "person"), 'id=r-1 answer="resume" by=person', None),
+    (
+        f.LogAdopted(7, "0" * 64, "pipeline", "r", plan(), "1.0", SOON),
+        "lines=7 engine=1.0",
+        "taken up from agent-pipelines, after 7 events of its own",
+    ),
     (f.LogRepaired(5, "x"), "bytes=5", "the log's last line was torn; 5 bytes were kept aside"),
     (f.DamageAccepted((3, 4)), "lines=3,4", "goes on without 2 damaged lines"),
+    (
+        f.NodeStarted("build", kind="parallel", providers=("claude", "codex")),
+        "node=1 id=build kind=parallel",
+        "build begins: claude, codex at once",
+    ),
+    (f.ProviderStarted("claude", ("draft",)), "node=1 run=1 provider=claude", None),
+    (
+        f.ProviderCompleted("claude"),
+        "node=1 run=1 provider=claude status=completed",
+        "build is done",
+    ),
+    (
+        f.ProviderCompleted("claude", "failed", "it\nbroke"),
+        'node=1 run=1 provider=claude status=failed error="it broke"',
+        "build failed: it broke",
+    ),
+    (f.WorkerCompleted("/r.json", 0), "node=1 run=1 iter=2 exit=0", None),
+    (
+        f.StageCompleted("build", "max reached", 3),
+        'node=1 run=1 id=build reason="max reached"',
+        "build is done: max reached",
+    ),
+    (f.ManifestWritten("/m.json"), "", None),
+    (f.JudgeStarted("claude", "haiku"), "node=1 run=1 iter=2 provider=claude model=haiku attempt=1", None),
+    (
+        f.JudgeCompleted("success", f.JudgeResult(True, "no more to find", 0.9)),
+        'node=1 run=1 iter=2 status=success stop=true reason="no more to find"',
+        "build 2/3 judged: stop: no more to find",
+    ),
+    (
+        f.JudgeCompleted("success", f.JudgeResult(False, "")),
+        "node=1 run=1 iter=2 status=success stop=false",
+        "build 2/3 judged: go on",
+    ),
+    (
+        f.JudgeCompleted("skipped", f.JudgeResult(False, "judge_unreliable")),
+        'node=1 run=1 iter=2 status=skipped stop=false reason="judge_unreliable"',
+        "build 2/3 goes on without the judge: judge_unreliable",
+    ),
+    (f.JudgeLost(1), "node=1 run=1 iter=2 attempt=1", None),
+    (f.QueueChecked(4), "node=1 run=1 iter=2 remaining=4", None),
+    (f.PlanChanged(plan(), 1), "step=1", "goes on by the pipeline as it is now"),
+    (f.TmuxSessionCleaned("pipeline-s"), "name=pipeline-s", None),
 ]
 
 
@@ -128,6 +176,21 @@ def test_events_without_a_place_have_lines_too() -> None:
     for fact, _, _ in LINES:
         assert event_line(event(fact, None), UTC).text.startswith(f"[12:00:00] {fact.TYPE}")
         run_line(event(fact, None), plan())
+
+
+def test_events_of_a_branch_name_its_provider() -> None:
+    at = Cursor("1", 1, 2, "claude")
+    line = event_line(event(f.AttemptStarted(1, 2, "claude", "opus"), at), UTC)
+    assert line.text == "[12:00:00] attempt_start node=1 run=1 iter=2 by=claude attempt=1"
+    said = run_line(event(completed(), at), plan())
+    assert said is not None
+    assert said.words == "claude: build 2/3 done in 1.5s: wrote the parser"
+    ended = run_line(event(f.StageCompleted("build", "enough", 2), at), plan())
+    assert ended is not None
+    assert ended.words == "claude: build is done: enough"
+    done = run_line(event(f.ProviderCompleted("claude"), at), plan())
+    assert done is not None
+    assert done.words == "claude: build is done"
 
 
 def test_a_line_is_shown_in_the_zone_that_is_asked_for() -> None:

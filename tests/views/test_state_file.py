@@ -80,6 +80,7 @@ def test_state_file_has_all_fields_while_an_agent_works() -> None:
                 "completed_at": None,
                 "status": "running",
                 "timestamp": "2026-01-15T12:00:00Z",
+                "judge_failures": 0,
             }
         ],
         "history": [],
@@ -92,6 +93,10 @@ def test_state_file_has_all_fields_while_an_agent_works() -> None:
         "pause_reason": None,
         "completion_reason": None,
         "requests": [],
+        "cursor": {"node_path": "0", "node_run": 1, "iteration": 1},
+        "failed_at": None,
+        "resumed_at": None,
+        "resume_from": 1,
     }
     assert (snapshot["length"], snapshot["hash"], snapshot["state"]["seq"]) == (4711, "abc", 4)
     assert snapshot["buffer"]["events_buffered"] == 2

@@ -1,16 +1,25 @@
 """Counters, health and the latest past: bounded, and the same whenever they are folded."""
 
-import msgspec
+from datetime import UTC
+
 import pytest
 from hypothesis import given, settings
-from tests.engine.any_log import any_log
+from msgspec import json
+from tests.engine.any_log import PLAN, any_log
 from tests.engine.plans import NOON, event, plan_of, stage, started
 
+from agentforge.engine.evolve import evolve
 from agentforge.model import facts as f
+from agentforge.model.buffer import BufferHealth
 from agentforge.model.event import Cursor, Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.result import Decision, Result, Signals, Usage
+from agentforge.views.branch_file import branch_file
+from agentforge.views.event_line import event_line
 from agentforge.views.history import KEPT, History
+from agentforge.views.run_line import run_line
+from agentforge.views.stage_progress import stage_progress
+from agentforge.views.state_file import Snapshot, state_file
 from agentforge.views.summary import Summary, fold, health
 
 ERROR = f.ErrorOccurred(FailureKind.PROVIDER_CRASHED, "boom", "plan", 1)
@@ -46,12 +55,13 @@ def test_summary_counts_what_happened() -> None:
     assert (summary.last_type, summary.last_at) == ("iteration_complete", NOON)
 
 
-def test_usage_is_summed_over_successes_and_failures_and_unknown_numbers_are_left_out() -> None:
+def test_usage_is_summed_over_successes_failures_and_the_judge_and_unknown_numbers_are_left_out() -> None:
     failed = f.ErrorOccurred(
         FailureKind.RESULT_MISSING, "x", "plan", 1, usage=Usage(input_tokens=100, cost_usd=0.5)
     )
-    summary = folded(completed(usage=Usage(10, 20, cost_usd=0.25)), failed, completed())
-    assert (summary.input_tokens, summary.output_tokens, summary.cost_usd) == (110, 20, 0.75)
+    judged = f.JudgeCompleted("success", f.JudgeResult(False, ""), usage=Usage(1, 2, cost_usd=0.25))
+    summary = folded(completed(usage=Usage(10, 20, cost_usd=0.25)), failed, completed(), judged)
+    assert (summary.input_tokens, summary.output_tokens, summary.cost_usd) == (111, 22, 1.0)
 
 
 def test_consecutive_errors_count_recent_error_events_until_non_error() -> None:
@@ -104,10 +114,20 @@ def test_health_score_formula_and_label(errors: int, stalled: int, score: float,
 @settings(deadline=None, max_examples=50)
 @given(any_log)
 def test_views_are_total_on_any_log(log: list[Event]) -> None:
-    summary, history = Summary(), History()
+    summary, history, state = Summary(), History(), None
     for one in log:
         summary = fold(summary, one)
         history.take(one)
+        state = evolve(state, one)
+        view = state_file(
+            PLAN, state, summary, history, length=1, head_hash="", buffer=BufferHealth(0, 0, 0, 0.0)
+        )
+        assert json.decode(json.encode(view.snapshot), type=Snapshot).state == state
+        assert len(stage_progress(PLAN, state)) == len(PLAN.steps)
+        for branch in state.block.branches if state.block else ():
+            branch_file(PLAN, state, branch)
+        event_line(one, UTC)
+        run_line(one, PLAN)
     assert summary.events == len(log)
     assert 0.0 <= health(summary).score <= 1.0
     assert len(history.entries) == summary.iterations
@@ -120,27 +140,57 @@ def remember(*said: tuple[f.AnyFact, Cursor | None]) -> History:
     return history
 
 
-def outputs(history: History) -> list[str]:
-    return [msgspec.json.decode(output) for output in history.outputs]
-
-
 def test_history_keeps_the_last_thousand_and_counts_the_rest() -> None:
     said = [(completed(output=f"{n}.md"), Cursor("0", 1, n)) for n in range(1, KEPT + 501)]
     history = remember(*said)
     assert (len(history.entries), history.omitted) == (KEPT, 500)
     assert [history.entries[0].iteration, history.entries[-1].iteration] == [501, KEPT + 500]
-    assert (len(history.outputs), history.outputs_omitted) == (KEPT, 500)
-    assert (outputs(history)[0], outputs(history)[-1]) == ("501.md", f"{KEPT + 500}.md")
+    left = history.stage("0")
+    assert (len(left.paths), left.omitted, left.iterations) == (KEPT, 500, KEPT + 500)
+    assert (left.paths[0], left.paths[-1], left.latest) == ("501.md", f"{KEPT + 500}.md", f"{KEPT + 500}.md")
 
 
-def test_outputs_are_those_of_the_current_node_and_history_is_the_run_s() -> None:
-    begins = f.NodeStarted("build", "build", "claude", "opus", 1)
-    history = remember((completed(), Cursor("0", 1, 1)), (begins, Cursor("1", 1, 0)))
-    assert (outputs(history), history.outputs_omitted) == ([], 0)
-    assert len(history.entries) == 1
+def test_outputs_are_those_of_one_stage_and_history_is_the_run_s() -> None:
+    history = remember((completed(), Cursor("0", 1, 1)), (completed(output="b.md"), Cursor("1", 1, 1)))
+    assert history.stage("0").paths == ["output.md"]
+    assert history.stage("1").paths == ["b.md"]
+    assert (history.stage("2").paths, history.stage("2").omitted, history.stage("2").latest) == ([], 0, None)
+    assert len(history.entries) == 2
+
+
+def test_outputs_of_a_stage_are_those_of_its_latest_run_and_of_one_branch() -> None:
+    history = remember(
+        (completed(output="first.md"), Cursor("0", 1, 1)),
+        (completed(output="again.md"), Cursor("0", 2, 1)),
+        (completed(output="claude.md"), Cursor("1.0", 1, 1, "claude")),
+        (completed(output="codex.md"), Cursor("1.0", 1, 1, "codex")),
+    )
+    assert history.stage("0").paths == history.stage("0", run=2).paths == ["again.md"]
+    assert history.stage("0", run=1).paths == []
+    assert [history.stage("1.0", who).latest for who in ("claude", "codex")] == ["claude.md", "codex.md"]
+
+
+def test_reason_of_a_stage_is_why_it_ended() -> None:
+    history = remember(
+        (completed(), Cursor("0", 1, 1)),
+        (f.NodeCompleted("plan", "max_iterations", 1), Cursor("0", 1, 1)),
+        (f.StageCompleted("draft", "enough", 1), Cursor("1.0", 1, 1, "claude")),
+        (f.NodeCompleted("odd", "nowhere", 1), None),
+    )
+    assert history.stage("0").reason == "max_iterations"
+    assert history.stage("1.0", "claude").reason == "enough"
+    assert history.stage("1.0", "codex").reason == ""
 
 
 def test_iteration_that_said_nothing_has_no_output() -> None:
-    history = remember((completed(output=None), None), (completed(output="2.md"), None))
-    assert outputs(history) == ["2.md"]
-    assert [entry.iteration for entry in history.entries] == [0, 0]
+    history = remember(
+        (completed(output=None), Cursor("0", 1, 1)), (completed(output="2.md"), Cursor("0", 1, 2))
+    )
+    assert history.stage("0").paths == ["2.md"]
+    assert [entry.iteration for entry in history.entries] == [1, 2]
+
+
+def test_iteration_without_a_place_is_in_the_history_and_nobody_s_input() -> None:
+    history = remember((completed(), None))
+    assert [entry.iteration for entry in history.entries] == [0]
+    assert history.stage("0").paths == []

@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from agentforge.adapters.log_scan import EMPTY, TAIL_BYTES, Scan, continues
 from agentforge.adapters.log_store import Snapshot, TakeSnapshot
+from agentforge.adapters.original_prefix import OriginalPrefix
 from agentforge.model import codec
 from agentforge.model.errors import LogConflict, LogTooNew
 from agentforge.model.event import Event
+from agentforge.model.original import BEGINNING, is_original
 from agentforge.ports.event_log import Damage, Head, TornTail
 
 
@@ -20,19 +22,35 @@ class Reader:
 
     def events(self, after: Head | None = None) -> Iterator[Event]:
         start = after or EMPTY
-        self._scan = scan = Scan(start)
         with self._snapshot() as snapshot:
             _check_head(snapshot, start)
-            load, decode = snapshot.load, codec.decode
-            for line in scan.lines(snapshot.chunks(start.length, snapshot.length)):
-                try:
-                    event = decode(line, load)
-                except codec.DamagedLine as error:
-                    scan.reject(str(error))
-                except LogTooNew as error:
-                    scan.reject(error.message)
+            if start.length and _is_in_original(snapshot, start):
+                # Such lines say nothing without the ones before.
+                yield from self._after_original(snapshot, start)
+                return
+            self._scan = scan = Scan(start)
+            yield from self._read(snapshot, scan, start)
+
+    def _read(self, snapshot: Snapshot, scan: Scan, start: Head) -> Iterator[Event]:
+        load, decode = snapshot.load, codec.decode
+        for line in scan.lines(snapshot.chunks(start.length, snapshot.length)):
+            try:
+                event = decode(line, load)
+            except codec.DamagedLine as error:
+                if scan.original is not None and scan.is_at_original:
+                    yield from _upcast(scan, scan.original, line)
                 else:
-                    yield event
+                    scan.reject(str(error))
+            except LogTooNew as error:
+                scan.reject(error.message)
+            else:
+                yield event
+
+    def _after_original(self, snapshot: Snapshot, start: Head) -> Iterator[Event]:
+        self._scan = scan = Scan()
+        for event in self._read(snapshot, scan, EMPTY):
+            if event.seq > start.seq:
+                yield event
 
     @property
     def damage(self) -> Sequence[Damage]:
@@ -50,6 +68,22 @@ class Reader:
     def lines(self) -> int:
         """How many lines the last `events` saw, damaged ones included."""
         return self._scan.number
+
+
+def _upcast(scan: Scan, original: OriginalPrefix, line: bytes) -> list[Event]:
+    try:
+        return original.events(line)
+    except codec.DamagedLine as error:
+        scan.reject(str(error))
+        return []
+
+
+def _is_in_original(snapshot: Snapshot, head: Head) -> bool:
+    """Whether a head lies among the lines of agent-pipelines' own engine."""
+    if not is_original(b"".join(snapshot.chunks(0, min(head.length, len(BEGINNING))))):
+        return False
+    tail = b"".join(snapshot.chunks(max(head.length - TAIL_BYTES, 0), head.length))
+    return not codec.hash_of(tail[:-1])
 
 
 def _check_head(snapshot: Snapshot, head: Head) -> None:

@@ -3,12 +3,17 @@
 A line that doesn't follow on the one before is damage: reported once and skipped. The next line may then
 follow on any hash that the damaged one leaves open: the one it claims (its body was edited), the one it
 should claim (its hash was edited), or the one before it (it was never part of the log).
+
+A log that agent-pipelines' own engine began has no chain: its lines are given out as they are, and the
+first line of ours follows on the hash of them all.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 
+from agentforge.adapters.original_prefix import OriginalPrefix
 from agentforge.model import codec
 from agentforge.model.errors import LogTooNew
+from agentforge.model.original import is_event, is_original
 from agentforge.ports.event_log import Damage, Head
 
 EMPTY = Head(seq=0, hash=codec.GENESIS, length=0)
@@ -56,6 +61,7 @@ class Scan:
         "hash",
         "length",
         "number",
+        "original",
         "rest",
         "torn_bytes",
     )
@@ -65,6 +71,8 @@ class Scan:
         self.length = start.length
         self.hash = start.hash
         self.damage: list[Damage] = []
+        self.original: OriginalPrefix | None = None
+        """What agent-pipelines' own engine wrote before the first line of ours."""
         self.torn_bytes = 0
         self.rest = b""
         """The torn line itself, unless it is too long to be one."""
@@ -93,6 +101,8 @@ class Scan:
                     if self._open:
                         self._lost, self._open = 0, ()
                     yield line
+                elif self._is_original(line):
+                    yield line
                 else:
                     self._take_damage(line, dropped)
                 dropped = 0
@@ -102,6 +112,8 @@ class Scan:
     def judge(self, chunks: Iterable[bytes], load: Callable[[codec.Payload], bytes]) -> None:
         """Take note of everything there is to say about these bytes, payloads included."""
         for line in self.lines(chunks):
+            if self.is_at_original:
+                continue
             if codec.names_payload(line) and (reason := _why_unloadable(line, load)):
                 self.reject(reason)
 
@@ -111,7 +123,27 @@ class Scan:
 
     def is_whole_but_unended(self) -> bool:
         """Whether all that the last line lacks is its newline."""
+        if self._may_be_original(self.rest):
+            return is_event(self.rest)
         return bool(self.rest) and bool(codec.chain(self.rest, self.hash) or self._follows(self.rest))
+
+    @property
+    def is_at_original(self) -> bool:
+        """Whether the line that was given out last is one of agent-pipelines' own engine."""
+        return self.original is not None and self.original.lines == self.number
+
+    def _may_be_original(self, line: bytes) -> bool:
+        if self.original is None:
+            return self.number <= 1 and not self.damage and is_original(line)
+        return not self._last and codec.seq_of(line) is None
+
+    def _is_original(self, line: bytes) -> bool:
+        if not self._may_be_original(line):
+            return False
+        self.original = self.original or OriginalPrefix()
+        self.original.take(line)
+        self.hash, self._seq = self.original.hash, self.number
+        return True
 
     def _follows(self, line: bytes) -> str:
         return next((digest for hash in self._open if (digest := codec.chain(line, hash))), "")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from threading import RLock
 
 from msgspec import Struct
@@ -19,7 +20,8 @@ from agentforge.model import codec
 from agentforge.model.buffer import BufferHealth
 from agentforge.model.errors import InvalidRequest, LogConflict, LogCorrupt, LogTooNew, StorageFailed
 from agentforge.model.event import Event
-from agentforge.ports.event_log import Damage, Head, TornTail
+from agentforge.model.original import Upcaster
+from agentforge.ports.event_log import Damage, Head, OriginalLines, TornTail
 
 SLOW_FLUSH_SECONDS = 0.1
 
@@ -51,6 +53,7 @@ class Writer:
         self._closed = False
         self.repaired: TornTail | None = None
         self.damage: Sequence[Damage] = ()
+        self.adopted: OriginalLines | None = None
         self._take_over()
 
     def _take_over(self) -> None:
@@ -65,6 +68,8 @@ class Writer:
             self.repaired = TornTail(scan.torn_bytes, store.keep_aside(scan.length))
             store.cut(scan.length)
         self.damage = tuple(scan.damage)
+        if scan.original is not None:
+            self.adopted = OriginalLines(scan.original.lines, scan.original.sha256)
         self._seq, self._hash, self._length = scan.head.seq, scan.hash, scan.length
         self._opened_length = self._length
 
@@ -79,10 +84,16 @@ class Writer:
     def replay(self) -> Iterator[Event]:
         # The chain was judged when the log was opened; this pass only decodes.
         damaged = frozenset(damage.line for damage in self.damage)
+        upcaster, originals = Upcaster(), self.adopted.lines if self.adopted else 0
         number, load, decode = 0, self._store.load, codec.decode
         for batch in Lines().batches(self._store.chunks(0, self._opened_length)):
             for line in batch:
                 number += 1
+                if number <= originals:
+                    # What can't be read of them was settled when the run was taken up, or will be.
+                    with suppress(codec.DamagedLine):
+                        yield from upcaster.take(line, number)
+                    continue
                 if number in damaged:
                     continue
                 try:

@@ -16,7 +16,7 @@ from agentforge.cli.invocation import Invocation
 from agentforge.cli.log_output import log_event, set_up_logs
 from agentforge.cli.output import note, print_json, styled, while_read
 from agentforge.model.errors import AgentForgeError
-from agentforge.model.facts import SessionStarted
+from agentforge.model.facts import PlanChanged, SessionStarted
 from agentforge.model.plan import Plan
 from agentforge.sdk.engine import Engine
 from agentforge.sdk.results import RunResult
@@ -68,7 +68,7 @@ async def _watch(engine: Engine, display: Display) -> None:
     try:
         async for event in engine.subscribe():
             display.show(event)
-            if isinstance(event.fact, SessionStarted):
+            if isinstance(event.fact, SessionStarted | PlanChanged):
                 plans[event.session] = event.fact.plan
             elif event.session not in plans:
                 plans[event.session] = engine.status(event.session).plan

@@ -196,9 +196,8 @@ class Demo:
         assert at is not None
         assert at.iteration is not None
         assert attempt is not None
-        here = self._runs.layout(SESSION).iteration(
-            at.index, info.plan.nodes[at.index], at.run, at.iteration.number
-        )
+        folder = info.plan.steps[at.index].dir
+        here = self._runs.layout(SESSION).iteration(folder, at.iteration.number)
         return here.attempt(attempt.number).root
 
     def _agent_pid(self) -> int:

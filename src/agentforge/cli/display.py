@@ -142,7 +142,7 @@ def display_for(call: Invocation, *, several: bool = False) -> Display:
 def header(plan: Plan) -> list[str]:
     """What is about to run, in the words of the original."""
     if plan.mode == "loop":
-        node = plan.nodes[0]
+        node = plan.only_stage
         model = f" / {node.provider.model}" if node.provider.model else ""
         return [
             f"Loop: {node.id}",
@@ -151,10 +151,11 @@ def header(plan: Plan) -> list[str]:
             f"Provider: {node.provider.type}{model}",
         ]
     stages = " → ".join(node.id for node in plan.nodes)
+    again = f", {plan.passes} times" if plan.passes > 1 else ""
     return [
         f"Pipeline: {plan.pipeline.name}",
         f"Session: {plan.session.name}",
-        f"{counted(len(plan.nodes), 'stage').capitalize()}: {stages}",
+        f"{counted(len(plan.nodes), 'stage').capitalize()}: {stages}{again}",
     ]
 
 

@@ -1,7 +1,7 @@
 """How every command of the program ends: one table.
 
 0 completed, or waiting as was asked; 1 failed; 2 usage or definition error; 20 stopped by a stage timeout;
-21 by a cycle limit; 22 a person is needed; 23 cancelled; 130 and 143 stopped by a signal, resumable.
+21 by a cycle limit; 22 a person is needed; 23 cancelled; 129, 130 and 143 stopped by a signal, resumable.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,6 +29,7 @@ MEANINGS: Mapping[int, str] = {
     CYCLE_LIMIT: "stopped by a cycle limit",
     PERSON_NEEDED: "a person is needed",
     CANCELLED: "cancelled",
+    SIGNAL + Signals.SIGHUP: "stopped as the terminal was closed, can be resumed",
     SIGNAL + Signals.SIGINT: "stopped by Ctrl-C, can be resumed",
     SIGNAL + Signals.SIGTERM: "stopped by SIGTERM, can be resumed",
 }
@@ -77,5 +78,5 @@ def of_result(result: "RunResult", signal: Signals | None = None) -> int:
 
 def worst(codes: Iterable[int]) -> int:
     """Of several runs: a signal outranks a failure, a failure everything else."""
-    order = (143, 130, FAILED, USAGE, STAGE_TIMEOUT, CYCLE_LIMIT, PERSON_NEEDED, CANCELLED, COMPLETED)
+    order = (143, 130, 129, FAILED, USAGE, STAGE_TIMEOUT, CYCLE_LIMIT, PERSON_NEEDED, CANCELLED, COMPLETED)
     return min(codes, key=order.index, default=COMPLETED)

@@ -18,7 +18,9 @@ LOG_FORMATS = ("pretty", "json")
 class Invocation:
     """One call of the program. Options may stand before or after the command's name."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "agentforge") -> None:
+        self.name = name
+        """What the program was called as."""
         self.project = os.environ.get("PROJECT_ROOT") or "."
         self.as_json = False
         self.log_level: str | None = None
@@ -44,10 +46,10 @@ class Invocation:
     def program(self) -> str:
         """How to call this program for the same project from where the caller is."""
         if self.root == os.getcwd():
-            return "agentforge"
+            return self.name
         import shlex
 
-        return f"agentforge -C {shlex.quote(self.root)}"
+        return f"{self.name} -C {shlex.quote(self.root)}"
 
 
 def invocation(context: click.Context | None = None) -> Invocation:

@@ -22,7 +22,8 @@ from agentforge.sdk.runs import Runs
 from agentforge.views.durations import counted, money, span
 from agentforge.views.plain_text import one_line
 from agentforge.views.run_line import RunLine, run_line
-from agentforge.views.stage_progress import StageProgress, stage_progress
+from agentforge.views.stage_progress import BranchProgress, StageProgress, stage_progress
+from agentforge.views.status_lines import branch_words
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 MOST_STAGES = 10
@@ -109,11 +110,15 @@ class LivePainter:
         rows = stage_progress(plan, state)
         for row in _window(rows):
             table.add_row(self._mark(row), Text(row.id, _name_style(row)), _bar(row), self._doing(row, state))
+            for branch in row.branches:
+                name = Text(f"  {branch.provider}", _name_style(branch))
+                words = Text(branch_words(branch), "red" if branch.error else "dim")
+                table.add_row(self._mark(branch), name, _bar(branch), words)
         if hidden := len(rows) - len(_window(rows)):
             table.add_row("", Text(f"and {counted(hidden, 'stage')} more", "dim"))
         return table
 
-    def _mark(self, row: StageProgress) -> Text:
+    def _mark(self, row: StageProgress | BranchProgress) -> Text:
         if row.mark == "current":
             return Text(FRAMES[self._frame % len(FRAMES)], "bold cyan")
         mark, style = STAGE_MARKS[row.mark]
@@ -152,7 +157,7 @@ def last_output(project: str, plan: Plan, state: RunState) -> str:
     if at is None or iteration is None or attempt is None or attempt.status is not AttemptStatus.RUNNING:
         return ""
     layout = RunLayout.of(project, state.session)
-    here = layout.iteration(at.index, plan.nodes[at.index], at.run, iteration.number)
+    here = layout.iteration(plan.steps[at.index].dir, iteration.number)
     try:
         with open(here.attempt(attempt.number).output, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
@@ -170,11 +175,11 @@ def _line(line: RunLine) -> Text:
     return text.append(line.text, "red" if line.level == "error" else "default")
 
 
-def _name_style(row: StageProgress) -> str:
+def _name_style(row: StageProgress | BranchProgress) -> str:
     return {"current": "bold", "waiting": "dim", "failed": "red"}.get(row.mark, "default")
 
 
-def _bar(row: StageProgress) -> RenderableType:
+def _bar(row: StageProgress | BranchProgress) -> RenderableType:
     if row.mark == "waiting" or not row.total:
         return Text("")
     colour = {"done": "green", "failed": "red", "stopped": "yellow"}.get(row.mark, "cyan")

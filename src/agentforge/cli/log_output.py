@@ -54,7 +54,7 @@ def log_event(event: Event, plan: Plan) -> None:
     extra: dict[str, Any] = {"session": event.session, "event_type": event.fact.TYPE}
     fact, at = event.fact, event.cursor
     if at is not None:
-        extra["stage"] = next((node.id for node in plan.nodes if node.path == at.node_path), None)
+        extra["stage"] = node.id if (node := plan.by_path.get(at.node_path)) else None
         extra["iteration"] = at.iteration or None
     for name in ("provider", "duration_ms"):
         extra[name] = getattr(fact, name, None)

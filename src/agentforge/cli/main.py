@@ -1,4 +1,7 @@
-"""The program `agentforge`: finds the command, loads only that one, turns every error into words."""
+"""The program `agentforge`: finds the command, loads only that one, turns every error into words.
+
+`agent-pipelines` is the same program under the name that users of the original type.
+"""
 
 import os
 import sys
@@ -11,6 +14,7 @@ import click
 
 from agentforge import __version__
 from agentforge.cli import exit_codes
+from agentforge.cli.flags import behind_command
 from agentforge.cli.invocation import Invocation, driving, invocation
 from agentforge.cli.output import drop_stdout, show_error, show_unexpected, show_usage_error
 from agentforge.model.errors import AgentForgeError
@@ -18,8 +22,8 @@ from agentforge.model.errors import AgentForgeError
 # Where each command is defined; a module is imported only when its command is used or described.
 COMMANDS: dict[str, str] = {
     "run": "agentforge.cli.run:run",
-    "pipeline": "agentforge.cli.run:pipeline",
-    "loop": "agentforge.cli.run:loop",
+    "pipeline": "agentforge.cli.beginning:pipeline",
+    "loop": "agentforge.cli.beginning:loop",
     "resume": "agentforge.cli.resume:resume",
     "recover": "agentforge.cli.recover:recover",
     "pause": "agentforge.cli.control:pause",
@@ -28,14 +32,18 @@ COMMANDS: dict[str, str] = {
     "tail": "agentforge.cli.tail:tail",
     "list": "agentforge.cli.listing:list_runs",
     "lint": "agentforge.cli.lint:lint",
+    "dry-run": "agentforge.cli.dry_run:dry_run",
     "stages": "agentforge.cli.catalog:stages",
     "pipelines": "agentforge.cli.catalog:pipelines",
     "log": "agentforge.cli.log:log",
+    "migrate": "agentforge.cli.migrate:migrate",
     "doctor": "agentforge.cli.doctor:doctor",
     "demo": "agentforge.cli.demo:demo",
     "version": "agentforge.cli.version:version",
+    "help": "agentforge.cli.help:help_",
 }
 ALIASES = {"runs": "list"}
+ORIGINAL = "agent-pipelines"
 
 EPILOG = "\b\nExit codes:\n" + "\n".join(
     f"  {code:>3}  {words}" for code, words in exit_codes.MEANINGS.items()
@@ -59,10 +67,9 @@ class Commands(click.Group):
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        # `--resume SESSION` alone, without a verb, is how agent-pipelines goes on with a paused run.
-        if args and args[0] == "--resume":
-            args = ["resume", *args[1:]]
         ctx.obj = ctx.obj or Invocation()
+        if args and args[0].startswith("-"):
+            args = behind_command(args, lambda word: word in COMMANDS or word in _stages(ctx, args))
         ctx.obj.as_json = "--json" in args
         return super().parse_args(ctx, args)
 
@@ -98,8 +105,12 @@ def _unknown(ctx: click.Context, word: str, stages: Sequence[str]) -> click.Usag
 
     shown = one_line(word, 60)
     error = click.UsageError(f"'{shown}' is neither a command nor a stage", ctx)
+    name = invocation(ctx).name
     hint = did_you_mean(word, [*COMMANDS, "runs", *stages])
-    error.hint = hint or "`agentforge --help` lists the commands, `agentforge stages` the stages"  # type: ignore[attr-defined]
+    if word == "test":
+        # The Bash engine's way to run its own tests.
+        hint = f"`{name} lint` and `{name} dry-run` check pipelines; MOCK_MODE=true tries them without agents"
+    error.hint = hint or f"`{name} --help` lists the commands, `{name} stages` the stages"  # type: ignore[attr-defined]
     return error
 
 
@@ -118,21 +129,22 @@ def app() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    sys.exit(call(list(sys.argv[1:] if arguments is None else arguments)))
+    given = sys.argv[1:] if arguments is None else arguments
+    sys.exit(call(list(given), os.path.basename(sys.argv[0])))
 
 
-def call(arguments: list[str]) -> int:
-    """Run one command; its exit status."""
+def call(arguments: list[str], name: str = "agentforge") -> int:
+    """Run one command; its exit status. `name` is what the program was called as."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             # A mark that the terminal's encoding lacks must not end a run.
             stream.reconfigure(errors="replace")
-    seen = Invocation()
+    seen = Invocation(ORIGINAL if name == ORIGINAL else "agentforge")
     try:
         return _called(arguments, seen)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
-        return exit_codes.USAGE
+        return exit_codes.FAILED if seen.name == ORIGINAL and not arguments else exit_codes.USAGE
     except click.ClickException as error:
         return show_usage_error(error, as_json=seen.as_json)
     except AgentForgeError as error:
@@ -150,7 +162,7 @@ def call(arguments: list[str]) -> int:
 def _called(arguments: list[str], seen: Invocation) -> int:
     if os.name != "posix":
         raise AgentForgeError("AgentForge needs Linux or macOS", hint="use it inside WSL")
-    outcome: Any = app.main(arguments, "agentforge", standalone_mode=False, obj=seen)
+    outcome: Any = app.main(arguments, seen.name, standalone_mode=False, obj=seen)
     return outcome if isinstance(outcome, int) else exit_codes.COMPLETED
 
 

@@ -92,10 +92,10 @@ def show_unexpected(error: BaseException, *, as_json: bool) -> int:
 
 @contextmanager
 def while_read() -> Iterator[None]:
-    """Print as long as somebody reads it; a closed pipe is no failure of what is being done."""
+    """Print as long as somebody reads it; a closed pipe or terminal is no failure of what is being done."""
     try:
         yield
-    except BrokenPipeError:
+    except OSError:
         drop_stdout()
 
 

@@ -80,11 +80,16 @@ async def _all(engine: "Engine", names: list[str], *, accept_damage: bool) -> di
 def _interrupted(call: Invocation) -> list[str]:
     runs = call.runs
     rows = runs.rows(len(runs.sessions()))
-    return [row.session for row in rows if row.status == "interrupted" and row.kept_from is None]
+    left = [row.session for row in rows if row.status == "interrupted" and row.kept_from is None]
+    # What another engine began is taken up when a person says so.
+    return [session for session in left if not runs.is_original(session)]
 
 
 def _nothing_to_do(call: Invocation, session: str) -> str:
     status = call.runs.info(session).status
+    if status == "interrupted" and call.runs.is_original(session):
+        command = resume_command(session, status, call.program, by_person=True)
+        return f"Session '{session}' was begun by agent-pipelines: `{command}` takes it up."
     if status == "interrupted":
         return ""
     if status == "running":

@@ -1,5 +1,6 @@
 """`agentforge resume`: a person says go on."""
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -10,6 +11,8 @@ from agentforge.views.stage_progress import current_index
 from agentforge.views.status import RESUMABLE
 
 if TYPE_CHECKING:
+    from agentforge.definition.compiler import Compiled
+    from agentforge.model.facts import AnyFact
     from agentforge.sdk.engine import Engine
     from agentforge.sdk.results import RunInfo, RunResult
 
@@ -18,24 +21,43 @@ if TYPE_CHECKING:
 @click.argument("session", required=False)
 @click.option("--context", metavar="TEXT", help="Something the agents should know from now on.")
 @click.option("--force", is_flag=True, help="Stop the process that drives the run, and take over.")
+@click.option("--recompile", is_flag=True, help="Go on by the definition as it is now.")
 @click.option("--accept-damage", is_flag=True, help="Go on although lines of the log are damaged.")
 @driving
-def resume(session: str | None, context: str | None, force: bool, accept_damage: bool) -> int:
+def resume(
+    *, session: str | None, context: str | None, force: bool, recompile: bool, accept_damage: bool
+) -> int:
     """Go on with a run that stopped.
 
-    Paused, failed and interrupted runs can be resumed; past failures no longer count. Without SESSION,
-    the only one that can be resumed.
+    Paused, failed and interrupted runs can be resumed; past failures no longer count. The run keeps the
+    plan that it began with, unless it is told to --recompile. Without SESSION, the only one that can be
+    resumed.
     """
     call = invocation()
     name = chosen(call, session, RESUMABLE, "to resume")
-    return go_on(call, name, context=context, force=force, accept_damage=accept_damage)
+    return go_on(
+        call,
+        name,
+        context=context,
+        force=force,
+        recompile=lambda engine: engine.recompile(name) if recompile else False,
+        accept_damage=accept_damage,
+    )
 
 
 def go_on(
-    call: Invocation, session: str, *, context: str | None, force: bool, accept_damage: bool = False
+    call: Invocation,
+    session: str,
+    *,
+    context: str | None,
+    force: bool,
+    recompile: "Callable[[Engine], Compiled | bool]",
+    accept_damage: bool = False,
+    notes: "Sequence[AnyFact]" = (),
 ) -> int:
     from agentforge.cli.attached import conclude, drive
     from agentforge.cli.log_output import current_session
+    from agentforge.cli.run import show_warnings
 
     info = call.runs.info(session)
     if not call.as_json and info.status in RESUMABLE:
@@ -43,7 +65,17 @@ def go_on(
 
     async def work(engine: "Engine") -> "RunResult":
         current_session.set(session)
-        return await engine.resume(session, context, force=force, accept_damage=accept_damage)
+        compiled = recompile(engine)
+        if not isinstance(compiled, bool):
+            show_warnings(compiled)
+        return await engine.resume(
+            session,
+            context,
+            force=force,
+            accept_damage=accept_damage,
+            recompile=compiled,
+            notes=notes,
+        )
 
     return conclude(call, drive(call, work))
 
@@ -54,5 +86,7 @@ def _place(info: "RunInfo") -> str:
     completed = state.node.completed if state.node else 0
     number = state.iteration.number if state.iteration else completed + 1
     index = current_index(info.plan, state)
-    stage = f"stage {info.plan.nodes[index].id}, " if index is not None and info.plan.mode != "loop" else ""
+    stage = (
+        f"stage {info.plan.steps[index].node.id}, " if index is not None and info.plan.mode != "loop" else ""
+    )
     return f"{stage}iteration {number}"

@@ -9,9 +9,9 @@ from agentforge.cli.invocation import invocation, looking
 from agentforge.cli.output import is_terminal, print_json, styled
 from agentforge.cli.sessions import to_look_at
 from agentforge.views.plain_text import padded, width
-from agentforge.views.stage_progress import StageProgress
+from agentforge.views.stage_progress import BranchProgress, StageProgress
 from agentforge.views.status import LogStatus, StatusView, status_view
-from agentforge.views.status_lines import Row, status_rows
+from agentforge.views.status_lines import Row, branch_words, status_rows
 
 if TYPE_CHECKING:
     from agentforge.sdk.results import RunInfo
@@ -42,10 +42,13 @@ def status(session: str | None) -> None:
         return
     for row in status_rows(view, now, local_zone()):
         click.echo(_line(row, aligned=is_terminal()))
-    if len(view.stages) > 1:
+    if len(view.stages) > 1 or any(stage.branches for stage in view.stages):
         click.echo(styled("Stages:", "dim") if is_terminal() else "Stages:")
+        columns = max(width(stage.id) for stage in view.stages)
         for stage in view.stages:
-            click.echo(stage_line(stage, max(width(other.id) for other in view.stages)))
+            click.echo(stage_line(stage, columns))
+            for branch in stage.branches:
+                click.echo(branch_line(branch, max(width(other.provider) for other in stage.branches)))
 
 
 def seen(info: "RunInfo", now: datetime, program: str) -> StatusView:
@@ -81,6 +84,13 @@ def stage_line(stage: StageProgress, columns: int) -> str:
     done = f"{stage.completed}/{stage.total}"
     reason = f"  {stage.reason}" if stage.reason and stage.completed < stage.total else ""
     return f"  {styled(mark, tone)} {padded(stage.id, columns)}  {done}{styled(reason, 'dim')}"
+
+
+def branch_line(branch: BranchProgress, columns: int) -> str:
+    """One provider of a parallel block, below it."""
+    mark, tone = MARKS[branch.mark]
+    words = styled(padded(branch.provider, columns), "strong")
+    return f"      {styled(mark, tone)} {words}  {branch_words(branch)}"
 
 
 def _line(row: Row, *, aligned: bool) -> str:

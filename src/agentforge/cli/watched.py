@@ -2,7 +2,7 @@
 
 from agentforge.engine.evolve import evolve
 from agentforge.model.event import Event
-from agentforge.model.facts import SessionStarted
+from agentforge.model.facts import PlanChanged, SessionStarted
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.sdk.runs import Runs
@@ -19,9 +19,9 @@ class Watched:
 
     def take(self, event: Event) -> Plan:
         """Fold one more event; the plan that it belongs to."""
-        if isinstance(event.fact, SessionStarted):
+        if isinstance(event.fact, SessionStarted | PlanChanged):
             self.plan = event.fact.plan
-        elif self.plan is None or self.state is None:
+        if self.plan is None or (self.state is None and not isinstance(event.fact, SessionStarted)):
             # The run began in another process: everything up to about now is taken from its files.
             info = self._runs.info(self.session)
             self.plan, self.state, self.summary = info.plan, info.state, info.summary

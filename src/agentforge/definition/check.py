@@ -1,14 +1,23 @@
-"""Fourth pass: every rule about values and their combination, all of them on everything."""
+"""Fifth pass: every rule about values and their combination, all of them on everything."""
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.precedence import canonical
-from agentforge.definition.resolve import ResolvedNode
-from agentforge.definition.spec import Leftover, NodeSpec, PipelineSpec, StageSpec, WorkSpec, Written
+from agentforge.definition.resolve import is_stage_name
+from agentforge.definition.resolved import ResolvedStage
+from agentforge.definition.spec import (
+    BlockSpec,
+    Leftover,
+    NodeSpec,
+    PipelineSpec,
+    StageSpec,
+    WorkSpec,
+    Written,
+)
 from agentforge.definition.suggest import choice, did_you_mean
-from agentforge.definition.termination import FIXED, LATER, merge
+from agentforge.definition.termination import FIXED, KINDS, LATER, merge
 from agentforge.definition.tree import shown
 
 # Keys with a meaning that this version doesn't have yet. Ignoring one would silently drop a promise,
@@ -17,7 +26,6 @@ NOT_YET = frozenset(
     (
         "approve",
         "artifact",
-        "check_before",
         "checks",
         "context_strategy",
         "executor",
@@ -25,28 +33,21 @@ NOT_YET = frozenset(
         "limits",
         "network",
         "on",
-        "parallel",
-        "pipeline",
         "sandbox",
         "setup",
         "views",
         "workspace",
     )
 )
-_NOT_YET_IN = {
-    "inputs": frozenset(("from", "from_parallel", "select")),
-    "termination": frozenset(("items", "from", "judge")),
-}
+_NOT_YET_IN = {"termination": frozenset(("items", "from", "judge"))}
 
 MAX_RUNS = 1_000_000
 MAX_SECONDS = 365 * 24 * 3600.0
 MAX_ATTEMPTS = 100
 MAX_MULTIPLIER = 100.0
 
-# A node's id becomes part of a directory's name.
-_NODE_ID = re.compile(r"[\w-](?:[\w .-]*[\w.-])?")
-_MAX_ID_BYTES = 200
-_STAGE_NAME = re.compile(r"[^/\x00]+(?:/[^/\x00]+)*")
+_DIRECTORY_NAME = re.compile(r"[\w-](?:[\w .-]*[\w.-])?")
+_MAX_NAME_BYTES = 200
 
 
 def check_pipeline(spec: PipelineSpec, report: Report) -> None:
@@ -55,9 +56,7 @@ def check_pipeline(spec: PipelineSpec, report: Report) -> None:
     _above_zero(spec.max_runtime, "guardrails.max_runtime_seconds", report)
     for level in spec.levels:
         _work(level, report)
-    seen: dict[str, Written[str]] = {}
-    for index, node in enumerate(spec.nodes):
-        _node(index, node, seen, report)
+    _nodes(spec.nodes, "node", report)
 
 
 def check_stage(stage: StageSpec, report: Report) -> None:
@@ -65,22 +64,27 @@ def check_stage(stage: StageSpec, report: Report) -> None:
     _work(stage.work, report)
 
 
-def check_node(node: ResolvedNode, report: Report) -> None:
+def check_termination(node: ResolvedStage, default_runs: int, report: Report) -> None:
     """What only the node and its stage together show."""
-    stage = node.stage.work if node.stage else WorkSpec()
-    kind = merge(node.spec.work, stage).type
+    merged = merge(node.spec.work, node.stage_work)
+    kind = merged.type
     if kind is None or kind.value == FIXED:
         return
     if kind.value in LATER:
-        report.error("unsupported", kind.at, f"not supported yet: termination `{kind.value}`", "use `fixed`")
+        hint = f"use one of {', '.join(KINDS)}"
+        report.error("unsupported", kind.at, f"not supported yet: termination `{kind.value}`", hint)
+    elif kind.value not in KINDS:
+        hint = choice(kind.value, "types", KINDS)
+        report.error("bad-value", kind.at, f"no termination type {shown(kind.value)}", hint)
+    elif merged.count is None and default_runs == 1:
+        message = f"`{kind.value}` without `max` ends after one iteration in a pipeline"
+        report.warning("no-maximum", node.spec.at, message, hint="add `runs: …` or `max: …`")
     else:
-        known = (FIXED, *LATER)
-        report.error(
-            "bad-value",
-            kind.at,
-            f"no termination type {shown(kind.value)}",
-            hint=choice(kind.value, "types", known),
-        )
+        runs = merged.count.value if merged.count else default_runs
+        minimum = merged.min_iterations
+        if kind.value == "judgment" and minimum and minimum.value > runs:
+            message = f"never judged: `min_iterations` is {minimum.value}, but {runs} is the maximum"
+            report.warning("never-judged", minimum.at, message, hint="raise `max` or lower `min_iterations`")
 
 
 def check_provider(named: Written[str], known: Collection[str] | None, report: Report) -> None:
@@ -94,10 +98,6 @@ def check_provider(named: Written[str], known: Collection[str] | None, report: R
             f"no provider named {shown(named.value)}",
             hint=choice(named.value, "providers", known),
         )
-
-
-def is_stage_name(name: str) -> bool:
-    return bool(_STAGE_NAME.fullmatch(name)) and not {".", ".."} & set(name.split("/"))
 
 
 def _leftovers(leftovers: Iterable[Leftover], report: Report) -> None:
@@ -116,14 +116,22 @@ def _leftovers(leftovers: Iterable[Leftover], report: Report) -> None:
             )
 
 
-def _node(index: int, node: NodeSpec, seen: dict[str, Written[str]], report: Report) -> None:
-    _work(node.work, report)
-    if node.id is None:
-        report.error(
-            "missing-key", node.at, f"node {index + 1} has no `id`", hint="add `id: …`, a short name"
-        )
-    else:
-        _node_id(node.id, seen, report)
+def _nodes(nodes: Sequence[NodeSpec], what: str, report: Report) -> None:
+    seen: dict[str, Written[str]] = {}
+    for index, node in enumerate(nodes):
+        _work(node.work, report)
+        if node.id is None:
+            hint = "add `id: …`, a short name"
+            report.error("missing-key", node.at, f"{what} {index + 1} has no `id`", hint)
+        else:
+            _name(node.id, "id", seen, report)
+        if node.block:
+            _block(node.block, report)
+        elif node.is_stage:
+            _stage_node(node, f"{what} `{node.id.value}`" if node.id else f"{what} {index + 1}", report)
+
+
+def _stage_node(node: NodeSpec, what: str, report: Report) -> None:
     if node.stage and not is_stage_name(node.stage.value):
         report.error(
             "bad-value",
@@ -131,24 +139,40 @@ def _node(index: int, node: NodeSpec, seen: dict[str, Written[str]], report: Rep
             f"{shown(node.stage.value)} can't be the name of a stage",
             hint="a stage is named by its folder, such as `plan`; `.`, `..` and empty parts are refused",
         )
-    if node.is_stage and not node.stage and not node.work.prompt:
-        name = f"node `{node.id.value}`" if node.id else f"node {index + 1}"
-        report.error("missing-key", node.at, f"{name} needs `stage` or `prompt`", hint="add `stage: …`")
+    if not node.stage and not node.work.prompt:
+        report.error("missing-key", node.at, f"{what} needs `stage` or `prompt`", hint="add `stage: …`")
 
 
-def _node_id(node_id: Written[str], seen: dict[str, Written[str]], report: Report) -> None:
-    name = node_id.value
-    if not _NODE_ID.fullmatch(name) or len(name.encode()) > _MAX_ID_BYTES:
+def _block(block: BlockSpec, report: Report) -> None:
+    seen: dict[str, Written[str]] = {}
+    for branch in block.branches:
+        if branch.name:
+            _name(branch.name, "provider", seen, report)
+    _nodes(block.stages, "stage", report)
+    for stage in block.stages:
+        named = stage.work.provider.type if stage.work.provider else None
+        if named:
+            message = "the block's `providers` decide; a stage's `provider` is ignored"
+            report.warning("ignored-key", named.at, message, hint="remove it; `model` may stay")
+
+
+def _name(name: Written[str], what: str, seen: dict[str, Written[str]], report: Report) -> None:
+    """A node's id or a branch's name: a directory is called after it, so it is fit for one and unique."""
+    if not _DIRECTORY_NAME.fullmatch(name.value) or len(name.value.encode()) > _MAX_NAME_BYTES:
         report.error(
             "bad-id",
-            node_id.at,
-            f"the id {shown(name)} can't be part of a directory's name",
+            name.at,
+            f"the {what} {shown(name.value)} can't be part of a directory's name",
             hint="use letters, digits, `-`, `_` and `.` (not first)",
         )
-    if name in seen:
-        first = seen[name].at.line
-        report.error("duplicate-id", node_id.at, f"the id {shown(name)} is taken by the node on line {first}")
-    seen.setdefault(name, node_id)
+    first = seen.setdefault(name.value, name)
+    if first is not name and what == "id":
+        message = f"the id {shown(name.value)} is taken by the node on line {first.at.line}"
+        report.error("duplicate-id", name.at, message)
+    elif first is not name:
+        message = f"the block has the provider {shown(name.value)} twice"
+        hint = f"tell them apart: `{{name: other, type: {name.value}}}`"
+        report.error("duplicate-provider", name.at, message, hint)
 
 
 def _work(work: WorkSpec, report: Report) -> None:
@@ -156,6 +180,8 @@ def _work(work: WorkSpec, report: Report) -> None:
     if work.termination:
         _runs(work.termination.max, "termination.max", report)
         _runs(work.termination.iterations, "termination.iterations", report)
+        _range(work.termination.min_iterations, "min_iterations", 0, MAX_RUNS, report)
+        _runs(work.termination.consensus, "consensus", report)
     _seconds(work.delay, "delay", report)
     _above_zero(work.timeout, "timeout", report)
     _above_zero(work.idle_timeout, "idle_timeout", report)

@@ -2,47 +2,64 @@
 
 import re
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime
-from posixpath import basename, dirname
+from posixpath import dirname, join
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
 
-from agentforge.definition.check import (
-    check_node,
-    check_pipeline,
-    check_provider,
-    check_stage,
-    is_stage_name,
-)
+from agentforge.definition.compilation import Compilation, Compiled
 from agentforge.definition.diagnostics import Report
-from agentforge.definition.inputs import session_inputs
-from agentforge.definition.lower import Setting, lower, provider_levels
 from agentforge.definition.paths import relative
-from agentforge.definition.precedence import DEFAULT_PROVIDER, Above, gather, naming_level
-from agentforge.definition.reading import read_pipeline
-from agentforge.definition.resolve import ResolvedNode, StageLookup, find_pipeline, pipeline_names
-from agentforge.definition.source import SourceText, parse_mapping
-from agentforge.definition.spec import NodeSpec, PipelineSpec, WorkSpec, Written
+from agentforge.definition.resolve import find_pipeline, is_stage_name, pipeline_names
+from agentforge.definition.source import SourceText
 from agentforge.definition.suggest import choice
-from agentforge.model.diagnostic import Diagnostic
+from agentforge.model.diagnostic import Diagnostic, Place
 from agentforge.model.errors import DefinitionError
-from agentforge.model.ids import session_name
-from agentforge.model.plan import Mode, Overrides, Plan
+from agentforge.model.plan import Overrides
 from agentforge.ports.sources import Sources
 
+__all__ = [
+    "INLINE",
+    "VERBS",
+    "Compiled",
+    "compile_kept",
+    "compile_pipeline",
+    "compile_stage",
+    "compile_text",
+    "lint",
+]
+
 INLINE = "<inline>"
+# The words of the command line: those of agent-pipelines, and ours.
+VERBS = frozenset(
+    [
+        "cancel",
+        "demo",
+        "doctor",
+        "dry-run",
+        "help",
+        "lint",
+        "list",
+        "log",
+        "loop",
+        "migrate",
+        "pause",
+        "pipeline",
+        "pipelines",
+        "recover",
+        "resume",
+        "run",
+        "runs",
+        "stages",
+        "status",
+        "tail",
+        "test",
+        "version",
+    ]
+)
 _NO_OVERRIDES = Overrides()
 # Inside strings JSON allows these as they are; YAML doesn't, or reads them as line ends.
 _NOT_ALIKE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-
-
-class Compiled(Struct, frozen=True):
-    plan: Plan
-    warnings: tuple[Diagnostic, ...]
-    source: SourceText
-    """The text that the plan's hash is of."""
 
 
 def compile_pipeline(
@@ -52,8 +69,9 @@ def compile_pipeline(
     overrides: Overrides = _NO_OVERRIDES,
     *,
     known_providers: Collection[str] | None = None,
+    passes: int = 1,
 ) -> Compiled:
-    """A pipeline by its path (relative to the project) or its name.
+    """A pipeline by its path (relative to the project) or its name; `passes` is how often all of it runs.
 
     Raises DefinitionError with everything that was found, warnings included.
     """
@@ -65,8 +83,23 @@ def compile_pipeline(
         report.error("unknown-pipeline", at, f"no pipeline file or name `{name}`", hint)
         raise DefinitionError(report.diagnostics)
     source = SourceText(relative(sources.project, path), sources.read(path) or "")
-    work = _Compilation(sources, session, overrides, known_providers, report)
-    return work.pipeline(source, dirname(path))
+    work = Compilation(sources, session, overrides, known_providers, report)
+    return work.pipeline(source, dirname(path), path, passes)
+
+
+def compile_kept(
+    sources: Sources,
+    name: str,
+    text: str,
+    session: str,
+    *,
+    known_providers: Collection[str] | None = None,
+) -> Compiled:
+    """A pipeline whose text was kept elsewhere, as if it still lay where `name` says (relative to the
+    project)."""
+    path = join(sources.project, name)
+    work = Compilation(sources, session, _NO_OVERRIDES, known_providers, Report())
+    return work.pipeline(SourceText(name, text), dirname(path), path, 1)
 
 
 def compile_text(
@@ -76,12 +109,13 @@ def compile_text(
     overrides: Overrides = _NO_OVERRIDES,
     *,
     known_providers: Collection[str] | None = None,
+    passes: int = 1,
 ) -> Compiled:
     """A pipeline given as YAML text or as a mapping; its stages are looked up from the project's root."""
     report = Report()
     source = SourceText(INLINE, pipeline if isinstance(pipeline, str) else _as_text(pipeline, report))
-    work = _Compilation(sources, session, overrides, known_providers, report)
-    return work.pipeline(source, sources.project)
+    work = Compilation(sources, session, overrides, known_providers, report)
+    return work.pipeline(source, sources.project, INLINE, passes)
 
 
 def compile_stage(
@@ -94,7 +128,7 @@ def compile_stage(
     known_providers: Collection[str] | None = None,
 ) -> Compiled:
     """A single stage as a run of its own; `max_iterations` outranks what the stage says."""
-    return _Compilation(sources, session, overrides, known_providers, Report()).stage(stage, max_iterations)
+    return Compilation(sources, session, overrides, known_providers, Report()).stage(stage, max_iterations)
 
 
 def lint(
@@ -103,10 +137,12 @@ def lint(
     kind: Literal["pipeline", "stage"] | None = None,
     *,
     known_providers: Collection[str] | None = None,
+    verbs: Collection[str] = VERBS,
 ) -> list[Diagnostic]:
     """Everything there is to say about a pipeline or stage; empty when all is well.
 
-    Without a kind the target is a pipeline if one is found under that name, else a stage.
+    Without a kind the target is a pipeline if one is found under that name, else a stage. A stage that is
+    called like one of the `verbs` can't be run by its name alone.
     """
     if kind is None:
         kind = "stage" if find_pipeline(sources, target) is None and is_stage_name(target) else "pipeline"
@@ -117,88 +153,15 @@ def lint(
             compiled = compile_stage(sources, target, "lint", known_providers=known_providers)
     except DefinitionError as error:
         return list(error.diagnostics)
-    return list(compiled.warnings)
+    hidden = [_hidden_by_verb(compiled)] if kind == "stage" and target in verbs else []
+    return [*hidden, *compiled.warnings]
 
 
-class _Compilation:
-    """One compilation: the passes in their order, one report over all files."""
-
-    def __init__(
-        self,
-        sources: Sources,
-        session: str,
-        overrides: Overrides,
-        known_providers: Collection[str] | None,
-        report: Report,
-    ) -> None:
-        self._sources = sources
-        self._session = session_name(session)
-        self._known_providers = known_providers
-        self._report = report
-        self._above: Above = gather(sources.environment, overrides, report)
-
-    def pipeline(self, source: SourceText, beside: str) -> Compiled:
-        tree = parse_mapping(source, self._report)
-        if tree is None:
-            raise DefinitionError(self._report.diagnostics)
-        spec = read_pipeline(source, tree, self._report)
-        return self._finish("pipeline", spec, StageLookup(self._sources, beside, self._report))
-
-    def stage(self, name: str, max_iterations: int | None) -> Compiled:
-        at = self._report.argument(name)
-        lookup = StageLookup(self._sources, self._sources.project, self._report)
-        ref = Written(name, at)
-        found = lookup.find(ref) if is_stage_name(name) else None
-        source = found.spec.source if found and found.spec else SourceText(name, "")
-        runs = None
-        if max_iterations is not None:
-            runs = Written(max_iterations, self._report.argument(f"{name} {max_iterations}"))
-        node = NodeSpec(at, Written(basename(name), at), ref, WorkSpec(runs=runs))
-        return self._finish("loop", PipelineSpec(source, basename(name), (node,)), lookup)
-
-    def _finish(self, mode: Mode, spec: PipelineSpec, lookup: StageLookup) -> Compiled:
-        nodes = self._resolve(spec, lookup)
-        self._check(spec, nodes)
-        compiled_at, created_at = self._time("COMPILE_TIMESTAMP"), self._time("SESSION_CREATED_AT")
-        inputs = session_inputs(self._sources, self._above.overrides.inputs, spec, self._report)
-        if self._report.has_errors:
-            raise DefinitionError(self._report.diagnostics)
-        setting = Setting(
-            mode, self._sources.project, self._session, inputs, compiled_at, created_at, self._above
-        )
-        return Compiled(lower(spec, nodes, setting), self._report.diagnostics, spec.source)
-
-    def _resolve(self, spec: PipelineSpec, lookup: StageLookup) -> list[ResolvedNode]:
-        usable = [
-            node
-            for node in spec.nodes
-            if node.is_stage and (not node.stage or is_stage_name(node.stage.value))
-        ]
-        return [resolved for node in usable if (resolved := lookup.resolve(node))]
-
-    def _check(self, spec: PipelineSpec, nodes: list[ResolvedNode]) -> None:
-        check_pipeline(spec, self._report)
-        for node in nodes:
-            if node.stage:
-                check_stage(node.stage, self._report)
-            check_node(node, self._report)
-            named = naming_level(provider_levels(spec, node, self._above))
-            named = named or Written(DEFAULT_PROVIDER, node.spec.at)
-            check_provider(named, self._known_providers, self._report)
-
-    def _time(self, variable: str) -> datetime:
-        """Now, unless a variable fixes it for output that can be compared."""
-        text = self._sources.environment.get(variable)
-        if not text:
-            return self._sources.now().astimezone(UTC).replace(microsecond=0)
-        try:
-            time = msgspec.convert(text, datetime)
-        except msgspec.ValidationError:
-            at = self._report.variable(variable, text)
-            hint = "write it like 2026-01-31T12:00:00Z"
-            self._report.error("bad-value", at, f"{variable} isn't a time", hint)
-            return self._sources.now()
-        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+def _hidden_by_verb(compiled: Compiled) -> Diagnostic:
+    name = compiled.plan.nodes[0].id
+    message = f"`{name}` is a command too, and commands win over stages"
+    hint = f"run the stage as `loop {name}`, or rename its folder"
+    return Diagnostic("hidden-by-verb", "warning", message, Place(compiled.source.file, 1, 1), hint)
 
 
 def _as_text(pipeline: Mapping[str, Any], report: Report) -> str:

@@ -12,12 +12,18 @@ from agentforge.definition.tree import Keyed, Listed, Scalar, Tree, is_null, kin
 class Fields:
     """Whatever has the wrong kind is reported and counts as absent; what nobody asks for is left over."""
 
-    def __init__(self, keyed: Keyed, where: str, report: Report) -> None:
+    def __init__(self, keyed: Keyed, where: str, report: Report, left: list[Leftover] | None = None) -> None:
         self.at = keyed.at
+        self.report = report
+        self.left: list[Leftover] = [] if left is None else left
+        """Gathered over the whole file, as each of its mappings is done with."""
         self._where = where
-        self._report = report
         self._entries = {entry.key.text: entry for entry in keyed.entries}
         self._asked: dict[str, None] = {}
+
+    def inside(self, keyed: Keyed, where: str) -> "Fields":
+        """The keys of a mapping within this one, or beside it in the same file."""
+        return Fields(keyed, where, self.report, self.left)
 
     def key(self, name: str) -> Scalar | None:
         """The key itself, as written."""
@@ -31,24 +37,24 @@ class Fields:
 
     def text(self, name: str) -> Written[str] | None:
         tree = self.tree(name)
-        return None if tree is None else as_text(tree, f"`{name}`", self._report)
+        return None if tree is None else as_text(tree, f"`{name}`", self.report)
 
     def number(self, name: str) -> Written[float] | None:
         tree = self.tree(name)
-        return None if tree is None else as_number(tree, f"`{name}`", self._report)
+        return None if tree is None else as_number(tree, f"`{name}`", self.report)
 
     def count(self, name: str) -> Written[int] | None:
         tree = self.tree(name)
-        return None if tree is None else as_count(tree, f"`{name}`", self._report)
+        return None if tree is None else as_count(tree, f"`{name}`", self.report)
 
-    def flag(self, name: str, default: bool) -> bool:
+    def flag(self, name: str) -> Written[bool] | None:
         tree = self.tree(name)
         if tree is None:
-            return default
+            return None
         if isinstance(tree, Scalar) and isinstance(tree.value, bool):
-            return tree.value
+            return Written(tree.value, tree.at)
         self._bad(tree, f"`{name}` must be true or false, not {kind_of(tree)}")
-        return default
+        return None
 
     def keyed(self, name: str) -> Keyed | None:
         tree = self.tree(name)
@@ -57,12 +63,28 @@ class Fields:
         self._bad(tree, f"`{name}` must be a mapping, not {kind_of(tree)}")
         return None
 
+    def listed(self, name: str) -> Listed | None:
+        tree = self.tree(name)
+        if tree is None or isinstance(tree, Listed):
+            return tree
+        self._bad(tree, f"`{name}` must be a list, not {kind_of(tree)}")
+        return None
+
+    def some_texts(self, name: str) -> tuple[Written[str], ...] | None:
+        """A list of texts; a single one needs no list."""
+        tree = self.tree(name)
+        if tree is None:
+            return None
+        items = tree.items if isinstance(tree, Listed) else (tree,)
+        found = (as_text(item, f"`{name}`", self.report) for item in items)
+        return tuple(text for text in found if text)
+
     def texts(self, name: str) -> dict[str, str]:
         """A mapping from names to texts."""
         keyed = self.keyed(name)
         found: dict[str, str] = {}
         for entry in keyed.entries if keyed else ():
-            value = as_text(entry.value, f"`{name}.{entry.key.text}`", self._report)
+            value = as_text(entry.value, f"`{name}.{entry.key.text}`", self.report)
             if value is not None:
                 found[entry.key.text] = value.value
         return found
@@ -72,17 +94,17 @@ class Fields:
         for name in names:
             self._asked[name] = None
 
-    def leftovers(self) -> list[Leftover]:
-        """The keys that nobody asked for; to be called when everything was taken."""
+    def end(self) -> None:
+        """To be called when everything was taken: the keys that nobody asked for are left over."""
         known = tuple(self._asked)
-        return [
+        self.left += [
             Leftover(entry.key, self._where, known)
             for name, entry in self._entries.items()
             if name not in self._asked
         ]
 
     def _bad(self, tree: Tree, message: str) -> None:
-        self._report.error("bad-type", tree.at, message)
+        self.report.error("bad-type", tree.at, message)
 
 
 def as_text(tree: Tree, what: str, report: Report) -> Written[str] | None:

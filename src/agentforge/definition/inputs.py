@@ -1,4 +1,6 @@
-"""The files that a run begins with: what the caller and the pipeline name, found, sorted, each once."""
+"""The files that a run begins with: what the caller and the pipelines name, found, sorted, each once."""
+
+from collections.abc import Iterable
 
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.spec import PipelineSpec
@@ -6,7 +8,7 @@ from agentforge.ports.sources import Sources
 
 
 def session_inputs(
-    sources: Sources, asked: tuple[str, ...], spec: PipelineSpec, report: Report
+    sources: Sources, asked: tuple[str, ...], specs: Iterable[PipelineSpec], report: Report
 ) -> tuple[str, ...]:
     found: set[str] = set()
     for pattern in asked:
@@ -19,7 +21,7 @@ def session_inputs(
                 f"no file fits the input `{pattern}`",
                 hint="give a file, a glob or a folder, relative to the project",
             )
-    for written in spec.inputs or ():
+    for written in (written for spec in specs for written in spec.inputs or ()):
         files = sources.expand(written.value)
         found.update(files)
         if not files:

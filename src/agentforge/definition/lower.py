@@ -1,35 +1,34 @@
 """Last pass: a checked, resolved pipeline to its Plan. Decides by precedence; reports nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
-from agentforge.definition.paths import relative
-from agentforge.definition.precedence import (
-    Above,
-    choose_provider,
-    choose_retry,
-    first_text,
-    merge_commands,
-    strongest,
-)
-from agentforge.definition.resolve import ResolvedNode
-from agentforge.definition.spec import PipelineSpec, ProviderSpec, WorkSpec, Written
-from agentforge.definition.termination import merge
+from agentforge.definition.link import Links, inherited
+from agentforge.definition.lower_stage import Levels, Wiring, guardrails, lower_stage
+from agentforge.definition.precedence import Above, choose_in_block, choose_provider
+from agentforge.definition.resolved import ResolvedBlock, ResolvedNested, ResolvedPipeline, ResolvedStage
+from agentforge.definition.spec import BranchSpec, PipelineSpec, ProviderSpec
 from agentforge.model.plan import (
-    Fixed,
-    Guardrails,
+    Branch,
     Mode,
+    NestedNode,
+    Node,
+    ParallelNode,
     PipelineInfo,
     Plan,
     PlanSession,
     PlanSource,
+    ProviderChoice,
+    Queue,
     StageNode,
 )
 
 DEFAULT_RUNS: dict[Mode, int] = {"pipeline": 1, "loop": 25}
+_NO_PROVIDER = ProviderChoice("", "")
 
 
 class Setting(Struct, frozen=True):
@@ -44,81 +43,130 @@ class Setting(Struct, frozen=True):
     above: Above
 
 
-def lower(spec: PipelineSpec, nodes: Sequence[ResolvedNode], setting: Setting) -> Plan:
-    return Plan(
-        mode=setting.mode,
-        compiled_at=setting.compiled_at,
-        source=PlanSource(spec.source.file, spec.source.sha256),
-        session=PlanSession(setting.session, setting.created_at, setting.inputs),
-        pipeline=PipelineInfo(
-            name=spec.name,
-            overrides=setting.above.overrides,
-            commands=spec.commands,
-            description=spec.description,
-            inputs=None if spec.inputs is None else tuple(written.value for written in spec.inputs),
-            guardrails=_guardrails(spec.max_runtime),
-        ),
-        dependencies=_dependencies(spec),
-        nodes=tuple(_node(str(index), node, spec, setting) for index, node in enumerate(nodes)),
-    )
+def lower(pipeline: ResolvedPipeline, links: Links, setting: Setting, passes: int = 1) -> Plan:
+    return _Lowering(links, setting).plan(pipeline, "", {}, passes)
 
 
-def provider_levels(spec: PipelineSpec, node: ResolvedNode, above: Above) -> list[ProviderSpec | None]:
+def provider_levels(spec: PipelineSpec, node: ResolvedStage, above: Above) -> list[ProviderSpec | None]:
     """Weakest first."""
-    return [*(level.provider for level in _levels(spec, node)), *above.providers]
+    levels = (*spec.levels, node.stage_work, node.spec.work)
+    return [*(level.provider for level in levels), *above.providers]
 
 
-def _levels(spec: PipelineSpec, node: ResolvedNode) -> list[WorkSpec]:
-    stage = [node.stage.work] if node.stage else []
-    return [*spec.levels, *stage, node.spec.work]
+class _Lowering:
+    def __init__(self, links: Links, setting: Setting) -> None:
+        self._links = links
+        self._setting = setting
+
+    def plan(self, pipeline: ResolvedPipeline, prefix: str, commands: Mapping[str, str], passes: int) -> Plan:
+        """`commands` are those of the pipelines around this one."""
+        spec, setting = pipeline.spec, self._setting
+        nodes = tuple(self._nodes(pipeline, prefix, {**commands, **spec.commands}))
+        return Plan(
+            mode="pipeline" if prefix else setting.mode,
+            compiled_at=setting.compiled_at,
+            source=PlanSource(spec.source.file, spec.source.sha256),
+            session=PlanSession(setting.session, setting.created_at, setting.inputs),
+            pipeline=PipelineInfo(
+                name=spec.name,
+                overrides=setting.above.overrides,
+                commands=spec.commands,
+                description=spec.description,
+                inputs=None if spec.inputs is None else tuple(written.value for written in spec.inputs),
+                guardrails=guardrails(spec.max_runtime),
+            ),
+            dependencies=_dependencies(spec, nodes),
+            nodes=nodes,
+            passes=passes,
+            judge=setting.above.judge,
+        )
+
+    def _nodes(self, pipeline: ResolvedPipeline, prefix: str, commands: Mapping[str, str]) -> Iterator[Node]:
+        levels = Levels(pipeline.spec.levels, commands, self._setting.above, self._setting.project)
+        for index, node in enumerate(pipeline.nodes):
+            path = str(index)
+            if isinstance(node, ResolvedBlock):
+                yield self._block(path, node, prefix, levels)
+            elif isinstance(node, ResolvedNested):
+                yield self._nested(path, node, prefix, commands)
+            elif node:
+                chosen = choose_provider(provider_levels(pipeline.spec, node, self._setting.above))
+                sources = self._links.get((f"{prefix}{path}", ""))
+                wiring = Wiring(chosen, node.spec.inputs.written, sources)
+                yield self._stage(path, node, levels, wiring, prefix)
+
+    def _nested(
+        self, path: str, node: ResolvedNested, prefix: str, commands: Mapping[str, str]
+    ) -> NestedNode:
+        work, node_id, ref = node.spec.work, node.spec.id, node.spec.pipeline
+        return NestedNode(
+            path=path,
+            id=node_id.value if node_id else path,
+            runs=work.runs.value if work.runs else 1,
+            inputs=node.spec.inputs.written,
+            plan=self.plan(node.pipeline, f"{prefix}{path}.", commands, 1),
+            ref=ref.value if ref else "",
+            description=work.description.value if work.description else None,
+        )
+
+    def _block(self, path: str, node: ResolvedBlock, prefix: str, levels: Levels) -> ParallelNode:
+        block, node_id, description = node.block, node.spec.id, node.spec.work.description
+        return ParallelNode(
+            path=path,
+            id=node_id.value if node_id else path,
+            providers=tuple(branch.written for branch in block.branches),
+            stages=tuple(self._shared(path, node, prefix, levels)),
+            inputs=node.spec.inputs.written,
+            branches=tuple(self._branch(path, node, branch, prefix, levels) for branch in block.branches),
+            description=description.value if description else None,
+            failure_mode=block.failure_mode.value if block.failure_mode else None,
+        )
+
+    def _shared(
+        self, path: str, node: ResolvedBlock, prefix: str, levels: Levels
+    ) -> Iterator[dict[str, Any]]:
+        """The block's stages as agent-pipelines writes them, which knows no branches."""
+        for position, stage in enumerate(node.stages):
+            if stage:
+                wiring = Wiring(_NO_PROVIDER, stage.spec.inputs.written)
+                lowered = self._stage(f"{path}.{position}", stage, levels, wiring, prefix)
+                shared: dict[str, Any] = msgspec.to_builtins(lowered)
+                del shared["provider"]
+                said = stage.spec.work.provider
+                yield {**shared, "model": said.model.value} if said and said.model else shared
+
+    def _branch(
+        self, path: str, node: ResolvedBlock, branch: BranchSpec, prefix: str, levels: Levels
+    ) -> Branch:
+        name = branch.name.value if branch.name else ""
+        stages: list[StageNode] = []
+        for position, stage in enumerate(node.stages):
+            if stage:
+                here = f"{path}.{position}"
+                weaker = [level.provider for level in (*levels.pipeline, stage.stage_work)]
+                chosen = choose_in_block(weaker, branch.provider, stage.spec.work.provider)
+                inputs = inherited(stage.spec.inputs, branch.inputs, node.spec.inputs)
+                wiring = Wiring(chosen, inputs, self._links.get((f"{prefix}{here}", name)))
+                stages.append(self._stage(here, stage, levels, wiring, prefix))
+        return Branch(name, tuple(stages))
+
+    def _stage(
+        self, path: str, node: ResolvedStage, levels: Levels, wiring: Wiring, prefix: str
+    ) -> StageNode:
+        default_runs = DEFAULT_RUNS["pipeline" if prefix else self._setting.mode]
+        return lower_stage(path, node, levels, wiring, default_runs)
 
 
-def _node(path: str, node: ResolvedNode, spec: PipelineSpec, setting: Setting) -> StageNode:
-    work, stage = node.spec.work, node.stage.work if node.stage else WorkSpec()
-    levels = _levels(spec, node)
-    count = merge(work, stage).count
-    runs = count.value if count else DEFAULT_RUNS[setting.mode]
-    ref = node.spec.stage.value if node.spec.stage else None
-    node_id = node.spec.id.value if node.spec.id else path
-    context = setting.above.context
-    return StageNode(
-        path=path,
-        id=node_id,
-        stage=ref or node_id,
-        runs=runs,
-        termination=Fixed(max=runs),
-        inputs=node.spec.inputs,
-        provider=choose_provider(provider_levels(spec, node, setting.above)),
-        ref=ref,
-        name=_own_name(node, ref),
-        description=first_text(work.description, stage.description),
-        context=first_text(work.context, stage.context) if context is None else context,
-        output_path=first_text(work.output_path, stage.output_path),
-        delay=strongest(level.delay for level in levels),
-        commands=merge_commands(spec.commands, stage, work, setting.above),
-        timeout=strongest(level.timeout for level in levels),
-        idle_timeout=strongest(level.idle_timeout for level in levels),
-        retry=choose_retry(level.retry for level in levels),
-        guardrails=_guardrails(work.max_runtime or stage.max_runtime),
-        **_prompt(node, setting.project),
-    )
+def _dependencies(spec: PipelineSpec, nodes: tuple[Node, ...]) -> dict[str, bool]:
+    """The tools that agent-pipelines would want for this plan; ours needs none but `bd`."""
+    return {"jq": True, "yq": True, "tmux": spec.tmux, "bd": any(_needs_bd(node) for node in nodes)}
 
 
-def _prompt(node: ResolvedNode, project: str) -> dict[str, Any]:
-    if node.prompt_path:
-        return {"prompt_path": relative(project, node.prompt_path)}
-    return {"prompt": first_text(node.spec.work.prompt)}
-
-
-def _own_name(node: ResolvedNode, ref: str | None) -> str | None:
-    name = first_text(node.stage.name) if node.stage else None
-    return name if name != ref else None
-
-
-def _guardrails(limit: Written[float] | None) -> Guardrails | None:
-    return Guardrails(max_runtime_seconds=limit.value) if limit else None
-
-
-def _dependencies(spec: PipelineSpec) -> dict[str, bool]:
-    """The tools that agent-pipelines would want for this plan; ours needs none of them."""
-    return {"jq": True, "yq": True, "tmux": spec.tmux, "bd": False}
+def _needs_bd(node: Node) -> bool:
+    match node:
+        case StageNode():
+            return isinstance(node.termination, Queue)
+        case ParallelNode():
+            return any(_needs_bd(stage) for branch in node.branches for stage in branch.stages)
+        case NestedNode():
+            return node.plan.dependencies["bd"]

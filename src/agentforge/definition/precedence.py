@@ -5,13 +5,16 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.spec import ProviderSpec, RetrySpec, WorkSpec, Written
 from agentforge.model.plan import Overrides, ProviderChoice, RetryPolicy
 
 DEFAULT_PROVIDER = "claude"
+JUDGE_MODEL = "haiku"
 DEFAULT_MODELS = {"claude": "opus", "codex": "gpt-5.2-codex"}
+JUDGE_PROVIDER = "JUDGE_PROVIDER"
 _ALIASES = {"claude-code": "claude", "anthropic": "claude", "openai": "codex"}
 
 
@@ -22,6 +25,8 @@ class Above(Struct, frozen=True):
     providers: tuple[ProviderSpec, ...] = ()
     """Weakest first."""
     context: str | None = None
+    judge: ProviderChoice = ProviderChoice(DEFAULT_PROVIDER, JUDGE_MODEL)
+    """Who judges the iterations of judgment stages."""
 
 
 def canonical(provider: str) -> str:
@@ -39,6 +44,7 @@ def gather(environment: Mapping[str, str], overrides: Overrides, report: Report)
         context=_first(overrides.context, environment.get("PIPELINE_CLI_CONTEXT") or None),
         inputs=overrides.inputs or _cli_inputs(environment.get("PIPELINE_CLI_INPUTS", ""), report),
         commands=overrides.commands,
+        max_iterations=overrides.max_iterations,
     )
     from_environment = ProviderSpec(
         _variable(environment, "CLAUDE_PIPELINE_PROVIDER", report),
@@ -48,7 +54,13 @@ def gather(environment: Mapping[str, str], overrides: Overrides, report: Report)
         _option("provider", asked.provider, report), _option("model", asked.model, report)
     )
     context = _first(asked.context, environment.get("CLAUDE_PIPELINE_CONTEXT") or None)
-    return Above(asked, (from_environment, from_caller), context)
+    return Above(asked, (from_environment, from_caller), context, _judge(environment))
+
+
+def _judge(environment: Mapping[str, str]) -> ProviderChoice:
+    provider = canonical(environment.get(JUDGE_PROVIDER) or DEFAULT_PROVIDER)
+    usual = JUDGE_MODEL if provider == DEFAULT_PROVIDER else DEFAULT_MODELS.get(provider, "")
+    return ProviderChoice(provider, environment.get("JUDGE_MODEL") or usual)
 
 
 def choose_provider(levels: Iterable[ProviderSpec | None]) -> ProviderChoice:
@@ -67,6 +79,19 @@ def choose_provider(levels: Iterable[ProviderSpec | None]) -> ProviderChoice:
             model = level.model.value
         config |= level.config
     return ProviderChoice(chosen, model or DEFAULT_MODELS.get(chosen, ""), config)
+
+
+def choose_in_block(
+    weaker: Iterable[ProviderSpec | None], branch: ProviderSpec, node: ProviderSpec | None
+) -> ProviderChoice:
+    """In a block the branch names the provider; the model is the node's, the branch's or the default.
+
+    Weaker levels don't know which branch they are in, so they give no model, and settings only where they
+    name the same provider. The caller's provider doesn't count: it would make all branches one.
+    """
+    settings = (replace(level, model=None) for level in weaker if level)
+    own = ProviderSpec(None, node.model, node.config) if node else None
+    return choose_provider([*settings, branch, own])
 
 
 def naming_level(levels: Iterable[ProviderSpec | None]) -> Written[str] | None:

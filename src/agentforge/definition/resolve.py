@@ -1,5 +1,6 @@
 """Third pass: names to files. Which stage, prompt or pipeline a name means, and where it was looked for."""
 
+import re
 from collections.abc import Iterable
 from posixpath import isabs, join
 
@@ -8,6 +9,7 @@ from msgspec import Struct
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.paths import absolute, relative
 from agentforge.definition.reading import read_stage
+from agentforge.definition.resolved import ResolvedStage
 from agentforge.definition.source import SourceText, parse_mapping
 from agentforge.definition.spec import NodeSpec, StageSpec, WorkSpec, Written
 from agentforge.definition.suggest import choice
@@ -16,15 +18,7 @@ from agentforge.ports.sources import Sources
 _STAGE_FILE = "stage.yaml"
 _DEFAULT_PROMPTS = ("prompts/prompt.md", "prompt.md")
 _PIPELINE_SUFFIXES = ("", ".yaml", ".yml")
-
-
-class ResolvedNode(Struct, frozen=True):
-    """A node whose stage is found."""
-
-    spec: NodeSpec
-    stage: StageSpec | None
-    prompt_path: str | None
-    """Absolute; nothing where the node says its prompt itself, or none is found and the report says so."""
+_STAGE_NAME = re.compile(r"[^/\x00]+(?:/[^/\x00]+)*")
 
 
 class FoundStage(Struct, frozen=True):
@@ -63,13 +57,17 @@ def pipeline_roots(sources: Sources) -> tuple[str, ...]:
     return (*roots, join(sources.builtin, "pipelines"))
 
 
-def find_pipeline(sources: Sources, name: str) -> str | None:
-    """A path that exists, else a name in one of the folders; absolute."""
+def find_pipeline(sources: Sources, name: str, beside: str | None = None) -> str | None:
+    """A path that exists, else a name in one of the folders, `beside` (of the file that asks) first."""
     candidates = [absolute(sources.project, name)]
     if not isabs(name):
-        roots = pipeline_roots(sources)
+        roots = (*([beside] if beside else []), *pipeline_roots(sources))
         candidates += [absolute(root, name + suffix) for root in roots for suffix in _PIPELINE_SUFFIXES]
     return next((path for path in candidates if sources.read(path) is not None), None)
+
+
+def is_stage_name(name: str) -> bool:
+    return bool(_STAGE_NAME.fullmatch(name)) and not {".", ".."} & set(name.split("/"))
 
 
 def is_stage_folder(sources: Sources, folder: str) -> bool:
@@ -102,16 +100,18 @@ class StageLookup:
         self._roots = stage_roots(sources, beside)
         self._found: dict[str, FoundStage | None] = {}
 
-    def resolve(self, node: NodeSpec) -> ResolvedNode | None:
+    def resolve(self, node: NodeSpec) -> ResolvedStage | None:
         """Nothing, and a diagnostic, when the node's stage can't be found or read."""
         if node.stage is None:
-            return ResolvedNode(node, None, None)
+            return ResolvedStage(node, None, None)
+        if not is_stage_name(node.stage.value):
+            return None
         found = self.find(node.stage)
         if found is None or found.spec is None:
             return None
         if node.work.prompt:
-            return ResolvedNode(node, found.spec, None)
-        return ResolvedNode(node, found.spec, self._prompt(node.stage, found.directory, found.spec))
+            return ResolvedStage(node, found.spec, None)
+        return ResolvedStage(node, found.spec, self._prompt(node.stage, found.directory, found.spec))
 
     def find(self, ref: Written[str]) -> FoundStage | None:
         if ref.value not in self._found:

@@ -34,10 +34,13 @@ class ProviderSpec(Struct, frozen=True):
 
 
 class TerminationSpec(Struct, frozen=True):
-    at: Place
     type: Written[str] | None = None
     max: Written[int] | None = None
     iterations: Written[int] | None = None
+    min_iterations: Written[int] | None = None
+    consensus: Written[int] | None = None
+    check_before: Written[bool] | None = None
+    command: Written[str] | None = None
 
     @property
     def count(self) -> Written[int] | None:
@@ -62,6 +65,7 @@ class WorkSpec(Struct, frozen=True):
     commands: dict[str, str] = field(default_factory=dict)
     runs: Written[int] | None = None
     termination: TerminationSpec | None = None
+    check_before: Written[bool] | None = None
     delay: Written[float] | None = None
     timeout: Written[float] | None = None
     idle_timeout: Written[float] | None = None
@@ -70,14 +74,55 @@ class WorkSpec(Struct, frozen=True):
     """`guardrails.max_runtime_seconds`"""
 
 
+class ParallelRef(Struct, frozen=True):
+    """One entry of `from_parallel`."""
+
+    at: Place
+    stage: Written[str]
+    block: Written[str] | None = None
+    providers: tuple[Written[str], ...] | None = None
+    select: Written[str] | None = None
+
+
+class InputsSpec(Struct, frozen=True):
+    """What a node takes from others, by their ids."""
+
+    written: dict[str, Any] = field(default_factory=dict)
+    stages: tuple[Written[str], ...] = ()
+    """`from`"""
+    select: Written[str] | None = None
+    parallel: tuple[ParallelRef, ...] = ()
+    parallel_list: bool = False
+    """Whether `from_parallel` is written as a list."""
+
+
+class BranchSpec(Struct, frozen=True):
+    """One of a block's providers."""
+
+    at: Place
+    name: Written[str] | None
+    provider: ProviderSpec
+    written: Any
+    inputs: InputsSpec = InputsSpec()
+
+
+class BlockSpec(Struct, frozen=True):
+    at: Place
+    branches: tuple[BranchSpec, ...]
+    stages: "tuple[NodeSpec, ...]"
+    failure_mode: Written[str] | None = None
+
+
 class NodeSpec(Struct, frozen=True):
     at: Place
     id: Written[str] | None
     stage: Written[str] | None
     work: WorkSpec
-    inputs: dict[str, Any] = field(default_factory=dict)
+    inputs: InputsSpec = InputsSpec()
+    block: BlockSpec | None = None
+    pipeline: Written[str] | None = None
     is_stage: bool = True
-    """False for the kinds of node that are written as `parallel:` or `pipeline:`."""
+    """False also for a node of another kind that couldn't be read."""
 
 
 class StageSpec(Struct, frozen=True):

@@ -2,10 +2,12 @@
 
 from msgspec import Struct
 
-from agentforge.definition.spec import WorkSpec, Written
+from agentforge.definition.spec import TerminationSpec, WorkSpec, Written
+from agentforge.model.plan import Fixed, Judgment, Queue, Termination
 
 FIXED = "fixed"
-LATER = ("judgment", "queue", "items")
+KINDS = (FIXED, "judgment", "queue")
+LATER = ("items",)
 
 
 class Merged(Struct, frozen=True):
@@ -13,26 +15,40 @@ class Merged(Struct, frozen=True):
     """Nothing: fixed."""
     count: Written[int] | None
     """Nothing: nobody says how often."""
+    min_iterations: Written[int] | None
+    consensus: Written[int] | None
+    check_before: Written[bool] | None
+    command: Written[str] | None
+
+    @property
+    def kind(self) -> str:
+        return self.type.value if self.type else FIXED
+
+    def lowered(self, runs: int) -> Termination:
+        """Settings that the type doesn't have are dropped: they were written for the type it had before."""
+        if self.kind == "judgment":
+            return Judgment(runs, _value(self.min_iterations), _value(self.consensus))
+        if self.kind == "queue":
+            command = self.command.value if self.command else None
+            return Queue(runs, bool(self.check_before and self.check_before.value), command)
+        return Fixed(runs)
 
 
 def merge(node: WorkSpec, stage: WorkSpec) -> Merged:
-    """The node was written last, so it wins: its `termination`, its `runs`, then the stage's.
+    """Key by key. The node was written last, so it wins, also with its `runs` over the stage's `max`."""
+    mine, theirs = node.termination or _SILENT, stage.termination or _SILENT
+    return Merged(
+        type=mine.type or theirs.type,
+        count=mine.count or node.runs or theirs.count or stage.runs,
+        min_iterations=mine.min_iterations or theirs.min_iterations,
+        consensus=mine.consensus or theirs.consensus,
+        check_before=mine.check_before or node.check_before or theirs.check_before or stage.check_before,
+        command=mine.command or theirs.command,
+    )
 
-    A node that changes the type drops what belongs to the stage's own type; `max` is common to all.
-    """
-    kind = (node.termination and node.termination.type) or (stage.termination and stage.termination.type)
-    return Merged(kind or None, _count(node) or _stage_count(node, stage))
+
+def _value(written: Written[int] | None) -> int | None:
+    return written.value if written else None
 
 
-def _count(work: WorkSpec) -> Written[int] | None:
-    return (work.termination and work.termination.count) or work.runs
-
-
-def _stage_count(node: WorkSpec, stage: WorkSpec) -> Written[int] | None:
-    theirs = stage.termination
-    if theirs is None:
-        return stage.runs
-    mine = node.termination.type.value if node.termination and node.termination.type else None
-    if mine and mine != (theirs.type.value if theirs.type else FIXED):
-        return theirs.max or stage.runs
-    return theirs.count or stage.runs
+_SILENT = TerminationSpec()

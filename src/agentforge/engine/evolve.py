@@ -5,20 +5,22 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from agentforge.engine.evolve_adopted import adopted
+from agentforge.engine.evolve_block import (
+    BlockFact,
+    block_entered,
+    block_of,
+    provider_turn,
+    with_branch_stage,
+)
+from agentforge.engine.evolve_stage import StageFact, evolve_stage, on_resume
+from agentforge.engine.replan import replanned
 from agentforge.model import facts as f
 from agentforge.model.errors import LogCorrupt
-from agentforge.model.event import Event
+from agentforge.model.event import Cursor, Event
 from agentforge.model.failure import Failure
-from agentforge.model.state import (
-    AttemptState,
-    IterationState,
-    NodeState,
-    OpenRequest,
-    RunState,
-    StageRecord,
-    StopRequest,
-)
-from agentforge.model.status import AttemptStatus, IterationStatus, NodeStatus, RunStatus
+from agentforge.model.state import NodeState, OpenRequest, RunState, StageRecord, StopRequest
+from agentforge.model.status import NodeStatus, RunStatus
 
 CONTROLS_KEPT = 32
 
@@ -28,13 +30,22 @@ def evolve(state: RunState | None, event: Event) -> RunState:
     fact = event.fact
     if isinstance(fact, f.SessionStarted):
         return _started(event, fact)
+    if isinstance(fact, f.LogAdopted):
+        return adopted(event, fact)
     if state is None:
         raise LogCorrupt(
             f"the log of session {event.session!r} doesn't begin with session_start",
             hint="`agentforge log verify` shows what is left of it",
         )
     changed = _apply(state, event)
-    return replace(changed, seq=event.seq, updated_at=event.at, cursor=event.cursor or state.cursor)
+    return replace(changed, seq=event.seq, updated_at=event.at, cursor=_place(changed, event))
+
+
+def _place(state: RunState, event: Event) -> Cursor | None:
+    """Where the run as a whole is: in a block no branch stands for it."""
+    if event.cursor is None or event.cursor.provider is None:
+        return event.cursor or state.cursor
+    return Cursor(state.block.path, state.block.run, 0) if state.block else state.cursor
 
 
 def _started(event: Event, fact: f.SessionStarted) -> RunState:
@@ -53,120 +64,78 @@ def _started(event: Event, fact: f.SessionStarted) -> RunState:
 
 
 def _apply(state: RunState, event: Event) -> RunState:
-    match event.fact:
+    fact = event.fact
+    match fact:
         # The frequent ones first: a long log is mostly these three.
-        case f.IterationStarted() as fact:
-            return _iteration_started(state, event, fact)
-        case f.AttemptStarted() as fact:
-            return _attempt_started(state, event, fact)
-        case f.IterationCompleted() as fact:
-            return _iteration_completed(state, event, fact)
-        case f.AttemptAdopted() | f.AttemptLost() | f.AttemptEnding() | f.AttemptCancelled():
-            return _attempt_turn(state, event.fact)
-        case f.ErrorOccurred() as fact:
-            return _failed(state, event, fact)
-        case f.DelayStarted() | f.RetryScheduled() | f.TimerFired():
-            return _timer_turn(state, event, event.fact)
+        case f.IterationStarted() | f.AttemptStarted() | f.IterationCompleted():
+            return _stage_turn(state, event, fact)
+        case f.TimerFired(timer=timer):
+            return _fired(state, event, timer)
         case f.NodeStarted() | f.NodeCompleted():
-            return _node_turn(state, event, event.fact)
+            return _node_turn(state, event, fact)
+        case f.ProviderStarted() | f.ProviderCompleted() | f.StageCompleted() | f.ManifestWritten():
+            return _block_turn(state, event, fact)
         case f.RequestOpened() | f.RequestAnswered():
-            return _request_turn(state, event.fact)
+            return _request_turn(state, fact)
         case f.PauseRequested() | f.CancelRequested():
-            return _stop_requested(state, event.fact)
+            return _stop_requested(state, fact)
         case f.DamageAccepted(lines=lines):
             return replace(state, accepted_damage=(*state.accepted_damage, *lines))
-        case f.LogRepaired() | f.SessionStarted():
+        case f.PlanChanged():
+            return replanned(state, fact)
+        case f.LogRepaired() | f.LogAdopted() | f.SessionStarted() | f.TmuxSessionCleaned():
             return state
-        case fact:
+        case (
+            f.SessionCompleted()
+            | f.SessionFailed()
+            | f.SessionPaused()
+            | f.SessionResumed()
+            | f.SessionAborted()
+            | f.SessionRecovered()
+        ):
             return _session_turn(state, event, fact)
-
-
-def _iteration_started(state: RunState, event: Event, fact: f.IterationStarted) -> RunState:
-    node = _node(state, event)
-    number = _number(node, event)
-    iteration = IterationState(number, IterationStatus.STARTED, event.at, fact.prompt_sha256)
-    return replace(state, node=replace(node, iteration=iteration, failure=None))
-
-
-def _attempt_started(state: RunState, event: Event, fact: f.AttemptStarted) -> RunState:
-    node = _node(state, event)
-    before = node.iteration or IterationState(_number(node, event), IterationStatus.STARTED, event.at)
-    attempt = AttemptState(fact.attempt, AttemptStatus.RUNNING, event.at, fact.timeout, fact.idle_timeout)
-    iteration = replace(before, attempt=attempt, attempts=fact.attempt)
-    return replace(state, node=replace(node, iteration=iteration))
-
-
-def _iteration_completed(state: RunState, event: Event, fact: f.IterationCompleted) -> RunState:
-    node = _node(state, event)
-    done = replace(
-        node,
-        completed=_number(node, event),
-        iteration=None,
-        last_decision=fact.decision,
-        last_completed_at=event.at,
-        delay_due=None,
-        delay_over=False,
-    )
-    return replace(state, node=done, recoveries=0)
-
-
-def _attempt_turn(
-    state: RunState, fact: f.AttemptAdopted | f.AttemptLost | f.AttemptEnding | f.AttemptCancelled
-) -> RunState:
-    match fact:
-        case f.AttemptAdopted():
-            return state
-        case f.AttemptEnding():
-            return _with_attempt(state, status=AttemptStatus.ENDING)
-        case f.AttemptCancelled():
-            return _with_attempt(state, status=AttemptStatus.CANCELLED)
-        case f.AttemptLost():
-            ended = _with_attempt(state, status=AttemptStatus.LOST)
-            return _with_iteration(ended, lost=(ended.iteration.lost + 1 if ended.iteration else 0))
         case _:
-            assert_never(fact)
+            return _stage_turn(state, event, fact)
 
 
-def _failed(state: RunState, event: Event, fact: f.ErrorOccurred) -> RunState:
-    failure = Failure(fact.kind, fact.message, fact.exit_code)
-    if state.iteration is None:
-        return replace(state, node=replace(state.node, failure=failure)) if state.node else state
-    ended = _with_attempt(state, status=AttemptStatus.FAILED, failure=failure, ended_at=event.at)
-    return _with_iteration(ended, failures=(*state.iteration.failures, fact.kind), lost=0)
+def _stage_turn(state: RunState, event: Event, fact: StageFact) -> RunState:
+    """What happens in a stage, be it a step of the run or a stage of a provider's branch."""
+    if isinstance(fact, f.IterationCompleted) and state.recoveries:
+        state = replace(state, recoveries=0)
+    if event.cursor is not None and event.cursor.provider is not None:
+        block = block_of(state.block, event, state.next_node)
+        return replace(state, node=None, block=with_branch_stage(block, event, fact))
+    if event.cursor is None and state.node is None:
+        return state
+    return replace(state, node=evolve_stage(_node(state, event), event, fact), block=None)
 
 
-def _timer_turn(
-    state: RunState, event: Event, fact: f.DelayStarted | f.RetryScheduled | f.TimerFired
-) -> RunState:
-    match fact:
-        case f.DelayStarted(due_at=due_at):
-            return replace(state, node=replace(_node(state, event), delay_due=due_at, delay_over=False))
-        case f.RetryScheduled(due_at=due_at):
-            return _with_attempt(state, status=AttemptStatus.WAITING, due_at=due_at)
-        case f.TimerFired(timer=timer):
-            return _fired(state, timer)
-        case _:
-            assert_never(fact)
+def _block_turn(state: RunState, event: Event, fact: BlockFact) -> RunState:
+    if event.cursor is None:
+        return state
+    block = block_of(state.block, event, state.next_node)
+    return replace(state, node=None, block=provider_turn(block, event, fact))
 
 
-def _fired(state: RunState, timer: str) -> RunState:
-    if state.stop and state.stop.due_at and timer == "stop":
+def _fired(state: RunState, event: Event, timer: str) -> RunState:
+    if timer != "stop":
+        return _stage_turn(state, event, f.TimerFired(timer))
+    if state.stop and state.stop.due_at:
         return replace(state, stop=replace(state.stop, now=True))
-    if timer == "delay" and state.node:
-        return replace(state, node=replace(state.node, delay_due=None, delay_over=True))
-    if timer == "retry":
-        return _with_attempt(state, status=AttemptStatus.DUE)
     return state
 
 
 def _node_turn(state: RunState, event: Event, fact: f.NodeStarted | f.NodeCompleted) -> RunState:
-    node = _node(state, event)
     match fact:
+        case f.NodeStarted(kind="parallel"):
+            return replace(state, block=block_entered(_entered(state, event), fact), node=None)
         case f.NodeStarted():
-            return replace(state, node=_entered(state, event))
+            return replace(state, node=_entered(state, event), block=None)
         case f.NodeCompleted():
-            record = StageRecord(fact.name, node.index, fact.iterations, event.at, fact.reason, node.run)
-            return replace(state, node=None, next_node=node.index + 1, stages=(*state.stages, record))
+            at = state.block or _node(state, event)
+            index = at.index if fact.step is None else fact.step
+            record = StageRecord(fact.name, index, fact.iterations, event.at, fact.reason, at.run)
+            return replace(state, node=None, block=None, next_node=index + 1, stages=(*state.stages, record))
         case _:
             assert_never(fact)
 
@@ -250,44 +219,27 @@ def _resumed(state: RunState, event: Event, context: str | None) -> RunState:
         context="\n".join(text for text in (state.context, context) if text) or None,
     )
     if fresh.node is not None:
-        fresh = replace(fresh, node=replace(fresh.node, failure=None))
-    running = state.attempt if state.attempt and state.attempt.status in IN_FLIGHT else None
-    return _with_iteration(fresh, attempt=running, failures=(), lost=0)
-
-
-IN_FLIGHT = frozenset({AttemptStatus.RUNNING, AttemptStatus.ENDING})
+        fresh = replace(fresh, node=on_resume(fresh.node))
+    return replace(fresh, block=fresh.block.resumed(on_resume)) if fresh.block else fresh
 
 
 def _node(state: RunState, event: Event) -> NodeState:
     """The current node; rebuilt from the cursor where its start is missing from a damaged log."""
-    at = state.node
-    return at if at is not None and at.index == _index(state, event, at.index) else _entered(state, event)
+    at, cursor = state.node, event.cursor
+    if at is not None and (cursor is None or (at.path, at.run) == (cursor.node_path, cursor.node_run)):
+        return at
+    return _entered(state, event)
 
 
 def _entered(state: RunState, event: Event) -> NodeState:
-    """A node at its beginning."""
-    run = event.cursor.node_run if event.cursor else 1
-    return NodeState(_index(state, event, state.next_node), run, NodeStatus.RUNNING)
-
-
-def _index(state: RunState, event: Event, otherwise: int) -> int:
-    """Of the event's node. Its place is the cursor's word, right even if other nodes' ends are lost."""
-    if event.cursor is None:
-        return otherwise
-    top = event.cursor.node_path.partition(".")[0]
-    return int(top) if top.isascii() and top.isdigit() else state.next_node
-
-
-def _number(node: NodeState, event: Event) -> int:
-    return event.cursor.iteration if event.cursor else node.completed + 1
-
-
-def _with_iteration(state: RunState, **changes: object) -> RunState:
-    if state.node is None or state.node.iteration is None:
-        return state
-    return replace(state, node=replace(state.node, iteration=replace(state.node.iteration, **changes)))
-
-
-def _with_attempt(state: RunState, **changes: object) -> RunState:
-    attempt = state.attempt
-    return state if attempt is None else _with_iteration(state, attempt=replace(attempt, **changes))
+    """A node at its beginning. Its place is the event's own word where it has one, so that it is right
+    even if the ends of other nodes are lost."""
+    cursor = event.cursor
+    if cursor is None:
+        return NodeState(state.next_node, 1, NodeStatus.RUNNING)
+    index = state.next_node
+    if isinstance(event.fact, f.NodeStarted) and event.fact.step is not None:
+        index = event.fact.step
+    elif cursor.node_run == 1 and cursor.node_path.isascii() and cursor.node_path.isdigit():
+        index = int(cursor.node_path)
+    return NodeState(index, cursor.node_run, NodeStatus.RUNNING, path=cursor.node_path)

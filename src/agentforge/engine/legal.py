@@ -3,7 +3,8 @@ the tables' (`model.status`)."""
 
 from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove
-from agentforge.model.state import RunState
+from agentforge.model.event import Cursor
+from agentforge.model.state import IterationState, RunState
 from agentforge.model.status import (
     ATTEMPT_MOVES,
     FINAL,
@@ -45,12 +46,15 @@ _MAKES_WAY = frozenset({AttemptStatus.DUE, AttemptStatus.LOST, AttemptStatus.CAN
 _ABOUT_THE_LOG = (f.LogRepaired, f.DamageAccepted)
 
 
-def refuse_illegal(state: RunState | None, fact: f.AnyFact) -> None:
-    """Raise IllegalMove if the fact can't follow on the state."""
+def refuse_illegal(state: RunState | None, fact: f.AnyFact, cursor: Cursor | None = None) -> None:
+    """Raise IllegalMove if the fact can't follow on the state, at the stage that the cursor names."""
     kind = type(fact)
     if state is None:
         if kind is not f.SessionStarted:
             raise IllegalMove(f"{fact.TYPE} before session_start")
+        return
+    if not state.run_id or kind is f.LogAdopted:
+        _refuse_beside_adoption(state, kind)
         return
     if kind is f.SessionStarted:
         raise IllegalMove("session_start twice in one log")
@@ -59,15 +63,39 @@ def refuse_illegal(state: RunState | None, fact: f.AnyFact) -> None:
     if target := _RUN_TARGET.get(kind):
         move(RUN_MOVES, state.status, target)
     elif place := _STAGE_TARGET.get(kind):
-        move(STAGE_MOVES, state.node.status if state.node else NodeStatus.PENDING, place)
-    elif kind is f.IterationStarted and state.iteration is not None:
-        move(ITERATION_MOVES, state.iteration.status, IterationStatus.STARTED)
+        move(STAGE_MOVES, _node_status(state), place)
     else:
-        _refuse_attempt_move(state, fact)
+        stage = state.stage(cursor.provider if cursor else None)
+        if stage is not None and stage.iteration is not None:
+            _refuse_in_iteration(stage.iteration, fact)
 
 
-def _refuse_attempt_move(state: RunState, fact: f.AnyFact) -> None:
-    attempt = state.attempt
+def _refuse_beside_adoption(state: RunState, kind: type[f.AnyFact]) -> None:
+    if state.run_id:
+        raise IllegalMove("log_adopted in a log that is ours")
+    if kind is not f.LogAdopted:
+        refuse_original(state)
+
+
+def refuse_original(state: RunState) -> None:
+    """Raise IllegalMove if the run was begun by agent-pipelines' own engine and not yet taken up."""
+    if not state.run_id:
+        raise IllegalMove(
+            f"Session {state.session!r} was begun by agent-pipelines' own engine.",
+            hint=f"`agentforge resume {state.session}` takes it up; only then it can be driven from here",
+        )
+
+
+def _node_status(state: RunState) -> NodeStatus:
+    if state.node is not None:
+        return state.node.status
+    return NodeStatus.RUNNING if state.block is not None else NodeStatus.PENDING
+
+
+def _refuse_in_iteration(iteration: IterationState, fact: f.AnyFact) -> None:
+    if isinstance(fact, f.IterationStarted):
+        move(ITERATION_MOVES, iteration.status, IterationStatus.STARTED)
+    attempt = iteration.attempt
     if attempt is None:
         # A damaged log may have lost how the attempt began; what came of it counts all the same.
         return
@@ -93,10 +121,12 @@ def refuse_resume(state: RunState) -> None:
 
 
 def refuse_pause(state: RunState) -> None:
+    refuse_original(state)
     if state.status is not RunStatus.RUNNING:
         raise IllegalMove(f"Session {state.session!r} is {state.status}: there is nothing to pause.")
 
 
 def refuse_cancel(state: RunState) -> None:
+    refuse_original(state)
     if RunStatus.ABORTED not in RUN_MOVES[state.status]:
         raise IllegalMove(f"Session {state.session!r} is {state.status}: there is nothing to cancel.")

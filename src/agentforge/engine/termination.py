@@ -1,16 +1,58 @@
 """When a stage is done."""
 
-from agentforge.model.plan import Fixed, Termination
+from typing import assert_never
+
+from agentforge.model.plan import Fixed, Judgment, Queue, Termination
 from agentforge.model.result import Decision
 from agentforge.model.state import NodeState
 
+JUDGE_FAILURES = 3
+"""So many in a row, and the judge isn't asked any more."""
 
-def end_of(termination: Termination, at: NodeState) -> str:
+MAX_ITERATIONS = "max_iterations"
+
+
+def end_of(termination: Termination, at: NodeState, *, plateau_test: bool = False) -> str:
     """Why the stage ends after the iterations it has completed; empty while it goes on."""
-    if at.completed == 0:
-        return ""
-    if at.last_decision is Decision.STOP:
-        return f"Agent requested stop at iteration {at.completed}"
     match termination:
         case Fixed(max=limit):
+            if at.completed and at.last_decision is Decision.STOP:
+                return f"Agent requested stop at iteration {at.completed}"
             return f"Completed {at.completed} iterations (max: {limit})" if at.completed >= limit else ""
+        case Judgment():
+            return _judged_end(termination, at, at.plateaus if plateau_test else at.stops)
+        case Queue(max=limit):
+            if at.queue_checked == at.completed and at.queue_left == 0:
+                return "All beads complete"
+            if at.completed and at.last_decision is Decision.STOP:
+                return f"Agent requested stop at iteration {at.completed}"
+            return MAX_ITERATIONS if at.completed >= limit else ""
+        case _:
+            assert_never(termination)
+
+
+def _judged_end(termination: Judgment, at: NodeState, stops: int) -> str:
+    """What the agent itself decides is evidence for the judge, not an end."""
+    wanted = termination.stops_wanted
+    if at.completed >= termination.judged_from and at.completed and stops >= wanted:
+        reason = f"\n  Reason: {at.judge_reason}" if at.judge_reason else ""
+        return f"Consensus reached: {wanted} consecutive agents agree to stop{reason}"
+    return MAX_ITERATIONS if at.completed >= termination.max else ""
+
+
+def wants_judge(termination: Termination, at: NodeState) -> bool:
+    """Whether the latest iteration is still to be judged."""
+    return (
+        isinstance(termination, Judgment)
+        and at.completed >= max(1, termination.judged_from)
+        and at.judged < at.completed
+    )
+
+
+def wants_queue(termination: Termination, at: NodeState) -> bool:
+    """Whether the queue is to be looked at before anything else."""
+    return (
+        isinstance(termination, Queue)
+        and at.queue_checked < at.completed
+        and (at.completed > 0 or termination.check_before)
+    )

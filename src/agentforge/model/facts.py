@@ -9,6 +9,7 @@ from typing import ClassVar, Literal, get_args
 
 from msgspec import Struct, field
 
+from agentforge.model.adopted import BlockPosition, DoneStage, Position, StageLeft
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Mode, Plan
 from agentforge.model.result import Decision, Result, Usage
@@ -26,6 +27,8 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     mock: bool = False
     delay: float | None = None
     """Replaces every stage's delay, as mock mode does."""
+    plateau_test: bool = False
+    """No judge: the workers' own suspicion of a plateau counts as its word."""
 
 
 class SessionStarted(Fact, frozen=True):
@@ -43,6 +46,28 @@ class SessionStarted(Fact, frozen=True):
     settings: Settings = field(default_factory=Settings)
 
 
+class LogAdopted(Fact, frozen=True):
+    """A run that agent-pipelines' own engine began was taken up. All that is needed to go on is here: the
+    lines before are only its past, and the chain begins with this one."""
+
+    TYPE = "log_adopted"
+
+    lines: int
+    sha256: str
+    """Of all lines before this one."""
+    mode: Mode
+    run_id: str
+    plan: Plan
+    engine: str
+    """The version that took it up."""
+    started_at: datetime
+    stages: tuple[DoneStage, ...] = ()
+    node: Position | None = None
+    block: BlockPosition | None = None
+    left: tuple[StageLeft, ...] = ()
+    settings: Settings = field(default_factory=Settings)
+
+
 class SessionRecovered(Fact, frozen=True):
     """A process took up a run that another one left behind."""
 
@@ -56,13 +81,64 @@ class SessionRecovered(Fact, frozen=True):
 
 
 class NodeStarted(Fact, frozen=True):
+    """A stage, or with `kind` a parallel block, was entered."""
+
     TYPE = "node_start"
 
     name: str
-    type: str
+    type: str = ""
+    provider: str = ""
+    model: str = ""
+    runs: int = 1
+    kind: Literal["parallel"] | None = None
+    providers: tuple[str, ...] = ()
+    stages: tuple[str, ...] = ()
+    step: int | None = None
+    """Its place in the course of the run."""
+
+
+class ProviderStarted(Fact, frozen=True):
+    """A provider began its part of a parallel block."""
+
+    TYPE = "parallel_provider_start"
+
     provider: str
-    model: str
-    runs: int
+    stages: tuple[str, ...]
+
+
+class ProviderCompleted(Fact, frozen=True):
+    TYPE = "parallel_provider_complete"
+
+    provider: str
+    status: Literal["completed", "failed"] = "completed"
+    error: str | None = None
+
+
+class WorkerCompleted(Fact, frozen=True):
+    """An agent inside a parallel block ended."""
+
+    TYPE = "worker_complete"
+
+    result_file: str
+    exit_code: int
+
+
+class StageCompleted(Fact, frozen=True):
+    """A provider finished one stage of a parallel block."""
+
+    TYPE = "stage_complete"
+
+    name: str
+    reason: str
+    iterations: int
+
+
+class ManifestWritten(Fact, frozen=True):
+    """What all providers of a block left is listed in one file."""
+
+    TYPE = "manifest_written"
+
+    path: str
 
 
 class IterationStarted(Fact, frozen=True):
@@ -177,6 +253,66 @@ class IterationCompleted(Fact, frozen=True):
     usage: Usage | None = None
 
 
+class JudgeResult(Struct, frozen=True):
+    stop: bool
+    reason: str
+    confidence: float = 0.0
+
+
+class JudgeStarted(Fact, frozen=True):
+    """The judge is asked; durable before it is."""
+
+    TYPE = "judge_start"
+
+    provider: str
+    model: str
+    attempt: int = 1
+
+
+class JudgeCompleted(Fact, frozen=True):
+    TYPE = "judge_complete"
+
+    status: Literal["success", "failed", "skipped"]
+    result: JudgeResult
+    """What counts: a judge that fails never stops a stage."""
+    attempt: int = 1
+    usage: Usage | None = None
+
+
+class JudgeLost(Fact, frozen=True):
+    """Engine or host died while the judge was at it, or it was ended on request; it is asked again."""
+
+    TYPE = "judge_lost"
+
+    attempt: int
+
+
+class QueueChecked(Fact, frozen=True):
+    TYPE = "queue_checked"
+
+    remaining: int
+
+
+class PlanChanged(Fact, frozen=True):
+    """A person had the pipeline compiled again; the run goes on by the new plan."""
+
+    TYPE = "plan_changed"
+
+    plan: Plan
+    step: int
+    """Where in the new plan the run is."""
+
+
+class TmuxSessionCleaned(Fact, frozen=True):
+    """A tmux session of this run's name was left over and nobody drove the run: it was ended."""
+
+    TYPE = "tmux_session_cleaned"
+
+    name: str
+    pid: int | None = None
+    """Of the process that drove the run last, where that is known."""
+
+
 class NodeCompleted(Fact, frozen=True):
     TYPE = "node_complete"
 
@@ -184,6 +320,8 @@ class NodeCompleted(Fact, frozen=True):
     reason: str
     iterations: int
     status: Literal["completed"] = "completed"
+    step: int | None = None
+    """Its place in the course of the run."""
 
 
 class SessionCompleted(Fact, frozen=True):
@@ -279,10 +417,20 @@ AnyFact = (
     IterationStarted
     | AttemptStarted
     | IterationCompleted
+    | WorkerCompleted
     | DelayStarted
     | TimerFired
     | NodeStarted
     | NodeCompleted
+    | ProviderStarted
+    | ProviderCompleted
+    | StageCompleted
+    | ManifestWritten
+    | JudgeStarted
+    | JudgeCompleted
+    | JudgeLost
+    | QueueChecked
+    | PlanChanged
     | SessionStarted
     | SessionCompleted
     | SessionFailed
@@ -300,8 +448,10 @@ AnyFact = (
     | CancelRequested
     | RequestOpened
     | RequestAnswered
+    | LogAdopted
     | LogRepaired
     | DamageAccepted
+    | TmuxSessionCleaned
 )
 
 

@@ -19,6 +19,8 @@ class FailureKind(StrEnum):
     AGENT_ERROR = "agent_error"
     """The agent itself reported `decision: error`."""
     PROMPT_UNREADABLE = "prompt_unreadable"
+    QUEUE_UNREADABLE = "queue_unreadable"
+    PARALLEL_BLOCK_FAILED = "parallel_block_failed"
 
 
 class Failure(Struct, frozen=True):

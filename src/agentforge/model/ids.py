@@ -30,6 +30,9 @@ def session_name(text: str) -> str:
     return name
 
 
-def work_id(kind: str, node_path: str, node_run: int, iteration: int, attempt: int = 0) -> str:
+def work_id(
+    kind: str, node_path: str, node_run: int, iteration: int, attempt: int = 0, *, provider: str | None = None
+) -> str:
     """The deterministic name of a work item: the same after any crash."""
-    return f"{node_path}/{node_run}/{iteration}/{attempt}/{kind}"
+    place = node_path if provider is None else f"{node_path}@{provider}"
+    return f"{place}/{node_run}/{iteration}/{attempt}/{kind}"

@@ -4,7 +4,7 @@ from posixpath import join
 
 from msgspec import Struct
 
-from agentforge.model.plan import Mode, Node
+from agentforge.model.plan import Mode
 
 RUNS = ".claude/pipeline-runs"
 LOCKS = ".claude/locks"
@@ -18,8 +18,9 @@ def lock_file(project: str, session: str) -> str:
     return join(project, LOCKS, f"{session}.lock")
 
 
-def node_dir_name(index: int, node: Node) -> str:
-    return f"stage-{index:02d}-{node.id}"
+def loop_completions(project: str) -> str:
+    """Where single-stage runs note that they ended."""
+    return join(project, ".claude", "loop-completions.json")
 
 
 class RunLayout(Struct, frozen=True):
@@ -56,17 +57,25 @@ class RunLayout(Struct, frozen=True):
     def session_progress(self) -> str:
         return f"{self.root}/progress-{self.session}.md"
 
-    def stage_dir(self, index: int, node: Node, run: int = 1) -> str:
-        """A node's first run lies flat, later ones in `run-002` and up beside it."""
-        flat = f"{self.root}/{node_dir_name(index, node)}"
-        return flat if run == 1 else f"{flat}/run-{run:03d}"
+    def stage_dir(self, folder: str) -> str:
+        """A stage's directory; `folder` is what its spot in the plan says."""
+        return f"{self.root}/{folder}"
 
-    def progress(self, mode: Mode, index: int, node: Node, run: int = 1) -> str:
-        """A single-stage run keeps one progress file for the session, a pipeline one for each stage run."""
-        return self.session_progress if mode == "loop" else f"{self.stage_dir(index, node, run)}/progress.md"
+    def progress(self, mode: Mode, folder: str, scope: str = "") -> str:
+        """A single-stage run keeps one progress file for the session, a provider in a parallel block one
+        for its branch, all other stages their own."""
+        if mode == "loop":
+            return self.session_progress
+        return f"{self.root}/{scope or folder}/progress.md"
 
-    def iteration(self, index: int, node: Node, run: int, number: int) -> "IterationLayout":
-        return IterationLayout(f"{self.stage_dir(index, node, run)}/iterations/{number:03d}")
+    def manifest(self, folder: str) -> str:
+        return f"{self.root}/{folder}/manifest.json"
+
+    def branch_state(self, scope: str) -> str:
+        return f"{self.root}/{scope}/state.json"
+
+    def iteration(self, folder: str, number: int) -> "IterationLayout":
+        return IterationLayout(f"{self.root}/{folder}/iterations/{number:03d}")
 
 
 class IterationLayout(Struct, frozen=True):
@@ -97,11 +106,18 @@ class IterationLayout(Struct, frozen=True):
         return f"{self.root}/attempts.jsonl"
 
     @property
+    def judge(self) -> str:
+        return f"{self.root}/judge.json"
+
+    @property
     def error(self) -> str:
         return f"{self.root}/error.json"
 
     def attempt(self, number: int) -> "AttemptLayout":
         return AttemptLayout(f"{self.root}/attempt-{number}")
+
+    def judge_attempt(self, number: int) -> "AttemptLayout":
+        return AttemptLayout(f"{self.root}/judge-{number}")
 
 
 class AttemptLayout(Struct, frozen=True):

@@ -1,6 +1,8 @@
 """The compiled pipeline. Its encoding is plan.json; the copy in the log is what a run is pinned to."""
 
+from collections.abc import Iterator
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -8,6 +10,7 @@ from msgspec import Struct, field
 PLAN_VERSION = 1
 
 Mode = Literal["loop", "pipeline"]
+Select = Literal["latest", "all"]
 
 
 class PlanSource(Struct, frozen=True):
@@ -29,6 +32,8 @@ class Overrides(Struct, frozen=True, omit_defaults=True):
     context: str | None = None
     inputs: tuple[str, ...] = ()
     commands: dict[str, str] = field(default_factory=dict)
+    max_iterations: int | None = None
+    """Of a single stage."""
 
 
 class Guardrails(Struct, frozen=True, omit_defaults=True):
@@ -59,7 +64,34 @@ class Fixed(Struct, frozen=True, tag="fixed", tag_field="type", omit_defaults=Tr
     iterations: int | None = None
 
 
-Termination = Fixed
+class Judgment(Struct, frozen=True, tag="judgment", tag_field="type", omit_defaults=True):
+    """Ends when an external judge says stop so many times in a row, after the first few iterations."""
+
+    max: int
+    min_iterations: int | None = None
+    consensus: int | None = None
+    iterations: int | None = None
+
+    @property
+    def judged_from(self) -> int:
+        return 1 if self.min_iterations is None else self.min_iterations
+
+    @property
+    def stops_wanted(self) -> int:
+        return 2 if self.consensus is None else self.consensus
+
+
+class Queue(Struct, frozen=True, tag="queue", tag_field="type", omit_defaults=True):
+    """Ends when the queue of tasks for this session is empty."""
+
+    max: int
+    check_before: bool = False
+    """Look at the queue before the first iteration, too."""
+    command: str | None = None
+    iterations: int | None = None
+
+
+Termination = Fixed | Judgment | Queue
 
 
 class RetryPolicy(Struct, frozen=True):
@@ -67,6 +99,34 @@ class RetryPolicy(Struct, frozen=True):
     initial_delay: float = 2.0
     multiplier: float = 2.0
     max_delay: float = 30.0
+
+
+class FromStage(Struct, frozen=True):
+    """The outputs of an earlier stage."""
+
+    id: str
+    path: str
+    select: Select = "latest"
+    provider: str | None = None
+    """The branch whose stage it is, for a stage of the same block."""
+
+
+class FromParallel(Struct, frozen=True):
+    """The outputs of a stage in an earlier parallel block."""
+
+    stage: str
+    block: str
+    path: str
+    """Of the block."""
+    providers: tuple[str, ...]
+    select: Select = "latest"
+
+
+class Sources(Struct, frozen=True, omit_defaults=True):
+    from_stage: tuple[FromStage, ...] = ()
+    from_parallel: tuple[FromParallel, ...] = ()
+    parallel_list: bool = False
+    """Whether `from_parallel` was written as a list, and so is one in context.json."""
 
 
 class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_defaults=True):
@@ -77,6 +137,8 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
     termination: Termination
     inputs: dict[str, Any]
     provider: ProviderChoice
+    sources: "Sources | None" = None
+    """Where `inputs` come from, resolved."""
     ref: str | None = None
     name: str | None = None
     """What stage.yaml calls itself, where that differs from `ref`."""
@@ -93,10 +155,42 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
     guardrails: Guardrails | None = None
 
 
-Node = StageNode
+class Branch(Struct, frozen=True):
+    """What one provider of a parallel block does: the block's stages, with its own model and inputs."""
+
+    provider: str
+    stages: tuple[StageNode, ...]
 
 
-class Plan(Struct, frozen=True):
+class ParallelNode(Struct, frozen=True, tag="parallel", tag_field="kind", omit_defaults=True):
+    path: str
+    id: str
+    providers: tuple[Any, ...]
+    """As written: names, or mappings with a model and inputs."""
+    stages: tuple[dict[str, Any], ...]
+    """As written and resolved, without what each provider adds."""
+    inputs: dict[str, Any]
+    branches: tuple[Branch, ...]
+    description: str | None = None
+    failure_mode: str | None = None
+
+
+class NestedNode(Struct, frozen=True, tag="pipeline", tag_field="kind", omit_defaults=True):
+    """A pipeline inside a pipeline."""
+
+    path: str
+    id: str
+    runs: int
+    inputs: dict[str, Any]
+    plan: "Plan"
+    ref: str
+    description: str | None = None
+
+
+Node = StageNode | ParallelNode | NestedNode
+
+
+class Plan(Struct, frozen=True, dict=True):
     mode: Mode
     compiled_at: datetime
     source: PlanSource
@@ -104,8 +198,83 @@ class Plan(Struct, frozen=True):
     pipeline: PipelineInfo
     dependencies: dict[str, bool]
     nodes: tuple[Node, ...]
+    passes: int = 1
+    """How often the whole pipeline runs."""
+    judge: ProviderChoice = ProviderChoice("claude", "haiku")
+    """Who judges the iterations of judgment stages."""
     version: int = PLAN_VERSION
+
+    @cached_property
+    def steps(self) -> "tuple[Step, ...]":
+        """The plan laid out in the order in which it runs, nested pipelines and passes included."""
+        return tuple(lay_out(self))
+
+    @property
+    def only_stage(self) -> StageNode:
+        """The stage of a single-stage run."""
+        node = self.nodes[0]
+        assert isinstance(node, StageNode)
+        return node
+
+    @cached_property
+    def by_path(self) -> dict[str, "StageNode | ParallelNode"]:
+        """Stages and blocks by the path that their events carry."""
+        found: dict[str, StageNode | ParallelNode] = {}
+        for step in self.steps:
+            found[step.path] = step.node
+            if isinstance(step.node, ParallelNode):
+                prefix = step.path.removesuffix(step.node.path)
+                found |= {f"{prefix}{stage.path}": stage for stage in step.stages}
+        return found
 
     def providers(self) -> frozenset[str]:
         """The providers that a process needs in order to continue this run."""
-        return frozenset(node.provider.type for node in self.nodes)
+        return frozenset(stage.provider.type for step in self.steps for stage in step.stages)
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether any stage asks the judge. A run goes on without one, so its provider is none of those
+        above."""
+        return any(isinstance(stage.termination, Judgment) for step in self.steps for stage in step.stages)
+
+
+class Step(Struct, frozen=True):
+    """A stage or a block at its place in the course of a run."""
+
+    node: StageNode | ParallelNode
+    path: str
+    run: int
+    """Which time the node is entered."""
+    dir: str
+    """Relative to the run's own directory."""
+
+    @property
+    def stages(self) -> tuple[StageNode, ...]:
+        """All stages that run here, of every branch."""
+        if isinstance(self.node, StageNode):
+            return (self.node,)
+        return tuple(stage for branch in self.node.branches for stage in branch.stages)
+
+
+def lay_out(plan: Plan) -> Iterator[Step]:
+    for number in range(1, plan.passes + 1):
+        yield from _steps(plan, "", "", number)
+
+
+def _steps(plan: Plan, path: str, folder: str, run: int) -> Iterator[Step]:
+    for index, node in enumerate(plan.nodes):
+        here = f"{folder}{DIR_NAMES[type(node)]}-{index:02d}-{node.id}"
+        if isinstance(node, NestedNode):
+            for time in range((run - 1) * node.runs + 1, run * node.runs + 1):
+                yield from _steps(node.plan, f"{path}{node.path}.", f"{again(here, time)}/", time)
+        else:
+            # Below a nested pipeline the folder already tells the times apart.
+            yield Step(node, f"{path}{node.path}", run, here if folder else again(here, run))
+
+
+def again(folder: str, run: int) -> str:
+    """The first run of a node lies flat, later ones in `run-002` and up within."""
+    return folder if run == 1 else f"{folder}/run-{run:03d}"
+
+
+DIR_NAMES: dict[type, str] = {StageNode: "stage", ParallelNode: "parallel", NestedNode: "pipeline"}

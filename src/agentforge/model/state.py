@@ -1,8 +1,10 @@
 """Where a run stands: the fold of its events. No collection here grows with the iterations."""
 
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from agentforge.model.event import Cursor
 from agentforge.model.facts import Settings
@@ -39,7 +41,18 @@ class IterationState(Struct, frozen=True):
     """Attempts lost in a row."""
 
 
+class JudgeState(Struct, frozen=True):
+    """The judge at work on an iteration that is complete."""
+
+    attempt: int
+    failed: int = 0
+    """Tries at this iteration that failed."""
+    running: bool = True
+
+
 class NodeState(Struct, frozen=True):
+    """A stage under way: a step of the run, or one stage of a branch."""
+
     index: int
     run: int
     status: NodeStatus
@@ -51,6 +64,62 @@ class NodeState(Struct, frozen=True):
     delay_over: bool = False
     failure: Failure | None = None
     """Why the next iteration couldn't be prepared."""
+    judge: JudgeState | None = None
+    judged: int = 0
+    """The latest iteration on which the judge had its say."""
+    stops: int = 0
+    """How often in a row the judge said stop."""
+    plateaus: int = 0
+    """How often in a row the workers suspected a plateau."""
+    judge_failures: int = 0
+    """How often in a row the judge failed; beyond a few it isn't asked any more."""
+    judge_reason: str = ""
+    queue_checked: int = -1
+    """After how many iterations the queue was looked at last."""
+    queue_left: int = 0
+    path: str = ""
+
+
+class BranchState(Struct, frozen=True):
+    """One provider's way through a parallel block."""
+
+    provider: str
+    status: NodeStatus = NodeStatus.PENDING
+    stage: NodeState | None = None
+    stages: "tuple[StageRecord, ...]" = ()
+    failure: Failure | None = None
+    started_at: datetime | None = None
+
+    @property
+    def next_stage(self) -> int:
+        return self.stages[-1].index + 1 if self.stages else 0
+
+    @property
+    def completed(self) -> int:
+        """Iterations, over all stages."""
+        return sum(record.iterations for record in self.stages) + (self.stage.completed if self.stage else 0)
+
+
+class BlockState(Struct, frozen=True):
+    """A parallel block under way; its branches are parts of the same run, not runs of their own."""
+
+    index: int
+    run: int
+    branches: tuple[BranchState, ...]
+    manifest: bool = False
+    path: str = ""
+
+    @property
+    def completed(self) -> int:
+        """Iterations, over all branches."""
+        return sum(branch.completed for branch in self.branches)
+
+    def branch(self, provider: str) -> BranchState | None:
+        return next((branch for branch in self.branches if branch.provider == provider), None)
+
+    def resumed(self, stage_on_resume: "Callable[[NodeState], NodeState]") -> "BlockState":
+        """Branches that failed go on where they failed; those that are done stay done."""
+        return replace(self, branches=tuple(_resumed(branch, stage_on_resume) for branch in self.branches))
 
 
 class StageRecord(Struct, frozen=True):
@@ -89,8 +158,10 @@ class RunState(Struct, frozen=True):
     """Since when the runtime limit counts: the start, or the last time a person said go on."""
     settings: Settings = field(default_factory=Settings)
     cursor: Cursor | None = None
+    """Of the latest event, in a parallel block that of the block itself."""
     next_node: int = 0
     node: NodeState | None = None
+    block: BlockState | None = None
     stages: tuple[StageRecord, ...] = ()
     stop: StopRequest | None = None
     requests: tuple[OpenRequest, ...] = ()
@@ -107,6 +178,23 @@ class RunState(Struct, frozen=True):
     failure: Failure | None = None
     context: str | None = None
     """What a person added when resuming."""
+    recompiled: bool = False
+    """Whether the plan is no longer the one that the session started with."""
+
+    def stage(self, provider: str | None) -> NodeState | None:
+        """The stage under way: of the run itself, or of a provider's branch."""
+        if provider is None:
+            return self.node
+        branch = self.block.branch(provider) if self.block else None
+        return branch.stage if branch else None
+
+    def under_way(self) -> "Iterator[tuple[str | None, NodeState]]":
+        """Every stage under way, each with the provider whose branch it is in."""
+        if self.node is not None:
+            yield None, self.node
+        for branch in self.block.branches if self.block else ():
+            if branch.stage is not None:
+                yield branch.provider, branch.stage
 
     @property
     def iteration(self) -> IterationState | None:
@@ -115,3 +203,9 @@ class RunState(Struct, frozen=True):
     @property
     def attempt(self) -> AttemptState | None:
         return self.node.iteration.attempt if self.node and self.node.iteration else None
+
+
+def _resumed(branch: BranchState, stage_on_resume: "Callable[[NodeState], NodeState]") -> BranchState:
+    status = NodeStatus.RUNNING if branch.status is NodeStatus.FAILED else branch.status
+    stage = stage_on_resume(branch.stage) if branch.stage else None
+    return replace(branch, status=status, failure=None, stage=stage)

@@ -24,6 +24,13 @@ class TornTail(Struct, frozen=True):
     """Where they were put aside; empty while only reading."""
 
 
+class OriginalLines(Struct, frozen=True):
+    """What agent-pipelines' own engine wrote before the first line of ours."""
+
+    lines: int
+    sha256: str
+
+
 class Head(Struct, frozen=True):
     """How far the log goes: what the next event is chained to."""
 
@@ -75,6 +82,11 @@ class LogWriter(Protocol):
     @property
     def damage(self) -> Sequence[Damage]:
         """Damaged lines that the log already held; complete as soon as it is open."""
+        ...
+
+    @property
+    def adopted(self) -> OriginalLines | None:
+        """The lines of another engine that the log begins with, if it does."""
         ...
 
     def replay(self) -> Iterator[Event]:

@@ -75,6 +75,8 @@ class Command(Struct, frozen=True):
     env: dict[str, str]
     """The whole environment: nothing else is inherited."""
     stdin: str = ""
+    timeout: float | None = None
+    """The provider's own limit in seconds; the stage's holds too, and the tighter one ends the agent."""
 
 
 class Exit(Struct, frozen=True):

@@ -4,9 +4,7 @@ An attempt's number is started at most once: its claim file decides who may. So 
 """
 
 import asyncio
-import json
 import logging
-import os
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from time import monotonic
@@ -17,27 +15,19 @@ from msgspec import Struct
 from agentforge.model import facts as f
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.model.layout import AttemptLayout, RunLayout
-from agentforge.model.plan import Plan
+from agentforge.model.layout import RunLayout
+from agentforge.model.plan import Judgment, Plan, Queue, Termination
 from agentforge.model.state import AttemptState
 from agentforge.model.work import End, Execute
 from agentforge.ports.clock import Clock
-from agentforge.ports.process import Identity, Processes
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, Exit, ProcessProvider, Provider
 from agentforge.runtime import files
 from agentforge.runtime.concluding import Attempted, conclude, note_attempt, note_target, set_aside
-from agentforge.runtime.exit_record import ExitRecord, read_claim, read_exit, take_claim
+from agentforge.runtime.exit_record import ExitRecord
 from agentforge.runtime.preparing import Prepared, output_path
+from agentforge.runtime.supervised import MARK, Left, Limits, Supervised
 
 log = logging.getLogger("agentforge.run")
-
-MARK = "AGENTFORGE_ATTEMPT"
-
-
-class SupervisorLimits(Struct, frozen=True):
-    output_cap: int = 16 * 1024 * 1024
-    term_grace: float = 5.0
-    orphan_grace: float = 15 * 60.0
 
 
 class RunSetting(Struct, frozen=True):
@@ -49,7 +39,6 @@ class RunSetting(Struct, frozen=True):
     run_id: str
     environment: Mapping[str, str]
     """What the engine adds to every agent's environment."""
-    limits: SupervisorLimits
 
 
 class AttemptRunner:
@@ -58,13 +47,13 @@ class AttemptRunner:
         setting: RunSetting,
         provider_of: Callable[[str], Provider],
         turns: Mapping[str, asyncio.Lock],
-        processes: Processes,
+        supervised: Supervised,
         clock: Clock,
     ) -> None:
         self._setting = setting
         self._provider_of = provider_of
         self._turns = turns
-        self._processes = processes
+        self._supervised = supervised
         self._clock = clock
 
     async def execute(
@@ -82,113 +71,49 @@ class AttemptRunner:
         if fresh:
             async with self._turns.get(provider.name, nullcontext()):
                 # One call at a time for a provider that doesn't stand several.
-                if _is_program(provider):
+                if is_program(provider):
                     return await self._start(work, about, provider)
                 return await self._in_process(work, about, provider)
-        if _is_program(provider):
-            return await self._take_up(work, about, provider, adopted)
-        return self._lost(about, "it ran inside the engine, which died", started=True)
+        if is_program(provider):
+            place = about.here.attempt(about.number)
+            left = await self._supervised.take_up(place, self._mark(work), adopted)
+            return self._outcome(about, provider, left, attempt.timeout)
+        return self._lost(about, Left(lost="it ran inside the engine, which died"))
 
     async def end(self, work: End, attempt: AttemptState) -> f.AnyFact:
         """End the attempt; if it had finished by itself, what it finished counts."""
         about, provider = self._about(work, attempt)
-        if not _is_program(provider):
-            return self._cancelled(about)
-        place = about.here.attempt(about.number)
-        if take_claim(place):
-            return self._cancelled(about)
-        claim = read_claim(place)
-        if read_exit(place) is None and claim is not None:
-            self._processes.terminate(claim.identity)
-            await self._processes.wait(claim.identity)
-        record = read_exit(place)
-        if record is None:
-            await self._processes.end_marked(self._mark(work))
-        if record is None or record.status == "ended":
-            return self._cancelled(about)
-        return self._take_outcome(about, provider, place, record)
+        if is_program(provider):
+            left = await self._supervised.end(about.here.attempt(about.number), self._mark(work))
+            if left.record is not None:
+                return self._outcome(about, provider, left, attempt.timeout)
+        note_attempt(about, "cancelled", None, self._clock.now())
+        return f.AttemptCancelled(about.number, "ended on request")
 
     # -- agents that are programs
 
     async def _start(self, work: Execute, about: Attempted, provider: ProcessProvider) -> f.AnyFact:
         set_aside(about)
         note_target(about)
-        place = about.here.attempt(about.number)
-        files.make_dir(place.root)
         try:
             command = provider.command(self._request(work, about))
         except ProviderUnusable as error:
             failure = Failure(FailureKind.PROVIDER_MISSING, f"{error.message}. {error.hint}".rstrip(". "))
             return conclude(about, ExecuteResult(failure=failure), b"", self._clock.now())
-        stdin = None
-        if command.stdin:
-            stdin = os.path.join(place.root, "stdin")
-            files.write(stdin, command.stdin.encode())
-        limits = self._setting.limits
-        spec = {
-            "claim": place.claim,
-            "agent": place.agent,
-            "exit": place.exit,
-            "output": place.output,
-            "output_cap": limits.output_cap,
-            "argv": command.argv,
-            "env": command.env,
-            "cwd": self._setting.project,
-            "stdin": stdin,
-            "timeout": work.timeout,
-            "idle_timeout": work.idle_timeout,
-            "term_grace": limits.term_grace,
-            "orphan_grace": limits.orphan_grace,
-            "lease": self._setting.layout.log,
-            "mark": f"{MARK}={self._mark_value(work)}",
-        }
-        files.write_private(place.spec, json.dumps(spec).encode())
-        with files.storage(place.spec):
-            supervisor = self._processes.start_supervisor(place.spec)
-        return await self._follow(work, about, provider, supervisor)
-
-    async def _take_up(
-        self, work: Execute, about: Attempted, provider: ProcessProvider, adopted: Callable[[int], None]
-    ) -> f.AnyFact:
-        """The engine that began it is gone: adopt the agent, take its outcome, or call it lost."""
         place = about.here.attempt(about.number)
-        if take_claim(place):
-            return self._lost(about, "the engine died before the agent was started", started=False)
-        claim = read_claim(place)
-        if read_exit(place) is not None:
-            return await self._outcome(work, about, provider)
-        if claim is None:
-            return self._lost(about, "an earlier engine gave it up", started=False)
-        if not self._processes.is_alive(claim.identity):
-            return await self._outcome(work, about, provider)
-        adopted(claim.pid)
-        return await self._follow(work, about, provider, claim.identity)
+        limits = Limits(work.timeout, work.idle_timeout)
+        left = await self._supervised.run(place, command, self._mark(work), limits)
+        return self._outcome(about, provider, left, work.timeout)
 
-    async def _follow(
-        self, work: Execute, about: Attempted, provider: ProcessProvider, supervisor: Identity
+    def _outcome(
+        self, about: Attempted, provider: ProcessProvider, left: Left, timeout: float | None
     ) -> f.AnyFact:
-        await self._processes.wait(supervisor)
-        return await self._outcome(work, about, provider)
-
-    async def _outcome(self, work: Execute, about: Attempted, provider: ProcessProvider) -> f.AnyFact:
-        place = about.here.attempt(about.number)
-        record = read_exit(place)
+        record = left.record
         if record is None:
-            await self._processes.end_marked(self._mark(work))
-            started = not take_claim(place)
-            return self._lost(about, "its supervisor died", started=started)
-        if record.status == "orphaned":
-            return self._lost(about, "no engine came back for it in time", started=True)
-        if record.status == "ended":
-            return self._lost(about, "somebody outside ended it", started=True)
-        return self._take_outcome(about, provider, place, record)
-
-    def _take_outcome(
-        self, about: Attempted, provider: ProcessProvider, place: AttemptLayout, record: ExitRecord
-    ) -> f.AnyFact:
-        raw = files.read_bytes(place.output) or b""
+            return self._lost(about, left)
+        raw = files.read_bytes(about.here.attempt(about.number).output) or b""
         text = raw.decode("utf-8", "replace")
-        failure = _failure_of(record, about)
+        failure = _failure_of(record, about, timeout)
         if failure is not None:
             ended = ExecuteResult(text, record.exit_code or 0, record.duration_ms, failure=failure)
         else:
@@ -220,18 +145,19 @@ class AttemptRunner:
         self, work: Execute | End, attempt: AttemptState, prepared: Prepared | None = None
     ) -> tuple[Attempted, Provider]:
         setting = self._setting
-        node = setting.plan.nodes[work.node]
+        node = work.spot.node(setting.plan)
         provider = self._provider_of(node.provider.type)
         about = Attempted(
             node=node,
-            here=setting.layout.iteration(work.node, node, work.node_run, work.iteration),
+            here=setting.layout.iteration(work.spot.folder(setting.plan), work.iteration),
             iteration=work.iteration,
             number=work.attempt,
             started_at=attempt.started_at,
             prompt=prepared.prompt if prepared else "",
             is_clean=prepared is not None and prepared.is_new,
             output_path=output_path(setting.project, node, setting.plan.session.name),
-            repeatable=_is_program(provider),
+            repeatable=is_program(provider),
+            heeds_promise=setting.plan.mode == "loop" and isinstance(node.termination, Queue),
         )
         return about, provider
 
@@ -244,7 +170,8 @@ class AttemptRunner:
             workdir=setting.project,
             environment={
                 **setting.environment,
-                MARK: self._mark_value(work),
+                **_limits_told(about.node.termination),
+                MARK: self._mark(work),
                 "MOCK_STATUS_FILE": about.here.status,
                 "MOCK_RESULT_FILE": about.here.result,
                 "MOCK_ITERATION": str(work.iteration),
@@ -259,31 +186,34 @@ class AttemptRunner:
             prompt_path=about.here.prompt,
         )
 
-    def _mark_value(self, work: Execute | End) -> str:
-        return f"{self._setting.run_id}/{work.node_path}/{work.node_run}/{work.iteration}/{work.attempt}"
-
     def _mark(self, work: Execute | End) -> str:
-        return f"{MARK}={self._mark_value(work)}"
+        return f"{self._setting.run_id}/{work.id.rpartition('/')[0]}"
 
-    def _lost(self, about: Attempted, reason: str, *, started: bool) -> f.AttemptLost:
+    def _lost(self, about: Attempted, left: Left) -> f.AttemptLost:
         note_attempt(about, "lost", None, self._clock.now())
-        return f.AttemptLost(about.number, reason, started)
-
-    def _cancelled(self, about: Attempted) -> f.AttemptCancelled:
-        note_attempt(about, "cancelled", None, self._clock.now())
-        return f.AttemptCancelled(about.number, "ended on request")
+        return f.AttemptLost(about.number, left.lost, left.started)
 
 
-def _is_program(provider: Provider) -> TypeGuard[ProcessProvider]:
+def is_program(provider: Provider) -> TypeGuard[ProcessProvider]:
     # Asking the protocol itself would look up each of its members, several times in every iteration.
     return hasattr(provider, "command") and hasattr(provider, "interpret")
 
 
-def _failure_of(record: ExitRecord, about: Attempted) -> Failure | None:
+def _limits_told(termination: Termination) -> dict[str, str]:
+    """What agents of agent-pipelines are told about how their stage ends."""
+    judged = termination if isinstance(termination, Judgment) else Judgment(termination.max)
+    return {
+        "MAX_ITERATIONS": str(termination.max),
+        "MIN_ITERATIONS": str(judged.judged_from),
+        "CONSENSUS": str(judged.stops_wanted),
+    }
+
+
+def _failure_of(record: ExitRecord, about: Attempted, timeout: float | None) -> Failure | None:
     """What the supervisor itself knows to be a failure."""
     match record.status:
         case "timeout":
-            limit = f"{about.node.timeout:g} s" if about.node.timeout else "the runtime limit"
+            limit = _limit_met(record, about, timeout)
             return Failure(FailureKind.ITERATION_TIMEOUT, f"the agent was ended after {limit}")
         case "idle":
             return Failure(
@@ -292,6 +222,13 @@ def _failure_of(record: ExitRecord, about: Attempted) -> Failure | None:
         case "spawn_failed":
             return Failure(FailureKind.PROVIDER_MISSING, record.error or "the agent couldn't be started")
     return None
+
+
+def _limit_met(record: ExitRecord, about: Attempted, timeout: float | None) -> str:
+    # The record's duration is cut to whole milliseconds.
+    if timeout is None or record.duration_ms + 1 < timeout * 1000:
+        return f"{record.duration_ms / 1000:.1f} s, the limit of provider {about.node.provider.type!r}"
+    return f"{about.node.timeout:g} s" if about.node.timeout else "the runtime limit"
 
 
 def _raised(about: Attempted, error: Exception) -> Failure:

@@ -11,6 +11,7 @@ from typing import Any
 from zlib import crc32
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentforge.engine.normalise import clean_output, normalise_result
 from agentforge.model import facts as f
@@ -25,6 +26,10 @@ log = logging.getLogger("agentforge.run")
 
 # What an attempt may leave in the iteration's folder; moved away before the next attempt begins.
 LEFT_BEHIND = frozenset({"result.json", "status.json", "output.md", "error.json"})
+
+
+# How prompts of agent-pipelines have an agent say that nothing is left to do.
+PROMISE = "<promise>COMPLETE</promise>"
 
 
 class Attempted(Struct, frozen=True):
@@ -42,6 +47,8 @@ class Attempted(Struct, frozen=True):
     output_path: str | None = None
     repeatable: bool = False
     """Whether a later engine may take the same outcome again: then no file may be left half-written."""
+    heeds_promise: bool = False
+    """Whether the last line of what the agent says may end the stage."""
 
 
 def conclude(about: Attempted, ended: ExecuteResult, raw: bytes, now: datetime) -> f.AnyFact:
@@ -50,6 +57,8 @@ def conclude(about: Attempted, ended: ExecuteResult, raw: bytes, now: datetime) 
     result = _judge(about, ended)
     if isinstance(result, Failure):
         return _failed(about, ended, result, wrote_output, now)
+    if about.heeds_promise and result.decision is Decision.CONTINUE and _promises(raw):
+        result = replace(result, decision=Decision.STOP, reason=result.reason or "promised complete")
     _write_result(about, files.compact(result))
     if result.decision is Decision.ERROR:
         reason = result.reason or "; ".join(result.errors) or result.summary or "no reason given"
@@ -69,6 +78,12 @@ def conclude(about: Attempted, ended: ExecuteResult, raw: bytes, now: datetime) 
         output=about.here.output if wrote_output else None,
         usage=ended.usage,
     )
+
+
+def _promises(raw: bytes) -> bool:
+    """Whether the last line that isn't empty is the promise, and not merely somewhere a mention of it."""
+    lines = (line.strip() for line in reversed(clean_output(raw).text.splitlines()))
+    return next((line for line in lines if line), "") == PROMISE
 
 
 def _judge(about: Attempted, ended: ExecuteResult) -> Result | Failure:

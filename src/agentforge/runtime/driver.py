@@ -13,23 +13,42 @@ from msgspec import Struct
 
 from agentforge.engine.decide import decide
 from agentforge.model import facts as f
-from agentforge.model.event import Cursor
+from agentforge.model.event import Draft
 from agentforge.model.ids import work_id
 from agentforge.model.layout import RunLayout
 from agentforge.model.state import RunState
 from agentforge.model.status import FINAL, RunStatus
-from agentforge.model.work import End, Execute, Prepare, Wait, Work
+from agentforge.model.work import (
+    CheckQueue,
+    End,
+    EndJudge,
+    Execute,
+    Judge,
+    Prepare,
+    Wait,
+    Work,
+    WriteManifest,
+)
 from agentforge.ports.clock import Clock
+from agentforge.runtime import files
 from agentforge.runtime.attempts import AttemptRunner
+from agentforge.runtime.branch_files import write_branch_files
 from agentforge.runtime.control import Control, drop_control, waiting_controls
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
+from agentforge.runtime.judging import JudgeRunner
 from agentforge.runtime.preparing import Preparer
 from agentforge.runtime.state_writer import StateWriter
+from agentforge.runtime.task_queue import TaskQueue
+from agentforge.views.manifest import manifest
 
 log = logging.getLogger("agentforge.run")
 
 TICK_SECONDS = 0.25
+
+_Task = Execute | End | Judge | EndJudge | CheckQueue | Wait
+_ACTS = (Execute, End, Judge, EndJudge, CheckQueue)
+"""What touches the world."""
 
 
 class _Outcome(Struct, frozen=True):
@@ -45,6 +64,8 @@ class Driver:
         preparer: Preparer,
         attempts: AttemptRunner,
         *,
+        judge: JudgeRunner,
+        queue: TaskQueue,
         clock: Clock,
         keeper: HeadKeeper,
     ) -> None:
@@ -52,6 +73,8 @@ class Driver:
         self._layout = layout
         self._preparer = preparer
         self._attempts = attempts
+        self._judge = judge
+        self._queue = queue
         self._clock = clock
         self._state_writer = StateWriter(layout, journal, keeper)
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -102,10 +125,15 @@ class Driver:
                 return decision.work
             for draft in decision.facts:
                 self._journal.record(draft.fact, draft.cursor)
-                if isinstance(draft.fact, f.AttemptStarted) and draft.cursor:
-                    at = draft.cursor
-                    begun = work_id("execute", at.node_path, at.node_run, at.iteration, draft.fact.attempt)
-                    self._begun.add(begun)
+                self._note_begun(draft)
+
+    def _note_begun(self, draft: Draft) -> None:
+        fact, at = draft.fact, draft.cursor
+        if at is None or not isinstance(fact, f.AttemptStarted | f.JudgeStarted):
+            return
+        kind = "execute" if isinstance(fact, f.AttemptStarted) else "judge"
+        begun = work_id(kind, at.node_path, at.node_run, at.iteration, fact.attempt, provider=at.provider)
+        self._begun.add(begun)
 
     async def _take_controls(self) -> None:
         taken = waiting_controls(self._layout)
@@ -130,7 +158,10 @@ class Driver:
             raise self._crash
         while self._outcomes:
             outcome = self._outcomes.popleft()
-            self._journal.record(outcome.fact, _cursor(outcome.work) or self._journal.state.cursor)
+            cursor = outcome.work.cursor or self._journal.state.cursor
+            if isinstance(outcome.fact, f.IterationCompleted) and cursor and cursor.provider:
+                self._journal.record(f.WorkerCompleted(outcome.fact.result_file, 0), cursor)
+            self._journal.record(outcome.fact, cursor)
 
     # -- doing
 
@@ -139,27 +170,30 @@ class Driver:
         ids = {work.id for work in wanted}
         for stale in [id for id in self._running if id not in ids]:
             await self._drop(stale)
+        if any(isinstance(work, _ACTS) for work in wanted if work.id not in self._running):
+            # The intent is durable before anything happens because of it.
+            await self._journal.sync()
         if self._outcomes:
             # Something ended by itself just now: what is wanted has to be asked again.
             return
+        # From here on nothing is waited for: else a task that ends meanwhile would be started twice.
         for work in wanted:
-            if work.id in self._running:
-                continue
-            if isinstance(work, Prepare):
+            if work.id not in self._running:
+                self._begin(work)
+
+    def _begin(self, work: Work) -> None:
+        match work:
+            case Prepare():
                 self._outcomes.append(_Outcome(work, self._preparer.prepare(work, self._journal.view)))
-            else:
-                await self._start(work)
+            case WriteManifest():
+                self._outcomes.append(_Outcome(work, self._write_manifest(work)))
+            case _:
+                self._running[work.id] = asyncio.create_task(self._perform(work))
 
-    async def _start(self, work: Execute | End | Wait) -> None:
-        if not isinstance(work, Wait):
-            # The intent is durable before anything happens because of it.
-            await self._journal.sync()
-        self._running[work.id] = asyncio.create_task(self._perform(work))
-
-    async def _perform(self, work: Execute | End | Wait) -> None:
+    async def _perform(self, work: _Task) -> None:
         """Do the work and leave what came of it for the loop."""
         try:
-            fact = await (self._timer(work) if isinstance(work, Wait) else self._attempt(work))
+            fact = await self._do(work)
         except Exception as error:
             self._crash = error
         else:
@@ -167,8 +201,35 @@ class Driver:
         self._running.pop(work.id, None)
         self.wake()
 
+    def _write_manifest(self, work: WriteManifest) -> f.AnyFact:
+        plan = self._journal.plan
+        path = self._layout.manifest(plan.steps[work.step].dir)
+        content = manifest(plan, work.step, self._journal.view.history, self._journal.now())
+        write_branch_files(self._layout, plan, self._journal.state)
+        files.replace(path, files.pretty(content))
+        return f.ManifestWritten(path)
+
+    async def _do(self, work: _Task) -> f.AnyFact:
+        match work:
+            case Execute() | End():
+                return await self._attempt(work)
+            case Judge():
+                fresh = work.id in self._begun
+                self._begun.discard(work.id)
+                return await self._judge.judge(work, self._journal.view, fresh=fresh)
+            case EndJudge():
+                return await self._judge.end(work)
+            case CheckQueue():
+                return await self._queue.check(work.spot.node(self._journal.plan).id)
+            case Wait():
+                await self._clock.sleep_until(work.due_at)
+                return f.TimerFired(work.timer)
+            case _:
+                assert_never(work)
+
     async def _attempt(self, work: Execute | End) -> f.AnyFact:
-        attempt = self._journal.state.attempt
+        stage = self._journal.state.stage(work.spot.provider)
+        attempt = stage.iteration.attempt if stage and stage.iteration else None
         assert attempt is not None
         if isinstance(work, End):
             return await self._attempts.end(work, attempt)
@@ -179,23 +240,22 @@ class Driver:
             return unprepared
 
         def adopted(pid: int) -> None:
-            self._journal.record(f.AttemptAdopted(work.attempt, pid), _cursor(work))
+            self._journal.record(f.AttemptAdopted(work.attempt, pid), work.cursor)
             self.wake()
 
         return await self._attempts.execute(work, attempt, fresh=fresh, prepared=prepared, adopted=adopted)
 
     def _restore(self, work: Execute) -> f.ErrorOccurred | None:
-        iteration = self._journal.state.iteration
-        assert iteration is not None
-        return self._preparer.restore(work, iteration.prompt_sha256, self._journal.view)
-
-    async def _timer(self, work: Wait) -> f.AnyFact:
-        await self._clock.sleep_until(work.due_at)
-        return f.TimerFired(work.timer)
+        stage = self._journal.state.stage(work.spot.provider)
+        assert stage is not None
+        assert stage.iteration is not None
+        return self._preparer.restore(work, stage.iteration, self._journal.view)
 
     async def _drop(self, id: str) -> None:
         """Cancel the work; if it was faster, its outcome is in."""
-        task = self._running.pop(id)
+        task = self._running.pop(id, None)
+        if task is None:
+            return
         task.cancel()
         await asyncio.wait([task])
 
@@ -221,13 +281,3 @@ def _requested(control: Control) -> f.PauseRequested | f.CancelRequested:
     if control.action == "cancel":
         return f.CancelRequested(control.reason, control=control.id)
     return f.PauseRequested(control.reason, now=control.now, control=control.id)
-
-
-def _cursor(work: Work) -> Cursor | None:
-    match work:
-        case Wait():
-            return None
-        case Prepare() | Execute() | End():
-            return Cursor(work.node_path, work.node_run, work.iteration)
-        case _:
-            assert_never(work)

@@ -80,7 +80,7 @@ class Journal:
 
     def record(self, fact: AnyFact, cursor: Cursor | None = None) -> None:
         state = self.view.state
-        refuse_illegal(state, fact)
+        refuse_illegal(state, fact, cursor)
         run_id = fact.run_id if isinstance(fact, SessionStarted) else self.state.run_id
         event = Event(self.writer.head.seq + 1, self.now(), self.session, run_id, fact, cursor)
         self.writer.append(event)

@@ -10,15 +10,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.definition.template import render, substitute_session
-from agentforge.engine.decide import remaining_seconds
+from agentforge.engine.decide_stage import remaining_seconds
 from agentforge.model.facts import AnyFact, ErrorOccurred, IterationStarted
 from agentforge.model.failure import FailureKind
-from agentforge.model.layout import RunLayout
+from agentforge.model.layout import IterationLayout, RunLayout
 from agentforge.model.plan import Plan, StageNode
-from agentforge.model.work import Execute, Prepare
+from agentforge.model.state import IterationState
+from agentforge.model.work import Execute, Prepare, Spot
 from agentforge.runtime import files
 from agentforge.runtime.run_view import RunView
 from agentforge.views.context_file import ContextFile, context_file, context_json
+from agentforge.views.history import KEPT
 
 SESSION_PROGRESS = """\
 # Progress: {session}
@@ -31,13 +33,15 @@ Verify: {verify}
 ---
 
 """
+SHORT_CONTEXT = 3
+"""Earlier outputs that an iteration is pointed to after it took too long."""
 STAGE_PROGRESS = "# Stage Progress\n\n---\n"
+BRANCH_PROGRESS = "# Progress: {session} ({provider})\n\nProvider: {provider}\n\n---\n\n"
 
 
 class Prepared(Struct, frozen=True):
     """An iteration that this very engine made ready: nothing of it has to be looked up on the disk."""
 
-    work: Prepare
     prompt: str
     is_new: bool
     """Its folder wasn't there before, so nobody has left anything in it."""
@@ -48,11 +52,13 @@ class Preparer:
         self._project = project
         self._layout = layout
         self._plan = plan
-        self._latest: Prepared | None = None
+        self._ready: dict[str, Prepared] = {}
+        """Prepared here, and the agent not started yet."""
 
-    def prepare(self, work: Prepare, view: RunView) -> AnyFact:
-        """Write the iteration's files; the outcome is `iteration_start`, or an error without a prompt."""
-        node = self._plan.nodes[work.node]
+    def prepare(self, work: Prepare, view: RunView, most: int = KEPT) -> AnyFact:
+        """Write the iteration's files; the outcome is `iteration_start`, or an error without a prompt.
+        `most`: how many earlier outputs the agent is pointed to."""
+        node = work.spot.node(self._plan)
         template = self._prompt(node)
         if template is None:
             return ErrorOccurred(
@@ -61,15 +67,15 @@ class Preparer:
                 stage=node.id,
                 attempt=0,
             )
-        context = self._context(work, node, view)
-        here = self._layout.iteration(work.node, node, work.node_run, work.iteration)
+        context = self._context(work, node, view, most)
+        here = self._here(work)
         is_new = files.make_dir(here.root)
-        self._ensure_progress(node, context.paths.progress)
+        self._ensure_progress(work.spot, node, context.paths.progress)
         text = render(template, self._values(work, node, view, context))
         prompt = text.encode()
-        files.write(here.context, context_json(context, view.history))
+        files.write(here.context, context_json(context, work.spot, view.history, most))
         files.write(here.prompt, prompt)
-        self._latest = Prepared(work, text, is_new)
+        self._ready[work.id] = Prepared(text, is_new)
         return IterationStarted(
             stage=node.name or node.id,
             type=node.stage,
@@ -80,44 +86,52 @@ class Preparer:
 
     def prepared(self, work: Execute) -> Prepared | None:
         """The iteration of an attempt, if it was prepared here and this is the first attempt at it."""
-        latest, iteration = self._latest, Prepare(work.node, work.node_path, work.node_run, work.iteration)
-        return latest if latest is not None and latest.work == iteration and work.attempt == 1 else None
+        ready = self._ready.pop(Prepare(work.spot, work.iteration).id, None)
+        return ready if work.attempt == 1 else None
 
-    def restore(self, work: Execute, prompt_sha256: str, view: RunView) -> ErrorOccurred | None:
-        """Make sure that an iteration prepared by an earlier engine has its files: they were written
-        without waiting for the disk, so a power cut may have taken them."""
-        here = self._layout.iteration(work.node, self._plan.nodes[work.node], work.node_run, work.iteration)
+    def restore(self, work: Execute, iteration: IterationState, view: RunView) -> ErrorOccurred | None:
+        """Make sure that an iteration prepared earlier has its files: they were written without waiting for
+        the disk, so a power cut may have taken them. One that took too long gets a shorter context."""
+        here, again = self._here(work), Prepare(work.spot, work.iteration)
+        short = FailureKind.ITERATION_TIMEOUT in iteration.failures
+        most = SHORT_CONTEXT if short else KEPT
         prompt = files.read_bytes(here.prompt)
         if (
             prompt is not None
-            and sha256(prompt).hexdigest() == prompt_sha256
+            and sha256(prompt).hexdigest() == iteration.prompt_sha256
             and os.path.exists(here.context)
         ):
+            if short:
+                context = self._context(again, work.spot.node(self._plan), view, most)
+                files.replace(here.context, context_json(context, work.spot, view.history, most))
             return None
-        outcome = self.prepare(Prepare(work.node, work.node_path, work.node_run, work.iteration), view)
+        outcome = self.prepare(again, view, most)
+        self._ready.pop(again.id, None)
         return replace(outcome, attempt=work.attempt) if isinstance(outcome, ErrorOccurred) else None
+
+    def _here(self, work: Prepare | Execute) -> IterationLayout:
+        return self._layout.iteration(work.spot.folder(self._plan), work.iteration)
 
     def _prompt(self, node: StageNode) -> str | None:
         if node.prompt is not None:
             return node.prompt
         return files.read_text(os.path.join(self._project, node.prompt_path or ""))
 
-    def _context(self, work: Prepare, node: StageNode, view: RunView) -> ContextFile:
+    def _context(self, work: Prepare, node: StageNode, view: RunView, most: int) -> ContextFile:
         assert view.state is not None
         return context_file(
             self._plan,
-            node,
-            work.node,
+            work.spot,
             work.iteration,
             self._layout,
-            run=work.node_run,
             history=view.history,
             remaining_seconds=remaining_seconds(self._plan, view.state, node),
+            most=most,
         )
 
     def _values(self, work: Prepare, node: StageNode, view: RunView, context: ContextFile) -> dict[str, str]:
         assert view.state is not None
-        here = self._layout.iteration(work.node, node, work.node_run, work.iteration)
+        here = self._here(work)
         session = self._plan.session.name
         added = (text for text in (node.context, view.state.context) if text)
         return {
@@ -135,11 +149,13 @@ class Preparer:
             "CONTEXT": "\n".join(added),
         }
 
-    def _ensure_progress(self, node: StageNode, path: str) -> None:
+    def _ensure_progress(self, spot: Spot, node: StageNode, path: str) -> None:
         """The engine begins a progress file once; from then on it is the agents' own."""
         if os.path.exists(path):
             return
         text = STAGE_PROGRESS
+        if spot.provider is not None:
+            text = BRANCH_PROGRESS.format(session=self._plan.session.name, provider=spot.provider)
         if self._plan.mode == "loop":
             verify = (self._plan.pipeline.commands | node.commands).get("test", "(none)")
             text = SESSION_PROGRESS.format(session=self._plan.session.name, verify=verify)

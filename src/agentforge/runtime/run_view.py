@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 
 from agentforge.engine.evolve import evolve
+from agentforge.engine.replan import moved_paths
 from agentforge.model.event import Event
-from agentforge.model.facts import SessionStarted
+from agentforge.model.facts import LogAdopted, PlanChanged, SessionStarted
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.views.history import History
@@ -24,7 +25,11 @@ class RunView:
 
     def see(self, event: Event) -> None:
         """Take in one more event."""
-        if self.plan is None and isinstance(event.fact, SessionStarted):
+        if isinstance(event.fact, SessionStarted | PlanChanged):
+            if self.plan is not None:
+                self.history.move(moved_paths(self.plan, event.fact.plan))
+            self.plan = event.fact.plan
+        elif isinstance(event.fact, LogAdopted):
             self.plan = event.fact.plan
         self.state = evolve(self.state, event)
         self.summary = fold(self.summary, event)

@@ -5,6 +5,7 @@ from time import monotonic
 
 from agentforge.model.layout import RunLayout
 from agentforge.runtime import files
+from agentforge.runtime.branch_files import write_branch_files
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
 from agentforge.views.state_file import state_file
@@ -14,7 +15,7 @@ SECONDS_BETWEEN = 1.0
 
 class StateWriter:
     def __init__(self, layout: RunLayout, journal: Journal, keeper: HeadKeeper) -> None:
-        self._path = layout.state
+        self._layout = layout
         self._journal = journal
         self._keeper = keeper
         self._written_at = -SECONDS_BETWEEN
@@ -22,7 +23,8 @@ class StateWriter:
 
     async def write_if_due(self) -> None:
         state = self._journal.state
-        turn = (state.status, state.next_node, state.node is None)
+        branches = tuple(branch.status for branch in state.block.branches) if state.block else ()
+        turn = (state.status, state.next_node, state.node is None, branches)
         if turn != self._turn or monotonic() - self._written_at >= SECONDS_BETWEEN:
             self._turn = turn
             await self.write()
@@ -45,6 +47,7 @@ class StateWriter:
             head_hash=head.hash,
             buffer=journal.writer.health,
         )
-        files.replace(self._path, files.pretty(content))
+        files.replace(self._layout.state, files.pretty(content))
+        write_branch_files(self._layout, journal.plan, journal.state)
         self._keeper.keep(journal.state.run_id, head)
         self._written_at = monotonic()

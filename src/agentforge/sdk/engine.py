@@ -4,36 +4,49 @@ No global state: several engines live side by side in one process, each with its
 and environment.
 """
 
+import logging
 import os
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Literal
+
+from msgspec.structs import replace
 
 from agentforge import __version__
 from agentforge.adapters.providers.builtin import builtin_providers
 from agentforge.adapters.system_clock import SystemClock
-from agentforge.definition.compiler import Compiled, compile_pipeline, compile_stage, compile_text
+from agentforge.definition.compiler import Compiled
 from agentforge.engine.legal import refuse_cancel, refuse_pause, refuse_resume
 from agentforge.model import facts as f
-from agentforge.model.errors import AgentForgeError, InvalidRequest, RunActive
+from agentforge.model.errors import InvalidRequest, RunActive
 from agentforge.model.event import Cursor, Event
 from agentforge.model.ids import session_name
 from agentforge.model.plan import Overrides
 from agentforge.model.status import RunStatus
 from agentforge.ports.clock import Clock
 from agentforge.ports.provider import Provider
-from agentforge.runtime.attempts import MARK, SupervisorLimits
 from agentforge.runtime.control import Answer, Control, answer, drop_pauses, send_control
 from agentforge.runtime.journal import Journal
-from agentforge.runtime.lock_file import locked_sessions
+from agentforge.runtime.supervised import MARK, SupervisorLimits
+from agentforge.sdk.adoption import take_over
+from agentforge.sdk.compiling import Compiling
 from agentforge.sdk.follow import Follower
+from agentforge.sdk.locks import Locks
+from agentforge.sdk.originals import is_original
+from agentforge.sdk.recompiling import (
+    change_plan,
+    restore_plan_file,
+    step_in,
+    warn_if_changed,
+)
 from agentforge.sdk.registry import Registry
 from agentforge.sdk.results import RunInfo, RunResult, RunRow
 from agentforge.sdk.runner import Runner
 from agentforge.sdk.runs import Runs
-from agentforge.sdk.sessions import default_session, stop_owner, write_definition
-from agentforge.sdk.wiring import processes, sources_of
+from agentforge.sdk.sessions import active, default_session, stop_owner, write_definition
+from agentforge.sdk.wiring import processes
+
+log = logging.getLogger("agentforge.run")
 
 STOP_GRACE = 30.0
 """How long an agent may go on with its iteration after the first request to stop."""
@@ -67,6 +80,8 @@ class Engine:
             limits=limits or SupervisorLimits(),
             stop_grace=stop_grace,
         )
+        self._compiling = Compiling(self.project, self.environ, self.registry, is_mock=self._runner.is_mock)
+        self._locks = Locks(self.runs, self._runner, self._processes, self.environ)
 
     async def __aenter__(self) -> "Engine":
         return self
@@ -88,9 +103,11 @@ class Engine:
         model: str | None = None,
         inputs: Sequence[str] = (),
         commands: Mapping[str, str] | None = None,
+        passes: int = 1,
         force: bool = False,
     ) -> RunResult:
         """Run a pipeline (a file, a name, YAML text or a mapping) or a single stage, to its end or pause.
+        `passes`: how often the whole pipeline runs.
 
         Cancelling the task is a graceful stop: the agent may finish its iteration, the run is paused.
         """
@@ -100,6 +117,7 @@ class Engine:
             session=session,
             max_iterations=max_iterations,
             overrides=Overrides(provider, model, context, tuple(inputs), dict(commands or {})),
+            passes=passes,
         )
         return await self.start(compiled, force=force)
 
@@ -111,32 +129,52 @@ class Engine:
         session: str | None = None,
         max_iterations: int | None = None,
         overrides: Overrides | None = None,
+        passes: int = 1,
     ) -> Compiled:
         """Compile without running; raises DefinitionError with every diagnostic at once."""
         if (pipeline is None) == (stage is None):
             raise InvalidRequest("give a pipeline or a stage, and not both")
-        if session is None:
-            session = default_session(pipeline, stage, self._clock.now())
-        name = session_name(session)
-        sources = sources_of(self.project, self.environ)
-        overrides = overrides or Overrides()
-        known = None if self._runner.is_mock else self.registry.names
+        overrides = replace(overrides or Overrides(), max_iterations=max_iterations)
         if stage is not None:
-            return compile_stage(sources, stage, name, max_iterations, overrides, known_providers=known)
+            name = session_name(stage if session is None else session)
+            return self._compiling.stage(stage, name, overrides)
         assert pipeline is not None
-        if isinstance(pipeline, str) and "\n" not in pipeline:
-            return compile_pipeline(sources, pipeline, name, overrides, known_providers=known)
-        return compile_text(sources, pipeline, name, overrides, known_providers=known)
+        if session is None:
+            # Only the pipeline itself says what it is called.
+            found = self._compiling.pipeline(pipeline, "pipeline", overrides, passes)
+            session = default_session(found.plan.pipeline.name, self._clock.now())
+        return self._compiling.pipeline(pipeline, session_name(session), overrides, passes)
 
-    async def start(self, compiled: Compiled, *, force: bool = False) -> RunResult:
-        """Run what was compiled; `force` stops and keeps aside a run that has the name already."""
+    def recompile(
+        self,
+        session: str,
+        pipeline: str | Mapping[str, Any] | None = None,
+        *,
+        overrides: Overrides | None = None,
+        passes: int | None = None,
+    ) -> Compiled:
+        """Compile the definition of a run that has begun, as it is now, for `resume`. What was asked for when
+        it began still holds, apart from what `overrides` say."""
+        return self._compiling.anew(self.runs.info(session).plan, pipeline, overrides or Overrides(), passes)
+
+    async def start(
+        self, compiled: Compiled, *, force: bool = False, notes: Sequence[f.AnyFact] = ()
+    ) -> RunResult:
+        """Run what was compiled; `force` stops and keeps aside a run that has the name already. `notes` are
+        facts about how it came to be started, for its log."""
         session = compiled.plan.session.name
+        if self.environ.get("AGENT_PIPELINES_LEGACY") == "1":
+            log.warning("AGENT_PIPELINES_LEGACY has no effect: a run without its log doesn't exist")
         await self._runner.make_ready(compiled.plan, mock=self._runner.is_mock)
-        await self._runner.free_name(session, force=force)
+        self._locks.refuse_other_engine(session, force=force)
+        await self._locks.clean()
+        if await self._runner.free_name(session, force=force):
+            await self._locks.release_tasks(session)
         journal = self._runner.open_new(session)
         try:
             write_definition(self.runs.layout(session), compiled)
             journal.record(self._started(compiled), Cursor("0", 0, 0))
+            self._record_notes(journal, notes)
         except BaseException:
             self._runner.release(journal)
             raise
@@ -149,29 +187,63 @@ class Engine:
         *,
         force: bool = False,
         accept_damage: bool = False,
+        recompile: Compiled | bool = False,
+        notes: Sequence[f.AnyFact] = (),
         by: str = "person",
     ) -> RunResult:
-        """Go on with a run that is paused, failed or interrupted; past failures no longer count."""
+        """Go on with a run that is paused, failed or interrupted; past failures no longer count.
+
+        It goes on by the plan that it began with, unless it is told to `recompile`: by its own definition as
+        that is now, or by what the method of that name made of another.
+        """
         self.runs.log(session)
+        self._locks.refuse_other_engine(session, force=force)
+        take_over(self.runs, self._runner, session, self._compiling.known_providers)
+        compiled = self.recompile(session) if recompile is True else recompile or None
         if force:
             await stop_owner(self.runs, session, self._processes)
-        journal = await self._runner.take_up(session, accept_damage=accept_damage)
+        journal = await self._take_up(session, accept_damage=accept_damage, compiled=compiled)
         try:
             self._refuse_own_agent(journal)
             refuse_resume(journal.state)
+            if compiled is not None:
+                change_plan(journal, self.runs.layout(session), compiled)
+            self._record_notes(journal, notes)
             self._say_go_on(journal, context, by)
         except BaseException:
             self._runner.release(journal)
             raise
         return await self._runner.drive(journal)
 
+    async def check_start(self, compiled: Compiled, *, force: bool = False) -> None:
+        """Raise what `start` would raise, without starting anything."""
+        session = compiled.plan.session.name
+        await self._runner.make_ready(compiled.plan, mock=self._runner.is_mock)
+        if not force:
+            self._locks.refuse_other_engine(session, force=False)
+            self._runner.refuse_taken(session)
+
+    def check_resume(self, session: str, *, force: bool = False, recompile: Compiled | bool = False) -> None:
+        """Raise what `resume` would raise, as far as that can be told without taking the run up."""
+        info = self.runs.info(session)
+        if not force:
+            self._locks.refuse_other_engine(session, force=False)
+        if info.status == "running" and not force:
+            raise active(self.runs, session)
+        refuse_resume(info.state)
+        if recompile:
+            compiled = self.recompile(session) if recompile is True else recompile
+            step_in(compiled.plan, info.plan, info.state)
+
     async def recover(self, session: str, *, accept_damage: bool = False) -> RunResult | None:
         """Take up a run that was interrupted. What a person stopped is left alone, and what somebody
         drives too: then the answer is nothing."""
-        if self.runs.info(session).status != "interrupted":
+        info = self.runs.info(session)
+        if info.status != "interrupted" or is_original(info.state):
             return None
         try:
-            journal = await self._runner.take_up(session, accept_damage=accept_damage)
+            self._locks.refuse_other_engine(session, force=False)
+            journal = await self._take_up(session, accept_damage=accept_damage)
         except RunActive:
             return None
         if journal.state.status is not RunStatus.RUNNING:
@@ -183,10 +255,7 @@ class Engine:
     def tidy(self) -> None:
         """Put right what owners left that died when all was recorded: lock files and old views. What is
         interrupted is left to `recover`."""
-        for session in locked_sessions(self.project):
-            with suppress(AgentForgeError):
-                if self.runs.info(session).status not in ("running", "interrupted"):
-                    self._runner.tidy(session)
+        self._locks.tidy()
 
     async def pause(self, session: str, reason: str = "requested", *, now: bool = False) -> None:
         """Pause the run when the current iteration is done; `now` ends its agent."""
@@ -242,17 +311,40 @@ class Engine:
 
     # -- details
 
+    async def _take_up(
+        self, session: str, *, accept_damage: bool, compiled: Compiled | None = None
+    ) -> Journal:
+        """Open a run to go on with it, by its own plan or another."""
+        freed = await self._locks.clean()
+        journal = await self._runner.take_up(
+            session, accept_damage=accept_damage, plan=compiled.plan if compiled else None
+        )
+        try:
+            if journal.state.status is RunStatus.RUNNING and session not in freed:
+                await self._locks.release_tasks(session)
+            restore_plan_file(journal, self.runs.layout(session))
+            if compiled is None:
+                warn_if_changed(journal.plan, self._compiling.sources)
+        except BaseException:
+            self._runner.release(journal)
+            raise
+        return journal
+
+    def _record_notes(self, journal: Journal, notes: Sequence[f.AnyFact]) -> None:
+        for note in notes:
+            journal.record(note, journal.state.cursor)
+
     def _started(self, compiled: Compiled) -> f.SessionStarted:
         plan = compiled.plan
         loop = plan.mode == "loop"
-        first = plan.nodes[0]
+        only = plan.only_stage if plan.mode == "loop" else None
         return f.SessionStarted(
             mode=plan.mode,
             run_id=uuid.uuid4().hex,
             plan=plan,
             engine=__version__,
-            stage=first.stage if loop else None,
-            stage_name=first.name or first.id if loop else None,
+            stage=only.stage if only else None,
+            stage_name=only.name or only.id if only else None,
             pipeline=None if loop else plan.pipeline.name,
             pipeline_file=None if loop else plan.source.path,
             settings=self._runner.settings(),

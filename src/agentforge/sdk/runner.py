@@ -9,7 +9,7 @@ from typing import Literal
 
 from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
 from agentforge.model import facts as f
-from agentforge.model.errors import LogCorrupt, RunActive, UnknownRun
+from agentforge.model.errors import LogCorrupt, ProviderUnusable, RunActive, UnknownProvider, UnknownRun
 from agentforge.model.ids import session_name
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
@@ -17,19 +17,24 @@ from agentforge.ports.clock import Clock
 from agentforge.ports.event_log import Damage
 from agentforge.ports.process import Processes
 from agentforge.ports.provider import Provider
-from agentforge.runtime.attempts import AttemptRunner, RunSetting, SupervisorLimits
+from agentforge.runtime.attempts import AttemptRunner, RunSetting
 from agentforge.runtime.driver import Driver
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
+from agentforge.runtime.judging import JudgeRunner
 from agentforge.runtime.lock_file import read_lock, remove_lock, write_lock
 from agentforge.runtime.preparing import Preparer
 from agentforge.runtime.state_writer import StateWriter
+from agentforge.runtime.supervised import Supervised, SupervisorLimits
+from agentforge.runtime.task_queue import TaskQueue
+from agentforge.sdk.endings import note_ended, tell_ended
 from agentforge.sdk.follow import Follower
+from agentforge.sdk.originals import is_original
 from agentforge.sdk.registry import Registry
 from agentforge.sdk.results import RunResult, result_of
 from agentforge.sdk.runs import Runs
 from agentforge.sdk.sessions import active, move_aside, refuse_taken, stop_owner
-from agentforge.sdk.wiring import log_of
+from agentforge.sdk.wiring import builtin_judge_prompt, log_of
 
 
 class Runner:
@@ -63,27 +68,40 @@ class Runner:
 
     def settings(self) -> f.Settings:
         """What the environment decides for a new run."""
-        return f.Settings(mock=True, delay=mock_delay(self._environ)) if self.is_mock else f.Settings()
+        plateau_test = self._environ.get("PLATEAU_TEST_MODE") == "1"
+        if self.is_mock:
+            return f.Settings(mock=True, delay=mock_delay(self._environ), plateau_test=plateau_test)
+        return f.Settings(plateau_test=plateau_test)
 
     def recovered(self, by: Literal["recovery", "person"], context: str | None = None) -> f.SessionRecovered:
         return f.SessionRecovered(os.getpid(), socket.gethostname(), by, context)
 
-    async def free_name(self, session: str, *, force: bool) -> None:
-        """Make sure that a new run can have this name; `force` stops and keeps aside what is there."""
+    async def free_name(self, session: str, *, force: bool) -> bool:
+        """Make sure that a new run can have this name; `force` stops and keeps aside what is there. Whether
+        there was a run."""
         layout = self._runs.layout(session)
-        if not log_of(layout, self._environ).exists():
-            return
-        if self._has_begun(session):
-            if not force:
-                refuse_taken(self._runs, session)
-            await stop_owner(self._runs, session, self._processes)
-            await self._give_up(session)
-            move_aside(layout, self._clock.now())
+        if not self._is_taken(session):
+            return False
+        if not force:
+            refuse_taken(self._runs, session)
+        await stop_owner(self._runs, session, self._processes)
+        await self._give_up(session)
+        move_aside(layout, self._clock.now())
+        return True
+
+    def refuse_taken(self, session: str) -> None:
+        """Raise if a new run can't have this name."""
+        if self._is_taken(session):
+            refuse_taken(self._runs, session)
+
+    def _is_taken(self, session: str) -> bool:
+        return log_of(self._runs.layout(session), self._environ).exists() and self._has_begun(session)
 
     async def _give_up(self, session: str) -> None:
         """An interrupted run may have an agent at work: it is ended before the name goes to another run."""
         try:
-            if self._runs.info(session).status != "interrupted":
+            info = self._runs.info(session)
+            if info.status != "interrupted" or is_original(info.state):
                 return
         except LogCorrupt:
             # Nothing tells what this run was at, so there is nothing to end.
@@ -130,13 +148,15 @@ class Runner:
         refuse_taken(self._runs, session)
         raise active(self._runs, session)
 
-    async def take_up(self, session: str, *, accept_damage: bool, to_work: bool = True) -> Journal:
+    async def take_up(
+        self, session: str, *, accept_damage: bool, to_work: bool = True, plan: Plan | None = None
+    ) -> Journal:
         """Open a run that has begun; refuses to go on over damage that nobody accepted. `to_work`: the
-        providers that the run needs are made ready."""
+        providers that the run needs are made ready, those of `plan` where it is to go on by that."""
         journal = self.open(session)
         try:
             if to_work:
-                await self.make_ready(journal.plan, mock=journal.state.settings.mock)
+                await self.make_ready(plan or journal.plan, mock=journal.state.settings.mock)
             damage = [d for d in journal.writer.damage if d.line not in journal.state.accepted_damage]
             if not accept_damage:
                 _refuse_damage(session, damage)
@@ -163,13 +183,20 @@ class Runner:
             return
         layout = self._runs.layout(session)
         try:
+            if is_original(journal.state):
+                return  # Its files are for the engine that wrote them, until the run is taken up.
             journal.wait_for_disk()
             StateWriter(layout, journal, self._keeper(layout)).put()
+            note_ended(self._runs.project, journal.plan, journal.state)
         finally:
             self.release(journal)
 
     async def make_ready(self, plan: Plan, *, mock: bool) -> None:
         await self._registry.make_ready(["mock"] if mock else sorted(plan.providers()))
+        if plan.is_judged and not mock:
+            # One that can't be used fails when it is asked, which no stage fails of.
+            with suppress(UnknownProvider, ProviderUnusable):
+                await self._registry.make_ready([plan.judge.type])
 
     async def drive(self, journal: Journal) -> RunResult:
         """Drive the run until it ends or pauses. Being cancelled is a graceful stop."""
@@ -190,6 +217,7 @@ class Runner:
             del self._drivers[session], self._over[session]
             over.set()
             self.release(journal)
+        await tell_ended(self._runs.project, journal.plan, journal.state, self._environ)
         return result_of(journal.state, journal.view.summary, layout.root)
 
     def interrupt(self, reason: str, *, now: bool) -> bool:
@@ -225,16 +253,30 @@ class Runner:
             plan=plan,
             run_id=state.run_id,
             environment=_agent_environment(plan),
-            limits=self._limits,
         )
 
         def provider_of(name: str) -> Provider:
             return self._registry["mock" if state.settings.mock else name]
 
-        attempts = AttemptRunner(setting, provider_of, self._registry.turns, self._processes, self._clock)
-        preparer = Preparer(self._runs.project, layout, plan)
-        keeper = self._keeper(layout)
-        return Driver(journal, layout, preparer, attempts, clock=self._clock, keeper=keeper)
+        project = self._runs.project
+        supervised = Supervised(self._processes, self._limits, project, layout.log)
+        return Driver(
+            journal,
+            layout,
+            Preparer(project, layout, plan),
+            AttemptRunner(setting, provider_of, self._registry.turns, supervised, self._clock),
+            judge=JudgeRunner(
+                setting,
+                provider_of,
+                self._registry.turns,
+                supervised,
+                environ=self._environ,
+                builtin_prompt=builtin_judge_prompt(),
+            ),
+            queue=TaskQueue(project, plan.session.name, self._environ),
+            clock=self._clock,
+            keeper=self._keeper(layout),
+        )
 
 
 def _refuse_damage(session: str, damage: Sequence[Damage]) -> None:
@@ -250,5 +292,5 @@ def _agent_environment(plan: Plan) -> dict[str, str]:
     told = {"CLAUDE_PIPELINE_AGENT": "1"}
     if plan.mode == "loop":
         told["CLAUDE_PIPELINE_SESSION"] = plan.session.name
-        told["CLAUDE_PIPELINE_TYPE"] = plan.nodes[0].stage
+        told["CLAUDE_PIPELINE_TYPE"] = plan.only_stage.stage
     return told

@@ -8,7 +8,7 @@ import msgspec
 
 from agentforge.model.errors import AgentForgeError, LogConflict, LogCorrupt, UnknownRun
 from agentforge.model.event import Event
-from agentforge.model.facts import SessionStarted
+from agentforge.model.facts import LogAdopted, SessionStarted
 from agentforge.model.ids import session_name
 from agentforge.model.layout import RunLayout, runs_dir
 from agentforge.model.plan import Plan
@@ -18,8 +18,10 @@ from agentforge.ports.event_log import EventLog, Head, LogReader
 from agentforge.runtime import files
 from agentforge.runtime.lock_file import read_lock
 from agentforge.runtime.run_view import RunView, see_all
+from agentforge.sdk.originals import is_at_work, is_original, sketched
 from agentforge.sdk.results import RunInfo, RunRow, ShownStatus
 from agentforge.sdk.wiring import log_of
+from agentforge.views.stage_progress import current_index
 from agentforge.views.state_file import Snapshot
 from agentforge.views.summary import health
 
@@ -36,7 +38,7 @@ class Runs:
 
     def __init__(self, project: str, environ: Mapping[str, str]) -> None:
         self.project = project
-        self._environ = environ
+        self.environ = environ
 
     def layout(self, session: str) -> RunLayout:
         return RunLayout.of(self.project, session_name(session))
@@ -44,7 +46,7 @@ class Runs:
     def log(self, session: str) -> EventLog:
         """The log of a run that exists."""
         layout = self.layout(session)
-        log = log_of(layout, self._environ)
+        log = log_of(layout, self.environ)
         if not log.exists():
             known = ", ".join(self.sessions()[:5]) or "none yet"
             raise UnknownRun(
@@ -65,6 +67,11 @@ class Runs:
     def events(self, session: str) -> Iterator[Event]:
         return self.log(session).reader().events()
 
+    def is_original(self, session: str) -> bool:
+        """Whether the run was begun by agent-pipelines' own engine and not yet taken up by ours."""
+        first = next(iter(self.events(session)), None)
+        return first is not None and not first.trace_id and is_original(self.info(session).state)
+
     def info(self, session: str, *, cached: bool = True) -> RunInfo:
         layout, log = self.layout(session), self.log(session)
         reader = log.reader()
@@ -82,6 +89,9 @@ class Runs:
                 hint="it was killed before it started: run it again",
             )
         held = log.is_held()
+        if is_original(view.state):
+            view.plan = sketched(layout, log, view.plan, view.state)
+            held = held or is_at_work(self.project, session)
         lock = read_lock(self.project, view.state.session) if held else None
         return RunInfo(
             session=view.state.session,
@@ -107,12 +117,12 @@ class Runs:
             touched = os.stat(self.layout(session).log).st_mtime
             return RunRow(session, "unknown", datetime.fromtimestamp(touched, UTC), "", 0, "")
         state, plan = info.state, info.plan
-        index = state.node.index if state.node else min(state.next_node, len(plan.nodes) - 1)
+        index = current_index(plan, state)
         return RunRow(
             session=session,
             status=info.status,
             updated_at=state.updated_at,
-            stage=plan.nodes[index].id if plan.nodes else "",
+            stage="" if index is None else plan.steps[index].node.id,
             iterations=info.summary.iterations,
             pipeline=plan.pipeline.name,
             kept_from=state.session if state.session != session else None,
@@ -120,7 +130,7 @@ class Runs:
 
     def _from_cache(self, snapshot: Snapshot, log: EventLog, reader: LogReader) -> RunView | None:
         """state.json's snapshot brought up to date from the log's tail; nothing unless it fits the log."""
-        plan = self._plan_of(log)
+        plan = None if snapshot.state.recompiled else self._plan_of(log)
         if plan is None:
             return None
         try:
@@ -130,9 +140,14 @@ class Runs:
             return None
 
     def _plan_of(self, log: EventLog) -> Plan | None:
-        """The plan that the run is pinned to: in the log's first event."""
-        first = next(iter(log.reader().events()), None)
-        return first.fact.plan if first is not None and isinstance(first.fact, SessionStarted) else None
+        """The plan that the run began with: in the log's first event that is ours."""
+        for event in log.reader().events():
+            fact = event.fact
+            if isinstance(fact, LogAdopted) or (isinstance(fact, SessionStarted) and fact.run_id):
+                return fact.plan
+            if event.trace_id:
+                return None
+        return None
 
 
 def _snapshot(layout: RunLayout) -> Snapshot | None:

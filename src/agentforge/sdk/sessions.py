@@ -3,9 +3,7 @@
 import asyncio
 import os
 import re
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from agentforge.definition.compiler import Compiled
 from agentforge.model.errors import RunActive, RunExists
@@ -71,16 +69,9 @@ async def stop_owner(runs: Runs, session: str, processes: Processes) -> None:
         ) from None
 
 
-def default_session(pipeline: str | Mapping[str, Any] | None, stage: str | None, now: datetime) -> str:
-    """A stage's own name, or the pipeline's with the time."""
-    if stage is not None:
-        return stage
-    name = "pipeline"
-    if isinstance(pipeline, Mapping):
-        name = str(pipeline.get("name") or name)
-    elif pipeline and "\n" not in pipeline:
-        name = os.path.splitext(os.path.basename(pipeline))[0]
-    usable = re.sub(r"[^\w-]+", "-", name).strip("-") or "pipeline"
+def default_session(pipeline: str, now: datetime) -> str:
+    """The pipeline's name with the time."""
+    usable = re.sub(r"[^\w-]+", "-", pipeline)[:40].strip("-") or "pipeline"
     return f"{usable}-{now:%Y%m%d-%H%M%S}"
 
 

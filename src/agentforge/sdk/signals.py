@@ -10,6 +10,8 @@ from agentforge.sdk.engine import Engine
 
 AGAIN_WITHIN = 5.0
 STOPPING = (signal.SIGINT, signal.SIGTERM)
+CLOSING = signal.SIGHUP
+"""What a terminal or a tmux session sends that is being closed."""
 
 
 class Stopped:
@@ -45,10 +47,13 @@ def stop_on_signals(engine: Engine, told: Told | None = None) -> Iterator[Stoppe
         if not driving and task is not None:
             task.cancel()
 
-    for number in STOPPING:
+    # `nohup` means to go on without the terminal.
+    closing = () if signal.getsignal(CLOSING) is signal.SIG_IGN else (CLOSING,)
+    heeded = (*STOPPING, *closing)
+    for number in heeded:
         loop.add_signal_handler(number, stop, number)
     try:
         yield stopped
     finally:
-        for number in STOPPING:
+        for number in heeded:
             loop.remove_signal_handler(number)

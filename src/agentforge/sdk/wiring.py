@@ -18,6 +18,11 @@ def log_of(layout: RunLayout, environ: Mapping[str, str]) -> JsonlLog:
     return JsonlLog(layout.log, buffer_events=settings.buffer_events, flush_seconds=settings.flush_seconds)
 
 
+def builtin_judge_prompt() -> str:
+    with open(os.path.join(BUILTIN, "prompts", "judge.md"), encoding="utf-8") as file:
+        return file.read()
+
+
 def processes() -> Processes:
     from agentforge.adapters.host_processes import host_processes
 

@@ -5,9 +5,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from agentforge.model.layout import IterationLayout, RunLayout
-from agentforge.model.plan import Plan, StageNode
-from agentforge.views.history import History
+from agentforge.model.layout import RunLayout
+from agentforge.model.plan import Plan
+from agentforge.model.work import Spot
+from agentforge.views.history import KEPT, History, StageOutputs
+from agentforge.views.inputs import from_parallel, from_stage
 
 
 class StageRef(Struct, frozen=True):
@@ -28,7 +30,7 @@ class Paths(Struct, frozen=True):
 class Inputs(Struct, frozen=True):
     from_initial: tuple[str, ...]
     from_stage: dict[str, Any]
-    from_parallel: dict[str, Any]
+    from_parallel: dict[str, Any] | list[dict[str, Any]]
     from_previous_iterations: tuple[str, ...]
     """Left out here; `context_json` puts them in."""
     from_previous_iterations_omitted: int
@@ -41,6 +43,13 @@ class Limits(Struct, frozen=True):
     """-1: unbounded."""
 
 
+class ParallelScope(Struct, frozen=True):
+    """Inside a parallel block: the branch's own directory, and the session's for what lies outside."""
+
+    scope_root: str
+    pipeline_root: str
+
+
 class ContextFile(Struct, frozen=True):
     session: str
     pipeline: str
@@ -50,7 +59,7 @@ class ContextFile(Struct, frozen=True):
     inputs: Inputs
     limits: Limits
     commands: dict[str, str]
-    parallel_scope: None = None
+    parallel_scope: ParallelScope | None = None
 
 
 # Unambiguous: a quote inside any text of the file is escaped, and the commands come after the inputs.
@@ -60,48 +69,56 @@ _LISTED = b'"from_previous_iterations": [\n      %b\n    ]'
 
 def context_file(
     plan: Plan,
-    node: StageNode,
-    index: int,
+    spot: Spot,
     number: int,
     layout: RunLayout,
     *,
-    run: int,
     history: History,
     remaining_seconds: float | None,
+    most: int = KEPT,
 ) -> ContextFile:
-    here: IterationLayout = layout.iteration(index, node, run, number)
+    """`most`: how many earlier outputs are listed."""
+    node, folder, scope = spot.node(plan), spot.folder(plan), spot.scope(plan)
+    here, earlier = layout.iteration(folder, number), _earlier(spot, history)
     return ContextFile(
         session=plan.session.name,
         pipeline="loop" if plan.mode == "loop" else plan.pipeline.name,
-        stage=StageRef(node.id, index, node.ref or node.stage),
+        stage=StageRef(node.id, int(spot.path.rpartition(".")[2]), node.ref or node.stage),
         iteration=number,
         paths=Paths(
-            session_dir=layout.root,
-            stage_dir=layout.stage_dir(index, node, run),
-            progress=layout.progress(plan.mode, index, node, run),
+            session_dir=f"{layout.root}/{scope}" if scope else layout.root,
+            stage_dir=layout.stage_dir(folder),
+            progress=layout.progress(plan.mode, folder, scope),
             output=here.output,
             status=here.status,
             result=here.result,
         ),
         inputs=Inputs(
             from_initial=plan.session.inputs,
-            from_stage={},
-            from_parallel={},
+            from_stage=from_stage(node.sources, history),
+            from_parallel=from_parallel(node.sources, history, plan, layout),
             from_previous_iterations=(),
-            from_previous_iterations_omitted=history.outputs_omitted,
+            from_previous_iterations_omitted=max(earlier.omitted, earlier.written - most),
         ),
         limits=Limits(
             max_iterations=node.termination.max,
             remaining_seconds=-1 if remaining_seconds is None else int(remaining_seconds),
         ),
         commands=plan.pipeline.commands | node.commands,
+        parallel_scope=ParallelScope(f"{layout.root}/{scope}", layout.root) if scope else None,
     )
 
 
-def context_json(context: ContextFile, history: History) -> bytes:
+def context_json(context: ContextFile, spot: Spot, history: History, most: int = KEPT) -> bytes:
     """The text of the file. It lists up to a thousand earlier outputs, so each was encoded once, when it
     came about, and is only joined to the others here."""
     text = msgspec.json.format(msgspec.json.encode(context), indent=2) + b"\n"
-    if not history.outputs:
+    encoded = _earlier(spot, history).encoded
+    earlier = list(encoded)[-most:] if most < len(encoded) else encoded
+    if not earlier:
         return text
-    return text.replace(_NONE_LISTED, _LISTED % b",\n      ".join(history.outputs), 1)
+    return text.replace(_NONE_LISTED, _LISTED % b",\n      ".join(earlier), 1)
+
+
+def _earlier(spot: Spot, history: History) -> StageOutputs:
+    return history.stage(spot.path, spot.provider, spot.run)

@@ -61,7 +61,7 @@ def _place(event: Event) -> list[tuple[str, Any]]:
     match event.fact:
         case f.NodeStarted():
             return [("node", at.node_path)]
-        case f.NodeCompleted():
+        case f.NodeCompleted() | f.ProviderStarted() | f.ProviderCompleted() | f.StageCompleted():
             return [("node", at.node_path), ("run", at.node_run)]
         case (
             f.IterationStarted()
@@ -73,8 +73,14 @@ def _place(event: Event) -> list[tuple[str, Any]]:
             | f.AttemptCancelled()
             | f.ErrorOccurred()
             | f.RetryScheduled()
+            | f.WorkerCompleted()
+            | f.JudgeStarted()
+            | f.JudgeCompleted()
+            | f.JudgeLost()
+            | f.QueueChecked()
         ):
-            return [("node", at.node_path), ("run", at.node_run), ("iter", at.iteration)]
+            here = [("node", at.node_path), ("run", at.node_run), ("iter", at.iteration)]
+            return [*here, ("by", at.provider)] if at.provider else here
         case _:
             return []
 
@@ -82,7 +88,7 @@ def _place(event: Event) -> list[tuple[str, Any]]:
 def _details(fact: AnyFact) -> list[tuple[str, Any]]:
     match fact:
         case f.NodeStarted():
-            return [("id", fact.name), ("kind", "stage")]
+            return [("id", fact.name), ("kind", fact.kind or "stage")]
         case f.IterationStarted():
             return [("provider", fact.provider), ("model", fact.model)]
         case f.IterationCompleted():
@@ -101,8 +107,42 @@ def _details(fact: AnyFact) -> list[tuple[str, Any]]:
             return [("attempt", f"{fact.attempt}/{fact.of}")]
         case f.TimerFired():
             return [("timer", fact.timer)]
+        case f.JudgeStarted() | f.JudgeCompleted() | f.JudgeLost() | f.QueueChecked():
+            return _of_termination(fact)
+        case f.ProviderStarted() | f.ProviderCompleted() | f.StageCompleted() | f.WorkerCompleted():
+            return _of_branch(fact)
         case _:
             return _of_session(fact)
+
+
+def _of_termination(
+    fact: f.JudgeStarted | f.JudgeCompleted | f.JudgeLost | f.QueueChecked,
+) -> list[tuple[str, Any]]:
+    match fact:
+        case f.JudgeStarted():
+            return [("provider", fact.provider), ("model", fact.model), ("attempt", fact.attempt)]
+        case f.JudgeCompleted(result=result):
+            stop = "true" if result.stop else "false"
+            return [("status", fact.status), ("stop", stop), ("reason", _quoted(result.reason))]
+        case f.JudgeLost():
+            return [("attempt", fact.attempt)]
+        case f.QueueChecked():
+            return [("remaining", fact.remaining)]
+
+
+def _of_branch(
+    fact: f.ProviderStarted | f.ProviderCompleted | f.StageCompleted | f.WorkerCompleted,
+) -> list[tuple[str, Any]]:
+    match fact:
+        case f.ProviderStarted():
+            return [("provider", fact.provider)]
+        case f.ProviderCompleted():
+            error = _quoted(fact.error or "", MESSAGE_CHARS)
+            return [("provider", fact.provider), ("status", fact.status), ("error", error)]
+        case f.StageCompleted():
+            return [("id", fact.name), ("reason", _quoted(fact.reason))]
+        case f.WorkerCompleted():
+            return [("exit", fact.exit_code)]
 
 
 def _of_session(fact: AnyFact) -> list[tuple[str, Any]]:
@@ -121,6 +161,18 @@ def _of_session(fact: AnyFact) -> list[tuple[str, Any]]:
             return [("id", fact.id), ("question", _quoted(fact.question, MESSAGE_CHARS))]
         case f.RequestAnswered():
             return [("id", fact.id), ("answer", _quoted(fact.answer)), ("by", fact.by)]
+        case f.PlanChanged():
+            return [("step", fact.step)]
+        case f.TmuxSessionCleaned():
+            return [("name", fact.name)]
+        case _:
+            return _of_log(fact)
+
+
+def _of_log(fact: AnyFact) -> list[tuple[str, Any]]:
+    match fact:
+        case f.LogAdopted():
+            return [("lines", fact.lines), ("engine", fact.engine)]
         case f.LogRepaired():
             return [("bytes", fact.bytes)]
         case f.DamageAccepted():

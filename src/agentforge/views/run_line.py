@@ -7,7 +7,7 @@ from msgspec import Struct
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.facts import AnyFact
-from agentforge.model.plan import Plan
+from agentforge.model.plan import Plan, StageNode
 from agentforge.model.result import Decision
 from agentforge.views.durations import counted, span
 from agentforge.views.plain_text import one_line
@@ -36,9 +36,7 @@ def run_line(event: Event, plan: Plan) -> RunLine | None:
     stage, place = _stage(event, plan), _place(event, plan)
     match event.fact:
         case f.NodeStarted() as fact:
-            model = f" ({fact.model})" if fact.model else ""
-            upto = counted(fact.runs, "iteration")
-            return RunLine(stage, f"begins: up to {upto} with {fact.provider}{model}", "begin")
+            return _begun(stage, fact)
         case f.IterationStarted():
             return RunLine(place, "started", "begin")
         case f.IterationCompleted() as fact:
@@ -60,8 +58,38 @@ def run_line(event: Event, plan: Plan) -> RunLine | None:
             return RunLine(place, f"lost its attempt {fact.attempt}: {fact.reason}", "wait", "warn")
         case f.AttemptEnding() as fact:
             return RunLine(place, f"is being ended: {one_line(fact.reason)}", "wait", "warn")
+        case f.ProviderCompleted() | f.StageCompleted() as fact:
+            return _of_branch(event, stage, fact)
+        case f.JudgeCompleted() as fact:
+            return _judged(place, fact)
         case fact:
             return _of_session(fact)
+
+
+def _begun(stage: str, fact: f.NodeStarted) -> RunLine:
+    if fact.kind == "parallel":
+        return RunLine(stage, f"begins: {', '.join(fact.providers)} at once", "begin")
+    model = f" ({fact.model})" if fact.model else ""
+    upto = counted(fact.runs, "iteration")
+    return RunLine(stage, f"begins: up to {upto} with {fact.provider}{model}", "begin")
+
+
+def _of_branch(event: Event, stage: str, fact: f.ProviderCompleted | f.StageCompleted) -> RunLine:
+    who = f"{event.cursor.provider}: " if event.cursor and event.cursor.provider else ""
+    if isinstance(fact, f.StageCompleted):
+        return RunLine(f"{who}{stage}", f"is done: {one_line(fact.reason)}", "done")
+    if fact.status == "failed":
+        why = one_line(fact.error or "", MESSAGE_CHARS)
+        return RunLine(f"{who}{stage}", f"failed: {why}", "failed", "error")
+    return RunLine(f"{who}{stage}", "is done", "done")
+
+
+def _judged(place: str, fact: f.JudgeCompleted) -> RunLine:
+    reason = one_line(fact.result.reason, SUMMARY_CHARS)
+    because = f": {reason}" if reason else ""
+    if fact.status != "success":
+        return RunLine(place, f"goes on without the judge{because}", "note", "warn")
+    return RunLine(place, f"judged: {'stop' if fact.result.stop else 'go on'}{because}")
 
 
 def _of_session(fact: AnyFact) -> RunLine | None:
@@ -76,11 +104,17 @@ def _of_session(fact: AnyFact) -> RunLine | None:
             return RunLine("", f"asked to end: {one_line(fact.reason)}", "wait")
         case f.RequestOpened():
             return RunLine("", f"asks: {one_line(fact.question, MESSAGE_CHARS)}", "wait", "warn")
+        case f.LogAdopted():
+            return RunLine(
+                "", f"taken up from agent-pipelines, after {counted(fact.lines, 'event')} of its own"
+            )
         case f.LogRepaired():
             text = f"the log's last line was torn; {fact.bytes} bytes were kept aside"
             return RunLine("", text, "note", "warn")
         case f.DamageAccepted():
             return RunLine("", f"goes on without {counted(len(fact.lines), 'damaged line')}", "note", "warn")
+        case f.PlanChanged():
+            return RunLine("", "goes on by the pipeline as it is now")
         case _:
             return None
 
@@ -115,14 +149,16 @@ def _completed(place: str, fact: f.IterationCompleted) -> RunLine:
 
 
 def _stage(event: Event, plan: Plan) -> str:
-    path = event.cursor.node_path if event.cursor else ""
-    return next((node.id for node in plan.nodes if node.path == path), "")
+    node = plan.by_path.get(event.cursor.node_path) if event.cursor else None
+    return node.id if node else ""
 
 
 def _place(event: Event, plan: Plan) -> str:
-    """`build 2/3`."""
-    path = event.cursor.node_path if event.cursor else ""
-    for node in plan.nodes:
-        if node.path == path and event.cursor:
-            return f"{node.id} {event.cursor.iteration}/{node.termination.max}"
-    return ""
+    """`build 2/3`, inside a parallel block `claude: build 2/3`."""
+    cursor = event.cursor
+    node = plan.by_path.get(cursor.node_path) if cursor else None
+    if cursor is None or node is None:
+        return ""
+    who = f"{cursor.provider}: " if cursor.provider else ""
+    total = f" {cursor.iteration}/{node.termination.max}" if isinstance(node, StageNode) else ""
+    return f"{who}{node.id}{total}"

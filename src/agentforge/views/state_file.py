@@ -9,11 +9,12 @@ from typing import Any
 from msgspec import Struct
 
 from agentforge.model.buffer import BufferHealth
-from agentforge.model.layout import node_dir_name
+from agentforge.model.event import Cursor
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
-from agentforge.model.status import AttemptStatus, RunStatus
+from agentforge.model.status import FINAL, AttemptStatus, RunStatus
 from agentforge.views.history import History, HistoryEntry
+from agentforge.views.stage_progress import current_index
 from agentforge.views.summary import Summary
 
 
@@ -35,6 +36,8 @@ class StageEntry(Struct, frozen=True):
     completed_at: datetime | None
     status: str
     timestamp: datetime
+    judge_failures: int = 0
+    """In a row."""
 
 
 class StateFile(Struct, frozen=True):
@@ -61,6 +64,11 @@ class StateFile(Struct, frozen=True):
     pause_reason: str | None
     completion_reason: str | None
     requests: tuple[dict[str, Any], ...]
+    cursor: Cursor | None
+    failed_at: datetime | None
+    resumed_at: datetime | None
+    resume_from: int | None
+    """The iteration that a resume begins with; nothing once the run is completed."""
     snapshot: Snapshot | None = None
 
 
@@ -79,7 +87,7 @@ def state_file(
     completed = _iterations_completed(state)
     return StateFile(
         session=state.session,
-        type=plan.nodes[0].stage if plan.mode == "loop" and plan.nodes else "pipeline",
+        type=plan.only_stage.stage if plan.mode == "loop" else "pipeline",
         pipeline=plan.source.path if plan.mode == "pipeline" else None,
         status=state.status.value,
         iteration=iteration.number if iteration else completed,
@@ -99,28 +107,24 @@ def state_file(
         pause_reason=state.pause_reason,
         completion_reason=state.completion_reason,
         requests=tuple({"id": r.id, "question": r.question} for r in state.requests),
+        cursor=state.cursor,
+        failed_at=state.completed_at if state.status is RunStatus.FAILED else None,
+        resumed_at=state.clock_from if state.clock_from != state.started_at else None,
+        resume_from=None if state.status in FINAL else (state.node.completed if state.node else 0) + 1,
         snapshot=Snapshot(length, head_hash, state, summary, buffer),
     )
 
 
 def _iterations_completed(state: RunState) -> int:
-    """Of the current stage; between and after stages, of the last one."""
-    if state.node is not None:
-        return state.node.completed
+    """Of the current stage or block; between and after them, of the last one."""
+    if (at := state.node or state.block) is not None:
+        return at.completed
     return state.stages[-1].iterations if state.stages else 0
 
 
-def _current_index(plan: Plan, state: RunState) -> int | None:
-    if not plan.nodes:
-        return None
-    if state.node is not None:
-        return state.node.index
-    return min(state.next_node, len(plan.nodes) - 1)
-
-
 def _current_stage(plan: Plan, state: RunState) -> str | None:
-    index = _current_index(plan, state)
-    return None if index is None else node_dir_name(index, plan.nodes[index])
+    index = current_index(plan, state)
+    return None if index is None else plan.steps[index].dir
 
 
 def _stages(plan: Plan, state: RunState) -> tuple[StageEntry, ...]:
@@ -128,15 +132,16 @@ def _stages(plan: Plan, state: RunState) -> tuple[StageEntry, ...]:
         StageEntry(s.name, s.index, s.iterations, s.completed_at, "completed", s.completed_at)
         for s in state.stages
     )
-    if state.node is None or plan.mode == "loop":
+    at, index = state.node or state.block, current_index(plan, state)
+    if at is None or index is None or plan.mode == "loop":
         return done
-    status = "failed" if state.status is RunStatus.FAILED else "running"
     current = StageEntry(
-        plan.nodes[state.node.index].id,
-        state.node.index,
-        state.node.completed,
-        None,
-        status,
-        state.updated_at,
+        name=plan.steps[index].node.id,
+        index=index,
+        iterations=at.completed,
+        completed_at=None,
+        status="failed" if state.status is RunStatus.FAILED else "running",
+        timestamp=state.updated_at,
+        judge_failures=state.node.judge_failures if state.node else 0,
     )
     return (*done, current)

@@ -5,7 +5,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from agentforge.model.buffer import BufferHealth
-from agentforge.model.plan import Mode, Plan
+from agentforge.model.plan import Mode, Plan, StageNode
 from agentforge.model.state import OpenRequest, RunState
 from agentforge.model.status import RunStatus
 from agentforge.views.stage_progress import StageProgress, current_index, stage_progress
@@ -106,7 +106,7 @@ def status_view(
         stages=stages,
         iteration=state.iteration.number if state.iteration else completed,
         iteration_completed=completed,
-        iterations_max=0 if index is None else plan.nodes[index].termination.max,
+        iterations_max=0 if index is None else stages[index].total,
         attempt=state.attempt.number if state.attempt else 0,
         started_at=state.started_at,
         completed_at=state.completed_at,
@@ -124,7 +124,7 @@ def status_view(
         completion_reason=state.completion_reason,
         failure=_failure(state, completed),
         pause=_pause(state),
-        resume_command=resume_command(state.session, status, program),
+        resume_command=resume_command(state.session, status, program, by_person=not state.run_id),
     )
 
 
@@ -134,26 +134,30 @@ def duration(state: RunState, status: str, now: datetime) -> float:
     return max(0.0, (until - state.started_at).total_seconds())
 
 
-def resume_command(session: str, status: str, program: str = "agentforge") -> str | None:
-    """The exact command that goes on with a run in that status."""
+def resume_command(
+    session: str, status: str, program: str = "agentforge", *, by_person: bool = False
+) -> str | None:
+    """The exact command that goes on with a run in that status; `by_person`: never without being asked."""
     if status not in RESUMABLE:
         return None
-    word = "recover" if status == "interrupted" else "resume"
+    word = "recover" if status == "interrupted" and not by_person else "resume"
     # A name that begins with a dash would read as an option.
     return f"{program} {word} {'-- ' if session.startswith('-') else ''}{session}"
 
 
 def _node(plan: Plan, state: RunState, index: int) -> NodeStatus:
-    node = plan.nodes[index]
+    step = plan.steps[index]
+    stage = step.node if isinstance(step.node, StageNode) else None
+    at = state.node or state.block
     return NodeStatus(
-        path=node.path,
-        id=node.id,
-        ref=node.stage,
+        path=step.path,
+        id=step.node.id,
+        ref=stage.stage if stage else "",
         index=index,
-        count=len(plan.nodes),
-        run=state.node.run if state.node else 1,
-        provider=node.provider.type,
-        model=node.provider.model,
+        count=len(plan.steps),
+        run=at.run if at else step.run,
+        provider=stage.provider.type if stage else ", ".join(sorted({s.provider.type for s in step.stages})),
+        model=stage.provider.model if stage else "",
     )
 
 

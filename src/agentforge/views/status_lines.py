@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from agentforge.views.durations import age, counted, money, span
 from agentforge.views.plain_text import one_line
+from agentforge.views.stage_progress import BranchProgress
 from agentforge.views.status import StatusView
 
 Tone = Literal["plain", "good", "busy", "warn", "bad", "dim"]
@@ -49,6 +50,15 @@ def status_rows(view: StatusView, now: datetime, zone: tzinfo) -> list[Row]:
     if view.resume_command:
         rows.append(Row("Resume", view.resume_command, "busy"))
     return rows
+
+
+def branch_words(branch: BranchProgress) -> str:
+    """How far a provider of a parallel block is: `critique 2/4`, and what went wrong."""
+    place = f"{branch.completed}/{branch.total}"
+    if branch.mark == "done":
+        return f"{place}  done"
+    error = f"  {one_line(branch.error)}" if branch.error else ""
+    return f"{place}  {branch.stage}{error}"
 
 
 def _status(view: StatusView) -> str:

@@ -61,6 +61,8 @@ def fold(summary: Summary, event: Event) -> Summary:
         case f.RetryScheduled() | f.TimerFired() | f.SessionFailed():
             # What follows from an error is not yet a sign that it is over.
             return replace(seen, consecutive_errors=summary.consecutive_errors)
+        case f.JudgeCompleted(usage=usage):
+            return _spent(seen, usage)
         case f.AttemptAdopted():
             return replace(seen, adopted=seen.adopted + 1)
         case f.AttemptLost():

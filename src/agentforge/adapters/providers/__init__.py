@@ -1,4 +1,5 @@
 """The providers that come with the product, one file each, named for what does the work.
 
-command: any program. mock: fixtures instead of an agent. replay: a recorded session, played back.
+claude, codex: these agents' own CLIs. command: any program. mock: fixtures instead of an agent.
+replay: a recorded session, played back.
 """

@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping
 
+from agentforge.adapters.providers.claude import CLAUDE
+from agentforge.adapters.providers.cli_agent import CliAgent
+from agentforge.adapters.providers.codex import CODEX
 from agentforge.adapters.providers.command import CommandProvider
 from agentforge.adapters.providers.mock import MockProvider
 from agentforge.adapters.providers.replay import ReplayProvider
@@ -11,6 +14,8 @@ from agentforge.ports.provider import Provider
 def builtin_providers(environ: Mapping[str, str]) -> dict[str, Provider]:
     """By name, each made anew; `environ` is what their agents inherit."""
     providers: tuple[Provider, ...] = (
+        CliAgent(CLAUDE, environ),
+        CliAgent(CODEX, environ),
         CommandProvider(environ),
         MockProvider(environ),
         ReplayProvider(environ),

@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +11,7 @@ from msgspec import Struct, field
 from agentforge.adapters.providers.config import ConfigReader
 from agentforge.adapters.providers.environment import Scalar, agent_environment, as_text
 from agentforge.adapters.providers.oneshot import execute_once, exit_status
+from agentforge.adapters.providers.program import find_program
 from agentforge.model.errors import ProviderUnusable
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
 
@@ -90,16 +90,14 @@ def _words(config: CommandConfig, workdir: str, environment: Mapping[str, str]) 
 
 
 def _find(program: str, workdir: str, environment: Mapping[str, str]) -> str:
-    # A name with a slash is relative to where the agent works, not to where the engine was started.
-    name = str(Path(workdir) / program) if "/" in program else program
-    found = shutil.which(name, path=environment.get("PATH", os.defpath))
+    found = find_program(program, workdir, environment)
     if found is None:
         where = f"in {workdir}" if "/" in program else "in PATH"
         raise ProviderUnusable(
             f"program {program!r} not found {where}",
             hint="install it, make it executable, or write its absolute path in `argv`",
         )
-    return str(Path(found).absolute())
+    return found
 
 
 def _with_prompt(config: CommandConfig, words: tuple[str, ...], request: ExecuteRequest) -> tuple[str, ...]:

@@ -14,13 +14,25 @@ from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.ports.provider import Command, ExecuteRequest, ExecuteResult, Exit, ProcessProvider
 
+TIMED_OUT = 124
+"""What `timeout` exits with."""
+
 
 async def execute_once(provider: ProcessProvider, request: ExecuteRequest) -> ExecuteResult:
     """What `execute` of a process provider does: its command, run here, and what it makes of the end."""
     try:
-        exit = await run_once(provider.command(request), request.workdir)
+        return await _in_time(provider, provider.command(request), request.workdir)
     except ProviderUnusable as error:
         return ExecuteResult(failure=as_failure(error), exit_code=127)
+
+
+async def _in_time(provider: ProcessProvider, command: Command, workdir: str) -> ExecuteResult:
+    try:
+        async with asyncio.timeout(command.timeout):
+            exit = await run_once(command, workdir)
+    except TimeoutError:
+        message = f"the agent was ended after {command.timeout or 0:g} s"
+        return ExecuteResult(failure=Failure(FailureKind.ITERATION_TIMEOUT, message), exit_code=TIMED_OUT)
     return provider.interpret(exit)
 
 

@@ -1,0 +1,156 @@
+"""What an event makes of a stage under way: its iterations, attempts, timers, judge and queue."""
+
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from agentforge.model import facts as f
+from agentforge.model.event import Event
+from agentforge.model.failure import Failure
+from agentforge.model.state import AttemptState, IterationState, JudgeState, NodeState
+from agentforge.model.status import AttemptStatus, IterationStatus
+
+IN_FLIGHT = frozenset({AttemptStatus.RUNNING, AttemptStatus.ENDING})
+
+_AttemptFact = f.AttemptAdopted | f.AttemptLost | f.AttemptEnding | f.AttemptCancelled | f.RetryScheduled
+_JudgeFact = f.JudgeStarted | f.JudgeCompleted | f.JudgeLost
+StageFact = (
+    f.IterationStarted
+    | f.AttemptStarted
+    | f.IterationCompleted
+    | f.WorkerCompleted
+    | _AttemptFact
+    | f.ErrorOccurred
+    | f.DelayStarted
+    | f.TimerFired
+    | _JudgeFact
+    | f.QueueChecked
+)
+
+
+def evolve_stage(at: NodeState, event: Event, fact: StageFact) -> NodeState:
+    match fact:
+        # The frequent ones first: a long log is mostly these three.
+        case f.IterationStarted():
+            number = _number(at, event)
+            iteration = IterationState(number, IterationStatus.STARTED, event.at, fact.prompt_sha256)
+            return replace(at, iteration=iteration, failure=None)
+        case f.AttemptStarted():
+            return _attempt_started(at, event, fact)
+        case f.IterationCompleted():
+            return _completed(at, event, fact)
+        case f.ErrorOccurred():
+            return _failed(at, event, fact)
+        case f.DelayStarted(due_at=due_at):
+            return replace(at, delay_due=due_at, delay_over=False)
+        case f.TimerFired(timer=timer):
+            return _fired(at, timer)
+        case f.JudgeStarted() | f.JudgeCompleted() | f.JudgeLost():
+            return _judged(at, fact)
+        case f.QueueChecked(remaining=remaining):
+            return replace(at, queue_checked=at.completed, queue_left=remaining)
+        case f.WorkerCompleted():
+            return at
+        case _:
+            return _attempt_turn(at, fact)
+
+
+def on_resume(at: NodeState) -> NodeState:
+    """A person said go on: failures no longer count; an attempt in flight goes on. How far the judge can
+    be relied upon is no failure of the run: that count stays."""
+    fresh = replace(at, failure=None)
+    attempt = at.iteration.attempt if at.iteration else None
+    running = attempt if attempt and attempt.status in IN_FLIGHT else None
+    return _with_iteration(fresh, attempt=running, failures=(), lost=0)
+
+
+def _attempt_started(at: NodeState, event: Event, fact: f.AttemptStarted) -> NodeState:
+    before = at.iteration or IterationState(_number(at, event), IterationStatus.STARTED, event.at)
+    attempt = AttemptState(fact.attempt, AttemptStatus.RUNNING, event.at, fact.timeout, fact.idle_timeout)
+    return replace(at, iteration=replace(before, attempt=attempt, attempts=fact.attempt))
+
+
+def _completed(at: NodeState, event: Event, fact: f.IterationCompleted) -> NodeState:
+    return replace(
+        at,
+        completed=_number(at, event),
+        iteration=None,
+        last_decision=fact.decision,
+        last_completed_at=event.at,
+        delay_due=None,
+        delay_over=False,
+        plateaus=at.plateaus + 1 if fact.result.signals.plateau_suspected else 0,
+    )
+
+
+def _attempt_turn(at: NodeState, fact: _AttemptFact) -> NodeState:
+    match fact:
+        case f.AttemptAdopted():
+            return at
+        case f.AttemptEnding():
+            return _with_attempt(at, status=AttemptStatus.ENDING)
+        case f.AttemptCancelled():
+            return _with_attempt(at, status=AttemptStatus.CANCELLED)
+        case f.AttemptLost():
+            ended = _with_attempt(at, status=AttemptStatus.LOST)
+            return _with_iteration(ended, lost=(ended.iteration.lost + 1 if ended.iteration else 0))
+        case f.RetryScheduled(due_at=due_at):
+            return _with_attempt(at, status=AttemptStatus.WAITING, due_at=due_at)
+        case _:
+            assert_never(fact)
+
+
+def _failed(at: NodeState, event: Event, fact: f.ErrorOccurred) -> NodeState:
+    failure = Failure(fact.kind, fact.message, fact.exit_code)
+    if at.iteration is None:
+        return replace(at, failure=failure)
+    ended = _with_attempt(at, status=AttemptStatus.FAILED, failure=failure, ended_at=event.at)
+    return _with_iteration(ended, failures=(*at.iteration.failures, fact.kind), lost=0)
+
+
+def _fired(at: NodeState, timer: str) -> NodeState:
+    if timer == "delay":
+        return replace(at, delay_due=None, delay_over=True)
+    return _with_attempt(at, status=AttemptStatus.DUE) if timer == "retry" else at
+
+
+def _judged(at: NodeState, fact: _JudgeFact) -> NodeState:
+    failed = at.judge.failed if at.judge else 0
+    match fact:
+        case f.JudgeStarted(attempt=attempt):
+            return replace(at, judge=JudgeState(attempt, failed))
+        case f.JudgeLost(attempt=attempt):
+            return replace(at, judge=JudgeState(attempt, failed, running=False))
+        case f.JudgeCompleted(status="success", result=result):
+            stops = at.stops + 1 if result.stop else 0
+            heard = replace(at, judge=None, judged=at.completed, judge_failures=0)
+            return replace(heard, stops=stops, judge_reason=result.reason)
+        case f.JudgeCompleted(status="failed", result=result) if _asked_again(failed + 1, result.reason):
+            return replace(at, judge=JudgeState(fact.attempt, failed + 1, running=False))
+        case f.JudgeCompleted():
+            # A judge that fails says neither stop nor continue.
+            failures = at.judge_failures + (1 if fact.status == "failed" else 0)
+            return replace(at, judge=None, judged=at.completed, judge_failures=failures)
+        case _:
+            assert_never(fact)
+
+
+JUDGE_TRIES = 2
+
+
+def _asked_again(failed: int, reason: str) -> bool:
+    """Whether a failed call is worth another; an answer that can't be read isn't."""
+    return reason == "invoke_failed" and failed < JUDGE_TRIES
+
+
+def _number(at: NodeState, event: Event) -> int:
+    return event.cursor.iteration if event.cursor else at.completed + 1
+
+
+def _with_iteration(at: NodeState, **changes: object) -> NodeState:
+    return at if at.iteration is None else replace(at, iteration=replace(at.iteration, **changes))
+
+
+def _with_attempt(at: NodeState, **changes: object) -> NodeState:
+    attempt = at.iteration.attempt if at.iteration else None
+    return at if attempt is None else _with_iteration(at, attempt=replace(attempt, **changes))

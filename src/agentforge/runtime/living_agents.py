@@ -1,0 +1,24 @@
+"""Whether agents that an earlier engine started are still at work."""
+
+from agentforge.engine.spots import spot_of
+from agentforge.model.layout import RunLayout
+from agentforge.model.plan import Plan
+from agentforge.model.state import RunState
+from agentforge.model.status import AttemptStatus
+from agentforge.ports.process import Processes
+from agentforge.runtime.exit_record import read_claim, read_exit
+
+_AT_WORK = frozenset({AttemptStatus.RUNNING, AttemptStatus.ENDING})
+
+
+def has_living_agent(plan: Plan, state: RunState, layout: RunLayout, processes: Processes) -> bool:
+    for provider, at in state.under_way():
+        attempt = at.iteration.attempt if at.iteration else None
+        if at.iteration is None or attempt is None or attempt.status not in _AT_WORK:
+            continue
+        folder = spot_of(state, provider, at).folder(plan)
+        place = layout.iteration(folder, at.iteration.number).attempt(attempt.number)
+        claim = read_claim(place)
+        if claim is not None and read_exit(place) is None and processes.is_alive(claim.identity):
+            return True
+    return False

@@ -1,0 +1,41 @@
+"""state.json of a provider's branch in a parallel block: where that provider stands."""
+
+from typing import Any
+
+from agentforge.model.plan import ParallelNode, Plan, StageNode
+from agentforge.model.state import BranchState, RunState, StageRecord
+from agentforge.views.inputs import ended_by
+
+
+def branch_file(plan: Plan, state: RunState, branch: BranchState) -> dict[str, Any]:
+    at, stages = branch.stage, _stages(plan, state, branch)
+    shown: dict[str, Any] = {
+        "provider": branch.provider,
+        "session": state.session,
+        "started_at": branch.started_at,
+        "status": branch.status.value,
+        "current_stage": branch.next_stage,
+        "iteration": (at.iteration.number if at.iteration else at.completed) if at else 0,
+        "iteration_completed": at.completed if at else 0,
+        "stages": [_done(record, stages) for record in branch.stages],
+    }
+    if stages:
+        shown["current_stage_name"] = stages[min(branch.next_stage, len(stages) - 1)].id
+    if branch.failure is not None:
+        shown["error"] = branch.failure.message
+    return shown
+
+
+def _stages(plan: Plan, state: RunState, branch: BranchState) -> tuple[StageNode, ...]:
+    """The branch's stages as the plan has them; none where the state doesn't fit the plan."""
+    if state.block is None or state.block.index >= len(plan.steps):
+        return ()
+    node = plan.steps[state.block.index].node
+    branches = node.branches if isinstance(node, ParallelNode) else ()
+    return next((found.stages for found in branches if found.provider == branch.provider), ())
+
+
+def _done(record: StageRecord, stages: tuple[StageNode, ...]) -> dict[str, Any]:
+    node = next((stage for stage in stages if stage.id == record.name), None)
+    reason = ended_by(node, record.reason) if node else record.reason
+    return {"name": record.name, "iterations": record.iterations, "termination_reason": reason}

@@ -1,0 +1,73 @@
+"""What a stage gets of earlier ones: from what the log says was written, never by looking for files."""
+
+from typing import Any
+
+from agentforge.model.layout import RunLayout
+from agentforge.model.plan import FromParallel, FromStage, Judgment, ParallelNode, Plan, Sources, StageNode
+from agentforge.views.history import History, StageOutputs
+
+ENDED_BY_STOP = "plateau"
+ENDED_BY_COUNT = "fixed"
+ENDED_AT_MAX = "max_iterations"
+
+
+def from_stage(sources: Sources | None, history: History) -> dict[str, list[str]]:
+    """Outputs by the id of the stage that wrote them; a stage that said nothing has an empty list."""
+    found: dict[str, list[str]] = {}
+    for source in sorted(sources.from_stage, key=lambda s: s.id) if sources else ():
+        found[source.id] = _selected(source, history.stage(source.path, source.provider))
+    return found
+
+
+def from_parallel(
+    sources: Sources | None, history: History, plan: Plan, layout: RunLayout
+) -> dict[str, Any] | list[dict[str, Any]]:
+    """One source as it is, several (or one that was written as a list) as a list."""
+    if sources is None or not sources.from_parallel:
+        return {}
+    found = [_block_outputs(source, history, plan, layout) for source in sources.from_parallel]
+    return found if sources.parallel_list else found[0]
+
+
+def ended_by(node: StageNode, reason: str) -> str:
+    """How a stage came to its end, in one word."""
+    if reason == ENDED_AT_MAX:
+        return ENDED_AT_MAX
+    return ENDED_BY_STOP if isinstance(node.termination, Judgment) else ENDED_BY_COUNT
+
+
+def _selected(source: FromStage, outputs: StageOutputs) -> list[str]:
+    if source.select == "all":
+        return outputs.paths
+    return [outputs.latest] if outputs.latest else []
+
+
+def _block_outputs(source: FromParallel, history: History, plan: Plan, layout: RunLayout) -> dict[str, Any]:
+    step = next(step for step in reversed(plan.steps) if step.path == source.path)
+    block = step.node
+    assert isinstance(block, ParallelNode)
+    prefix = step.path.removesuffix(block.path)
+    providers: dict[str, Any] = {}
+    for branch in sorted(block.branches, key=lambda b: b.provider):
+        if branch.provider not in source.providers:
+            continue
+        node = next(stage for stage in branch.stages if stage.id == source.stage)
+        outputs = history.stage(f"{prefix}{node.path}", branch.provider)
+        providers[branch.provider] = _provider_outputs(source, node, outputs)
+    return {
+        "stage": source.stage,
+        "block": source.block,
+        "select": "history" if source.select == "all" else "latest",
+        "manifest": layout.manifest(step.dir),
+        "providers": providers,
+    }
+
+
+def _provider_outputs(source: FromParallel, node: StageNode, outputs: StageOutputs) -> dict[str, Any]:
+    return {
+        "output": outputs.latest,
+        "status": outputs.result_file.replace("result.json", "status.json"),
+        "iterations": outputs.iterations,
+        "termination_reason": ended_by(node, outputs.reason),
+        "history": outputs.paths if source.select == "all" else [],
+    }

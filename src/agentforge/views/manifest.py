@@ -1,0 +1,38 @@
+"""manifest.json: what all providers of a parallel block left, for the stages after it."""
+
+from datetime import datetime
+from typing import Any
+
+from agentforge.model.plan import ParallelNode, Plan
+from agentforge.views.history import History
+from agentforge.views.inputs import ended_by
+
+
+def manifest(plan: Plan, step_index: int, history: History, completed_at: datetime) -> dict[str, Any]:
+    step = plan.steps[step_index]
+    block = step.node
+    assert isinstance(block, ParallelNode)
+    prefix = step.path.removesuffix(block.path)
+    providers: dict[str, Any] = {}
+    for branch in sorted(block.branches, key=lambda b: b.provider):
+        stages: dict[str, Any] = {}
+        for node in branch.stages:
+            outputs = history.stage(f"{prefix}{node.path}", branch.provider)
+            stages[node.id] = {
+                "latest_output": outputs.latest,
+                "status": outputs.result_file.replace("result.json", "status.json"),
+                "result": outputs.result_file,
+                "iterations": outputs.iterations,
+                "termination_reason": ended_by(node, outputs.reason),
+                "history": outputs.paths,
+            }
+        providers[branch.provider] = stages
+    return {
+        "block": {
+            "name": block.id,
+            "index": int(step.path.rpartition(".")[2]),
+            "stages": [stage.id for stage in block.branches[0].stages],
+        },
+        "providers": providers,
+        "completed_at": completed_at,
+    }

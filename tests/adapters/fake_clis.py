@@ -1,0 +1,34 @@
+"""Stand-ins for agents' CLIs: they show how they were called, or do what a test wants."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+WRITE = """
+import json, os, sys
+with open(os.environ["AGENTFORGE_RESULT"], "w") as result:
+    json.dump({"summary": "done"}, result)
+"""
+
+SHOW = f"""{WRITE}
+prompt = sys.stdin.read()
+names = ["EXTRA", "AGENTFORGE_RESULT", "AGENTFORGE_STATUS"]
+env = {{name: os.environ.get(name) for name in names}}
+print(json.dumps({{"argv": sys.argv[1:], "stdin": prompt, "env": env}}))
+"""
+
+
+def put_cli(folder: Path, name: str, code: str = SHOW) -> Path:
+    """An executable of that name, in Python."""
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / name
+    program.write_text(f"#!{sys.executable} -IS\n{code}")
+    program.chmod(0o755)
+    return program
+
+
+def shown(output: str) -> dict[str, Any]:
+    """How the fake was called."""
+    called: dict[str, Any] = json.loads(output)
+    return called

@@ -1,0 +1,128 @@
+"""Everything that is shipped lints clean, and its prompts speak only of variables that exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from agentforge.adapters.file_sources import FileSources
+from agentforge.cli.main import ALIASES, COMMANDS
+from agentforge.definition.catalog import available_pipelines, available_stages
+from agentforge.definition.compiler import VERBS, compile_pipeline, lint
+from agentforge.definition.diagnostics import render
+from agentforge.definition.template import VARIABLES
+from agentforge.model.plan import Plan
+
+from .world import TextWorld, stage
+
+SOURCES = FileSources(Path(__file__).parent / "no-project", {})
+STAGES = [found.name for found in available_stages(SOURCES)]
+PIPELINES = [found.name for found in available_pipelines(SOURCES)]
+
+# The names that users of agent-pipelines know.
+KNOWN_STAGES = {
+    "bead-polish",
+    "bead-refinement",
+    "bug-discovery",
+    "bug-triage",
+    "codex-work",
+    "create-tasks",
+    "critique-plan",
+    "deep-analysis",
+    "doc-updater",
+    "elegance",
+    "evaluate-ideas",
+    "fresh-eyes",
+    "idea-wizard",
+    "implement-changes",
+    "improve-plan",
+    "ralph",
+    "recommend-improvements",
+    "refine-tasks",
+    "research-plan",
+    "respond-critique",
+    "review-oversights",
+    "synthesize-debate",
+    "synthesize-plans",
+    "test-scanner",
+}
+KNOWN_PIPELINES = {
+    "bug-hunt",
+    "docs-improve",
+    "dual-analyze",
+    "dueling-wizards",
+    "ideate",
+    "jeff-optimizer",
+    "plan-debate",
+    "plan-to-tasks",
+    "queue-provider-tdd",
+    "refine",
+    "single-analyze",
+    "v3-implement",
+    "v3-refine",
+    "v3-refine-dual",
+}
+
+
+def test_the_names_that_users_know_are_there() -> None:
+    assert set(STAGES) >= KNOWN_STAGES
+    assert set(PIPELINES) >= KNOWN_PIPELINES
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_built_in_stage_lints_clean(name: str) -> None:
+    found = lint(SOURCES, name, "stage", known_providers=["claude", "codex"])
+    assert not found, render(found)
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_built_in_pipeline_lints_clean(name: str) -> None:
+    found = lint(SOURCES, name, "pipeline", known_providers=["claude", "codex"])
+    assert not found, render(found)
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_built_in_stage_says_what_it_is_for(name: str) -> None:
+    (found,) = [stage for stage in available_stages(SOURCES) if stage.name == name]
+    assert found.description
+
+
+def prompts_of(plan: Plan) -> list[str]:
+    stages = [stage for step in plan.steps for stage in step.stages]
+    return [stage.prompt or Path(stage.prompt_path or "").read_text() for stage in stages]
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_prompts_of_built_in_pipelines_use_known_variables_only(name: str) -> None:
+    for prompt in prompts_of(compile_pipeline(SOURCES, name, "x").plan):
+        assert set(re.findall(r"\$\{(\w+)\}", prompt)) <= set(VARIABLES)
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_prompts_of_built_in_stages_ask_for_a_result(name: str) -> None:
+    (folder,) = [found.path for found in available_stages(SOURCES) if found.name == name]
+    prompt = (Path(folder) / "prompt.md").read_text()
+    variables = set(re.findall(r"\$\{(\w+)\}", prompt))
+    assert {"RESULT", "CTX"} <= variables <= set(VARIABLES)
+
+
+class TestVerbs:
+    """Verbs of the command line win over stages of the same name, so lint says so."""
+
+    def test_a_stage_called_like_a_verb_is_warned_of(self) -> None:
+        (diagnostic,) = lint(TextWorld(stage("status")), "status", "stage")
+        assert (diagnostic.code, diagnostic.severity) == ("hidden-by-verb", "warning")
+        assert diagnostic.place.file == ".claude/stages/status/stage.yaml"
+        assert "`loop status`" in diagnostic.hint
+
+    def test_the_verbs_can_be_given(self) -> None:
+        world = TextWorld({**stage("status"), **stage("other")})
+        assert lint(world, "status", "stage", verbs=["other"]) == []
+        assert [d.code for d in lint(world, "other", "stage", verbs=["other"])] == ["hidden-by-verb"]
+
+    def test_a_pipeline_may_be_called_like_a_verb(self) -> None:
+        world = TextWorld({".claude/pipelines/status.yaml": "nodes: [{id: n, stage: s}]\n", **stage()})
+        assert lint(world, "status", "pipeline") == []
+
+    def test_all_commands_are_verbs(self) -> None:
+        assert {*COMMANDS, *ALIASES} <= VERBS

@@ -1,0 +1,31 @@
+"""The examples of docs/pipelines.md compile, without a word of complaint."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from agentforge.adapters.file_sources import FileSources
+from agentforge.definition.compiler import compile_text
+from agentforge.model.plan import ParallelNode, StageNode
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "pipelines.md"
+EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda text: text.split("\n")[1].strip())
+def test_example_compiles(example: str, tmp_path: Path) -> None:
+    assert compile_text(FileSources(tmp_path, {}), example, "x").warnings == ()
+
+
+def test_the_example_of_blocks_wires_what_the_page_says(tmp_path: Path) -> None:
+    (example,) = [text for text in EXAMPLES if "parallel:" in text]
+    _, review, merge = compile_text(FileSources(tmp_path, {}), example, "x").plan.nodes
+    assert isinstance(review, ParallelNode)
+    assert isinstance(merge, StageNode)
+    crossed = {b.provider: b.stages[0].sources.from_parallel[0].providers for b in review.branches}
+    assert crossed == {"claude": ("codex",), "codex": ("claude",)}
+    assert [(s.block, s.select) for s in merge.sources.from_parallel] == [
+        ("ideas", "latest"),
+        ("review", "all"),
+    ]

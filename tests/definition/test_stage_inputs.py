@@ -1,0 +1,178 @@
+"""`inputs.from`: which earlier outputs a stage asks for, resolved to places in the plan."""
+
+import pytest
+
+from agentforge.model.plan import FromStage, ParallelNode, Sources, StageNode
+
+from .world import found, plan, where
+
+ABC = "nodes:\n  - {id: a, prompt: x}\n  - {id: b, prompt: x}\n  - id: c\n    prompt: x\n    inputs: "
+BLOCK = """nodes:
+  - {{id: before, prompt: x}}
+  - id: dual
+    inputs: {block_inputs}
+    parallel:
+      providers: [claude, {{name: codex, inputs: {provider_inputs}}}]
+      stages:
+        - {{id: draft, prompt: x}}
+        - {{id: revise, prompt: x, inputs: {stage_inputs}}}
+"""
+
+
+def of_third(inputs: str) -> Sources | None:
+    node = plan(f"{ABC}{inputs}\n").nodes[2]
+    assert isinstance(node, StageNode)
+    return node.sources
+
+
+def in_block(stage: str = "{}", provider: str = "{}", block: str = "{}") -> dict[str, StageNode]:
+    """Every stage of the block by `provider/id`."""
+    text = BLOCK.format(stage_inputs=stage, provider_inputs=provider, block_inputs=block)
+    node = plan(text).nodes[1]
+    assert isinstance(node, ParallelNode)
+    return {f"{branch.provider}/{s.id}": s for branch in node.branches for s in branch.stages}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "expected"),
+    [
+        ("{from: a}", [FromStage("a", "0")]),
+        ("{from: b, select: latest}", [FromStage("b", "1")]),
+        ("{from: a, select: history}", [FromStage("a", "0", "all")]),
+        ("{from: a, select: all}", [FromStage("a", "0", "all")]),
+        ("{from: [b, a, b], select: all}", [FromStage("b", "1", "all"), FromStage("a", "0", "all")]),
+        ("{from: []}", []),
+    ],
+)
+def test_from_an_earlier_node(inputs: str, expected: list[FromStage]) -> None:
+    sources = of_third(inputs)
+    assert list(sources.from_stage if sources else ()) == expected
+
+
+def test_inputs_stay_in_the_plan_as_written() -> None:
+    written = "{from: a, select: history, from_initial: true, from_previous_iterations: true}"
+    node = plan(f"{ABC}{written}\n").nodes[2]
+    assert node.inputs == {
+        "from": "a",
+        "select": "history",
+        "from_initial": True,
+        "from_previous_iterations": True,
+    }
+
+
+def test_no_sources_without_inputs_of_others() -> None:
+    assert of_third("{from_initial: true}") is None
+
+
+def test_a_number_serves_as_an_id() -> None:
+    nodes = plan("nodes: [{id: 7, prompt: x}, {id: n, prompt: x, inputs: {from: 7}}]\n").nodes
+    assert nodes[1].sources == Sources((FromStage("7", "0"),))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "expected", "message", "hint"),
+    [
+        ("{from: zz}", "unknown-node 6:20", "called `zz`", "ids: a, b"),
+        ("{from: aa}", "unknown-node 6:20", "called `aa`", "did you mean `a`? ids: a, b"),
+        ("{from: [a, x]}", "unknown-node 6:24", "called `x`", "ids: a, b"),
+        ("{from: c}", "later-node 6:20", "its own output", "from_previous_iterations"),
+        ("{from: d}", "later-node 6:20", "runs later", "reorder"),
+        ("{from: {a: b}}", "bad-type 6:20", "text", ""),
+        ("{from: a, select: some}", "bad-value 6:31", "`some`", "ways: all, history, latest"),
+        ("{from: a, select: histroy}", "bad-value 6:31", "`histroy`", "did you mean `history`?"),
+        ("{from: a, select: []}", "bad-type 6:31", "text", ""),
+    ],
+)
+def test_references_that_mean_nothing(inputs: str, expected: str, message: str, hint: str) -> None:
+    (diagnostic,) = found(f"{ABC}{inputs}\n  - {{id: d, prompt: x}}\n")
+    assert where(diagnostic) == expected
+    assert message in diagnostic.message
+    assert diagnostic.is_error
+    assert hint in diagnostic.hint
+
+
+def test_the_first_node_has_nothing_to_take_from() -> None:
+    (diagnostic,) = found("nodes: [{id: a, prompt: x, inputs: {from: b}}]\n")
+    assert diagnostic.hint == "there is nothing to take from yet"
+
+
+def test_select_without_from_is_warned_of() -> None:
+    (diagnostic,) = found(f"{ABC}{{select: all}}\n")
+    assert where(diagnostic) == "ignored-key 6:14"
+    assert not diagnostic.is_error
+
+
+class TestInsideABlock:
+    def test_own_earlier_stage_of_the_same_branch(self) -> None:
+        stages = in_block(stage="{from: draft, select: all}")
+        assert stages["claude/revise"].sources == Sources((FromStage("draft", "1.0", "all", "claude"),))
+        assert stages["codex/revise"].sources == Sources((FromStage("draft", "1.0", "all", "codex"),))
+        assert stages["codex/draft"].sources is None
+
+    def test_else_a_node_before_the_block(self) -> None:
+        assert in_block(stage="{from: before}")["codex/revise"].sources == Sources(
+            (FromStage("before", "0"),)
+        )
+
+    def test_own_stage_wins_over_a_node_of_the_same_name(self) -> None:
+        text = BLOCK.format(stage_inputs="{from: draft}", provider_inputs="{}", block_inputs="{}")
+        node = plan(text.replace("before", "draft")).nodes[1]
+        assert isinstance(node, ParallelNode)
+        assert node.branches[0].stages[1].sources == Sources((FromStage("draft", "1.0", "latest", "claude"),))
+
+    def test_inputs_of_a_provider_are_for_all_stages_of_its_branch(self) -> None:
+        stages = in_block(provider="{from: before, select: all}")
+        expected = Sources((FromStage("before", "0", "all"),))
+        assert [stages[name].sources for name in ("codex/draft", "codex/revise")] == [expected, expected]
+        assert [stages[name].sources for name in ("claude/draft", "claude/revise")] == [None, None]
+        assert stages["codex/draft"].inputs == {"from": "before", "select": "all"}
+
+    def test_inputs_of_the_block_are_for_all_branches(self) -> None:
+        stages = in_block(block="{from: before}")
+        assert {name for name, s in stages.items() if s.sources} == set(stages)
+
+    def test_own_inputs_win_key_by_key(self) -> None:
+        stages = in_block(
+            stage="{from: draft}",
+            provider="{from: before, select: all, from_initial: p}",
+            block="{from: before, from_initial: b, from_previous_iterations: b}",
+        )
+        assert stages["codex/revise"].inputs == {
+            "from": "draft",
+            "from_initial": "p",
+            "from_previous_iterations": "b",
+        }
+        assert stages["codex/revise"].sources == Sources((FromStage("draft", "1.0", "latest", "codex"),))
+        assert stages["claude/draft"].inputs["from_initial"] == "b"
+
+    @pytest.mark.parametrize(
+        ("level", "inputs", "expected", "word"),
+        [
+            ("stage", "{from: revise}", "later-node 9:50", "its own output"),
+            ("stage", "{from: dual}", "later-node 9:50", "its own output"),
+            ("stage", "{from: after}", "later-node 9:50", "runs later"),
+            ("stage", "{from: drat}", "unknown-node 9:50", "called `drat`"),
+            ("provider", "{from: draft}", "later-node 6:56", "only its stages"),
+            ("block", "{from: draft}", "later-node 4:20", "only its stages"),
+        ],
+    )
+    def test_references_that_mean_nothing(self, level: str, inputs: str, expected: str, word: str) -> None:
+        levels = {"stage_inputs": "{}", "provider_inputs": "{}", "block_inputs": "{}"}
+        text = BLOCK.format(**{**levels, f"{level}_inputs": inputs})
+        (diagnostic,) = found(f"{text}  - {{id: after, prompt: x}}\n")
+        assert where(diagnostic) == expected
+        assert word in diagnostic.message
+
+    def test_a_first_stage_cannot_take_from_a_second(self) -> None:
+        text = BLOCK.format(stage_inputs="{}", provider_inputs="{}", block_inputs="{}")
+        text = text.replace("{id: draft, prompt: x}", "{id: draft, prompt: x, inputs: {from: revise}}")
+        (diagnostic,) = found(text)
+        assert diagnostic.code == "later-node"
+        assert "runs later" in diagnostic.message
+
+
+def test_from_a_block_or_one_of_its_stages_names_the_other_key() -> None:
+    text = BLOCK.format(stage_inputs="{}", provider_inputs="{}", block_inputs="{}")
+    first, second = found(f"{text}  - {{id: n, prompt: x, inputs: {{from: [dual, draft]}}}}\n")
+    assert (first.code, first.hint) == ("wrong-kind", "use `from_parallel: revise`")
+    assert (second.code, second.hint) == ("wrong-kind", "use `from_parallel: draft`")

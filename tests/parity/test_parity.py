@@ -1,0 +1,103 @@
+"""Recorded cases of agent-pipelines, played with ours: every difference has a rule; and the harness sees
+differences that have none."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.parity.__main__ import examine
+from tests.parity.cases import CASES, REPOSITORY, needs_cases
+from tests.parity.compare import Report
+from tests.parity.mini_case import SESSION, write_mini_case
+from tests.parity.recorded import load_case
+from tests.parity.report import lines, rule_table
+
+RECORDED = sorted(path.name for path in CASES.iterdir() if path.is_dir()) if CASES.is_dir() else []
+RUN = Path("after-run/.claude/pipeline-runs") / SESSION
+CONTEXT = RUN / "stage-00-work/iterations/001/context.json"
+
+
+@needs_cases
+@pytest.mark.parametrize("name", RECORDED or ["none"])
+def test_recorded_case_of_agent_pipelines_differs_only_by_a_rule(name: str) -> None:
+    report = examine(load_case(CASES / name))
+    assert not report.unexplained, "\n".join(lines([report]))
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Path:
+    return write_mini_case(tmp_path / "case")
+
+
+def edit(path: Path, change: Callable[[Any], Any]) -> None:
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(change(content) or content))
+
+
+def unexplained(case: Path) -> list[str]:
+    return [f"{found.where} {found.path}".strip() for found in examine(load_case(case)).unexplained]
+
+
+def test_case_that_ours_plays_the_same_way_passes(case: Path) -> None:
+    report = examine(load_case(case))
+    assert (report.unexplained, report.checked >= 5) == ([], True)
+
+
+def test_harness_sees_another_value_in_context_json(case: Path) -> None:
+    edit(case / CONTEXT, lambda context: context["limits"].update(max_iterations=7))
+    assert f"{SESSION} stage-00-work/iterations/001/context.json limits.max_iterations" in unexplained(case)
+
+
+def test_harness_sees_a_key_that_ours_lacks(case: Path) -> None:
+    edit(case / CONTEXT, lambda context: context["paths"].update(scratch="@PROJECT@/x"))
+    assert f"{SESSION} stage-00-work/iterations/001/context.json paths.scratch" in unexplained(case)
+
+
+def test_harness_sees_another_structure_of_result_json(case: Path) -> None:
+    edit(case / CONTEXT.with_name("result.json"), lambda result: result.update(work=[]))
+    assert f"{SESSION} stage-00-work/iterations/001/result.json work" in unexplained(case)
+
+
+def test_harness_sees_another_status_in_state_json(case: Path) -> None:
+    edit(case / RUN / "state.json", lambda state: state.update(status="failed"))
+    assert f"{SESSION} state.json status" in unexplained(case)
+
+
+def test_harness_sees_another_order_of_events(case: Path) -> None:
+    log = case / RUN / "events.jsonl"
+    events = log.read_text().splitlines(keepends=True)
+    log.write_text("".join([*events[:2], events[3], events[2], *events[4:]]))
+    assert f"{SESSION} events.jsonl" in unexplained(case)
+
+
+def test_harness_sees_a_missing_file_and_a_missing_session(case: Path) -> None:
+    (case / RUN / "stage-00-work/notes.json").write_text("{}")
+    other = case / "after-run/.claude/pipeline-runs/s2"
+    other.mkdir()
+    assert {f"{SESSION} stage-00-work/notes.json", "sessions s2"} <= set(unexplained(case))
+
+
+def test_harness_sees_another_exit_code_and_status_line(case: Path) -> None:
+    (case / "cmd-01.rc").write_text("3\n")
+    (case / "cmd-02.out").write_text("Session: s1\nStatus: failed\n")
+    assert unexplained(case)[:2] == ["cmd-01 loop work s1 1 --foreground exit", "cmd-02 status s1 Status"]
+
+
+def test_report_shows_both_sides_and_counts_what_has_no_rule(case: Path) -> None:
+    edit(case / CONTEXT, lambda context: context["limits"].update(max_iterations=7))
+    text = "\n".join(lines([examine(load_case(case))]))
+    assert "NO RULE: s1 stage-00-work/iterations/001/context.json limits.max_iterations" in text
+    assert "     - 7\n     + 1\n" in text
+    assert "1 differences without a rule" in text
+
+
+def test_rules_are_listed_in_the_documentation() -> None:
+    text = (REPOSITORY / "docs" / "parity.md").read_text()
+    missing = [row for row in rule_table() if row not in text]
+    assert not missing, "write the output of `python -m tests.parity --rules` into docs/parity.md"
+
+
+def test_report_of_nothing_is_empty() -> None:
+    assert Report("none").unexplained == []

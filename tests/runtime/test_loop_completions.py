@@ -1,0 +1,70 @@
+"""loop-completions.json: one entry for each single-stage run that ended, whoever writes beside us."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from tests.engine.plans import event, plan_of, stage, started
+
+from agentforge.engine.evolve import evolve
+from agentforge.model.status import RunStatus
+from agentforge.runtime.loop_completions import Completion, add_completion, completion_of
+
+NOON = datetime(2026, 1, 15, 12, 0, 0, 5, tzinfo=UTC)
+
+
+def entry(session: str = "a") -> Completion:
+    return Completion(session, "tidy", "complete", NOON.replace(microsecond=0))
+
+
+def written(project: Path) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = json.loads((project / ".claude" / "loop-completions.json").read_text())
+    return found
+
+
+def test_loop_completion_is_noted_once_however_often_it_is_told(tmp_path: Path) -> None:
+    assert add_completion(str(tmp_path), entry())
+    assert not add_completion(str(tmp_path), entry())
+    assert written(tmp_path) == [
+        {"session": "a", "type": "tidy", "status": "complete", "completed_at": "2026-01-15T12:00:00Z"}
+    ]
+
+
+def test_loop_completions_of_many_at_once_are_all_there(tmp_path: Path) -> None:
+    names = [f"s{number}" for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: add_completion(str(tmp_path), entry(name)), names))
+    assert sorted(found["session"] for found in written(tmp_path)) == sorted(names)
+
+
+def test_loop_completions_that_are_no_list_are_kept_aside(tmp_path: Path) -> None:
+    path = tmp_path / ".claude" / "loop-completions.json"
+    path.parent.mkdir()
+    path.write_text("{")
+    assert add_completion(str(tmp_path), entry())
+    assert len(written(tmp_path)) == 1
+    assert path.with_name("loop-completions.json.unreadable").read_text() == "{"
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "expected"),
+    [
+        (RunStatus.COMPLETED, "Completed 3 iterations (max: 3)", "complete"),
+        (RunStatus.COMPLETED, "max_iterations", "max_iterations"),
+        (RunStatus.FAILED, None, "failed"),
+        (RunStatus.ABORTED, "requested", None),
+        (RunStatus.RUNNING, None, None),
+    ],
+)
+def test_loop_completion_status(status: RunStatus, reason: str | None, expected: str | None) -> None:
+    plan = plan_of(stage("tidy"), mode="loop")
+    at = None if status is RunStatus.RUNNING else NOON
+    state = replace(
+        evolve(None, event(1, started(plan))), status=status, completion_reason=reason, completed_at=at
+    )
+    found = completion_of(plan, state)
+    assert (found.status if found else None) == expected
+    assert completion_of(plan_of(stage("tidy")), state) is None

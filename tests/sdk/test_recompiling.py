@@ -1,0 +1,126 @@
+"""Recompiling by the SDK: a run goes on by another plan; a crash leaves it with the one or with the other."""
+
+import logging
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.sdk.projects import ENVIRON, iteration_dir, load, node, pipeline, run_dir, types
+
+from agentforge.model.errors import IllegalMove, InvalidRequest
+from agentforge.model.plan import Overrides
+from agentforge.sdk.sync import SyncEngine
+from agentforge.testing import ScriptedProvider
+from agentforge.testing.scripted_provider import crashes, says
+from agentforge.views.stage_progress import stage_progress
+
+ONCE = {"max_attempts": 1}
+
+
+def sdk(project: Path, provider: ScriptedProvider | None = None) -> SyncEngine:
+    scripted = provider or ScriptedProvider([says("done")])
+    return SyncEngine(project, providers={"scripted": scripted}, environ=ENVIRON)
+
+
+def write(project: Path, *nodes: dict[str, object], name: str = "p.yaml") -> str:
+    (project / name).write_text(yaml.safe_dump(pipeline(*nodes)))
+    return name
+
+
+def stopped_after(project: Path, iterations: int, *nodes: dict[str, object]) -> None:
+    """A run that failed at the next iteration."""
+    script = [*[says("done")] * iterations, crashes()]
+    with sdk(project, ScriptedProvider(script)) as engine:
+        assert not engine.run(write(project, *nodes), session="s").completed
+
+
+def test_recompile_continues_the_iterations_of_the_current_node_at_its_new_place(tmp_path: Path) -> None:
+    stopped_after(tmp_path, 2, node("plan", runs=5, retry=ONCE))
+    write(tmp_path, node("first"), node("plan", runs=4, retry=ONCE), node("last", inputs={"from": "plan"}))
+    with sdk(tmp_path) as engine:
+        assert engine.resume("s", recompile=True).completed
+        info = engine.engine.status("s")
+    assert [(stage.id, stage.completed) for stage in stage_progress(info.plan, info.state)] == [
+        ("first", 0),
+        ("plan", 4),
+        ("last", 1),
+    ]
+    third = load(iteration_dir(tmp_path, 3, "stage-01-plan") / "context.json")
+    assert third["inputs"]["from_previous_iterations"] == [
+        str(iteration_dir(tmp_path, number, "stage-00-plan") / "output.md") for number in (1, 2)
+    ]
+    last = load(iteration_dir(tmp_path, 1, "stage-02-last") / "context.json")
+    assert last["inputs"]["from_stage"]["plan"] == [
+        str(iteration_dir(tmp_path, 4, "stage-01-plan") / "output.md")
+    ]
+
+
+def test_recompile_by_what_was_compiled_from_another_file(tmp_path: Path) -> None:
+    stopped_after(tmp_path, 0, node("plan", retry=ONCE))
+    other = write(tmp_path, node("plan", runs=2), name="other.yaml")
+    with sdk(tmp_path) as engine:
+        compiled = engine.engine.recompile("s", other, overrides=Overrides(model="small"), passes=2)
+        assert engine.resume("s", recompile=compiled).completed
+        info = engine.engine.status("s")
+    assert (info.plan.source.path, info.plan.passes) == ("other.yaml", 2)
+    assert info.plan.steps[0].stages[0].provider.model == "small"
+    assert types(tmp_path).count("iteration_complete") == 4
+
+
+def test_recompile_of_a_pipeline_given_as_data_wants_a_file(tmp_path: Path) -> None:
+    with sdk(tmp_path, ScriptedProvider([crashes()])) as engine:
+        engine.run(pipeline(node(retry=ONCE)), session="s")
+        with pytest.raises(InvalidRequest, match="was given as text"):
+            engine.resume("s", recompile=True)
+
+
+def test_recompile_cannot_turn_a_loop_into_a_pipeline(tmp_path: Path) -> None:
+    folder = tmp_path / ".claude" / "stages" / "plan"
+    folder.mkdir(parents=True)
+    (folder / "stage.yaml").write_text("provider: scripted\ndelay: 0\nretry: {max_attempts: 1}\n")
+    (folder / "prompt.md").write_text("x")
+    with sdk(tmp_path, ScriptedProvider([crashes()])) as engine:
+        engine.run(stage="plan", session="s", max_iterations=3)
+        compiled = engine.engine.compile(write(tmp_path, node("plan")), session="s")
+        with pytest.raises(InvalidRequest, match="is a loop and can't go on as a pipeline"):
+            engine.resume("s", recompile=compiled)
+        kept = engine.engine.recompile("s").plan
+        assert kept.only_stage.termination.max == 3
+    assert types(tmp_path)[-1] == "session_failed"
+
+
+def test_refused_recompile_gives_the_lease_back(tmp_path: Path) -> None:
+    stopped_after(tmp_path, 0, node("plan", retry=ONCE))
+    write(tmp_path, node("other"))
+    with sdk(tmp_path) as engine:
+        with pytest.raises(IllegalMove):
+            engine.resume("s", recompile=True)
+        assert engine.resume("s").completed
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_crash_right_before_or_after_the_new_plan_is_recorded(tmp_path: Path, kept: bool) -> None:
+    stopped_after(tmp_path, 1, node("plan", runs=4, retry=ONCE))
+    write(tmp_path, node("plan", runs=2, retry=ONCE))
+    with sdk(tmp_path) as engine:
+        assert engine.resume("s", recompile=True).completed
+    log = run_dir(tmp_path) / "events.jsonl"
+    lines = log.read_bytes().splitlines(keepends=True)
+    cut = types(tmp_path).index("plan_changed") + (1 if kept else 0)
+    log.write_bytes(b"".join(lines[:cut]))
+    for later in (2, 3, 4):
+        (iteration_dir(tmp_path, later) / "result.json").unlink(missing_ok=True)
+    with sdk(tmp_path) as engine:
+        assert engine.resume("s", accept_damage=True).completed
+        assert engine.engine.status("s").plan == engine.engine.inspect("s").plan
+    most = 2 if kept else 4
+    assert types(tmp_path).count("iteration_complete") == most
+    assert load(run_dir(tmp_path) / "plan.json")["nodes"][0]["termination"]["max"] == most
+
+
+def test_warning_names_the_file_that_changed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    stopped_after(tmp_path, 0, node("plan", retry=ONCE))
+    (tmp_path / "p.yaml").unlink()
+    with sdk(tmp_path) as engine, caplog.at_level(logging.WARNING, "agentforge"):
+        assert engine.resume("s").completed
+    assert "p.yaml changed since session 's' was compiled" in caplog.text

@@ -1,0 +1,133 @@
+"""Pinned plans: a resumed run keeps its own and says when the file changed; --recompile takes the new one."""
+
+import json
+import signal
+from typing import Any
+
+import pytest
+from tests.surface.terminal import WRITE_RESULT, Done, Project, wait_for
+
+FAILS = "exit 3"
+ONCE = "    retry: {max_attempts: 1}\n"
+
+
+def plan_of(project: Project, session: str = "auth") -> Any:
+    return json.loads((project.run_dir(session) / "plan.json").read_text())
+
+
+def failed(project: Project, *stages: str) -> str:
+    """A run whose last stage failed."""
+    file = project.pipeline(*stages, f"build={FAILS}", extra=ONCE)
+    assert project.call("run", "-p", file, "-s", "auth").code == 1
+    return file
+
+
+def warned(done: Done) -> list[str]:
+    entries = [json.loads(line) for line in done.err.splitlines() if line.startswith("{")]
+    return [entry["msg"] for entry in entries if entry["level"] == "warn"]
+
+
+def test_resume_keeps_the_pinned_plan_and_warns_that_the_file_changed(project: Project) -> None:
+    file = failed(project)
+    before = plan_of(project)
+    project.pipeline(f"build={WRITE_RESULT}", extra=ONCE)
+    done = project.call("resume", "auth")
+    assert done.code == 1
+    assert any(f"{file} changed since session 'auth' was compiled" in text for text in warned(done))
+    assert plan_of(project) == before
+    assert "plan_changed" not in project.types("auth")
+
+
+def test_resume_says_nothing_of_a_file_that_is_as_it_was(project: Project) -> None:
+    failed(project)
+    assert not any("changed since" in text for text in warned(project.call("resume", "auth")))
+
+
+@pytest.mark.parametrize(
+    "form", [("resume", "auth"), ("pipeline", "p.yaml", "auth", "--resume", "--foreground")]
+)
+def test_recompile_goes_on_by_the_file_as_it_is_now(project: Project, form: tuple[str, ...]) -> None:
+    failed(project, f"plan={WRITE_RESULT}")
+    project.pipeline(f"plan={WRITE_RESULT}", f"build*2={WRITE_RESULT}", f"check={WRITE_RESULT}", extra=ONCE)
+    done = project.call(*form, "--recompile")
+    assert done.code == 0, done.err
+    types = project.types("auth")
+    assert types.count("plan_changed") == 1
+    assert types.index("plan_changed") < types.index("session_resumed")
+    assert types.count("iteration_complete") == 4
+    assert [node["id"] for node in plan_of(project)["nodes"]] == ["plan", "build", "check"]
+    assert (project.run_dir("auth") / "pipeline.yaml").read_text() == (project.root / "p.yaml").read_text()
+    assert project.call("log", "verify", "auth").code == 0
+    status = project.call("status", "auth", "--json").json
+    assert [stage["completed"] for stage in status["stages"]] == [1, 2, 1]
+
+
+def test_recompile_follows_the_node_to_its_new_place(project: Project) -> None:
+    failed(project, f"plan={WRITE_RESULT}")
+    project.pipeline(f"first={WRITE_RESULT}", f"plan={WRITE_RESULT}", f"build={WRITE_RESULT}", extra=ONCE)
+    assert project.call("resume", "auth", "--recompile").code == 0
+    assert (project.run_dir("auth") / "stage-02-build" / "iterations" / "001" / "result.json").exists()
+    started = [event["data"].get("name") for event in project.events("auth") if event["type"] == "node_start"]
+    assert started == ["plan", "build"]
+
+
+def test_recompile_is_refused_when_the_current_node_is_gone(project: Project) -> None:
+    failed(project, f"plan={WRITE_RESULT}")
+    before = project.types("auth")
+    project.pipeline(f"plan={WRITE_RESULT}", f"other={WRITE_RESULT}")
+    done = project.call("resume", "auth", "--recompile")
+    assert done.code == 1
+    assert "node 'build', where the run is, is no longer in p.yaml" in done.err
+    assert "resume without --recompile" in done.err
+    assert project.types("auth") == before
+    assert [node["id"] for node in plan_of(project)["nodes"]] == ["plan", "build"]
+
+
+def test_recompile_with_a_mistake_in_the_file_changes_nothing(project: Project) -> None:
+    file = failed(project)
+    (project.root / file).write_text("nodes: [\n")
+    assert project.call("resume", "auth", "--recompile").code == 2
+    assert project.state("auth")["status"] == "failed"
+
+
+def test_recompile_takes_new_overrides_and_keeps_the_old(project: Project) -> None:
+    project.stage("tidy", "delay: 0\n")
+    env = {"MOCK_MODE": "true", "MOCK_DELAY": "5"}
+    with project.started("tidy", "a", "9", "--foreground", "--context=brief", "--model=m1", env=env) as run:
+        wait_for(lambda: project.types("a").count("iteration_complete") == 1, "an iteration")
+        run.signal(signal.SIGINT)
+        assert run.end().code == 130
+    now = {"MOCK_MODE": "true"}
+    refused = project.call("tidy", "a", "--resume", "--foreground", "--model=m2", env=now)
+    assert refused.code == 2
+    assert "a resumed run keeps its plan: --model takes effect with --recompile" in refused.err
+    done = project.call("tidy", "a", "3", "--resume", "--foreground", "--recompile", "--model=m2", env=now)
+    assert done.code == 0, done.err
+    assert plan_of(project, "a")["pipeline"]["overrides"] == {
+        "context": "brief",
+        "model": "m2",
+        "max_iterations": 3,
+    }
+    assert project.types("a").count("iteration_complete") == 3
+
+
+def test_resume_with_another_maximum_says_that_the_plan_is_kept(project: Project) -> None:
+    project.stage("tidy", "delay: 0\nretry: {max_attempts: 1}\nprovider: {type: command, run: exit 3}\n")
+    assert project.call("tidy", "a", "2", "--foreground").code == 1
+    done = project.call("tidy", "a", "5", "--resume", "--foreground")
+    assert "The run keeps its plan, with 2 and not 5: --recompile changes that." in done.err
+
+
+def test_recompile_of_a_new_session_is_what_happens_anyway(project: Project) -> None:
+    file = project.pipeline(f"plan={WRITE_RESULT}")
+    assert project.call("pipeline", file, "auth", "--recompile", "--foreground").code == 0
+    assert "plan_changed" not in project.types("auth")
+
+
+def test_plan_file_is_put_right_from_the_log(project: Project) -> None:
+    """A crash between the files of a new plan and its event leaves plan.json ahead of the log."""
+    failed(project)
+    before = plan_of(project)
+    (project.run_dir("auth") / "plan.json").write_text('{"nodes": []}')
+    project.call("resume", "auth")
+    assert plan_of(project) == before

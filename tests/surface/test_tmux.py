@@ -1,0 +1,232 @@
+"""Runs in the background, in a real tmux: sessions, windows, collisions, what is stale."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.surface.terminal import WRITE_RESULT, Project, is_alive, wait_for
+from tests.surface.tmux_server import TmuxServer, needs_tmux
+
+pytestmark = needs_tmux
+
+WAIT = "touch up; while [ ! -e go ]; do sleep 0.02; done"
+PATIENT = f"{WAIT}; {WRITE_RESULT}"
+
+
+@pytest.fixture
+def tmux(project: Project) -> Iterator[TmuxServer]:
+    with tempfile.TemporaryDirectory(prefix="af-tmux-") as folder:
+        server = TmuxServer(Path(folder))
+        project.env |= server.env
+        yield server
+        (project.root / "go").touch()
+        server.end()
+
+
+def finish(project: Project, session: str) -> None:
+    (project.root / "go").touch()
+    wait_for(lambda: "session_complete" in project.types(session), "the end of the run")
+
+
+def test_tmux_session_detached_named_pipeline_and_the_hints(project: Project, tmux: TmuxServer) -> None:
+    file = project.pipeline(f"plan={PATIENT}")
+    done = project.call("pipeline", file, "auth")
+    assert done.code == 0, done.err
+    assert done.lines == [
+        "Session started in tmux: pipeline-auth",
+        "",
+        "  Monitor: tmux capture-pane -t pipeline-auth -p | tail -50",
+        "  Attach:  tmux attach -t pipeline-auth",
+        "  Status:  agentforge status auth",
+        "  Kill:    tmux kill-session -t pipeline-auth",
+    ]
+    assert tmux.sessions() == ["pipeline-auth"]
+    assert project.call("status", "auth", "--json").json["status"] == "running"
+    wait_for((project.root / "up").exists, "the agent")
+    assert "plan" in tmux.call("capture-pane", "-t", "pipeline-auth", "-p")
+    finish(project, "auth")
+    wait_for(lambda: not tmux.sessions(), "the end of the tmux session")
+    assert not project.lock("auth").exists()
+
+
+@pytest.mark.parametrize("form", [("loop", "tidy"), ("tidy",)])
+def test_tmux_runs_loops_and_stages_in_the_background_too(
+    project: Project, tmux: TmuxServer, form: tuple[str, ...]
+) -> None:
+    project.stage("tidy")
+    done = project.call(*form, "a.b", "2", "--json", env={"MOCK_MODE": "true"})
+    assert done.json == {"session": "a.b", "tmux": "pipeline-a_b", "window": False, "cleaned": None}
+    wait_for(lambda: "session_complete" in project.types("a.b"), "the end of the run")
+    assert project.types("a.b").count("iteration_complete") == 2
+
+
+def test_tmux_child_gets_arguments_and_environment_as_they_are(project: Project, tmux: TmuxServer) -> None:
+    # A server that is there already has an environment of its own.
+    tmux.call("new-session", "-d", "-s", "other", "sleep", "60")
+    file = project.pipeline(f'plan=printf "%s" "$GIVEN" > given; {WRITE_RESULT}')
+    hostile = 'it\'s "two" words; $(touch pwned) \\;'
+    long = "x" * 30_000
+    done = project.call(
+        "pipeline",
+        file,
+        "auth",
+        f"--context={hostile} {long}",
+        "--command=test=a 'b' ;",
+        env={"GIVEN": hostile},
+    )
+    assert done.code == 0, done.err
+    wait_for(lambda: "session_complete" in project.types("auth"), "the end of the run")
+    assert (project.root / "given").read_text() == hostile
+    plan = json.loads((project.run_dir("auth") / "plan.json").read_text())
+    assert plan["pipeline"]["overrides"] == {
+        "context": f"{hostile} {long}",
+        "commands": {"test": "a 'b' ;"},
+    }
+    assert not (project.root / "pwned").exists()
+    assert not list(Path(tempfile.gettempdir()).glob("agentforge-launch-*"))
+
+
+def test_tmux_session_that_is_running_is_refused(project: Project, tmux: TmuxServer) -> None:
+    file = project.pipeline(f"plan={PATIENT}")
+    assert project.call("pipeline", file, "auth").code == 0
+    again = project.call("pipeline", file, "auth")
+    assert again.code == 1
+    assert "Error: Session already running. Use `--force` to override." in again.err
+    assert "tmux attach -t pipeline-auth" in again.err
+    assert tmux.sessions() == ["pipeline-auth"]
+    finish(project, "auth")
+
+
+def test_tmux_force_stops_the_running_session_and_begins_anew(project: Project, tmux: TmuxServer) -> None:
+    file = project.pipeline(f"plan={PATIENT}")
+    assert project.call("pipeline", file, "auth").code == 0
+    wait_for((project.root / "up").exists, "the agent")
+    first = project.events("auth")[0]["trace_id"]
+    (project.root / "go").touch()
+    forced = project.call("pipeline", file, "auth", "--force")
+    assert forced.code == 0, forced.err
+    wait_for(lambda: "session_complete" in project.types("auth"), "the end of the second run")
+    assert project.events("auth")[0]["trace_id"] != first
+
+
+def test_tmux_stale_session_is_cleaned_up_with_an_event(project: Project, tmux: TmuxServer) -> None:
+    """A session of that name is there, and nobody drives the run."""
+    tmux.call("new-session", "-d", "-s", "pipeline-auth", "-c", str(project.root), "sleep", "60")
+    shell = int(tmux.call("list-panes", "-a", "-F", "#{pane_pid}"))
+    project.lock("auth").parent.mkdir(parents=True)
+    project.lock("auth").write_text(
+        json.dumps({"session": "auth", "pid": 4_190_001, "started_at": "2026-01-15T12:00:00Z"})
+    )
+    done = project.call("pipeline", project.pipeline(f"plan={WRITE_RESULT}"), "auth")
+    assert done.code == 0, done.err
+    assert "Cleaning up stale tmux session 'pipeline-auth' (PID 4190001 not running)" in done.err
+    wait_for(lambda: "session_complete" in project.types("auth"), "the end of the run")
+    cleaned = next(event for event in project.events("auth") if event["type"] == "tmux_session_cleaned")
+    assert cleaned["data"] == {"name": "pipeline-auth", "pid": 4_190_001}
+    assert not is_alive(shell)
+
+
+def test_tmux_session_of_a_killed_engine_is_stale_and_resumed(project: Project, tmux: TmuxServer) -> None:
+    tmux.call("new-session", "-d", "-s", "other", "sleep", "60")
+    tmux.call("set-option", "-g", "remain-on-exit", "on")
+    file = project.pipeline(f"plan={PATIENT}")
+    assert project.call("pipeline", file, "auth").code == 0
+    wait_for((project.root / "up").exists, "the agent")
+    pid = json.loads(project.lock("auth").read_text())["pid"]
+    os.kill(pid, 9)
+    wait_for(lambda: project.call("status", "auth", "--json").json["status"] == "interrupted", "the death")
+    assert "pipeline-auth" in tmux.sessions()
+    tmux.call("set-option", "-g", "remain-on-exit", "off")
+    done = project.call("pipeline", file, "auth", "--resume")
+    assert done.code == 0, done.err
+    assert f"(PID {pid} not running)" in done.err
+    finish(project, "auth")
+    types = project.types("auth")
+    assert types.count("attempt_start") == 1
+    assert types.count("attempt_adopted") == 1
+    assert types.count("tmux_session_cleaned") == 1
+
+
+def test_tmux_inside_of_tmux_a_window_is_made(project: Project, tmux: TmuxServer) -> None:
+    tmux.call("new-session", "-d", "-s", "mine", "sleep", "60")
+    inside = tmux.call("display-message", "-p", "-t", "mine", "#{socket_path},#{pid},0")
+    pane = tmux.call("display-message", "-p", "-t", "mine", "#{pane_id}")
+    file = project.pipeline(f"plan={PATIENT}")
+    done = project.call("pipeline", file, "auth", env={"TMUX": inside, "TMUX_PANE": pane})
+    assert done.code == 0, done.err
+    assert done.lines[0] == "Session started in tmux window: pipeline-auth"
+    assert "  Attach:  tmux select-window -t pipeline-auth" in done.lines
+    assert tmux.sessions() == ["mine"]
+    assert "mine/pipeline-auth" in tmux.windows()
+    finish(project, "auth")
+    wait_for(lambda: "mine/pipeline-auth" not in tmux.windows(), "the end of the window")
+
+
+def test_tmux_names_that_come_to_the_same_are_refused(project: Project, tmux: TmuxServer) -> None:
+    file = project.pipeline(f"plan={PATIENT}")
+    assert project.call("pipeline", file, "a.b").code == 0
+    done = project.call("pipeline", file, "a_b")
+    assert done.code == 1
+    assert f"tmux session 'pipeline-a_b' belongs to session 'a.b' in {project.root}" in done.err
+    assert tmux.sessions() == ["pipeline-a_b"]
+    finish(project, "a.b")
+
+
+def test_tmux_session_of_another_project_is_left_alone(project: Project, tmux: TmuxServer) -> None:
+    tmux.call("new-session", "-d", "-s", "pipeline-auth", "-c", str(project.home), "sleep", "60")
+    done = project.call("pipeline", project.pipeline(f"plan={WRITE_RESULT}"), "auth")
+    assert done.code == 1
+    assert f"tmux session 'pipeline-auth' belongs to something in {project.home}" in done.err
+    assert tmux.sessions() == ["pipeline-auth"]
+    assert project.events("auth") == []
+
+
+def test_tmux_what_cannot_start_is_refused_where_it_is_seen(project: Project, tmux: TmuxServer) -> None:
+    project.stage("tidy", "provider: codex\n")
+    missing = project.call("tidy", "a", env={"PATH": str(_only(project, "tmux", "sh", "env"))})
+    assert missing.code == 1
+    assert "codex" in missing.err
+    assert project.call("loop", "nosuch", "a").code == 2
+    assert project.call("pipeline", "nosuch.yaml", "a").code == 2
+    assert tmux.sessions() == []
+    file = project.pipeline(f"plan={WRITE_RESULT}")
+    assert project.call("pipeline", file, "b", "--foreground").code == 0
+    taken = project.call("pipeline", file, "b")
+    assert taken.code == 1
+    assert "Session 'b' already completed." in taken.err
+
+
+def test_tmux_missing_and_no_foreground_is_a_clear_error(project: Project) -> None:
+    file = project.pipeline(f"plan={WRITE_RESULT}")
+    without = {"PATH": str(_only(project, "sh", "cat", "env"))}
+    done = project.call("pipeline", file, "auth", env=without)
+    assert done.code == 2
+    assert "tmux required for background execution. Install tmux or use `--foreground`" in done.err
+    assert project.call("pipeline", file, "auth", "--foreground", env=without).code == 0
+
+
+def test_tmux_kill_session_pauses_the_run(project: Project, tmux: TmuxServer) -> None:
+    """As people do who know the original: the agent isn't left behind."""
+    file = project.pipeline("plan=touch up; exec sleep 60", extra="    timeout: 60\n")
+    assert project.call("pipeline", file, "auth").code == 0
+    wait_for((project.root / "up").exists, "the agent")
+    tmux.call("kill-session", "-t", "pipeline-auth")
+    wait_for(lambda: "pause_requested" in project.types("auth"), "that it is heard")
+    # A second time at once ends the agent, too.
+    os.kill(json.loads(project.lock("auth").read_text())["pid"], 1)
+    wait_for(lambda: "session_paused" in project.types("auth"), "the pause")
+
+
+def _only(project: Project, *programs: str) -> Path:
+    """A folder with just these programs, to be the whole path."""
+    folder = project.home / "-".join(programs)
+    folder.mkdir()
+    for program in programs:
+        found = shutil.which(program)
+        assert found
+        (folder / program).symlink_to(found)
+    return folder

@@ -1,0 +1,129 @@
+"""What `dry-run` shows of a plan."""
+
+from msgspec.structs import replace
+from tests.engine.plans import block, nested, plan_of, stage
+
+from agentforge.model.layout import RunLayout
+from agentforge.model.plan import (
+    FromParallel,
+    FromStage,
+    Judgment,
+    Overrides,
+    Plan,
+    ProviderChoice,
+    Queue,
+    Sources,
+)
+from agentforge.views.preview import preview
+
+LAYOUT = RunLayout("/run", "auth")
+
+
+def shown(plan: Plan) -> list[str]:
+    return preview(plan, LAYOUT)
+
+
+def test_preview_of_a_loop_names_its_progress_file() -> None:
+    assert shown(plan_of(stage("tidy"), mode="loop"))[:6] == [
+        "# Dry run: loop refine",
+        "",
+        "- Session: auth",
+        "- Source: refine.yaml",
+        "- Run directory: /run",
+        "- Progress: /run/progress-auth.md",
+    ]
+
+
+def test_preview_of_everything_a_stage_may_say() -> None:
+    sources = Sources(
+        (FromStage("plan", "0", "all"),), (FromParallel("ideas", "duel", "1", ("claude", "codex")),)
+    )
+    full = stage(
+        "build",
+        4,
+        description="builds\nit",
+        provider=ProviderChoice("command", ""),
+        termination=Queue(4),
+        delay=2.5,
+        timeout=60.0,
+        context="be brief",
+        prompt=None,
+        prompt_path="stages/ralph/prompt.md",
+        sources=sources,
+        output_path="out/${SESSION}.md",
+    )
+    lines = shown(plan_of(replace(full, stage="ralph")))
+    assert lines[-12:] == [
+        "### 0 build (ralph)",
+        "- builds it",
+        "- Provider: command",
+        "- Iterations: until the queue is empty; 4 iterations at most",
+        "- Prompt: stages/ralph/prompt.md",
+        "- Delay: 2.5 s between iterations",
+        "- Timeout: 60 s",
+        "- Context: be brief",
+        "- Input: plan (every output)",
+        "- Input: ideas of duel: claude, codex (its latest output)",
+        "- Output: out/auth.md",
+        "- Directory: /run/stage-00-build",
+    ]
+
+
+def test_preview_of_a_judged_pipeline_with_limits_commands_and_passes() -> None:
+    plan = plan_of(stage("plan", termination=Judgment(9, 2, 3)), max_runtime=90.0, passes=2)
+    info = replace(
+        plan.pipeline,
+        description="refines",
+        commands={"test": "pytest", "lint": "ruff"},
+        overrides=Overrides(commands={"test": "pytest -x"}),
+    )
+    plan = replace(plan, pipeline=info, session=replace(plan.session, inputs=("/a.md",)))
+    assert shown(plan) == [
+        "# Dry run: pipeline refine",
+        "",
+        "refines",
+        "",
+        "- Session: auth",
+        "- Source: refine.yaml",
+        "- Run directory: /run",
+        "- Runs: 2 times in a row",
+        "- Runtime limit: 1m 30s",
+        "- Judge: claude / haiku",
+        "",
+        "## Inputs",
+        "- /a.md",
+        "",
+        "## Stages",
+        "",
+        "### 0 plan",
+        "- Provider: claude / opus",
+        "- Iterations: until the judge says 3 stops in a row, from iteration 2; 9 iterations at most",
+        "- Prompt: do it",
+        "- Directory: /run/stage-00-plan",
+        "",
+        "## Commands",
+        "- lint: ruff",
+        "- test: pytest -x",
+    ]
+
+
+def test_preview_of_blocks_and_nested_pipelines_has_every_directory() -> None:
+    plan = plan_of(nested("inner", block("claude codex", stage("ideas"), stage("rate"))))
+    folders = [line for line in shown(plan) if line.startswith("- Directory: ")]
+    inner = "/run/pipeline-00-inner/parallel-00-duel"
+    assert folders == [
+        f"- Directory: {inner}",
+        *(
+            f"- Directory: {inner}/providers/{provider}/stage-{number}"
+            for provider in ("claude", "codex")
+            for number in ("00-ideas", "01-rate")
+        ),
+    ]
+    titles = [line for line in shown(plan) if line.startswith("###")]
+    assert titles == [
+        "### 0.0 duel: claude, codex in parallel",
+        "#### 0.0.0 claude: ideas",
+        "#### 0.0.1 claude: rate",
+        "#### 0.0.0 codex: ideas",
+        "#### 0.0.1 codex: rate",
+    ]
