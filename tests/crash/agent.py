@@ -44,12 +44,15 @@ def start_tool() -> None:
 def wait_for_an_engine() -> None:
     """Work on until somebody drives the run, so that an agent whose engine was killed is found at work."""
     log = os.open(os.environ["CRASH_LOG"], os.O_RDONLY)
-    until = time.monotonic() + LONGEST_WAIT
+    until, alone = time.monotonic() + LONGEST_WAIT, False
     while time.monotonic() < until:
         try:
             fcntl.flock(log, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
+            # A new engine reads the log first; it has to find us at work when it has.
+            time.sleep(1.0 if alone else 0.0)
             return
+        alone = True
         fcntl.flock(log, fcntl.LOCK_UN)
         time.sleep(0.03)
 
