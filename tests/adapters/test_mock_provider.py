@@ -190,3 +190,9 @@ def test_a_place_that_cannot_be_written_is_a_failure(request_for: MakeRequest, t
     assert result.failure is not None
     assert result.failure.kind is FailureKind.PROVIDER_CRASHED
     assert "folder.json" in result.failure.message
+
+
+def test_mock_judge_without_a_fixture_lets_the_stage_go_on() -> None:
+    answer = json.loads(mock_response(1, MockConfig(provider="judge")))
+    assert answer["stop"] is False
+    assert mock_response(1, MockConfig(provider="claude")) == RESPONSE

@@ -12,6 +12,9 @@ from msgspec import Struct, field
 
 from agentforge.model.result import Result, Signals
 
+JUDGE = "judge"
+"""How the engine names the provider when it asks for a judgment."""
+JUDGMENT = '{"stop": false, "reason": "Mock judgment - no fixture found", "confidence": 0.0}\n'
 RESPONSE = """Mock response - no fixture found.
 
 Completed mock iteration.
@@ -40,7 +43,9 @@ def mock_response(iteration: int, config: MockConfig = _PLAIN) -> str:
     if iteration in config.responses:
         return config.responses[iteration]
     fixture = _first(config, f"iteration-{iteration}.txt", "default.txt")
-    return RESPONSE if fixture is None else fixture
+    if fixture is not None:
+        return fixture
+    return JUDGMENT if config.provider == JUDGE else RESPONSE
 
 
 def write_mock_status(path: str, iteration: int, config: MockConfig = _PLAIN) -> None:
