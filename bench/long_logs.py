@@ -7,7 +7,7 @@ from agentforge.adapters.system_clock import SystemClock
 from agentforge.model import facts as f
 from agentforge.model.event import Cursor
 from agentforge.model.layout import RunLayout
-from agentforge.model.plan import Plan
+from agentforge.model.plan import Plan, StageNode
 from agentforge.model.result import Decision, Result, Signals, Usage, Work
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
@@ -53,6 +53,7 @@ def _plan(root: Path, session: str, events: int) -> Plan:
 
 def _record(journal: Journal, layout: RunLayout, plan: Plan, events: int) -> None:
     node = plan.nodes[0]
+    assert isinstance(node, StageNode)
     provider, model = node.provider.type, node.provider.model
     journal.record(f.SessionStarted("pipeline", "f" * 32, plan, "bench"), Cursor("0", 0, 0))
     journal.record(f.NodeStarted(node.id, node.stage, provider, model, node.runs), Cursor("0", 1, 0))
