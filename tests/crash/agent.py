@@ -79,22 +79,9 @@ def write_result() -> None:
         file.write(json.dumps(result))
 
 
-# Opened and kept before the knife is in: half a line would spoil the next one.
-LEDGER = os.open(os.environ["CRASH_LEDGER"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-write = os.write
-KNIFE = killer.install("agent")
-_, node, _, iteration, attempt = os.environ["AGENTFORGE_ATTEMPT"].split("/")
-PLACE = f"{node}/{iteration}"
-ATTEMPT = f"{PLACE}/{attempt}"
-
-if __name__ == "__main__":
-    note("start")
-    if wanted("AGENT_TOOL"):
-        start_tool()
+def work() -> None:
     say(f"working on {PLACE}")
-    time.sleep(float(os.environ.get("AGENT_LONG" if wanted("AGENT_LINGERS") else "AGENT_SECONDS", "0.05")))
-    if wanted("AGENT_WAITS"):
-        wait_for_an_engine()
+    take_time()
     if wanted("AGENT_CRASHES") and not crashed_before():
         note("crash")
         os._exit(EXIT_OF_THE_CRASH)
@@ -103,3 +90,31 @@ if __name__ == "__main__":
     if wanted("AGENT_FILLS"):
         fill_the_disk()
     say(f"done with {PLACE}")
+
+
+def give_judgment() -> None:
+    """A judge says nothing but its judgment."""
+    take_time()
+    note("end")
+    say(json.dumps({"stop": wanted("AGENT_STOPS"), "reason": f"judged {PLACE}", "confidence": 0.5}))
+
+
+def take_time() -> None:
+    time.sleep(float(os.environ.get("AGENT_LONG" if wanted("AGENT_LINGERS") else "AGENT_SECONDS", "0.05")))
+    if wanted("AGENT_WAITS"):
+        wait_for_an_engine()
+
+
+# Opened and kept before the knife is in: half a line would spoil the next one.
+LEDGER = os.open(os.environ["CRASH_LEDGER"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+write = os.write
+KNIFE = killer.install("agent")
+_, node, _, iteration, attempt, *judge = os.environ["AGENTFORGE_ATTEMPT"].split("/")
+PLACE = "/".join((node, iteration, *judge))
+ATTEMPT = f"{PLACE}/{attempt}"
+
+if __name__ == "__main__":
+    note("start")
+    if wanted("AGENT_TOOL"):
+        start_tool()
+    give_judgment() if judge else work()

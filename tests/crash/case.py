@@ -81,9 +81,14 @@ class CrashRun:
         for name, text in scenario.files.items():
             (self.story.project / name).parent.mkdir(parents=True, exist_ok=True)
             (self.story.project / name).write_text(text)
+        (base / "bin").mkdir()
+        for name, text in scenario.programs.items():
+            (base / "bin" / name).write_text(text)
+            (base / "bin" / name).chmod(0o755)
         self._env = {
             **os.environ,
             **scenario.agent,
+            "PATH": f"{base / 'bin'}:{os.environ['PATH']}",
             "CRASH_HOME": str(HOME),
             "CRASH_BASE": str(base),
             "CRASH_RUN": self.story.run,

@@ -17,8 +17,17 @@ from .scenarios import SESSION
 from .story import FINAL, Story
 
 ONCE = ("session_start", "session_complete", "session_aborted")
+ONCE_IN_A_NODE = (
+    "node_start",
+    "node_complete",
+    "parallel_provider_start",
+    "parallel_provider_complete",
+    "stage_complete",
+    "manifest_written",
+)
 OUTCOMES = ("iteration_complete", "error", "attempt_lost", "attempt_cancelled")
-FILES = ("output.md", "result.json", "status.json", "context.json", "prompt.md")
+OF_THE_JUDGE = ("judge_complete", "judge_lost")
+FILES = ("output.md", "result.json", "status.json", "context.json", "prompt.md", "judge.json")
 DEATH_SECONDS = 3.0
 
 
@@ -30,7 +39,7 @@ def violations(story: Story, expected: dict) -> list[str]:
             found += check(story)
         except (ValueError, KeyError, OSError) as error:
             found.append(f"{check.__name__}: {error!r}")
-    if not found:
+    if not found and not _was_silenced(story):
         now = final_state(story)
         found += [
             f"{key}: {now.get(key)!r} instead of {expected.get(key)!r}"
@@ -85,11 +94,17 @@ def _once(story: Story) -> Iterator[str]:
     seen: Counter[tuple[object, ...]] = Counter()
     for event in story.events():
         kind, at, data = event["type"], event["cursor"] or {}, event["data"]
-        place = (at.get("node_path"), at.get("node_run"), at.get("iteration"))
+        place = (_node(at), at.get("node_run"), at.get("iteration"))
         if kind in ONCE:
             seen[kind,] += 1
-        elif kind in ("node_start", "node_complete"):
-            seen[kind, place[0]] += 1
+        elif kind in ONCE_IN_A_NODE:
+            # A provider that failed may go on when a person says so.
+            seen[kind, place[0]] += data.get("status") != "failed"
+        elif kind in OF_THE_JUDGE and data.get("status") != "skipped":
+            seen["judge's outcome", *place, data.get("attempt", 1)] += 1
+            seen["heard", *place] += data.get("status") == "success"
+        elif kind == "judge_start":
+            seen[kind, *place, data.get("attempt", 1)] += 1
         elif kind in ("iteration_start", "iteration_complete"):
             seen[kind, *place] += 1
         elif kind == "attempt_start":
@@ -110,13 +125,13 @@ def _numbers(story: Story) -> Iterator[str]:
     for event in story.events():
         kind, at = event["type"], event["cursor"] or {}
         if kind in ("iteration_start", "iteration_complete"):
-            last = done.get(at["node_path"], 0)
+            last = done.get(_node(at), 0)
             if at["iteration"] != last + 1:
                 yield f"event {event['seq']}: {kind} {at['iteration']} after {last}"
             if kind == "iteration_complete":
-                done[at["node_path"]] = at["iteration"]
+                done[_node(at)] = at["iteration"]
         if kind == "attempt_start":
-            place, number = (at["node_path"], at["iteration"]), event["data"]["attempt"]
+            place, number = (_node(at), at["iteration"]), event["data"]["attempt"]
             if number != attempts.get(place, 0) + 1:
                 yield f"event {event['seq']}: attempt {number} after {attempts.get(place, 0)}"
             attempts[place] = number
@@ -128,8 +143,7 @@ def _attempts(story: Story) -> Iterator[str]:
     for event in story.events():
         if event["type"] in OUTCOMES and event["data"]["attempt"]:
             at = event["cursor"]
-            folder = next(story.run_dir.glob(f"stage-{int(at['node_path']):02d}-*"))
-            file = folder / "iterations" / f"{at['iteration']:03d}" / "attempts.jsonl"
+            file = _stage_folder(story, at) / "iterations" / f"{at['iteration']:03d}" / "attempts.jsonl"
             told.setdefault(file, []).append(event["data"]["attempt"])
     for file, numbers in told.items():
         written = [json.loads(line)["attempt"] for line in file.read_text().splitlines()]
@@ -145,7 +159,10 @@ def _ledger(story: Story) -> Iterator[str]:
     for event in story.events():
         if event["type"] in OUTCOMES and event["data"]["attempt"]:
             at = event["cursor"]
-            outcomes[f"{at['node_path']}/{at['iteration']}/{event['data']['attempt']}"] = event
+            outcomes[f"{_node(at)}/{at['iteration']}/{event['data']['attempt']}"] = event
+        if event["type"] in OF_THE_JUDGE and event["data"].get("status") != "skipped":
+            at = event["cursor"]
+            outcomes[f"{_node(at)}/{at['iteration']}/judge/{event['data'].get('attempt', 1)}"] = event
     for (attempt, what), count in notes.items():
         if count > 1:
             yield f"attempt {attempt}: {what} {count} times"
@@ -162,8 +179,50 @@ def _ledger(story: Story) -> Iterator[str]:
             yield f"attempt {attempt} was left alone and counts as failed: {event['data']['message']}"
         if kind == "attempt_cancelled" and story.scenario.control is None:
             yield f"attempt {attempt} counts as cancelled, which nobody asked for"
+        if kind in OF_THE_JUDGE:
+            yield from _of_the_judge(
+                story, attempt, event, ran=ran, ended=ended, left_alone=attempt not in disturbed
+            )
     for attempt in {attempt for attempt, _ in notes} - outcomes.keys():
         yield f"attempt {attempt} ran and has no outcome"
+
+
+def _of_the_judge(
+    story: Story, attempt: str, event: dict, *, ran: int, ended: int, left_alone: bool
+) -> Iterator[str]:
+    """A judge that survives is heard, and not asked again."""
+    status = event["data"].get("status", "lost")
+    if status == "success" and not (ran and ended):
+        yield f"judge {attempt} counts as heard and didn't come to its end"
+    if status == "failed" and left_alone:
+        yield f"judge {attempt} was left alone and counts as failed"
+    if status == "lost" and ran and left_alone and story.scenario.control is None:
+        yield f"judge {attempt} survived and counts as lost"
+
+
+def _was_silenced(story: Story) -> bool:
+    """Whether a judge was killed at both of its tries at an iteration: then the stage goes on without its
+    word, and the run rightly comes to another end. (That each of them was struck is checked above.)"""
+    failed = Counter(
+        (_node(event["cursor"]), event["cursor"]["iteration"])
+        for event in story.events()
+        if event["type"] == "judge_complete" and event["data"]["status"] == "failed"
+    )
+    return any(count > 1 for count in failed.values())
+
+
+def _node(at: dict) -> str:
+    """A node's path, in a branch with its provider."""
+    return f"{at['node_path']}@{at['provider']}" if at.get("provider") else at.get("node_path", "")
+
+
+def _stage_folder(story: Story, at: dict) -> Path:
+    node, _, stage = at["node_path"].partition(".")
+    if not at.get("provider"):
+        return next(story.run_dir.glob(f"stage-{int(node):02d}-*"))
+    return next(
+        story.run_dir.glob(f"parallel-{int(node):02d}-*/providers/{at['provider']}/stage-{int(stage):02d}-*")
+    )
 
 
 def _rest(story: Story) -> Iterator[str]:
@@ -190,7 +249,7 @@ def _rest(story: Story) -> Iterator[str]:
 def _strays(story: Story) -> Iterator[str]:
     """No half-written file lies where people and tools look."""
     for path in story.project.rglob("*"):
-        if path.suffix in (".tmp", ".draft") and "attempt-" not in path.parent.name:
+        if path.suffix in (".tmp", ".draft") and not path.parent.name.startswith(("attempt-", "judge-")):
             yield f"left behind: {path.relative_to(story.project)}"
 
 
@@ -201,7 +260,7 @@ def final_state(story: Story) -> dict:
         "status": story.status(),
         "completed": [
             (
-                e["cursor"]["node_path"],
+                _node(e["cursor"]),
                 e["cursor"]["iteration"],
                 e["data"]["decision"],
                 e["data"]["result"]["summary"],
@@ -222,13 +281,27 @@ def final_state(story: Story) -> dict:
             (h["iteration"], h["stage"], h["decision"], h["summary"]) for h in state["history"]
         ],
         "state.json is of the last event": state["event_offset"] == events[-1]["seq"],
+        "judged": [
+            (_node(e["cursor"]), e["cursor"]["iteration"], e["data"]["result"])
+            for e in events
+            if e["type"] == "judge_complete" and e["data"]["status"] == "success"
+        ],
     }
+    if any((event["cursor"] or {}).get("provider") for event in events):
+        # Who of several comes first is a matter of luck.
+        found |= {key: sorted(found[key]) for key in ("completed", "state.json history")}
     if story.status() == "completed":
-        for path in sorted(story.run_dir.glob("stage-*/iterations/*/*")):
+        for path in sorted(story.run_dir.glob("**/stage-*/iterations/*/*")):
             if path.name in FILES:
                 found[str(path.relative_to(story.run_dir))] = _text(path, story)
         for path in [*story.run_dir.rglob("progress*.md"), *(story.project / "docs").glob("*")]:
             found[str(path.relative_to(story.project))] = _text(path, story)
+        for path in [*story.run_dir.rglob("manifest.json"), *story.run_dir.glob("*/providers/*/state.json")]:
+            told = json.loads(_text(path, story))
+            timeless = {
+                key: value for key, value in told.items() if key not in ("completed_at", "started_at")
+            }
+            found[str(path.relative_to(story.project))] = timeless
     return found
 
 

@@ -20,6 +20,12 @@ ROLES = ("engine", "sender", "supervisor", "agent", "tool")
 WRITES = ("append", "write")
 WHENS = ("before", "during", "after")
 
+MARK = re.compile(rb"AGENTFORGE_ATTEMPT=[^/]*/([^/]*)/[^/]*/(\d+)/(\d+)(/judge)?")
+SPEC = re.compile(
+    rb"(?:parallel-(\d+)-[^/]*/providers/([^/]*)/)?"
+    rb"stage-(\d+)-[^/]*/iterations/(\d+)/(attempt|judge)-(\d+)/spec.json"
+)
+
 _write, _open, _lseek, _close, _kill = os.write, os.open, os.lseek, os.close, os.kill
 _plain_open = builtins.open
 
@@ -107,19 +113,22 @@ def _role(words: list[str]) -> str:
         return ends[ends.index("launch.py") + 1]
     if "spec.json" in ends:
         return "supervisor"
-    return "agent" if "agent.py" in ends else "tool"
+    return "agent" if "agent.py" in ends or "claude" in ends else "tool"
 
 
 def attempt_of(pid: int) -> str:
-    """`node/iteration/attempt` that a supervisor or an agent works on."""
+    """`node/iteration/attempt` that a supervisor or an agent works on, or `node/iteration/judge/attempt`."""
     with contextlib.suppress(OSError):
         with _plain_open(f"/proc/{pid}/environ", "rb") as file:
-            if mark := re.search(rb"AGENTFORGE_ATTEMPT=[^/]*/([^/]*)/[^/]*/(\d+)/(\d+)", file.read()):
-                return b"/".join(mark.groups()).decode()
+            if mark := MARK.search(file.read()):
+                node, iteration, attempt, judge = mark.groups(b"")
+                return f"{node.decode()}/{int(iteration)}{judge.decode()}/{int(attempt)}"
         with _plain_open(f"/proc/{pid}/cmdline", "rb") as file:
-            place = re.search(rb"stage-(\d+)-[^/]*/iterations/(\d+)/attempt-(\d+)/spec.json", file.read())
-            if place:
-                return "/".join(str(int(part)) for part in place.groups())
+            if place := SPEC.search(file.read()):
+                block, provider, stage, iteration, kind, attempt = place.groups(b"")
+                node = f"{int(block)}.{int(stage)}@{provider.decode()}" if block else str(int(stage))
+                judge = "/judge" if kind == b"judge" else ""
+                return f"{node}/{int(iteration)}{judge}/{int(attempt)}"
     return ""
 
 

@@ -8,10 +8,28 @@ from typing import Literal
 
 HOME = Path(__file__).parent
 SESSION = "night"
+AGENT = f'type: command, argv: ["{sys.executable}", -I, -S, "{HOME / "agent.py"}"]'
 WORK = f"""\
-  provider: {{type: command, argv: ["{sys.executable}", -I, -S, "{HOME / "agent.py"}"]}}
+  provider: {{{AGENT}}}
   delay: 0
   retry: {{max_attempts: 3, initial_delay: 0.05, max_delay: 0.2}}
+"""
+# Two providers at once, two stages each, and a stage that takes what they left.
+BLOCK = f"""\
+  - id: duel
+    parallel:
+      providers: [{{name: p, {AGENT}}}, {{name: q, {AGENT}}}]
+      stages:
+        - {{id: draft, prompt: 'draft ${{ITERATION}}', runs: 2}}
+        - {{id: check, prompt: 'check ${{ITERATION}}', runs: 1, inputs: {{from: draft, select: all}}}}
+  - {{id: merge, prompt: merge, runs: 1, inputs: {{from_parallel: {{stage: draft, select: history}}}}}}
+"""
+JUDGED = "  - {id: work, prompt: x, termination: {type: judgment, max: 5, consensus: 2}}\n"
+# The judge is the provider `claude`: a program of that name which is the same agent.
+CLAUDE = f"""\
+#!{sys.executable} -IS
+import os, runpy
+runpy.run_path(os.environ["CRASH_HOME"] + "/agent.py", run_name="__main__")
 """
 
 
@@ -20,7 +38,7 @@ class Control:
     """What somebody asks of the run while an agent works on a certain iteration."""
 
     at: str
-    """`node/iteration`"""
+    """`node/iteration`, of a branch `node@provider/iteration`, of the judge `node/iteration/judge`."""
     command: Literal["pause", "cancel"]
     options: tuple[str, ...] = ()
 
@@ -33,6 +51,8 @@ class Scenario:
     agent: dict[str, str] = field(default_factory=dict)
     control: Control | None = None
     ends: str = "completed"
+    programs: dict[str, str] = field(default_factory=dict)
+    """What is found in PATH before anything else."""
 
     @property
     def files(self) -> dict[str, str]:
@@ -93,6 +113,39 @@ SCENARIOS = {
             {"AGENT_LINGERS": "0/2", "AGENT_LONG": "20", "AGENT_TOOL": "0/2"},
             Control("0/2", "cancel"),
             ends="aborted",
+        ),
+        Scenario(
+            "block",
+            BLOCK,
+            {
+                "AGENT_WAITS": "0.0@p/1 0.0@q/1 0.0@q/2 0.1@p/1",
+                "AGENT_CRASHES": "0.0@p/2",
+                "AGENT_TOOL": "0.0@q/1",
+            },
+        ),
+        Scenario(
+            "block-pause",
+            BLOCK,
+            {"AGENT_LINGERS": "0.0@p/1 0.0@q/1", "AGENT_LONG": "0.5", "AGENT_WAITS": "0.0@p/2"},
+            Control("0.0@p/1", "pause"),
+        ),
+        Scenario(
+            "judge",
+            JUDGED,
+            {
+                "AGENT_WAITS": "0/1/judge 0/2 0/3/judge",
+                "AGENT_STOPS": "0/2/judge 0/3/judge 0/4/judge 0/5/judge",
+                "AGENT_TOOL": "0/2/judge",
+            },
+            programs={"claude": CLAUDE},
+        ),
+        Scenario(
+            "judge-cancel",
+            JUDGED,
+            {"AGENT_LINGERS": "0/1/judge", "AGENT_LONG": "20", "AGENT_TOOL": "0/1/judge"},
+            Control("0/1/judge", "cancel"),
+            ends="aborted",
+            programs={"claude": CLAUDE},
         ),
     )
 }

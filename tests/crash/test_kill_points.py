@@ -68,6 +68,12 @@ PLACES = {
     "a spawn, by a power cut": "plain agent:note:3:after:engine+supervisor+agent+power",
     "a control on its way": "cancel sender:link:1:before:sender+engine",
     "a control taken": "pause engine:unlink:1:before:engine",
+    "the spawn of a second branch": "block engine:spawn:2:after:engine",
+    "the manifest": "block engine:rename:12:before:engine",
+    "a branch's end, by a power cut": "block agent:note:4:after:engine+supervisor+agent+power",
+    "a pause of two branches": "block-pause engine:unlink:1:before:engine",
+    "the intent to judge": "judge engine:spawn:2:before:engine",
+    "the end of a judge": "judge-cancel engine:signal:1:before:engine",
 }
 
 
@@ -103,6 +109,43 @@ def test_agent_killed_alone_is_a_failure_and_is_tried_again(tmp_path: Path) -> N
 def test_all_killed_together_loses_the_attempt_and_nothing_else(tmp_path: Path) -> None:
     case = "plain agent:note:3:after:engine+supervisor+agent"
     assert outcomes_of(tmp_path, case) == [DONE, "attempt_lost", DONE, DONE]
+
+
+def test_engine_killed_alone_while_two_branches_work_adopts_both(tmp_path: Path) -> None:
+    found = outcomes_of(tmp_path, "block agent:note:2:after:engine")
+    assert found.count("attempt_adopted") >= 1
+    assert found.count("attempt_lost") == 0
+    assert found.count(DONE) == 7
+
+
+def test_engine_killed_alone_while_the_judge_is_at_it_asks_the_judge_once(tmp_path: Path) -> None:
+    story = play(tmp_path / "run", Case.parse("judge agent:note:3:after:engine")).story
+    assert story.struck == [("engine", "")]
+    assert violations(story, baseline("judge").state) == []
+    asked = [event["cursor"]["iteration"] for event in story.events() if event["type"] == "judge_start"]
+    assert asked == [1, 2, 3], "the answer of the judge that survived was taken"
+    judges = [
+        note["attempt"] for note in story.notes() if note["what"] == "start" and "judge" in note["attempt"]
+    ]
+    assert judges == ["0/1/judge/1", "0/2/judge/1", "0/3/judge/1"]
+
+
+def test_judge_killed_with_its_engine_is_asked_again_and_costs_no_failure(tmp_path: Path) -> None:
+    story = play(tmp_path / "run", Case.parse("judge agent:note:3:after:engine+supervisor+agent")).story
+    assert violations(story, baseline("judge").state) == []
+    asked = [
+        (event["cursor"]["iteration"], event["data"].get("attempt", 1))
+        for event in story.events()
+        if event["type"] == "judge_start"
+    ]
+    assert asked == [(1, 1), (1, 2), (2, 1), (3, 1)]
+
+
+def test_judge_killed_alone_is_asked_once_more(tmp_path: Path) -> None:
+    story = play(tmp_path / "run", Case.parse("judge agent:note:3:after:agent")).story
+    assert violations(story, baseline("judge").state) == []
+    statuses = [e["data"]["status"] for e in story.events() if e["type"] == "judge_complete"]
+    assert statuses == ["failed", "success", "success", "success"]
 
 
 def test_engine_killed_after_the_agent_was_done_takes_its_result(tmp_path: Path) -> None:
