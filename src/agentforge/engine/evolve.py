@@ -23,22 +23,39 @@ from agentforge.model.state import NodeState, OpenRequest, RunState, StageRecord
 from agentforge.model.status import NodeStatus, RunStatus
 
 CONTROLS_KEPT = 32
+BEGINNINGS = (f.SessionStarted, f.LogAdopted)
+FREQUENT = (f.IterationStarted, f.AttemptStarted, f.IterationCompleted)
 
 
 def evolve(state: RunState | None, event: Event) -> RunState:
     """The state after the event; the first event of a log starts the session."""
     fact = event.fact
-    if isinstance(fact, f.SessionStarted):
-        return _started(event, fact)
-    if isinstance(fact, f.LogAdopted):
-        return adopted(event, fact)
+    if isinstance(fact, BEGINNINGS):
+        return _started(event, fact) if isinstance(fact, f.SessionStarted) else adopted(event, fact)
     if state is None:
         raise LogCorrupt(
             f"the log of session {event.session!r} doesn't begin with session_start",
             hint="`agentforge log verify` shows what is left of it",
         )
+    if isinstance(fact, FREQUENT) and event.cursor is not None and event.cursor.provider is None:
+        return _frequent(state, event, fact)
     changed = _apply(state, event)
     return replace(changed, seq=event.seq, updated_at=event.at, cursor=_place(changed, event))
+
+
+def _frequent(
+    state: RunState, event: Event, fact: f.IterationStarted | f.AttemptStarted | f.IterationCompleted
+) -> RunState:
+    """What a long log is mostly made of, outside of blocks: the same as below, in one step."""
+    return replace(
+        state,
+        seq=event.seq,
+        updated_at=event.at,
+        cursor=event.cursor,
+        node=evolve_stage(_node(state, event), event, fact),
+        block=None,
+        recoveries=0 if isinstance(fact, f.IterationCompleted) else state.recoveries,
+    )
 
 
 def _place(state: RunState, event: Event) -> Cursor | None:
@@ -66,9 +83,6 @@ def _started(event: Event, fact: f.SessionStarted) -> RunState:
 def _apply(state: RunState, event: Event) -> RunState:
     fact = event.fact
     match fact:
-        # The frequent ones first: a long log is mostly these three.
-        case f.IterationStarted() | f.AttemptStarted() | f.IterationCompleted():
-            return _stage_turn(state, event, fact)
         case f.TimerFired(timer=timer):
             return _fired(state, event, timer)
         case f.NodeStarted() | f.NodeCompleted():

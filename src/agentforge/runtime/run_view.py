@@ -11,6 +11,8 @@ from agentforge.model.state import RunState
 from agentforge.views.history import History
 from agentforge.views.summary import Summary, fold
 
+BRINGS_A_PLAN = (SessionStarted, PlanChanged, LogAdopted)
+
 
 class RunView:
     """How the run stands as of the last event seen."""
@@ -25,15 +27,16 @@ class RunView:
 
     def see(self, event: Event) -> None:
         """Take in one more event."""
-        if isinstance(event.fact, SessionStarted | PlanChanged):
-            if self.plan is not None:
-                self.history.move(moved_paths(self.plan, event.fact.plan))
-            self.plan = event.fact.plan
-        elif isinstance(event.fact, LogAdopted):
-            self.plan = event.fact.plan
+        if isinstance(event.fact, BRINGS_A_PLAN):
+            self._take_plan(event.fact)
         self.state = evolve(self.state, event)
         self.summary = fold(self.summary, event)
         self.history.take(event)
+
+    def _take_plan(self, fact: SessionStarted | PlanChanged | LogAdopted) -> None:
+        if self.plan is not None and not isinstance(fact, LogAdopted):
+            self.history.move(moved_paths(self.plan, fact.plan))
+        self.plan = fact.plan
 
 
 def see_all(events: Iterable[Event], view: RunView | None = None) -> RunView:

@@ -81,6 +81,8 @@ class History:
 
     def take(self, event: Event) -> None:
         match event.fact:
+            case f.IterationStarted() | f.AttemptStarted():
+                return  # The frequent ones first.
             case f.IterationCompleted() as fact:
                 self._entries.append(_entry(event, fact))
                 self._completed += 1
