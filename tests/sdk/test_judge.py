@@ -303,6 +303,12 @@ def test_judge_prompt_template_lookup_order(tmp_path: Path, missing: int) -> Non
         assert prompt.startswith("# Should this loop stop?")
 
 
+def test_judge_prompt_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
+    judge = scripted(answers(STOP))
+    assert go(tmp_path, judge, environ={**ENVIRON, "JUDGE_PROMPT_PATH": str(tmp_path)}).completed
+    assert judge.calls[0].prompt.startswith("# Should this loop stop?")
+
+
 # -- a judge that is a program
 
 

@@ -94,6 +94,9 @@ def test_later_runs_of_a_nested_pipeline_lie_in_run_directories_and_take_from_th
     vote = inputs_of(again / "stage-02-vote" / "iterations" / "001")
     assert vote["from_stage"] == {"refine": [f"{again}/stage-00-refine/iterations/002/output.md"]}
     assert vote["from_parallel"]["manifest"] == f"{again}/parallel-01-duel/manifest.json"
+    first_vote = inputs_of(again.parent / "stage-02-vote" / "iterations" / "001")["from_parallel"]
+    assert first_vote["manifest"] == f"{again.parent}/parallel-01-duel/manifest.json"
+    assert not any("run-002" in found["output"] for found in first_vote["providers"].values())
     providers = vote["from_parallel"]["providers"]
     assert all(str(again) in found["output"] for found in providers.values())
     first = load(again / "stage-00-refine" / "iterations" / "001" / "context.json")

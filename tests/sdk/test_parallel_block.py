@@ -13,7 +13,7 @@ from agentforge.model.errors import DefinitionError
 from agentforge.ports.provider import ExecuteRequest
 from agentforge.sdk.results import RunResult
 from agentforge.testing import ScriptedProvider, assert_iteration_count, assert_state_status
-from agentforge.testing.mock_sessions import ObservedSession
+from agentforge.testing.mock_sessions import ObservedSession, mock_session
 from agentforge.testing.scripted_provider import Act, crashes, says
 
 TWO = ["claude", "codex"]
@@ -112,6 +112,21 @@ def _types(project: Path) -> list[str]:
         return types(project)
     except (FileNotFoundError, ValueError):
         return []
+
+
+def test_parallel_block_in_mock_mode_has_isolated_state_and_a_manifest(tmp_path: Path) -> None:
+    session = mock_session(tmp_path, {"default.txt": "of anybody"})
+    (session.fixtures / "codex").mkdir()
+    (session.fixtures / "codex" / "iteration-2.txt").write_text("of codex")
+    assert session.run(pipeline(block(TWO, inner(runs=2)))).completed
+    manifest = load(session.run_dir / BLOCK / "manifest.json")
+    outputs = {name: Path(found["draft"]["latest_output"]) for name, found in manifest["providers"].items()}
+    assert {name: path.read_text() for name, path in outputs.items()} == {
+        "claude": "of anybody\n",
+        "codex": "of codex\n",
+    }
+    for name in TWO:
+        assert load(session.run_dir / BLOCK / "providers" / name / "state.json")["status"] == "completed"
 
 
 # -- manifest, state, progress

@@ -179,11 +179,19 @@ class JudgeRunner:
             os.path.join(home, ".config", "agent-pipelines", "prompts", "judge.md") if home else "",
             os.path.join(self._setting.project, "scripts", "prompts", "judge.md"),
         )
-        texts = (files.read_text(path) for path in places if path)
+        texts = (_readable(path) for path in places if path)
         return next((text for text in texts if text is not None), self._builtin_prompt)
 
     def _mark(self, work: Judge) -> str:
         return f"{self._setting.run_id}/{work.id}"
+
+
+def _readable(path: str) -> str | None:
+    try:
+        return files.read_text(path)
+    except StorageFailed as error:
+        log.warning("the judge's prompt can't be read, the next one is taken: %s", error.message)
+        return None
 
 
 def _history(outputs: list[str]) -> str:

@@ -32,7 +32,8 @@ class HistoryEntry(Struct, frozen=True):
 class StageOutputs:
     """What a stage's iterations left, in one of its runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, run: int = 1) -> None:
+        self.run = run
         self.encoded: deque[bytes] = deque(maxlen=KEPT)
         """output.md of each iteration that said something, oldest first, each as JSON."""
         self.written = 0
@@ -48,6 +49,12 @@ class StageOutputs:
     @property
     def paths(self) -> list[str]:
         return [msgspec.json.decode(path, type=str) for path in self.encoded]
+
+    @property
+    def status_file(self) -> str:
+        """Beside the latest result; nothing before the first."""
+        folder, slash, _ = self.result_file.rpartition("/")
+        return f"{folder}{slash}status.json" if self.result_file else ""
 
     @property
     def latest(self) -> str | None:
@@ -112,7 +119,7 @@ class History:
         key = (cursor.node_path, cursor.provider)
         run, outputs = self._stages.get(key, (0, NOTHING))
         if run != cursor.node_run:
-            outputs = StageOutputs()
+            outputs = StageOutputs(cursor.node_run)
             self._stages[key] = (cursor.node_run, outputs)
         return outputs
 

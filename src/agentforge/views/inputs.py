@@ -43,22 +43,24 @@ def _selected(source: FromStage, outputs: StageOutputs) -> list[str]:
 
 
 def _block_outputs(source: FromParallel, history: History, plan: Plan, layout: RunLayout) -> dict[str, Any]:
-    step = next(step for step in reversed(plan.steps) if step.path == source.path)
-    block = step.node
+    steps = {step.run: step for step in plan.steps if step.path == source.path}
+    block = next(iter(steps.values())).node
     assert isinstance(block, ParallelNode)
-    prefix = step.path.removesuffix(block.path)
+    prefix = source.path.removesuffix(block.path)
     providers: dict[str, Any] = {}
+    run = min(steps)
     for branch in sorted(block.branches, key=lambda b: b.provider):
         if branch.provider not in source.providers:
             continue
         node = next(stage for stage in branch.stages if stage.id == source.stage)
         outputs = history.stage(f"{prefix}{node.path}", branch.provider)
         providers[branch.provider] = _provider_outputs(source, node, outputs)
+        run = max(run, outputs.run)
     return {
         "stage": source.stage,
         "block": source.block,
         "select": "history" if source.select == "all" else "latest",
-        "manifest": layout.manifest(step.dir),
+        "manifest": layout.manifest(steps[run].dir),
         "providers": providers,
     }
 
@@ -66,7 +68,7 @@ def _block_outputs(source: FromParallel, history: History, plan: Plan, layout: R
 def _provider_outputs(source: FromParallel, node: StageNode, outputs: StageOutputs) -> dict[str, Any]:
     return {
         "output": outputs.latest,
-        "status": outputs.result_file.replace("result.json", "status.json"),
+        "status": outputs.status_file,
         "iterations": outputs.iterations,
         "termination_reason": ended_by(node, outputs.reason),
         "history": outputs.paths if source.select == "all" else [],

@@ -20,7 +20,7 @@ def manifest(plan: Plan, step_index: int, history: History, completed_at: dateti
             outputs = history.stage(f"{prefix}{node.path}", branch.provider)
             stages[node.id] = {
                 "latest_output": outputs.latest,
-                "status": outputs.result_file.replace("result.json", "status.json"),
+                "status": outputs.status_file,
                 "result": outputs.result_file,
                 "iterations": outputs.iterations,
                 "termination_reason": ended_by(node, outputs.reason),

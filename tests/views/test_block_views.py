@@ -1,0 +1,199 @@
+"""What is shown of a parallel block: the inputs that come of it, its manifest, its branches' own state."""
+
+from typing import Any
+
+from msgspec.structs import replace
+from tests.engine.plans import NOON, block, event, nested, plan_of, stage
+from tests.engine.playbook import play
+
+from agentforge.model import facts as f
+from agentforge.model.event import Cursor
+from agentforge.model.layout import RunLayout
+from agentforge.model.plan import FromParallel, FromStage, Judgment, Plan, Sources
+from agentforge.model.result import Decision, Result
+from agentforge.views.branch_file import branch_file
+from agentforge.views.history import History
+from agentforge.views.inputs import from_parallel, from_stage
+from agentforge.views.manifest import manifest
+from agentforge.views.stage_progress import stage_progress
+
+LAYOUT = RunLayout.of("/project", "auth")
+DUEL = block("codex claude", stage("draft", runs=3), stage("check", termination=Judgment(3)))
+PLAN = plan_of(stage("plan", runs=2), DUEL)
+SOURCE = FromParallel("draft", "duel", "1", ("claude", "codex"))
+
+
+def told(*said: tuple[str, str | None, int, str | None], reasons: dict[str, str] | None = None) -> History:
+    """Iterations by path, provider and number, with what each left; and why stages ended."""
+    history = History()
+    for seq, (path, provider, number, output) in enumerate(said, 1):
+        result = f"/r/{path}/{number}/result.json"
+        fact = f.IterationCompleted("x", 1, Decision.CONTINUE, "", result, Result(), 1, output)
+        history.take(event(seq, fact, Cursor(path, 1, number, provider)))
+    for path, reason in (reasons or {}).items():
+        history.take(event(99, f.StageCompleted("x", reason, 1), Cursor(path, 1, 1, "claude")))
+    return history
+
+
+BOTH = told(
+    ("0", None, 1, "p1.md"),
+    ("0", None, 2, "p2.md"),
+    ("1.0", "claude", 1, "c1.md"),
+    ("1.0", "claude", 2, "c2.md"),
+    ("1.0", "codex", 1, None),
+    ("1.1", "claude", 1, "cc.md"),
+    ("1.1", "codex", 1, "xc.md"),
+    reasons={"1.1": "max_iterations"},
+)
+
+
+def parallel(source: FromParallel, plan: Plan = PLAN, history: History = BOTH) -> dict[str, Any]:
+    found = from_parallel(Sources(from_parallel=(source,)), history, plan, LAYOUT)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_stage_without_sources_gets_nothing() -> None:
+    assert from_stage(None, BOTH) == {}
+    assert from_parallel(None, BOTH, PLAN, LAYOUT) == {}
+    assert from_parallel(Sources(), BOTH, PLAN, LAYOUT) == {}
+
+
+def test_outputs_of_stages_by_id_sorted_latest_or_all() -> None:
+    sources = (FromStage("z", "0"), FromStage("a", "0", "all"), FromStage("m", "1.0", "latest", "codex"))
+    assert from_stage(Sources(sources), BOTH) == {"a": ["p1.md", "p2.md"], "m": [], "z": ["p2.md"]}
+    assert list(from_stage(Sources(sources), BOTH)) == ["a", "m", "z"]
+
+
+def test_latest_outputs_of_all_providers_sorted_by_name() -> None:
+    found = parallel(SOURCE)
+    assert list(found["providers"]) == ["claude", "codex"]
+    assert found["providers"]["claude"] == {
+        "output": "c2.md",
+        "status": "/r/1.0/2/status.json",
+        "iterations": 2,
+        "termination_reason": "fixed",
+        "history": [],
+    }
+    assert found["providers"]["codex"]["output"] is None
+    assert found["manifest"] == f"{LAYOUT.root}/parallel-01-duel/manifest.json"
+
+
+def test_select_all_and_provider_filter() -> None:
+    found = parallel(replace(SOURCE, providers=("claude",), select="all"))
+    assert {name: one["history"] for name, one in found["providers"].items()} == {
+        "claude": ["c1.md", "c2.md"]
+    }
+    assert found["select"] == "history"
+
+
+def test_how_a_judged_stage_ended_in_one_word() -> None:
+    found = parallel(replace(SOURCE, stage="check"))
+    assert {name: one["termination_reason"] for name, one in found["providers"].items()} == {
+        "claude": "max_iterations",
+        "codex": "plateau",
+    }
+
+
+def test_list_of_sources_stays_a_list() -> None:
+    sources = Sources(from_parallel=(SOURCE, replace(SOURCE, stage="check")), parallel_list=True)
+    found = from_parallel(sources, BOTH, PLAN, LAYOUT)
+    assert isinstance(found, list)
+    assert [one["stage"] for one in found] == ["draft", "check"]
+
+
+def test_block_of_a_nested_pipeline_is_that_of_the_latest_run_there_was() -> None:
+    plan = plan_of(nested("polish", DUEL, runs=2))
+    history = told(("0.0.0", "claude", 1, "deep.md"))
+    found = parallel(replace(SOURCE, path="0.0"), plan, history)
+    assert found["providers"]["claude"]["output"] == "deep.md"
+    assert found["manifest"].endswith("/pipeline-00-polish/parallel-00-duel/manifest.json")
+    again = f.IterationCompleted("x", 1, Decision.CONTINUE, "", "/r.json", Result(), 1, "again.md")
+    history.take(event(9, again, Cursor("0.0.0", 2, 1, "claude")))
+    found = parallel(replace(SOURCE, path="0.0"), plan, history)
+    assert found["providers"]["claude"]["output"] == "again.md"
+    assert found["manifest"].endswith("/pipeline-00-polish/run-002/parallel-00-duel/manifest.json")
+
+
+def test_status_file_lies_beside_the_result_wherever_that_is() -> None:
+    history = History()
+    odd = f.IterationCompleted(
+        "x", 1, Decision.CONTINUE, "", "/a result.json b/result.json", Result(), 1, None
+    )
+    assert history.stage("1.0", "claude").status_file == ""
+    history.take(event(1, odd, Cursor("1.0", 1, 1, "claude")))
+    assert history.stage("1.0", "claude").status_file == "/a result.json b/status.json"
+
+
+def test_manifest_lists_what_every_provider_left_of_every_stage() -> None:
+    written = manifest(PLAN, 1, BOTH, NOON)
+    assert written["block"] == {"name": "duel", "index": 1, "stages": ["draft", "check"]}
+    assert list(written["providers"]) == ["claude", "codex"]
+    assert written["providers"]["claude"]["draft"] == {
+        "latest_output": "c2.md",
+        "status": "/r/1.0/2/status.json",
+        "result": "/r/1.0/2/result.json",
+        "iterations": 2,
+        "termination_reason": "fixed",
+        "history": ["c1.md", "c2.md"],
+    }
+    assert written["completed_at"] == NOON
+
+
+UNDER_WAY = """
+    > start
+    < node_start duel
+    < codex: parallel_provider_start
+    < claude: parallel_provider_start
+    ? codex: prepare draft 1
+    ? claude: prepare draft 1
+    > claude: prepared
+    < claude: attempt_start 1
+    ? codex: prepare draft 1
+    ? claude: execute draft 1 attempt 1
+    > codex: unprepared
+    < codex: parallel_provider_complete failed
+    ? claude: execute draft 1 attempt 1
+"""
+
+
+def test_branches_have_lines_of_their_own_in_the_progress_of_a_block() -> None:
+    plan = plan_of(DUEL)
+    conversation = play(plan, UNDER_WAY)
+    assert conversation.state is not None
+    (row,) = stage_progress(plan, conversation.state)
+    assert (row.id, row.mark, row.completed, row.total) == ("duel", "current", 0, 12)
+    assert [(one.provider, one.mark, one.stage, one.total) for one in row.branches] == [
+        ("codex", "failed", "draft", 6),
+        ("claude", "current", "draft", 6),
+    ]
+    assert row.branches[0].error == "draft: no such prompt"
+
+
+def test_state_of_a_branch_that_failed_names_its_error() -> None:
+    plan = plan_of(DUEL)
+    conversation = play(plan, UNDER_WAY)
+    assert conversation.state is not None
+    assert conversation.state.block is not None
+    codex, claude = (branch_file(plan, conversation.state, b) for b in conversation.state.block.branches)
+    assert (codex["status"], codex["error"]) == ("failed", "draft: no such prompt")
+    assert (claude["status"], claude["iteration"], claude["iteration_completed"]) == ("running", 1, 0)
+    assert "error" not in claude
+
+
+def test_state_of_a_branch_that_the_plan_does_not_have_is_shown_as_it_is() -> None:
+    conversation = play(plan_of(DUEL), UNDER_WAY)
+    assert conversation.state is not None
+    assert conversation.state.block is not None
+    elsewhere = replace(conversation.state, block=replace(conversation.state.block, index=7))
+    shown = branch_file(plan_of(DUEL), elsewhere, conversation.state.block.branches[0])
+    assert (shown["provider"], shown["stages"]) == ("codex", [])
+    assert "current_stage_name" not in shown
+
+
+def test_what_stages_left_moves_with_them_to_the_paths_of_another_plan() -> None:
+    history = told(("0", None, 1, "gone.md"), ("1", None, 1, "moved.md"), ("2", None, 1, "stays.md"))
+    history.move({"0": None, "1": "0"})
+    assert history.stage("0").paths == ["moved.md"]
+    assert history.stage("1").paths == []
+    assert history.stage("2").paths == ["stays.md"]
