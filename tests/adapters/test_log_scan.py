@@ -33,11 +33,12 @@ def test_any_single_byte_flip_in_any_line_is_detected(at: int, flip: int) -> Non
 @given(st.integers(0, len(_LOG)), st.integers(0, len(_LOG)))
 def test_any_cut_out_stretch_is_detected(one: int, other: int) -> None:
     start, end = sorted((one, other))
-    reader = MemoryLog(_LOG[:start] + _LOG[end:]).reader()
+    left = _LOG[:start] + _LOG[end:]
+    reader = MemoryLog(left).reader()
     seen = list(reader.events())
     assert all(event in _EVENTS for event in seen)
-    lost_in_the_middle = start < end < len(_LOG)
-    assert not lost_in_the_middle or reader.damage or reader.torn
+    # Whole lines missing at the end leave a log that is sound in itself; only the kept head knows of them.
+    assert _LOG.startswith(left) or reader.damage or reader.torn
 
 
 @unhurried
