@@ -1,5 +1,6 @@
 """Why work failed, as data."""
 
+from datetime import datetime
 from enum import StrEnum
 
 from msgspec import Struct
@@ -16,6 +17,17 @@ class FailureKind(StrEnum):
     SIGNAL_INTERRUPT = "signal_interrupt"
     ITERATION_TIMEOUT = "iteration_timeout"
     JUDGE_FAILED = "judge_failed"
+    PROVIDER_AUTH = "provider_auth"
+    """Not logged in, or a key that is refused."""
+    PROVIDER_QUOTA = "provider_quota"
+    """What was paid for is used up until `resets_at`."""
+    PROVIDER_RATE_LIMITED = "provider_rate_limited"
+    PROVIDER_OVERLOADED = "provider_overloaded"
+    PROVIDER_UNREACHABLE = "provider_unreachable"
+    PERMISSION_DENIED = "permission_denied"
+    """The agent wasn't allowed to use the tools that it needed."""
+    AGENT_LIMIT = "agent_limit"
+    """The agent stopped at a limit of its own: turns, or a budget."""
     AGENT_ERROR = "agent_error"
     """The agent itself reported `decision: error`."""
     PROMPT_UNREADABLE = "prompt_unreadable"
@@ -27,3 +39,5 @@ class Failure(Struct, frozen=True):
     kind: FailureKind
     message: str
     exit_code: int | None = None
+    resets_at: datetime | None = None
+    """When a quota or a rate limit is known to end."""

@@ -57,6 +57,37 @@ class ProviderChoice(Struct, frozen=True, omit_defaults=True):
     """Passed to the provider as it stands: argv of `command`, the cassette of `replay`."""
 
 
+class SandboxChoice(Struct, frozen=True, omit_defaults=True):
+    """What a stage's agents are confined by."""
+
+    type: Literal["none", "bwrap", "docker"] = "none"
+    network: bool = True
+    image: str | None = None
+    """Of `docker`."""
+    writable: tuple[str, ...] = ()
+    """Further paths that agents may write to; relative ones begin at the workspace."""
+    hidden: tuple[str, ...] = ()
+    """Further paths that agents don't see at all."""
+
+
+OnLimit = Literal["wait", "next", "fail"]
+
+
+class LimitPolicy(Struct, frozen=True):
+    """What to do when a quota or a rate limit is met."""
+
+    do: OnLimit = "next"
+    """`next`: the next provider of the chain that isn't at its limit, else wait."""
+    initial_delay: float = 60.0
+    """Where the provider doesn't say until when; doubled each time."""
+    max_delay: float = 900.0
+    max_wait: float = 86_400.0
+    """A wait that would be longer asks a person instead."""
+
+
+Semantics = Literal["at_least_once", "at_most_once"]
+
+
 class Fixed(Struct, frozen=True, tag="fixed", tag_field="type", omit_defaults=True):
     """Ends after `max` iterations, or earlier when the agent says stop."""
 
@@ -153,6 +184,16 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
     idle_timeout: float | None = None
     retry: RetryPolicy | None = None
     guardrails: Guardrails | None = None
+    fallbacks: tuple[ProviderChoice, ...] = ()
+    """Who takes over, in this order, when the provider can't work."""
+    on_limit: LimitPolicy | None = None
+    semantics: Semantics = "at_least_once"
+    """`at_most_once`: whether an attempt that came to nothing is made again is for a person to say."""
+    sandbox: SandboxChoice | None = None
+
+    @property
+    def chain(self) -> tuple[ProviderChoice, ...]:
+        return (self.provider, *self.fallbacks)
 
 
 class Branch(Struct, frozen=True):

@@ -24,6 +24,8 @@ class ExecuteRequest(Struct, frozen=True):
     attempt: int = 1
     prompt_path: str = ""
     """The rendered prompt as a file, for programs that want a path."""
+    resume: str = ""
+    """The agent's own session to go on with; empty: a fresh one."""
 
 
 class ExecuteResult(Struct, frozen=True):
@@ -41,6 +43,8 @@ class Capabilities(Struct, frozen=True):
     supported_models: tuple[str, ...] = ()
     """Empty: any."""
     requires_sandbox: bool = False
+    supports_resume: bool = False
+    """Whether it can go on with an agent's own session (`ExecuteRequest.resume`)."""
     concurrent: bool = True
     """Whether several `execute` calls may run at once; otherwise the engine makes them wait in line."""
 
@@ -77,6 +81,18 @@ class Command(Struct, frozen=True):
     stdin: str = ""
     timeout: float | None = None
     """The provider's own limit in seconds; the stage's holds too, and the tighter one ends the agent."""
+    idle_timeout: float | None = None
+    """Seconds without any output, instead of the stage's: how much an agent buffers differs."""
+    term_grace: float | None = None
+    """Seconds between asking the agent to end and ending it, instead of the engine's."""
+    separate_errors: bool = False
+    """Whether what the program prints as errors is kept apart from its output (`Exit.errors`)."""
+    secrets: tuple[str, ...] = ()
+    """Values that must not reach any file of ours: hidden wherever the program prints them."""
+    state: tuple[str, ...] = ()
+    """Absolute paths in which the program keeps its own state: writable for it in a sandbox."""
+    after: tuple[str, ...] = ()
+    """A program to run once the agent is gone, as one whose work isn't below it in the process tree needs."""
 
 
 class Exit(Struct, frozen=True):
@@ -86,6 +102,10 @@ class Exit(Struct, frozen=True):
     signal: int | None
     duration_ms: int
     output: str
+    errors: str = ""
+    """What it printed as errors, if that was kept apart."""
+    before: Usage | None = None
+    """What the agent's own session had used before, where this attempt went on with one."""
 
 
 @runtime_checkable
@@ -99,5 +119,15 @@ class ProcessProvider(Provider, Protocol):
         ...
 
     def interpret(self, exit: Exit) -> ExecuteResult:
-        """What the exit and the output mean; pure."""
+        """What the exit and the output mean; pure. Of an agent that was killed, what its output has so far
+        is worth reading too: the agent's session, to go on with it."""
+        ...
+
+
+@runtime_checkable
+class ShowsProgress(Protocol):
+    """A process provider whose output isn't meant to be read by people."""
+
+    def progress(self, line: str) -> str:
+        """What a line of its output says, in words; nothing where it says nothing worth seeing."""
         ...
