@@ -1,0 +1,89 @@
+"""What reaches an agent's environment, and which of its values are hidden."""
+
+from collections.abc import Collection
+
+import pytest
+
+from agentforge.adapters.providers.environment import agent_environment, secrets_in
+from agentforge.ports.provider import ExecuteRequest
+
+INHERITED = {
+    "PATH": "/usr/bin",
+    "HOME": "/home/u",
+    "LC_TIME": "C",
+    "https_proxy": "http://127.0.0.1:1",
+    "XDG_CONFIG_HOME": "/home/u/.config",
+    "XDG_SESSION_ID": "4",
+    "ANTHROPIC_API_KEY": "sk-ant-0123456789",
+    "ANTHROPIC_BASE_URL": "http://127.0.0.1:2",
+    "GITHUB_TOKEN": "ghp_0123456789",
+    "EDITOR": "vi",
+}
+
+
+def request(**environment: str) -> ExecuteRequest:
+    return ExecuteRequest("", "", {}, "/w", environment, "/it/status.json", "/it/result.json")
+
+
+def test_everything_is_inherited_unless_the_environment_is_declared() -> None:
+    environment = agent_environment(INHERITED, request())
+    assert environment.items() >= INHERITED.items()
+
+
+@pytest.mark.parametrize(
+    ("passes", "there", "gone"),
+    [
+        (
+            (),
+            {"PATH", "HOME", "LC_TIME", "https_proxy", "XDG_CONFIG_HOME"},
+            {"EDITOR", "GITHUB_TOKEN", "XDG_SESSION_ID"},
+        ),
+        (("ANTHROPIC_*",), {"ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"}, {"GITHUB_TOKEN", "EDITOR"}),
+        (("EDITOR", "NOT_THERE"), {"EDITOR", "PATH"}, {"NOT_THERE", "ANTHROPIC_API_KEY"}),
+        (("anthropic_*",), {"PATH"}, {"ANTHROPIC_API_KEY"}),
+        (("*",), set(INHERITED), set()),
+    ],
+)
+def test_a_declared_environment_has_what_all_need_and_what_is_named(
+    passes: Collection[str], there: set[str], gone: set[str]
+) -> None:
+    environment = agent_environment(INHERITED, request(), passes=passes)
+    assert there <= environment.keys()
+    assert not gone & environment.keys()
+
+
+def test_what_the_engine_and_the_stage_add_is_there_whatever_is_declared() -> None:
+    environment = agent_environment(
+        INHERITED, request(RUN="7"), {"GITHUB_TOKEN": "own", "DEEP": True}, passes=()
+    )
+    assert environment["RUN"] == "7"
+    assert environment["GITHUB_TOKEN"] == "own"
+    assert environment["DEEP"] == "true"
+    assert environment["AGENTFORGE_RESULT"] == "/it/result.json"
+
+
+def test_secrets_are_found_by_the_names_of_their_variables() -> None:
+    assert secrets_in(INHERITED) == ("ghp_0123456789", "sk-ant-0123456789")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "secret"),
+    [
+        ("A_TOKEN", "short", False),
+        ("A_TOKEN", "disabled", False),
+        ("GOOGLE_CREDENTIALS", "/etc/google.json", False),
+        ("GOOGLE_CREDENTIALS", "~/google.json", False),
+        ("GOOGLE_CREDENTIALS", '{"type": "service_account"}', True),
+        ("AWS_SECRET_ACCESS_KEY", "/bq3no-such-folder/xyz+abc", True),
+        ("LOGIN", "word-for-entry", False),
+    ],
+)
+def test_a_value_is_hidden_if_its_name_says_secret_and_it_can_be_one(
+    name: str, value: str, secret: bool
+) -> None:
+    assert secrets_in({name: value}) == ((value,) if secret else ())
+
+
+def test_variables_named_by_the_caller_are_secret_whatever_they_are_called() -> None:
+    environment = {"LOGIN": "word-for-entry", "LOGIN_URL": "http://127.0.0.1/"}
+    assert secrets_in(environment, ("LOGIN",)) == ("word-for-entry",)
