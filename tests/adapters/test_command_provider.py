@@ -127,6 +127,39 @@ def test_environment_precedence(request_for: MakeRequest) -> None:
     assert environment["AGENTFORGE_STATUS"] == request.status_path
 
 
+SURROUNDINGS = {
+    "PATH": os.environ["PATH"],
+    "EDITOR": "vi",
+    "MY_API_KEY": "key-0123456789",
+    "MY_URL": "http://127.0.0.1/",
+}
+
+
+@pytest.mark.parametrize(
+    ("config", "inherited"),
+    [
+        ({}, {"EDITOR", "MY_API_KEY", "MY_URL"}),
+        ({"env": {"OWN": "1"}}, {"OWN", "EDITOR", "MY_API_KEY", "MY_URL"}),
+        ({"env": "declared"}, set()),
+        ({"env": "declared", "pass_env": ["EDITOR"]}, {"EDITOR"}),
+        ({"pass_env": ["MY_*"]}, {"MY_API_KEY", "MY_URL"}),
+        ({"pass_env": []}, set()),
+        ({"pass_env": ["MY_URL"], "env": {"OWN": "1"}}, {"MY_URL", "OWN"}),
+    ],
+)
+def test_what_reaches_the_program_of_the_environment(
+    request_for: MakeRequest, config: dict[str, Any], inherited: set[str]
+) -> None:
+    command = CommandProvider(SURROUNDINGS).command(request_for({"run": "true", **config}))
+    assert command.env.keys() == {"PATH", "AGENTFORGE_RESULT", "AGENTFORGE_STATUS"} | inherited
+    assert command.secrets == (("key-0123456789",) if "MY_API_KEY" in inherited else ())
+
+
+def test_a_program_whose_environment_is_declared_sees_no_other_variable(request_for: MakeRequest) -> None:
+    request = request_for({"run": 'echo "<$MY_API_KEY>"', "env": "declared"})
+    assert run(CommandProvider(SURROUNDINGS).execute(request)).output == "<>\n"
+
+
 def test_the_agent_writes_its_result_where_the_environment_says(request_for: MakeRequest) -> None:
     request = request_for({"run": WRITE_RESULT, "env": {"WHO": "me"}})
     assert output_of(request) == "written\n"
@@ -175,6 +208,8 @@ def test_a_relative_program_is_looked_up_in_the_workdir(request_for: MakeRequest
         ({"argv": ["sh"], "run": "true"}, "not both"),
         ({"argv": "sh -c true"}, r"\$\.argv"),
         ({"run": "true", "prompt": "pigeon"}, r"\$\.prompt"),
+        ({"run": "true", "env": "none"}, r"\$\.env"),
+        ({"run": "true", "pass_env": "HOME"}, r"\$\.pass_env"),
         ({"argv": ["cat"], "prompt": "file"}, r"\{prompt\}"),
         ({"argv": ["cat", "{prompt}"], "prompt": "file"}, "names no prompt file"),
     ],
@@ -205,5 +240,5 @@ def test_unknown_config_keys_are_warned_about_once(
         provider.command(request)
         provider.command(request)
     assert [record.getMessage() for record in caplog.records] == [
-        "provider command: unknown config key 'colour' is ignored (known: argv, env, prompt, run)"
+        "provider command: unknown config key 'colour' is ignored (known: argv, env, pass_env, prompt, run)"
     ]

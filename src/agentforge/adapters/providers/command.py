@@ -1,6 +1,5 @@
 """Any program as an agent: an argv or a line of shell, with the prompt handed over as it likes it."""
 
-import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,11 +8,11 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from agentforge.adapters.providers.config import ConfigReader
-from agentforge.adapters.providers.environment import Scalar, agent_environment, as_text
-from agentforge.adapters.providers.oneshot import execute_once, exit_status
+from agentforge.adapters.providers.environment import Scalar, agent_environment, as_text, secrets_in
 from agentforge.adapters.providers.program import find_program
+from agentforge.adapters.providers.program_provider import ProgramProvider
 from agentforge.model.errors import ProviderUnusable
-from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
+from agentforge.ports.provider import Capabilities, Command, ExecuteRequest
 
 SHELL = "/bin/sh"
 PLACEHOLDER = "{prompt}"
@@ -26,10 +25,13 @@ class CommandConfig(Struct, frozen=True):
     run: str = ""
     """A line of shell, instead of `argv`."""
     prompt: Literal["stdin", "argument", "file", "none"] = "stdin"
-    env: dict[str, Scalar] = field(default_factory=dict)
+    env: dict[str, Scalar] | Literal["declared"] = field(default_factory=dict)
+    """Variables beside the inherited ones, or the word `declared`: only those that all programs need."""
+    pass_env: tuple[str, ...] | None = None
+    """Names or patterns (`ANTHROPIC_*`) of what is inherited beside those; the rest isn't."""
 
 
-class CommandProvider:
+class CommandProvider(ProgramProvider):
     """With a config of its own it is a named agent; otherwise each stage says what to run."""
 
     def __init__(
@@ -39,19 +41,8 @@ class CommandProvider:
         name: str = "command",
         config: Mapping[str, Any] | None = None,
     ) -> None:
-        self._environ = dict(os.environ if environ is None else environ)
-        self._name = name
+        super().__init__(name, environ)
         self._config = ConfigReader(name, CommandConfig, config)
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    async def init(self) -> None:
-        """Nothing to set up."""
-
-    async def shutdown(self) -> None:
-        """Nothing to release."""
 
     def capabilities(self) -> Capabilities:
         return Capabilities()
@@ -63,16 +54,23 @@ class CommandProvider:
 
     def command(self, request: ExecuteRequest) -> Command:
         config = self._config.read(request.config)
-        environment = agent_environment(self._environ, request, config.env)
+        environment = _environment(config, self._environ, request)
         words = _with_prompt(config, _words(config, request.workdir, environment), request)
         _refuse_impossible(words)
-        return Command(argv=words, env=environment, stdin=request.prompt if config.prompt == "stdin" else "")
+        return Command(
+            argv=words,
+            env=environment,
+            stdin=request.prompt if config.prompt == "stdin" else "",
+            secrets=secrets_in(environment),
+        )
 
-    def interpret(self, exit: Exit) -> ExecuteResult:
-        return ExecuteResult(output=exit.output, exit_code=exit_status(exit), duration_ms=exit.duration_ms)
 
-    async def execute(self, request: ExecuteRequest) -> ExecuteResult:
-        return await execute_once(self, request)
+def _environment(
+    config: CommandConfig, inherited: Mapping[str, str], request: ExecuteRequest
+) -> dict[str, str]:
+    if isinstance(config.env, str):
+        return agent_environment(inherited, request, passes=config.pass_env or ())
+    return agent_environment(inherited, request, config.env, passes=config.pass_env)
 
 
 def _words(config: CommandConfig, workdir: str, environment: Mapping[str, str]) -> tuple[str, ...]:

@@ -1,19 +1,19 @@
 """A recorded session as an agent: a program of ours plays the cassette back, so that it can be timed
 out, killed and picked up again like any other agent."""
 
-import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta, Struct
 
 from agentforge.adapters.providers import replay_player
 from agentforge.adapters.providers.cassette import load_cassette
 from agentforge.adapters.providers.config import ConfigReader
-from agentforge.adapters.providers.environment import agent_environment
-from agentforge.adapters.providers.oneshot import execute_once, exit_status
+from agentforge.adapters.providers.environment import agent_environment, secrets_in
+from agentforge.adapters.providers.program_provider import ProgramProvider
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
@@ -26,7 +26,7 @@ class ReplayConfig(Struct, frozen=True):
     """2 is twice as fast as recorded, 0 doesn't wait at all."""
 
 
-class ReplayProvider:
+class ReplayProvider(ProgramProvider):
     def __init__(
         self,
         environ: Mapping[str, str] | None = None,
@@ -34,19 +34,8 @@ class ReplayProvider:
         name: str = "replay",
         config: Mapping[str, Any] | None = None,
     ) -> None:
-        self._environ = dict(os.environ if environ is None else environ)
-        self._name = name
+        super().__init__(name, environ)
         self._config = ConfigReader(name, ReplayConfig, config)
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    async def init(self) -> None:
-        """Nothing to set up."""
-
-    async def shutdown(self) -> None:
-        """Nothing to release."""
 
     def capabilities(self) -> Capabilities:
         return Capabilities(supports_tools=True)
@@ -64,6 +53,7 @@ class ReplayProvider:
         config = self._config.read(request.config)
         cassette = _cassette_path(config, request.workdir)
         load_cassette(cassette)
+        environment = agent_environment(self._environ, request)
         return Command(
             argv=(
                 sys.executable,
@@ -76,19 +66,12 @@ class ReplayProvider:
                 "--",
                 cassette,
             ),
-            env=agent_environment(self._environ, request),
+            env=environment,
+            secrets=secrets_in(environment),
         )
 
     def interpret(self, exit: Exit) -> ExecuteResult:
-        return ExecuteResult(
-            output=exit.output,
-            exit_code=exit_status(exit),
-            duration_ms=exit.duration_ms,
-            failure=_player_failure(exit),
-        )
-
-    async def execute(self, request: ExecuteRequest) -> ExecuteResult:
-        return await execute_once(self, request)
+        return msgspec.structs.replace(super().interpret(exit), failure=_player_failure(exit))
 
 
 def _cassette_path(config: ReplayConfig, workdir: str) -> str:
