@@ -16,6 +16,14 @@ def overriding(command: Decorated) -> Decorated:
         ),
         click.option("--provider", metavar="NAME", help="Who does the work, above all that files say."),
         click.option("--model", metavar="NAME", help="The model, above all that files say."),
+        click.option(
+            "--provider-config",
+            "settings",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="A setting of the provider's own, above all that files say; the value is YAML, and a.b=1 "
+            "sets b within a.",
+        ),
         click.option("--context", metavar="TEXT", help="Text for ${CONTEXT} in every prompt."),
         click.option(
             "--command", "commands", multiple=True, metavar="KEY=CMD", help="A command for the agents."
@@ -33,6 +41,7 @@ def overrides_of(options: dict[str, Any]) -> Overrides:
         options["context"],
         tuple(options["inputs"]),
         _commands(options["commands"]),
+        config=_settings(options["settings"]),
     )
 
 
@@ -40,7 +49,16 @@ def as_arguments(options: dict[str, Any]) -> list[str]:
     """The same options as they are typed, for another process of this program."""
     found = [f"--{name}={options[name]}" for name in ("provider", "model", "context") if options[name]]
     found += [f"--input={value}" for value in options["inputs"]]
+    found += [f"--provider-config={value}" for value in options["settings"]]
     return found + [f"--command={value}" for value in options["commands"]]
+
+
+def _settings(pairs: tuple[str, ...]) -> dict[str, Any]:
+    if not pairs:
+        return {}
+    from agentforge.definition.provider_settings import settings_of
+
+    return settings_of(pairs)
 
 
 def _commands(pairs: tuple[str, ...]) -> dict[str, str]:

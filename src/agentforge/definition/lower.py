@@ -144,7 +144,8 @@ class _Lowering:
             if stage:
                 here = f"{path}.{position}"
                 weaker = [level.provider for level in (*levels.pipeline, stage.stage_work)]
-                chosen = choose_in_block(weaker, branch.provider, stage.spec.work.provider)
+                above = self._setting.above.providers
+                chosen = choose_in_block(weaker, branch.provider, stage.spec.work.provider, above)
                 inputs = inherited(stage.spec.inputs, branch.inputs, node.spec.inputs)
                 wiring = Wiring(chosen, inputs, self._links.get((f"{prefix}{here}", name)))
                 stages.append(self._stage(here, stage, levels, wiring, prefix))

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.definition.diagnostics import Report
+from agentforge.definition.provider_settings import merged_settings, plain_settings, settings_in
 from agentforge.definition.spec import ProviderSpec, RetrySpec, WorkSpec, Written
 from agentforge.model.plan import Overrides, ProviderChoice, RetryPolicy
 
@@ -45,13 +46,15 @@ def gather(environment: Mapping[str, str], overrides: Overrides, report: Report)
         inputs=overrides.inputs or _cli_inputs(environment.get("PIPELINE_CLI_INPUTS", ""), report),
         commands=overrides.commands,
         max_iterations=overrides.max_iterations,
+        config=plain_settings(overrides.config, report),
     )
     from_environment = ProviderSpec(
         _variable(environment, "CLAUDE_PIPELINE_PROVIDER", report),
         _variable(environment, "CLAUDE_PIPELINE_MODEL", report),
+        settings_in(environment, report),
     )
     from_caller = ProviderSpec(
-        _option("provider", asked.provider, report), _option("model", asked.model, report)
+        _option("provider", asked.provider, report), _option("model", asked.model, report), asked.config
     )
     context = _first(asked.context, environment.get("CLAUDE_PIPELINE_CONTEXT") or None)
     return Above(asked, (from_environment, from_caller), context, _judge(environment))
@@ -77,21 +80,29 @@ def choose_provider(levels: Iterable[ProviderSpec | None]) -> ProviderChoice:
             chosen, model, config = canonical(level.type.value), "", {}
         if level.model:
             model = level.model.value
-        config |= level.config
+        config = merged_settings(config, level.config)
     return ProviderChoice(chosen, model or DEFAULT_MODELS.get(chosen, ""), config)
 
 
 def choose_in_block(
-    weaker: Iterable[ProviderSpec | None], branch: ProviderSpec, node: ProviderSpec | None
+    weaker: Iterable[ProviderSpec | None],
+    branch: ProviderSpec,
+    node: ProviderSpec | None,
+    above: Iterable[ProviderSpec] = (),
 ) -> ProviderChoice:
     """In a block the branch names the provider; the model is the node's, the branch's or the default.
 
     Weaker levels don't know which branch they are in, so they give no model, and settings only where they
-    name the same provider. The caller's provider doesn't count: it would make all branches one.
+    name the same provider. What is said above all files changes no provider and no model, as that would make
+    all branches one; its settings are for the branches of the provider that it names, or for all.
     """
     settings = (replace(level, model=None) for level in weaker if level)
     own = ProviderSpec(None, node.model, node.config) if node else None
-    return choose_provider([*settings, branch, own])
+    chosen = choose_provider([*settings, branch, own])
+    for level in above:
+        if level.type is None or canonical(level.type.value) == chosen.type:
+            chosen = replace(chosen, config=merged_settings(chosen.config, level.config))
+    return chosen
 
 
 def naming_level(levels: Iterable[ProviderSpec | None]) -> Written[str] | None:

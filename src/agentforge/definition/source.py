@@ -51,14 +51,19 @@ class SourceText(Struct, frozen=True):
 
 def parse_mapping(source: SourceText, report: Report, loader: Any = FASTEST_LOADER) -> Keyed | None:
     """The document as a mapping, or nothing when the report says why not."""
-    report.add_text(source.file, source.text)
-    tree = _parse(source, report, loader) if _is_readable(source, report) else None
+    tree = parse_value(source, report, loader)
     if tree is None:
         return None
     if not isinstance(tree, Keyed):
         report.error("not-a-mapping", tree.at, "the file must hold a mapping", hint="begin with `name: …`")
         return None
     return tree
+
+
+def parse_value(source: SourceText, report: Report, loader: Any = FASTEST_LOADER) -> Tree | None:
+    """The document, whatever it is, or nothing when the report says why not."""
+    report.add_text(source.file, source.text)
+    return _parse(source, report, loader) if _is_readable(source, report) else None
 
 
 def _is_readable(source: SourceText, report: Report) -> bool:

@@ -34,6 +34,8 @@ class Overrides(Struct, frozen=True, omit_defaults=True):
     commands: dict[str, str] = field(default_factory=dict)
     max_iterations: int | None = None
     """Of a single stage."""
+    config: dict[str, Any] = field(default_factory=dict)
+    """Settings of the provider's own, above those in files."""
 
 
 class Guardrails(Struct, frozen=True, omit_defaults=True):

@@ -101,22 +101,25 @@ class Engine:
         context: str | None = None,
         provider: str | None = None,
         model: str | None = None,
+        provider_config: Mapping[str, Any] | None = None,
         inputs: Sequence[str] = (),
         commands: Mapping[str, str] | None = None,
         passes: int = 1,
         force: bool = False,
     ) -> RunResult:
         """Run a pipeline (a file, a name, YAML text or a mapping) or a single stage, to its end or pause.
-        `passes`: how often the whole pipeline runs.
+        `provider`, `model` and `provider_config` stand above all that files say. `passes`: how often the
+        whole pipeline runs.
 
         Cancelling the task is a graceful stop: the agent may finish its iteration, the run is paused.
         """
+        asked = Overrides(provider, model, context, tuple(inputs), dict(commands or {}))
         compiled = self.compile(
             pipeline,
             stage=stage,
             session=session,
             max_iterations=max_iterations,
-            overrides=Overrides(provider, model, context, tuple(inputs), dict(commands or {})),
+            overrides=replace(asked, config=dict(provider_config or {})),
             passes=passes,
         )
         return await self.start(compiled, force=force)

@@ -6,6 +6,7 @@ import os
 from msgspec.structs import replace
 
 from agentforge.definition.compiler import INLINE, Compiled
+from agentforge.definition.provider_settings import merged_settings
 from agentforge.definition.source import SourceText
 from agentforge.engine.replan import place_in
 from agentforge.model import facts as f
@@ -62,6 +63,7 @@ def merged(before: Overrides, now: Overrides) -> Overrides:
         inputs=now.inputs or before.inputs,
         commands={**before.commands, **now.commands},
         max_iterations=now.max_iterations or before.max_iterations,
+        config=merged_settings({} if now.provider else before.config, now.config),
     )
 
 

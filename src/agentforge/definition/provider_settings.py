@@ -1,0 +1,86 @@
+"""A provider's own settings from the command line and the environment, and how levels of them merge."""
+
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from typing import Any
+
+import msgspec
+
+from agentforge.definition.diagnostics import Report
+from agentforge.definition.fields import as_data
+from agentforge.definition.source import SourceText, parse_value
+from agentforge.definition.tree import Keyed, kind_of
+from agentforge.model.errors import DefinitionError
+
+VARIABLE = "AGENTFORGE_PROVIDER_CONFIG"
+OPTION = "--provider-config"
+_SHAPE = "such as timeout=60, or env.LANG=C for a key within another"
+
+
+def merged_settings(weaker: Mapping[str, Any], stronger: Mapping[str, Any]) -> dict[str, Any]:
+    """Key by key, mappings within included; lists are replaced as they stand."""
+    found = dict(weaker)
+    for key, value in stronger.items():
+        found[key] = _merged(found.get(key), value)
+    return found
+
+
+def _merged(weaker: Any, stronger: Any) -> Any:
+    if isinstance(weaker, Mapping) and isinstance(stronger, Mapping):
+        return merged_settings(weaker, stronger)
+    return stronger
+
+
+def settings_in(environment: Mapping[str, str], report: Report) -> dict[str, Any]:
+    """What the environment says, as a mapping in YAML or JSON."""
+    text = environment.get(VARIABLE, "")
+    if not text.strip():
+        return {}
+    tree = parse_value(SourceText(f"<{VARIABLE}>", text), report)
+    if isinstance(tree, Keyed):
+        return dict(as_data(tree, VARIABLE, report))
+    if tree:
+        message = f"{VARIABLE} must be a mapping, not {kind_of(tree)}"
+        report.error("not-a-mapping", tree.at, message, hint='such as {"timeout": 60}')
+    return {}
+
+
+def plain_settings(given: Mapping[str, Any], report: Report) -> dict[str, Any]:
+    """What a caller gave as objects, as a plan can keep it."""
+    try:
+        found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(given))
+    except (TypeError, ValueError) as error:
+        at = report.argument(f"provider_config={given!r}")
+        report.error("bad-value", at, f"the provider's settings hold what JSON can't carry: {error}")
+        return {}
+    return found
+
+
+def settings_of(pairs: Iterable[str]) -> dict[str, Any]:
+    """What `KEY=VALUE` pairs say together, the later ones on top; raises with all that is wrong with them."""
+    report = Report()
+    found = reduce(merged_settings, [_setting(pair, report) for pair in pairs], dict[str, Any]())
+    if report.has_errors:
+        raise DefinitionError(report.diagnostics)
+    return found
+
+
+def _setting(pair: str, report: Report) -> dict[str, Any]:
+    key, equals, text = pair.partition("=")
+    keys = [part.strip() for part in key.split(".")]
+    if not equals or not all(keys):
+        at = report.argument(f"{OPTION} {pair}")
+        report.error("bad-value", at, f"`{pair}` isn't KEY=VALUE", hint=_SHAPE)
+        return {}
+    value = _value(key, text, report)
+    for part in reversed(keys):
+        value = {part: value}
+    return dict(value)
+
+
+def _value(key: str, text: str, report: Report) -> Any:
+    """The value as YAML has it; nothing at all is an empty text."""
+    if not text.strip():
+        return ""
+    tree = parse_value(SourceText(f"<{OPTION} {key}>", text), report)
+    return as_data(tree, f"`{key}`", report) if tree else None
