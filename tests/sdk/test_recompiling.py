@@ -67,6 +67,31 @@ def test_recompile_by_what_was_compiled_from_another_file(tmp_path: Path) -> Non
     assert types(tmp_path).count("iteration_complete") == 4
 
 
+def test_settings_asked_for_when_the_run_began_hold_when_it_is_recompiled(tmp_path: Path) -> None:
+    provider = ScriptedProvider([crashes(), says("done")])
+    with sdk(tmp_path, provider) as engine:
+        engine.run(
+            write(tmp_path, node("plan", retry=ONCE)), session="s", provider_config={"a": {"x": 1}, "b": 1}
+        )
+        write(tmp_path, node("plan", retry=ONCE, provider_config={"b": 9, "c": 9}))
+        more = engine.engine.recompile("s", overrides=Overrides(config={"a": {"y": 2}}))
+        assert engine.resume("s", recompile=more).completed
+    assert [call.config for call in provider.calls] == [
+        {"a": {"x": 1}, "b": 1},
+        {"a": {"x": 1, "y": 2}, "b": 1, "c": 9},
+    ]
+
+
+def test_settings_asked_for_a_provider_are_gone_when_another_is_asked_for(tmp_path: Path) -> None:
+    other = ScriptedProvider([says("done")])
+    with sdk(tmp_path, ScriptedProvider([crashes()])) as engine:
+        engine.run(write(tmp_path, node("plan", retry=ONCE)), session="s", provider_config={"a": 1})
+        engine.register_provider("other", other)
+        changed = engine.engine.recompile("s", overrides=Overrides(provider="other", config={"b": 2}))
+        assert engine.resume("s", recompile=changed).completed
+    assert [call.config for call in other.calls] == [{"b": 2}]
+
+
 def test_recompile_of_a_pipeline_given_as_data_wants_a_file(tmp_path: Path) -> None:
     with sdk(tmp_path, ScriptedProvider([crashes()])) as engine:
         engine.run(pipeline(node(retry=ONCE)), session="s")
