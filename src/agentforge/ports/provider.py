@@ -1,8 +1,9 @@
 """Who does an iteration's work: an agent program, a model, the user's own code."""
 
+from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from agentforge.model.failure import Failure
 from agentforge.model.result import Usage
@@ -106,6 +107,12 @@ class Exit(Struct, frozen=True):
     """What it printed as errors, if that was kept apart."""
     before: Usage | None = None
     """What the agent's own session had used before, where this attempt went on with one."""
+    ended_at: datetime | None = None
+    """When it ended, for providers that say "in two hours"."""
+    model: str = ""
+    """Of the request, for programs that don't say it themselves."""
+    config: dict[str, Any] = field(default_factory=dict)
+    """Of the request, for a provider whose stages say how the output is read."""
 
 
 @runtime_checkable
