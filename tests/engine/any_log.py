@@ -11,12 +11,12 @@ from agentforge.model import facts as f
 from agentforge.model.adopted import BlockPosition, BranchPosition, DoneStage, Position, StageLeft
 from agentforge.model.event import Cursor, Event
 from agentforge.model.failure import FailureKind
-from agentforge.model.plan import Judgment, Plan, Queue
+from agentforge.model.plan import Judgment, Plan, ProviderChoice, Queue
 from agentforge.model.result import Decision, Result, Signals, Usage
 
 PLAN: Plan = plan_of(
     stage("plan", runs=3, delay=1),
-    stage("build", runs=2),
+    stage("build", runs=2, fallbacks=(ProviderChoice("codex", ""),), semantics="at_most_once"),
     block("claude codex", stage("draft", runs=2), stage("check", termination=Judgment(3, 1, 1))),
     stage("sweep", termination=Queue(3, check_before=True)),
     nested("polish", stage("refine", termination=Judgment(4)), block("claude codex", stage("vote"))),
@@ -45,6 +45,8 @@ _names: dict[str, st.SearchStrategy[Any]] = {
     "result": _results,
     "usage": _usages,
     "due_at": _times,
+    "until": _times,
+    "resets_at": st.none() | _times,
     "decision": _decisions,
     "plan": st.just(PLAN),
     "settings": st.builds(f.Settings, delay=st.none() | st.just(0.0)),
@@ -73,6 +75,7 @@ _own_names: dict[tuple[type, str], st.SearchStrategy[Any]] = {
     (f.LogAdopted, "left"): st.just((StageLeft("0", 2, ("1.md", "2.md")),)),
     (f.RequestOpened, "kind"): st.just("escalation"),
     (f.PauseRequested, "due_at"): st.none() | _times,
+    (f.ProviderChanged, "until"): st.none() | _times,
     (f.NodeStarted, "kind"): st.none() | st.just("parallel"),
     (f.PlanChanged, "step"): st.integers(-1, 9),
     (f.ProviderCompleted, "status"): st.sampled_from(["completed", "failed"]),

@@ -26,7 +26,7 @@ from agentforge.model import facts as f
 from agentforge.model.event import Cursor, Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import ParallelNode, Plan
-from agentforge.model.result import Decision, Result, Signals
+from agentforge.model.result import Decision, Result, Signals, Usage
 from agentforge.model.state import NodeState, RunState
 from agentforge.model.work import (
     CheckQueue,
@@ -123,9 +123,17 @@ class Play:
                 details = fact.name if isinstance(fact, f.NodeStarted) else ""
             case f.AttemptStarted():
                 limits = f" timeout={fact.timeout:g}" if fact.timeout is not None else ""
-                details = f"{fact.attempt}{limits}"
+                who = f" {fact.provider}" if fact.choice else ""
+                goes_on = f" resume={fact.resume}" if fact.resume else ""
+                details = f"{fact.attempt}{who}{limits}{goes_on}"
             case f.RetryScheduled():
                 details = f"{fact.attempt}/{fact.of} in {self.seconds_until(fact.due_at)}"
+            case f.LimitMet():
+                until, due = self.seconds_until(fact.until), self.seconds_until(fact.due_at)
+                details = f"{fact.provider} until {until}, next in {due}"
+            case f.ProviderChanged():
+                until = self.seconds_until(fact.until) if fact.until else "asked"
+                details = f"{fact.provider} to {fact.to} until {until}"
             case f.DelayStarted():
                 details = f"in {self.seconds_until(fact.due_at)}"
             case f.NodeCompleted() | f.StageCompleted():
@@ -233,7 +241,23 @@ def _complete(play: Play, words: list[str]) -> f.AnyFact:
 
 
 def _error(play: Play, words: list[str]) -> f.AnyFact:
-    return f.ErrorOccurred(FailureKind(words[0]), "it went wrong", _stage(play), play.attempt)
+    """The kind; `resets=60` in so many seconds, `session=abc` of the agent, which used `tokens=10`."""
+    said = dict(word.split("=") for word in words[1:])
+    resets = play.now + timedelta(seconds=float(said["resets"])) if "resets" in said else None
+    return f.ErrorOccurred(
+        FailureKind(words[0]),
+        "it went wrong",
+        _stage(play),
+        play.attempt,
+        usage=Usage(input_tokens=int(said["tokens"])) if "tokens" in said else None,
+        resets_at=resets,
+        agent_session=said.get("session"),
+    )
+
+
+def _lost(play: Play, words: list[str]) -> f.AnyFact:
+    session = words[0].removeprefix("session=") if words and words[0].startswith("session=") else None
+    return f.AttemptLost(play.attempt, "the engine died", "unstarted" not in words, session)
 
 
 def _prepared(play: Play, words: list[str]) -> f.AnyFact:
@@ -287,8 +311,8 @@ SAYINGS: dict[str, Callable[[Play, list[str]], f.AnyFact]] = {
     "manifest": lambda play, _: f.ManifestWritten("manifest.json"),
     "error": _error,
     "adopted": lambda play, _: f.AttemptAdopted(play.attempt, 4711),
-    "lost": lambda play, _: f.AttemptLost(play.attempt, "the engine died", started=True),
-    "cancelled": lambda play, _: f.AttemptCancelled(play.attempt, "ended on request"),
+    "lost": _lost,
+    "cancelled": lambda play, words: f.AttemptCancelled(play.attempt, "ended on request", *words),
     "fired": _fired,
     "pause": _pause,
     "cancel": lambda play, words: f.CancelRequested(words[0]),

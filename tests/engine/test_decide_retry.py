@@ -5,7 +5,7 @@ from tests.engine.plans import plan_of, stage
 from tests.engine.playbook import play
 
 from agentforge.engine.retry import ATTEMPTS_PER_KIND, backoff, is_retryable, may_retry
-from agentforge.model.failure import FailureKind
+from agentforge.model.failure import LIMITS, FailureKind
 from agentforge.model.plan import RetryPolicy
 
 BEGIN = """
@@ -27,6 +27,11 @@ TAXONOMY = {
     "signal_interrupt": False,
     "iteration_timeout": True,
     "judge_failed": True,
+    "provider_auth": False,
+    "provider_overloaded": True,
+    "provider_unreachable": True,
+    "permission_denied": False,
+    "agent_limit": False,
     "agent_error": False,
     "prompt_unreadable": False,
     "queue_unreadable": False,
@@ -35,7 +40,7 @@ TAXONOMY = {
 
 
 def test_error_taxonomy_names_every_kind() -> None:
-    assert set(TAXONOMY) == {kind.value for kind in FailureKind}
+    assert set(TAXONOMY) | LIMITS == {kind.value for kind in FailureKind}
 
 
 @pytest.mark.parametrize("kind", [kind for kind, retryable in TAXONOMY.items() if retryable])

@@ -12,6 +12,7 @@ from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove
 from agentforge.model.event import Cursor
 from agentforge.model.plan import Plan, ProviderChoice
+from agentforge.model.result import Decision, Result
 from agentforge.model.state import RunState
 from agentforge.model.work import Spot
 
@@ -134,7 +135,7 @@ def test_replan_of_a_block_under_way_keeps_its_providers_and_begun_stages(new: P
 def test_replanned_block_has_its_new_paths() -> None:
     new = plan_of(stage("first"), block("claude codex", stage("ideas"), stage("rate")))
     completed = f.IterationCompleted(
-        "ideas", 1, f.Decision.CONTINUE, "", "/r", f.Result(summary="x"), duration_ms=1
+        "ideas", 1, Decision.CONTINUE, "", "/r", Result(summary="x"), duration_ms=1
     )
     said = [*at_work("0.0", "claude"), (completed, Cursor("0.0", 1, 1, "claude"))]
     quiet = state_after(BLOCK, duel("claude", "codex"), *said)

@@ -41,7 +41,7 @@ LEGAL = {
     "attempt": {
         "running": "ending succeeded failed lost",
         "ending": "cancelled succeeded failed lost",
-        "failed": "waiting",
+        "failed": "waiting due",
         "waiting": "due",
         "succeeded": "",
         "due": "",

@@ -72,6 +72,21 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
         "node=1 run=1 iter=2 attempt=2/3",
         "build 2/3 is tried again in 4.0s (attempt 2 of 3)",
     ),
+    (
+        f.LimitMet(1, "claude", 0, SOON, SOON, "usage limit"),
+        'node=1 run=1 iter=2 provider=claude until=2026-01-31T12:00:04Z message="usage limit"',
+        "build 2/3 waits 4.0s for the limit of claude: usage limit",
+    ),
+    (
+        f.ProviderChanged(1, "claude", 0, "codex", 1, "usage limit", SOON),
+        'node=1 run=1 iter=2 provider=claude to=codex message="usage limit"',
+        "build 2/3 goes on with codex instead of claude: usage limit",
+    ),
+    (
+        f.AttemptStarted(2, 2, "codex", "gpt", choice=1, resume="abc"),
+        "node=1 run=1 iter=2 attempt=2 provider=codex goes_on_with=abc",
+        "build 2/3 goes on with the agent's own session abc",
+    ),
     (f.DelayStarted(SOON), "", None),
     (f.TimerFired("retry"), "timer=retry", None),
     (

@@ -192,3 +192,35 @@ def test_the_mark_of_the_current_stage_follows_the_run(status: RunStatus, mark: 
         state = evolve(state, event)
     assert state is not None
     assert stage_progress(plan(), replace(state, status=status))[0].mark == mark
+
+
+LIMITED = (
+    f.ErrorOccurred(FailureKind.PROVIDER_QUOTA, "5-hour limit reached", "plan", 1),
+    Cursor("0", 1, 1),
+)
+
+
+def test_status_says_who_waits_for_which_limit_and_until_when() -> None:
+    until = NOON + timedelta(hours=2)
+    met = (f.LimitMet(1, "command", 0, until, until, "5-hour limit reached"), Cursor("0", 1, 1))
+    view = seen(STARTED, NODE, ITERATION, ATTEMPT, LIMITED, met, status="running", now=NOON)
+    assert [(w.stage, w.provider, w.until) for w in view.waiting] == [("plan", "command", until)]
+    assert shown(view)["Waiting"] == "plan: command, for another 1h 58m: 5-hour limit reached"
+
+
+def test_status_says_which_provider_rests_and_who_works_instead() -> None:
+    until = NOON + timedelta(hours=2)
+    changed = (
+        f.ProviderChanged(1, "command", 0, "mock", 1, "5-hour limit reached", until),
+        Cursor("0", 1, 1),
+    )
+    again = (f.AttemptStarted(2, 2, "mock", "", choice=1), Cursor("0", 1, 1))
+    view = seen(STARTED, NODE, ITERATION, ATTEMPT, LIMITED, changed, again, status="running", now=NOON)
+    assert shown(view)["Resting"] == "plan: command, for another 1h 58m: 5-hour limit reached"
+    assert view.waiting == ()
+
+
+def test_status_says_that_a_provider_without_a_login_rests_until_a_person_resumes() -> None:
+    changed = (f.ProviderChanged(1, "command", 0, "mock", 1, "not logged in"), Cursor("0", 1, 1))
+    view = seen(STARTED, NODE, ITERATION, ATTEMPT, LIMITED, changed, status="running", now=NOON)
+    assert shown(view)["Resting"] == "plan: command, until you resume: not logged in"

@@ -8,8 +8,8 @@ running: it starts what is missing and cancels what is no longer wanted.
 from msgspec import Struct
 
 from agentforge.engine.decide_block import decide_block, stage_in_block
+from agentforge.engine.decide_failure import Question
 from agentforge.engine.decide_stage import (
-    Question,
     StageAt,
     Verdict,
     decide_stage,

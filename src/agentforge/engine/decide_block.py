@@ -1,6 +1,7 @@
 """What should happen now in a parallel block: every branch goes on by itself, the block waits for all."""
 
-from agentforge.engine.decide_stage import Question, StageAt, Verdict, decide_stage
+from agentforge.engine.decide_failure import Question
+from agentforge.engine.decide_stage import StageAt, Verdict, decide_stage
 from agentforge.model import facts as f
 from agentforge.model.event import Cursor, Draft
 from agentforge.model.failure import Failure, FailureKind

@@ -8,8 +8,9 @@ from datetime import timedelta
 
 from msgspec import Struct
 
+from agentforge.engine.decide_failure import Question, choose, turn_after
 from agentforge.engine.evolve_stage import IN_FLIGHT
-from agentforge.engine.retry import DEFAULT_POLICY, backoff, may_retry
+from agentforge.engine.retry import DEFAULT_POLICY
 from agentforge.engine.termination import JUDGE_FAILURES, end_of, wants_judge, wants_queue
 from agentforge.model import facts as f
 from agentforge.model.event import Draft
@@ -22,13 +23,8 @@ from agentforge.model.work import CheckQueue, End, Execute, Judge, Prepare, Spot
 DEFAULT_DELAY = 3.0
 LOST_IN_A_ROW = 3
 RECOVERIES_WITHOUT_PROGRESS = 3
-
-
-class Question(Struct, frozen=True):
-    """Why a person is needed before anything more is spent."""
-
-    reason: str
-    text: str
+CONTINUED_AT_MOST = 5
+"""How often an agent's own session is gone on with; then a fresh one begins."""
 
 
 class Verdict(Struct, frozen=True):
@@ -120,6 +116,8 @@ def _within_iteration(here: StageAt, iteration: IterationState) -> Verdict:
     attempt = iteration.attempt
     if running := in_flight(here.at):
         return Verdict(work=(execute(here, running),))
+    if here.node.semantics == "at_most_once" and attempt is not None and _came_to_nothing(attempt):
+        return Verdict(question=_once(here, iteration, attempt))
     if attempt is not None and attempt.status is AttemptStatus.FAILED:
         return _after_failure(here, iteration, attempt)
     if attempt is not None and attempt.status is AttemptStatus.WAITING:
@@ -131,23 +129,32 @@ def _within_iteration(here: StageAt, iteration: IterationState) -> Verdict:
 
 
 def _after_failure(here: StageAt, iteration: IterationState, attempt: AttemptState) -> Verdict:
-    assert attempt.failure is not None
-    assert attempt.ended_at is not None
-    policy = here.node.retry or DEFAULT_POLICY
-    failures = iteration.failures
-    if not may_retry(policy, failures):
-        if attempt.failure.kind is FailureKind.ITERATION_TIMEOUT and (question := _question(here)):
-            # The time that ran out was the run's, not the attempt's: a person may grant more.
-            return Verdict(question=question)
-        return Verdict(failure=attempt.failure)
-    number = len(failures) + 1
-    return here.record(
-        f.RetryScheduled(
-            attempt=number,
-            of=policy.max_attempts,
-            due_at=attempt.ended_at + backoff(policy, len(failures)),
-            message=f"Attempt {number}/{policy.max_attempts} for iteration {iteration.number}",
-        )
+    turn = turn_after(here.node, here.at, iteration, attempt)
+    match turn:
+        case Question():
+            return Verdict(question=turn)
+        case Failure():
+            question = _question(here) if turn.kind is FailureKind.ITERATION_TIMEOUT else None
+            # The time that ran out may have been the run's, not the attempt's: a person may grant more.
+            return Verdict(question=question) if question else Verdict(failure=turn)
+        case _:
+            return here.record(turn)
+
+
+def _came_to_nothing(attempt: AttemptState) -> bool:
+    """Whether it ended without a result and may have done a part of its work."""
+    if attempt.status is AttemptStatus.LOST:
+        return attempt.started
+    missing = attempt.failure is not None and attempt.failure.kind is FailureKind.PROVIDER_MISSING
+    return attempt.status is AttemptStatus.FAILED and not missing
+
+
+def _once(here: StageAt, iteration: IterationState, attempt: AttemptState) -> Question:
+    why = attempt.failure.message if attempt.failure else "the engine or the machine died"
+    return Question(
+        "at_most_once",
+        f"attempt {attempt.number} at iteration {iteration.number} of stage {here.node.id!r} came to nothing"
+        f" ({why}) and may have done a part of its work. Make it again?",
     )
 
 
@@ -155,13 +162,18 @@ def _next_attempt(here: StageAt, iteration: IterationState) -> f.AttemptStarted:
     node = here.node
     remaining = remaining_seconds(here.plan, here.state, node)
     timeout = min((limit for limit in (node.timeout, remaining) if limit is not None), default=None)
+    choice = choose(len(node.chain), here.at, here.state.updated_at)
+    provider, agent = node.chain[choice], iteration.agent
+    goes_on = agent is not None and agent.choice == choice and agent.continued < CONTINUED_AT_MOST
     return f.AttemptStarted(
         attempt=iteration.attempts + 1,
         of=(node.retry or DEFAULT_POLICY).max_attempts,
-        provider=node.provider.type,
-        model=node.provider.model,
+        provider=provider.type,
+        model=provider.model,
         timeout=timeout,
         idle_timeout=node.idle_timeout,
+        choice=choice,
+        resume=agent.id if agent and goes_on else None,
     )
 
 

@@ -4,15 +4,17 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from agentforge.engine.evolve_attempt import after_failure, with_agent, with_attempt, with_iteration
 from agentforge.model import facts as f
 from agentforge.model.event import Event
-from agentforge.model.failure import Failure
+from agentforge.model.failure import LIMITS, Failure
 from agentforge.model.state import AttemptState, IterationState, JudgeState, NodeState
 from agentforge.model.status import AttemptStatus, IterationStatus
 
 IN_FLIGHT = frozenset({AttemptStatus.RUNNING, AttemptStatus.ENDING})
 
-_AttemptFact = f.AttemptAdopted | f.AttemptLost | f.AttemptEnding | f.AttemptCancelled | f.RetryScheduled
+_AttemptFact = f.AttemptAdopted | f.AttemptLost | f.AttemptEnding | f.AttemptCancelled
+_AfterFailure = f.RetryScheduled | f.LimitMet | f.ProviderChanged
 _JudgeFact = f.JudgeStarted | f.JudgeCompleted | f.JudgeLost
 StageFact = (
     f.IterationStarted
@@ -20,6 +22,7 @@ StageFact = (
     | f.IterationCompleted
     | f.WorkerCompleted
     | _AttemptFact
+    | _AfterFailure
     | f.ErrorOccurred
     | f.DelayStarted
     | f.TimerFired
@@ -51,6 +54,8 @@ def evolve_stage(at: NodeState, event: Event, fact: StageFact) -> NodeState:
             return replace(at, queue_checked=at.completed, queue_left=remaining)
         case f.WorkerCompleted():
             return at
+        case f.RetryScheduled() | f.LimitMet() | f.ProviderChanged():
+            return after_failure(at, event, fact)
         case _:
             return _attempt_turn(at, fact)
 
@@ -58,16 +63,28 @@ def evolve_stage(at: NodeState, event: Event, fact: StageFact) -> NodeState:
 def on_resume(at: NodeState) -> NodeState:
     """A person said go on: failures no longer count; an attempt in flight goes on. How far the judge can
     be relied upon is no failure of the run: that count stays."""
-    fresh = replace(at, failure=None)
+    fresh = replace(at, failure=None, unavailable=())
     attempt = at.iteration.attempt if at.iteration else None
     running = attempt if attempt and attempt.status in IN_FLIGHT else None
-    return _with_iteration(fresh, attempt=running, failures=(), lost=0)
+    return with_iteration(fresh, attempt=running, failures=(), lost=0, limited=0, limited_since=None)
 
 
 def _attempt_started(at: NodeState, event: Event, fact: f.AttemptStarted) -> NodeState:
     before = at.iteration or IterationState(_number(at, event), IterationStatus.STARTED, event.at)
-    attempt = AttemptState(fact.attempt, AttemptStatus.RUNNING, event.at, fact.timeout, fact.idle_timeout)
-    return replace(at, iteration=replace(before, attempt=attempt, attempts=fact.attempt))
+    agent = before.agent if fact.resume else None
+    attempt = AttemptState(
+        fact.attempt,
+        AttemptStatus.RUNNING,
+        event.at,
+        fact.timeout,
+        fact.idle_timeout,
+        choice=fact.choice,
+        resume=fact.resume,
+        before=agent.used if agent else None,
+    )
+    if agent is not None:
+        agent = replace(agent, continued=agent.continued + 1)
+    return replace(at, iteration=replace(before, attempt=attempt, attempts=fact.attempt, agent=agent))
 
 
 def _completed(at: NodeState, event: Event, fact: f.IterationCompleted) -> NodeState:
@@ -88,30 +105,34 @@ def _attempt_turn(at: NodeState, fact: _AttemptFact) -> NodeState:
         case f.AttemptAdopted():
             return at
         case f.AttemptEnding():
-            return _with_attempt(at, status=AttemptStatus.ENDING)
+            return with_attempt(at, status=AttemptStatus.ENDING)
         case f.AttemptCancelled():
-            return _with_attempt(at, status=AttemptStatus.CANCELLED)
-        case f.AttemptLost():
-            ended = _with_attempt(at, status=AttemptStatus.LOST)
-            return _with_iteration(ended, lost=(ended.iteration.lost + 1 if ended.iteration else 0))
-        case f.RetryScheduled(due_at=due_at):
-            return _with_attempt(at, status=AttemptStatus.WAITING, due_at=due_at)
+            left = with_agent(at, fact.agent_session, None)
+            return with_attempt(left, status=AttemptStatus.CANCELLED)
+        case f.AttemptLost(started=started):
+            left = with_agent(at, fact.agent_session, None) if started else at
+            ended = with_attempt(left, status=AttemptStatus.LOST, started=started)
+            return with_iteration(ended, lost=(ended.iteration.lost + 1 if ended.iteration else 0))
         case _:
             assert_never(fact)
 
 
 def _failed(at: NodeState, event: Event, fact: f.ErrorOccurred) -> NodeState:
-    failure = Failure(fact.kind, fact.message, fact.exit_code)
+    failure = Failure(fact.kind, fact.message, fact.exit_code, fact.resets_at)
     if at.iteration is None:
         return replace(at, failure=failure)
-    ended = _with_attempt(at, status=AttemptStatus.FAILED, failure=failure, ended_at=event.at)
-    return _with_iteration(ended, failures=(*at.iteration.failures, fact.kind), lost=0)
+    left = with_agent(at, fact.agent_session, fact.usage)
+    ended = with_attempt(left, status=AttemptStatus.FAILED, failure=failure, ended_at=event.at)
+    if fact.kind in LIMITS:
+        # How often a limit is met says nothing about the work: it has its own bound.
+        return with_iteration(ended, lost=0)
+    return with_iteration(ended, failures=(*at.iteration.failures, fact.kind), lost=0)
 
 
 def _fired(at: NodeState, timer: str) -> NodeState:
     if timer == "delay":
         return replace(at, delay_due=None, delay_over=True)
-    return _with_attempt(at, status=AttemptStatus.DUE) if timer == "retry" else at
+    return with_attempt(at, status=AttemptStatus.DUE) if timer == "retry" else at
 
 
 def _judged(at: NodeState, fact: _JudgeFact) -> NodeState:
@@ -145,12 +166,3 @@ def _asked_again(failed: int, reason: str) -> bool:
 
 def _number(at: NodeState, event: Event) -> int:
     return event.cursor.iteration if event.cursor else at.completed + 1
-
-
-def _with_iteration(at: NodeState, **changes: object) -> NodeState:
-    return at if at.iteration is None else replace(at, iteration=replace(at.iteration, **changes))
-
-
-def _with_attempt(at: NodeState, **changes: object) -> NodeState:
-    attempt = at.iteration.attempt if at.iteration else None
-    return at if attempt is None else _with_iteration(at, attempt=replace(attempt, **changes))

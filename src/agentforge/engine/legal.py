@@ -38,6 +38,8 @@ _ATTEMPT_TARGET: dict[type[f.AnyFact], AttemptStatus] = {
     f.IterationCompleted: AttemptStatus.SUCCEEDED,
     f.ErrorOccurred: AttemptStatus.FAILED,
     f.RetryScheduled: AttemptStatus.WAITING,
+    f.LimitMet: AttemptStatus.WAITING,
+    f.ProviderChanged: AttemptStatus.DUE,
 }
 
 _MAKES_WAY = frozenset({AttemptStatus.DUE, AttemptStatus.LOST, AttemptStatus.CANCELLED})

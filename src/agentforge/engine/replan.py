@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from agentforge.engine.evolve_stage import IN_FLIGHT
-from agentforge.engine.spots import spot_of
 from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove
 from agentforge.model.plan import ParallelNode, Plan, Step
+from agentforge.model.spots import spot_of
 from agentforge.model.state import BlockState, NodeState, RunState
 
 _INDEX = re.compile(r"(^|/)(stage|parallel|pipeline)-\d+-")
@@ -23,12 +23,12 @@ _GO_ON = "put it back, resume without --recompile, or begin anew with --force"
 
 def place_in(new: Plan, old: Plan, state: RunState) -> int:
     """The step of the new plan at which the run goes on; raises IllegalMove where there is none."""
-    places = {_key(step): index for index, step in enumerate(new.steps)}
+    places = {key_of(step): index for index, step in enumerate(new.steps)}
     at = state.node or state.block
     if at is None:
         return _place_between(places, new, old, state)
     before = old.steps[at.index]
-    index = places.get(_key(before))
+    index = places.get(key_of(before))
     if index is None:
         raise _gone(before, new)
     if state.block is not None:
@@ -63,10 +63,10 @@ def _place_between(places: dict[str, int], new: Plan, old: Plan, state: RunState
     upcoming = state.next_node
     if upcoming == 0:
         return 0
-    done = places.get(_key(old.steps[upcoming - 1]))
+    done = places.get(key_of(old.steps[upcoming - 1]))
     if done is not None:
         return done + 1
-    if upcoming < len(old.steps) and (following := places.get(_key(old.steps[upcoming]))) is not None:
+    if upcoming < len(old.steps) and (following := places.get(key_of(old.steps[upcoming]))) is not None:
         return following
     raise _gone(old.steps[min(upcoming, len(old.steps) - 1)], new)
 
@@ -101,7 +101,9 @@ def _refuse_moved_at_work(new: Plan, old: Plan, index: int, state: RunState) -> 
             continue
         before = spot_of(state, provider, at)
         now = replace(before, step=index)
-        same = before.node(old).provider.type == now.node(new).provider.type and old.judge == new.judge
+        choice = at.iteration.attempt.choice if at.iteration and at.iteration.attempt else 0
+        agents = (before.node(old).chosen(choice).type, now.node(new).chosen(choice).type)
+        same = agents[0] == agents[1] and old.judge == new.judge
         if before.folder(old) != now.folder(new) or not same:
             raise IllegalMove(
                 f"the agent of node {before.node(old).id!r} may still be at work, and the new plan has "
@@ -132,14 +134,14 @@ def _block_in(step: Step, index: int, block: BlockState) -> BlockState:
     return replace(block, index=index, path=step.path, branches=tuple(branches))
 
 
-def _key(step: Step) -> str:
+def key_of(step: Step) -> str:
     """The step's folder without the positions in it: kinds, ids and runs."""
     return _INDEX.sub(r"\1\2-", step.dir)
 
 
 def _places(plan: Plan) -> Iterator[tuple[str, str]]:
     for step in plan.steps:
-        key = _RUN.sub("", _key(step))
+        key = _RUN.sub("", key_of(step))
         yield key, step.path
         if isinstance(step.node, ParallelNode):
             prefix = step.path.removesuffix(step.node.path)

@@ -13,6 +13,8 @@ ATTEMPTS_PER_KIND: dict[FailureKind, int] = {
     FailureKind.PROVIDER_TIMEOUT: 100,
     FailureKind.ITERATION_TIMEOUT: 100,
     FailureKind.JUDGE_FAILED: 100,
+    FailureKind.PROVIDER_OVERLOADED: 100,
+    FailureKind.PROVIDER_UNREACHABLE: 100,
     FailureKind.PROVIDER_CRASHED: 2,
     FailureKind.RESULT_MISSING: 2,
 }

@@ -1,24 +1,32 @@
 """Everything that can happen in a run. A fact is in the past tense, carries its data, and is never edited:
-a new meaning is a new fact, an old shape gets an upcaster.
+a new meaning is a new fact, an old shape gets an upcaster. Those of an iteration are in `attempt_facts`.
 
 Types that users of agent-pipelines know keep their spelling.
 """
 
 from datetime import datetime
-from typing import ClassVar, Literal, get_args
+from typing import Literal, get_args
 
 from msgspec import Struct, field
 
 from agentforge.model.adopted import BlockPosition, DoneStage, Position, StageLeft
+from agentforge.model.attempt_facts import (
+    AttemptAdopted,
+    AttemptCancelled,
+    AttemptEnding,
+    AttemptLost,
+    AttemptStarted,
+    ErrorOccurred,
+    IterationCompleted,
+    IterationStarted,
+    LimitMet,
+    ProviderChanged,
+    RetryScheduled,
+)
+from agentforge.model.fact import Fact
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Mode, Plan
-from agentforge.model.result import Decision, Result, Usage
-
-
-class Fact(Struct, frozen=True, omit_defaults=True):
-    """The base of all facts. `TYPE` is the event's type in the log, its fields are the event's data."""
-
-    TYPE: ClassVar[str]
+from agentforge.model.result import Usage
 
 
 class Settings(Struct, frozen=True, omit_defaults=True):
@@ -141,89 +149,6 @@ class ManifestWritten(Fact, frozen=True):
     path: str
 
 
-class IterationStarted(Fact, frozen=True):
-    TYPE = "iteration_start"
-
-    stage: str
-    type: str
-    provider: str
-    model: str
-    prompt_sha256: str
-    attempt: int = 1
-
-
-class AttemptStarted(Fact, frozen=True):
-    """The intent, durable before the agent is spawned."""
-
-    TYPE = "attempt_start"
-
-    attempt: int
-    of: int
-    """How many the retry policy allows; lost and cancelled ones don't count."""
-    provider: str
-    model: str
-    timeout: float | None = None
-    idle_timeout: float | None = None
-
-
-class AttemptAdopted(Fact, frozen=True):
-    """A later engine found the agent still working and waits for it."""
-
-    TYPE = "attempt_adopted"
-
-    attempt: int
-    pid: int
-
-
-class AttemptLost(Fact, frozen=True):
-    TYPE = "attempt_lost"
-
-    attempt: int
-    reason: str
-    started: bool
-    """False: the agent never ran, its supervisor can't start any more."""
-
-
-class AttemptEnding(Fact, frozen=True):
-    """A kill is intended; it is sent only after this is durable."""
-
-    TYPE = "attempt_ending"
-
-    attempt: int
-    reason: str
-
-
-class AttemptCancelled(Fact, frozen=True):
-    TYPE = "attempt_cancelled"
-
-    attempt: int
-    reason: str
-
-
-class ErrorOccurred(Fact, frozen=True):
-    """An attempt failed, or the iteration couldn't be prepared (attempt 0)."""
-
-    TYPE = "error"
-
-    kind: FailureKind = field(name="type")
-    message: str
-    stage: str
-    attempt: int
-    exit_code: int | None = None
-    duration_ms: int | None = None
-    usage: Usage | None = None
-
-
-class RetryScheduled(Fact, frozen=True):
-    TYPE = "retry_scheduled"
-
-    attempt: int
-    """The number that the next try will have among those that count."""
-    of: int
-    due_at: datetime
-    message: str
-
-
 class DelayStarted(Fact, frozen=True):
     """The pause between two iterations."""
 
@@ -236,21 +161,6 @@ class TimerFired(Fact, frozen=True):
     TYPE = "timer_fired"
 
     timer: str
-
-
-class IterationCompleted(Fact, frozen=True):
-    TYPE = "iteration_complete"
-
-    stage: str
-    attempt: int
-    decision: Decision
-    reason: str
-    result_file: str
-    result: Result
-    duration_ms: int
-    output: str | None = None
-    """output.md, or nothing where the agent said nothing."""
-    usage: Usage | None = None
 
 
 class JudgeResult(Struct, frozen=True):
@@ -444,6 +354,8 @@ AnyFact = (
     | AttemptCancelled
     | ErrorOccurred
     | RetryScheduled
+    | LimitMet
+    | ProviderChanged
     | PauseRequested
     | CancelRequested
     | RequestOpened

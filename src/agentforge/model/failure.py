@@ -41,3 +41,7 @@ class Failure(Struct, frozen=True):
     exit_code: int | None = None
     resets_at: datetime | None = None
     """When a quota or a rate limit is known to end."""
+
+
+LIMITS = frozenset({FailureKind.PROVIDER_QUOTA, FailureKind.PROVIDER_RATE_LIMITED})
+"""Failures that end by waiting."""

@@ -197,6 +197,10 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
     def chain(self) -> tuple[ProviderChoice, ...]:
         return (self.provider, *self.fallbacks)
 
+    def chosen(self, choice: int) -> ProviderChoice:
+        """One of the chain; the first, where a log or an older plan had more of them."""
+        return self.chain[choice] if 0 <= choice < len(self.chain) else self.provider
+
 
 class Branch(Struct, frozen=True):
     """What one provider of a parallel block does: the block's stages, with its own model and inputs."""
@@ -272,7 +276,9 @@ class Plan(Struct, frozen=True, dict=True):
 
     def providers(self) -> frozenset[str]:
         """The providers that a process needs in order to continue this run."""
-        return frozenset(stage.provider.type for step in self.steps for stage in step.stages)
+        return frozenset(
+            choice.type for step in self.steps for stage in step.stages for choice in stage.chain
+        )
 
     @property
     def is_judged(self) -> bool:

@@ -10,7 +10,7 @@ from agentforge.model.event import Cursor
 from agentforge.model.facts import Settings
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.plan import Mode
-from agentforge.model.result import Decision
+from agentforge.model.result import Decision, Usage
 from agentforge.model.status import AttemptStatus, IterationStatus, NodeStatus, RunStatus
 
 
@@ -24,6 +24,32 @@ class AttemptState(Struct, frozen=True):
     ended_at: datetime | None = None
     due_at: datetime | None = None
     """When the retry is due."""
+    choice: int = 0
+    """Which of the stage's providers."""
+    resume: str | None = None
+    """The agent's own session that it goes on with."""
+    before: Usage | None = None
+    """What that session had used before."""
+    started: bool = True
+    """False: it was lost before the agent ran."""
+
+
+class AgentSession(Struct, frozen=True):
+    """An agent's own session that came to nothing yet, and may be gone on with."""
+
+    id: str
+    choice: int
+    continued: int = 0
+    used: Usage | None = None
+
+
+class Unavailable(Struct, frozen=True):
+    """A provider of the stage's chain that isn't asked for now."""
+
+    choice: int
+    until: datetime | None
+    """Nothing: not before a person says go on."""
+    message: str = ""
 
 
 class IterationState(Struct, frozen=True):
@@ -39,6 +65,10 @@ class IterationState(Struct, frozen=True):
     """Those that count against the retry policy; it bounds their number."""
     lost: int = 0
     """Attempts lost in a row."""
+    agent: AgentSession | None = None
+    limited: int = 0
+    """Limits met in a row."""
+    limited_since: datetime | None = None
 
 
 class JudgeState(Struct, frozen=True):
@@ -78,6 +108,8 @@ class NodeState(Struct, frozen=True):
     """After how many iterations the queue was looked at last."""
     queue_left: int = 0
     path: str = ""
+    unavailable: tuple[Unavailable, ...] = ()
+    """Providers of its chain that aren't asked for now; as many as the chain has at most."""
 
 
 class BranchState(Struct, frozen=True):

@@ -39,9 +39,9 @@ class AttemptStatus(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     WAITING = "waiting"
-    """Failed, and a retry is due at a recorded time."""
+    """Failed, and another attempt is due at a recorded time."""
     DUE = "due"
-    """The retry's time has come."""
+    """Another attempt's time has come."""
     LOST = "lost"
     """Engine or host died with it; costs no retry."""
     CANCELLED = "cancelled"
@@ -78,7 +78,7 @@ ITERATION_MOVES: Mapping[IterationStatus, frozenset[IterationStatus]] = {
 ATTEMPT_MOVES: Mapping[AttemptStatus, frozenset[AttemptStatus]] = {
     _A.RUNNING: frozenset({_A.ENDING, _A.SUCCEEDED, _A.FAILED, _A.LOST}),
     _A.ENDING: frozenset({_A.CANCELLED, _A.SUCCEEDED, _A.FAILED, _A.LOST}),
-    _A.FAILED: frozenset({_A.WAITING}),
+    _A.FAILED: frozenset({_A.WAITING, _A.DUE}),
     _A.WAITING: frozenset({_A.DUE}),
     _A.SUCCEEDED: frozenset(),
     _A.DUE: frozenset(),

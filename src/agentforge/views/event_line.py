@@ -73,6 +73,8 @@ def _place(event: Event) -> list[tuple[str, Any]]:
             | f.AttemptCancelled()
             | f.ErrorOccurred()
             | f.RetryScheduled()
+            | f.LimitMet()
+            | f.ProviderChanged()
             | f.WorkerCompleted()
             | f.JudgeStarted()
             | f.JudgeCompleted()
@@ -93,18 +95,16 @@ def _details(fact: AnyFact) -> list[tuple[str, Any]]:
             return [("provider", fact.provider), ("model", fact.model)]
         case f.IterationCompleted():
             return [("decision", fact.decision.value), ("summary", _quoted(fact.result.summary))]
-        case f.AttemptStarted():
-            return [("attempt", f"{fact.attempt}")]
-        case f.AttemptAdopted():
-            return [("attempt", fact.attempt), ("pid", fact.pid)]
+        case f.AttemptStarted() | f.AttemptAdopted():
+            return _of_attempt(fact)
         case f.AttemptLost() | f.AttemptEnding() | f.AttemptCancelled():
             return [("attempt", fact.attempt), ("reason", _quoted(fact.reason))]
         case f.ErrorOccurred():
             exit_code = "" if fact.exit_code is None else fact.exit_code
             message = _quoted(fact.message, MESSAGE_CHARS)
             return [("type", fact.kind.value), ("exit", exit_code), ("message", message)]
-        case f.RetryScheduled():
-            return [("attempt", f"{fact.attempt}/{fact.of}")]
+        case f.RetryScheduled() | f.LimitMet() | f.ProviderChanged():
+            return _after_failure(fact)
         case f.TimerFired():
             return [("timer", fact.timer)]
         case f.JudgeStarted() | f.JudgeCompleted() | f.JudgeLost() | f.QueueChecked():
@@ -113,6 +113,26 @@ def _details(fact: AnyFact) -> list[tuple[str, Any]]:
             return _of_branch(fact)
         case _:
             return _of_session(fact)
+
+
+def _of_attempt(fact: f.AttemptStarted | f.AttemptAdopted) -> list[tuple[str, Any]]:
+    if isinstance(fact, f.AttemptAdopted):
+        return [("attempt", fact.attempt), ("pid", fact.pid)]
+    other = fact.provider if fact.choice else ""
+    return [("attempt", fact.attempt), ("provider", other), ("goes_on_with", fact.resume or "")]
+
+
+def _after_failure(fact: f.RetryScheduled | f.LimitMet | f.ProviderChanged) -> list[tuple[str, Any]]:
+    match fact:
+        case f.RetryScheduled():
+            return [("attempt", f"{fact.attempt}/{fact.of}")]
+        case f.LimitMet():
+            until = f"{fact.until:%Y-%m-%dT%H:%M:%SZ}"
+            why = _quoted(fact.message, MESSAGE_CHARS)
+            return [("provider", fact.provider), ("until", until), ("message", why)]
+        case f.ProviderChanged():
+            why = _quoted(fact.message, MESSAGE_CHARS)
+            return [("provider", fact.provider), ("to", fact.to), ("message", why)]
 
 
 def _of_termination(

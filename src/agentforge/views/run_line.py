@@ -1,5 +1,6 @@
 """What an attached terminal and the logs say of an event: a line in words, for events that matter."""
 
+from datetime import datetime
 from typing import Literal
 
 from msgspec import Struct
@@ -47,23 +48,49 @@ def run_line(event: Event, plan: Plan) -> RunLine | None:
             message = one_line(fact.message, MESSAGE_CHARS)
             tried = f" (attempt {fact.attempt})" if fact.attempt else ""
             return RunLine(place, f"failed{tried}: {fact.kind.value}: {message}", "failed", "error")
-        case f.RetryScheduled() as fact:
-            wait = span((fact.due_at - event.at).total_seconds())
-            return RunLine(
-                place, f"is tried again in {wait} (attempt {fact.attempt} of {fact.of})", "wait", "warn"
-            )
-        case f.AttemptAdopted() as fact:
-            return RunLine(place, f"goes on: its agent is still at work and was adopted (PID {fact.pid})")
-        case f.AttemptLost() as fact:
-            return RunLine(place, f"lost its attempt {fact.attempt}: {fact.reason}", "wait", "warn")
-        case f.AttemptEnding() as fact:
-            return RunLine(place, f"is being ended: {one_line(fact.reason)}", "wait", "warn")
+        case f.RetryScheduled() | f.LimitMet() | f.ProviderChanged() as fact:
+            return _after_failure(place, fact, event.at)
+        case f.AttemptStarted() | f.AttemptAdopted() | f.AttemptLost() | f.AttemptEnding() as fact:
+            return _of_attempt(place, fact)
         case f.ProviderCompleted() | f.StageCompleted() as fact:
             return _of_branch(event, stage, fact)
         case f.JudgeCompleted() as fact:
             return _judged(place, fact)
         case fact:
             return _of_session(fact)
+
+
+def _of_attempt(
+    place: str, fact: f.AttemptStarted | f.AttemptAdopted | f.AttemptLost | f.AttemptEnding
+) -> RunLine | None:
+    match fact:
+        case f.AttemptStarted(resume=str() as session):
+            return RunLine(place, f"goes on with the agent's own session {one_line(session, SUMMARY_CHARS)}")
+        case f.AttemptStarted():
+            return None
+        case f.AttemptAdopted():
+            return RunLine(place, f"goes on: its agent is still at work and was adopted (PID {fact.pid})")
+        case f.AttemptLost():
+            return RunLine(place, f"lost its attempt {fact.attempt}: {fact.reason}", "wait", "warn")
+        case f.AttemptEnding():
+            return RunLine(place, f"is being ended: {one_line(fact.reason)}", "wait", "warn")
+
+
+def _after_failure(
+    place: str, fact: f.RetryScheduled | f.LimitMet | f.ProviderChanged, at: datetime
+) -> RunLine:
+    match fact:
+        case f.RetryScheduled():
+            wait = span((fact.due_at - at).total_seconds())
+            text = f"is tried again in {wait} (attempt {fact.attempt} of {fact.of})"
+        case f.LimitMet():
+            wait = span((fact.due_at - at).total_seconds())
+            why = one_line(fact.message, MESSAGE_CHARS)
+            text = f"waits {wait} for the limit of {fact.provider}: {why}"
+        case f.ProviderChanged():
+            why = one_line(fact.message, MESSAGE_CHARS)
+            text = f"goes on with {fact.to} instead of {fact.provider}: {why}"
+    return RunLine(place, text, "wait", "warn")
 
 
 def _begun(stage: str, fact: f.NodeStarted) -> RunLine:

@@ -1,13 +1,16 @@
 """What `status` shows of a run: one record, which is also its JSON."""
 
+from collections.abc import Iterator
 from datetime import datetime
 
 from msgspec import Struct
 
 from agentforge.model.buffer import BufferHealth
-from agentforge.model.plan import Mode, Plan, StageNode
-from agentforge.model.state import OpenRequest, RunState
-from agentforge.model.status import RunStatus
+from agentforge.model.plan import Mode, ParallelNode, Plan, ProviderChoice, StageNode
+from agentforge.model.spots import spot_of
+from agentforge.model.state import NodeState, OpenRequest, RunState
+from agentforge.model.status import AttemptStatus, RunStatus
+from agentforge.model.work import Spot
 from agentforge.views.stage_progress import StageProgress, current_index, stage_progress
 from agentforge.views.summary import Health, Summary
 
@@ -49,6 +52,24 @@ class PauseStatus(Struct, frozen=True):
     requests: tuple[OpenRequest, ...]
 
 
+class WaitStatus(Struct, frozen=True):
+    """A stage that waits for a retry, or for a limit to end."""
+
+    stage: str
+    provider: str
+    until: datetime
+    message: str
+
+
+class RestStatus(Struct, frozen=True):
+    """A provider of a stage's chain that isn't asked for now."""
+
+    stage: str
+    provider: str
+    until: datetime | None
+    message: str
+
+
 class StatusView(Struct, frozen=True):
     session: str
     status: str
@@ -78,6 +99,8 @@ class StatusView(Struct, frozen=True):
     failure: FailureStatus | None = None
     pause: PauseStatus | None = None
     resume_command: str | None = None
+    waiting: tuple[WaitStatus, ...] = ()
+    resting: tuple[RestStatus, ...] = ()
 
 
 def status_view(
@@ -125,6 +148,8 @@ def status_view(
         failure=_failure(state, completed),
         pause=_pause(state),
         resume_command=resume_command(state.session, status, program, by_person=not state.run_id),
+        waiting=tuple(_waiting(plan, state)) if state.status is RunStatus.RUNNING else (),
+        resting=tuple(_resting(plan, state, now)),
     )
 
 
@@ -156,9 +181,48 @@ def _node(plan: Plan, state: RunState, index: int) -> NodeStatus:
         index=index,
         count=len(plan.steps),
         run=at.run if at else step.run,
-        provider=stage.provider.type if stage else ", ".join(sorted({s.provider.type for s in step.stages})),
-        model=stage.provider.model if stage else "",
+        provider=_provider(state, stage).type
+        if stage
+        else ", ".join(sorted({s.provider.type for s in step.stages})),
+        model=_provider(state, stage).model if stage else "",
     )
+
+
+def _provider(state: RunState, stage: StageNode) -> ProviderChoice:
+    """Who is at it, or was the last; the first of the chain where nobody began."""
+    return stage.chosen(state.attempt.choice if state.attempt else 0)
+
+
+def _waiting(plan: Plan, state: RunState) -> Iterator[WaitStatus]:
+    for stage, at in _stages(plan, state):
+        attempt = at.iteration.attempt if at.iteration else None
+        if attempt is not None and attempt.status is AttemptStatus.WAITING and attempt.due_at is not None:
+            message = attempt.failure.message if attempt.failure else ""
+            yield WaitStatus(stage.id, stage.chosen(attempt.choice).type, attempt.due_at, message)
+
+
+def _resting(plan: Plan, state: RunState, now: datetime) -> Iterator[RestStatus]:
+    for stage, at in _stages(plan, state):
+        for known in at.unavailable:
+            if known.until is None or known.until > now:
+                yield RestStatus(stage.id, stage.chosen(known.choice).type, known.until, known.message)
+
+
+def _stages(plan: Plan, state: RunState) -> Iterator[tuple[StageNode, NodeState]]:
+    """The stages under way that the plan has."""
+    for provider, at in state.under_way():
+        stage = _stage(plan, spot_of(state, provider, at))
+        if stage is not None:
+            yield stage, at
+
+
+def _stage(plan: Plan, spot: Spot) -> StageNode | None:
+    """Nothing where a damaged log names what the plan doesn't have."""
+    node = plan.steps[spot.step].node if 0 <= spot.step < len(plan.steps) else None
+    if not isinstance(node, ParallelNode):
+        return node
+    stages = next((branch.stages for branch in node.branches if branch.provider == spot.provider), ())
+    return stages[spot.stage] if spot.stage < len(stages) else None
 
 
 def _failure(state: RunState, completed: int) -> FailureStatus | None:

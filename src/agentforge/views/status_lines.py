@@ -35,6 +35,7 @@ def status_rows(view: StatusView, now: datetime, zone: tzinfo) -> list[Row]:
         Row("Status", _status(view), STATUS_TONES.get(view.status, "plain")),
     ]
     rows += _where(view)
+    rows += _waits(view, now)
     rows.append(Row("Started", f"{view.started_at.astimezone(zone):%Y-%m-%d %H:%M:%S}"))
     if view.last_event_at is not None:
         since = age((now - view.last_event_at).total_seconds())
@@ -83,6 +84,26 @@ def _where(view: StatusView) -> list[Row]:
     if view.attempt:
         rows.append(Row("Attempt", str(view.attempt), "warn" if view.attempt > 1 else "plain"))
     return rows
+
+
+def _waits(view: StatusView, now: datetime) -> list[Row]:
+    """Who waits for what, and who works instead of whom."""
+    rows = [
+        Row("Waiting", f"{w.stage}: {w.provider}, {_until(w.until, now)}: {one_line(w.message)}", "warn")
+        for w in view.waiting
+    ]
+    waiting = {(w.stage, w.provider) for w in view.waiting}
+    for rest in view.resting:
+        if (rest.stage, rest.provider) not in waiting:
+            when = _until(rest.until, now) if rest.until else "until you resume"
+            rows.append(
+                Row("Resting", f"{rest.stage}: {rest.provider}, {when}: {one_line(rest.message)}", "warn")
+            )
+    return rows
+
+
+def _until(until: datetime, now: datetime) -> str:
+    return f"for another {span((until - now).total_seconds())}"
 
 
 def _health(view: StatusView) -> list[Row]:

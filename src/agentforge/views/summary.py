@@ -58,7 +58,7 @@ def fold(summary: Summary, event: Event) -> Summary:
         case f.ErrorOccurred() as fact:
             failed = replace(seen, errors=seen.errors + 1, consecutive_errors=summary.consecutive_errors + 1)
             return _spent(failed, fact.usage)
-        case f.RetryScheduled() | f.TimerFired() | f.SessionFailed():
+        case f.RetryScheduled() | f.LimitMet() | f.ProviderChanged() | f.TimerFired() | f.SessionFailed():
             # What follows from an error is not yet a sign that it is over.
             return replace(seen, consecutive_errors=summary.consecutive_errors)
         case f.JudgeCompleted(usage=usage):

@@ -1,0 +1,76 @@
+"""What follows an attempt that came to nothing: a retry, a wait, another provider, the agent's session."""
+
+from typing import TypeVar, assert_never
+
+from msgspec.structs import replace
+
+from agentforge.model import facts as f
+from agentforge.model.event import Event
+from agentforge.model.result import Usage
+from agentforge.model.state import AgentSession, NodeState, Unavailable
+from agentforge.model.status import AttemptStatus
+
+_AfterFailure = f.RetryScheduled | f.LimitMet | f.ProviderChanged
+
+
+def after_failure(at: NodeState, event: Event, fact: _AfterFailure) -> NodeState:
+    match fact:
+        case f.RetryScheduled(due_at=due_at):
+            return with_attempt(at, status=AttemptStatus.WAITING, due_at=due_at)
+        case f.LimitMet():
+            known = _without(at, fact.choice, Unavailable(fact.choice, fact.until, fact.message))
+            met = at.iteration.limited + 1 if at.iteration else 1
+            since = (at.iteration.limited_since if at.iteration else None) or event.at
+            counted = with_iteration(known, limited=met, limited_since=since)
+            return with_attempt(counted, status=AttemptStatus.WAITING, due_at=fact.due_at)
+        case f.ProviderChanged():
+            known = _without(at, fact.choice, Unavailable(fact.choice, fact.until, fact.message))
+            return with_attempt(with_iteration(known, failures=()), status=AttemptStatus.DUE)
+        case _:
+            assert_never(fact)
+
+
+def with_agent(at: NodeState, id: str | None, usage: Usage | None) -> NodeState:
+    """The agent's own session as the attempt that just ended left it; one that it doesn't name is gone."""
+    iteration = at.iteration
+    if iteration is None or id is None:
+        return with_iteration(at, agent=None)
+    before, choice = iteration.agent, iteration.attempt.choice if iteration.attempt else 0
+    if before is None or before.id != id:
+        return with_iteration(at, agent=AgentSession(id, choice, used=usage))
+    return with_iteration(at, agent=replace(before, used=_sum(before.used, usage)))
+
+
+def with_iteration(at: NodeState, **changes: object) -> NodeState:
+    return at if at.iteration is None else replace(at, iteration=replace(at.iteration, **changes))
+
+
+def with_attempt(at: NodeState, **changes: object) -> NodeState:
+    attempt = at.iteration.attempt if at.iteration else None
+    return at if attempt is None else with_iteration(at, attempt=replace(attempt, **changes))
+
+
+def _without(at: NodeState, choice: int, now: Unavailable) -> NodeState:
+    others = tuple(known for known in at.unavailable if known.choice != choice)
+    return replace(at, unavailable=(*others, now))
+
+
+def _sum(before: Usage | None, usage: Usage | None) -> Usage | None:
+    if before is None or usage is None:
+        return before or usage
+    return replace(
+        usage,
+        input_tokens=_plus(before.input_tokens, usage.input_tokens),
+        output_tokens=_plus(before.output_tokens, usage.output_tokens),
+        cached_tokens=_plus(before.cached_tokens, usage.cached_tokens),
+        cost_usd=_plus(before.cost_usd, usage.cost_usd),
+    )
+
+
+Number = TypeVar("Number", int, float)
+
+
+def _plus(one: Number | None, other: Number | None) -> Number | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return one + other

@@ -1,0 +1,267 @@
+"""Playbooks of quotas, rate limits and chains of providers: who waits, who takes over, who is asked."""
+
+import pytest
+from tests.engine.plans import plan_of, stage
+from tests.engine.playbook import play
+
+from agentforge.model.plan import LimitPolicy, ProviderChoice, RetryPolicy
+
+BEGIN = """
+    > start
+    < node_start plan
+    ? prepare plan 1
+    > prepared
+    < attempt_start 1
+    ? execute plan 1 attempt 1
+"""
+CODEX, LOCAL = ProviderChoice("codex", "gpt"), ProviderChoice("api", "local")
+
+
+@pytest.mark.parametrize("kind", ["provider_quota", "provider_rate_limited"])
+def test_limit_is_waited_for_until_it_resets_and_costs_no_retry(kind: str) -> None:
+    play(
+        plan_of(stage(retry=RetryPolicy(max_attempts=1))),
+        f"""{BEGIN}
+        > error {kind} resets=600
+        < limit_met claude until 600s, next in 600s
+        ? wait retry 600s
+        = running
+        > fired retry
+        < attempt_start 2
+        ? execute plan 1 attempt 2
+        > completed
+        < node_complete plan: Completed 1 iterations (max: 1)
+        < session_complete all_loops_complete
+        = completed
+        """,
+    )
+
+
+def test_limit_without_a_known_end_is_waited_for_longer_each_time() -> None:
+    script = BEGIN
+    for number, wait in enumerate([60, 120, 240, 480, 900, 900], 2):
+        script += f"""
+        > error provider_rate_limited
+        < limit_met claude until {wait}s, next in {wait}s
+        ? wait retry {wait}s
+        > fired retry
+        < attempt_start {number}
+        ? execute plan 1 attempt {number}
+        """
+    play(plan_of(stage()), script)
+
+
+def test_limit_that_claims_to_be_over_at_once_is_believed_less_each_time() -> None:
+    script = BEGIN
+    for number, wait in enumerate([1, 2, 4, 8], 2):
+        script += f"""
+        > error provider_rate_limited resets=0
+        < limit_met claude until {wait}s, next in {wait}s
+        ? wait retry {wait}s
+        > fired retry
+        < attempt_start {number}
+        ? execute plan 1 attempt {number}
+        """
+    play(plan_of(stage()), script)
+
+
+def test_limit_that_lasts_too_long_asks_a_person() -> None:
+    play(
+        plan_of(stage(on_limit=LimitPolicy(max_wait=3600))),
+        f"""{BEGIN}
+        > error provider_quota resets=7200
+        < request_opened provider_limit-6
+        < session_paused provider_limit
+        = paused
+        > answer provider_limit-6
+        > resume
+        < attempt_start 2
+        ? execute plan 1 attempt 2
+        """,
+    )
+
+
+def test_waits_for_one_iteration_are_bounded_in_sum() -> None:
+    play(
+        plan_of(stage(on_limit=LimitPolicy(initial_delay=100, max_wait=250))),
+        f"""{BEGIN}
+        > error provider_rate_limited
+        < limit_met claude until 100s, next in 100s
+        ? wait retry 100s
+        > fired retry
+        < attempt_start 2
+        ? execute plan 1 attempt 2
+        > error provider_rate_limited
+        < request_opened provider_limit-10
+        < session_paused provider_limit
+        = paused
+        """,
+    )
+
+
+def test_pipeline_may_say_that_a_limit_fails_the_stage() -> None:
+    play(
+        plan_of(stage(on_limit=LimitPolicy("fail"), fallbacks=(CODEX,))),
+        f"""{BEGIN}
+        > error provider_quota resets=600
+        < session_failed provider_quota
+        = failed
+        """,
+    )
+
+
+def test_limit_moves_to_the_next_provider_of_the_chain() -> None:
+    play(
+        plan_of(stage(fallbacks=(CODEX,))),
+        f"""{BEGIN}
+        > error provider_quota resets=600
+        < provider_changed claude to codex until 600s
+        < attempt_start 2 codex
+        ? execute plan 1 attempt 2
+        """,
+    )
+
+
+def test_next_iteration_begins_with_the_first_provider_that_is_not_at_its_limit() -> None:
+    play(
+        plan_of(stage(runs=3, fallbacks=(CODEX,))),
+        f"""{BEGIN}
+        > error provider_quota resets=600
+        < provider_changed claude to codex until 600s
+        < attempt_start 2 codex
+        ? execute plan 1 attempt 2
+        > completed
+        ? prepare plan 2
+        > prepared
+        < attempt_start 1 codex
+        ? execute plan 2 attempt 1
+        @ 601
+        > completed
+        ? prepare plan 3
+        > prepared
+        < attempt_start 1
+        ? execute plan 3 attempt 1
+        """,
+    )
+
+
+def test_chain_that_is_at_its_limits_waits_for_the_first_that_ends() -> None:
+    play(
+        plan_of(stage(fallbacks=(CODEX,))),
+        f"""{BEGIN}
+        > error provider_quota resets=300
+        < provider_changed claude to codex until 300s
+        < attempt_start 2 codex
+        ? execute plan 1 attempt 2
+        > error provider_quota resets=900
+        < limit_met codex until 900s, next in 300s
+        ? wait retry 300s
+        > fired retry
+        < attempt_start 3
+        ? execute plan 1 attempt 3
+        """,
+    )
+
+
+def test_pipeline_may_say_that_a_limit_is_waited_for_despite_the_chain() -> None:
+    play(
+        plan_of(stage(on_limit=LimitPolicy("wait"), fallbacks=(CODEX,))),
+        f"""{BEGIN}
+        > error provider_quota resets=300
+        < limit_met claude until 300s, next in 300s
+        ? wait retry 300s
+        """,
+    )
+
+
+@pytest.mark.parametrize("kind", ["provider_missing", "provider_auth"])
+def test_provider_that_only_a_person_can_mend_gives_way_until_then(kind: str) -> None:
+    play(
+        plan_of(stage(runs=2, fallbacks=(CODEX,))),
+        f"""{BEGIN}
+        > error {kind}
+        < provider_changed claude to codex until asked
+        < attempt_start 2 codex
+        ? execute plan 1 attempt 2
+        > completed
+        @ 90000
+        ? prepare plan 2
+        > prepared
+        < attempt_start 1 codex
+        ? execute plan 2 attempt 1
+        > pause later
+        ? execute plan 2 attempt 1
+        > completed
+        < session_paused later
+        """.replace("@ 90000\n", ""),
+    )
+
+
+def test_provider_that_keeps_failing_gives_way_when_its_retries_are_used_up() -> None:
+    play(
+        plan_of(stage(fallbacks=(CODEX, LOCAL))),
+        f"""{BEGIN}
+        > error provider_overloaded
+        < retry_scheduled 2/2 in 2s
+        ? wait retry 2s
+        > fired retry
+        < attempt_start 2
+        ? execute plan 1 attempt 2
+        > error provider_overloaded
+        < provider_changed claude to codex until 900s
+        < attempt_start 3 codex
+        ? execute plan 1 attempt 3
+        > error provider_auth
+        < provider_changed codex to api until asked
+        < attempt_start 4 api
+        ? execute plan 1 attempt 4
+        > error provider_missing
+        < session_failed provider_missing
+        = failed
+        """,
+    )
+
+
+def test_failure_that_is_the_works_own_does_not_change_the_provider() -> None:
+    play(
+        plan_of(stage(fallbacks=(CODEX,))),
+        f"""{BEGIN}
+        > error result_invalid
+        < session_failed result_invalid
+        = failed
+        """,
+    )
+
+
+def test_resume_by_a_person_asks_the_first_provider_again() -> None:
+    play(
+        plan_of(stage(fallbacks=(CODEX,))),
+        f"""{BEGIN}
+        > error provider_auth
+        < provider_changed claude to codex until asked
+        < attempt_start 2 codex
+        ? execute plan 1 attempt 2
+        > error result_invalid
+        < session_failed result_invalid
+        > resume
+        < attempt_start 3
+        ? execute plan 1 attempt 3
+        """,
+    )
+
+
+def test_limit_survives_the_engine_and_is_still_waited_for_after_recovery() -> None:
+    play(
+        plan_of(stage()),
+        f"""{BEGIN}
+        > error provider_quota resets=600
+        < limit_met claude until 600s, next in 600s
+        ? wait retry 600s
+        @ 100
+        > recover
+        ? wait retry 500s
+        > fired retry
+        < attempt_start 2
+        ? execute plan 1 attempt 2
+        """,
+    )

@@ -1,0 +1,186 @@
+"""Playbooks of agents' own sessions, and of stages whose work must not be done twice."""
+
+import pytest
+from tests.engine.plans import plan_of, stage
+from tests.engine.playbook import play
+
+from agentforge.model.plan import ProviderChoice, RetryPolicy
+
+BEGIN = """
+    > start
+    < node_start plan
+    ? prepare plan 1
+    > prepared
+    < attempt_start 1
+    ? execute plan 1 attempt 1
+"""
+CODEX = ProviderChoice("codex", "gpt")
+
+
+def test_retry_goes_on_with_the_agents_own_session() -> None:
+    play(
+        plan_of(stage()),
+        f"""{BEGIN}
+        > error provider_crashed session=abc
+        < retry_scheduled 2/2 in 2s
+        ? wait retry 2s
+        > fired retry
+        < attempt_start 2 resume=abc
+        ? execute plan 1 attempt 2
+        """,
+    )
+
+
+def test_attempt_lost_in_a_crash_is_followed_by_one_that_goes_on_with_its_session() -> None:
+    play(
+        plan_of(stage()),
+        f"""{BEGIN}
+        > recover
+        ? execute plan 1 attempt 1
+        > lost session=abc
+        < attempt_start 2 resume=abc
+        ? execute plan 1 attempt 2
+        """,
+    )
+
+
+def test_attempt_ended_for_a_pause_is_gone_on_with_after_it() -> None:
+    play(
+        plan_of(stage()),
+        f"""{BEGIN}
+        > pause lunch now
+        < attempt_ending 1
+        ? end plan 1 attempt 1
+        > cancelled abc
+        < session_paused lunch
+        > resume
+        < attempt_start 2 resume=abc
+        ? execute plan 1 attempt 2
+        """,
+    )
+
+
+def test_session_is_gone_on_with_five_times_and_then_a_fresh_one_begins() -> None:
+    script = BEGIN
+    for number in range(2, 9):
+        expected = "" if number == 7 else " resume=abc"
+        script += f"""
+        > error provider_crashed session=abc
+        < session_failed provider_crashed
+        > resume
+        < attempt_start {number}{expected}
+        ? execute plan 1 attempt {number}
+        """
+    play(plan_of(stage(retry=RetryPolicy(max_attempts=1))), script)
+
+
+def test_session_that_the_agent_no_longer_names_is_not_gone_on_with() -> None:
+    play(
+        plan_of(stage(retry=RetryPolicy(max_attempts=3))),
+        f"""{BEGIN}
+        > error provider_overloaded session=abc
+        < retry_scheduled 2/3 in 2s
+        ? wait retry 2s
+        > fired retry
+        < attempt_start 2 resume=abc
+        ? execute plan 1 attempt 2
+        > error provider_overloaded
+        < retry_scheduled 3/3 in 4s
+        ? wait retry 4s
+        > fired retry
+        < attempt_start 3
+        ? execute plan 1 attempt 3
+        """,
+    )
+
+
+def test_session_belongs_to_its_provider() -> None:
+    play(
+        plan_of(stage(fallbacks=(CODEX,))),
+        f"""{BEGIN}
+        > error provider_quota resets=600 session=abc
+        < provider_changed claude to codex until 600s
+        < attempt_start 2 codex
+        ? execute plan 1 attempt 2
+        """,
+    )
+
+
+def test_next_iteration_begins_a_fresh_session() -> None:
+    play(
+        plan_of(stage(runs=2)),
+        f"""{BEGIN}
+        > error provider_crashed session=abc
+        < retry_scheduled 2/2 in 2s
+        ? wait retry 2s
+        > fired retry
+        < attempt_start 2 resume=abc
+        ? execute plan 1 attempt 2
+        > completed
+        ? prepare plan 2
+        > prepared
+        < attempt_start 1
+        ? execute plan 2 attempt 1
+        """,
+    )
+
+
+def test_what_a_session_used_before_is_known_to_the_attempt_that_goes_on_with_it() -> None:
+    conversation = play(
+        plan_of(stage(retry=RetryPolicy(max_attempts=3))),
+        f"""{BEGIN}
+        > error provider_overloaded session=abc tokens=10
+        < retry_scheduled 2/3 in 2s
+        ? wait retry 2s
+        > fired retry
+        < attempt_start 2 resume=abc
+        ? execute plan 1 attempt 2
+        > error provider_overloaded session=abc tokens=5
+        < retry_scheduled 3/3 in 4s
+        ? wait retry 4s
+        > fired retry
+        < attempt_start 3 resume=abc
+        ? execute plan 1 attempt 3
+        """,
+    )
+    attempt = conversation.stage.iteration.attempt if conversation.stage.iteration else None
+    assert attempt is not None
+    assert attempt.before is not None
+    assert attempt.before.input_tokens == 15
+
+
+ONCE = plan_of(stage(semantics="at_most_once", retry=RetryPolicy(max_attempts=5), fallbacks=(CODEX,)))
+
+
+@pytest.mark.parametrize(
+    "ending", ["error provider_crashed", "error provider_quota resets=60", "error iteration_timeout", "lost"]
+)
+def test_at_most_once_asks_a_person_before_work_is_done_again(ending: str) -> None:
+    play(
+        ONCE,
+        f"""{BEGIN}
+        > {ending}
+        < request_opened at_most_once-6
+        < session_paused at_most_once
+        = paused
+        > answer at_most_once-6
+        > resume
+        < attempt_start 2
+        ? execute plan 1 attempt 2
+        """,
+    )
+
+
+def test_at_most_once_makes_an_attempt_again_that_never_began() -> None:
+    play(
+        ONCE,
+        f"""{BEGIN}
+        > lost unstarted
+        < attempt_start 2
+        ? execute plan 1 attempt 2
+        > error provider_missing
+        < provider_changed claude to codex until asked
+        < attempt_start 3 codex
+        ? execute plan 1 attempt 3
+        """,
+    )
