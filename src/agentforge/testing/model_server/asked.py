@@ -1,0 +1,52 @@
+"""A request to the model, understood."""
+
+import re
+
+from msgspec import Struct
+
+from agentforge.testing.model_server.anthropic_messages import ANTHROPIC_MESSAGES
+from agentforge.testing.model_server.gemini import GEMINI
+from agentforge.testing.model_server.openai_chat import OPENAI_CHAT
+from agentforge.testing.model_server.openai_responses import OPENAI_RESPONSES
+from agentforge.testing.model_server.wire import JSON, Answer, Conversation, WireFormat
+
+FORMATS = (ANTHROPIC_MESSAGES, OPENAI_RESPONSES, OPENAI_CHAT, GEMINI)
+MODEL_IN_PATH = re.compile(r"/models/([^/:]+)")
+
+
+class Asked(Struct, frozen=True):
+    format: WireFormat
+    body: JSON
+    talk: Conversation
+    model: str
+    streams: bool
+
+
+class Unreadable(ValueError):
+    """No request of the format that its path names."""
+
+
+def format_of(path: str) -> WireFormat | None:
+    return next((format for format in FORMATS if re.search(format.path, path)), None)
+
+
+def understand(format: WireFormat, path: str, body: JSON) -> Asked:
+    try:
+        talk = format.read(body)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise Unreadable(f"no request of format {format.name}: {error!r}") from error
+    in_path = MODEL_IN_PATH.search(path)
+    model = body.get("model") or (in_path[1] if in_path else "")
+    return Asked(format, body, talk, model, bool(body.get("stream")) or ":stream" in path)
+
+
+def events(asked: Asked, answer: Answer) -> list[bytes]:
+    """What to send, piece by piece: at least two, so that an answer can end in the middle."""
+    if asked.streams:
+        found = list(asked.format.stream(answer, asked.body))
+    else:
+        found = [asked.format.encode_whole(answer)]
+    if len(found) == 1:
+        half = len(found[0]) // 2
+        return [found[0][:half], found[0][half:]]
+    return found

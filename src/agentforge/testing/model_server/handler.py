@@ -1,0 +1,220 @@
+"""One connection: reads requests, and answers them as the script says, or fails to."""
+
+import gzip
+import json
+import re
+import select
+import socket
+import time
+import uuid
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from agentforge.testing.model_server.asked import Asked, Unreadable, events, format_of, understand
+from agentforge.testing.model_server.binding import NoTool, bind
+from agentforge.testing.model_server.next_turn import is_side, next_turn, step, values
+from agentforge.testing.model_server.script import Fault, Script, Turn
+from agentforge.testing.model_server.wire import JSON, Answer, ToolCall, WireFormat
+
+if TYPE_CHECKING:
+    from agentforge.testing.model_server.server import Listener
+
+PLACE = re.compile(r"^/(?P<script>[^/]+)/(?P<run>[^/]+)(?P<path>/.*)?$")
+MODELS = {
+    "object": "list",
+    "data": [{"id": "scripted", "object": "model", "type": "model", "created": 1, "owned_by": "nobody"}],
+}
+
+
+class Gone(ConnectionError):
+    """Nobody waits for the answer any more."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: "Listener"
+    number: int
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Requests are kept, not printed."""
+
+    def do_HEAD(self) -> None:
+        self._handle(b"")
+
+    def do_GET(self) -> None:
+        self._handle(b"")
+
+    def do_POST(self) -> None:
+        self._handle(self._body())
+
+    def do_CONNECT(self) -> None:
+        self._handle(b"")
+
+    # -- what is asked
+
+    def _handle(self, raw: bytes) -> None:
+        path = self.path.partition("?")[0]
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        self.number = self.server.seen.add(self.command, path, headers)
+        try:
+            self._route(path, raw)
+        except Gone as gone:
+            self._note(ended=str(gone))
+            self.close_connection = True
+        except OSError:
+            self._note(ended="client gone")
+            self.close_connection = True
+        except Exception as error:
+            self._note(ended=f"the server is at fault: {error!r}")
+            raise
+
+    def _route(self, path: str, raw: bytes) -> None:
+        if self.command == "CONNECT":
+            self.close_connection = True
+            return self._reply(403, {"error": {"message": "this server leads nowhere"}})
+        place = PLACE.match(path)
+        script = self.server.scripts.get(unquote(place["script"])) if place else None
+        if place is None or script is None:
+            # Clients look whether the host is there at all.
+            return self._reply(200 if path == "/" else 404, {"scripts": sorted(self.server.scripts)})
+        path = place["path"] or "/"
+        self._note(script=unquote(place["script"]), run=unquote(place["run"]), path=path)
+        if self.command != "POST":
+            known = path == "/" or path.endswith("/models")
+            return self._reply(200 if known else 404, MODELS)
+        try:
+            body = json.loads(raw or b"{}")
+        except ValueError:
+            return self._refuse(415, "the body is no JSON")
+        return self._ask(path, body, script, (place["script"], place["run"]))
+
+    def _ask(self, path: str, body: JSON, script: Script, run: tuple[str, str]) -> None:
+        if path.endswith(("/count_tokens", ":countTokens")):
+            tokens = script.usage.input
+            return self._reply(200, {"input_tokens": tokens, "totalTokens": tokens})
+        format = format_of(path)
+        if format is None:
+            return self._reply(404, {"error": {"message": f"the model server knows no {path}"}})
+        try:
+            asked = understand(format, path, body)
+            return self._converse(asked, script, run)
+        except (Unreadable, NoTool) as error:
+            return self._refuse(400, str(error))
+
+    def _converse(self, asked: Asked, script: Script, run: tuple[str, str]) -> None:
+        self._note_asked(asked, script)
+        if is_side(script, asked.talk):
+            calm = Script(usage=script.usage)
+            return self._send(events(asked, self._answer(Turn(script.aside), asked, calm)), asked, calm)
+        nth = self.server.seen.count(*run)
+        for fault in script.faults:
+            if 0 < nth - fault.after <= fault.times:
+                return self._fail(asked.format, fault)
+        self._pause(None if script.hang == "before" else script.delay)
+        answer = self._answer(next_turn(script, asked.talk), asked, script)
+        return self._send(events(asked, answer), asked, script, cut=nth <= script.cuts)
+
+    def _note_asked(self, asked: Asked, script: Script) -> None:
+        self._note(
+            format=asked.format.name,
+            model=asked.model,
+            streams=asked.streams,
+            tools=tuple(asked.talk.tools),
+            prompts=asked.talk.prompts,
+            replies=asked.talk.replies,
+            results=asked.talk.results,
+            is_side=is_side(script, asked.talk),
+            step=step(script, asked.talk),
+            body=asked.body if self.server.keeps_bodies else None,
+        )
+
+    def _answer(self, turn: Turn, asked: Asked, script: Script) -> Answer:
+        known = values(script, asked.talk)
+        bound = [bind(action, asked.talk.tools, known) for action in turn.actions]
+        calls = tuple(ToolCall(uuid.uuid4().hex[:16], name, arguments) for name, arguments in bound)
+        self._note(calls=tuple(call.name for call in calls))
+        return Answer(uuid.uuid4().hex[:16], asked.model, turn.text, calls, script.usage)
+
+    # -- what is answered
+
+    def _fail(self, format: WireFormat, fault: Fault) -> None:
+        headers = dict(fault.headers)
+        if fault.retry_after is not None:
+            headers["retry-after"] = f"{fault.retry_after:g}"
+        self._reply(fault.status, format.refusal(fault), headers)
+
+    def _refuse(self, status: int, message: str) -> None:
+        """For a request that makes no sense: the test wants to know."""
+        error = {"type": "invalid_request_error", "message": message}
+        self._reply(status, {"type": "error", "error": error}, ended=message)
+
+    def _reply(
+        self,
+        status: int,
+        content: JSON,
+        headers: dict[str, str] | None = None,
+        *,
+        ended: str = "answered",
+    ) -> None:
+        body = json.dumps(content).encode()
+        self._note(status=status, ended=ended)
+        self.send_response(status)
+        all_headers = {
+            "Content-Type": "application/json",
+            "Content-Length": str(len(body)),
+            **(headers or {}),
+        }
+        for name, value in all_headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def _send(self, chunks: list[bytes], asked: Asked, script: Script, *, cut: bool = False) -> None:
+        """In chunks, so that a client can tell the end of an answer from the end of a connection."""
+        self._note(status=200)
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream" if asked.streams else "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for number, chunk in enumerate(chunks):
+            if number == len(chunks) // 2:
+                if cut:
+                    raise Gone("cut")
+                self._pause(None if script.hang == "within" else 0.0)
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
+            self._pause(script.drip)
+        # Who has read the end of the answer finds it noted.
+        self._note(ended="answered")
+        self.wfile.write(b"0\r\n\r\n")
+
+    def _pause(self, seconds: float | None) -> None:
+        """For ever, if so; until the client hangs up or the server is closed."""
+        until = None if seconds is None else time.monotonic() + seconds
+        while until is None or time.monotonic() < until:
+            left = 0.1 if until is None else min(0.1, max(0.0, until - time.monotonic()))
+            if self.server.closing.wait(left):
+                raise Gone("closed")
+            if select.select([self.connection], [], [], 0)[0] and not self._has_more():
+                raise Gone("client gone")
+
+    def _has_more(self) -> bool:
+        try:
+            return bool(self.connection.recv(1, socket.MSG_PEEK))
+        except OSError:
+            return False
+
+    def _note(self, **changes: object) -> None:
+        self.server.seen.note(self.number, **changes)
+
+    def _body(self) -> bytes:
+        raw = b""
+        if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
+            while size := int(self.rfile.readline().partition(b";")[0], 16):
+                raw += self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
+        else:
+            raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        return gzip.decompress(raw) if self.headers.get("Content-Encoding") == "gzip" else raw

@@ -1,0 +1,49 @@
+"""Which turn of the script answers a request: by the conversation alone, without any memory."""
+
+import re
+
+from agentforge.testing.model_server.script import Script, Turn
+from agentforge.testing.model_server.wire import Conversation
+
+MARKER = re.compile(r"\[(\w+)=([^\]\s]+)\]")
+RESULT = re.compile(r"(?<![\w.])(/[^\s\"'`<>\[\]()]*/result\.json)")
+
+
+def step(script: Script, conversation: Conversation) -> int:
+    """How many turns with actions were played since the last that ended the work."""
+    endings = {turn.text.strip() for turn in script.every_turn if not turn.actions}
+    number = 0
+    for reply in conversation.replies:
+        if reply.calls:
+            number += 1
+        elif reply.text.strip() in endings:
+            number = 0
+        # Anything else is a piece of an answer that was cut, or the client's own note about a failure.
+    return number
+
+
+def turns(script: Script, conversation: Conversation) -> tuple[Turn, ...]:
+    for prompt in reversed(conversation.prompts):
+        for rule in script.rules:
+            if re.search(rule.matches, prompt):
+                return rule.turns
+    return script.turns
+
+
+def next_turn(script: Script, conversation: Conversation) -> Turn:
+    found = turns(script, conversation) or (Turn("Nothing to do."),)
+    return found[min(step(script, conversation), len(found) - 1)]
+
+
+def is_side(script: Script, conversation: Conversation) -> bool:
+    return script.acts and not conversation.tools
+
+
+def values(script: Script, conversation: Conversation) -> dict[str, str]:
+    """What the prompts say that names in actions stand for; the latest word counts."""
+    found = dict(script.values)
+    for prompt in conversation.prompts:
+        if paths := RESULT.findall(prompt):
+            found["result"] = paths[-1]
+        found |= dict(MARKER.findall(prompt))
+    return found

@@ -1,0 +1,86 @@
+"""What was asked of the server, kept for whoever wants to look."""
+
+import threading
+import time
+from collections.abc import Callable
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from agentforge.testing.model_server.wire import JSON, Reply
+
+
+class Seen(Struct, frozen=True):
+    """One request, and what became of it."""
+
+    number: int
+    method: str
+    path: str
+    """Behind the script and the run."""
+    headers: dict[str, str]
+    """By names in lower case."""
+    script: str = ""
+    run: str = ""
+    format: str = ""
+    """The wire format; empty for what isn't a question to the model."""
+    model: str = ""
+    streams: bool = False
+    tools: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
+    replies: tuple[Reply, ...] = ()
+    results: tuple[str, ...] = ()
+    """What the client's tools returned."""
+    is_side: bool = False
+    step: int = 0
+    calls: tuple[str, ...] = ()
+    """The tools that the answer calls."""
+    status: int = 0
+    """Nothing yet: 0."""
+    ended: str = ""
+    """`answered`, `cut`, `client gone`, `closed` with the server, or what was wrong with the request."""
+    body: JSON | None = field(default=None)
+    """Only if the server keeps bodies."""
+
+    @property
+    def prompt_tail(self) -> str:
+        return "\n".join(self.prompts)[-500:]
+
+
+class Requests:
+    """All requests in the order in which they came; safe for any thread."""
+
+    def __init__(self) -> None:
+        self._all: list[Seen] = []
+        self._counted: dict[tuple[str, str], int] = {}
+        self._changed = threading.Condition()
+
+    def add(self, method: str, path: str, headers: dict[str, str]) -> int:
+        with self._changed:
+            self._all.append(Seen(len(self._all), method, path, headers))
+            self._changed.notify_all()
+            return len(self._all) - 1
+
+    def note(self, number: int, **changes: object) -> None:
+        with self._changed:
+            self._all[number] = replace(self._all[number], **changes)
+            self._changed.notify_all()
+
+    def count(self, script: str, run: str) -> int:
+        """The how-manyeth request of its run this is, the side ones left out."""
+        with self._changed:
+            self._counted[script, run] = number = self._counted.get((script, run), 0) + 1
+            return number
+
+    def all(self) -> tuple[Seen, ...]:
+        with self._changed:
+            return tuple(self._all)
+
+    def wait_for(self, wanted: Callable[[Seen], bool], seconds: float) -> Seen:
+        until = time.monotonic() + seconds
+        with self._changed:
+            while True:
+                for seen in self._all:
+                    if wanted(seen):
+                        return seen
+                if not self._changed.wait(until - time.monotonic()):
+                    raise TimeoutError(f"no such request within {seconds:g} s, of {len(self._all)} in all")

@@ -1,0 +1,99 @@
+"""What all wire formats have in common: the conversation that a request holds, and the answer to it."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msgspec import Struct, field
+
+from agentforge.testing.model_server.script import Fault, Tokens
+
+JSON = dict[str, Any]
+
+PIECE = 16
+"""Characters of text in one event of a stream."""
+
+
+class Tool(Struct, frozen=True):
+    name: str
+    properties: JSON = field(default_factory=dict)
+    """Of its arguments, by JSON Schema."""
+    is_freeform: bool = False
+    """Takes plain text instead of arguments."""
+
+
+class Reply(Struct, frozen=True):
+    """What the model said earlier in the conversation."""
+
+    text: str = ""
+    calls: tuple[str, ...] = ()
+    """The names of the tools that it called."""
+
+
+class Conversation(Struct, frozen=True):
+    tools: dict[str, Tool]
+    prompts: tuple[str, ...]
+    """What the user's side said; what tools returned isn't among it."""
+    replies: tuple[Reply, ...]
+    results: tuple[str, ...]
+    """What tools returned."""
+
+
+class ToolCall(Struct, frozen=True):
+    id: str
+    name: str
+    arguments: JSON | str
+    """Text for a tool that takes no arguments."""
+
+
+class Answer(Struct, frozen=True):
+    id: str
+    model: str
+    text: str
+    calls: tuple[ToolCall, ...]
+    usage: Tokens
+
+
+class WireFormat(Struct, frozen=True):
+    name: str
+    path: str
+    """A regular expression for the end of the path."""
+    read: Callable[[JSON], Conversation]
+    whole: Callable[[Answer], JSON]
+    stream: Callable[[Answer, JSON], Iterator[bytes]]
+    """The events of an answer to this request."""
+    refusal: Callable[[Fault], JSON]
+
+    def encode_whole(self, answer: Answer) -> bytes:
+        return json.dumps(self.whole(answer)).encode()
+
+
+def texts(node: object) -> str:
+    """All text below a message, whatever its shape."""
+    match node:
+        case str():
+            return node
+        case list():
+            return "\n".join(filter(None, map(texts, node)))
+        case dict():
+            return texts([node[key] for key in ("text", "content", "parts", "output") if key in node])
+    return ""
+
+
+def pieces(text: str) -> list[str]:
+    return [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
+
+
+def event(data: JSON, name: str = "") -> bytes:
+    """A server-sent event."""
+    head = f"event: {name}\n" if name else ""
+    return f"{head}data: {json.dumps(data)}\n\n".encode()
+
+
+def properties(schema: object) -> JSON:
+    found = schema.get("properties") if isinstance(schema, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def text_of_fault(fault: Fault) -> str:
+    return fault.message or f"the script answers this request with status {fault.status}"
