@@ -78,6 +78,7 @@ class AttemptRun:
         self.mark = f"AGENTFORGE_ATTEMPT={os.getpid()}-{folder.name}"
         self.claim, self.exit = folder / "claim", folder / "exit.json"
         self.agent, self.output = folder / "agent.json", folder / "output.log"
+        self.errors = folder / "errors.log"
         self.lease = folder / "events.jsonl"
         self.lease.touch()
         self.supervisors: list[subprocess.Popen[bytes]] = []
@@ -99,6 +100,9 @@ class AttemptRun:
             "orphan_grace": 900,
             "lease": str(self.lease),
             "mark": self.mark,
+            "errors": None,
+            "secrets": [],
+            "after": [],
         }
         path = self.folder / "spec.json"
         path.write_text(json.dumps(spec | changes))

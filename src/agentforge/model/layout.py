@@ -142,5 +142,15 @@ class AttemptLayout(Struct, frozen=True):
         return f"{self.root}/output.log"
 
     @property
+    def errors(self) -> str:
+        """What the agent printed as errors, where that is kept apart."""
+        return f"{self.root}/errors.log"
+
+    @property
+    def after(self) -> str:
+        """The program to run once the agent is gone, if there is one."""
+        return f"{self.root}/after.json"
+
+    @property
     def exit(self) -> str:
         return f"{self.root}/exit.json"

@@ -7,7 +7,9 @@ import msgspec
 from msgspec import Struct
 
 from agentforge.model.layout import AttemptLayout
+from agentforge.model.result import Usage
 from agentforge.ports.process import Identity
+from agentforge.ports.provider import Exit
 from agentforge.runtime import files
 
 T = TypeVar("T")
@@ -41,6 +43,18 @@ def read_claim(attempt: AttemptLayout) -> Claim | None:
 
 def read_exit(attempt: AttemptLayout) -> ExitRecord | None:
     return _read(attempt.exit, ExitRecord)
+
+
+def exit_of(record: ExitRecord, attempt: AttemptLayout, before: Usage | None = None) -> Exit:
+    """The end of an agent with what it printed, as its provider wants it for judging."""
+    return Exit(
+        exit_code=record.exit_code,
+        signal=record.signal,
+        duration_ms=record.duration_ms,
+        output=files.read_text(attempt.output) or "",
+        errors=files.read_text(attempt.errors) or "",
+        before=before,
+    )
 
 
 def take_claim(attempt: AttemptLayout) -> bool:

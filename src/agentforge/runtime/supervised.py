@@ -10,9 +10,11 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from agentforge.model.layout import AttemptLayout
+from agentforge.model.redaction import spellings
 from agentforge.ports.process import Identity, Processes
 from agentforge.ports.provider import Command
 from agentforge.runtime import files
+from agentforge.runtime.after import run_after
 from agentforge.runtime.exit_record import ExitRecord, read_claim, read_exit, take_claim
 
 MARK = "AGENTFORGE_ATTEMPT"
@@ -74,7 +76,7 @@ class Supervised:
             await self._processes.wait(claim.identity)
         record = read_exit(place)
         if record is None:
-            await self._processes.end_marked(f"{MARK}={mark}")
+            await self._end_leftovers(place, mark)
         if record is None or record.status == "ended":
             return Left(lost="ended on request")
         return Left(record)
@@ -95,13 +97,19 @@ class Supervised:
             "env": command.env,
             "cwd": self._project,
             "stdin": stdin,
+            "errors": place.errors if command.separate_errors else None,
+            "secrets": spellings(command.secrets),
+            "after": command.after,
             "timeout": _tighter(limits.timeout, command.timeout),
-            "idle_timeout": limits.idle_timeout,
-            "term_grace": self._limits.term_grace,
+            "idle_timeout": _first(command.idle_timeout, limits.idle_timeout),
+            "term_grace": _first(command.term_grace, self._limits.term_grace),
             "orphan_grace": self._limits.orphan_grace,
             "lease": self._lease,
             "mark": f"{MARK}={mark}",
         }
+        if command.after:
+            # The supervisor may die, and the engine with it: whoever finds the attempt must know.
+            files.write(place.after, files.compact(command.after))
         files.write_private(place.spec, json.dumps(spec).encode())
         return self._processes.start_supervisor(place.spec)
 
@@ -112,13 +120,22 @@ class Supervised:
     async def _left(self, place: AttemptLayout, mark: str) -> Left:
         record = read_exit(place)
         if record is None:
-            await self._processes.end_marked(f"{MARK}={mark}")
+            await self._end_leftovers(place, mark)
             return Left(lost="its supervisor died", started=not take_claim(place))
         if record.status == "orphaned":
             return Left(lost="no engine came back for it in time")
         if record.status == "ended":
             return Left(lost="somebody outside ended it")
         return Left(record)
+
+    async def _end_leftovers(self, place: AttemptLayout, mark: str) -> None:
+        """What a supervisor that died couldn't."""
+        await self._processes.end_marked(f"{MARK}={mark}")
+        await run_after(place)
+
+
+def _first(*values: float | None) -> float | None:
+    return next((value for value in values if value is not None), None)
 
 
 def _tighter(*limits: float | None) -> float | None:

@@ -14,7 +14,8 @@ comes second leaves without a trace (exit status 3).
 *Following.* One loop turns on signals and on the agent's output. It holds the deadline and the idle limit
 (monotonic: a jumping clock or a sleeping machine counts for nothing) and probes the run's lease: if nobody
 holds it for the orphan grace, nobody is going to read this agent's work, and it is ended. Output beyond the
-cap is counted and dropped, so a flood costs neither memory nor disk.
+cap is counted and dropped, so a flood costs neither memory nor disk. Secrets are hidden before they reach the
+file: what is at the end of a read and may be the beginning of one waits for the next.
 
 *Ending.* Tools of an agent move to sessions of their own, fork twice, scrub their environment. On Linux we
 are a child subreaper: whatever loses its parent becomes our child, so all that the attempt started is below
@@ -23,6 +24,9 @@ gets TERM and a grace; then the tree is stopped until a look at it shows nothing
 fork), and killed; again until none is left. Elsewhere there is no subreaper: process group, environment mark
 and the parent links of `ps` must do, and a process that sheds all three escapes. If we ourselves are killed,
 Linux kills the agent with us; its leftovers carry the mark, and the engine ends them before the next attempt.
+
+*After.* An agent that works elsewhere, as in a container, has a program that ends it there. It runs when all
+that is ours is gone, and is bounded itself.
 
 *Exit record.* Renamed into place as the last act, so its presence means: the agent and all it started are
 gone, the output is complete. Its space is taken before the agent starts, so that a full disk can't cost us
@@ -37,6 +41,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re  # Costs nothing: json has loaded it.
 import select
 import signal
 import sys
@@ -60,6 +65,8 @@ QUICK_LOOKS = 50
 KILL_PATIENCE = 30.0  # After which a process that even KILL doesn't end is reported instead.
 RECORD_BYTES = 2048
 RECORD_TRIES = 20
+AFTER_SECONDS = 10.0
+HIDDEN = b"[secret]"
 
 
 class Spec:
@@ -80,6 +87,9 @@ class Spec:
         self.orphan_grace: float = record["orphan_grace"]
         self.lease: str = record["lease"]
         self.mark: str = record["mark"]
+        self.errors: str | None = record.get("errors")
+        self.secrets: list[str] = record.get("secrets") or []
+        self.after: list[str] = record.get("after") or []
         name, _, value = self.mark.partition("=")
         self.env: dict[str, str] = {**record["env"], name: value}
 
@@ -190,10 +200,59 @@ class ExitRecord:
         sync_folder(self.path)
 
 
+class Hider:
+    """Takes secrets out of a stream. Nothing is held back but what may be the beginning of one."""
+
+    def __init__(self, secrets: list[str]) -> None:
+        # The longest first, so that it is found where another is its beginning.
+        self.values = sorted({raw(secret) for secret in secrets if secret}, key=len, reverse=True)
+        self.pattern: re.Pattern[bytes] | None = None
+        self.held = b""
+
+    def pass_on(self, chunk: bytes) -> bytes:
+        text, done = self.held + chunk, 0
+        passed: list[bytes] = []
+        held_from = self._beginning(text)
+        # What isn't complete yet begins at `held_from` or later: whatever is found before it stands.
+        while (found := self._find(text, done)) and found.start() < held_from:
+            passed += (text[done : found.start()], HIDDEN)
+            done = found.end()
+            if done > held_from:
+                held_from = self._beginning(text, done)
+        self.held = text[held_from:]
+        return b"".join((*passed, text[done:held_from]))
+
+    def rest(self) -> bytes:
+        # One value may be complete here and have waited, since it might have become a longer one.
+        text, self.held = self.held, b""
+        for value in self.values:
+            text = text.replace(value, HIDDEN)
+        return text
+
+    def _find(self, text: bytes, start: int) -> re.Match[bytes] | None:
+        if self.pattern is None:
+            if not any(value in text for value in self.values):
+                return None  # As nearly always, so that nearly nobody pays for the pattern.
+            self.pattern = re.compile(b"|".join(map(re.escape, self.values)))
+        return self.pattern.search(text, start)
+
+    def _beginning(self, text: bytes, start: int = 0) -> int:
+        """Where the end of the text may be the beginning of a value; its length if nowhere."""
+        first = len(text)
+        for value in self.values:
+            at = text.find(value[:1], max(start, len(text) - len(value) + 1))
+            while 0 <= at < first:
+                if value.startswith(text[at:]):
+                    first = at
+                at = text.find(value[:1], at + 1)
+        return first
+
+
 class Output:
     """What the agent prints: the first bytes of it in a file, all of it counted."""
 
-    def __init__(self, path: str, cap: int) -> None:
+    def __init__(self, path: str, cap: int, secrets: list[str]) -> None:
+        self.hider = Hider(secrets)
         self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self.read_end, self.write_end = os.pipe()
         os.set_blocking(self.read_end, False)
@@ -220,8 +279,11 @@ class Output:
 
     def _keep(self, chunk: bytes) -> None:
         self.total += len(chunk)
-        kept = chunk[: self.room]
-        self.truncated = self.truncated or len(kept) < len(chunk)
+        self._write(self.hider.pass_on(chunk) if self.room else chunk)
+
+    def _write(self, text: bytes) -> None:
+        kept = text[: self.room]
+        self.truncated = self.truncated or len(kept) < len(text)
         try:
             while kept:
                 written = os.write(self.file, kept)
@@ -233,6 +295,7 @@ class Output:
 
     def finish(self) -> None:
         self.drain(CHUNKS_PER_TURN * 16)
+        self._write(self.hider.rest())
         try:
             os.fsync(self.file)
         except OSError as exc:
@@ -284,7 +347,7 @@ class SpawnFailed(Exception):
     """The agent could not be started; the message is for a person."""
 
 
-def start_agent(spec: Spec, output: Output, prctl: Callable[..., int] | None) -> int:
+def start_agent(spec: Spec, outputs: list[Output], prctl: Callable[..., int] | None) -> int:
     try:
         stdin = os.open(spec.stdin or os.devnull, os.O_RDONLY)
     except OSError as exc:
@@ -295,9 +358,9 @@ def start_agent(spec: Spec, output: Output, prctl: Callable[..., int] | None) ->
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     pid = os.fork()
     if pid == 0:
-        become_agent(spec, (stdin, output.write_end, reporting), prctl, parent)
+        become_agent(spec, (stdin, outputs[0].write_end, outputs[-1].write_end, reporting), prctl, parent)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    for end in (stdin, reporting, output.write_end):
+    for end in (stdin, reporting, *(output.write_end for output in outputs)):
         os.close(end)
     problem = os.read(report, CHUNK)  # Ends without a word when the program takes over.
     os.close(report)
@@ -308,9 +371,9 @@ def start_agent(spec: Spec, output: Output, prctl: Callable[..., int] | None) ->
 
 
 def become_agent(
-    spec: Spec, ends: tuple[int, int, int], prctl: Callable[..., int] | None, parent: int
+    spec: Spec, ends: tuple[int, int, int, int], prctl: Callable[..., int] | None, parent: int
 ) -> NoReturn:
-    stdin, out, reporting = ends
+    stdin, out, err, reporting = ends
     doing = "prepare the agent's process"
     try:
         os.setsid()
@@ -320,7 +383,7 @@ def become_agent(
                 os._exit(127)
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
-        for source, target in ((stdin, 0), (out, 1), (out, 2)):
+        for source, target in ((stdin, 0), (out, 1), (err, 2)):
             os.dup2(source, target)
         doing = f"enter the working directory {spec.cwd}"
         os.chdir(raw(spec.cwd))
@@ -433,7 +496,8 @@ class Attempt:
     def __init__(self, spec: Spec, signals: Signals) -> None:
         self.spec, self.signals = spec, signals
         self.record = ExitRecord(spec.exit)
-        self.output: Output | None = None
+        self.outputs: list[Output] = []
+        """One for all that it prints, or one more for errors."""
         self.lease = Lease(spec.lease, spec.orphan_grace)
         self.agent: int | None = None
         self.code: int | None = None
@@ -453,19 +517,23 @@ class Attempt:
         if self.agent is not None:
             by_itself = status in ("exited", "signaled")
             self._end(min(LEFTOVER_GRACE, self.spec.term_grace) if by_itself else self.spec.term_grace)
-        if self.output is not None:
-            self.output.finish()
+            problem = self._clean_up()
+            error = error or problem
+        for output in self.outputs:
+            output.finish()
         return self.record.place(self._outcome(status, error))
 
     def _start_and_follow(self) -> str:
         prctl = load_prctl() if LINUX else None
         if prctl is not None and prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
             raise SpawnFailed("can't supervise: the kernel refuses to make this process a subreaper")
-        try:
-            self.output = Output(self.spec.output, self.spec.output_cap)
-        except OSError as exc:
-            raise SpawnFailed(f"can't write the output to {self.spec.output}: {exc.strerror}") from exc
-        self.agent = start_agent(self.spec, self.output, prctl)
+        for path in (self.spec.output, self.spec.errors):
+            try:
+                if path:
+                    self.outputs.append(Output(path, self.spec.output_cap, self.spec.secrets))
+            except OSError as exc:
+                raise SpawnFailed(f"can't write the output to {path}: {exc.strerror}") from exc
+        self.agent = start_agent(self.spec, self.outputs, prctl)
         draft = f"{self.spec.agent}.draft"
         try:
             write_draft(draft, {"pid": self.agent, "start_time": start_time(self.agent)})
@@ -495,17 +563,15 @@ class Attempt:
 
     def _turn(self, seconds: float) -> None:
         """Wait for a signal, output or the time; then take in everything there is."""
-        output = self.output
-        watched = [self.signals.wake]
-        if output is not None and output.open:
-            watched.append(output.read_end)
+        watched = [self.signals.wake, *(output.read_end for output in self.outputs if output.open)]
         select.select(watched, [], [], max(seconds, 0))
         try:
             os.read(self.signals.wake, CHUNK)
         except BlockingIOError:
             pass
-        if output is not None and output.drain():
-            self.heard = time.monotonic()
+        for output in self.outputs:
+            if output.drain():
+                self.heard = time.monotonic()
         self._reap()
 
     def _reap(self) -> None:
@@ -517,7 +583,7 @@ class Attempt:
                 return
             if pid == 0:
                 return
-            if pid == self.agent:
+            if pid == self.agent and self.code is None:
                 self.code = os.waitstatus_to_exitcode(status)
 
     def _end(self, grace: float) -> None:
@@ -539,6 +605,27 @@ class Attempt:
             for pid in self._freeze():
                 send(pid, signal.SIGKILL)
             self._kill_children(0.2)
+
+    def _clean_up(self) -> str | None:
+        """Have the agent's work ended where it isn't below us; what went wrong, if anything."""
+        argv = [raw(argument) for argument in self.spec.after]
+        if not argv:
+            return None
+        env = {raw(name): raw(value) for name, value in self.spec.env.items()}
+        nothing = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+        defaults = [signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGTERM]
+        try:
+            os.posix_spawnp(argv[0], argv, env, file_actions=nothing, setpgroup=0, setsigdef=defaults)
+        except OSError as exc:
+            return f"can't run {self.spec.after[0]} after the agent: {exc.strerror}"
+        self.childless = False
+        until = time.monotonic() + AFTER_SECONDS
+        while not self.childless and (left := until - time.monotonic()) > 0:
+            self._turn(left)
+        if self.childless:
+            return None
+        self._end(0.0)
+        return f"{self.spec.after[0]}, run after the agent, took longer than {AFTER_SECONDS:g} s"
 
     def _kill_children(self, seconds: float) -> None:
         """A process that forks and exits all the time is gone before a look at the whole tree ends. But each
@@ -582,10 +669,10 @@ class Attempt:
         return {pid: seen for pid, seen in tree.items() if LINUX or seen[0][0] not in "ZX"}
 
     def _outcome(self, status: str, error: str | None) -> dict[str, Any]:
-        output, code = self.output, self.code
+        outputs, code = self.outputs, self.code
         if self.agent is not None and not self._alone():
             error = f"these processes could not be ended: {sorted(self._tree())}"
-        if output is not None:
+        for output in outputs:
             error = error or output.error
         return {
             "status": status,
@@ -594,8 +681,8 @@ class Attempt:
             "started_at": self.started_at,
             "ended_at": timestamp(),
             "duration_ms": int((time.monotonic() - self.started) * 1000),
-            "output_bytes": output.total if output is not None else 0,
-            "output_truncated": output is not None and output.truncated,
+            "output_bytes": outputs[0].total if outputs else 0,
+            "output_truncated": any(output.truncated for output in outputs),
             "killed": len(self.ended),
             "error": error[:300] if error else None,
         }

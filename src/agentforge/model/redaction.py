@@ -1,0 +1,56 @@
+"""Text without the secrets in it."""
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+HIDDEN = "[secret]"
+
+
+def spellings(values: Iterable[str]) -> tuple[str, ...]:
+    """Each value as it may stand in a text: plain, in JSON, and in JSON within JSON; the longest first."""
+    found: set[str] = set()
+    for value in values:
+        for ascii_only in (True, False):
+            once = _in_json(value, ascii_only)
+            found |= {value, once, _in_json(once, ascii_only)}
+    return tuple(sorted(found - {""}, key=lambda spelling: (-len(spelling), spelling)))
+
+
+class Redactor:
+    """Puts a placeholder where a secret stood; whatever holds none is given back as it was."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        written = spellings(values)
+        self._pattern = re.compile("|".join(map(re.escape, written))) if written else None
+
+    def __bool__(self) -> bool:
+        return self._pattern is not None
+
+    def text(self, text: str) -> str:
+        return text if self._pattern is None else self._pattern.sub(HIDDEN, text)
+
+    def bytes(self, content: bytes) -> bytes:
+        """Of UTF-8; other bytes stay as they are."""
+        if self._pattern is None:
+            return content
+        return self.text(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+    def data(self, value: Any) -> Any:
+        """Of JSON data: in every text of it, keys included."""
+        match value:
+            case _ if self._pattern is None:
+                return value
+            case str():
+                return self.text(value)
+            case dict():
+                return {self.data(key): self.data(item) for key, item in value.items()}
+            case list() | tuple():
+                return type(value)(self.data(item) for item in value)
+            case _:
+                return value
+
+
+def _in_json(text: str, ascii_only: bool) -> str:
+    return json.dumps(text, ensure_ascii=ascii_only)[1:-1]

@@ -1,0 +1,44 @@
+"""What is to run once an agent is gone, where its supervisor can't any more."""
+
+import asyncio
+import logging
+
+import msgspec
+
+from agentforge.model.layout import AttemptLayout
+from agentforge.runtime import files
+
+log = logging.getLogger("agentforge.run")
+
+AFTER_SECONDS = 10.0
+
+
+async def run_after(place: AttemptLayout, seconds: float = AFTER_SECONDS) -> None:
+    """Run it, if the attempt has such a program; running it twice does no harm."""
+    argv = _argv(place)
+    if not argv:
+        return
+    try:
+        nothing = asyncio.subprocess.DEVNULL
+        process = await asyncio.create_subprocess_exec(*argv, stdin=nothing, stdout=nothing, stderr=nothing)
+    except OSError as error:
+        log.warning("can't run %s, which ends what an agent left: %s", argv[0], error.strerror)
+        return
+    try:
+        await asyncio.wait_for(process.wait(), seconds)
+    except TimeoutError:
+        log.warning("%s, which ends what an agent left, took longer than %g s", " ".join(argv), seconds)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+def _argv(place: AttemptLayout) -> tuple[str, ...]:
+    content = files.read_bytes(place.after)
+    if content is None:
+        return ()
+    try:
+        return msgspec.json.decode(content, type=tuple[str, ...])
+    except msgspec.DecodeError:
+        return ()  # Its writer died before any supervisor was started.

@@ -1,0 +1,158 @@
+"""What a provider's command asks of the supervisor, from the engine's side."""
+
+import asyncio
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from agentforge.adapters.host_processes import host_processes
+from agentforge.model.layout import AttemptLayout
+from agentforge.ports.provider import Command
+from agentforge.runtime.exit_record import exit_of, read_claim
+from agentforge.runtime.supervised import Left, Limits, Supervised, SupervisorLimits
+
+from .attempt_run import ENV, SUPERVISOR, eventually, nothing_left_behind
+
+pytestmark = pytest.mark.timeout(30)
+
+KEY = 'sk-"quoted"-0123'
+DEAF = "trap '' TERM; echo up; while :; do sleep 0.05; done"
+
+
+class Engine:
+    def __init__(self, folder: Path) -> None:
+        self.place = AttemptLayout(str(folder / "attempt-1"))
+        self.mark = f"{os.getpid()}/{folder.name}"
+        self.log = folder / "events.jsonl"
+        self.log.touch()
+        limits = SupervisorLimits(term_grace=0.2)
+        self.supervised = Supervised(host_processes(str(SUPERVISOR)), limits, str(folder), str(self.log))
+
+    def run(self, script: str, limits: Limits | None = None, **asked: object) -> Left:
+        command = Command(("sh", "-c", script), ENV, **asked)  # type: ignore[arg-type]
+        with nothing_left_behind():
+            return asyncio.run(self.supervised.run(self.place, command, self.mark, limits or Limits()))
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    return Engine(tmp_path)
+
+
+def test_the_providers_idle_limit_counts_instead_of_the_stages(engine: Engine) -> None:
+    left = engine.run("sleep 0.8", Limits(idle_timeout=0.2), idle_timeout=20.0)
+    assert left.record is not None
+    assert left.record.status == "exited"
+
+
+def test_the_stages_idle_limit_counts_where_the_provider_has_none(engine: Engine) -> None:
+    left = engine.run("sleep 20", Limits(idle_timeout=0.2))
+    assert left.record is not None
+    assert left.record.status == "idle"
+
+
+def test_the_providers_grace_counts_instead_of_the_engines(engine: Engine) -> None:
+    left = engine.run(DEAF, Limits(timeout=0.5), term_grace=1.5)
+    assert left.record is not None
+    assert left.record.status == "timeout"
+    assert left.record.duration_ms >= 2000
+
+
+def test_the_engines_grace_counts_where_the_provider_has_none(engine: Engine) -> None:
+    left = engine.run(DEAF, Limits(timeout=0.5))
+    assert left.record is not None
+    assert left.record.duration_ms < 2000
+
+
+def test_an_exit_has_output_and_errors(engine: Engine) -> None:
+    left = engine.run("echo out; echo err >&2; exit 3", separate_errors=True)
+    assert left.record is not None
+    ended = exit_of(left.record, engine.place)
+    assert (ended.exit_code, ended.output, ended.errors) == (3, "out\n", "err\n")
+
+
+def test_errors_are_part_of_the_output_unless_kept_apart(engine: Engine) -> None:
+    left = engine.run("echo out; echo err >&2")
+    assert left.record is not None
+    ended = exit_of(left.record, engine.place)
+    assert (ended.output, ended.errors) == ("out\nerr\n", "")
+    assert not Path(engine.place.errors).exists()
+
+
+def test_a_secret_is_hidden_as_it_stands_in_json_too(engine: Engine) -> None:
+    printed = [KEY, json.dumps({"key": KEY}), json.dumps(json.dumps(KEY))]
+    script = "\n".join(f"cat <<'END'\n{line}\nEND" for line in printed)
+    engine.run(script, secrets=(KEY,))
+    text = Path(engine.place.output).read_text()
+    assert text == '[secret]\n{"key": "[secret]"}\n"\\"[secret]\\""\n'
+
+
+def test_no_file_of_the_attempt_keeps_a_secret(engine: Engine) -> None:
+    engine.run("true", secrets=("sk-0123456789",), after=("true",))
+    for path in Path(engine.place.root).iterdir():
+        assert "sk-0123456789" not in path.read_text(), path
+
+
+def test_the_spec_is_readable_by_its_owner_only(engine: Engine, tmp_path: Path) -> None:
+    class Nobody(type(host_processes(str(SUPERVISOR)))):  # type: ignore[misc]
+        def start_supervisor(self, spec_path: str) -> None:
+            assert Path(spec_path).stat().st_mode & 0o777 == 0o600
+            assert json.loads(Path(spec_path).read_text())["secrets"] == ["sk-0123456789"]
+            raise KeyboardInterrupt
+
+    supervised = Supervised(
+        Nobody(str(SUPERVISOR)), SupervisorLimits(), str(tmp_path), str(tmp_path / "events.jsonl")
+    )
+    command = Command(("true",), ENV, secrets=("sk-0123456789",))
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(supervised.run(engine.place, command, "m", Limits()))
+
+
+def killed_supervisor(engine: Engine, script: str, after: tuple[str, ...]) -> None:
+    """Start an agent and kill its supervisor when the agent is up; the engine then takes it up."""
+
+    async def play() -> Left:
+        command = Command(("sh", "-c", script), ENV, after=after)
+        running = asyncio.create_task(engine.supervised.run(engine.place, command, engine.mark, Limits()))
+        await asyncio.to_thread(eventually, Path(engine.place.agent).exists)
+        claim = read_claim(engine.place)
+        assert claim is not None
+        os.kill(claim.pid, signal.SIGKILL)
+        return await running
+
+    with nothing_left_behind():
+        assert asyncio.run(play()).lost == "its supervisor died"
+
+
+def test_what_comes_after_is_run_by_the_engine_if_the_supervisor_was_killed(
+    engine: Engine, tmp_path: Path
+) -> None:
+    killed_supervisor(engine, "sleep 30", ("sh", "-c", f"echo ran >> {tmp_path}/after"))
+    assert (tmp_path / "after").read_text() == "ran\n"
+
+
+def test_a_later_engine_runs_it_as_well(engine: Engine, tmp_path: Path) -> None:
+    killed_supervisor(engine, "sleep 30", ("sh", "-c", f"echo ran >> {tmp_path}/after"))
+    again = asyncio.run(Engine(tmp_path).supervised.take_up(engine.place, engine.mark, lambda _: None))
+    assert again.lost == "its supervisor died"
+    assert (tmp_path / "after").read_text() == "ran\nran\n"
+
+
+def test_it_is_run_once_by_a_supervisor_that_lives(engine: Engine, tmp_path: Path) -> None:
+    engine.run("true", after=("sh", "-c", f"echo ran >> {tmp_path}/after"))
+    again = asyncio.run(engine.supervised.take_up(engine.place, engine.mark, lambda _: None))
+    assert again.record is not None
+    eventually(lambda: (tmp_path / "after").read_text() == "ran\n")
+
+
+def test_an_attempt_that_no_supervisor_claimed_has_nothing_to_clean_up(
+    engine: Engine, tmp_path: Path
+) -> None:
+    Path(engine.place.root).mkdir()
+    Path(engine.place.after).write_text(json.dumps(["sh", "-c", f"echo ran >> {tmp_path}/after"]))
+    left = asyncio.run(engine.supervised.take_up(engine.place, engine.mark, lambda _: None))
+    assert not left.started
+    assert not (tmp_path / "after").exists()

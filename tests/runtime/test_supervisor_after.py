@@ -1,0 +1,144 @@
+"""What runs once the agent is gone: whatever ended the agent, bounded, and before the exit record."""
+
+import asyncio
+import logging
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentforge.model.layout import AttemptLayout
+from agentforge.runtime import files
+from agentforge.runtime.after import run_after
+
+from .attempt_run import ENV, AttemptRun, eventually, lives, nothing_left_behind
+
+pytestmark = pytest.mark.timeout(30)
+
+
+@pytest.fixture
+def attempt(tmp_path: Path) -> Iterator[AttemptRun]:
+    with nothing_left_behind():
+        run = AttemptRun(tmp_path)
+        yield run
+        run.close()
+
+
+def note(folder: Path, script: str = "") -> list[str]:
+    """A program that says that it ran, and whether the agent's `sleep` was gone by then."""
+    return [
+        "sh",
+        "-c",
+        f"cd {folder}; {script or 'true'}; kill -0 $(cat agent) 2>/dev/null; echo $? >> after",
+    ]
+
+
+AGENT = "echo $$ > agent; "
+
+
+@pytest.mark.parametrize(
+    ("script", "changes", "status"),
+    [
+        ("exit 0", {}, "exited"),
+        ("exit 3", {}, "exited"),
+        ("kill -9 $$", {}, "signaled"),
+        ("sleep 30", {"timeout": 0.3}, "timeout"),
+        ("sleep 30", {"idle_timeout": 0.3}, "idle"),
+        ("sleep 30", {"orphan_grace": 0.3}, "orphaned"),
+        ("sleep 30 & exit 0", {}, "exited"),
+    ],
+)
+def test_it_runs_once_when_the_agent_is_gone(
+    attempt: AttemptRun, script: str, changes: dict[str, float], status: str
+) -> None:
+    record = attempt.shell(AGENT + script, after=note(attempt.folder), **changes)
+    assert (record["status"], record["error"]) == (status, None)
+    assert (attempt.folder / "after").read_text() == "1\n"
+
+
+def test_it_runs_when_the_agent_is_ended_on_request(attempt: AttemptRun) -> None:
+    supervisor = attempt.start("sh", "-c", AGENT + "sleep 30", after=note(attempt.folder))
+    attempt.agent_pid()
+    attempt.number_in("agent")
+    supervisor.terminate()
+    assert attempt.outcome()["status"] == "ended"
+    assert (attempt.folder / "after").read_text() == "1\n"
+
+
+def test_it_does_not_run_for_an_agent_that_never_started(attempt: AttemptRun) -> None:
+    assert attempt.run("no-such-program", after=note(attempt.folder))["status"] == "spawn_failed"
+    assert not (attempt.folder / "after").exists()
+
+
+def test_it_is_given_up_after_its_time_and_ended_with_all_it_started(attempt: AttemptRun) -> None:
+    began = time.monotonic()
+    script = "trap '' TERM; echo $$ > late; (sleep 60) & sleep 60"
+    attempt.start("sh", "-c", AGENT, after=note(attempt.folder, script))
+    record = attempt.outcome(20)
+    assert 9 < time.monotonic() - began < 18
+    assert (record["status"], record["exit_code"]) == ("exited", 0)
+    assert "took longer than 10 s" in record["error"]
+    assert not lives(attempt.number_in("late"))
+
+
+def test_one_that_is_missing_does_not_cost_the_outcome(attempt: AttemptRun) -> None:
+    record = attempt.shell("exit 4", after=["no-such-program"])
+    assert (record["status"], record["exit_code"]) == ("exited", 4)
+    assert "can't run no-such-program after the agent" in record["error"]
+
+
+def test_it_has_the_agents_environment_and_no_input(attempt: AttemptRun) -> None:
+    script = f"cd {attempt.folder}; echo $WHO > who; cat > input; echo hidden"
+    attempt.shell("true", after=["sh", "-c", script], env={**ENV, "WHO": "me"})
+    assert (attempt.folder / "who").read_text() == "me\n"
+    assert (attempt.folder / "input").read_text() == ""
+    assert attempt.output.read_text() == ""
+
+
+def test_a_supervisor_killed_while_it_runs_leaves_no_exit_record(attempt: AttemptRun) -> None:
+    script = "echo $$ > late; exec sleep 60"
+    supervisor = attempt.start("sh", "-c", AGENT, after=note(attempt.folder, script))
+    late = attempt.number_in("late")
+    supervisor.kill()
+    supervisor.wait()
+    assert not attempt.exit.exists()
+    # It carries the attempt's mark, by which an engine finds and ends it.
+    assert attempt.mark.encode() in Path(f"/proc/{late}/environ").read_bytes().split(b"\0")
+    os.kill(late, signal.SIGKILL)
+    eventually(lambda: not lives(late))
+
+
+# -- the engine's part
+
+
+def test_the_engine_runs_it_for_a_supervisor_that_died(tmp_path: Path) -> None:
+    place = AttemptLayout(str(tmp_path))
+    files.write(place.after, files.compact(["sh", "-c", f"echo ran >> {tmp_path}/after"]))
+    asyncio.run(run_after(place))
+    asyncio.run(run_after(place))
+    assert (tmp_path / "after").read_text() == "ran\nran\n"
+
+
+@pytest.mark.parametrize("content", [None, b"", b'["sh"', b"[]"])
+def test_an_attempt_without_one_has_nothing_to_run(tmp_path: Path, content: bytes | None) -> None:
+    place = AttemptLayout(str(tmp_path))
+    if content is not None:
+        files.write(place.after, content)
+    asyncio.run(run_after(place))
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [(["no-such-program"], "can't run no-such-program"), (["sleep", "60"], "took longer than 0.2 s")],
+)
+def test_the_engine_goes_on_without_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, argv: list[str], says: str
+) -> None:
+    place = AttemptLayout(str(tmp_path))
+    files.write(place.after, files.compact(argv))
+    with caplog.at_level(logging.WARNING), nothing_left_behind():
+        asyncio.run(run_after(place, 0.2))
+    assert says in caplog.text
