@@ -7,7 +7,15 @@ N      ?= 200
 SEED   ?= 1
 CASES  ?= ../shared/parity
 
-.PHONY: demo test check lint types layers crash parity bench wheel clean
+# The agent CLIs that tests run; Python packages bring Claude Code and Codex, constraints-agents.txt pins them.
+AGENTS   := .agents
+OPENCODE := 1.18.33
+GEMINI   := 0.61.0
+NPM      ?= npm
+PACKAGE   = $(AGENTS)/venv/bin/python -c 'import sys; from importlib.util import find_spec; \
+            print(find_spec(sys.argv[1]).submodule_search_locations[0])'
+
+.PHONY: demo test check lint types layers crash parity bench wheel agents agents-pypi agents-npm test-agents clean
 
 demo: $(STAMP)
 	$(BIN)/agentforge demo
@@ -39,6 +47,35 @@ bench: $(STAMP)            ## costs beside their floors, as a table and JSON
 wheel: $(STAMP)            ## builds the wheel, runs it from an empty environment elsewhere
 	$(BIN)/python -m pytest -q tests/surface/test_wheel.py
 
+agents: agents-pypi agents-npm  ## the real agent CLIs, into .agents/: no account is needed for the tests
+
+agents-pypi: $(AGENTS)/pypi.stamp
+
+agents-npm:
+	@if command -v $(NPM) >/dev/null; then $(MAKE) --no-print-directory $(AGENTS)/npm-$(OPENCODE)-$(GEMINI).stamp; \
+	else echo "npm isn't here, so opencode and gemini aren't installed and their tests are skipped"; fi
+
+test-agents: $(STAMP)      ## the real agent CLIs against a scripted model on loopback; `make agents` installs them
+	$(BIN)/python -m pytest -rs tests/agents
+
+$(AGENTS)/pypi.stamp: constraints-agents.txt
+	test -x $(AGENTS)/venv/bin/python || $(PYTHON) -m venv $(AGENTS)/venv
+	$(AGENTS)/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-agents.txt \
+	    claude-agent-sdk openai-codex
+	mkdir -p $(AGENTS)/bin
+	ln -sf "$$($(PACKAGE) claude_agent_sdk)/_bundled/claude" $(AGENTS)/bin/claude
+	ln -sf "$$($(PACKAGE) codex_cli_bin)/bin/codex" $(AGENTS)/bin/codex
+	$(AGENTS)/bin/claude --version
+	$(AGENTS)/bin/codex --version
+	touch $@
+
+$(AGENTS)/npm-%.stamp:
+	mkdir -p $(AGENTS)/bin $(AGENTS)/npm
+	$(NPM) install --prefix $(AGENTS)/npm --no-save --no-audit --no-fund --loglevel=error \
+	    opencode-ai@$(OPENCODE) @google/gemini-cli@$(GEMINI)
+	ln -sf ../npm/node_modules/.bin/opencode ../npm/node_modules/.bin/gemini $(AGENTS)/bin/
+	touch $@
+
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "AgentForge needs Python 3.11 or later")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -46,4 +83,4 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(AGENTS) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
