@@ -13,6 +13,7 @@ from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.event import Event
 from agentforge.model.plan import Plan
+from agentforge.sdk.redaction import RedactingFilter, environment_redactor
 from agentforge.views.run_line import ending_line, run_line
 
 LEVEL_VARIABLE = "AGENT_PIPELINES_LOG_LEVEL"
@@ -37,6 +38,7 @@ def set_up_logs(call: Invocation) -> None:
     assert form in LOG_FORMATS
     handler.setFormatter(_Json() if form == "json" else _Pretty())
     handler.addFilter(_add_session)
+    handler.addFilter(RedactingFilter(environment_redactor(os.environ)))
     root = logging.getLogger("agentforge")
     root.handlers[:] = [handler]
     root.setLevel(_LEVELS[level])

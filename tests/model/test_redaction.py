@@ -1,0 +1,65 @@
+"""Text, bytes and data without the secrets in them."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentforge.model.redaction import HIDDEN, Redactor, spellings
+
+KEY = "sk-0123456789"
+ODD = 'a"b\\c\nd\té/8'
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("", ""),
+        ("nothing here", "nothing here"),
+        (f"the key is {KEY}.", "the key is [secret]."),
+        (f"{KEY}{KEY}", "[secret][secret]"),
+        (json.dumps({"key": ODD}), '{"key": "[secret]"}'),
+        (json.dumps({"key": ODD}, ensure_ascii=False), '{"key": "[secret]"}'),
+        (json.dumps(json.dumps({"key": ODD})), '"{\\"key\\": \\"[secret]\\"}"'),
+    ],
+)
+def test_secrets_are_hidden_however_they_are_spelled(text: str, clean: str) -> None:
+    assert Redactor([KEY, ODD]).text(text) == clean
+
+
+def test_a_longer_secret_is_hidden_whole_where_a_shorter_one_is_its_beginning() -> None:
+    assert Redactor([KEY, f"{KEY}-more"]).text(f"{KEY}-more {KEY}") == "[secret] [secret]"
+
+
+def test_bytes_that_are_no_text_stay_as_they_are() -> None:
+    assert Redactor([KEY]).bytes(b"\xff\xfe" + KEY.encode() + b"\x80") == b"\xff\xfe[secret]\x80"
+
+
+def test_data_is_hidden_in_every_text_of_it() -> None:
+    data = {"a": [KEY, 1, None, True, {f"x{KEY}": f"{KEY}y"}], "b": (KEY, 2.5)}
+    assert Redactor([KEY]).data(data) == {
+        "a": ["[secret]", 1, None, True, {"x[secret]": "[secret]y"}],
+        "b": ("[secret]", 2.5),
+    }
+
+
+def test_without_secrets_nothing_is_touched() -> None:
+    redactor = Redactor([])
+    assert not redactor
+    data = {"a": [KEY]}
+    assert redactor.data(data) is data
+    assert redactor.text(KEY) == KEY
+    assert redactor.bytes(b"\xff") == b"\xff"
+
+
+def test_an_empty_value_is_no_secret() -> None:
+    assert not Redactor([""])
+    assert spellings([""]) == ()
+
+
+@given(st.text(st.characters(exclude_characters="[]"), min_size=8), st.text(), st.text())
+def test_a_secret_never_survives_in_json(secret: str, before: str, after: str) -> None:
+    redactor = Redactor([secret])
+    document = redactor.text(json.dumps({"said": before + HIDDEN + secret + HIDDEN + after}))
+    assert secret not in document
