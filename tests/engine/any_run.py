@@ -45,7 +45,13 @@ PLANS = (
 STEPS = 40
 
 _kinds = st.sampled_from(
-    [FailureKind.PROVIDER_CRASHED, FailureKind.PROVIDER_TIMEOUT, FailureKind.AGENT_ERROR]
+    [
+        FailureKind.PROVIDER_CRASHED,
+        FailureKind.PROVIDER_TIMEOUT,
+        FailureKind.PROVIDER_RATE_LIMITED,
+        FailureKind.PROVIDER_QUOTA,
+        FailureKind.AGENT_ERROR,
+    ]
 )
 
 
