@@ -1,6 +1,7 @@
 """Run an agent program once and wait for it, without a supervisor: for providers used on their own.
 
-Nothing here outlives the caller: cancelling ends the program's whole process group.
+Nothing here outlives the caller: cancelling ends the program's whole process group. A limit on silence is the
+supervisor's; there is none here.
 """
 
 import asyncio
@@ -9,13 +10,16 @@ import signal
 import tempfile
 import time
 from contextlib import suppress
+from typing import IO
 
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.redaction import Redactor
 from agentforge.ports.provider import Command, ExecuteRequest, ExecuteResult, Exit, ProcessProvider
 
 TIMED_OUT = 124
 """What `timeout` exits with."""
+AFTER_SECONDS = 10.0
 
 
 async def execute_once(provider: ProcessProvider, request: ExecuteRequest) -> ExecuteResult:
@@ -40,23 +44,23 @@ async def run_once(command: Command, workdir: str) -> Exit:
     began = time.monotonic()
     # Files instead of pipes: a program that doesn't read its prompt can't break the write, and a
     # background process that keeps the output open can't hold up the end.
-    with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as output:
+    with (
+        tempfile.TemporaryFile() as stdin,
+        tempfile.TemporaryFile() as output,
+        tempfile.TemporaryFile() as errors,
+    ):
         stdin.write(command.stdin.encode("utf-8", "replace"))
         stdin.seek(0)
-        process = await _spawn(command, workdir, stdin.fileno(), output.fileno())
-        try:
-            code = await process.wait()
-        except BaseException:
-            await _end(process)
-            raise
-        output.seek(0)
-        text = output.read().decode("utf-8", "replace")
-    return Exit(
-        exit_code=code if code >= 0 else None,
-        signal=-code if code < 0 else None,
-        duration_ms=round((time.monotonic() - began) * 1000),
-        output=text,
-    )
+        apart = errors if command.separate_errors else output
+        code = await _to_its_end(command, workdir, (stdin.fileno(), output.fileno(), apart.fileno()))
+        hide = Redactor(command.secrets).text
+        return Exit(
+            exit_code=code if code >= 0 else None,
+            signal=-code if code < 0 else None,
+            duration_ms=round((time.monotonic() - began) * 1000),
+            output=hide(_text(output)),
+            errors=hide(_text(errors)),
+        )
 
 
 def as_failure(error: ProviderUnusable) -> Failure:
@@ -71,20 +75,46 @@ def exit_status(exit: Exit) -> int:
     return 128 + (exit.signal or 0)
 
 
-async def _spawn(command: Command, workdir: str, stdin: int, output: int) -> asyncio.subprocess.Process:
+async def _to_its_end(command: Command, workdir: str, ends: tuple[int, int, int]) -> int:
+    process = await _spawn(command.argv, command.env, workdir, ends)
+    try:
+        return await process.wait()
+    except BaseException:
+        await _end(process)
+        raise
+    finally:
+        if command.after:
+            await asyncio.shield(_run_after(command, workdir))
+
+
+async def _run_after(command: Command, workdir: str) -> None:
+    """End what the program started elsewhere; the program itself is gone, so a failure changes nothing."""
+    nothing = asyncio.subprocess.DEVNULL
+    with suppress(ProviderUnusable, TimeoutError):
+        process = await _spawn(command.after, command.env, workdir, (nothing, nothing, nothing))
+        try:
+            await asyncio.wait_for(process.wait(), AFTER_SECONDS)
+        finally:
+            await _end(process)
+
+
+async def _spawn(
+    argv: tuple[str, ...], env: dict[str, str], workdir: str, ends: tuple[int, int, int]
+) -> asyncio.subprocess.Process:
+    stdin, output, errors = ends
     try:
         return await asyncio.create_subprocess_exec(
-            *command.argv,
+            *argv,
             cwd=workdir,
-            env=command.env,
+            env=env,
             stdin=stdin,
             stdout=output,
-            stderr=asyncio.subprocess.STDOUT,
+            stderr=errors,
             start_new_session=True,
         )
     except OSError as error:
         raise ProviderUnusable(
-            f"{command.argv[0]!r} can't be started in {workdir}: {error.strerror}",
+            f"{argv[0]!r} can't be started in {workdir}: {error.strerror}",
             hint="check that the program exists and is executable, and that the folder exists",
         ) from error
 
@@ -94,3 +124,8 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     await process.wait()
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode("utf-8", "replace")
