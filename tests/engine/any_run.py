@@ -135,7 +135,8 @@ class _World:
         return True
 
     def _recompiled(self) -> None:
-        extra = replace(stage("extra"), path=str(len(self.plan.nodes)))
+        number = len(self.plan.nodes)
+        extra = replace(stage(f"extra-{number}"), path=str(number))
         changed = replace(self.plan, nodes=(*self.plan.nodes, extra))
         try:
             step = place_in(changed, self.plan, self.state)
