@@ -25,6 +25,8 @@ nodes:
     zz: 1
     termination: {zz: 1}
     retry: {zz: 1}
+    on_limit: {zz: 1}
+    sandbox: {type: none, zz: 1}
     inputs: {zz: 1, from_parallel: {stage: x, zz: 1}}
   - {id: b, zz: 1, pipeline: p}
   - id: c
@@ -58,6 +60,8 @@ def test_pipeline_schema_has_the_readers_keys() -> None:
         "stage of the block": keys(schema, "$defs", "stageNode"),
         "termination": keys(schema, "$defs", "termination"),
         "retry": keys(schema, "$defs", "retry"),
+        "on_limit": set(schema["$defs"]["onLimit"]["anyOf"][1]["properties"]),
+        "sandbox": set(schema["$defs"]["sandbox"]["anyOf"][1]["properties"]),
         "inputs": keys(schema, "$defs", "inputs"),
         "from_parallel": set(source_form["properties"]),
         "pipeline node": keys(schema, "$defs", "pipelineNode"),

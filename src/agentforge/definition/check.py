@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from typing import get_args
 
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.precedence import canonical
@@ -12,6 +13,7 @@ from agentforge.definition.spec import (
     Leftover,
     NodeSpec,
     PipelineSpec,
+    SandboxSpec,
     StageSpec,
     WorkSpec,
     Written,
@@ -19,6 +21,7 @@ from agentforge.definition.spec import (
 from agentforge.definition.suggest import choice, did_you_mean
 from agentforge.definition.termination import FIXED, KINDS, LATER, merge
 from agentforge.definition.tree import shown
+from agentforge.model.plan import SANDBOXES, OnLimit, Semantics
 
 # Keys with a meaning that this version doesn't have yet. Ignoring one would silently drop a promise,
 # so they are refused.
@@ -33,7 +36,6 @@ NOT_YET = frozenset(
         "limits",
         "network",
         "on",
-        "sandbox",
         "setup",
         "views",
         "workspace",
@@ -191,6 +193,30 @@ def _work(work: WorkSpec, report: Report) -> None:
         _seconds(work.retry.initial_delay, "retry.initial_delay", report)
         _range(work.retry.multiplier, "retry.multiplier", 1, MAX_MULTIPLIER, report)
         _seconds(work.retry.max_delay, "retry.max_delay", report)
+    if work.on_limit:
+        _one_of(work.on_limit.do, "on_limit", get_args(OnLimit), report)
+        _seconds(work.on_limit.initial_delay, "on_limit.initial_delay", report)
+        _seconds(work.on_limit.max_delay, "on_limit.max_delay", report)
+        _seconds(work.on_limit.max_wait, "on_limit.max_wait", report)
+    _one_of(work.semantics, "semantics", get_args(Semantics), report)
+    if work.sandbox:
+        _sandbox(work.sandbox, report)
+
+
+def _sandbox(sandbox: SandboxSpec, report: Report) -> None:
+    _one_of(sandbox.type, "sandbox", SANDBOXES, report)
+    kind = sandbox.type.value if sandbox.type else ""
+    if kind == "docker" and sandbox.image is None:
+        hint = "write `sandbox: {type: docker, image: …}`"
+        report.error("missing-key", sandbox.at, "the docker sandbox has no `image`", hint)
+    if kind != "docker" and sandbox.image:
+        report.warning("ignored-key", sandbox.image.at, "`image` is for the docker sandbox", "remove it")
+
+
+def _one_of(written: Written[str] | None, name: str, known: Sequence[str], report: Report) -> None:
+    if written is not None and written.value not in known:
+        message = f"`{name}` can't be {shown(written.value)}"
+        report.error("bad-value", written.at, message, choice(written.value, "values", known))
 
 
 def _runs(count: Written[int] | None, name: str, report: Report) -> None:

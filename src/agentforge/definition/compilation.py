@@ -104,7 +104,11 @@ class Compilation:
             elif isinstance(node, ResolvedStage):
                 self._check_stage(node, default_runs)
                 named = naming_level(provider_levels(pipeline.spec, node, self._above))
-                self._check_provider(named or Written(DEFAULT_PROVIDER, node.spec.at))
+                for spec in (named, *named.fallbacks) if named else ():
+                    if spec.type:
+                        self._check_provider(spec.type)
+                if named is None:
+                    self._check_provider(Written(DEFAULT_PROVIDER, node.spec.at))
 
     def _check_stage(self, node: ResolvedStage | None, default_runs: int) -> None:
         if node is None:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from agentforge.definition.link import Links, inherited
 from agentforge.definition.lower_stage import Levels, Wiring, guardrails, lower_stage
-from agentforge.definition.precedence import Above, choose_in_block, choose_provider
+from agentforge.definition.precedence import Above, choose_fallbacks, choose_in_block, choose_provider
 from agentforge.definition.resolved import ResolvedBlock, ResolvedNested, ResolvedPipeline, ResolvedStage
 from agentforge.definition.spec import BranchSpec, PipelineSpec, ProviderSpec
 from agentforge.model.plan import (
@@ -90,9 +90,11 @@ class _Lowering:
             elif isinstance(node, ResolvedNested):
                 yield self._nested(path, node, prefix, commands)
             elif node:
-                chosen = choose_provider(provider_levels(pipeline.spec, node, self._setting.above))
+                said = provider_levels(pipeline.spec, node, self._setting.above)
                 sources = self._links.get((f"{prefix}{path}", ""))
-                wiring = Wiring(chosen, node.spec.inputs.written, sources)
+                wiring = Wiring(
+                    choose_provider(said), node.spec.inputs.written, sources, choose_fallbacks(said)
+                )
                 yield self._stage(path, node, levels, wiring, prefix)
 
     def _nested(

@@ -1,16 +1,26 @@
 """One stage to its place in the plan: what node, stage.yaml, pipeline and caller come to together."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from agentforge.definition.paths import relative
-from agentforge.definition.precedence import Above, choose_retry, first_text, merge_commands, strongest
+from agentforge.definition.precedence import Above, choose_policy, first_text, merge_commands, strongest
 from agentforge.definition.resolved import ResolvedStage
 from agentforge.definition.spec import WorkSpec, Written
 from agentforge.definition.termination import merge
-from agentforge.model.plan import Guardrails, ProviderChoice, Sources, StageNode
+from agentforge.model.plan import (
+    Guardrails,
+    LimitPolicy,
+    ProviderChoice,
+    RetryPolicy,
+    SandboxChoice,
+    Semantics,
+    Sources,
+    StageNode,
+)
 
 
 class Levels(Struct, frozen=True):
@@ -29,6 +39,7 @@ class Wiring(Struct, frozen=True):
     provider: ProviderChoice
     inputs: dict[str, Any]
     sources: Sources | None = None
+    fallbacks: tuple[ProviderChoice, ...] = ()
 
 
 def lower_stage(
@@ -59,14 +70,39 @@ def lower_stage(
         commands=merge_commands(levels.commands, stage, work, levels.above),
         timeout=strongest(level.timeout for level in said),
         idle_timeout=strongest(level.idle_timeout for level in said),
-        retry=choose_retry(level.retry for level in said),
+        retry=choose_policy(RetryPolicy, (level.retry for level in said)),
         guardrails=guardrails(work.max_runtime or stage.max_runtime),
+        fallbacks=wiring.fallbacks,
+        on_limit=choose_policy(LimitPolicy, (level.on_limit for level in said)),
+        semantics=_semantics(said),
+        sandbox=_sandbox(said),
         **_prompt(node, levels.project),
     )
 
 
 def guardrails(limit: Written[float] | None) -> Guardrails | None:
     return Guardrails(max_runtime_seconds=limit.value) if limit else None
+
+
+def _semantics(said: Sequence[WorkSpec]) -> Semantics:
+    written = first_text(*(level.semantics for level in reversed(said)))
+    return "at_most_once" if written == "at_most_once" else "at_least_once"
+
+
+def _sandbox(said: Sequence[WorkSpec]) -> SandboxChoice | None:
+    """The strongest level's as a whole: what one of them may reach is not for another's."""
+    spec = next((level.sandbox for level in reversed(said) if level.sandbox), None)
+    if spec is None:
+        return None
+    written = {
+        "type": spec.type,
+        "network": spec.network,
+        "image": spec.image,
+    }
+    chosen = {name: value.value for name, value in written.items() if value}
+    paths = {"writable": spec.writable, "hidden": spec.hidden}
+    lists = {name: tuple(path.value for path in given) for name, given in paths.items() if given}
+    return msgspec.convert({**chosen, **lists}, SandboxChoice)
 
 
 def _prompt(node: ResolvedStage, project: str) -> dict[str, Any]:

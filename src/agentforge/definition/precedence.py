@@ -1,7 +1,7 @@
 """Who wins where several places say something: caller, environment, node, stage, pipeline, default."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.provider_settings import merged_settings, plain_settings, settings_in
-from agentforge.definition.spec import ProviderSpec, RetrySpec, WorkSpec, Written
-from agentforge.model.plan import Overrides, ProviderChoice, RetryPolicy
+from agentforge.definition.spec import LimitSpec, ProviderSpec, RetrySpec, WorkSpec, Written
+from agentforge.model.plan import LimitPolicy, Overrides, ProviderChoice, RetryPolicy
 
 DEFAULT_PROVIDER = "claude"
 JUDGE_MODEL = "haiku"
@@ -84,6 +84,12 @@ def choose_provider(levels: Iterable[ProviderSpec | None]) -> ProviderChoice:
     return ProviderChoice(chosen, model or DEFAULT_MODELS.get(chosen, ""), config)
 
 
+def choose_fallbacks(levels: Iterable[ProviderSpec | None]) -> tuple[ProviderChoice, ...]:
+    """Who takes over, of the strongest level that names a provider at all: one name there is no list."""
+    naming = naming_level(levels)
+    return tuple(choose_provider([spec]) for spec in naming.fallbacks) if naming else ()
+
+
 def choose_in_block(
     weaker: Iterable[ProviderSpec | None],
     branch: ProviderSpec,
@@ -105,20 +111,22 @@ def choose_in_block(
     return chosen
 
 
-def naming_level(levels: Iterable[ProviderSpec | None]) -> Written[str] | None:
-    """The name of the provider that `choose_provider` takes, as it was written."""
-    named = [level.type for level in levels if level and level.type]
-    return named[-1] if named else None
+def naming_level(levels: Iterable[ProviderSpec | None]) -> ProviderSpec | None:
+    """The level whose provider `choose_provider` takes."""
+    return next((level for level in reversed([*levels]) if level and level.type), None)
 
 
-def choose_retry(levels: Iterable[RetrySpec | None]) -> RetryPolicy | None:
+Policy = TypeVar("Policy", RetryPolicy, LimitPolicy)
+
+
+def choose_policy(kind: type[Policy], levels: Iterable[RetrySpec | LimitSpec | None]) -> Policy | None:
     """Levels weakest first; key by key. Nothing if nobody says anything."""
-    said: dict[str, float] = {}
+    said: dict[str, float | str] = {}
     for level in levels:
         if level:
             fields = ((name, getattr(level, name)) for name in level.__struct_fields__)
             said |= {name: written.value for name, written in fields if written}
-    return msgspec.convert(said, RetryPolicy) if said else None
+    return msgspec.convert(said, kind) if said else None
 
 
 def strongest(levels: Iterable[Written[float] | None]) -> float | None:

@@ -2,7 +2,8 @@
 
 from agentforge.definition.fields import Fields, as_data, as_text
 from agentforge.definition.read_inputs import read_inputs
-from agentforge.definition.read_work import read_config, read_work
+from agentforge.definition.read_provider import read_config
+from agentforge.definition.read_work import read_work
 from agentforge.definition.spec import (
     BlockSpec,
     BranchSpec,

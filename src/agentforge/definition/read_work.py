@@ -1,8 +1,10 @@
 """Reading how work is to be done: the keys that nodes, stages and a pipeline's defaults share."""
 
-from agentforge.definition.fields import Fields, as_count, as_data, as_text
-from agentforge.definition.spec import ProviderSpec, RetrySpec, TerminationSpec, WorkSpec, Written
-from agentforge.definition.tree import Keyed, Listed, Scalar
+from agentforge.definition.fields import Fields, as_count, as_text
+from agentforge.definition.read_provider import read_provider
+from agentforge.definition.read_sandbox import read_sandbox
+from agentforge.definition.spec import LimitSpec, RetrySpec, TerminationSpec, WorkSpec, Written
+from agentforge.definition.tree import Keyed, Scalar
 
 # How the older form of stages spells its terminations.
 _COMPLETIONS = {"beads-empty": "queue", "plateau": "judgment", "fixed-n": "fixed"}
@@ -25,6 +27,9 @@ def read_work(fields: Fields) -> WorkSpec:
         idle_timeout=fields.number("idle_timeout"),
         retry=_retry(fields),
         max_runtime=read_guardrails(fields),
+        on_limit=_on_limit(fields),
+        semantics=fields.text("semantics"),
+        sandbox=read_sandbox(fields),
     )
 
 
@@ -36,37 +41,10 @@ def read_defaults(fields: Fields) -> WorkSpec:
         timeout=fields.number("timeout"),
         idle_timeout=fields.number("idle_timeout"),
         retry=_retry(fields),
+        on_limit=_on_limit(fields),
+        semantics=fields.text("semantics"),
+        sandbox=read_sandbox(fields),
     )
-
-
-def read_provider(fields: Fields) -> ProviderSpec | None:
-    """`provider: claude`, or a mapping with `type` whose other keys are the provider's own."""
-    tree, sibling = fields.tree("provider"), fields.keyed("provider_config")
-    model = fields.text("model")
-    config = read_config(fields, sibling) if sibling else {}
-    chosen: Written[str] | None = None
-    if isinstance(tree, Keyed):
-        inner = fields.inside(tree, "provider")
-        chosen = inner.text("type") or inner.text("name")
-        model = model or inner.text("model")
-        config = read_config(fields, tree, but=("type", "name", "model")) | config
-        if chosen is None and inner.tree("type") is None:
-            hint = "add `type: claude` or another"
-            fields.report.error("missing-key", tree.at, "`provider` has no `type`", hint)
-    elif isinstance(tree, Listed):
-        fields.report.error("unsupported", tree.at, "not supported yet: provider as a list")
-    elif tree is not None:
-        chosen = as_text(tree, "`provider`", fields.report)
-    return ProviderSpec(chosen, model, config) if chosen or model or config else None
-
-
-def read_config(fields: Fields, keyed: Keyed, but: tuple[str, ...] = ()) -> dict[str, object]:
-    """A provider's own settings, passed on as they stand."""
-    return {
-        entry.key.text: as_data(entry.value, f"`{entry.key.text}`", fields.report)
-        for entry in keyed.entries
-        if entry.key.text not in but
-    }
 
 
 def read_guardrails(fields: Fields) -> Written[float] | None:
@@ -133,4 +111,22 @@ def _retry(fields: Fields) -> RetrySpec | None:
         max_delay=retry.number("max_delay"),
     )
     retry.end()
+    return spec
+
+
+def _on_limit(fields: Fields) -> LimitSpec | None:
+    """`on_limit: wait`, or a mapping in which that is `do`."""
+    tree = fields.tree("on_limit")
+    if tree is None:
+        return None
+    if not isinstance(tree, Keyed):
+        return LimitSpec(do=as_text(tree, "`on_limit`", fields.report))
+    inner = fields.inside(tree, "on_limit")
+    spec = LimitSpec(
+        do=inner.text("do"),
+        initial_delay=inner.number("initial_delay"),
+        max_delay=inner.number("max_delay"),
+        max_wait=inner.number("max_wait"),
+    )
+    inner.end()
     return spec

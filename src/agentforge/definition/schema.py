@@ -4,10 +4,11 @@ It describes shapes; names, references and combinations are the compiler's. Test
 reader's the same.
 """
 
-from typing import Any
+from typing import Any, get_args
 
 from agentforge.definition.check import MAX_ATTEMPTS, MAX_MULTIPLIER, MAX_RUNS, MAX_SECONDS
 from agentforge.definition.termination import KINDS
+from agentforge.model.plan import SANDBOXES, OnLimit, Semantics
 
 Schema = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -78,9 +79,11 @@ def _definitions() -> dict[str, Schema]:
         "branch": {"anyOf": [_TEXT, _BRANCH]},
         "inputs": _mapping(_INPUTS, about="Whose outputs the stage finds in its context."),
         "parallelSource": {"anyOf": [_TEXT, _mapping(_PARALLEL_SOURCE, required=["stage"])]},
-        "provider": {"anyOf": [_TEXT, _PROVIDER]},
+        "provider": {"anyOf": [_TEXT, _PROVIDER, _list({"anyOf": [_TEXT, _PROVIDER]}, _CHAIN)]},
         "termination": _mapping(_TERMINATION),
         "retry": _mapping(_RETRY),
+        "onLimit": {"anyOf": [_LIMIT_TURN, _mapping(_ON_LIMIT)]},
+        "sandbox": {"anyOf": [_SANDBOX_TYPE, _mapping(_SANDBOX, required=["type"])]},
         "guardrails": _mapping({"max_runtime_seconds": _LIMIT}),
     }
 
@@ -124,6 +127,12 @@ _DEFAULTS: dict[str, Schema] = {
     "timeout": {**_LIMIT, "description": "Seconds for one attempt."},
     "idle_timeout": {**_LIMIT, "description": "Seconds without any output."},
     "retry": _ref("retry"),
+    "on_limit": {**_ref("onLimit"), "description": "What to do at a quota or a rate limit."},
+    "semantics": {
+        "enum": list(get_args(Semantics)),
+        "description": "`at_most_once`: a person says whether work that came to nothing is done again.",
+    },
+    "sandbox": _ref("sandbox"),
 }
 
 _WORK: dict[str, Schema] = {
@@ -164,6 +173,27 @@ _RETRY: dict[str, Schema] = {
     "initial_delay": _SECONDS,
     "multiplier": {"type": "number", "minimum": 1, "maximum": MAX_MULTIPLIER},
     "max_delay": _SECONDS,
+}
+
+_CHAIN = "The next takes over when one can't work."
+_LIMIT_TURN: Schema = {"enum": list(get_args(OnLimit))}
+_ON_LIMIT: dict[str, Schema] = {
+    "do": _LIMIT_TURN,
+    "initial_delay": {
+        **_SECONDS,
+        "description": "Where the provider doesn't say until when; doubled each time.",
+    },
+    "max_delay": _SECONDS,
+    "max_wait": {**_SECONDS, "description": "A longer wait asks a person instead."},
+}
+
+_SANDBOX_TYPE: Schema = {"enum": list(SANDBOXES)}
+_SANDBOX: dict[str, Schema] = {
+    "type": _SANDBOX_TYPE,
+    "network": {"enum": ["on", "off", True, False]},
+    "image": {**_TEXT, "description": "Of `docker`."},
+    "writable": _some(_TEXT, "Further paths that agents may write to."),
+    "hidden": _some(_TEXT, "Further paths that agents don't see."),
 }
 
 _INPUTS: dict[str, Schema] = {

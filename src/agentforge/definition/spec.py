@@ -31,6 +31,8 @@ class ProviderSpec(Struct, frozen=True):
     type: Written[str] | None = None
     model: Written[str] | None = None
     config: dict[str, Any] = field(default_factory=dict)
+    fallbacks: "tuple[ProviderSpec, ...]" = ()
+    """The rest of a list of providers, of which this is the first."""
 
 
 class TerminationSpec(Struct, frozen=True):
@@ -54,6 +56,22 @@ class RetrySpec(Struct, frozen=True):
     max_delay: Written[float] | None = None
 
 
+class LimitSpec(Struct, frozen=True):
+    do: Written[str] | None = None
+    initial_delay: Written[float] | None = None
+    max_delay: Written[float] | None = None
+    max_wait: Written[float] | None = None
+
+
+class SandboxSpec(Struct, frozen=True):
+    at: Place
+    type: Written[str] | None = None
+    network: Written[bool] | None = None
+    image: Written[str] | None = None
+    writable: tuple[Written[str], ...] | None = None
+    hidden: tuple[Written[str], ...] | None = None
+
+
 class WorkSpec(Struct, frozen=True):
     """How work is to be done. A node, its stage and the pipeline's defaults may each say some of it."""
 
@@ -72,6 +90,9 @@ class WorkSpec(Struct, frozen=True):
     retry: RetrySpec | None = None
     max_runtime: Written[float] | None = None
     """`guardrails.max_runtime_seconds`"""
+    on_limit: LimitSpec | None = None
+    semantics: Written[str] | None = None
+    sandbox: SandboxSpec | None = None
 
 
 class ParallelRef(Struct, frozen=True):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from msgspec import Struct, field
 
@@ -59,10 +59,14 @@ class ProviderChoice(Struct, frozen=True, omit_defaults=True):
     """Passed to the provider as it stands: argv of `command`, the cassette of `replay`."""
 
 
+SandboxType = Literal["none", "bwrap", "docker"]
+SANDBOXES: tuple[SandboxType, ...] = get_args(SandboxType)
+
+
 class SandboxChoice(Struct, frozen=True, omit_defaults=True):
     """What a stage's agents are confined by."""
 
-    type: Literal["none", "bwrap", "docker"] = "none"
+    type: SandboxType = "none"
     network: bool = True
     image: str | None = None
     """Of `docker`."""
