@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from agentforge.adapters.providers.api import ApiProvider
 from agentforge.adapters.providers.claude import CLAUDE
 from agentforge.adapters.providers.cli_agent import CliAgent
 from agentforge.adapters.providers.codex import CODEX
@@ -16,6 +17,7 @@ def builtin_providers(environ: Mapping[str, str]) -> dict[str, Provider]:
     providers: tuple[Provider, ...] = (
         CliAgent(CLAUDE, environ),
         CliAgent(CODEX, environ),
+        ApiProvider(environ),
         CommandProvider(environ),
         MockProvider(environ),
         ReplayProvider(environ),

@@ -1,0 +1,62 @@
+"""A model's conversation on disk, so that a later attempt can go on with it."""
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage
+
+_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}")
+
+
+class Session(Struct, frozen=True):
+    session: str
+    model: str
+    prompt: str
+    messages: list[Any]
+    """As pydantic-ai spells them."""
+
+    def history(self) -> "list[ModelMessage]":
+        from pydantic_ai.messages import ModelMessagesTypeAdapter
+
+        return ModelMessagesTypeAdapter.validate_python(self.messages)
+
+
+class SessionStore:
+    """Keeps nothing where there is no folder."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def load(self, session: str) -> Session | None:
+        """The session; nothing if there is none that can be read."""
+        if not self._folder or not _NAME.fullmatch(session):
+            return None
+        try:
+            with open(self._path(session), "rb") as file:
+                return msgspec.json.decode(file.read(), type=Session)
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def save(self, session: str, model: str, prompt: str, messages: "list[ModelMessage]") -> None:
+        if not self._folder:
+            return
+        from pydantic_ai.messages import ModelMessagesTypeAdapter
+
+        plain = ModelMessagesTypeAdapter.dump_json(messages)
+        content = msgspec.json.encode(
+            {"session": session, "model": model, "prompt": prompt, "messages": msgspec.Raw(plain)}
+        )
+        os.makedirs(self._folder, exist_ok=True)
+        path = self._path(session)
+        draft = f"{path}.{os.getpid()}.tmp"
+        with open(draft, "wb") as file:
+            file.write(content)
+        os.replace(draft, path)
+
+    def _path(self, session: str) -> str:
+        return os.path.join(self._folder, f"{session}.json")

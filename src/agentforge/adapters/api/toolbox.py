@@ -1,0 +1,110 @@
+"""The tools that a model is given: ours and the caller's. What goes wrong in one is told to the model."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from pydantic_ai import Tool
+
+from agentforge.adapters.api.commands import CommandTool
+from agentforge.adapters.api.events import Event, ToolAnswered, ToolCalled
+from agentforge.adapters.api.file_tools import FileTools
+from agentforge.adapters.api.schema_check import checker, misfits
+from agentforge.adapters.api.searching import SearchTool
+from agentforge.adapters.api.task import Task, ToolCall
+from agentforge.adapters.api.tool_schemas import SCHEMAS
+from agentforge.adapters.api.workspace import ToolError, Workspace
+
+SHOWN_CHARACTERS = 500
+RECORDED = "recorded"
+
+Handler = Callable[..., str | Awaitable[str]]
+"""Takes the call's input as keyword arguments."""
+Report = Callable[[Event], None]
+
+
+class Toolbox:
+    def __init__(
+        self,
+        task: Task,
+        workspace: Workspace,
+        environ: Mapping[str, str],
+        report: Report,
+        handlers: Mapping[str, Handler],
+    ) -> None:
+        self._task = task
+        self._report = report
+        self._handlers = handlers
+        self._files = FileTools(workspace)
+        self.calls: list[ToolCall] = []
+        commands = CommandTool(workspace, task.commands, environ)
+        self._ours: dict[str, Handler] = {
+            "read_file": self._files.read_file,
+            "write_file": self._files.write_file,
+            "edit_file": self._files.edit_file,
+            "list_directory": self._files.list_directory,
+            "search_code": SearchTool(workspace, environ).search_code,
+            "run_command": commands.run_command,
+        }
+
+    @property
+    def touched(self) -> list[str]:
+        return self._files.touched
+
+    def tools(self) -> list[Tool[None]]:
+        """Those that don't end the task. One at a time, in the order in which the model calls them."""
+        extra = {tool.name: tool for tool in self._task.extra_tools}
+        ours = [
+            self._tool(name, *SCHEMAS[name], self._ours[name])
+            for name in self._task.tools
+            if name in self._ours and name not in extra
+        ]
+        theirs = [
+            self._tool(
+                tool.name, tool.description, tool.input_schema, self._handlers.get(tool.name, _recorded)
+            )
+            for tool in extra.values()
+            if not tool.ends
+        ]
+        return ours + theirs
+
+    def note(self, name: str, given: dict[str, Any], answer: str) -> None:
+        self.calls.append(ToolCall(name, given, answer))
+        self._report(ToolAnswered(name, answer[:SHOWN_CHARACTERS]))
+
+    def _tool(self, name: str, description: str, schema: dict[str, Any], handler: Handler) -> Tool[None]:
+        check = checker(schema)
+
+        async def call(**given: Any) -> str:
+            self._report(ToolCalled(name, shown(given)))
+            wrong = misfits(check, given)
+            answer = f"error: {'; '.join(wrong)}" if wrong else await _answer(handler, given)
+            self.note(name, given, answer)
+            return answer
+
+        return Tool.from_schema(call, name, description, schema, sequential=True)
+
+
+def shown(given: dict[str, Any]) -> dict[str, Any]:
+    """The input as progress shows it: a file's content is in the file."""
+    return {
+        key: value
+        if not isinstance(value, str) or len(value) <= SHOWN_CHARACTERS
+        else f"{value[:SHOWN_CHARACTERS]}…"
+        for key, value in given.items()
+    }
+
+
+async def _answer(handler: Handler, given: dict[str, Any]) -> str:
+    try:
+        answer = handler(**given)
+        return str(await answer if inspect.isawaitable(answer) else answer)
+    except ToolError as error:
+        return f"error: {error}"
+    except Exception as error:
+        # The model may do without it; a loop that ends here has lost all that was paid for.
+        return f"error: {type(error).__name__}: {error}"
+
+
+def _recorded(**_given: Any) -> str:
+    return RECORDED

@@ -1,0 +1,269 @@
+"""Files within one folder, and nothing else: every step of a path is taken from an open folder to the next.
+
+A path is never handed to the kernel as a whole, so no link can lead outside, whenever it is put there: each
+name is opened relative to the folder before it, without following links; a link is read and its target walked
+by the same rule, and `..` goes back to a folder that is already open.
+"""
+
+import errno
+import os
+import secrets
+import stat
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from msgspec import Struct
+
+MAX_LINKS = 40
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class ToolError(Exception):
+    """What a tool can't do, said to the model."""
+
+
+class Spot(Struct, frozen=True):
+    """A name in an open folder; whether anything is there is another question."""
+
+    folder: int
+    name: str
+    """Empty: the workspace itself."""
+    path: str
+    """From the workspace's root, with all links followed."""
+
+
+class Entry(Struct, frozen=True):
+    name: str
+    kind: str
+    """file, folder, link or other."""
+    size: int
+
+
+class Workspace:
+    def __init__(self, root: str, protected: tuple[str, ...] = (), writable: tuple[str, ...] = ()) -> None:
+        self.root = os.path.realpath(root)
+        self._given = os.path.abspath(root)
+        self._descriptor = os.open(self.root, _FOLDER)
+        self._protected = tuple(self._inside(path) for path in protected)
+        self._writable = tuple(self._inside(path) for path in writable)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def read(self, path: str, limit: int) -> tuple[bytes, int]:
+        """The file's beginning, and how long it is."""
+        with self._at(path) as spot, self._opened(spot, path) as descriptor:
+            size = os.fstat(descriptor).st_size
+            content = b""
+            while len(content) < limit:
+                more = os.read(descriptor, limit - len(content))
+                if not more:
+                    break
+                content += more
+            return content, max(size, len(content))
+
+    def write(self, path: str, content: bytes) -> str:
+        """Put the content there, all at once; missing folders are made. Says where it went."""
+        with self._at(path, make=True) as spot:
+            self._refuse_protected(spot, path)
+            mode = self._mode_of(spot, path)
+            draft = f".{spot.name[:200]}.{secrets.token_hex(4)}.tmp"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(draft, flags, mode, dir_fd=spot.folder)
+            try:
+                with open(descriptor, "wb") as file:
+                    file.write(content)
+                os.replace(draft, spot.name, src_dir_fd=spot.folder, dst_dir_fd=spot.folder)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(draft, dir_fd=spot.folder)
+                raise
+            return spot.path
+
+    def entries(self, path: str = ".") -> list[Entry]:
+        with self._at(path) as spot, self._folder(spot) as descriptor:
+            found = []
+            with os.scandir(descriptor) as listing:
+                for entry in listing:
+                    about = entry.stat(follow_symlinks=False)
+                    found.append(Entry(entry.name, _kind(about.st_mode), about.st_size))
+            return sorted(found, key=lambda entry: entry.name)
+
+    def is_folder(self, path: str) -> bool:
+        with self._at(path) as spot:
+            if not spot.name:
+                return True
+            try:
+                return stat.S_ISDIR(os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False).st_mode)
+            except FileNotFoundError:
+                raise ToolError(f"{path}: no such file or folder") from None
+
+    @contextmanager
+    def _at(self, path: str, *, make: bool = False) -> Iterator[Spot]:
+        walk = _Walk(self._descriptor, self.root, path)
+        try:
+            with said(path):
+                spot = walk.to(self._relative(path), make)
+                yield spot
+        finally:
+            walk.close()
+
+    @contextmanager
+    def _opened(self, spot: Spot, path: str) -> Iterator[int]:
+        if not spot.name:
+            raise ToolError(f"{path}: is a folder")
+        # Without waiting: opening a pipe would otherwise last until somebody writes to it.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(spot.name, flags, dir_fd=spot.folder)
+        try:
+            mode = os.fstat(descriptor).st_mode
+            if not stat.S_ISREG(mode):
+                raise ToolError(f"{path}: is {'a folder' if stat.S_ISDIR(mode) else 'no regular file'}")
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def _folder(self, spot: Spot) -> Iterator[int]:
+        descriptor = os.open(spot.name or ".", _FOLDER, dir_fd=spot.folder)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _mode_of(self, spot: Spot, path: str) -> int:
+        """Of the file that is replaced, so that a script stays executable."""
+        if not spot.name:
+            raise ToolError(f"{path}: is a folder")
+        try:
+            mode = os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False).st_mode
+        except FileNotFoundError:
+            return 0o666
+        if not stat.S_ISREG(mode):
+            raise ToolError(f"{path}: is {'a folder' if stat.S_ISDIR(mode) else 'no regular file'}")
+        return stat.S_IMODE(mode)
+
+    def _refuse_protected(self, spot: Spot, path: str) -> None:
+        parts = spot.path.split("/")
+        if parts[0] == ".git":
+            raise ToolError(f"{path}: git's own files are not written by tools")
+        if below(spot.path, self._protected) > below(spot.path, self._writable):
+            raise ToolError(f"{path}: belongs to the pipeline; call `complete` to give your result")
+
+    def _relative(self, path: str) -> str:
+        if "\0" in path:
+            raise ToolError("a path can't contain a null character")
+        if not os.path.isabs(path):
+            return path
+        for root in (self._given, self.root):
+            if path == root or path.startswith(root.rstrip("/") + "/"):
+                return path[len(root) :].lstrip("/")
+        raise ToolError(f"{path}: outside the workspace; use a path relative to it")
+
+    def _inside(self, path: str) -> str:
+        """A path of our own, as the walk would name it; one outside the workspace names nothing in it."""
+        folder, name = os.path.split(os.path.abspath(path))
+        return os.path.relpath(os.path.join(os.path.realpath(folder), name), self.root)
+
+
+class _Walk:
+    """One way through the folders; `stack` holds those it stands in, the workspace first."""
+
+    def __init__(self, root: int, root_path: str, shown: str) -> None:
+        self._root_path = root_path
+        self._shown = shown
+        self._stack = [root]
+        self._names: list[str] = []
+        self._links = 0
+
+    def to(self, relative: str, make: bool) -> Spot:
+        left = deque(_steps(relative))
+        while left:
+            step = left.popleft()
+            if step == "..":
+                self._back()
+                continue
+            target = self._link(step)
+            if target is not None:
+                left.extendleft(reversed(self._target(target)))
+            elif left:
+                self._enter(step, make)
+            else:
+                return Spot(self._stack[-1], step, "/".join((*self._names, step)))
+        return self._here()
+
+    def close(self) -> None:
+        while len(self._stack) > 1:
+            os.close(self._stack.pop())
+
+    def _here(self) -> Spot:
+        """The path ended in a folder that is open: named from the one before it."""
+        if not self._names:
+            return Spot(self._stack[0], "", ".")
+        return Spot(self._stack[-2], self._names[-1], "/".join(self._names))
+
+    def _enter(self, name: str, make: bool) -> None:
+        if make:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=self._stack[-1])
+        self._stack.append(os.open(name, _FOLDER, dir_fd=self._stack[-1]))
+        self._names.append(name)
+
+    def _back(self) -> None:
+        if not self._names:
+            raise ToolError(f"{self._shown}: leads outside the workspace")
+        os.close(self._stack.pop())
+        self._names.pop()
+
+    def _link(self, name: str) -> str | None:
+        try:
+            return os.readlink(name, dir_fd=self._stack[-1])
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno == errno.EINVAL:
+                return None
+            raise
+
+    def _target(self, target: str) -> list[str]:
+        self._links += 1
+        if self._links > MAX_LINKS:
+            raise ToolError(f"{self._shown}: too many links")
+        if not os.path.isabs(target):
+            return _steps(target)
+        if target != self._root_path and not target.startswith(self._root_path.rstrip("/") + "/"):
+            raise ToolError(f"{self._shown}: a link that leads outside the workspace")
+        while self._names:
+            self._back()
+        return _steps(target[len(self._root_path) :])
+
+
+@contextmanager
+def said(path: str) -> Iterator[None]:
+    """What the system refuses, in words."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise ToolError(f"{path}: something on the way to it is no folder") from error
+        raise ToolError(f"{path}: {(error.strerror or str(error)).lower()}") from error
+
+
+def below(path: str, folders: tuple[str, ...]) -> int:
+    """How deep the nearest of the folders lies that has the path below it; 0 if none has."""
+    return max(
+        (len(folder) for folder in folders if path == folder or path.startswith(f"{folder}/")), default=0
+    )
+
+
+def _steps(path: str) -> list[str]:
+    return [step for step in path.split("/") if step not in ("", ".")]
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "folder"
+    return "link" if stat.S_ISLNK(mode) else "other"

@@ -1,0 +1,187 @@
+"""Models called directly: our own tool loop as the agent program. Needs the extra `api`."""
+
+import os
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from agentforge.adapters.api.endpoint import ADDRESSES, KEYS, TOKEN, endpoint_of
+from agentforge.adapters.api.events import Ended, SessionBegun, decode, in_words
+from agentforge.adapters.api.start import program_argv
+from agentforge.adapters.api.task import DEFAULT_ALLOWED, Api, CommandRules, Files, Task
+from agentforge.adapters.providers.config import ConfigReader
+from agentforge.adapters.providers.environment import Scalar, agent_environment, secrets_in
+from agentforge.adapters.providers.oneshot import exit_status
+from agentforge.adapters.providers.program_provider import ProgramProvider
+from agentforge.model.errors import ProviderUnusable
+from agentforge.model.layout import LOCKS, RUNS
+from agentforge.model.result import Usage
+from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
+
+INSTALL = "pip install 'agentforge-pipelines[api]'"
+NEEDED = ("pydantic_ai", "anthropic", "openai", "jsonschema")
+SESSIONS = "api-sessions"
+# What the engine keeps in an iteration's folder; the rest of it is the agent's.
+ENGINES_OWN = ("prompt.md", "context.json", "attempts.jsonl", "error.json", "judge.json", "artifact.json")
+
+Positive = Annotated[float, Meta(gt=0)]
+AtLeastOne = Annotated[int, Meta(ge=1)]
+NotNegative = Annotated[int, Meta(ge=0)]
+
+
+class ApiConfig(Struct, frozen=True):
+    model: str = ""
+    """Where the stage names none."""
+    base_url: str = ""
+    api: Api | None = None
+    api_key_env: str = ""
+    system: str = ""
+    schema: dict[str, Any] | str | None = None
+    """A JSON Schema, or a path to one, that the result given to `complete` must fit."""
+    max_steps: AtLeastOne = 50
+    max_tokens: AtLeastOne | None = None
+    temperature: float | None = None
+    allow: tuple[str, ...] = DEFAULT_ALLOWED
+    command_timeout: Positive = 120.0
+    request_timeout: Positive = 120.0
+    retries: NotNegative = 2
+    timeout: Annotated[float, Meta(ge=0)] = 300.0
+    """Seconds for one attempt; 0 is no limit."""
+    env: dict[str, Scalar] = field(default_factory=dict)
+    pass_env: tuple[str, ...] = ()
+    """Variables that the model's commands need, besides the usual ones."""
+
+
+class ApiProvider(ProgramProvider):
+    def __init__(
+        self,
+        environ: Mapping[str, str] | None = None,
+        *,
+        name: str = "api",
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(name, environ)
+        self._config = ConfigReader(name, ApiConfig, config)
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(supports_tools=True, supports_resume=True)
+
+    def validate(self) -> None:
+        missing = [module for module in NEEDED if find_spec(module) is None]
+        if missing:
+            raise ProviderUnusable(
+                f"provider {self.name} needs packages that aren't installed ({', '.join(missing)}). "
+                f"Install with: {INSTALL}"
+            )
+        if self._config.defaults:
+            self._config.read({})
+
+    def command(self, request: ExecuteRequest) -> Command:
+        config = self._config.read(request.config)
+        declared = {
+            **self._environ,
+            **request.environment,
+            **{name: str(v) for name, v in config.env.items()},
+        }
+        endpoint = endpoint_of(
+            request.model or config.model,
+            declared,
+            api=config.api,
+            base_url=config.base_url,
+            key_env=config.api_key_env,
+        )
+        key = (endpoint.key_env,) if endpoint.key_env else ()
+        environment = agent_environment(self._environ, request, config.env, passes=(*config.pass_env, *key))
+        # What isn't used now would be there for the model's commands to see.
+        unused = {*KEYS.values(), *ADDRESSES.values(), TOKEN}.difference(key, config.pass_env)
+        task = Task(
+            prompt=request.prompt,
+            endpoint=endpoint,
+            files=_files(request, config),
+            system=config.system,
+            resume=request.resume,
+            schema=_schema(config.schema, request.workdir),
+            max_steps=config.max_steps,
+            max_tokens=config.max_tokens,
+            temperature=config.temperature,
+            retries=config.retries,
+            request_timeout=config.request_timeout,
+            commands=CommandRules(config.allow, config.command_timeout),
+        )
+        return Command(
+            argv=program_argv(sys.executable, "run", *key),
+            env={name: value for name, value in environment.items() if name not in unused},
+            stdin=msgspec.json.encode(task).decode(),
+            timeout=config.timeout or None,
+            secrets=secrets_in(environment, key),
+        )
+
+    def interpret(self, exit: Exit) -> ExecuteResult:
+        """The program's last line tells; without it, the exit status does."""
+        events = [event for line in exit.output.splitlines() if (event := decode(line)) is not None]
+        begun = next((event for event in events if isinstance(event, SessionBegun)), None)
+        ended = next((event for event in reversed(events) if isinstance(event, Ended)), None)
+        status = exit_status(exit)
+        if ended is None:
+            usage = Usage(model=begun.model, agent_session=begun.session) if begun else None
+            return ExecuteResult(_plain(exit.output), status, exit.duration_ms, usage)
+        if ended.failure is not None:
+            return ExecuteResult(ended.text, status or 1, exit.duration_ms, ended.usage, ended.failure)
+        return ExecuteResult(ended.text, status, exit.duration_ms, ended.usage)
+
+    def progress(self, line: str) -> str:
+        return in_words(decode(line))
+
+
+def _files(request: ExecuteRequest, config: ApiConfig) -> Files:
+    """What belongs to the pipeline is not for the model's tools, apart from what it shares with the agent."""
+    here = os.path.dirname(request.result_path)
+    own = [os.path.join(here, name) for name in (*ENGINES_OWN, SESSIONS)]
+    own += [os.path.join(here, f"attempt-{number}") for number in range(1, request.attempt + 1)]
+    return Files(
+        workspace=request.workdir,
+        result=request.result_path,
+        artifact=os.path.join(here, "artifact.json") if config.schema is not None else "",
+        sessions=os.path.join(here, SESSIONS),
+        protected=(
+            os.path.join(request.workdir, RUNS),
+            os.path.join(request.workdir, LOCKS),
+            request.result_path,
+            request.status_path,
+            *own,
+        ),
+        writable=(here, *_progress_file(here)),
+    )
+
+
+def _progress_file(iteration: str) -> tuple[str, ...]:
+    """The file that a stage's agents hand on to each other, as the iteration's context names it."""
+    try:
+        with open(os.path.join(iteration, "context.json"), "rb") as file:
+            return (str(msgspec.json.decode(file.read())["paths"]["progress"]),)
+    except (OSError, msgspec.DecodeError, KeyError, TypeError):
+        return ()
+
+
+def _schema(given: dict[str, Any] | str | None, workdir: str) -> dict[str, Any] | None:
+    if not isinstance(given, str):
+        return given
+    path = os.path.join(workdir, os.path.expanduser(given))
+    try:
+        with open(path, "rb") as file:
+            return msgspec.json.decode(file.read(), type=dict[str, Any])
+    except (OSError, msgspec.DecodeError) as error:
+        raise ProviderUnusable(
+            f"provider api: the schema {path} can't be read: {error}",
+            hint="correct `schema` in the provider's config",
+        ) from error
+
+
+def _plain(output: str) -> str:
+    """What an agent that didn't come to its end left, as people read it."""
+    words = (in_words(event) if (event := decode(line)) else line for line in output.splitlines())
+    return "\n".join(word for word in words if word)
