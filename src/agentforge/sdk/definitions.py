@@ -1,6 +1,7 @@
 """The stages and pipelines of a project: what there is, and everything that is wrong with it."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Literal
 
 from msgspec import Struct
@@ -25,6 +26,7 @@ class Linted(Struct, frozen=True):
 
 class Definitions:
     def __init__(self, project: str, environ: Mapping[str, str]) -> None:
+        self._project = project
         self._environ = environ
         self._sources = sources_of(project, environ)
 
@@ -38,8 +40,12 @@ class Definitions:
         return [stage.name for stage in self.stages()]
 
     def lint(self, name: str, kind: Kind) -> Linted:
-        known = known_providers(self._environ)
-        return Linted(name, kind, tuple(lint(self._sources, name, kind, known_providers=known)))
+        found = lint(self._sources, name, kind, known_providers=self._known_providers)
+        return Linted(name, kind, tuple(found))
+
+    @cached_property
+    def _known_providers(self) -> list[str] | None:
+        return known_providers(self._project, self._environ)
 
     def lint_all(self) -> list[Linted]:
         """Everything that lies in the project; what is built in or elsewhere is somebody else's."""

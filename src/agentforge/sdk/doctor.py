@@ -33,7 +33,7 @@ def examine(project: str, environ: Mapping[str, str]) -> list[Check]:
         *_machine(),
         *_project(project),
         *_tools(environ),
-        *_agents(environ),
+        *_agents(project, environ),
         *check_settings(project, environ),
     ]
 
@@ -86,8 +86,8 @@ def _tools(environ: Mapping[str, str]) -> list[Check]:
     return checks
 
 
-def _agents(environ: Mapping[str, str]) -> list[Check]:
-    builtin = known_providers({**environ, "MOCK_MODE": ""}) or []
+def _agents(project: str, environ: Mapping[str, str]) -> list[Check]:
+    builtin = known_providers(project, {**environ, "MOCK_MODE": ""}) or []
     checks = []
     for name, install in AGENTS.items():
         found = host_probe.program(name, environ)

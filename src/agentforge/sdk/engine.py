@@ -13,7 +13,6 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from agentforge import __version__
-from agentforge.adapters.providers.builtin import builtin_providers
 from agentforge.adapters.system_clock import SystemClock
 from agentforge.definition.compiler import Compiled
 from agentforge.engine.legal import refuse_cancel, refuse_pause, refuse_resume
@@ -32,7 +31,9 @@ from agentforge.sdk.adoption import take_over
 from agentforge.sdk.compiling import Compiling
 from agentforge.sdk.follow import Follower
 from agentforge.sdk.locks import Locks
+from agentforge.sdk.offers import find_offers
 from agentforge.sdk.originals import is_original
+from agentforge.sdk.provider_list import ProviderInfo, look_at_all
 from agentforge.sdk.recompiling import (
     change_plan,
     restore_plan_file,
@@ -62,11 +63,13 @@ class Engine:
         limits: SupervisorLimits | None = None,
         stop_grace: float = STOP_GRACE,
         clock: Clock | None = None,
+        sandboxed: bool = False,
     ) -> None:
+        """`sandboxed`: this process is isolated as a whole, so providers that require it need no sandbox."""
         self.project = os.path.abspath(workdir)
         self.environ = dict(os.environ if environ is None else environ)
         self.runs = Runs(self.project, self.environ)
-        self.registry = Registry({**builtin_providers(self.environ), **(providers or {})})
+        self.registry = Registry(lambda: find_offers(self.project, self.environ), providers)
         self._clock: Clock = clock or SystemClock()
         self._processes = processes()
         self._follower = Follower(self.runs)
@@ -79,6 +82,7 @@ class Engine:
             clock=self._clock,
             limits=limits or SupervisorLimits(),
             stop_grace=stop_grace,
+            sandboxed=sandboxed,
         )
         self._compiling = Compiling(self.project, self.environ, self.registry, is_mock=self._runner.is_mock)
         self._locks = Locks(self.runs, self._runner, self._processes, self.environ)
@@ -304,8 +308,17 @@ class Engine:
     # -- providers
 
     async def register_provider(self, name: str, provider: Provider) -> None:
-        """Set a provider up and make it known under that name; one that doesn't come up is refused."""
+        """Set a provider up and make it known under that name; one that doesn't come up is refused, and so is
+        replacing one that a run works with."""
         await self.registry.register(name, provider)
+
+    async def unregister_provider(self, name: str) -> None:
+        """Shut a provider down that was registered; refused while a run works with it."""
+        await self.registry.unregister(name)
+
+    async def providers(self) -> "Sequence[ProviderInfo]":
+        """All providers there are here, with where they come from and whether they can be used."""
+        return await look_at_all(self.registry)
 
     async def close(self) -> None:
         """End the subscriptions and shut the providers down."""

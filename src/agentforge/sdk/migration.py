@@ -39,7 +39,7 @@ def check_migration(project: str, environ: Mapping[str, str]) -> Migration:
     if os.path.isdir(os.path.join(project, "scripts", "stages")):
         environ = {"AGENT_PIPELINES_ROOT": project, **environ}
     sources = sources_of(project, environ)
-    known = known_providers(environ)
+    known = known_providers(project, environ)
     found: set[Finding] = set()
     pipelines, stages = _pipelines(sources), _stages(sources)
     for path in pipelines:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
 from agentforge.model import facts as f
-from agentforge.model.errors import LogCorrupt, ProviderUnusable, RunActive, UnknownProvider, UnknownRun
+from agentforge.model.errors import LogCorrupt, RunActive, UnknownRun
 from agentforge.model.ids import session_name
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
@@ -30,11 +30,12 @@ from agentforge.runtime.task_queue import TaskQueue
 from agentforge.sdk.endings import note_ended, tell_ended
 from agentforge.sdk.follow import Follower
 from agentforge.sdk.originals import is_original
+from agentforge.sdk.readiness import make_ready
 from agentforge.sdk.registry import Registry
 from agentforge.sdk.results import RunResult, result_of
 from agentforge.sdk.runs import Runs
 from agentforge.sdk.sessions import active, move_aside, refuse_taken, stop_owner
-from agentforge.sdk.wiring import builtin_judge_prompt, log_of
+from agentforge.sdk.wiring import builtin_judge_prompt, log_of, sandboxes
 
 
 class Runner:
@@ -49,6 +50,7 @@ class Runner:
         clock: Clock,
         limits: SupervisorLimits,
         stop_grace: float,
+        sandboxed: bool = False,
     ) -> None:
         self._runs = runs
         self._registry = registry
@@ -58,6 +60,7 @@ class Runner:
         self._clock = clock
         self._limits = limits
         self._stop_grace = stop_grace
+        self._sandboxed = sandboxed
         self._drivers: dict[str, Driver] = {}
         self._over: dict[str, asyncio.Event] = {}
         """Set when a run that we drive was let go of."""
@@ -192,17 +195,17 @@ class Runner:
             self.release(journal)
 
     async def make_ready(self, plan: Plan, *, mock: bool) -> None:
-        await self._registry.make_ready(["mock"] if mock else sorted(plan.providers()))
-        if plan.is_judged and not mock:
-            # One that can't be used fails when it is asked, which no stage fails of.
-            with suppress(UnknownProvider, ProviderUnusable):
-                await self._registry.make_ready([plan.judge.type])
+        if mock:
+            await self._registry.make_ready(["mock"])
+        else:
+            await make_ready(plan, self._registry, sandboxes(), sandboxed=self._sandboxed)
 
     async def drive(self, journal: Journal) -> RunResult:
         """Drive the run until it ends or pauses. Being cancelled is a graceful stop."""
         session, layout = journal.session, self._runs.layout(journal.session)
         driver = self._driver(journal, layout)
         self._drivers[session] = driver
+        self._registry.hold(session, _needed(journal))
         over = self._over[session] = asyncio.Event()
         self._follower.begin(session, journal.opened_at)
         journal.observe(self._follower.tell)
@@ -215,6 +218,7 @@ class Runner:
             raise
         finally:
             del self._drivers[session], self._over[session]
+            self._registry.let_go(session)
             over.set()
             self.release(journal)
         await tell_ended(self._runs.project, journal.plan, journal.state, self._environ)
@@ -285,6 +289,13 @@ def _refuse_damage(session: str, damage: Sequence[Damage]) -> None:
             f"the log of session {session!r} is damaged: line {first.line}: {first.reason}",
             hint=f"see `agentforge log verify {session}`; --accept-damage goes on without such lines",
         )
+
+
+def _needed(journal: Journal) -> frozenset[str]:
+    """The providers that a run may ask while it is driven."""
+    if journal.state.settings.mock:
+        return frozenset(["mock"])
+    return journal.plan.providers() | ({journal.plan.judge.type} if journal.plan.is_judged else set())
 
 
 def _agent_environment(plan: Plan) -> dict[str, str]:

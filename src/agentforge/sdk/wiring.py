@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from agentforge.adapters.jsonl_log import JsonlLog, buffer_settings
 from agentforge.model.layout import RunLayout
 from agentforge.ports.process import Processes
+from agentforge.ports.sandbox import Sandbox
 from agentforge.ports.sources import Sources
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -35,9 +36,14 @@ def sources_of(project: str, environ: Mapping[str, str]) -> Sources:
     return FileSources(project, builtin=BUILTIN, environment=environ)
 
 
-def known_providers(environ: Mapping[str, str]) -> list[str] | None:
-    """The built-in providers; nothing in mock mode, where every name is played by the mock."""
-    from agentforge.adapters.providers.builtin import builtin_providers
-    from agentforge.adapters.providers.mock import is_mock_mode
+def sandboxes() -> Mapping[str, Sandbox]:
+    """By name; none of them is checked yet."""
+    return {}
 
-    return None if is_mock_mode(environ) else sorted(builtin_providers(environ))
+
+def known_providers(project: str, environ: Mapping[str, str]) -> list[str] | None:
+    """The names that a pipeline may use; nothing in mock mode, where every name is played by the mock."""
+    from agentforge.adapters.providers.mock import is_mock_mode
+    from agentforge.sdk.offers import find_offers
+
+    return None if is_mock_mode(environ) else sorted(find_offers(project, environ))

@@ -1,0 +1,204 @@
+"""Which providers a run needs to begin: one of each stage's chain, and the sandbox that they ask for."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.sdk.projects import engine, node, pipeline, run
+
+from agentforge.adapters.providers.command import CommandProvider
+from agentforge.definition.compiler import Compiled
+from agentforge.model.errors import ProviderUnusable
+from agentforge.model.failure import FailureKind
+from agentforge.model.plan import ProviderChoice, SandboxChoice
+from agentforge.ports.provider import Capabilities, ExecuteRequest, Exit, Provider
+from agentforge.sdk.engine import Engine
+from agentforge.sdk.readiness import make_ready
+from agentforge.testing import ScriptedProvider
+from agentforge.testing.scripted_provider import says
+
+REQUEST = ExecuteRequest("p", "", {}, "/", {}, "/status", "/result")
+
+
+def fine() -> ScriptedProvider:
+    return ScriptedProvider([says("done")], name="fine")
+
+
+def broken(why: str = "no key") -> ScriptedProvider:
+    return ScriptedProvider([says("never")], name="broken", unusable=why)
+
+
+def compiled(sdk: Engine, chain: list[str], sandbox: SandboxChoice | None = None) -> Compiled:
+    found = sdk.compile(pipeline(node(provider=chain[0])), session="s")
+    (stage,) = found.plan.nodes
+    fallbacks = tuple(ProviderChoice(name, "") for name in chain[1:])
+    changed = replace(stage, fallbacks=fallbacks, sandbox=sandbox)
+    return replace(found, plan=replace(found.plan, nodes=(changed,)))
+
+
+def ready(project: Path, providers: dict[str, Provider], chain: list[str], **options: Any) -> Engine:
+    """An engine after the start of a run with that chain was checked."""
+    sandbox = options.pop("sandbox", None)
+    sdk = Engine(project, providers=providers, environ={"PATH": "/nowhere"}, **options)
+
+    async def main() -> None:
+        async with sdk:
+            await sdk.check_start(compiled(sdk, chain, sandbox))
+
+    run(main())
+    return sdk
+
+
+@pytest.mark.parametrize("chain", [["broken", "fine"], ["fine", "broken"], ["broken", "fine", "broken"]])
+def test_one_provider_of_the_chain_that_comes_up_is_enough(
+    tmp_path: Path, chain: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    ready(tmp_path, {"fine": fine(), "broken": broken()}, chain)
+    assert "provider broken can't be used: no key" in caplog.text
+
+
+def test_a_chain_of_which_none_comes_up_is_refused_with_the_reason_of_the_first(tmp_path: Path) -> None:
+    providers: dict[str, Provider] = {"a": broken("no key for a"), "b": broken("no key for b")}
+    with pytest.raises(ProviderUnusable, match="no key for a"):
+        ready(tmp_path, providers, ["a", "b"])
+
+
+def test_a_broken_provider_of_another_stage_is_not_excused(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with engine(tmp_path, fine()) as sdk:
+            two = pipeline(node("one"), node("two", provider="claude"))
+            with pytest.raises(ProviderUnusable):
+                await sdk.check_start(sdk.compile(two, session="s"))
+
+    run(main())
+
+
+class TestABrokenProviderOfAChain:
+    def test_says_why_when_it_is_to_start_something(self, tmp_path: Path) -> None:
+        sdk = ready(tmp_path, {"fine": fine(), "broken": broken()}, ["fine", "broken"])
+        stand_in: Any = sdk.registry["broken"]
+        with pytest.raises(ProviderUnusable, match="no key"):
+            stand_in.command(REQUEST)
+        with pytest.raises(ProviderUnusable, match="no key"):
+            run(stand_in.execute(REQUEST))
+
+    def test_still_understands_what_it_had_started(self, tmp_path: Path) -> None:
+        class Elsewhere(CommandProvider):
+            def validate(self) -> None:
+                raise ProviderUnusable("uninstalled since")
+
+        sdk = ready(tmp_path, {"fine": fine(), "program": Elsewhere()}, ["program", "fine"])
+        stand_in: Any = sdk.registry["program"]
+        ended = stand_in.interpret(Exit(0, None, 5, "done"))
+        assert (ended.output, ended.failure) == ("done", None)
+        assert stand_in.progress("words") == "words"
+
+    def test_that_could_not_even_be_made_fails_what_it_had_started(self, tmp_path: Path) -> None:
+        async def main() -> Any:
+            async with Engine(tmp_path, environ={"PATH": "/nowhere"}) as sdk:
+                await sdk.registry.try_ready(["gone"])
+                return sdk.registry["gone"]
+
+        ended = run(main()).interpret(Exit(0, None, 5, "done"))
+        assert ended.failure.kind is FailureKind.PROVIDER_MISSING
+        assert "unknown provider 'gone'" in ended.failure.message
+
+    def test_works_again_once_it_comes_up(self, tmp_path: Path) -> None:
+        flaky = broken()
+
+        async def main() -> None:
+            async with Engine(tmp_path, providers={"flaky": flaky}, environ={}) as sdk:
+                assert set(await sdk.registry.try_ready(["flaky"])) == {"flaky"}
+                flaky._unusable = ""
+                assert await sdk.registry.try_ready(["flaky"]) == {}
+                assert sdk.registry["flaky"] is flaky
+
+        run(main())
+
+
+class Dangerous(CommandProvider):
+    """A program that must not run unconfined."""
+
+    def __init__(self) -> None:
+        super().__init__({"PATH": "/bin"}, name="dangerous", config={"run": "true"})
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(requires_sandbox=True)
+
+
+class FakeSandbox:
+    name = "bwrap"
+
+    def __init__(self, problem: str = "") -> None:
+        self.problem = problem
+        self.checked: list[SandboxChoice] = []
+
+    def check(self, choice: SandboxChoice) -> None:
+        self.checked.append(choice)
+        if self.problem:
+            raise ProviderUnusable(self.problem, hint="sudo apt-get install bubblewrap")
+
+    def wrap(self, command: Any, choice: Any, within: Any, mark: str) -> Any:
+        return command
+
+
+class TestSandboxes:
+    def check(
+        self,
+        project: Path,
+        provider: Provider,
+        sandbox: SandboxChoice | None,
+        fake: FakeSandbox | None = None,
+        *,
+        sandboxed: bool = False,
+    ) -> None:
+        async def main() -> None:
+            async with Engine(project, providers={"it": provider}, environ={}) as sdk:
+                plan = compiled(sdk, ["it"], sandbox).plan
+                found = {"bwrap": fake} if fake else {}
+                await make_ready(plan, sdk.registry, found, sandboxed=sandboxed)
+
+        run(main())
+
+    @pytest.mark.parametrize("choice", [None, SandboxChoice()])
+    def test_a_provider_that_requires_one_is_refused_without(
+        self, tmp_path: Path, choice: SandboxChoice | None
+    ) -> None:
+        with pytest.raises(ProviderUnusable, match="'dangerous' must run in a sandbox") as caught:
+            self.check(tmp_path, Dangerous(), choice)
+        assert "sandbox: bwrap" in caught.value.hint
+
+    def test_a_process_that_is_isolated_as_a_whole_is_sandbox_enough(self, tmp_path: Path) -> None:
+        self.check(tmp_path, Dangerous(), None, sandboxed=True)
+
+    def test_the_engine_passes_on_that_it_is_isolated(self, tmp_path: Path) -> None:
+        with pytest.raises(ProviderUnusable):
+            ready(tmp_path, {"it": Dangerous()}, ["it"])
+        ready(tmp_path, {"it": Dangerous()}, ["it"], sandboxed=True)
+
+    def test_a_fallback_that_requires_one_is_refused_at_the_start_too(self, tmp_path: Path) -> None:
+        with pytest.raises(ProviderUnusable, match="'dangerous' must run in a sandbox"):
+            ready(tmp_path, {"fine": fine(), "it": Dangerous()}, ["fine", "it"])
+
+    def test_the_sandbox_of_a_stage_is_checked_when_the_run_begins(self, tmp_path: Path) -> None:
+        choice, there = SandboxChoice("bwrap", network=False), FakeSandbox()
+        self.check(tmp_path, Dangerous(), choice, there)
+        assert there.checked == [choice]
+        with pytest.raises(ProviderUnusable, match="bwrap can't start"):
+            self.check(tmp_path, Dangerous(), choice, FakeSandbox("bwrap can't start"))
+
+    def test_a_provider_inside_the_engine_cannot_be_confined(self, tmp_path: Path) -> None:
+        with pytest.raises(ProviderUnusable, match="runs inside the engine"):
+            self.check(tmp_path, fine(), SandboxChoice("bwrap"), FakeSandbox())
+
+    def test_a_judge_that_requires_one_is_refused(self, tmp_path: Path) -> None:
+        async def main() -> None:
+            async with Engine(tmp_path, providers={"it": Dangerous(), "fine": fine()}, environ={}) as sdk:
+                judged = pipeline(node(provider="fine", termination={"type": "judgment", "max": 3}))
+                plan = replace(sdk.compile(judged, session="s").plan, judge=ProviderChoice("it", ""))
+                await make_ready(plan, sdk.registry, {}, sandboxed=True)
+                with pytest.raises(ProviderUnusable, match="and the judge has none"):
+                    await make_ready(plan, sdk.registry, {}, sandboxed=False)
+
+        run(main())

@@ -1,0 +1,321 @@
+"""A provider's life in an engine: up once, validated, down once, on every way out, under every name."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.sdk.projects import ENVIRON, Gate, engine, node, pipeline, run
+
+from agentforge.model.errors import InvalidRequest, ProviderUnusable, RunActive, UnknownProvider
+from agentforge.sdk import lifecycle
+from agentforge.sdk.registry import Registry
+from agentforge.testing import ScriptedProvider
+from agentforge.testing.scripted_provider import crashes, says
+
+UP = ["init", "validate"]
+WHOLE = [*UP, "shutdown"]
+
+
+def fine(name: str = "mine", **options: object) -> ScriptedProvider:
+    return ScriptedProvider([says("done")], name=name, **options)  # type: ignore[arg-type]
+
+
+class Slow(ScriptedProvider):
+    """Comes up, or goes down, only when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__([says("done")])
+        self.begun = asyncio.Event()
+        self.go = asyncio.Event()
+
+    async def wait(self) -> None:
+        self.begun.set()
+        await self.go.wait()
+
+
+class SlowUp(Slow):
+    async def init(self) -> None:
+        await super().init()
+        await self.wait()
+
+
+class SlowDown(Slow):
+    async def shutdown(self) -> None:
+        await self.wait()
+        await super().shutdown()
+
+
+class TestEveryWayOut:
+    def lives(self, project: Path, act: Callable[..., object]) -> list[str]:
+        provider = ScriptedProvider([crashes(), says("done")])
+
+        async def main() -> None:
+            async with engine(project, provider) as sdk:
+                await act(sdk)  # type: ignore[misc]
+
+        run(main())
+        return provider.lifecycle
+
+    def test_a_run_that_fails(self, tmp_path: Path) -> None:
+        once = pipeline(node(retry={"max_attempts": 1}))
+        assert self.lives(tmp_path, lambda sdk: sdk.run(once, session="s")) == WHOLE
+
+    def test_a_start_that_is_refused_because_the_name_is_taken(self, tmp_path: Path) -> None:
+        async def twice(sdk: object) -> None:
+            await sdk.run(pipeline(), session="s")  # type: ignore[attr-defined]
+            with pytest.raises((RunActive, InvalidRequest, Exception), match="'s'"):
+                await sdk.run(pipeline(), session="s")  # type: ignore[attr-defined]
+
+        assert self.lives(tmp_path, twice) == WHOLE
+
+    def test_a_start_that_is_refused_because_another_provider_is_broken(self, tmp_path: Path) -> None:
+        async def refused(sdk: object) -> None:
+            await sdk.registry.make_ready(["scripted"])  # type: ignore[attr-defined]
+            with pytest.raises(ProviderUnusable):
+                await sdk.register_provider("broken", fine(unusable="no key"))  # type: ignore[attr-defined]
+
+        assert self.lives(tmp_path, refused) == WHOLE
+
+    def test_a_run_that_is_paused_and_resumed_by_the_same_engine(self, tmp_path: Path) -> None:
+        async def again(sdk: object) -> None:
+            await sdk.run(pipeline(node(retry={"max_attempts": 1})), session="s")  # type: ignore[attr-defined]
+            assert (await sdk.resume("s")).completed  # type: ignore[attr-defined]
+
+        assert self.lives(tmp_path, again) == WHOLE
+
+    def test_a_run_that_is_cancelled_for_good(self, tmp_path: Path) -> None:
+        gate = Gate()
+
+        async def main() -> None:
+            async with engine(tmp_path, gate, stop_grace=0) as sdk:
+                going = asyncio.create_task(sdk.run(pipeline(), session="s"))
+                await gate.working.wait()
+                await sdk.cancel("s")
+                await going
+
+        run(main())
+        assert gate.inner.lifecycle == WHOLE
+
+    def test_a_task_that_is_cancelled_while_the_provider_comes_up(self, tmp_path: Path) -> None:
+        slow = SlowUp()
+
+        async def main() -> None:
+            async with engine(tmp_path, slow) as sdk:
+                going = asyncio.create_task(sdk.run(pipeline(), session="s"))
+                await slow.begun.wait()
+                going.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await going
+
+        run(main())
+        assert slow.lifecycle == ["init", "shutdown"]
+
+    def test_a_task_that_is_cancelled_while_providers_are_shut_down(self, tmp_path: Path) -> None:
+        slow, other = SlowDown(), fine()
+
+        async def main() -> None:
+            sdk = engine(tmp_path, slow)
+            await sdk.register_provider("other", other)
+            await sdk.registry.make_ready(["scripted"])
+            closing = asyncio.create_task(sdk.close())
+            await slow.begun.wait()
+            closing.cancel()
+            await asyncio.sleep(0)
+            slow.go.set()
+            with pytest.raises(asyncio.CancelledError):
+                await closing
+
+        run(main())
+        assert (slow.lifecycle, other.lifecycle) == (WHOLE, WHOLE)
+
+    def test_closing_twice(self, tmp_path: Path) -> None:
+        async def twice(sdk: object) -> None:
+            await sdk.registry.make_ready(["scripted"])  # type: ignore[attr-defined]
+            await sdk.close()  # type: ignore[attr-defined]
+
+        assert self.lives(tmp_path, twice) == WHOLE
+
+
+def test_a_provider_whose_init_fails_is_released_and_tried_again_by_the_next_run(tmp_path: Path) -> None:
+    class Flaky(ScriptedProvider):
+        async def init(self) -> None:
+            await super().init()
+            if self.lifecycle.count("init") == 1:
+                raise ConnectionError("no connection yet")
+
+    flaky = Flaky([says("done")])
+
+    async def main() -> None:
+        async with engine(tmp_path, flaky) as sdk:
+            with pytest.raises(ProviderUnusable, match="no connection yet"):
+                await sdk.run(pipeline(), session="a")
+            assert flaky.lifecycle == ["init", "shutdown"]
+            assert (await sdk.run(pipeline(), session="b")).completed
+
+    run(main())
+    assert flaky.lifecycle == ["init", "shutdown", *WHOLE]
+
+
+def test_a_provider_that_does_not_come_up_in_time_is_refused(tmp_path: Path) -> None:
+    slow = SlowUp()
+
+    async def main() -> None:
+        async with engine(tmp_path, slow) as sdk:
+            (error,) = (await sdk.registry.try_ready(["scripted"], seconds=0.05)).values()
+            assert error.message == "provider 'scripted' didn't come up within 0.05 s"
+
+    run(main())
+    assert slow.lifecycle == ["init", "shutdown"]
+
+
+def test_a_shutdown_without_end_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(lifecycle, "SHUTDOWN_SECONDS", 0.05)
+    stuck, other = SlowDown(), fine()
+
+    async def main() -> None:
+        registry = Registry(dict, {"stuck": stuck, "other": other})
+        await registry.make_ready(["stuck", "other"])
+        await registry.close()
+
+    run(main())
+    assert other.lifecycle == WHOLE
+    assert "provider stuck failed to shut down" in caplog.text
+
+
+class TestTwoNamesForOneProvider:
+    def test_up_once_and_down_once(self, tmp_path: Path) -> None:
+        mine = fine()
+
+        async def main() -> None:
+            async with engine(tmp_path) as sdk:
+                await sdk.register_provider("a", mine)
+                await sdk.register_provider("b", mine)
+                nodes = [node("one", provider="a"), node("two", provider="b")]
+                assert (await sdk.run(pipeline(*nodes), session="s")).completed
+
+        run(main())
+        assert (mine.lifecycle, len(mine.calls)) == (WHOLE, 2)
+
+    def test_stays_up_while_it_has_a_name(self, tmp_path: Path) -> None:
+        mine = fine()
+
+        async def main() -> None:
+            async with engine(tmp_path) as sdk:
+                await sdk.register_provider("a", mine)
+                await sdk.register_provider("b", mine)
+                await sdk.unregister_provider("a")
+                assert mine.lifecycle == UP
+                await sdk.unregister_provider("b")
+                assert mine.lifecycle == WHOLE
+
+        run(main())
+        assert mine.lifecycle == WHOLE
+
+    def test_takes_one_call_at_a_time_if_it_stands_no_more(self, tmp_path: Path) -> None:
+        mine = fine(concurrent=False, seconds=0.01)
+
+        async def main() -> None:
+            async with engine(tmp_path) as sdk:
+                await sdk.register_provider("a", mine)
+                await sdk.register_provider("b", mine)
+                runs = [
+                    sdk.run(pipeline(node(runs=2, provider="ab"[number % 2])), session=f"s{number}")
+                    for number in range(8)
+                ]
+                assert all(result.completed for result in await asyncio.gather(*runs))
+
+        run(main())
+        assert (mine.most_at_once, len(mine.calls)) == (1, 16)
+
+
+class TestUnregistering:
+    def test_it_is_shut_down_and_unknown_afterwards(self, tmp_path: Path) -> None:
+        mine = fine()
+
+        async def main() -> None:
+            async with engine(tmp_path) as sdk:
+                await sdk.register_provider("mine", mine)
+                await sdk.unregister_provider("mine")
+                assert mine.lifecycle == WHOLE
+                assert "mine" not in sdk.registry.names
+                with pytest.raises(UnknownProvider, match="unknown provider 'mine'"):
+                    await sdk.unregister_provider("mine")
+
+        run(main())
+        assert mine.lifecycle == WHOLE
+
+    def test_what_it_stood_in_for_is_there_again(self, tmp_path: Path) -> None:
+        async def main() -> None:
+            async with engine(tmp_path) as sdk:
+                built_in = sdk.registry["mock"]
+                mine = fine("mock")
+                await sdk.register_provider("mock", mine)
+                assert sdk.registry["mock"] is mine
+                await sdk.unregister_provider("mock")
+                assert sdk.registry["mock"] is built_in
+
+        run(main())
+
+    def test_what_was_never_registered_stays(self, tmp_path: Path) -> None:
+        async def main() -> None:
+            async with engine(tmp_path) as sdk:
+                with pytest.raises(InvalidRequest, match="'mock' was never registered: it is built in"):
+                    await sdk.unregister_provider("mock")
+
+        run(main())
+
+
+@pytest.mark.parametrize("act", ["replace", "unregister"])
+def test_a_provider_that_a_run_works_with_stays_until_the_run_has_stopped(tmp_path: Path, act: str) -> None:
+    gate, new = Gate(), fine("scripted")
+
+    async def main() -> None:
+        async with engine(tmp_path, gate) as sdk:
+            going = asyncio.create_task(sdk.run(pipeline(), session="s"))
+            await gate.working.wait()
+
+            async def change() -> None:
+                if act == "replace":
+                    await sdk.register_provider("scripted", new)
+                else:
+                    await sdk.unregister_provider("scripted")
+
+            with pytest.raises(InvalidRequest, match="while session 's' runs with it"):
+                await change()
+            gate.finish.set()
+            assert (await going).completed
+            assert (gate.inner.lifecycle, new.lifecycle) == (UP, [])
+            await change()
+            assert gate.inner.lifecycle == WHOLE
+
+    run(main())
+    assert new.lifecycle == (WHOLE if act == "replace" else [])
+
+
+def test_registering_the_same_provider_again_leaves_it_up(tmp_path: Path) -> None:
+    mine = fine()
+
+    async def main() -> None:
+        async with engine(tmp_path) as sdk:
+            await sdk.register_provider("mine", mine)
+            await sdk.register_provider("mine", mine)
+            assert mine.lifecycle == UP
+
+    run(main())
+    assert mine.lifecycle == WHOLE
+
+
+def test_entry_points_are_looked_for_only_when_a_provider_is_wanted() -> None:
+    asked: list[int] = []
+
+    def find() -> dict[str, object]:
+        asked.append(1)
+        return {}
+
+    registry = Registry(find, {"mine": fine()})  # type: ignore[arg-type]
+    assert asked == []
+    assert (registry.names, registry.names, asked) == (["mine"], ["mine"], [1])
+    assert ENVIRON
