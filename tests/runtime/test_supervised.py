@@ -10,6 +10,7 @@ import pytest
 
 from agentforge.adapters.host_processes import host_processes
 from agentforge.model.layout import AttemptLayout
+from agentforge.model.plan import ProviderChoice
 from agentforge.ports.provider import Command
 from agentforge.runtime.exit_record import exit_of, read_claim
 from agentforge.runtime.supervised import Left, Limits, Supervised, SupervisorLimits
@@ -70,14 +71,14 @@ def test_the_engines_grace_counts_where_the_provider_has_none(engine: Engine) ->
 def test_an_exit_has_output_and_errors(engine: Engine) -> None:
     left = engine.run("echo out; echo err >&2; exit 3", separate_errors=True)
     assert left.record is not None
-    ended = exit_of(left.record, engine.place)
+    ended = exit_of(left.record, engine.place, ProviderChoice("command", ""))
     assert (ended.exit_code, ended.output, ended.errors) == (3, "out\n", "err\n")
 
 
 def test_errors_are_part_of_the_output_unless_kept_apart(engine: Engine) -> None:
     left = engine.run("echo out; echo err >&2")
     assert left.record is not None
-    ended = exit_of(left.record, engine.place)
+    ended = exit_of(left.record, engine.place, ProviderChoice("command", ""))
     assert (ended.output, ended.errors) == ("out\nerr\n", "")
     assert not Path(engine.place.errors).exists()
 

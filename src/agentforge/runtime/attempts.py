@@ -11,23 +11,35 @@ from time import monotonic
 from typing import TypeGuard
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentforge.model import facts as f
-from agentforge.model.errors import ProviderUnusable
+from agentforge.model.errors import AgentForgeError, ProviderUnusable, UnknownProvider
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Judgment, Plan, Queue, Termination
+from agentforge.model.redaction import Redactor
 from agentforge.model.state import AttemptState
 from agentforge.model.work import End, Execute
 from agentforge.ports.clock import Clock
-from agentforge.ports.provider import ExecuteRequest, ExecuteResult, Exit, ProcessProvider, Provider
+from agentforge.ports.provider import ExecuteRequest, ExecuteResult, ProcessProvider, Provider
 from agentforge.runtime import files
 from agentforge.runtime.concluding import Attempted, conclude, note_attempt, note_target, set_aside
-from agentforge.runtime.exit_record import ExitRecord
+from agentforge.runtime.confining import Confiner, writable_in
+from agentforge.runtime.exit_record import KILLED, ExitRecord, exit_of
 from agentforge.runtime.preparing import Prepared, output_path
 from agentforge.runtime.supervised import MARK, Left, Limits, Supervised
 
 log = logging.getLogger("agentforge.run")
+
+
+# A session that is gone on with has the task in it, but what came last there may be a cut-off answer.
+GO_ON = """\
+You were at the task below before, in this very conversation, and it wasn't finished: you were interrupted, or
+the result was missing. Look at what is done already, in the conversation and in the working folder, do the
+rest, and write the result as asked. The task was:
+
+"""
 
 
 class RunSetting(Struct, frozen=True):
@@ -39,6 +51,7 @@ class RunSetting(Struct, frozen=True):
     run_id: str
     environment: Mapping[str, str]
     """What the engine adds to every agent's environment."""
+    redactor: Redactor = Redactor(())
 
 
 class AttemptRunner:
@@ -48,12 +61,15 @@ class AttemptRunner:
         provider_of: Callable[[str], Provider],
         turns: Mapping[str, asyncio.Lock],
         supervised: Supervised,
+        *,
+        confiner: Confiner,
         clock: Clock,
     ) -> None:
         self._setting = setting
         self._provider_of = provider_of
         self._turns = turns
         self._supervised = supervised
+        self._confiner = confiner
         self._clock = clock
 
     async def execute(
@@ -67,7 +83,11 @@ class AttemptRunner:
     ) -> f.AnyFact:
         """Run the attempt to its outcome. `fresh`: its intent was recorded by this very engine, so no
         earlier one can have started it."""
-        about, provider = self._about(work, attempt, prepared)
+        about = self._about(work, attempt, prepared)
+        try:
+            provider = self._provider_of(about.by.type)
+        except (ProviderUnusable, UnknownProvider) as error:
+            return self._unusable(about, error)
         if fresh:
             async with self._turns.get(provider.name, nullcontext()):
                 # One call at a time for a provider that doesn't stand several.
@@ -75,20 +95,25 @@ class AttemptRunner:
                     return await self._start(work, about, provider)
                 return await self._in_process(work, about, provider)
         if is_program(provider):
-            place = about.here.attempt(about.number)
-            left = await self._supervised.take_up(place, self._mark(work), adopted)
-            return self._outcome(about, provider, left, attempt.timeout)
-        return self._lost(about, Left(lost="it ran inside the engine, which died"))
+            left = await self._supervised.take_up(about.place, self._mark(work), adopted)
+            return self._outcome(about, provider, left)
+        return self._lost(about, Left(lost="it ran inside the engine, which died"), provider)
 
     async def end(self, work: End, attempt: AttemptState) -> f.AnyFact:
         """End the attempt; if it had finished by itself, what it finished counts."""
-        about, provider = self._about(work, attempt)
-        if is_program(provider):
-            left = await self._supervised.end(about.here.attempt(about.number), self._mark(work))
-            if left.record is not None:
-                return self._outcome(about, provider, left, attempt.timeout)
+        about = self._about(work, attempt)
+        try:
+            provider = self._provider_of(about.by.type)
+        except (ProviderUnusable, UnknownProvider):
+            # Whoever it was, its program is known by its claim.
+            provider = None
+        if provider is None or is_program(provider):
+            left = await self._supervised.end(about.place, self._mark(work))
+            if left.record is not None and provider is not None:
+                return self._outcome(about, provider, left)
         note_attempt(about, "cancelled", None, self._clock.now())
-        return f.AttemptCancelled(about.number, "ended on request")
+        session = self._session_left(about, provider) if provider else None
+        return f.AttemptCancelled(about.number, "ended on request", session)
 
     # -- agents that are programs
 
@@ -97,28 +122,23 @@ class AttemptRunner:
         note_target(about)
         try:
             command = provider.command(self._request(work, about))
+            writable = writable_in(about.here, self._progress(work))
+            confined = self._confiner.confine(command, about.node.sandbox, about.place, writable)
         except ProviderUnusable as error:
-            failure = Failure(FailureKind.PROVIDER_MISSING, f"{error.message}. {error.hint}".rstrip(". "))
-            return conclude(about, ExecuteResult(failure=failure), b"", self._clock.now())
-        place = about.here.attempt(about.number)
+            return self._unusable(about, error)
         limits = Limits(work.timeout, work.idle_timeout)
-        left = await self._supervised.run(place, command, self._mark(work), limits)
-        return self._outcome(about, provider, left, work.timeout)
+        left = await self._supervised.run(about.place, confined, self._mark(work), limits)
+        return self._outcome(about, provider, left)
 
-    def _outcome(
-        self, about: Attempted, provider: ProcessProvider, left: Left, timeout: float | None
-    ) -> f.AnyFact:
+    def _outcome(self, about: Attempted, provider: ProcessProvider, left: Left) -> f.AnyFact:
         record = left.record
         if record is None:
-            return self._lost(about, left)
-        raw = files.read_bytes(about.here.attempt(about.number).output) or b""
-        text = raw.decode("utf-8", "replace")
-        failure = _failure_of(record, about, timeout)
+            return self._lost(about, left, provider)
+        ended = provider.interpret(exit_of(record, about.place, about.by, about.before))
+        failure = _failure_of(record, about)
         if failure is not None:
-            ended = ExecuteResult(text, record.exit_code or 0, record.duration_ms, failure=failure)
-        else:
-            ended = provider.interpret(Exit(record.exit_code, record.signal, record.duration_ms, text))
-        return conclude(about, ended, raw, self._clock.now())
+            ended = replace(ended, failure=failure, exit_code=record.exit_code or 0)
+        return self._conclude(about, provider, ended)
 
     # -- providers inside the engine
 
@@ -133,40 +153,43 @@ class AttemptRunner:
                 ended = await provider.execute(request)
         except Exception as error:
             if limit.expired():
-                failure = Failure(FailureKind.ITERATION_TIMEOUT, _timeout_message(about, work.timeout))
+                failure = Failure(FailureKind.ITERATION_TIMEOUT, _timeout_message(about))
             else:
                 failure = _raised(about, error)
             ended = ExecuteResult(duration_ms=_since(began), failure=failure)
-        return conclude(about, ended, ended.output.encode("utf-8", "replace"), self._clock.now())
+        return self._conclude(about, provider, ended)
 
     # -- what all attempts share
 
     def _about(
         self, work: Execute | End, attempt: AttemptState, prepared: Prepared | None = None
-    ) -> tuple[Attempted, Provider]:
+    ) -> Attempted:
         setting = self._setting
         node = work.spot.node(setting.plan)
-        provider = self._provider_of(node.provider.type)
-        about = Attempted(
+        return Attempted(
             node=node,
+            by=node.chosen(attempt.choice),
             here=setting.layout.iteration(work.spot.folder(setting.plan), work.iteration),
             iteration=work.iteration,
             number=work.attempt,
             started_at=attempt.started_at,
+            timeout=attempt.timeout,
+            resume=attempt.resume or "",
+            before=attempt.before,
             prompt=prepared.prompt if prepared else "",
             is_clean=prepared is not None and prepared.is_new,
             output_path=output_path(setting.project, node, setting.plan.session.name),
-            repeatable=is_program(provider),
             heeds_promise=setting.plan.mode == "loop" and isinstance(node.termination, Queue),
+            redactor=setting.redactor,
         )
-        return about, provider
 
     def _request(self, work: Execute, about: Attempted) -> ExecuteRequest:
         setting = self._setting
+        prompt = about.prompt or files.read_text(about.here.prompt) or ""
         return ExecuteRequest(
-            prompt=about.prompt or files.read_text(about.here.prompt) or "",
-            model=about.node.provider.model,
-            config=about.node.provider.config,
+            prompt=GO_ON + prompt if about.resume else prompt,
+            model=about.by.model,
+            config=about.by.config,
             workdir=setting.project,
             environment={
                 **setting.environment,
@@ -175,7 +198,7 @@ class AttemptRunner:
                 "MOCK_STATUS_FILE": about.here.status,
                 "MOCK_RESULT_FILE": about.here.result,
                 "MOCK_ITERATION": str(work.iteration),
-                "MOCK_PROVIDER": about.node.provider.type,
+                "MOCK_PROVIDER": about.by.type,
             },
             status_path=about.here.status,
             result_path=about.here.result,
@@ -184,14 +207,39 @@ class AttemptRunner:
             iteration=work.iteration,
             attempt=work.attempt,
             prompt_path=about.here.prompt,
+            resume=about.resume,
         )
+
+    def _conclude(self, about: Attempted, provider: Provider, ended: ExecuteResult) -> f.AnyFact:
+        session = _session_of(ended) if provider.capabilities().supports_resume else None
+        about = replace(about, repeatable=is_program(provider), agent_session=session)
+        return conclude(about, ended, self._clock.now())
+
+    def _unusable(self, about: Attempted, error: AgentForgeError) -> f.AnyFact:
+        failure = Failure(FailureKind.PROVIDER_MISSING, f"{error.message}. {error.hint}".rstrip(". "))
+        return conclude(about, ExecuteResult(failure=failure), self._clock.now())
+
+    def _progress(self, work: Execute) -> str:
+        plan = self._setting.plan
+        return self._setting.layout.progress(plan.mode, work.spot.folder(plan), work.spot.scope(plan))
 
     def _mark(self, work: Execute | End) -> str:
         return f"{self._setting.run_id}/{work.id.rpartition('/')[0]}"
 
-    def _lost(self, about: Attempted, left: Left) -> f.AttemptLost:
+    def _lost(self, about: Attempted, left: Left, provider: Provider) -> f.AttemptLost:
         note_attempt(about, "lost", None, self._clock.now())
-        return f.AttemptLost(about.number, left.lost, left.started)
+        session = self._session_left(about, provider) if left.started else None
+        return f.AttemptLost(about.number, left.lost, left.started, session)
+
+    def _session_left(self, about: Attempted, provider: Provider) -> str | None:
+        """The session of an agent that was killed, as far as its output says."""
+        if not is_program(provider) or not provider.capabilities().supports_resume:
+            return None
+        return _session_of(provider.interpret(exit_of(KILLED, about.place, about.by, about.before)))
+
+
+def _session_of(ended: ExecuteResult) -> str | None:
+    return ended.usage.agent_session if ended.usage else None
 
 
 def is_program(provider: Provider) -> TypeGuard[ProcessProvider]:
@@ -209,38 +257,38 @@ def _limits_told(termination: Termination) -> dict[str, str]:
     }
 
 
-def _failure_of(record: ExitRecord, about: Attempted, timeout: float | None) -> Failure | None:
+def _failure_of(record: ExitRecord, about: Attempted) -> Failure | None:
     """What the supervisor itself knows to be a failure."""
     match record.status:
         case "timeout":
-            limit = _limit_met(record, about, timeout)
+            limit = _limit_met(record, about)
             return Failure(FailureKind.ITERATION_TIMEOUT, f"the agent was ended after {limit}")
         case "idle":
-            return Failure(
-                FailureKind.PROVIDER_TIMEOUT, f"the agent said nothing for {about.node.idle_timeout:g} s"
-            )
+            idle = about.node.idle_timeout
+            known = f"for {idle:g} s" if idle else "for as long as its provider allows"
+            return Failure(FailureKind.PROVIDER_TIMEOUT, f"the agent said nothing {known}")
         case "spawn_failed":
             return Failure(FailureKind.PROVIDER_MISSING, record.error or "the agent couldn't be started")
     return None
 
 
-def _limit_met(record: ExitRecord, about: Attempted, timeout: float | None) -> str:
+def _limit_met(record: ExitRecord, about: Attempted) -> str:
     # The record's duration is cut to whole milliseconds.
-    if timeout is None or record.duration_ms + 1 < timeout * 1000:
-        return f"{record.duration_ms / 1000:.1f} s, the limit of provider {about.node.provider.type!r}"
+    if about.timeout is None or record.duration_ms + 1 < about.timeout * 1000:
+        return f"{record.duration_ms / 1000:.1f} s, the limit of provider {about.by.type!r}"
     return f"{about.node.timeout:g} s" if about.node.timeout else "the runtime limit"
 
 
 def _raised(about: Attempted, error: Exception) -> Failure:
     """What an exception out of a provider inside the engine means."""
-    name = about.node.provider.type
+    name = about.by.type
     log.error("provider %s raised", name, exc_info=error)
     kind = FailureKind.PROVIDER_TIMEOUT if isinstance(error, TimeoutError) else FailureKind.PROVIDER_CRASHED
     return Failure(kind, f"{name} raised {type(error).__name__}: {error}")
 
 
-def _timeout_message(about: Attempted, timeout: float | None) -> str:
-    return f"stage {about.node.id!r} took longer than {timeout or 0:g} s"
+def _timeout_message(about: Attempted) -> str:
+    return f"stage {about.node.id!r} took longer than {about.timeout or 0:g} s"
 
 
 def _since(began: float) -> int:

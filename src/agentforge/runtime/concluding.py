@@ -16,9 +16,10 @@ from msgspec.structs import replace
 from agentforge.engine.normalise import clean_output, normalise_result
 from agentforge.model import facts as f
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.model.layout import IterationLayout
-from agentforge.model.plan import StageNode
-from agentforge.model.result import Decision, Result
+from agentforge.model.layout import AttemptLayout, IterationLayout
+from agentforge.model.plan import ProviderChoice, StageNode
+from agentforge.model.redaction import Redactor
+from agentforge.model.result import Decision, Result, Usage
 from agentforge.ports.provider import ExecuteResult
 from agentforge.runtime import files
 
@@ -36,10 +37,19 @@ class Attempted(Struct, frozen=True):
     """The attempt that an outcome is about."""
 
     node: StageNode
+    by: ProviderChoice
+    """Who of the node's providers."""
     here: IterationLayout
     iteration: int
     number: int
     started_at: datetime
+    timeout: float | None = None
+    resume: str = ""
+    """The agent's own session that it goes on with."""
+    before: Usage | None = None
+    """What that session had used before."""
+    agent_session: str | None = None
+    """The agent's own session, which a next attempt may go on with."""
     prompt: str = ""
     """As it was rendered just now; otherwise its file has it."""
     is_clean: bool = False
@@ -49,10 +59,18 @@ class Attempted(Struct, frozen=True):
     """Whether a later engine may take the same outcome again: then no file may be left half-written."""
     heeds_promise: bool = False
     """Whether the last line of what the agent says may end the stage."""
+    redactor: Redactor = Redactor(())
+
+    @property
+    def place(self) -> AttemptLayout:
+        return self.here.attempt(self.number)
 
 
-def conclude(about: Attempted, ended: ExecuteResult, raw: bytes, now: datetime) -> f.AnyFact:
-    """The outcome of an attempt that came to its end: `iteration_complete` or `error`."""
+def conclude(about: Attempted, ended: ExecuteResult, now: datetime) -> f.AnyFact:
+    """The outcome of an attempt that came to its end: `iteration_complete` or `error`. No secret of the
+    engine's gets further than here."""
+    ended = _without_secrets(about, ended)
+    raw = ended.output.encode("utf-8", "replace")
     wrote_output = _write_output(about, raw)
     result = _judge(about, ended)
     if isinstance(result, Failure):
@@ -93,7 +111,7 @@ def _judge(about: Attempted, ended: ExecuteResult) -> Result | Failure:
         last = next((line for line in reversed(ended.output.splitlines()) if line.strip()), "no output")
         return Failure(
             FailureKind.PROVIDER_CRASHED,
-            f"{about.node.provider.type} exited with status {ended.exit_code}: {last.strip()[:200]}",
+            f"{about.by.type} exited with status {ended.exit_code}: {last.strip()[:200]}",
             ended.exit_code,
         )
     return normalise_result(files.read_text(about.here.result), files.read_text(about.here.status))
@@ -111,7 +129,7 @@ def _failed(
         "stage": about.node.id,
         "iteration": about.iteration,
         "attempt": about.number,
-        "provider": about.node.provider.type,
+        "provider": about.by.type,
         "timestamp": now,
         "output_path": output,
     }
@@ -124,7 +142,23 @@ def _failed(
         exit_code=failure.exit_code,
         duration_ms=ended.duration_ms,
         usage=ended.usage,
+        resets_at=failure.resets_at,
+        agent_session=about.agent_session,
     )
+
+
+def _without_secrets(about: Attempted, ended: ExecuteResult) -> ExecuteResult:
+    """What the agent said and wrote, as far as it may be kept."""
+    if not about.redactor:
+        return ended
+    for path in (about.here.result, about.here.status):
+        written = files.read_bytes(path)
+        if written is not None and (kept := about.redactor.bytes(written)) != written:
+            files.replace(path, kept)
+    failure = ended.failure
+    if failure is not None:
+        failure = replace(failure, message=about.redactor.text(failure.message))
+    return replace(ended, output=about.redactor.text(ended.output), failure=failure)
 
 
 def _write_output(about: Attempted, raw: bytes) -> bool:

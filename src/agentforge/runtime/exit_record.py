@@ -1,12 +1,15 @@
 """What a supervisor leaves behind: the claim it begins with, the exit record it ends with."""
 
 import os
+import signal
+from datetime import datetime
 from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from agentforge.model.layout import AttemptLayout
+from agentforge.model.plan import ProviderChoice
 from agentforge.model.result import Usage
 from agentforge.ports.process import Identity
 from agentforge.ports.provider import Exit
@@ -34,6 +37,7 @@ class ExitRecord(Struct, frozen=True):
     output_bytes: int = 0
     output_truncated: bool = False
     error: str | None = None
+    ended_at: datetime | None = None
 
 
 def read_claim(attempt: AttemptLayout) -> Claim | None:
@@ -45,7 +49,13 @@ def read_exit(attempt: AttemptLayout) -> ExitRecord | None:
     return _read(attempt.exit, ExitRecord)
 
 
-def exit_of(record: ExitRecord, attempt: AttemptLayout, before: Usage | None = None) -> Exit:
+KILLED = ExitRecord("signaled", None, signal.SIGKILL, 0)
+"""How an agent ended that left no record."""
+
+
+def exit_of(
+    record: ExitRecord, attempt: AttemptLayout, by: ProviderChoice, before: Usage | None = None
+) -> Exit:
     """The end of an agent with what it printed, as its provider wants it for judging."""
     return Exit(
         exit_code=record.exit_code,
@@ -54,6 +64,9 @@ def exit_of(record: ExitRecord, attempt: AttemptLayout, before: Usage | None = N
         output=files.read_text(attempt.output) or "",
         errors=files.read_text(attempt.errors) or "",
         before=before,
+        ended_at=record.ended_at,
+        model=by.model,
+        config=by.config,
     )
 
 

@@ -10,6 +10,8 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 
+from msgspec.structs import replace
+
 from agentforge.definition.template import fill
 from agentforge.engine.judgment import read_judgment
 from agentforge.engine.normalise import clean_output
@@ -18,9 +20,11 @@ from agentforge.model.errors import ProviderUnusable, StorageFailed, UnknownProv
 from agentforge.model.layout import AttemptLayout, IterationLayout
 from agentforge.model.result import Usage
 from agentforge.model.work import EndJudge, Judge
-from agentforge.ports.provider import ExecuteRequest, ExecuteResult, Exit, ProcessProvider, Provider
+from agentforge.ports.provider import ExecuteRequest, ExecuteResult, ProcessProvider, Provider
 from agentforge.runtime import files
 from agentforge.runtime.attempts import RunSetting, is_program
+from agentforge.runtime.confining import Confiner
+from agentforge.runtime.exit_record import exit_of
 from agentforge.runtime.run_view import RunView
 from agentforge.runtime.supervised import MARK, Left, Limits, Supervised
 
@@ -41,6 +45,7 @@ class JudgeRunner:
         turns: Mapping[str, asyncio.Lock],
         supervised: Supervised,
         *,
+        confiner: Confiner,
         environ: Mapping[str, str],
         builtin_prompt: str,
     ) -> None:
@@ -48,6 +53,7 @@ class JudgeRunner:
         self._provider_of = provider_of
         self._turns = turns
         self._supervised = supervised
+        self._confiner = confiner
         self._environ = environ
         self._builtin_prompt = builtin_prompt
 
@@ -55,7 +61,7 @@ class JudgeRunner:
         """The judgment on a complete iteration. What goes wrong fails the judgment, never the stage."""
         try:
             provider = self._provider_of(self._setting.plan.judge.type)
-        except UnknownProvider as error:
+        except (ProviderUnusable, UnknownProvider) as error:
             return _failed(work, error.message)
         if fresh:
             async with self._turns.get(provider.name, nullcontext()):
@@ -73,7 +79,7 @@ class JudgeRunner:
         asked = Judge(work.spot, work.iteration, work.attempt)
         try:
             provider = self._provider_of(self._setting.plan.judge.type)
-        except UnknownProvider:
+        except (ProviderUnusable, UnknownProvider):
             return f.JudgeLost(work.attempt)
         if not is_program(provider):
             return f.JudgeLost(work.attempt)
@@ -81,11 +87,14 @@ class JudgeRunner:
         return self._outcome(asked, provider, left)
 
     async def _start(self, work: Judge, view: RunView, provider: ProcessProvider) -> f.AnyFact:
+        place = self._place(work)
         try:
             command = provider.command(self._request(work, view))
+            sandbox = work.spot.node(self._setting.plan).sandbox
+            confined = self._confiner.confine(command, sandbox, place, ())
         except ProviderUnusable as error:
             return _failed(work, error.message)
-        left = await self._supervised.run(self._place(work), command, self._mark(work), Limits(TIMEOUT))
+        left = await self._supervised.run(place, confined, self._mark(work), Limits(TIMEOUT))
         return self._outcome(work, provider, left)
 
     def _outcome(self, work: Judge, provider: ProcessProvider, left: Left) -> f.AnyFact:
@@ -94,9 +103,9 @@ class JudgeRunner:
             return f.JudgeLost(work.attempt)
         if record.status != "exited":
             return _failed(work, record.error or record.status)
-        text = (files.read_bytes(self._place(work).output) or b"").decode("utf-8", "replace")
-        ended = provider.interpret(Exit(record.exit_code, record.signal, record.duration_ms, text))
-        return self._read(work, ended)
+        return self._read(
+            work, provider.interpret(exit_of(record, self._place(work), self._setting.plan.judge))
+        )
 
     async def _in_process(self, work: Judge, view: RunView, provider: Provider) -> f.AnyFact:
         try:
@@ -109,12 +118,13 @@ class JudgeRunner:
         return self._read(work, ended)
 
     def _read(self, work: Judge, ended: ExecuteResult) -> f.JudgeCompleted:
-        here = self._here(work)
+        here, hide = self._here(work), self._setting.redactor.text
+        ended = replace(ended, output=hide(ended.output))
         said = clean_output(ended.output.encode("utf-8", "replace")).text
         files.replace(os.path.join(here.root, "judge.log"), said.encode())
         if ended.failure is not None or ended.exit_code != 0:
             why = ended.failure.message if ended.failure else f"exit status {ended.exit_code}"
-            return _failed(work, why, ended.usage)
+            return _failed(work, hide(why), ended.usage)
         result = read_judgment(ended.output)
         if result is None:
             log.warning("the judge's answer on iteration %d can't be read as JSON", work.iteration)

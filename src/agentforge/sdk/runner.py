@@ -18,6 +18,7 @@ from agentforge.ports.event_log import Damage
 from agentforge.ports.process import Processes
 from agentforge.ports.provider import Provider
 from agentforge.runtime.attempts import AttemptRunner, RunSetting
+from agentforge.runtime.confining import Confiner
 from agentforge.runtime.driver import Driver
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
@@ -31,6 +32,7 @@ from agentforge.sdk.endings import note_ended, tell_ended
 from agentforge.sdk.follow import Follower
 from agentforge.sdk.originals import is_original
 from agentforge.sdk.readiness import make_ready
+from agentforge.sdk.redaction import environment_redactor
 from agentforge.sdk.registry import Registry
 from agentforge.sdk.results import RunResult, result_of
 from agentforge.sdk.runs import Runs
@@ -257,6 +259,7 @@ class Runner:
             plan=plan,
             run_id=state.run_id,
             environment=_agent_environment(plan),
+            redactor=environment_redactor(self._environ),
         )
 
         def provider_of(name: str) -> Provider:
@@ -264,16 +267,20 @@ class Runner:
 
         project = self._runs.project
         supervised = Supervised(self._processes, self._limits, project, layout.log)
+        confiner = Confiner(sandboxes(), project, layout)
         return Driver(
             journal,
             layout,
             Preparer(project, layout, plan),
-            AttemptRunner(setting, provider_of, self._registry.turns, supervised, self._clock),
+            AttemptRunner(
+                setting, provider_of, self._registry.turns, supervised, confiner=confiner, clock=self._clock
+            ),
             judge=JudgeRunner(
                 setting,
                 provider_of,
                 self._registry.turns,
                 supervised,
+                confiner=confiner,
                 environ=self._environ,
                 builtin_prompt=builtin_judge_prompt(),
             ),
