@@ -35,6 +35,7 @@ COMMANDS: dict[str, str] = {
     "dry-run": "agentforge.cli.dry_run:dry_run",
     "stages": "agentforge.cli.catalog:stages",
     "pipelines": "agentforge.cli.catalog:pipelines",
+    "providers": "agentforge.cli.providers:providers",
     "log": "agentforge.cli.log:log",
     "migrate": "agentforge.cli.migrate:migrate",
     "doctor": "agentforge.cli.doctor:doctor",

@@ -46,6 +46,7 @@ VERBS = frozenset(
         "pause",
         "pipeline",
         "pipelines",
+        "providers",
         "recover",
         "resume",
         "run",

@@ -45,6 +45,9 @@ class SyncEngine:
     def register_provider(self, name: str, provider: Provider) -> None:
         self._runner.run(self.engine.register_provider(name, provider))
 
+    def unregister_provider(self, name: str) -> None:
+        self._runner.run(self.engine.unregister_provider(name))
+
     def subscribe(self, session: str) -> Iterator[Event]:
         """Events of one run as they become durable, until it stops."""
         events = self.engine.subscribe(session)

@@ -1,0 +1,71 @@
+"""`agentforge providers`: who can do the work here, where each comes from, and why one can't be used."""
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from agentforge.cli.invocation import invocation, looking
+from agentforge.cli.output import print_json, styled
+from agentforge.views.plain_text import one_line, padded, width
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agentforge.ports.provider import Capabilities
+    from agentforge.sdk.provider_list import ProviderInfo
+
+
+@click.command()
+@looking
+def providers() -> None:
+    """List the providers that stages can name.
+
+    Built in, described in .agentforge/providers/, or offered by an installed package (the entry point group
+    agentforge.providers). Each is set up to see whether it can be used here; none is given any work.
+    """
+    found = asyncio.run(_look(invocation().root))
+    if invocation().as_json:
+        print_json(found)
+        return
+    columns = max(width(info.name) for info in found)
+    for info in found:
+        click.echo("\n".join(_lines(info, columns)))
+
+
+async def _look(project: str) -> "Sequence[ProviderInfo]":
+    from agentforge.sdk.engine import Engine
+
+    async with Engine(project, environ=os.environ) as engine:
+        return await engine.providers()
+
+
+def _lines(info: "ProviderInfo", columns: int) -> list[str]:
+    mark = styled("✓", "good") if info.usable else styled("✗", "bad")
+    origin = info.origin if info.origin == "built in" else f"{info.origin}: {one_line(info.place)}"
+    said = "; ".join(_abilities(info.capabilities)) if info.capabilities else ""
+    lines = [
+        f"  {mark} {styled(padded(info.name, columns), 'strong')}  {origin}{f' · {said}' if said else ''}"
+    ]
+    indent = " " * (columns + 6)
+    if info.problem:
+        lines.append(f"{indent}{one_line(info.problem)}")
+    if info.fix:
+        lines.append(f"{indent}{styled('fix: ' + one_line(info.fix), 'busy')}")
+    return lines
+
+
+def _abilities(found: "Capabilities") -> list[str]:
+    """What there is to say beside that it works."""
+    said = {
+        "tools": found.supports_tools,
+        "reasoning effort": found.supports_reasoning_control,
+        "resumes sessions": found.supports_resume,
+        "needs a sandbox": found.requires_sandbox,
+        "one call at a time": not found.concurrent,
+    }
+    shown = [", ".join(words for words, is_so in said.items() if is_so)]
+    if found.supported_models:
+        shown.append(f"models: {', '.join(found.supported_models)}")
+    return [words for words in shown if words]

@@ -1,0 +1,115 @@
+"""Fifty runs at once through one provider: each has its own results, turns are kept, time is bounded."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from time import monotonic
+
+import pytest
+from tests.sdk.projects import engine, iteration_dir, load, node, pipeline, run, types
+
+from agentforge.adapters.providers.command import CommandProvider
+from agentforge.ports.provider import Capabilities, ExecuteRequest, Provider
+from agentforge.testing import ScriptedProvider
+from agentforge.testing.scripted_provider import Act, says
+
+RUNS = 50
+NAMES = [f"run-{number:02d}" for number in range(RUNS)]
+ITERATIONS = 3
+
+
+def echo(request: ExecuteRequest) -> Act:
+    """Says which run and iteration asked, as the request has it."""
+    return says(f"{request.session} {request.iteration} {request.prompt}")
+
+
+def all_at_once(project: Path, provider: Provider, iterations: int, seconds: float) -> float:
+    """How long fifty runs took, each with a prompt of its own."""
+    began = monotonic()
+
+    async def main() -> None:
+        async with engine(project, provider) as sdk:
+            once = {"max_attempts": 1}
+            runs = [
+                sdk.run(pipeline(node(runs=iterations, prompt=f"prompt of {name}", retry=once)), session=name)
+                for name in NAMES
+            ]
+            results = await asyncio.gather(*runs)
+            assert [result.session for result in results] == NAMES
+            assert [(result.completed, result.iterations) for result in results] == [
+                (True, iterations)
+            ] * RUNS
+
+    run(main(), seconds)
+    return monotonic() - began
+
+
+def assert_each_has_its_own(project: Path, iterations: int) -> None:
+    for name in NAMES:
+        for number in range(1, iterations + 1):
+            folder = iteration_dir(project, number, session=name)
+            expected = f"{name} {number} prompt of {name}"
+            assert load(folder / "result.json")["summary"] == expected
+            assert (folder / "output.md").read_text().strip() == expected
+    assert all(types(project, name) == types(project, NAMES[0]) for name in NAMES)
+
+
+def test_fifty_runs_through_one_provider_inside_the_engine(tmp_path: Path) -> None:
+    provider = ScriptedProvider(echo, seconds=0.02)
+    all_at_once(tmp_path, provider, ITERATIONS, seconds=60)
+    assert_each_has_its_own(tmp_path, ITERATIONS)
+    assert len(provider.calls) == RUNS * ITERATIONS
+    assert provider.most_at_once > 10
+    assert provider.lifecycle == ["init", "validate", "shutdown"]
+
+
+def test_fifty_runs_through_one_provider_that_stands_one_call_at_a_time(tmp_path: Path) -> None:
+    provider = ScriptedProvider(echo, seconds=0.005, concurrent=False)
+    taken = all_at_once(tmp_path, provider, ITERATIONS, seconds=60)
+    assert_each_has_its_own(tmp_path, ITERATIONS)
+    assert (provider.most_at_once, len(provider.calls)) == (1, RUNS * ITERATIONS)
+    assert taken >= RUNS * ITERATIONS * 0.005
+
+
+AGENT = """
+import json, os, sys
+prompt = sys.stdin.read()
+said = f"{prompt.rpartition(' ')[2]} {int(os.environ['MOCK_ITERATION'])} {prompt}"
+print(said)
+with open(os.environ["MOCK_RESULT_FILE"], "w") as file:
+    json.dump({"summary": said}, file)
+"""
+
+COUNTING = """
+import fcntl, os, sys, time
+with open(os.environ["COUNTER"], "r+") as file:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit("somebody else is at work")
+    time.sleep(0.01)
+"""
+
+
+class Programs(CommandProvider):
+    """A program as an agent; whether it stands several at once is said by the test."""
+
+    def __init__(self, script: Path, *, concurrent: bool, **env: str) -> None:
+        config = {"argv": [sys.executable, "-I", str(script)], "env": env}
+        super().__init__({"PATH": "/usr/bin:/bin"}, name="programs", config=config)
+        self.concurrent = concurrent
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(concurrent=self.concurrent)
+
+
+@pytest.mark.parametrize("concurrent", [True, False], ids=["all at once", "one at a time"])
+def test_fifty_runs_through_one_provider_whose_agent_is_a_program(tmp_path: Path, concurrent: bool) -> None:
+    script, counter = tmp_path / "agent.py", tmp_path / "counter"
+    script.write_text(AGENT if concurrent else COUNTING + AGENT)
+    counter.touch()
+    all_at_once(tmp_path, Programs(script, concurrent=concurrent, COUNTER=str(counter)), 1, seconds=100)
+    assert_each_has_its_own(tmp_path, 1)
+    records = [json.loads(path.read_bytes()) for path in tmp_path.rglob("exit.json")]
+    assert len(records) == RUNS
