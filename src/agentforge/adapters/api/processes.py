@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from io import FileIO
 
 from msgspec import Struct
 
@@ -28,30 +29,26 @@ async def run_program(
     argv: Sequence[str], cwd: str, env: Mapping[str, str], *, seconds: float, output_bytes: int
 ) -> Ran:
     """Whatever way this ends, by cancelling too, nothing of the program's group is left."""
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *argv,
-            cwd=cwd,
-            env=dict(env),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise ToolError(f"{argv[0]}: {(error.strerror or str(error)).lower()}") from error
-    except ValueError as error:
-        raise ToolError(f"{argv[0]}: {error}") from error
-    assert process.stdout is not None
     kept = _Kept(output_bytes)
-    reading = asyncio.create_task(_read(process.stdout, kept))
+    descriptor, writing = os.pipe()
+    reading = os.fdopen(descriptor, "rb", buffering=0)
+    try:
+        process = await _spawn(argv, cwd, env, writing)
+    except BaseException:
+        reading.close()
+        raise
+    finally:
+        os.close(writing)
+    # A pipe of our own: asyncio's would have us wait for everybody who holds its other end.
+    hearing = asyncio.create_task(_hear(reading, kept))
     try:
         timed_out = not await _ends_within(process, seconds)
     finally:
         await _end(process)
         # Something that left the group may still hold the pipe; it isn't waited for.
-        await asyncio.wait([reading], timeout=DRAIN_SECONDS)
-        reading.cancel()
+        await asyncio.wait([hearing], timeout=DRAIN_SECONDS)
+        hearing.cancel()
+        await asyncio.wait([hearing])
     code = process.returncode or 0
     return Ran(code if code >= 0 else 128 - code, kept.text(), kept.dropped, timed_out)
 
@@ -78,9 +75,35 @@ class _Kept:
         return (self._head + between + self._tail).decode("utf-8", "replace")
 
 
-async def _read(stream: asyncio.StreamReader, kept: _Kept) -> None:
-    while data := await stream.read(CHUNK):
-        kept.add(data)
+async def _spawn(
+    argv: Sequence[str], cwd: str, env: Mapping[str, str], output: int
+) -> asyncio.subprocess.Process:
+    try:
+        return await asyncio.create_subprocess_exec(
+            *argv,
+            cwd=cwd,
+            env=dict(env),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ToolError(f"{argv[0]}: {(error.strerror or str(error)).lower()}") from error
+    except ValueError as error:
+        raise ToolError(f"{argv[0]}: {error}") from error
+
+
+async def _hear(pipe: FileIO, kept: _Kept) -> None:
+    stream = asyncio.StreamReader()
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(stream), pipe
+    )
+    try:
+        while data := await stream.read(CHUNK):
+            kept.add(data)
+    finally:
+        transport.close()
 
 
 async def _ends_within(process: asyncio.subprocess.Process, seconds: float) -> bool:
