@@ -1,8 +1,8 @@
 """Whether agents that an earlier engine started are still at work."""
 
-from agentforge.engine.spots import spot_of
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
+from agentforge.model.spots import spot_of
 from agentforge.model.state import RunState
 from agentforge.model.status import AttemptStatus
 from agentforge.ports.process import Processes
