@@ -31,6 +31,7 @@ COMMANDS: dict[str, str] = {
     "status": "agentforge.cli.status:status",
     "tail": "agentforge.cli.tail:tail",
     "list": "agentforge.cli.listing:list_runs",
+    "replay": "agentforge.cli.replay:replay",
     "lint": "agentforge.cli.lint:lint",
     "dry-run": "agentforge.cli.dry_run:dry_run",
     "stages": "agentforge.cli.catalog:stages",
