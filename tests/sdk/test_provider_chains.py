@@ -198,7 +198,7 @@ class TestSandboxes:
                 judged = pipeline(node(provider="fine", termination={"type": "judgment", "max": 3}))
                 plan = replace(sdk.compile(judged, session="s").plan, judge=ProviderChoice("it", ""))
                 await make_ready(plan, sdk.registry, {}, sandboxed=True)
-                with pytest.raises(ProviderUnusable, match="and the judge has none"):
+                with pytest.raises(ProviderUnusable, match="which it judges, has none"):
                     await make_ready(plan, sdk.registry, {}, sandboxed=False)
 
         run(main())

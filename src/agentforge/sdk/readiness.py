@@ -1,10 +1,11 @@
 """Whether a run can begin here: its providers come up, and what they are confined by is there."""
 
+import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from agentforge.model.errors import AgentForgeError, ProviderUnusable
-from agentforge.model.plan import Plan, StageNode
+from agentforge.model.plan import Judgment, Plan, StageNode
 from agentforge.ports.provider import Provider
 from agentforge.ports.sandbox import Sandbox
 from agentforge.runtime.attempts import is_program
@@ -23,14 +24,13 @@ async def make_ready(
     stages = list(_stages(plan))
     for stage in stages:
         _refuse_broken(stage, broken)
+    await _check_sandboxes(stages, sandboxes)
     for stage in stages:
-        _check_sandbox(stage, sandboxes)
         for choice in stage.chain:
             if choice.type not in broken:
                 _refuse_unconfined(stage, registry[choice.type], sandboxed=sandboxed)
-    for name in judges:
-        if name not in broken and not sandboxed:
-            _refuse_judge(registry[name])
+        if isinstance(stage.termination, Judgment) and plan.judge.type not in broken and not sandboxed:
+            _refuse_judge(stage, registry[plan.judge.type])
     for name, error in broken.items():
         log.warning("provider %s can't be used: %s", name, error.message)
 
@@ -45,26 +45,26 @@ def _refuse_broken(stage: StageNode, broken: Mapping[str, AgentForgeError]) -> N
         raise broken[stage.provider.type]
 
 
-def _check_sandbox(stage: StageNode, sandboxes: Mapping[str, Sandbox]) -> None:
-    if stage.sandbox is None or stage.sandbox.type == "none":
-        return
-    if stage.sandbox.type not in sandboxes:
-        raise ProviderUnusable(
-            f"stage {stage.id!r}: there is no sandbox {stage.sandbox.type!r} here",
-            hint=f"available: {', '.join(sorted(sandboxes)) or 'none'}",
-        )
-    sandboxes[stage.sandbox.type].check(stage.sandbox)
+async def _check_sandboxes(stages: Iterable[StageNode], sandboxes: Mapping[str, Sandbox]) -> None:
+    """Each kind of confinement is tried once."""
+    wanted = {stage.sandbox: stage.id for stage in stages if stage.sandbox and _is_confined(stage)}
+    for choice, stage in wanted.items():
+        if choice.type not in sandboxes:
+            raise ProviderUnusable(
+                f"stage {stage!r}: there is no sandbox {choice.type!r} here",
+                hint=f"available: {', '.join(sorted(sandboxes)) or 'none'}",
+            )
+        await asyncio.to_thread(sandboxes[choice.type].check, choice)
 
 
 def _refuse_unconfined(stage: StageNode, provider: Provider, *, sandboxed: bool) -> None:
-    confined = stage.sandbox is not None and stage.sandbox.type != "none"
-    if confined and not is_program(provider):
+    if _is_confined(stage) and not is_program(provider):
         raise ProviderUnusable(
             f"stage {stage.id!r} asks for a sandbox, but provider {provider.name!r} runs inside the engine, "
             "where nothing can be confined",
             hint="remove `sandbox` from the stage, or choose a provider that runs a program",
         )
-    if provider.capabilities().requires_sandbox and not confined and not sandboxed:
+    if provider.capabilities().requires_sandbox and not _is_confined(stage) and not sandboxed:
         raise ProviderUnusable(
             f"provider {provider.name!r} must run in a sandbox, and stage {stage.id!r} has none",
             hint="add `sandbox: bwrap` to the stage; in a process that is isolated as a whole, use "
@@ -72,9 +72,15 @@ def _refuse_unconfined(stage: StageNode, provider: Provider, *, sandboxed: bool)
         )
 
 
-def _refuse_judge(judge: Provider) -> None:
-    if judge.capabilities().requires_sandbox:
+def _refuse_judge(stage: StageNode, judge: Provider) -> None:
+    """The judge is confined as the stage is that it judges."""
+    if judge.capabilities().requires_sandbox and not _is_confined(stage):
         raise ProviderUnusable(
-            f"provider {judge.name!r} must run in a sandbox, and the judge has none",
-            hint="choose another with JUDGE_PROVIDER",
+            f"provider {judge.name!r} must run in a sandbox, and stage {stage.id!r}, which it judges, "
+            "has none",
+            hint="add `sandbox: bwrap` to the stage, or choose another judge with JUDGE_PROVIDER",
         )
+
+
+def _is_confined(stage: StageNode) -> bool:
+    return stage.sandbox is not None and stage.sandbox.type != "none"

@@ -200,7 +200,7 @@ class Runner:
         if mock:
             await self._registry.make_ready(["mock"])
         else:
-            await make_ready(plan, self._registry, sandboxes(), sandboxed=self._sandboxed)
+            await make_ready(plan, self._registry, sandboxes(self._environ), sandboxed=self._sandboxed)
 
     async def drive(self, journal: Journal) -> RunResult:
         """Drive the run until it ends or pauses. Being cancelled is a graceful stop."""
@@ -267,7 +267,7 @@ class Runner:
 
         project = self._runs.project
         supervised = Supervised(self._processes, self._limits, project, layout.log)
-        confiner = Confiner(sandboxes(), project, layout)
+        confiner = Confiner(sandboxes(self._environ), project, layout)
         return Driver(
             journal,
             layout,

@@ -36,9 +36,11 @@ def sources_of(project: str, environ: Mapping[str, str]) -> Sources:
     return FileSources(project, builtin=BUILTIN, environment=environ)
 
 
-def sandboxes() -> Mapping[str, Sandbox]:
+def sandboxes(environ: Mapping[str, str]) -> Mapping[str, Sandbox]:
     """By name; none of them is checked yet."""
-    return {}
+    from agentforge.adapters.sandboxes.builtin import sandboxes as builtin_sandboxes
+
+    return builtin_sandboxes(environ)
 
 
 def known_providers(project: str, environ: Mapping[str, str]) -> list[str] | None:
