@@ -33,6 +33,8 @@ class FailureKind(StrEnum):
     PROMPT_UNREADABLE = "prompt_unreadable"
     QUEUE_UNREADABLE = "queue_unreadable"
     PARALLEL_BLOCK_FAILED = "parallel_block_failed"
+    NOT_RECORDED = "not_recorded"
+    """A cassette that is played has nothing for this."""
 
 
 class Failure(Struct, frozen=True):

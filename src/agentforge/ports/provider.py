@@ -27,6 +27,12 @@ class ExecuteRequest(Struct, frozen=True):
     """The rendered prompt as a file, for programs that want a path."""
     resume: str = ""
     """The agent's own session to go on with; empty: a fresh one."""
+    node: str = ""
+    """The stage's place in the pipeline, by kinds and ids."""
+    branch: str = ""
+    """The provider of a parallel block whose branch it is; empty outside of blocks."""
+    judges: bool = False
+    """Whether an iteration is to be judged, not done."""
 
 
 class ExecuteResult(Struct, frozen=True):
