@@ -87,6 +87,21 @@ def test_status_and_tail_while_running(project: Project) -> None:
     assert types == project.types("auth")
 
 
+def test_tail_shows_what_the_agents_say_while_they_work(project: Project) -> None:
+    file = project.pipeline(f"plan=echo reading the code; {AGENT}")
+    with project.started("run", "-p", file, "-s", "auth") as run:
+        wait_for((project.root / "up").exists, "the agent")
+        with project.started("tail", "auth", "--words") as tail:
+            assert tail.process.stdout is not None
+            lines = iter(tail.process.stdout.readline, b"")
+            assert any("│ reading the code" in line.decode() for line in lines)
+            (project.root / "go").touch()
+            assert run.end().code == 0
+            rest = tail.end()
+    assert rest.code == 0
+    assert "│ reading the code" not in rest.out
+
+
 def test_tail_line_shapes(project: Project) -> None:
     file = project.pipeline(f"plan={WRITE_RESULT}", "build=echo no luck; exit 3", extra=ONCE)
     project.call("run", "-p", file, "-s", "auth")

@@ -11,13 +11,13 @@ from rich.text import Text
 
 from agentforge.cli.display import header
 from agentforge.cli.watched import Watched
-from agentforge.engine.normalise import clean_output
 from agentforge.model.event import Event
 from agentforge.model.facts import IterationStarted, NodeStarted, SessionStarted
-from agentforge.model.layout import RunLayout
+from agentforge.model.failure import LIMITS
 from agentforge.model.plan import Plan
-from agentforge.model.state import RunState
+from agentforge.model.state import AttemptState, RunState
 from agentforge.model.status import AttemptStatus
+from agentforge.sdk.agent_words import AgentWords
 from agentforge.sdk.runs import Runs
 from agentforge.views.durations import counted, money, span
 from agentforge.views.plain_text import one_line
@@ -27,7 +27,6 @@ from agentforge.views.status_lines import branch_words
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 MOST_STAGES = 10
-TAIL_BYTES = 4096
 BAR_COLUMNS = 24
 
 LINE_STYLES = {"begin": "cyan", "done": "green", "failed": "red", "wait": "yellow", "note": "dim"}
@@ -45,6 +44,7 @@ class LivePainter:
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
+        self._words = AgentWords(runs.project, os.environ)
         self._watched: Watched | None = None
         self._notice = ""
         self._began = monotonic()
@@ -95,8 +95,9 @@ class LivePainter:
             return Text("")
         plan, state = watched.plan, watched.state
         parts: list[RenderableType] = [Text(""), self._stages(plan, state), self._footer(watched)]
-        if last := last_output(self._runs.project, plan, state):
-            parts.append(Text(f"  │ {one_line(last, max(10, self._console.width - 5))}", "dim"))
+        for branch, words in self._words.last(plan, state):
+            said = f"{branch}: {words}" if branch else words
+            parts.append(Text(f"  │ {one_line(said, max(10, self._console.width - 5))}", "dim"))
         if self._notice:
             parts.append(Text(f"  {self._notice}", "yellow"))
         return Group(*parts)
@@ -136,7 +137,7 @@ class LivePainter:
         if attempt is not None and attempt.number > 1:
             text.append(f"  attempt {attempt.number}", "yellow")
         if attempt is not None and attempt.status is AttemptStatus.WAITING:
-            text.append("  waits to try again", "yellow")
+            text.append(_waits(attempt), "yellow")
         return text
 
     def _footer(self, watched: Watched) -> Text:
@@ -151,20 +152,10 @@ class LivePainter:
         return Text("    " + " · ".join(parts), "dim")
 
 
-def last_output(project: str, plan: Plan, state: RunState) -> str:
-    """The last line that the agent at work has said so far, read from its own file."""
-    at, iteration, attempt = state.node, state.iteration, state.attempt
-    if at is None or iteration is None or attempt is None or attempt.status is not AttemptStatus.RUNNING:
-        return ""
-    layout = RunLayout.of(project, state.session)
-    here = layout.iteration(plan.steps[at.index].dir, iteration.number)
-    try:
-        with open(here.attempt(attempt.number).output, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
-            text = clean_output(file.read()).text
-    except OSError:
-        return ""
-    return next((line for line in reversed(text.splitlines()) if line.strip()), "")
+def _waits(attempt: AttemptState) -> str:
+    at_limit = attempt.failure is not None and attempt.failure.kind in LIMITS
+    until = f" until {attempt.due_at.astimezone():%H:%M:%S}" if attempt.due_at else ""
+    return f"  waits for a limit to end{until}" if at_limit else "  waits to try again"
 
 
 def _line(line: RunLine) -> Text:

@@ -11,14 +11,17 @@ from agentforge.cli.invocation import invocation, looking
 from agentforge.cli.output import note, styled
 from agentforge.cli.status import local_zone
 from agentforge.views.event_line import event_json, event_line
+from agentforge.views.plain_text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from agentforge.cli.invocation import Invocation
     from agentforge.model.event import Event
     from agentforge.sdk.tail import Tail
 
 POLL_SECONDS = 0.2
+WORDS_CHARS = 400
 ABANDONED_SECONDS = 2.0
 """How long nobody may drive a run that hasn't stopped before tail stops waiting for it."""
 
@@ -27,6 +30,8 @@ TONES = {
     "session_failed": "bad",
     "attempt_lost": "warn",
     "retry_scheduled": "warn",
+    "limit_met": "warn",
+    "provider_changed": "warn",
     "session_paused": "warn",
     "request_opened": "warn",
     "iteration_complete": "good",
@@ -44,8 +49,9 @@ TONES = {
     "--lines", type=click.IntRange(min=0), help="How many past events to show first.  [default: 50]"
 )
 @click.option("--follow/--no-follow", default=True, help="Wait for more until the run stops.  [default: yes]")
+@click.option("--words", is_flag=True, help="Also what the agents at work say, while following.")
 @looking
-def tail(session: str | None, count: int | None, lines: int | None, follow: bool) -> None:
+def tail(session: str | None, count: int | None, lines: int | None, follow: bool, words: bool) -> None:
     """Follow the events of a run until it stops.
 
     With --json each event is one line of JSON under the keys that it has in the log.
@@ -62,15 +68,19 @@ def tail(session: str | None, count: int | None, lines: int | None, follow: bool
         for event in deque(place.news(), maxlen=shown):
             show(event)
         if follow:
-            _follow(place, show, name)
+            _follow(place, show, name, _listener(call, name) if words and not call.as_json else None)
     except KeyboardInterrupt:
         # The usual way to stop watching.
         return
 
 
-def _follow(place: "Tail", show: "Callable[[Event], None]", name: str) -> None:
+def _follow(
+    place: "Tail", show: "Callable[[Event], None]", name: str, listen: "Callable[[], None] | None"
+) -> None:
     left_since: float | None = None
     while not place.is_over:
+        if listen:
+            listen()
         driven = place.is_driven
         for event in place.news():
             show(event)
@@ -80,6 +90,20 @@ def _follow(place: "Tail", show: "Callable[[Event], None]", name: str) -> None:
             note(f"Nobody drives session '{name}' now: `agentforge recover {name}` takes it up.")
             return
         time.sleep(POLL_SECONDS)
+
+
+def _listener(call: "Invocation", name: str) -> "Callable[[], None]":
+    from agentforge.sdk.agent_words import AgentWords
+
+    heard = AgentWords(call.runs.project, os.environ)
+
+    def listen() -> None:
+        info = call.runs.info(name)
+        for branch, said in heard.news(info.plan, info.state):
+            words = one_line(f"{branch}: {said}" if branch else said, WORDS_CHARS)
+            click.echo(styled(f"  │ {words}", "dim"))
+
+    return listen
 
 
 def _printer(*, as_json: bool) -> "Callable[[Event], None]":

@@ -1,0 +1,107 @@
+"""What agents at work say, read from their own output files: it never goes through the log."""
+
+import os
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from agentforge.engine.normalise import clean_output
+from agentforge.model.errors import AgentForgeError
+from agentforge.model.layout import RunLayout
+from agentforge.model.plan import Plan
+from agentforge.model.spots import spot_of
+from agentforge.model.state import RunState
+from agentforge.model.status import AttemptStatus
+from agentforge.ports.provider import ShowsProgress
+from agentforge.sdk.offers import find_offers
+
+TAIL_BYTES = 64 * 1024
+"""A line of a machine's output may be long."""
+
+
+class AtWork(Struct, frozen=True):
+    """An agent at work, and where its output is."""
+
+    branch: str | None
+    provider: str
+    output: str
+
+
+class AgentWords:
+    def __init__(self, project: str, environ: Mapping[str, str]) -> None:
+        self._project = project
+        self._environ = environ
+        self._speakers: dict[str, ShowsProgress | None] = {}
+        self._read: dict[str, int] = {}
+        """How far each output was read."""
+
+    def last(self, plan: Plan, state: RunState) -> Iterator[tuple[str | None, str]]:
+        """The last thing that each agent at work said, with the branch it is in."""
+        for agent in self._at_work(plan, state):
+            lines = reversed(_lines(_tail(agent.output)))
+            words = next((words for line in lines if (words := self._words(agent.provider, line))), "")
+            if words:
+                yield agent.branch, words
+
+    def news(self, plan: Plan, state: RunState) -> Iterator[tuple[str | None, str]]:
+        """All that agents at work said since the last look."""
+        for agent in self._at_work(plan, state):
+            begin = self._read.get(agent.output, 0)
+            whole = _from(agent.output, begin)
+            # A line that isn't whole yet is left for the next look.
+            whole = whole[: whole.rfind(b"\n") + 1]
+            self._read[agent.output] = begin + len(whole)
+            for line in _lines(whole):
+                if words := self._words(agent.provider, line):
+                    yield agent.branch, words
+
+    def _at_work(self, plan: Plan, state: RunState) -> Iterator[AtWork]:
+        layout = RunLayout.of(self._project, state.session)
+        for branch, at in state.under_way():
+            attempt = at.iteration.attempt if at.iteration else None
+            if at.iteration is None or attempt is None or attempt.status is not AttemptStatus.RUNNING:
+                continue
+            spot = spot_of(state, branch, at)
+            place = layout.iteration(spot.folder(plan), at.iteration.number).attempt(attempt.number)
+            yield AtWork(branch, spot.node(plan).chosen(attempt.choice).type, place.output)
+
+    def _words(self, provider: str, line: str) -> str:
+        if provider not in self._speakers:
+            self._speakers[provider] = self._speaker(provider)
+        speaker = self._speakers[provider]
+        return speaker.progress(line) if speaker else line.strip()
+
+    def _speaker(self, provider: str) -> ShowsProgress | None:
+        """The provider, if its output isn't meant for people; one that this process can't make speaks for
+        itself."""
+        offer = find_offers(self._project, self._environ).get(provider)
+        try:
+            made = offer.make() if offer else None
+        except AgentForgeError:
+            return None
+        return made if isinstance(made, ShowsProgress) else None
+
+
+def _tail(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(0, size - TAIL_BYTES))
+            found = file.read()
+    except OSError:
+        return b""
+    # The first line may be the end of one.
+    return found if size <= TAIL_BYTES else found[found.find(b"\n") + 1 :]
+
+
+def _from(path: str, begin: int) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            file.seek(begin)
+            return file.read(TAIL_BYTES * 16)
+    except OSError:
+        return b""
+
+
+def _lines(content: bytes) -> list[str]:
+    return [line for line in clean_output(content).text.splitlines() if line.strip()]
