@@ -10,7 +10,10 @@ import signal
 import tempfile
 import time
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import IO
+
+from msgspec.structs import replace
 
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
@@ -25,19 +28,19 @@ AFTER_SECONDS = 10.0
 async def execute_once(provider: ProcessProvider, request: ExecuteRequest) -> ExecuteResult:
     """What `execute` of a process provider does: its command, run here, and what it makes of the end."""
     try:
-        return await _in_time(provider, provider.command(request), request.workdir)
+        return await _in_time(provider, provider.command(request), request)
     except ProviderUnusable as error:
         return ExecuteResult(failure=as_failure(error), exit_code=127)
 
 
-async def _in_time(provider: ProcessProvider, command: Command, workdir: str) -> ExecuteResult:
+async def _in_time(provider: ProcessProvider, command: Command, request: ExecuteRequest) -> ExecuteResult:
     try:
         async with asyncio.timeout(command.timeout):
-            exit = await run_once(command, workdir)
+            exit = await run_once(command, request.workdir)
     except TimeoutError:
         message = f"the agent was ended after {command.timeout or 0:g} s"
         return ExecuteResult(failure=Failure(FailureKind.ITERATION_TIMEOUT, message), exit_code=TIMED_OUT)
-    return provider.interpret(exit)
+    return provider.interpret(replace(exit, model=request.model, config=request.config))
 
 
 async def run_once(command: Command, workdir: str) -> Exit:
@@ -60,6 +63,7 @@ async def run_once(command: Command, workdir: str) -> Exit:
             duration_ms=round((time.monotonic() - began) * 1000),
             output=hide(_text(output)),
             errors=hide(_text(errors)),
+            ended_at=datetime.now(UTC),
         )
 
 
