@@ -1,6 +1,8 @@
 """The replay provider: the contract, every step of a cassette, and what it refuses."""
 
+import base64
 import json
+import os
 import re
 import sys
 import time
@@ -10,9 +12,10 @@ from typing import Any
 import pytest
 
 from agentforge.adapters.providers.builtin import builtin_providers
-from agentforge.adapters.providers.cassette import VERSION, load_cassette, parse_cassette
+from agentforge.adapters.providers.cassette import load_cassette
 from agentforge.adapters.providers.replay import ReplayProvider
 from agentforge.adapters.providers.replay_player import NO_EXCHANGE, STEP_FAILED
+from agentforge.model.cassette import VERSION, Asked, Kind, Say, parse_cassette
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import FailureKind
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, Provider
@@ -197,7 +200,7 @@ def test_an_exchange_of_the_attempt_precedes_the_one_for_any(player: Player) -> 
     )
     assert [player.play_recorded(attempt=number).output for number in (1, 2, 3)] == ["any", "second", "any"]
     cassette = load_cassette(str(player.cassette))
-    found = [cassette.find("work", 1, number) for number in (1, 2, 3)]
+    found = [cassette.find(Asked("work", 1, number)) for number in (1, 2, 3)]
     assert [exchange and exchange.attempt for exchange in found] == [None, 2, None]
 
 
@@ -206,9 +209,90 @@ def test_a_missing_exchange_names_stage_iteration_and_cassette(player: Player) -
     result = player.play_recorded(stage="--other", iteration=4)
     assert result.exit_code == NO_EXCHANGE
     assert result.failure is not None
-    assert result.failure.kind is FailureKind.PROVIDER_CRASHED
+    assert result.failure.kind is FailureKind.NOT_RECORDED
     for part in ("'--other'", "iteration 4", str(player.cassette)):
         assert part in result.failure.message
+
+
+def test_the_exchange_that_says_most_about_what_it_is_for_is_played(player: Player) -> None:
+    def exchange(says: str, **fields: Any) -> dict[str, Any]:
+        return {"stage": "work", "iteration": 1, **fields, "steps": [{"do": "say", "text": says}]}
+
+    record(
+        player.cassette,
+        exchange("any"),
+        exchange("judged", kind="judge"),
+        exchange("nested", node="pipeline-polish/stage-work"),
+        exchange("codex", branch="codex", node="parallel-duel"),
+    )
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("any", {}),
+        ("any", {"node": "stage-work"}),
+        ("any", {"node": "parallel-duel", "branch": "claude"}),
+        ("codex", {"node": "parallel-duel", "branch": "codex"}),
+        ("nested", {"node": "pipeline-polish/stage-work"}),
+        ("judged", {"judges": True}),
+    ]
+    cassette = load_cassette(str(player.cassette))
+    for says, fields in asked:
+        assert player.play_recorded(**fields).output == says
+        kind: Kind = "judge" if fields.pop("judges", False) else "work"
+        found = cassette.find(Asked("work", 1, kind=kind, **fields))
+        assert found is not None
+        assert found.steps == (Say(text=says),)
+
+
+def test_bytes_and_programs_are_written_as_they_were(player: Player) -> None:
+    content = bytes(range(256))
+    result = player.play(
+        {"do": "write", "path": "a.bin", "base64": base64.b64encode(content).decode()},
+        {"do": "write", "path": "run.sh", "text": "#!/bin/sh\n", "executable": True},
+        {"do": "result", "text": "no json"},
+    )
+    assert result.exit_code == 0, result.output
+    assert (player.workdir / "a.bin").read_bytes() == content
+    assert os.access(player.workdir / "run.sh", os.X_OK)
+    assert player.result.read_text() == "no json"
+
+
+def test_a_recorded_failure_is_one_of_the_same_kind_again(player: Player) -> None:
+    result = player.play(
+        {"do": "say", "text": "working\n"},
+        {"do": "fail", "kind": "provider_rate_limited", "message": "slow down", "exit_code": 1},
+    )
+    assert result.output == "working\n"
+    assert result.failure is not None
+    assert (result.failure.kind, result.failure.message) == (FailureKind.PROVIDER_RATE_LIMITED, "slow down")
+    assert result.failure.resets_at is not None, "a recorded limit is over"
+
+
+def test_what_another_branch_made_of_a_file_later_stays(player: Player) -> None:
+    def writes(branch: str, text: str) -> dict[str, Any]:
+        steps: Steps = [{"do": "write", "path": "shared.txt", "text": text}]
+        return {"stage": "work", "iteration": 1, "node": "parallel-duel", "branch": branch, "steps": steps}
+
+    record(player.cassette, writes("claude", "half"), writes("codex", "whole"))
+    for branches in (("claude", "codex"), ("codex", "claude")):
+        for branch in branches:
+            assert player.play_recorded(node="parallel-duel", branch=branch).exit_code == 0
+        assert player.text("shared.txt") == "whole"
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"steps": [{"do": "write", "path": "a"}]}, "give `text` or `base64`"),
+        ({"steps": [{"do": "write", "path": "a", "text": "", "base64": ""}]}, "give `text` or `base64`"),
+        ({"steps": [{"do": "status"}]}, "give `value` or `text`"),
+        ({"steps": [{"do": "fail", "kind": "bad luck", "message": ""}]}, "bad luck"),
+        ({"kind": "queue"}, "`remaining` belongs to"),
+        ({"remaining": 2}, "`remaining` belongs to"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(fields: dict[str, Any], says: str) -> None:
+    line = {"stage": "s", "iteration": 1, **fields}
+    with pytest.raises(ProviderUnusable, match=re.escape(says)):
+        parse_cassette(f"{json.dumps(HEADER)}\n{json.dumps(line)}\n", "c.jsonl")
 
 
 def test_symlinks_out_of_the_workdir_are_refused(player: Player, tmp_path: Path) -> None:
@@ -290,7 +374,7 @@ def test_the_player_is_an_isolated_program_of_the_standard_library(player: Playe
     from agentforge.adapters.providers import replay_player
 
     source = Path(replay_player.__file__).read_text()
-    imported = set(re.findall(r"^(?:import|from) ([a-z_]+)", source, re.MULTILINE))
+    imported = set(re.findall(r"^(?:import|from) ([a-z0-9_]+)", source, re.MULTILINE))
     assert imported <= sys.stdlib_module_names
 
 
@@ -315,12 +399,7 @@ def test_every_documented_step_and_no_other_exists() -> None:
     assert documented == {*ACTIONS, "sleep"}
 
 
-def test_builtin_providers_by_name() -> None:
+def test_builtin_providers_are_known_by_their_own_names() -> None:
     providers = builtin_providers({"PATH": "/bin"})
-    assert {name: provider.name for name, provider in providers.items()} == {
-        "claude": "claude",
-        "codex": "codex",
-        "command": "command",
-        "mock": "mock",
-        "replay": "replay",
-    }
+    assert {"command", "mock", "replay"} <= set(providers)
+    assert [provider.name for provider in providers.values()] == list(providers)

@@ -3,6 +3,7 @@ out, killed and picked up again like any other agent."""
 
 import sys
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,8 +15,9 @@ from agentforge.adapters.providers.cassette import load_cassette
 from agentforge.adapters.providers.config import ConfigReader
 from agentforge.adapters.providers.environment import agent_environment, secrets_in
 from agentforge.adapters.providers.program_provider import ProgramProvider
+from agentforge.model.cassette import Fail
 from agentforge.model.errors import ProviderUnusable
-from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.failure import LIMITS, Failure, FailureKind
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
 
 
@@ -33,9 +35,12 @@ class ReplayProvider(ProgramProvider):
         *,
         name: str = "replay",
         config: Mapping[str, Any] | None = None,
+        for_all: bool = False,
     ) -> None:
+        """`for_all`: it plays other providers, whose config is none of its own."""
         super().__init__(name, environ)
         self._config = ConfigReader(name, ReplayConfig, config)
+        self._for_all = for_all
 
     def capabilities(self) -> Capabilities:
         return Capabilities(supports_tools=True)
@@ -50,7 +55,7 @@ class ReplayProvider(ProgramProvider):
             load_cassette(_cassette_path(self._config.read({}), str(Path.cwd())))
 
     def command(self, request: ExecuteRequest) -> Command:
-        config = self._config.read(request.config)
+        config = self._config.read({} if self._for_all else request.config)
         cassette = _cassette_path(config, request.workdir)
         load_cassette(cassette)
         environment = agent_environment(self._environ, request)
@@ -62,6 +67,9 @@ class ReplayProvider(ProgramProvider):
                 f"--stage={request.stage}",
                 f"--iteration={request.iteration}",
                 f"--attempt={request.attempt}",
+                f"--kind={'judge' if request.judges else 'work'}",
+                f"--node={request.node}",
+                f"--branch={request.branch}",
                 f"--speed={config.speed}",
                 "--",
                 cassette,
@@ -71,7 +79,11 @@ class ReplayProvider(ProgramProvider):
         )
 
     def interpret(self, exit: Exit) -> ExecuteResult:
-        return msgspec.structs.replace(super().interpret(exit), failure=_player_failure(exit))
+        failure = _recorded_failure(exit)
+        if failure is None:
+            return msgspec.structs.replace(super().interpret(exit), failure=_player_failure(exit))
+        output = exit.output.rstrip("\n").rpartition("\n")[0]
+        return msgspec.structs.replace(super().interpret(exit), output=output, failure=failure)
 
 
 def _cassette_path(config: ReplayConfig, workdir: str) -> str:
@@ -82,11 +94,29 @@ def _cassette_path(config: ReplayConfig, workdir: str) -> str:
     return str((Path(workdir) / Path(config.cassette).expanduser()).absolute())
 
 
+def _recorded_failure(exit: Exit) -> Failure | None:
+    """How the attempt failed when it was recorded. Limits are over by now, whenever they were to end."""
+    marker, _, told = exit.output.rstrip("\n").rpartition("\n")[2].partition(" ")
+    if exit.exit_code != replay_player.FAILED or marker != replay_player.FAILURE:
+        return None
+    try:
+        step = msgspec.json.decode(told, type=Fail)
+    except msgspec.DecodeError:
+        return None
+    return Failure(step.kind, step.message, step.exit_code, LONG_AGO if step.kind in LIMITS else None)
+
+
 def _player_failure(exit: Exit) -> Failure | None:
     """The player's own refusals, in its own words; an exit that was recorded is the engine's business."""
-    if exit.exit_code not in (replay_player.NO_EXCHANGE, replay_player.STEP_FAILED):
-        return None
+    kind = _REFUSALS.get(exit.exit_code or 0)
     last = exit.output.rstrip().rpartition("\n")[2]
-    if not last.startswith("replay: "):
+    if kind is None or not last.startswith("replay: "):
         return None
-    return Failure(FailureKind.PROVIDER_CRASHED, last, exit.exit_code)
+    return Failure(kind, last, exit.exit_code)
+
+
+LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+_REFUSALS = {
+    replay_player.NO_EXCHANGE: FailureKind.NOT_RECORDED,
+    replay_player.STEP_FAILED: FailureKind.PROVIDER_CRASHED,
+}

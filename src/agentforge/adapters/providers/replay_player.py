@@ -5,6 +5,7 @@ cassette was checked before; here only what the world can refuse is checked.
 """
 
 import argparse
+import base64
 import json
 import os
 import subprocess
@@ -16,8 +17,12 @@ from typing import Any
 
 NO_EXCHANGE = 66
 STEP_FAILED = 65
+FAILED = 67
+"""An attempt that failed when it was recorded; the last line says how."""
+FAILURE = "replay-failure:"
 
 Step = dict[str, Any]
+Exchange = dict[str, Any]
 
 
 class StepFailed(Exception):
@@ -35,42 +40,74 @@ class Ended(Exception):
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
-        exchange = find(options.cassette, options.stage, options.iteration, options.attempt)
+        exchanges = read(options.cassette)
     except (OSError, ValueError) as error:
         say(f"replay: {options.cassette} can't be read: {error}\n")
         return NO_EXCHANGE
-    if exchange is None:
+    number = find(exchanges, options)
+    if number is None:
         say(
             f"replay: no exchange for stage {options.stage!r}, iteration {options.iteration} "
             f"(attempt {options.attempt}) in {options.cassette}\n"
         )
         return NO_EXCHANGE
-    for number, step in enumerate(exchange["steps"], 1):
+    return play(exchanges[number], later_of(exchanges, number), options)
+
+
+def play(exchange: Exchange, later: dict[str, list[bytes | None]], options: argparse.Namespace) -> int:
+    for number, step in enumerate(exchange.get("steps", ()), 1):
         try:
             wait(step.get("after", 0), options.speed)
             if step["do"] == "sleep":
                 wait(step["seconds"], options.speed)
-            else:
+            elif step["do"] not in ("write", "delete") or not is_superseded(step, later):
                 ACTIONS[step["do"]](step)
         except Ended as ended:
             return ended.code
-        except (StepFailed, OSError, UnicodeError) as error:
+        except (StepFailed, OSError, ValueError) as error:
             say(f"replay: step {number} ({step['do']}) of {options.cassette}: {error}\n")
             return STEP_FAILED
     return 0
 
 
-def find(cassette: str, stage: str, iteration: int, attempt: int) -> dict[str, Any] | None:
-    """The exchange recorded for this very attempt, else the one for any attempt."""
-    general = None
+def read(cassette: str) -> list[Exchange]:
     with Path(cassette).open(encoding="utf-8") as lines:
-        for line in lines:
-            exchange = json.loads(line) if line.strip() else {}
-            if (exchange.get("stage"), exchange.get("iteration")) == (stage, iteration):
-                if exchange.get("attempt") == attempt:
-                    return dict(exchange)
-                general = exchange if exchange.get("attempt") is None else general
-    return general
+        return [json.loads(line) for line in lines if line.strip()][1:]
+
+
+def find(exchanges: list[Exchange], options: argparse.Namespace) -> int | None:
+    """Which exchange fits; of several, the one that says most about what it is for."""
+    wanted = [(name, getattr(options, name)) for name in ("attempt", "node", "branch", "kind")]
+    best: tuple[list[bool], int] | None = None
+    for number, exchange in enumerate(exchanges):
+        if (exchange.get("stage"), exchange.get("iteration")) != (options.stage, options.iteration):
+            continue
+        if any(exchange.get(name) and exchange[name] != value for name, value in wanted):
+            continue
+        fit = [bool(exchange.get(name)) for name, _ in wanted]
+        if best is None or fit > best[0]:
+            best = fit, number
+    return best[1] if best else None
+
+
+def later_of(exchanges: list[Exchange], number: int) -> dict[str, list[bytes | None]]:
+    """What other branches of the same block made of each file after this exchange was recorded."""
+    mine = exchanges[number]
+    found: dict[str, list[bytes | None]] = {}
+    for other in exchanges[number + 1 :] if mine.get("branch") else []:
+        if other.get("node") == mine.get("node") and other.get("branch") != mine["branch"]:
+            for step in other.get("steps", ()):
+                if step["do"] in ("write", "delete"):
+                    found.setdefault(step["path"], []).append(_content(step))
+    return found
+
+
+def is_superseded(step: Step, later: dict[str, list[bytes | None]]) -> bool:
+    """Whether another branch is further with the file than it was when this was recorded."""
+    if step["path"] not in later:
+        return False
+    target = inside(step["path"])
+    return (target.read_bytes() if target.is_file() else None) in later[step["path"]]
 
 
 def wait(seconds: float, speed: float) -> None:
@@ -96,7 +133,9 @@ def inside(path: str) -> Path:
 def write(step: Step) -> None:
     target = inside(step["path"])
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(step["text"], encoding="utf-8", newline="")
+    target.write_bytes(_content(step) or b"")
+    if step.get("executable"):
+        target.chmod(target.stat().st_mode | 0o111)
 
 
 def append(step: Step) -> None:
@@ -129,15 +168,20 @@ def run(step: Step) -> None:
 
 
 def write_result(step: Step) -> None:
-    _write_json("AGENTFORGE_RESULT", step["value"])
+    _write_told("AGENTFORGE_RESULT", step)
 
 
 def write_status(step: Step) -> None:
-    _write_json("AGENTFORGE_STATUS", step["value"])
+    _write_told("AGENTFORGE_STATUS", step)
 
 
 def end(step: Step) -> None:
     raise Ended(step["code"])
+
+
+def fail(step: Step) -> None:
+    say(f"\n{FAILURE} {json.dumps(step)}\n")
+    raise Ended(FAILED)
 
 
 ACTIONS: dict[str, Callable[[Step], None]] = {
@@ -150,14 +194,25 @@ ACTIONS: dict[str, Callable[[Step], None]] = {
     "result": write_result,
     "status": write_status,
     "exit": end,
+    "fail": fail,
 }
 
 
-def _write_json(variable: str, value: dict[str, Any]) -> None:
+def _write_told(variable: str, step: Step) -> None:
     path = os.environ.get(variable)
     if not path:
         raise StepFailed(f"{variable} isn't set: where to write is unknown")
-    Path(path).write_text(json.dumps(value) + "\n", encoding="utf-8")
+    text = step.get("text")
+    Path(path).write_text(json.dumps(step["value"]) + "\n" if text is None else text, encoding="utf-8")
+
+
+def _content(step: Step) -> bytes | None:
+    """Of a file after the step; nothing where it is gone."""
+    if step["do"] == "delete":
+        return None
+    if step.get("base64") is not None:
+        return base64.b64decode(step["base64"])
+    return str(step["text"]).encode("utf-8", "surrogateescape")
 
 
 def _filled(word: str) -> str:
@@ -176,6 +231,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--stage", required=True)
     parser.add_argument("--iteration", type=int, required=True)
     parser.add_argument("--attempt", type=int, default=1)
+    parser.add_argument("--kind", default="work", help="whether the iteration is done or judged")
+    parser.add_argument("--node", default="", help="the stage's place in the pipeline")
+    parser.add_argument("--branch", default="", help="the provider of a parallel block")
     parser.add_argument("--speed", type=float, default=1.0, help="2 is twice as fast, 0 doesn't wait")
     return parser
 

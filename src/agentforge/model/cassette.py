@@ -1,0 +1,262 @@
+"""The cassette: what agents did, as JSON lines, a header and then one exchange a line.
+
+The format is described in docs/cassettes.md. Here are its shapes, and how a text is checked; recording and
+playing are done elsewhere.
+"""
+
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from agentforge.model.errors import ProviderUnusable
+from agentforge.model.failure import FailureKind
+from agentforge.model.plan import Plan
+
+FORMAT = "agentforge-cassette"
+VERSION = 1
+
+Seconds = Annotated[float, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=1)]
+NonEmpty = Annotated[str, Meta(min_length=1)]
+Kind = Literal["", "work", "judge", "queue"]
+
+
+class Header(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    format: Literal["agentforge-cassette"]
+    version: int
+    name: str = ""
+    description: str = ""
+    session: str = ""
+    """Of the run that was recorded."""
+    engine: str = ""
+    """The version that recorded it."""
+    pipeline: str = ""
+    """The text that the plan was compiled from."""
+    plan: Plan | None = None
+    """With it the cassette can be replayed by itself."""
+    plateau_test: bool = False
+
+
+class Step(Struct, frozen=True, tag_field="do", forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    after: Seconds = 0.0
+    """Seconds to wait before it."""
+
+
+class Say(Step, frozen=True, tag="say"):
+    text: str
+
+
+class Write(Step, frozen=True, tag="write"):
+    path: NonEmpty
+    text: str | None = None
+    base64: str | None = None
+    """Instead of `text`, where the content is none."""
+    executable: bool = False
+
+
+class Append(Step, frozen=True, tag="append"):
+    path: NonEmpty
+    text: str
+
+
+class Edit(Step, frozen=True, tag="edit"):
+    path: NonEmpty
+    old: NonEmpty
+    new: str
+
+
+class Delete(Step, frozen=True, tag="delete"):
+    path: NonEmpty
+
+
+class Run(Step, frozen=True, tag="run"):
+    argv: Annotated[tuple[str, ...], Meta(min_length=1)]
+    exit_code: int | None = None
+    """How it ended when it was recorded."""
+    enforce: bool = True
+    """Whether it must end like that again."""
+
+
+class WriteResult(Step, frozen=True, tag="result"):
+    value: dict[str, Any] | None = None
+    text: str | None = None
+    """Instead of `value`, where the agent wrote something else than an object."""
+
+
+class WriteStatus(Step, frozen=True, tag="status"):
+    value: dict[str, Any] | None = None
+    text: str | None = None
+
+
+class Sleep(Step, frozen=True, tag="sleep"):
+    seconds: Seconds
+
+
+class End(Step, frozen=True, tag="exit"):
+    code: Annotated[int, Meta(ge=0, le=255)]
+
+
+class Fail(Step, frozen=True, tag="fail"):
+    """Ends here as a failure of that kind, whatever an exit code could say."""
+
+    kind: FailureKind
+    message: str
+    exit_code: int | None = None
+
+
+AnyStep = Say | Write | Append | Edit | Delete | Run | WriteResult | WriteStatus | Sleep | End | Fail
+
+
+class Outcome(Struct, frozen=True):
+    """What the engine made of it: an event's type and data."""
+
+    type: str
+    data: dict[str, Any]
+
+
+class Exchange(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    stage: NonEmpty
+    iteration: Annotated[int, Meta(ge=0)]
+    steps: tuple[AnyStep, ...] = ()
+    attempt: Count | None = None
+    """Nothing: any attempt that has no exchange of its own."""
+    kind: Kind = ""
+    """Whether the work of an iteration was done, judged, or the queue looked at; nothing: the first two."""
+    node: str = ""
+    """The stage's place in the pipeline, by kinds and ids; nothing: any."""
+    branch: str = ""
+    """The provider of a parallel block whose branch it is; nothing: any."""
+    remaining: int | None = None
+    """How many tasks were left in the queue."""
+    provider: str = ""
+    model: str = ""
+    prompt_sha256: str = ""
+    made: int | None = None
+    """The attempt's number in the run, where earlier ones came to nothing."""
+    outcome: Outcome | None = None
+    notes: tuple[str, ...] = ()
+    """What couldn't be kept, and why."""
+
+    @property
+    def key(self) -> tuple[str, str, str, str, int, int | None]:
+        return self.kind, self.node, self.branch, self.stage, self.iteration, self.attempt
+
+
+class Asked(Struct, frozen=True):
+    """What an exchange is looked for by."""
+
+    stage: str
+    iteration: int
+    attempt: int = 1
+    kind: Kind = "work"
+    node: str = ""
+    branch: str = ""
+
+
+class Cassette(Struct, frozen=True):
+    header: Header
+    exchanges: tuple[Exchange, ...]
+
+    def find(self, asked: Asked) -> Exchange | None:
+        """The exchange that fits; of several, the one that says most about what it is for."""
+        fitting = [(_fit(exchange, asked), number) for number, exchange in enumerate(self.exchanges)]
+        best = max(((fit, -number) for fit, number in fitting if fit is not None), default=None)
+        return None if best is None else self.exchanges[-best[1]]
+
+
+def _fit(exchange: Exchange, asked: Asked) -> tuple[bool, bool, bool, bool] | None:
+    if (exchange.stage, exchange.iteration) != (asked.stage, asked.iteration):
+        return None
+    if asked.kind == "queue" and exchange.kind != "queue":
+        return None
+    said = (exchange.attempt, exchange.node, exchange.branch, exchange.kind)
+    wanted = (asked.attempt, asked.node, asked.branch, asked.kind)
+    if any(mine and mine != theirs for mine, theirs in zip(said, wanted, strict=True)):
+        return None
+    return bool(said[0]), bool(said[1]), bool(said[2]), bool(said[3])
+
+
+def encode_line(line: Header | Exchange) -> bytes:
+    return msgspec.json.encode(line) + b"\n"
+
+
+def parse_cassette(text: str, name: str) -> Cassette:
+    """Raises ProviderUnusable with every error, each with its line."""
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if not lines:
+        raise _unusable([f"{name}:1: empty; the first line must be the header"])
+    header = _header(*lines[0], name)
+    errors: list[str] = []
+    exchanges: dict[tuple[Any, ...], Exchange] = {}
+    for number, line in lines[1:]:
+        try:
+            exchange = parse_exchange(line)
+        except ValueError as error:
+            errors.append(f"{name}:{number}: {error}")
+            continue
+        if exchange.key in exchanges:
+            errors.append(f"{name}:{number}: {_called(exchange)} was already recorded above")
+        exchanges[exchange.key] = exchange
+    if errors:
+        raise _unusable(errors)
+    return Cassette(header, tuple(exchanges.values()))
+
+
+def _header(number: int, line: str, name: str) -> Header:
+    try:
+        version = _decode(line, dict[str, Any]).get("version")
+        if isinstance(version, int) and version > VERSION:
+            raise _unusable([f"{name}:{number}: cassette version {version} is newer than {VERSION}"])
+        return _decode(line, Header)
+    except ValueError as error:
+        expected = f'{{"format": "{FORMAT}", "version": {VERSION}}}'
+        raise _unusable([f"{name}:{number}: {error}; the header is like {expected}"]) from error
+
+
+def parse_exchange(line: str | bytes) -> Exchange:
+    """Raises ValueError with what is wrong."""
+    exchange = _decode(line, Exchange)
+    if exchange.iteration < 1 and exchange.kind != "queue":
+        raise ValueError("Expected `int` >= 1 - at `$.iteration`")
+    if (exchange.remaining is None) == (exchange.kind == "queue"):
+        raise ValueError("`remaining` belongs to an exchange of kind `queue`, and only there")
+    for index, step in enumerate(exchange.steps):
+        _check_step(step, f"$.steps[{index}]")
+    return exchange
+
+
+def _check_step(step: AnyStep, where: str) -> None:
+    match step:
+        case Write(path=path) | Append(path=path) | Edit(path=path) | Delete(path=path):
+            if path.startswith("/") or ".." in path.split("/") or "\0" in path:
+                raise ValueError(f"{path!r} leads out of the workdir - at `{where}.path`")
+        case _:
+            pass
+    match step:
+        case Write(text=one, base64=other) if (one is None) == (other is None):
+            raise ValueError(f"give `text` or `base64`, and not both - at `{where}`")
+        case WriteResult(value=one, text=other) | WriteStatus(value=one, text=other):
+            if (one is None) == (other is None):
+                raise ValueError(f"give `value` or `text`, and not both - at `{where}`")
+        case _:
+            pass
+
+
+Decoded = TypeVar("Decoded")
+
+
+def _decode(line: str | bytes, kind: type[Decoded]) -> Decoded:
+    try:
+        return msgspec.json.decode(line, type=kind)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+
+
+def _called(exchange: Exchange) -> str:
+    which = f", attempt {exchange.attempt}" if exchange.attempt else ""
+    return f"stage {exchange.stage!r}, iteration {exchange.iteration}{which}"
+
+
+def _unusable(errors: list[str]) -> ProviderUnusable:
+    return ProviderUnusable("\n".join(errors), hint="the format is described in docs/cassettes.md")
