@@ -1,0 +1,189 @@
+"""Bubblewrap: the agent sees the machine read-only, its home not at all, and writes to its workspace only.
+
+A TERM must reach the agent and not the program around it, which would take the agent down before it could
+end in order; so that one is started deaf to it, and the agent is not.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
+
+from msgspec.structs import replace
+
+from agentforge.adapters.sandboxes.mounts import Mount, Seen, given_mounts, in_order, is_within
+from agentforge.adapters.sandboxes.program_files import program_files
+from agentforge.model.errors import ProviderUnusable
+from agentforge.model.plan import SandboxChoice
+from agentforge.ports.provider import Command
+from agentforge.ports.sandbox import Confinement
+
+TRIAL_SECONDS = 10.0
+TMP = "/tmp"  # noqa: S108 - the sandbox's own, in memory.
+# Emptied, since sockets, other people's files and credentials lie there.
+EMPTIED = (TMP, "/var/tmp", "/run", "/var/run", "/home", "/root")  # noqa: S108
+# Which a program with a network, or one that commits, expects to find.
+EXPECTED = ("/etc/resolv.conf", "~/.gitconfig", "~/.config/git/config", "~/.config/git/ignore")
+
+KERNEL_SWITCHES = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/acpi", "/proc/scsi")
+
+_SWITCHES = (
+    ("/proc/sys/kernel/unprivileged_userns_clone", "0", "sudo sysctl -w kernel.unprivileged_userns_clone=1"),
+    ("/proc/sys/user/max_user_namespaces", "0", "sudo sysctl -w user.max_user_namespaces=15000"),
+    (
+        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
+)
+
+
+class BwrapSandbox:
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        self._environ = dict(os.environ if environ is None else environ)
+
+    @property
+    def name(self) -> str:
+        return "bwrap"
+
+    def check(self, choice: SandboxChoice) -> None:
+        program = self._program()
+        argv = (program, "--ro-bind", "/", "/", *_isolation(choice), "--", "true")
+        try:
+            done = subprocess.run(
+                argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=TRIAL_SECONDS, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise ProviderUnusable(f"sandbox bwrap: {program} can't be run: {error}") from error
+        if done.returncode != 0:
+            said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2] or "it says nothing"
+            raise ProviderUnusable(f"sandbox bwrap can't be set up here: {said}", hint=_remedy())
+
+    def wrap(
+        self,
+        command: Command,
+        choice: SandboxChoice,
+        within: Confinement,
+        mark: str,  # noqa: ARG002 - the agent has it in its environment.
+    ) -> Command:
+        program = self._program()
+        home = command.env.get("HOME") or os.path.expanduser("~")
+        mounts = _mounts(command, choice, within, home)
+        confined = (
+            *(program, "--ro-bind", "/", "/", *_isolation(choice)),
+            *(word for mount in mounts for word in _arguments(mount)),
+            *(word for mount in mounts if mount.seen is Seen.HIDDEN for word in _sealed(mount)),
+            *("--chdir", within.workspace),
+        )
+        argv = (*confined, "--", *command.argv)
+        if polite := _env_with_signals():
+            argv = (
+                *(polite, "--ignore-signal=TERM", *confined, "--die-with-parent"),
+                *("--", polite, "--default-signal=TERM", *command.argv),
+            )
+        return replace(command, argv=argv, env={**command.env, "TMPDIR": TMP})
+
+    def _program(self) -> str:
+        if sys.platform != "linux":
+            raise ProviderUnusable(
+                "sandbox bwrap: bubblewrap works on Linux only", hint="use `sandbox: docker` on this system"
+            )
+        found = shutil.which("bwrap", path=self._environ.get("PATH", os.defpath))
+        if found is None:
+            raise ProviderUnusable(
+                "sandbox bwrap: the program `bwrap` is not installed",
+                hint="install it: sudo apt-get install bubblewrap (or dnf, pacman, apk with the same name)",
+            )
+        return found
+
+
+def _isolation(choice: SandboxChoice) -> tuple[str, ...]:
+    return (
+        *("--dev", "/dev", "--proc", "/proc"),
+        # The kernel takes root's word there, even that of a root without any other power.
+        *(word for path in KERNEL_SWITCHES for word in ("--ro-bind-try", path, path)),
+        *("--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
+        # Root would keep them, and could take the mounts away again.
+        *("--cap-drop", "ALL"),
+        *(() if choice.network else ("--unshare-net",)),
+    )
+
+
+def _mounts(command: Command, choice: SandboxChoice, within: Confinement, home: str) -> list[Mount]:
+    emptied = {os.path.realpath(path) for path in (*EMPTIED, home) if os.path.isdir(path)} - {"/"}
+    needed = (
+        *program_files(command.argv[0], command.env),
+        *(os.path.realpath(path.replace("~", home, 1)) for path in EXPECTED),
+    )
+    wanted = (
+        *(Mount(path, Seen.EMPTY) for path in emptied),
+        *(Mount(path, Seen.READABLE) for path in needed if _is_below(_place(path, emptied), emptied)),
+        *(Mount(path, Seen.WRITABLE) for path in _state(command, home)),
+        *given_mounts(within, choice, home),
+    )
+    return in_order(Mount(_place(mount.path, emptied), mount.seen) for mount in wanted)
+
+
+def _place(path: str, emptied: Collection[str]) -> str:
+    """Where a path is without links on the way, which lead nowhere while the sandbox is being built. The
+    last one stands for what it leads to where nothing but the mount will be there."""
+    place = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+    return place if _is_below(place, emptied) else os.path.realpath(path)
+
+
+def _is_below(path: str, folders: Iterable[str]) -> bool:
+    return any(is_within(path, folder) and path != folder for folder in folders)
+
+
+def _state(command: Command, home: str) -> list[str]:
+    """Where the program keeps its own; a folder that it would make in its home is made for it."""
+    for path in command.state:
+        is_folder = not os.path.splitext(path)[1]
+        if is_folder and is_within(path, home) and not os.path.lexists(path):
+            os.makedirs(path, mode=0o700, exist_ok=True)
+    return list(command.state)
+
+
+def _arguments(mount: Mount) -> tuple[str, ...]:
+    source = os.path.realpath(mount.path)
+    match mount.seen:
+        case Seen.WRITABLE:
+            return ("--bind", source, mount.path)
+        case Seen.READABLE:
+            return ("--ro-bind", source, mount.path)
+        case Seen.HIDDEN if not os.path.isdir(mount.path):
+            return ("--ro-bind", os.devnull, mount.path)
+        case Seen.EMPTY | Seen.HIDDEN:
+            return ("--tmpfs", mount.path)
+
+
+def _sealed(mount: Mount) -> tuple[str, ...]:
+    return ("--remount-ro", mount.path) if os.path.isdir(mount.path) else ()
+
+
+@cache
+def _env_with_signals() -> str:
+    """An `env` that can set how signals are taken; nothing if this system's can't."""
+    program = shutil.which("env") or ""
+    argv = (program, "--ignore-signal=TERM", program, "--default-signal=TERM", "true")
+    try:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return program if done.returncode == 0 else ""
+
+
+def _remedy() -> str:
+    for path, value, command in _SWITCHES:
+        try:
+            with open(path, encoding="ascii") as file:
+                if file.read().strip() == value:
+                    return f"user namespaces are switched off; allow them: {command}"
+        except OSError:
+            continue
+    return (
+        "user namespaces seem to be refused, as in many containers: run on the host, start the container "
+        "with --security-opt seccomp=unconfined --security-opt apparmor=unconfined, or use `sandbox: none`"
+    )

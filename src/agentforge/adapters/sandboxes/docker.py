@@ -1,0 +1,140 @@
+"""Docker: the agent runs in a container of an image that has its program, with the workspace mounted."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+
+from msgspec.structs import replace
+
+from agentforge.adapters.sandboxes.mounts import Mount, Seen, given_mounts, in_order, is_within
+from agentforge.model.errors import ProviderUnusable
+from agentforge.model.plan import SandboxChoice
+from agentforge.ports.provider import Command
+from agentforge.ports.sandbox import Confinement
+
+TRIAL_SECONDS = 10.0
+TMP = "/tmp"  # noqa: S108 - the container's own.
+LABEL = "agentforge.attempt"
+# What describes this machine and would be wrong in the container, or is the client's own.
+KEPT_OUT = (
+    *("PATH", "SHELL", "TMPDIR", "PWD", "OLDPWD", "SHLVL", "_", "HOSTNAME", "LD_*", "PYTHON*", "VIRTUAL_ENV"),
+    *("SSL_CERT_*", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "XDG_*", "DBUS_*", "SSH_*", "DOCKER_*"),
+)
+
+
+class DockerSandbox:
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        self._environ = dict(os.environ if environ is None else environ)
+
+    @property
+    def name(self) -> str:
+        return "docker"
+
+    def check(self, choice: SandboxChoice) -> None:
+        client = self._client()
+        _image(choice)
+        argv = (client, "version", "--format", "{{.Server.Version}}")
+        try:
+            done = subprocess.run(
+                argv,
+                env=self._environ,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=TRIAL_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise ProviderUnusable(f"sandbox docker: {client} can't be run: {error}") from error
+        if done.returncode != 0:
+            said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2] or "it says nothing"
+            raise ProviderUnusable(
+                f"sandbox docker: no engine answers: {said}",
+                hint="start it (sudo systemctl start docker), or set DOCKER_HOST; if it is running, your "
+                "user may lack the right to it: sudo usermod -aG docker $USER, then log in again",
+            )
+
+    def wrap(self, command: Command, choice: SandboxChoice, within: Confinement, mark: str) -> Command:
+        client = self._client()
+        home = command.env.get("HOME") or "/"
+        name = container_name(mark)
+        mounts = in_order(
+            (
+                *(Mount(path, Seen.WRITABLE) for path in command.state),
+                *given_mounts(within, choice, home),
+            )
+        )
+        user = f"{os.geteuid()}:{os.getegid()}"
+        argv = (
+            *(client, "run", "--rm", "--interactive", "--init", "--name", name, "--label", f"{LABEL}={mark}"),
+            *("--user", user, "--workdir", within.workspace),
+            *("--network", "bridge" if choice.network else "none"),
+            *("--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
+            *("--tmpfs", f"{TMP}:exec,mode=1777", *_home(home)),
+            *(word for mount in mounts for word in _arguments(mount)),
+            *(word for variable in sorted(command.env) if _passes(variable) for word in ("--env", variable)),
+            _image(choice),
+            *_inside(command.argv, mounts),
+        )
+        own = {key: value for key, value in self._environ.items() if key.startswith("DOCKER_")}
+        return replace(command, argv=argv, env={**command.env, **own}, after=(client, "rm", "-f", name))
+
+    def _client(self) -> str:
+        found = shutil.which("docker", path=self._environ.get("PATH", os.defpath))
+        if found is None:
+            raise ProviderUnusable(
+                "sandbox docker: the program `docker` is not installed",
+                hint="install Docker (https://docs.docker.com/engine/install), or use `sandbox: bwrap`",
+            )
+        return found
+
+
+def container_name(mark: str) -> str:
+    """The same for the same attempt, so that whoever comes later can end it."""
+    return f"agentforge-{hashlib.sha256(mark.encode()).hexdigest()[:20]}"
+
+
+def _image(choice: SandboxChoice) -> str:
+    if not choice.image:
+        raise ProviderUnusable(
+            "sandbox docker: no image is given",
+            hint="name one that has the agent's program: `sandbox: {type: docker, image: my-agents:1}`",
+        )
+    return choice.image
+
+
+def _passes(variable: str) -> bool:
+    return not any(fnmatchcase(variable, pattern) for pattern in KEPT_OUT)
+
+
+def _home(home: str) -> tuple[str, ...]:
+    """Of its own: the container's user is in no password file, and the agent's state is mounted below it."""
+    if home == "/":
+        return ()
+    return ("--tmpfs", f"{home}:exec,mode=0700,uid={os.geteuid()},gid={os.getegid()}")
+
+
+def _arguments(mount: Mount) -> tuple[str, ...]:
+    if ":" in mount.path:
+        raise ProviderUnusable(
+            f"sandbox docker can't mount a path with a colon: {mount.path}", hint="rename the folder"
+        )
+    match mount.seen:
+        case Seen.WRITABLE:
+            return ("--volume", f"{mount.path}:{mount.path}")
+        case Seen.READABLE:
+            return ("--volume", f"{mount.path}:{mount.path}:ro")
+        case Seen.HIDDEN if not os.path.isdir(mount.path):
+            return ("--volume", f"{os.devnull}:{mount.path}:ro")
+        case Seen.EMPTY | Seen.HIDDEN:
+            return ("--tmpfs", f"{mount.path}:ro")
+
+
+def _inside(argv: tuple[str, ...], mounts: list[Mount]) -> tuple[str, ...]:
+    """A program that isn't mounted is the image's own, found by its name."""
+    program, *arguments = argv
+    if os.path.isabs(program) and not any(is_within(program, mount.path) for mount in mounts):
+        program = os.path.basename(program)
+    return (program, *arguments)

@@ -1,0 +1,69 @@
+"""How each path is seen inside a sandbox. A deeper path is mounted after the one it lies in, and so wins."""
+
+import os
+from collections.abc import Iterable
+from enum import StrEnum
+
+from msgspec import Struct
+
+from agentforge.model.plan import SandboxChoice
+from agentforge.ports.sandbox import Confinement
+
+
+class Seen(StrEnum):
+    EMPTY = "empty"
+    """A folder of its own, with nothing in it, that goes with the agent."""
+    HIDDEN = "hidden"
+    """Nothing in it, and nothing can be put there."""
+    READABLE = "readable"
+    WRITABLE = "writable"
+
+
+class Mount(Struct, frozen=True):
+    path: str
+    seen: Seen
+
+
+def given_mounts(within: Confinement, choice: SandboxChoice, home: str) -> list[Mount]:
+    """What the attempt and the stage say; what isn't there is left out."""
+    chosen = [absolute(path, within.workspace, home) for path in choice.writable]
+    hidden = [absolute(path, within.workspace, home) for path in choice.hidden]
+    return [
+        Mount(within.workspace, Seen.WRITABLE),
+        *(Mount(path, Seen.WRITABLE) for path in chosen),
+        *(Mount(path, Seen.WRITABLE) for path in _pins(within)),
+        *(Mount(path, Seen.READABLE) for path in within.protected),
+        *(Mount(path, Seen.WRITABLE) for path in within.writable),
+        *(Mount(path, Seen.HIDDEN) for path in hidden),
+    ]
+
+
+def in_order(mounts: Iterable[Mount]) -> list[Mount]:
+    """Existing paths only, each once, the outer before the inner; of the same path the last one counts."""
+    by_path = {os.path.normpath(mount.path): mount.seen for mount in mounts if os.path.lexists(mount.path)}
+    return [Mount(path, by_path[path]) for path in sorted(by_path, key=lambda path: (path.count("/"), path))]
+
+
+def absolute(path: str, workspace: str, home: str) -> str:
+    """As somebody wrote it in a stage: `~` is the agent's home, a relative one begins at the workspace."""
+    if path == "~" or path.startswith("~/"):
+        return os.path.normpath(os.path.join(home, path[2:]))
+    return os.path.normpath(os.path.join(workspace, path))
+
+
+def is_within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _pins(within: Confinement) -> list[str]:
+    """The folders between something writable and something protected in it. A protected folder can't be
+    moved, but the folder around it could, and another be put in its place; unless that is a mount, too."""
+    roots = {within.workspace, *within.writable}
+    pins: list[str] = []
+    for path in within.protected:
+        between, around = [], os.path.dirname(path)
+        while around not in roots and around not in within.protected and around != "/":
+            between.append(around)
+            around = os.path.dirname(around)
+        pins += between if around in roots else ()
+    return pins
