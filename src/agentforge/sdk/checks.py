@@ -5,7 +5,18 @@ from typing import Literal
 from msgspec import Struct
 
 Level = Literal["ok", "note", "warning", "broken"]
-Group = Literal["machine", "project", "tools", "agents", "settings"]
+Group = Literal[
+    "machine",
+    "project",
+    "tools",
+    "agents",
+    "environment",
+    "models",
+    "sandboxes",
+    "providers",
+    "settings",
+]
+"""In the order in which they are shown."""
 
 
 class Check(Struct, frozen=True):

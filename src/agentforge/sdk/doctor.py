@@ -3,22 +3,21 @@
 import os
 import platform
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import get_args
 
 from agentforge.adapters import host_probe
 from agentforge.adapters.mounts import read_mounts, why_not_local
-from agentforge.sdk.checks import Check
+from agentforge.sdk.agents_check import agent_checks
+from agentforge.sdk.checks import Check, Group
+from agentforge.sdk.providers_check import provider_checks, sandbox_checks
 from agentforge.sdk.settings_check import check_settings
-from agentforge.sdk.wiring import known_providers
 
 SLOW_SYNC_MS = 50.0
+GROUPS = get_args(Group)
 
-AGENTS = {
-    "claude": "npm install -g @anthropic-ai/claude-code",
-    "codex": "npm install -g @openai/codex",
-    "opencode": "npm install -g opencode-ai",
-    "gemini": "npm install -g @google/gemini-cli",
-}
 TOOLS = {
     "git": "for the demo and for everything that compares trees",
     "tmux": "for runs in the background",
@@ -28,14 +27,19 @@ VERSION_FLAGS = {"tmux": ("-V",)}
 
 
 def examine(project: str, environ: Mapping[str, str]) -> list[Check]:
-    """All checks; none of them changes anything that stays."""
-    return [
-        *_machine(),
-        *_project(project),
-        *_tools(environ),
-        *_agents(project, environ),
-        *check_settings(project, environ),
+    """All checks, made at the same time; none of them changes anything that stays."""
+    parts: list[Callable[[], list[Check]]] = [
+        _machine,
+        lambda: _project(project),
+        *(partial(_tool, name, purpose, environ) for name, purpose in TOOLS.items()),
+        *agent_checks(environ),
+        *sandbox_checks(environ),
+        lambda: provider_checks(project, environ),
+        lambda: check_settings(project, environ),
     ]
+    with ThreadPoolExecutor(len(parts)) as threads:
+        found = [check for part in [threads.submit(part) for part in parts] for check in part.result()]
+    return sorted(found, key=lambda check: GROUPS.index(check.group))
 
 
 def is_usable(checks: Sequence[Check]) -> bool:
@@ -73,27 +77,10 @@ def _project(project: str) -> list[Check]:
     return [disk, sync]
 
 
-def _tools(environ: Mapping[str, str]) -> list[Check]:
+def _tool(name: str, purpose: str, environ: Mapping[str, str]) -> list[Check]:
     install = "brew install" if sys.platform == "darwin" else "sudo apt-get install"
-    checks = []
-    for name, purpose in TOOLS.items():
-        found = host_probe.program(name, environ, VERSION_FLAGS.get(name, ("--version",)))
+    found = host_probe.program(name, environ, VERSION_FLAGS.get(name, ("--version",)))
+    if found is None:
         fix = "npm install -g @beads/bd" if name == "bd" else f"{install} {name}"
-        if found is None:
-            checks.append(Check("tools", name, "note", f"not found; wanted {purpose}", fix))
-        else:
-            checks.append(Check("tools", name, "ok", found.words))
-    return checks
-
-
-def _agents(project: str, environ: Mapping[str, str]) -> list[Check]:
-    builtin = known_providers(project, {**environ, "MOCK_MODE": ""}) or []
-    checks = []
-    for name, install in AGENTS.items():
-        found = host_probe.program(name, environ)
-        if found is None:
-            checks.append(Check("agents", name, "note", "not found", install))
-        else:
-            how = "" if name in builtin else ", to be run with the `command` provider"
-            checks.append(Check("agents", name, "ok", f"{found.words}{how}"))
-    return [*checks, Check("agents", "built in", "ok", ", ".join(builtin))]
+        return [Check("tools", name, "note", f"not found; wanted {purpose}", fix)]
+    return [Check("tools", name, "ok", found.words)]

@@ -4,6 +4,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 from agentforge.adapters.jsonl_log import BUFFER_VARIABLE, FLUSH_VARIABLE, buffer_settings
 from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
+from agentforge.definition.diagnostics import Report
+from agentforge.definition.provider_settings import VARIABLE as PROVIDER_CONFIG
+from agentforge.definition.provider_settings import settings_in
 from agentforge.model.errors import InvalidRequest
 from agentforge.sdk.checks import Check
 from agentforge.sdk.wiring import sources_of
@@ -20,10 +23,20 @@ FREE = (
     "NO_COLOR",
     "AGENTFORGE_DEBUG",
 )
+
+
+def _provider_config(environ: Mapping[str, str]) -> None:
+    report = Report()
+    settings_in(environ, report)
+    for found in report.diagnostics:
+        raise InvalidRequest(found.message, hint=found.hint or "write a mapping in YAML or JSON")
+
+
 REFUSING: dict[str, Callable[[Mapping[str, str]], object]] = {
     BUFFER_VARIABLE: buffer_settings,
     FLUSH_VARIABLE: buffer_settings,
     "MOCK_DELAY": mock_delay,
+    PROVIDER_CONFIG: _provider_config,
 }
 """Variables whose own reader says what is wrong with them."""
 
