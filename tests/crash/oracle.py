@@ -12,6 +12,8 @@ FAILURES = {
     "invalid": "result_invalid",
     "agent_error": "agent_error",
 }
+LIMIT = "limit"
+"""A rate limit: waited for, and no failure that counts."""
 SUCCESSES = ("ok", "stop", "status")
 JUDGMENTS = ("go", "stop", "junk", "down", "flaky")
 """Of a judge: its word, an answer that nobody can read, no answer at all, one at the second try."""
@@ -22,7 +24,7 @@ JUDGE_IS_GIVEN_UP_AFTER = 3
 
 @dataclass(frozen=True)
 class Stage:
-    """`acts[i][t]`: what the agent does in iteration i+1 after t failures that counted."""
+    """`acts[i][t]`: what the agent does in iteration i+1 after t failures and limits."""
 
     name: str
     acts: tuple[tuple[str, ...], ...]
@@ -69,7 +71,7 @@ class Expected:
     judged: dict[Spot, str] = field(default_factory=dict)
     """`stop`, `go`, `failed` or `skipped`."""
     charged: int = 0
-    """Failures that counted."""
+    """Failures and limits."""
 
 
 def summary_of(place: str, iteration: int, failures: int) -> str:
@@ -108,14 +110,18 @@ def _stage(end: Expected, stage: Stage, place: str) -> tuple[int, str | None]:
     judge = _Judge(stage)
     for iteration in range(1, len(stage.acts) + 1):
         failures: list[str] = []
-        while (act := stage.act(iteration, len(failures))) in FAILURES:
-            failures.append(FAILURES[act])
+        tries = 0
+        while (act := stage.act(iteration, tries)) in (*FAILURES, LIMIT):
+            tries += 1
             end.charged += 1
+            if act == LIMIT:
+                continue
+            failures.append(FAILURES[act])
             if _is_final(failures, stage.max_attempts):
                 end.broken.add(place)
                 return iteration - 1, failures[-1]
         decision = "stop" if act == "stop" else "continue"
-        end.results[place, iteration] = (summary_of(place, iteration, len(failures)), decision)
+        end.results[place, iteration] = (summary_of(place, iteration, tries), decision)
         if stage.judge is None:
             if act == "stop":
                 return iteration, None

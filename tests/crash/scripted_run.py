@@ -52,6 +52,7 @@ def _stage(stage: Stage) -> dict[str, Any]:
         "termination": termination,
         "delay": 0,
         "retry": {"max_attempts": stage.max_attempts, "initial_delay": 0},
+        "on_limit": {"initial_delay": 0},
     }
 
 
@@ -175,6 +176,8 @@ def _acts(act: str, summary: str) -> Act:
             return crashes(output=said)
         case "timeout":
             return fails(Failure(FailureKind.PROVIDER_TIMEOUT, "too slow"), said)
+        case "limit":
+            return fails(Failure(FailureKind.PROVIDER_RATE_LIMITED, "slow down"), said)
         case "missing":
             return writes_nothing(said)
         case "invalid":

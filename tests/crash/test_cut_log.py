@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from tests.crash.oracle import FAILURES, JUDGMENTS, SUCCESSES, Block, Node, Stage, expected
+from tests.crash.oracle import FAILURES, JUDGMENTS, LIMIT, SUCCESSES, Block, Node, Stage, expected
 from tests.crash.scripted_check import check
 from tests.crash.scripted_run import ScriptedRun
 
@@ -29,7 +29,7 @@ WITH_BLOCKS = EXAMPLES if EXAMPLES > 5 else 2
 EVERYWHERE = os.environ.get("AGENTFORGE_CUT_EVERYWHERE") == "1"
 SHM = Path("/dev/shm")
 
-_acts = st.lists(st.sampled_from((*SUCCESSES, *FAILURES)), min_size=1, max_size=3).map(tuple)
+_acts = st.lists(st.sampled_from((*SUCCESSES, *FAILURES, LIMIT)), min_size=1, max_size=3).map(tuple)
 _stages = st.lists(
     st.tuples(st.lists(_acts, min_size=1, max_size=4).map(tuple), st.integers(1, 3)), min_size=1, max_size=3
 ).map(lambda made: tuple(Stage("abc"[n], acts, most) for n, (acts, most) in enumerate(made)))
@@ -67,7 +67,7 @@ _nodes = st.tuples(_blocks("d"), st.integers(1, 4).flatmap(lambda runs: _judged(
 
 # One of everything, so that no run of this test does without.
 EVERYTHING = (
-    Stage("a", (("crash", "ok"), ("missing", "timeout", "status")), 3),
+    Stage("a", (("crash", "limit", "ok"), ("missing", "limit", "timeout", "status")), 3),
     Stage("b", (("ok",), ("stop",), ("ok",))),
     Stage("c", (("ok",), ("timeout", "invalid")), 3),
 )
