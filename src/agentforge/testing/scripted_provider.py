@@ -30,12 +30,14 @@ class ScriptedProvider:
         *,
         name: str = "scripted",
         concurrent: bool = True,
+        resumes: bool = False,
         seconds: float = 0.0,
         unusable: str = "",
     ) -> None:
         self._script = script
         self._name = name
         self._concurrent = concurrent
+        self._resumes = resumes
         self._seconds = seconds
         self._unusable = unusable
         self.calls: list[ExecuteRequest] = []
@@ -56,7 +58,7 @@ class ScriptedProvider:
         self.lifecycle.append("shutdown")
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(concurrent=self._concurrent)
+        return Capabilities(concurrent=self._concurrent, supports_resume=self._resumes)
 
     def validate(self) -> None:
         self.lifecycle.append("validate")
@@ -123,9 +125,9 @@ def crashes(exit_code: int = 1, output: str = "boom") -> Act:
     return lambda _: ExecuteResult(output=output, exit_code=exit_code)
 
 
-def fails(failure: Failure, output: str = "") -> Act:
+def fails(failure: Failure, output: str = "", *, usage: Usage | None = None) -> Act:
     """A failure that the provider itself knows the kind of."""
-    return lambda _: ExecuteResult(output=output, failure=failure)
+    return lambda _: ExecuteResult(output=output, failure=failure, usage=usage)
 
 
 def raises(error: Exception) -> Act:
