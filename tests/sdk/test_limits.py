@@ -60,7 +60,7 @@ def test_a_wait_is_a_recorded_time_that_others_can_see(tmp_path: Path) -> None:
     async def main() -> None:
         async with engine(tmp_path, clock, **providers) as made:
             running = asyncio.create_task(made.run(pipeline(node(provider="one")), session="s"))
-            await eventually(lambda: clock.waits)
+            await eventually(lambda: clock.waits and "limit_met" in kinds(made))
             attempt = made.status("s").state.attempt
             assert attempt is not None
             assert (attempt.status, attempt.due_at) == (AttemptStatus.WAITING, QUOTA.resets_at)
