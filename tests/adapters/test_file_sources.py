@@ -81,13 +81,6 @@ class TestExpand:
         assert list(sources.expand("a\0b")) == []
 
 
-def test_programs_are_looked_up_in_the_environment_given(tmp_path: Path) -> None:
-    (tmp_path / "tool").write_text("#!/bin/sh\n")
-    (tmp_path / "tool").chmod(0o755)
-    assert FileSources(tmp_path, {"PATH": str(tmp_path)}).has_program("tool")
-    assert not FileSources(tmp_path, {"PATH": "/nowhere"}).has_program("tool")
-
-
 def test_now_is_utc(sources: Sources) -> None:
     assert abs((sources.now() - datetime.now(UTC)).total_seconds()) < 60
 

@@ -15,7 +15,7 @@ from agentforge.adapters.providers.fixtures import (
     write_mock_result,
     write_mock_status,
 )
-from agentforge.adapters.providers.mock import MockProvider, is_mock_mode, mock_delay, mock_environment
+from agentforge.adapters.providers.mock import MockProvider, is_mock_mode, mock_delay
 from agentforge.engine.normalise import normalise_result
 from agentforge.model.errors import InvalidRequest, ProviderUnusable
 from agentforge.model.failure import FailureKind
@@ -138,7 +138,12 @@ def test_the_mock_variables_say_iteration_provider_and_files(
 ) -> None:
     (fixtures / "codex").mkdir()
     (fixtures / "codex" / "iteration-7.txt").write_text("seventh of codex\n")
-    exported = mock_environment(str(tmp_path / "s7.json"), str(tmp_path / "r7.json"), 7, "codex")
+    exported = {
+        "MOCK_STATUS_FILE": str(tmp_path / "s7.json"),
+        "MOCK_RESULT_FILE": str(tmp_path / "r7.json"),
+        "MOCK_ITERATION": "7",
+        "MOCK_PROVIDER": "codex",
+    }
     provider = MockProvider({"MOCK_FIXTURES_DIR": str(fixtures)})
     assert run(provider.execute(request_for(environment=exported))).output == "seventh of codex\n"
     assert json.loads((tmp_path / "r7.json").read_text())["summary"] == "Mock iteration 7 completed"

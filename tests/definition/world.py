@@ -48,9 +48,6 @@ class TextWorld:
         path = normpath(join(PROJECT, pattern))
         return sorted(name for name in self.files if fnmatch(name, path) or name.startswith(path + "/"))
 
-    def has_program(self, name: str) -> bool:
-        return False
-
     def now(self) -> datetime:
         return NOW
 

@@ -2,7 +2,6 @@
 
 import glob
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -69,9 +68,6 @@ class FileSources:
         except (OSError, ValueError):
             return ()
         return sorted({os.path.normpath(name) for name in found if Path(name).is_file()})
-
-    def has_program(self, name: str) -> bool:
-        return shutil.which(name, path=self._environment.get("PATH")) is not None
 
     def now(self) -> datetime:
         return datetime.now(UTC)

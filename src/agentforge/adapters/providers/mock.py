@@ -102,16 +102,6 @@ def mock_delay(environ: Mapping[str, str]) -> float:
     return seconds
 
 
-def mock_environment(status_path: str, result_path: str, iteration: int, provider: str) -> dict[str, str]:
-    """What the engine exports for an iteration in mock mode."""
-    return {
-        "MOCK_STATUS_FILE": status_path,
-        "MOCK_RESULT_FILE": result_path,
-        "MOCK_ITERATION": str(iteration),
-        "MOCK_PROVIDER": provider,
-    }
-
-
 def _failure(iteration: int, error: OSError) -> Failure:
     return Failure(
         FailureKind.PROVIDER_CRASHED,
