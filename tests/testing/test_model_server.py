@@ -133,6 +133,14 @@ def test_cut_answer_ends_in_the_middle_with_its_connection(
 CHAT = Chat()
 
 
+def test_answer_cut_neatly_is_whole_but_for_its_last_events(server: ModelServer) -> None:
+    url = server.url(msgspec.structs.replace(SCRIPT, cuts=1, cuts_neatly=True))
+    got = ask(url, CHAT.path, CHAT.body(PROMPT, stream=True))
+    assert got.events
+    assert "[DONE]" not in got.text
+    assert server.requests()[0].ended == "cut"
+
+
 def test_piece_of_a_cut_answer_in_the_conversation_is_no_turn(server: ModelServer) -> None:
     talk = (PROMPT, ("First a command.", "run_command"), ("Then the", None), ("API Error: 500", None))
     got = ask(server.url(SCRIPT), CHAT.path, CHAT.body(*talk, "Go on."))

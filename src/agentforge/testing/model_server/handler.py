@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from agentforge.testing.model_server.server import Listener
 
 PLACE = re.compile(r"^/(?P<script>[^/]+)/(?P<run>[^/]+)(?P<path>/.*)?$")
+LAST_CHUNK = b"0\r\n\r\n"
 MODELS = {
     "object": "list",
     "data": [{"id": "scripted", "object": "model", "type": "model", "created": 1, "owned_by": "nobody"}],
@@ -181,13 +182,14 @@ class Handler(BaseHTTPRequestHandler):
         for number, chunk in enumerate(chunks):
             if number == len(chunks) // 2:
                 if cut:
+                    self.wfile.write(LAST_CHUNK if script.cuts_neatly else b"")
                     raise Gone("cut")
                 self._pause(None if script.hang == "within" else 0.0)
             self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
             self._pause(script.drip)
         # Who has read the end of the answer finds it noted.
         self._note(ended="answered")
-        self.wfile.write(b"0\r\n\r\n")
+        self.wfile.write(LAST_CHUNK)
 
     def _pause(self, seconds: float | None) -> None:
         """For ever, if so; until the client hangs up or the server is closed."""

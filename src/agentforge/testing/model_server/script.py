@@ -81,6 +81,8 @@ class Script(Struct, frozen=True):
     """Seconds between two events of a stream."""
     cuts: int = 0
     """So many answers end in the middle, with the connection."""
+    cuts_neatly: bool = False
+    """A cut answer looks complete to HTTP, and only its last events are missing."""
     hang: Literal["no", "before", "within"] = "no"
     """Never answer, or begin an answer and never go on; the connection stays open."""
     usage: Tokens = Tokens()
