@@ -4,7 +4,10 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from agentforge.model.diagnostic import Diagnostic, Place, Severity
+from agentforge.model.redaction import Redactor
 
 ARGUMENTS = "<arguments>"
 ENVIRONMENT = "<environment>"
@@ -21,6 +24,7 @@ class Report:
     def __init__(self) -> None:
         self._found: dict[Diagnostic, None] = {}
         self._lines: dict[str, list[str]] = {}
+        self._hidden: set[str] = set()
 
     def add_text(self, file: str, text: str) -> None:
         """Make a file's lines known, so that diagnostics can show them."""
@@ -37,6 +41,10 @@ class Report:
     def warning(self, code: str, at: Place, message: str, hint: str = "") -> None:
         self._add("warning", code, at, message, hint)
 
+    def hide(self, secret: str) -> None:
+        """Show it nowhere, though it stands on a line that is shown."""
+        self._hidden.add(secret)
+
     def argument(self, text: str) -> Place:
         """A place for something that no file says but the caller did."""
         return self._outside(ARGUMENTS, text)
@@ -47,11 +55,17 @@ class Report:
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        return tuple(by_place(self._found))
+        return tuple(by_place(map(self._without_secrets, self._found)))
 
     @property
     def has_errors(self) -> bool:
         return any(found.is_error for found in self._found)
+
+    def _without_secrets(self, found: Diagnostic) -> Diagnostic:
+        if not self._hidden:
+            return found
+        clean = Redactor(self._hidden).text
+        return replace(found, message=clean(found.message), hint=clean(found.hint), text=clean(found.text))
 
     def _outside(self, file: str, text: str) -> Place:
         lines = self._lines.setdefault(file, [])

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from agentforge.definition.check_secrets import check_given, check_settings
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.fields import as_data
 from agentforge.definition.source import SourceText, parse_value
@@ -38,6 +39,7 @@ def settings_in(environment: Mapping[str, str], report: Report) -> dict[str, Any
         return {}
     tree = parse_value(SourceText(f"<{VARIABLE}>", text), report)
     if isinstance(tree, Keyed):
+        check_settings(tree, report)
         return dict(as_data(tree, VARIABLE, report))
     if tree:
         message = f"{VARIABLE} must be a mapping, not {kind_of(tree)}"
@@ -53,6 +55,8 @@ def plain_settings(given: Mapping[str, Any], report: Report) -> dict[str, Any]:
         at = report.argument(f"provider_config={given!r}")
         report.error("bad-value", at, f"the provider's settings hold what JSON can't carry: {error}")
         return {}
+    if found:
+        check_given(found, report.argument("provider_config"), report)
     return found
 
 

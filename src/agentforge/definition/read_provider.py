@@ -3,6 +3,7 @@ over when one can't work."""
 
 from msgspec.structs import replace
 
+from agentforge.definition.check_secrets import check_settings
 from agentforge.definition.fields import Fields, as_data, as_text
 from agentforge.definition.spec import ProviderSpec
 from agentforge.definition.tree import Keyed, Listed, Tree
@@ -22,6 +23,7 @@ def read_provider(fields: Fields) -> ProviderSpec | None:
 
 def read_config(fields: Fields, keyed: Keyed, but: tuple[str, ...] = ()) -> dict[str, object]:
     """A provider's own settings, passed on as they stand."""
+    check_settings(keyed, fields.report)
     return {
         entry.key.text: as_data(entry.value, f"`{entry.key.text}`", fields.report)
         for entry in keyed.entries

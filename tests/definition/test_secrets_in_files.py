@@ -1,0 +1,81 @@
+"""A definition that holds a secret is refused, and the refusal doesn't repeat it."""
+
+import pytest
+
+from agentforge.definition.compiler import compile_pipeline
+from agentforge.definition.diagnostics import render
+from agentforge.definition.provider_settings import VARIABLE
+from agentforge.model.errors import DefinitionError
+from agentforge.model.plan import Overrides
+
+from .world import TextWorld, found, stage, where
+
+KEY = "sk-ant-0123456789"
+HEAD = "name: p\nnodes:\n  - id: n\n    stage: s\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        (f"provider: {{type: command, run: x, env: {{MY_API_KEY: {KEY}}}}}", "5:57"),
+        (f"provider: {{type: api, api_key: {KEY}}}", "5:36"),
+        (f"provider_config: {{env: {{DB_PASSWORD: {KEY}}}}}", "5:42"),
+        (f"provider: [claude, {{type: codex, env: {{CODEX_TOKEN: {KEY}}}}}]", "5:57"),
+    ],
+)
+def test_a_secret_is_refused_where_it_stands(line: str, place: str) -> None:
+    (diagnostic,) = found(f"{HEAD}    {line}\n")
+    assert where(diagnostic) == f"secret-in-file {place}"
+    assert diagnostic.is_error
+    assert "pass_env: [" in diagnostic.hint
+    assert KEY not in render([diagnostic])
+    assert "[secret]" in diagnostic.text
+
+
+def test_a_secret_is_refused_in_a_stage_and_in_a_block() -> None:
+    (diagnostic,) = found(HEAD, stage("s", f"provider: {{type: command, env: {{A_TOKEN: {KEY}}}}}\n"))
+    assert diagnostic.place.file == ".claude/stages/s/stage.yaml"
+    branch = f"{{name: a, type: command, env: {{A_TOKEN: {KEY}}}}}"
+    block = f"{{providers: [{branch}], stages: [{{id: d, prompt: x}}]}}"
+    (diagnostic,) = found(f"nodes: [{{id: n, parallel: {block}}}]")
+    assert diagnostic.code == "secret-in-file"
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "MY_API_KEY: short",
+        "MY_API_KEY: lm-studio",
+        "MY_API_KEY: not-needed",
+        "MY_API_KEY: $OTHER_KEY_0123",
+        "MY_API_KEY: '${OTHER_KEY_0123}'",
+        "MY_API_KEY: 1234567890",
+        "MY_API_KEY: true",
+        "MY_CREDENTIALS: /etc/google-1234.json",
+        "MY_CREDENTIALS: ~/google-1234.json",
+        f"PLAIN: {KEY}",
+        f"TOKEN_COUNT: {KEY}",
+        f"MY_API_KEY: [{KEY}]",
+    ],
+)
+def test_what_is_no_secret_may_stand_there(variable: str) -> None:
+    assert found(f"{HEAD}    provider: {{type: command, run: x, env: {{{variable}}}}}\n") == []
+
+
+def test_other_messages_about_the_same_line_hide_it_too() -> None:
+    line = f"provider: {{type: command, env: {{MY_API_KEY: {KEY}}}, weight: .nan}}"
+    diagnostics = found(f"{HEAD}    {line}\n")
+    assert {diagnostic.code for diagnostic in diagnostics} == {"secret-in-file", "bad-value"}
+    assert KEY not in render(diagnostics)
+
+
+@pytest.mark.parametrize("way", ["variable", "caller"])
+def test_a_secret_is_refused_from_outside_the_file_as_well(way: str) -> None:
+    config = {"env": {"MY_API_KEY": KEY}}
+    environment = {VARIABLE: f"{{env: {{MY_API_KEY: {KEY}}}}}"} if way == "variable" else {}
+    overrides = Overrides(config=config if way == "caller" else {})
+    world = TextWorld({**stage(), "p.yaml": HEAD}, **environment)
+    with pytest.raises(DefinitionError) as refusal:
+        compile_pipeline(world, "p.yaml", "auth", overrides)
+    assert [diagnostic.code for diagnostic in refusal.value.diagnostics] == ["secret-in-file"]
+    assert KEY not in str(refusal.value)
