@@ -7,6 +7,7 @@ from agentforge.model.layout import AttemptLayout, IterationLayout, RunLayout
 from agentforge.model.plan import SandboxChoice
 from agentforge.ports.provider import Command
 from agentforge.ports.sandbox import Confinement, Sandbox
+from agentforge.runtime import files
 
 
 class Confiner:
@@ -21,6 +22,8 @@ class Confiner:
         """The program in its sandbox: the workspace is its to change, but of all runs only `writable`."""
         if choice is None or choice.type == "none":
             return command
+        # Only what is there can be protected.
+        files.make_dir(place.root)
         within = Confinement(self._project, (self._runs, place.root), writable)
         return self._sandboxes[choice.type].wrap(command, choice, within, place.root)
 
