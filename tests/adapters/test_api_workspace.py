@@ -213,13 +213,13 @@ def test_a_folder_exchanged_for_a_link_all_the_time_is_never_read_through(
         os.rename(root / "aside", root / "swap")
 
     reads: set[bytes] = set()
-    refusals = 0
+    refusals: list[str] = []
     with again_and_again(swap):
         for _ in enough(lambda: reads and refusals):
             try:
                 reads.add(workspace.read("swap/secret.txt", LIMIT)[0])
-            except ToolError:
-                refusals += 1
+            except ToolError as error:
+                refusals.append(str(error))
     assert reads == {b"inside"}
     assert refusals, "the folder was never seen swapped: the test proves nothing"
 
@@ -235,14 +235,15 @@ def test_a_link_turned_outside_all_the_time_is_never_written_through(
             os.symlink(target, root / "next")
             os.replace(root / "next", root / "swap")
 
-    written, refusals = 0, 0
+    written: list[str] = []
+    refusals: list[str] = []
     with again_and_again(turn):
         for number in enough(lambda: written and refusals):
             try:
-                workspace.write(f"swap/deep/new-{number % 7}.txt", b"new")
-                written += 1
-            except ToolError:
-                refusals += 1
+                written.append(workspace.write(f"swap/deep/new-{number % 7}.txt", b"new"))
+            except ToolError as error:
+                refusals.append(str(error))
     assert written, "nothing was written: the test proves nothing"
     assert refusals, "the link was never seen turned: the test proves nothing"
+    assert {path.split("/")[0] for path in written} == {"real"}
     assert sorted(entry.name for entry in outside.iterdir()) == ["secret.txt"]

@@ -20,7 +20,7 @@ LOCAL = {
     "vllm": LocalServer("http://127.0.0.1:8000/v1", "vllm serve MODEL"),
 }
 
-EXAMPLES = "anthropic:claude-sonnet-4-5, openai:gpt-5.5 or ollama:qwen3-coder:30b"
+EXAMPLES = "anthropic:claude-sonnet-5-5, openai:gpt-5.5 or ollama:qwen3-coder:30b"
 
 # The makers' own variables: for the key, and for another address.
 KEYS: dict[Api, str] = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}

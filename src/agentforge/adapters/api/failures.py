@@ -47,7 +47,7 @@ def trouble_of(error: Exception, endpoint: Endpoint, now: datetime) -> Trouble:
         case e.ModelConnectionError():
             return _unreachable(error, endpoint)
         case StreamCut():
-            message = f"the answer from {endpoint.shown} broke off before its end"
+            message = f"the answer from {endpoint.shown} broke off: it gives no reason for its end"
             return Trouble(Failure(FailureKind.PROVIDER_UNREACHABLE, message), again=True)
         case e.ModelUnavailableError() | e.ModelServerError():
             return _overloaded(error, endpoint)

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic_ai import Agent, ModelRetry, RunContext, StructuredDict, ToolOutput
 from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.models import Model
 from pydantic_ai.run import AgentRun
 from pydantic_ai.usage import UsageLimits
 
@@ -77,9 +78,12 @@ class _Loop:
 
     async def run(self, key: str) -> Failure | None:
         try:
-            agent = self._agent(key)
+            async with model_of(self._task.endpoint, key) as model:
+                return await self._work(self._agent(model))
         except Exception as error:
             return _unusable(error, self._task)
+
+    async def _work(self, agent: Agent[None, Any]) -> Failure | None:
         while True:
             try:
                 await self._ask(agent)
@@ -90,8 +94,7 @@ class _Loop:
             else:
                 return None
 
-    def _agent(self, key: str) -> Agent[None, Any]:
-        model = model_of(self._task.endpoint, key)
+    def _agent(self, model: Model) -> Agent[None, Any]:
         endings = _endings(self._task)
         agent: Agent[None, Any] = Agent(
             model,
@@ -146,7 +149,7 @@ class _Loop:
     def _accept(self, run: AgentRun[None, Any]) -> None:
         """Take the answer into the conversation, if it is whole."""
         answer = run.all_messages()[-1]
-        if not isinstance(answer, ModelResponse) or answer.finish_reason is None:
+        if not isinstance(answer, ModelResponse) or not (answer.provider_details or {}).get("finish_reason"):
             raise StreamCut
         self._troubles = 0
         self._talk.steps += 1

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from pydantic_ai import Tool
+from pydantic_core import SchemaValidator, core_schema
 
 from agentforge.adapters.api.commands import CommandTool
 from agentforge.adapters.api.events import Event, ToolAnswered, ToolCalled
@@ -17,6 +18,7 @@ from agentforge.adapters.api.workspace import ToolError, Workspace
 
 SHOWN_CHARACTERS = 500
 RECORDED = "recorded"
+_OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))
 
 Handler = Callable[..., str | Awaitable[str]]
 """Takes the call's input as keyword arguments."""
@@ -82,7 +84,10 @@ class Toolbox:
             self.note(name, given, answer)
             return answer
 
-        return Tool.from_schema(call, name, description, schema, sequential=True)
+        tool: Tool[None] = Tool.from_schema(call, name, description, schema, sequential=True)
+        # Without this, input that is no object at all ends the loop.
+        tool.function_schema.validator = _OBJECT
+        return tool
 
 
 def shown(given: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,117 @@
+"""Results under a JSON Schema: shown to the model, checked, sent back with what is wrong."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.adapters.api_tasks import WORK, Ran, task
+
+from agentforge.model.failure import FailureKind
+from agentforge.testing.model_server import Call, ModelServer, Script, Turn
+
+NAMES = {
+    "type": "object",
+    "properties": {
+        "names": {"type": "array", "items": {"$ref": "#/$defs/name"}, "minItems": 1},
+        "count": {"type": "integer", "maximum": 3},
+    },
+    "required": ["names", "count"],
+    "$defs": {"name": {"type": "string", "pattern": "^[a-z]+$"}},
+}
+
+
+def completes(**given: Any) -> Turn:
+    return Turn("", (Call("complete", {"summary": "s", **given}),))
+
+
+def test_result_that_fits_the_schema_is_the_artifact(
+    model_server: ModelServer, wire_format: str, tmp_path: Path
+) -> None:
+    good = {"names": ["a", "b"], "count": 2}
+    outcome = Ran(
+        task(model_server, Script((completes(result=good),)), wire_format, tmp_path, schema=NAMES)
+    ).outcome
+    assert outcome.failure is None
+    assert outcome.artifact == good
+    assert json.loads((tmp_path / "iteration/artifact.json").read_text()) == good
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        ({"names": ["a"]}, "'count' is a required property"),
+        ({"names": [], "count": 1}, "$.names: [] should be non-empty"),
+        ({"names": ["A"], "count": 1}, "$.names[0]: 'A' does not match"),
+        ({"names": ["a"], "count": 4}, "$.count: 4 is greater than the maximum of 3"),
+        ("text", "is not of type 'object'"),
+        (None, "'result' is a required property"),
+    ],
+)
+def test_result_that_does_not_fit_is_sent_back_with_what_is_wrong(
+    model_server: ModelServer, wire_format: str, tmp_path: Path, bad: Any, says: str
+) -> None:
+    wrong = completes() if bad is None else completes(result=bad)
+    script = Script((wrong, completes(result={"names": ["a"], "count": 1})))
+    outcome = Ran(task(model_server, script, wire_format, tmp_path, schema=NAMES)).outcome
+    assert outcome.failure is None
+    assert outcome.artifact == {"names": ["a"], "count": 1}
+    assert says in outcome.tool_calls[0].result
+    assert any(says in text for text in model_server.requests("t")[-1].results)
+
+
+def test_result_that_never_fits_is_invalid_after_a_few_tries(
+    model_server: ModelServer, wire_format: str, tmp_path: Path
+) -> None:
+    turns = (completes(result={}),) * 9
+    outcome = Ran(task(model_server, Script(turns), wire_format, tmp_path, schema=NAMES)).outcome
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureKind.RESULT_INVALID
+    assert len(model_server.requests("t")) == 4
+    assert not (tmp_path / "iteration/result.json").exists()
+
+
+def test_text_instead_of_the_structured_result_is_sent_back(
+    model_server: ModelServer, wire_format: str, tmp_path: Path
+) -> None:
+    outcome = Ran(
+        task(model_server, Script((Turn("Only text."),)), wire_format, tmp_path, schema=NAMES)
+    ).outcome
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureKind.RESULT_INVALID
+
+
+def test_recursive_schema_is_told_in_words_and_checked_all_the_same(
+    model_server: ModelServer, wire_format: str, tmp_path: Path
+) -> None:
+    tree = {
+        "$ref": "#/$defs/node",
+        "$defs": {
+            "node": {
+                "type": "object",
+                "properties": {"child": {"$ref": "#/$defs/node"}, "name": {"type": "string"}},
+                "required": ["name"],
+            }
+        },
+    }
+    script = Script(
+        (
+            completes(result={"name": "a", "child": {}}),
+            completes(result={"name": "a", "child": {"name": "b"}}),
+        )
+    )
+    outcome = Ran(task(model_server, script, wire_format, tmp_path, schema=tree)).outcome
+    assert outcome.failure is None
+    assert outcome.artifact == {"name": "a", "child": {"name": "b"}}
+    assert "$.child: 'name' is a required property" in outcome.tool_calls[0].result
+
+
+@pytest.mark.parametrize("schema", [{"type": "nonsense"}, {"type": "object", "properties": 1}])
+def test_schema_that_is_none_fails_before_anything_is_asked(
+    model_server: ModelServer, tmp_path: Path, schema: dict[str, Any]
+) -> None:
+    outcome = Ran(task(model_server, WORK, "openai", tmp_path, schema=schema)).outcome
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureKind.PROVIDER_MISSING
+    assert "is no JSON Schema" in outcome.failure.message
+    assert model_server.requests("t") == ()

@@ -1,0 +1,212 @@
+"""What goes wrong between the provider api and its model: asked again, or classified."""
+
+import json
+import threading
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.adapters.api_tasks import KEY, WORK, Ran, files, task
+
+from agentforge.adapters.api.events import Retrying
+from agentforge.adapters.api.task import Endpoint, Task
+from agentforge.model.failure import FailureKind
+from agentforge.testing.model_server import FOREVER, Call, Fault, ModelServer, Script, Turn
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 529])
+def test_trouble_that_passes_is_waited_for(
+    model_server: ModelServer, wire_format: str, tmp_path: Path, status: int
+) -> None:
+    script = replace(WORK, faults=(Fault(status, times=2, after=1, retry_after=0),))
+    ran = Ran(task(model_server, script, wire_format, tmp_path))
+    assert ran.outcome.failure is None
+    assert [event.number for event in ran.of(Retrying)] == [1, 2]
+    assert [seen.status for seen in model_server.requests("t")] == [200, status, status, 200]
+    assert ran.outcome.steps == 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "requests", "says"),
+    [
+        (Fault(401), FailureKind.PROVIDER_AUTH, 1, "correct SOME_KEY"),
+        (Fault(403), FailureKind.PROVIDER_AUTH, 1, "correct SOME_KEY"),
+        (Fault(429, retry_after=0), FailureKind.PROVIDER_RATE_LIMITED, 3, "limits the rate"),
+        (Fault(500, retry_after=0), FailureKind.PROVIDER_OVERLOADED, 3, "can't answer now (500"),
+        (Fault(502, retry_after=0), FailureKind.PROVIDER_OVERLOADED, 3, "can't answer now (502"),
+        (Fault(503, retry_after=0), FailureKind.PROVIDER_OVERLOADED, 3, "can't answer now (503"),
+        (Fault(529, retry_after=0), FailureKind.PROVIDER_OVERLOADED, 3, "can't answer now (529"),
+        (Fault(404), FailureKind.PROVIDER_MISSING, 1, "isn't found at http://127.0.0.1"),
+        (Fault(400), FailureKind.PROVIDER_MISSING, 1, "refuses the request (400"),
+    ],
+)
+def test_refusals_are_classified(
+    model_server: ModelServer,
+    wire_format: str,
+    tmp_path: Path,
+    fault: Fault,
+    kind: FailureKind,
+    requests: int,
+    says: str,
+) -> None:
+    outcome = Ran(task(model_server, replace(WORK, faults=(fault,)), wire_format, tmp_path)).outcome
+    assert outcome.failure is not None
+    assert outcome.failure.kind is kind
+    assert says in outcome.failure.message
+    assert KEY not in outcome.failure.message
+    assert len(model_server.requests("t")) == requests
+    assert not (tmp_path / "iteration/result.json").exists()
+
+
+def test_used_up_quota_is_not_asked_for_again(
+    model_server: ModelServer, wire_format: str, tmp_path: Path
+) -> None:
+    fault = (
+        Fault(400, type="invalid_request_error", message="Your credit balance is too low to access the API")
+        if wire_format == "anthropic"
+        else Fault(429, type="insufficient_quota", details={"code": "insufficient_quota"})
+    )
+    outcome = Ran(task(model_server, replace(WORK, faults=(fault,)), wire_format, tmp_path)).outcome
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureKind.PROVIDER_QUOTA
+    assert len(model_server.requests("t")) == 1
+
+
+def test_long_limit_is_left_to_the_engine_with_the_time_of_its_end(
+    model_server: ModelServer, wire_format: str, tmp_path: Path
+) -> None:
+    outcome = Ran(
+        task(model_server, replace(WORK, faults=(Fault(429, retry_after=3600),)), wire_format, tmp_path)
+    ).outcome
+    assert outcome.failure is not None
+    assert outcome.failure.resets_at is not None
+    assert timedelta(minutes=59) < outcome.failure.resets_at - datetime.now(UTC) <= timedelta(hours=1)
+    assert len(model_server.requests("t")) == 1
+
+
+def test_nobody_at_the_address_is_said_with_what_to_do(wire_format: str, tmp_path: Path) -> None:
+    where = Endpoint(wire_format, "m", "http://127.0.0.1:9", start_hint="start it with `ollama serve`")  # type: ignore[arg-type]
+    outcome = Ran(Task("Do.", where, files(tmp_path), retries=1)).outcome
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureKind.PROVIDER_UNREACHABLE
+    assert "no connection to http://127.0.0.1:9" in outcome.failure.message
+    assert "ollama serve" in outcome.failure.message
+
+
+def test_answer_that_breaks_off_twice_is_asked_for_again(
+    model_server: ModelServer, wire_format: str, tmp_path: Path
+) -> None:
+    ran = Ran(task(model_server, replace(WORK, cuts=2), wire_format, tmp_path))
+    assert ran.outcome.failure is None
+    assert len(ran.of(Retrying)) == 2
+    assert (tmp_path / "work/hello.txt").read_text() == "hello\n"
+
+
+def test_answer_that_always_breaks_off_fails(
+    model_server: ModelServer, wire_format: str, tmp_path: Path
+) -> None:
+    outcome = Ran(task(model_server, replace(WORK, cuts=FOREVER), wire_format, tmp_path)).outcome
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureKind.PROVIDER_UNREACHABLE
+    assert "broke off" in outcome.failure.message
+    assert not (tmp_path / "work/hello.txt").exists()
+
+
+@pytest.mark.parametrize("where", ["before", "within"])
+def test_answer_that_never_comes_is_a_timeout(
+    model_server: ModelServer, wire_format: str, tmp_path: Path, where: str
+) -> None:
+    script = replace(WORK, hang=where)
+    outcome = Ran(task(model_server, script, wire_format, tmp_path, request_timeout=0.3)).outcome
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureKind.PROVIDER_TIMEOUT
+    assert len(model_server.requests("t")) == 1
+
+
+def test_slow_answer_is_waited_for_as_long_as_it_goes_on(
+    model_server: ModelServer, wire_format: str, tmp_path: Path
+) -> None:
+    outcome = Ran(
+        task(model_server, replace(WORK, drip=0.05), wire_format, tmp_path, request_timeout=1.0)
+    ).outcome
+    assert outcome.failure is None
+
+
+def test_model_that_never_ends_meets_its_limit(
+    model_server: ModelServer, wire_format: str, tmp_path: Path
+) -> None:
+    again = Script((Turn("", (Call("list_directory"),)),) * 9)
+    outcome = Ran(task(model_server, again, wire_format, tmp_path, max_steps=3)).outcome
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureKind.AGENT_LIMIT
+    assert "max_steps" in outcome.failure.message
+    assert len(model_server.requests("t")) == 3
+    assert outcome.usage is not None
+    assert outcome.usage.input_tokens == 3000
+
+
+class Closing(BaseHTTPRequestHandler):
+    """Answers with the beginning of a stream and closes, as a plain server without chunks does."""
+
+    beginning = b""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        self.wfile.write(self.beginning)
+
+    def log_message(self, *_: Any) -> None:
+        """Quiet."""
+
+
+BEGINNINGS = {
+    "openai": [
+        {
+            "id": "1",
+            "object": "chat.completion.chunk",
+            "created": 1,
+            "model": "m",
+            "choices": [{"index": 0, "delta": {"role": "assistant", "content": "I will"}}],
+        }
+    ],
+    "anthropic": [
+        {
+            "type": "message_start",
+            "message": {
+                "id": "1",
+                "type": "message",
+                "role": "assistant",
+                "model": "m",
+                "content": [],
+                "stop_reason": None,
+                "usage": {"input_tokens": 1, "output_tokens": 1},
+            },
+        },
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "I will"}},
+        {"type": "content_block_stop", "index": 0},
+    ],
+}
+
+
+def test_stream_that_ends_early_without_any_error_is_no_answer(wire_format: str, tmp_path: Path) -> None:
+    lines = []
+    for event in BEGINNINGS[wire_format]:
+        name = f"event: {event['type']}\n" if "type" in event else ""
+        lines.append(f"{name}data: {json.dumps(event)}\n\n")
+    handler = type("Handler", (Closing,), {"beginning": "".join(lines).encode()})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        where = Endpoint(wire_format, "m", f"http://127.0.0.1:{server.server_address[1]}")  # type: ignore[arg-type]
+        ran = Ran(Task("Do.", where, files(tmp_path), retries=1))
+        server.shutdown()
+        thread.join()
+    assert ran.outcome.failure is not None
+    assert "broke off: it gives no reason" in ran.outcome.failure.message
+    assert len(ran.of(Retrying)) == 1
+    assert not (tmp_path / "iteration/result.json").exists()
