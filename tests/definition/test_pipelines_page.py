@@ -1,4 +1,4 @@
-"""The examples of docs/pipelines.md compile, without a word of complaint."""
+"""The examples of docs/pipelines.md and docs/sandboxes.md compile, without a word of complaint."""
 
 import re
 from pathlib import Path
@@ -9,11 +9,19 @@ from agentforge.adapters.file_sources import FileSources
 from agentforge.definition.compiler import compile_text
 from agentforge.model.plan import ParallelNode, StageNode
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "pipelines.md"
-EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda text: text.split("\n")[1].strip())
+def examples(page: str) -> list[str]:
+    return re.findall(r"```yaml\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
+
+
+EXAMPLES = examples("pipelines.md")
+
+
+@pytest.mark.parametrize(
+    "example", [*EXAMPLES, *examples("sandboxes.md")], ids=lambda text: text.split("\n")[1].strip()
+)
 def test_example_compiles(example: str, tmp_path: Path) -> None:
     assert compile_text(FileSources(tmp_path, {}), example, "x").warnings == ()
 
