@@ -32,3 +32,12 @@ def shown(output: str) -> dict[str, Any]:
     """How the fake was called."""
     called: dict[str, Any] = json.loads(output)
     return called
+
+
+STREAMS = Path(__file__).parent / "streams"
+
+
+def speaking(name: str, case: str = "usage") -> str:
+    """The code of a program that writes its result and prints what the real CLI once printed."""
+    stream = (STREAMS / name / f"{case}.jsonl").read_text()
+    return f"{WRITE}\nsys.stdin.read()\nsys.stdout.write({stream!r})\n"

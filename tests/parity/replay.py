@@ -185,8 +185,6 @@ class _Stage:
             "NO_COLOR": "1",
             "TMUX_TMPDIR": str(self._calls),
             "PYTHONPATH": SOURCE,
-            "PARITY_FAKE": str(self._fake),
-            "PARITY_CALLS": str(self._calls),
         }
         if (self.project / "stages").is_dir():
             environment["STAGES_DIR"] = str(self.project / "stages")

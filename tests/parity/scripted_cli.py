@@ -1,8 +1,9 @@
 """Stand-ins for `claude`, `codex` and `bd` that answer from a case's `fake/` folder.
 
-Run as a program: its own name says whom it plays, PARITY_FAKE where the answers lie, PARITY_CALLS where
-calls are counted. Files: result-N.json, status-N.json, rc-N (N is the iteration, or `any`), judge-N.txt
-(N is the call, or none), bd-ready (how many lines `bd ready` prints at first; one less with each call).
+Run as a program: its own name says whom it plays. Answers lie in `fake/` and calls are counted in `calls/`,
+beside its own folder, since an agent's environment isn't all of the engine's. Files: result-N.json,
+status-N.json, rc-N (N is the iteration, or `any`), judge-N.txt (N is the call, or none), bd-ready (how many
+lines `bd ready` prints at first; one less with each call).
 """
 
 import fcntl
@@ -12,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
+PLACE = Path(sys.argv[0]).resolve().parent.parent
 ITERATION = re.compile(r"(/[^\s\"'\]]*?/iterations/(\d+))/(?:result|status|context)\.json")
 
 
@@ -22,7 +24,7 @@ def main() -> int:
 
 def _agent(name: str) -> int:
     prompt = sys.stdin.read()
-    fake = Path(os.environ["PARITY_FAKE"])
+    fake = PLACE / "fake"
     if _is_judge(prompt):
         call = _count("judge")
         answer = _first(fake / f"judge-{call}.txt", fake / "judge.txt")
@@ -71,7 +73,7 @@ def _first(*paths: Path) -> str | None:
 
 def _count(name: str) -> int:
     """How often this was asked, this time included."""
-    counter = Path(os.environ["PARITY_CALLS"]) / name
+    counter = PLACE / "calls" / name
     with open(counter, "a+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)

@@ -7,7 +7,10 @@ from agentforge.adapters.providers.claude import CLAUDE
 from agentforge.adapters.providers.cli_agent import CliAgent
 from agentforge.adapters.providers.codex import CODEX
 from agentforge.adapters.providers.command import CommandProvider
+from agentforge.adapters.providers.gemini import GEMINI
 from agentforge.adapters.providers.mock import MockProvider
+from agentforge.adapters.providers.opencode import OPENCODE
+from agentforge.adapters.providers.own_cli import OwnCli
 from agentforge.adapters.providers.replay import ReplayProvider
 from agentforge.ports.provider import Provider
 
@@ -17,6 +20,9 @@ def builtin_providers(environ: Mapping[str, str]) -> dict[str, Provider]:
     providers: tuple[Provider, ...] = (
         CliAgent(CLAUDE, environ),
         CliAgent(CODEX, environ),
+        CliAgent(OPENCODE, environ),
+        CliAgent(GEMINI, environ),
+        OwnCli(environ),
         ApiProvider(environ),
         CommandProvider(environ),
         MockProvider(environ),

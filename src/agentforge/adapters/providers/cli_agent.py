@@ -3,55 +3,54 @@
 import logging
 import math
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
+from agentforge.adapters.providers.agent_cli import AgentCli
+from agentforge.adapters.providers.command_line import Extras, chosen_model, taken_apart, words
 from agentforge.adapters.providers.config import ConfigReader
-from agentforge.adapters.providers.environment import Scalar, agent_environment
-from agentforge.adapters.providers.oneshot import execute_once, exit_status
-from agentforge.adapters.providers.program import find_program
+from agentforge.adapters.providers.environment import Scalar, agent_environment, as_text, secrets_in
+from agentforge.adapters.providers.interpreting import interpreted
+from agentforge.adapters.providers.program import find_program, refuse_impossible
+from agentforge.adapters.providers.program_provider import ProgramProvider
+from agentforge.adapters.providers.readers import reader_of
+from agentforge.adapters.providers.stream import json_line, one_line
 from agentforge.model.errors import ProviderUnusable
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
 
 _log = logging.getLogger(__name__)
-
-
-class Call(Struct, frozen=True):
-    """How a CLI is called for one request."""
-
-    arguments: tuple[str, ...]
-    stdin: str
-    env: dict[str, str] = field(default_factory=dict)
-    """What this CLI needs and the environment doesn't have."""
-    timeout: float | None = None
-    """Where the stage's config doesn't say."""
-    warning: str = ""
-
-
-class AgentCli(Struct, frozen=True):
-    """One CLI, described."""
-
-    name: str
-    """Of the provider, and of the program."""
-    title: str
-    install: str
-    call: Callable[[ExecuteRequest, Mapping[str, str]], Call]
-    """Takes the request and the agent's environment; raises ProviderUnusable if a setting makes no sense."""
-    capabilities: Capabilities
+_VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 
 
 class CliConfig(Struct, frozen=True):
+    """What a stage may say about its CLI."""
+
     command: str = ""
     """Another program than the installed one: a name, or a path relative to the work folder."""
     timeout: float | None = None
     """Seconds for one attempt; 0 is no limit."""
+    idle_timeout: float | None = None
+    """Seconds without any output; 0 is no limit."""
     env: dict[str, Scalar] = field(default_factory=dict)
+    pass_env: tuple[str, ...] = ()
+    """Names or patterns of inherited variables that reach the agent, beside those that it needs anyway."""
+    retries: int | None = None
+    """How often the CLI may try again by itself."""
+    arguments: tuple[str, ...] = ()
+    """Further words of the command line."""
+    permissions: tuple[str, ...] | None = None
+    """Instead of the words by which the CLI is let do everything."""
+    effort: str = ""
+    model_provider: str = ""
+    """Of codex: which of the providers in its own config is asked."""
 
 
-class CliAgent:
+class CliAgent(ProgramProvider):
     def __init__(
         self,
         cli: AgentCli,
@@ -59,46 +58,102 @@ class CliAgent:
         *,
         config: Mapping[str, Any] | None = None,
     ) -> None:
+        super().__init__(cli.name, environ)
         self._cli = cli
-        self._environ = dict(os.environ if environ is None else environ)
+        self._reader = reader_of(cli)
         self._config = ConfigReader(cli.name, CliConfig, config)
         self._warned: set[str] = set()
 
     @property
-    def name(self) -> str:
-        return self._cli.name
-
-    async def init(self) -> None:
-        """Nothing to set up."""
-
-    async def shutdown(self) -> None:
-        """Nothing to release."""
+    def cli(self) -> AgentCli:
+        return self._cli
 
     def capabilities(self) -> Capabilities:
-        return self._cli.capabilities
+        return Capabilities(
+            supports_tools=self._cli.tools,
+            supports_reasoning_control=bool(self._cli.efforts),
+            supports_resume=bool(self._cli.resume_arguments),
+        )
 
     def validate(self) -> None:
         _program(self._cli, self._config.read({}), str(Path.cwd()), self._environ)
 
     def command(self, request: ExecuteRequest) -> Command:
-        config = self._config.read(request.config)
-        environment = agent_environment(self._environ, request, config.env)
-        program = _program(self._cli, config, request.workdir, environment)
-        call = self._cli.call(request, environment)
-        self._warn_once(call.warning)
-        limit = call.timeout if config.timeout is None else seconds("`timeout`", config.timeout)
-        return Command((program, *call.arguments), {**environment, **call.env}, call.stdin, limit)
-
-    def interpret(self, exit: Exit) -> ExecuteResult:
-        return ExecuteResult(output=exit.output, exit_code=exit_status(exit), duration_ms=exit.duration_ms)
-
-    async def execute(self, request: ExecuteRequest) -> ExecuteResult:
-        return await execute_once(self, request)
-
-    def _warn_once(self, warning: str) -> None:
+        command, warning = command_of(self._cli, self._config.read(request.config), request, self._environ)
         if warning and warning not in self._warned:
             self._warned.add(warning)
             _log.warning("provider %s: %s", self.name, warning)
+        return command
+
+    def interpret(self, exit: Exit) -> ExecuteResult:
+        wanted = exit.model or self._environ.get(self._cli.model_variable, "") or self._cli.default_model
+        model = taken_apart(self._cli, wanted)[0]
+        return interpreted(self._cli, self._reader, replace(exit, model=model))
+
+    def progress(self, line: str) -> str:
+        event = json_line(line) if self._reader else None
+        if self._reader is None or event is None or not self._reader.is_event(event):
+            return one_line(line)
+        return self._reader.progress(event)
+
+
+def command_of(
+    cli: AgentCli, config: CliConfig, request: ExecuteRequest, inherited: Mapping[str, str]
+) -> tuple[Command, str]:
+    """The command, and what is doubtful about it."""
+    environment = _environment(cli, config, request, inherited)
+    program = _program(cli, config, request.workdir, environment)
+    chosen = chosen_model(cli, request.model, config.effort, environment)
+    retries = cli.retries if config.retries is None else config.retries
+    extras = Extras(config.arguments, config.permissions, retries, config.model_provider)
+    argv = (program, *words(cli, request, chosen, extras))
+    refuse_impossible(cli.name, argv)
+    command = Command(
+        argv=argv,
+        env=environment,
+        stdin=request.prompt + cli.prompt_suffix if cli.prompt == "stdin" else "",
+        timeout=_timeout(cli, config, environment),
+        idle_timeout=cli.idle_timeout
+        if config.idle_timeout is None
+        else seconds("`idle_timeout`", config.idle_timeout),
+        term_grace=cli.term_grace,
+        separate_errors=True,
+        secrets=secrets_in(environment, cli.secrets),
+        state=state_folders(cli, environment),
+    )
+    return command, chosen.warning
+
+
+def _environment(
+    cli: AgentCli, config: CliConfig, request: ExecuteRequest, inherited: Mapping[str, str]
+) -> dict[str, str]:
+    passes = (*cli.passes, *config.pass_env)
+    found = agent_environment(inherited, request, config.env, passes=passes)
+    retries = cli.retries if config.retries is None else config.retries
+    bounds = {} if retries is None else dict.fromkeys(cli.retry_variables, str(retries))
+    if config.retries is not None:
+        found.update(bounds)
+    ours = {name: as_text(value) for name, value in cli.environment.items()}
+    return {**ours, **bounds, **found, **root_environment(cli, found, os.geteuid())}
+
+
+def root_environment(cli: AgentCli, environment: Mapping[str, str], uid: int) -> dict[str, str]:
+    """What root needs: some CLIs refuse to work unattended for it unless they are told of a sandbox."""
+    if uid != 0 or any(environment.get(name) for name in cli.root_unless):
+        return {}
+    return {name: as_text(value) for name, value in cli.root_environment.items()}
+
+
+def state_folders(cli: AgentCli, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Absolute paths; what depends on a variable that isn't set is left out."""
+    home = environment.get("HOME", "")
+
+    def value(found: re.Match[str]) -> str:
+        return environment.get(found[1]) or found[2] or ""
+
+    expanded = (_VARIABLE.sub(value, path) for path in cli.state)
+    paths = (home + path[1:] if path.startswith("~") and home else path for path in expanded)
+    return tuple(path for path in paths if path.startswith("/"))
 
 
 def seconds(setting: str, value: str | float) -> float | None:
@@ -114,13 +169,26 @@ def seconds(setting: str, value: str | float) -> float | None:
     return limit or None
 
 
+def _timeout(cli: AgentCli, config: CliConfig, environment: Mapping[str, str]) -> float | None:
+    if config.timeout is not None:
+        return seconds("`timeout`", config.timeout)
+    written = environment.get(cli.timeout_variable, "")
+    return seconds(cli.timeout_variable, written) if written else cli.timeout
+
+
 def _program(cli: AgentCli, config: CliConfig, workdir: str, environment: Mapping[str, str]) -> str:
-    found = find_program(config.command or cli.name, workdir, environment)
+    found = find_program(config.command or cli.program_name, workdir, environment)
     if found is not None:
         return found
     if config.command:
         raise ProviderUnusable(
-            f"{cli.title} CLI not found: {config.command!r}",
+            f"{cli.shown_name} CLI not found: {config.command!r}",
             hint=f"correct `command` in the config of provider {cli.name}, or leave it out",
         )
-    raise ProviderUnusable(f"{cli.title} CLI not found. Install with: {cli.install}")
+    if cli.install:
+        raise ProviderUnusable(f"{cli.shown_name} CLI not found. Install with: {cli.install}")
+    where = f"in {workdir}" if "/" in cli.program_name else "in PATH"
+    raise ProviderUnusable(
+        f"{cli.shown_name} CLI not found: no program {cli.program_name!r} {where}",
+        hint=f"install it, or give another one with `command` in the config of provider {cli.name}",
+    )

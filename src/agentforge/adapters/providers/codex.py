@@ -1,22 +1,7 @@
 """Codex: `codex exec`, with the prompt on stdin and an effort of reasoning, as in `gpt-5.2-codex:high`."""
 
-from collections.abc import Mapping
-
-from agentforge.adapters.providers.cli_agent import AgentCli, Call, seconds
-from agentforge.model.errors import ProviderUnusable
-from agentforge.ports.provider import Capabilities, ExecuteRequest
-
-MODELS = (
-    "gpt-5.2-codex",
-    "gpt-5.1-codex-max",
-    "gpt-5.1-codex-mini",
-    "gpt-5.1-codex",
-    "gpt-5-codex",
-    "gpt-5-codex-mini",
-)
-EFFORTS = ("xhigh", "high", "medium", "low", "minimal")
-DEFAULT_EFFORT = "high"
-DEFAULT_TIMEOUT = "900"
+from agentforge.adapters.providers.agent_cli import AgentCli
+from agentforge.model.failure import FailureKind
 
 # Without it the agent may end its turn with a question, or sit and wait for the next message.
 EXIT_INSTRUCTION = """
@@ -27,39 +12,42 @@ You are a step of an automated pipeline: nobody reads along and no further messa
 yourself instead of asking. When the work is done and the files you were asked for are written, stop.
 """
 
-
-def codex_call(request: ExecuteRequest, environment: Mapping[str, str]) -> Call:
-    model, effort = model_and_effort(request.model, environment)
-    doubt = f"model {model!r} isn't known to work (known: {', '.join(MODELS)})"
-    return Call(
-        arguments=(
-            *("exec", "--dangerously-bypass-approvals-and-sandbox", "--skip-git-repo-check"),
-            *("--model", model, "-c", f"model_reasoning_effort={effort}", "-"),
-        ),
-        stdin=request.prompt + EXIT_INSTRUCTION,
-        timeout=seconds("CODEX_TIMEOUT", environment.get("CODEX_TIMEOUT") or DEFAULT_TIMEOUT),
-        warning="" if model in MODELS else doubt,
-    )
-
-
-def model_and_effort(wanted: str, environment: Mapping[str, str]) -> tuple[str, str]:
-    """`M:E` taken apart; a colon before anything else belongs to the model's name."""
-    wanted = wanted or environment.get("CODEX_MODEL") or MODELS[0]
-    model, _, suffix = wanted.rpartition(":")
-    if model and suffix in EFFORTS:
-        return model, suffix
-    effort = environment.get("CODEX_REASONING_EFFORT") or DEFAULT_EFFORT
-    if effort not in EFFORTS:
-        raise ProviderUnusable(
-            f"CODEX_REASONING_EFFORT is no effort of reasoning: {effort!r}", hint=f"use {', '.join(EFFORTS)}"
-        )
-    return wanted, effort
-
-
 CODEX = AgentCli(
     name="codex",
     title="Codex",
     install="npm install -g @openai/codex",
-    call=codex_call,
-    capabilities=Capabilities(supports_tools=True, supports_reasoning_control=True),
+    arguments=(
+        *("exec", "--json", "--skip-git-repo-check"),
+        *("-c", "check_for_update_on_startup=false", "-c", "analytics.enabled=false"),
+    ),
+    prompt_arguments=("-",),
+    prompt_suffix=EXIT_INSTRUCTION,
+    permission_arguments=("--dangerously-bypass-approvals-and-sandbox",),
+    model_arguments=("--model", "{model}"),
+    models=(
+        *("gpt-5.2-codex", "gpt-5.1-codex-max", "gpt-5.1-codex-mini", "gpt-5.1-codex"),
+        *("gpt-5-codex", "gpt-5-codex-mini"),
+    ),
+    default_model="gpt-5.2-codex",
+    model_variable="CODEX_MODEL",
+    effort_arguments=("-c", "model_reasoning_effort={effort}"),
+    efforts=("xhigh", "high", "medium", "low", "minimal"),
+    default_effort="high",
+    effort_variable="CODEX_REASONING_EFFORT",
+    resume_arguments=("resume", "{session}"),
+    passes=("CODEX_*", "OPENAI_*", "AZURE_OPENAI_*", "OLLAMA_*", "RUST_LOG"),
+    state=("${CODEX_HOME:-~/.codex}",),
+    retries=3,
+    # Those of the providers that codex brings along can't be changed.
+    retry_arguments=(
+        *("-c", "model_provider={model_provider}"),
+        *("-c", "model_providers.{model_provider}.request_max_retries={retries}"),
+        *("-c", "model_providers.{model_provider}.stream_max_retries={retries}"),
+    ),
+    timeout=900.0,
+    timeout_variable="CODEX_TIMEOUT",
+    term_grace=30.0,
+    output="codex",
+    lost_session_patterns=("no rollout found",),
+    failures={"To use Codex with your ChatGPT plan": FailureKind.PROVIDER_AUTH},
 )

@@ -9,15 +9,13 @@ from msgspec import Struct, field
 
 from agentforge.adapters.providers.config import ConfigReader
 from agentforge.adapters.providers.environment import Scalar, agent_environment, as_text, secrets_in
-from agentforge.adapters.providers.program import find_program
+from agentforge.adapters.providers.program import find_program, refuse_impossible
 from agentforge.adapters.providers.program_provider import ProgramProvider
 from agentforge.model.errors import ProviderUnusable
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest
 
 SHELL = "/bin/sh"
 PLACEHOLDER = "{prompt}"
-# Linux takes no single argument longer than this, whatever the total may be.
-MAX_ARGUMENT_BYTES = 128 * 1024 - 1
 
 
 class CommandConfig(Struct, frozen=True):
@@ -56,7 +54,7 @@ class CommandProvider(ProgramProvider):
         config = self._config.read(request.config)
         environment = _environment(config, self._environ, request)
         words = _with_prompt(config, _words(config, request.workdir, environment), request)
-        _refuse_impossible(words)
+        refuse_impossible("command", words)
         return Command(
             argv=words,
             env=environment,
@@ -121,18 +119,3 @@ def _with_prompt_file(config: CommandConfig, words: tuple[str, ...], prompt_path
         )
     written = shlex.quote(prompt_path) if config.run else prompt_path
     return tuple(word.replace(PLACEHOLDER, written) for word in words)
-
-
-def _refuse_impossible(words: tuple[str, ...]) -> None:
-    """What the kernel would refuse less clearly."""
-    for word in words:
-        if "\0" in word:
-            raise ProviderUnusable(
-                "provider command: an argument holds a NUL character", hint="use `prompt: stdin`"
-            )
-        size = len(word.encode("utf-8", "replace"))
-        if size > MAX_ARGUMENT_BYTES:
-            raise ProviderUnusable(
-                f"provider command: an argument of {size} bytes is longer than the system takes",
-                hint="use `prompt: stdin` or `prompt: file`",
-            )

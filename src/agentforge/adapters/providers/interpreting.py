@@ -1,0 +1,118 @@
+"""How an agent's run ended: by the last event of its stream, and by the exit status where there is none."""
+
+import re
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from agentforge.adapters.providers.agent_cli import AgentCli
+from agentforge.adapters.providers.failures import failure_of
+from agentforge.adapters.providers.oneshot import exit_status
+from agentforge.adapters.providers.stream import Complaint, Reading, StreamReader, json_lines, one_line
+from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.result import Usage
+from agentforge.ports.provider import ExecuteResult, Exit
+
+# How far back from the end an error is looked for in plain text.
+TAIL_LINES = 20
+NOISE = re.compile(r"^\s*(at |\{|\}|$)|^warning\b", re.IGNORECASE)
+ERROR = re.compile(r"^\W*(error|fatal|panic)", re.IGNORECASE)
+
+
+def interpreted(cli: AgentCli, reader: StreamReader | None, exit: Exit) -> ExecuteResult:
+    events = [event for event in json_lines(exit.output) if reader.is_event(event)] if reader else []
+    if reader is None or not events:
+        return _by_exit_status(cli, exit)
+    reading = reader.read(events, exit)
+    failure = _failure(cli, reading, exit)
+    return ExecuteResult(
+        output=reading.words,
+        # The last event knows better than the status: some exit with 1 after they are done.
+        exit_code=exit_status(exit) or 1 if failure else 0,
+        duration_ms=exit.duration_ms,
+        usage=_usage(cli, reading, failure),
+        failure=failure,
+    )
+
+
+def _failure(cli: AgentCli, reading: Reading, exit: Exit) -> Failure | None:
+    complaint = reading.complaint or _patterned(cli, exit)
+    if complaint is not None and (reading.finished or complaint.message):
+        known = failure_of(complaint, exit, cli.shown_name, cli.failures)
+        return known or _crashed(cli, complaint.message, exit)
+    if not reading.finished:
+        return _cut_short(cli, last_line(exit.errors), exit)
+    if exit.exit_code is None:
+        return _crashed(cli, f"ended by signal {exit.signal or 'unknown'}", exit)
+    return None
+
+
+def _cut_short(cli: AgentCli, last: str, exit: Exit) -> Failure:
+    """A stream without its last event; what was printed as an error may say why."""
+    if not last:
+        return _crashed(cli, "the stream ended early", exit)
+    why = Complaint(f"the stream ended early; last error: {last}")
+    return failure_of(why, exit, cli.shown_name, cli.failures) or _crashed(cli, why.message, exit)
+
+
+def _by_exit_status(cli: AgentCli, exit: Exit) -> ExecuteResult:
+    """Of a program that prints plain text, or that died before its first event."""
+    status = exit_status(exit)
+    failure = None
+    complaint = _patterned(cli, exit)
+    if status or complaint:
+        complaint = complaint or _plain_complaint(cli, exit)
+        last = complaint.message if complaint else last_line(exit.errors) or last_line(exit.output)
+        failure = failure_of(complaint, exit, cli.shown_name, cli.failures) if complaint else None
+        failure = failure or Failure(
+            FailureKind.PROVIDER_CRASHED,
+            f"{cli.name} exited with status {status}: {last or 'no output'}",
+            exit.exit_code,
+        )
+    return ExecuteResult(
+        output=exit.output if exit.output.strip() else exit.errors,
+        exit_code=status or (1 if failure else 0),
+        duration_ms=exit.duration_ms,
+        failure=failure,
+    )
+
+
+def _patterned(cli: AgentCli, exit: Exit) -> Complaint | None:
+    """The last line that the description calls an error."""
+    if not cli.error_patterns:
+        return None
+    patterns = re.compile("|".join(f"(?:{pattern})" for pattern in cli.error_patterns))
+    lines = [*exit.output.splitlines(), *exit.errors.splitlines()]
+    return next((Complaint(one_line(line)) for line in reversed(lines) if patterns.search(line)), None)
+
+
+def _plain_complaint(cli: AgentCli, exit: Exit) -> Complaint | None:
+    """The latest line among the last ones that is of a known kind."""
+    for text in (exit.errors, exit.output):
+        for line in _tail(text):
+            complaint = Complaint(one_line(line))
+            if failure_of(complaint, exit, cli.shown_name, cli.failures):
+                return complaint
+    return None
+
+
+def last_line(text: str) -> str:
+    """The last line that says what went wrong: one that calls itself an error, else the last of all."""
+    lines = [line for line in _tail(text) if not NOISE.match(line)]
+    found = next((line for line in lines if ERROR.match(line)), lines[0] if lines else "")
+    return one_line(found)
+
+
+def _tail(text: str) -> Sequence[str]:
+    """The last lines, the latest first."""
+    return [line for line in reversed(text.splitlines()) if line.strip()][:TAIL_LINES]
+
+
+def _crashed(cli: AgentCli, message: str, exit: Exit) -> Failure:
+    return Failure(FailureKind.PROVIDER_CRASHED, f"{cli.shown_name}: {message}", exit.exit_code)
+
+
+def _usage(cli: AgentCli, reading: Reading, failure: Failure | None) -> Usage | None:
+    """A session that isn't there any more isn't one to go on with."""
+    gone = failure and any(re.search(words, failure.message) for words in cli.lost_session_patterns)
+    return replace(reading.usage, agent_session=None) if gone and reading.usage else reading.usage

@@ -1,0 +1,59 @@
+"""The provider `cli`: a stage describes the program itself, in its config."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from agentforge.adapters.providers.agent_cli import AgentCli
+from agentforge.adapters.providers.cli_agent import CliConfig, command_of
+from agentforge.adapters.providers.config import ConfigReader
+from agentforge.adapters.providers.interpreting import interpreted
+from agentforge.adapters.providers.program_provider import ProgramProvider
+from agentforge.adapters.providers.readers import reader_of
+from agentforge.model.errors import ProviderUnusable
+from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
+
+NAME = "cli"
+DESCRIBES = frozenset(item.encode_name for item in msgspec.structs.fields(AgentCli)) - {"name"}
+
+
+class OwnCli(ProgramProvider):
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        super().__init__(NAME, environ)
+        self._config = ConfigReader(NAME, CliConfig)
+
+    def capabilities(self) -> Capabilities:
+        # Whether a stage's program can go on with a session is known only where the stage is.
+        return Capabilities(supports_tools=True, supports_reasoning_control=True, supports_resume=True)
+
+    def validate(self) -> None:
+        """There is nothing to look for before a stage says what."""
+
+    def command(self, request: ExecuteRequest) -> Command:
+        cli = described(request.config)
+        config = self._config.read(_settings(request.config))
+        return command_of(cli, config, request, self._environ)[0]
+
+    def interpret(self, exit: Exit) -> ExecuteResult:
+        cli = described(exit.config or {"program": NAME})
+        return interpreted(cli, reader_of(cli), exit)
+
+
+def described(config: Mapping[str, Any]) -> AgentCli:
+    """The description among a stage's settings."""
+    found = {key: value for key, value in config.items() if key in DESCRIBES}
+    if not found.get("program"):
+        raise ProviderUnusable(
+            "provider cli: no `program` is given", hint="name it: `provider: {type: cli, program: my-agent}`"
+        )
+    try:
+        return msgspec.convert({**found, "name": found["program"]}, AgentCli, str_keys=True)
+    except msgspec.ValidationError as error:
+        raise ProviderUnusable(
+            f"provider cli: {error}", hint="correct the provider's config in the stage"
+        ) from error
+
+
+def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in config.items() if key not in DESCRIBES}
