@@ -1,0 +1,231 @@
+"""The provider api: its command, what it makes of the end, and the contract of every provider."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+import agentforge
+from agentforge.adapters.api.events import Ended, Retrying, SessionBegun, TextSaid, ToolCalled, encode
+from agentforge.adapters.api.task import Task
+from agentforge.adapters.providers.api import ApiProvider
+from agentforge.model.errors import ProviderUnusable
+from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.result import Usage
+from agentforge.ports.provider import Command, ExecuteRequest, Exit, Provider, ShowsProgress
+from agentforge.testing.model_server import Call, ModelServer, Script, Turn
+from agentforge.testing.provider_contract import ProcessProviderContract
+
+ENVIRON = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
+DONE = Script((Turn("", (Call("complete", {"summary": "hello", "decision": "stop"}),)),))
+
+
+class TestContract(ProcessProviderContract):
+    @pytest.fixture
+    def server(self) -> Iterator[ModelServer]:
+        with ModelServer() as server:
+            yield server
+
+    @pytest.fixture
+    def provider(self) -> Provider:
+        return ApiProvider(ENVIRON)
+
+    @pytest.fixture
+    def config(self, server: ModelServer) -> dict[str, Any]:
+        return {"model": "ollama:m", "base_url": server.url(DONE, "fast") + "/v1"}
+
+    @pytest.fixture
+    def slow_config(self, server: ModelServer) -> dict[str, Any]:
+        return {"model": "ollama:m", "base_url": server.url("hang", "slow") + "/v1"}
+
+
+def request(folder: Path, **fields: Any) -> ExecuteRequest:
+    here = folder / ".claude/pipeline-runs/s/stage-00-a/iterations/001"
+    here.mkdir(parents=True, exist_ok=True)
+    given: dict[str, Any] = {
+        "prompt": "Do it.",
+        "model": "ollama:m",
+        "config": {},
+        "workdir": str(folder),
+        "environment": {"MARK": "1"},
+        "status_path": str(here / "status.json"),
+        "result_path": str(here / "result.json"),
+        "attempt": 2,
+    }
+    return ExecuteRequest(**{**given, **fields})
+
+
+def task_of(command: Command) -> Task:
+    return msgspec.json.decode(command.stdin, type=Task)
+
+
+def test_settings_reach_the_task(tmp_path: Path) -> None:
+    config = {
+        "max_steps": 7,
+        "max_tokens": 100,
+        "temperature": 0.5,
+        "allow": ["git", "make test"],
+        "command_timeout": 9,
+        "request_timeout": 8,
+        "retries": 0,
+        "system": "Be brief.",
+        "schema": {"type": "object"},
+        "timeout": 0,
+    }
+    command = ApiProvider(ENVIRON).command(request(tmp_path, config=config, resume="abc"))
+    task = task_of(command)
+    assert (task.prompt, task.system, task.resume) == ("Do it.", "Be brief.", "abc")
+    assert (task.max_steps, task.max_tokens, task.temperature, task.retries) == (7, 100, 0.5, 0)
+    assert (task.commands.allow, task.commands.timeout) == (("git", "make test"), 9.0)
+    assert (task.request_timeout, task.schema) == (8.0, {"type": "object"})
+    assert command.timeout is None
+    assert ApiProvider(ENVIRON).command(request(tmp_path)).timeout == 300
+
+
+@pytest.mark.parametrize(
+    "config",
+    [{"max_steps": 0}, {"retries": -1}, {"command_timeout": 0}, {"api": "gemini"}, {"allow": "git"}],
+)
+def test_settings_that_make_no_sense_are_refused(tmp_path: Path, config: dict[str, Any]) -> None:
+    with pytest.raises(ProviderUnusable):
+        ApiProvider(ENVIRON).command(request(tmp_path, config=config))
+
+
+def test_schema_is_read_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text('{"type": "object"}')
+    provider = ApiProvider(ENVIRON)
+    task = task_of(provider.command(request(tmp_path, config={"schema": "s.json"})))
+    assert task.schema == {"type": "object"}
+    assert task.files.artifact.endswith("/001/artifact.json")
+    for content in ("[]", "{", None):
+        if content is None:
+            (tmp_path / "s.json").unlink()
+        else:
+            (tmp_path / "s.json").write_text(content)
+        with pytest.raises(ProviderUnusable, match=r"schema .*s\.json can't be read"):
+            provider.command(request(tmp_path, config={"schema": "s.json"}))
+
+
+def test_only_what_is_needed_reaches_the_program(tmp_path: Path) -> None:
+    environ = {
+        **ENVIRON,
+        "ANTHROPIC_API_KEY": "anthropic-key-1",
+        "OPENAI_API_KEY": "openai-key-2",
+        "GITHUB_TOKEN": "github-token-3",
+        "PYTHONPATH": "/somewhere",
+        "WANTED": "yes",
+    }
+    config = {"pass_env": ["WANTED"], "env": {"CI": True}}
+    command = ApiProvider(environ).command(request(tmp_path, model="anthropic:claude-x", config=config))
+    assert set(command.env) == {
+        *("PATH", "HOME", "ANTHROPIC_API_KEY", "WANTED", "CI", "MARK"),
+        *("AGENTFORGE_RESULT", "AGENTFORGE_STATUS"),
+    }
+    assert command.env["CI"] == "true"
+    assert command.secrets == ("anthropic-key-1",)
+    assert "anthropic-key-1" not in command.stdin
+    local = ApiProvider(environ).command(request(tmp_path))
+    assert not [name for name in local.env if name.endswith(("_KEY", "_TOKEN"))]
+    assert local.secrets == ()
+
+
+def test_named_key_is_a_secret_whatever_its_name(tmp_path: Path) -> None:
+    config = {"base_url": "http://h/v1", "api_key_env": "GATE"}
+    command = ApiProvider({**ENVIRON, "GATE": "open-sesame-1"}).command(
+        request(tmp_path, model="m", config=config)
+    )
+    assert command.secrets == ("open-sesame-1",)
+    assert command.argv[-1] == "GATE"
+
+
+def test_files_of_the_run_are_protected_apart_from_what_the_agent_shares(tmp_path: Path) -> None:
+    asked = request(tmp_path)
+    here = Path(asked.result_path).parent
+    progress = tmp_path / ".claude/pipeline-runs/s/progress-s.md"
+    (here / "context.json").write_text(json.dumps({"paths": {"progress": str(progress)}}))
+    files = task_of(ApiProvider(ENVIRON).command(asked)).files
+    assert files.writable == (str(here), str(progress))
+    assert {asked.result_path, asked.status_path, str(here / "attempt-2")} <= set(files.protected)
+    assert str(tmp_path / ".claude/pipeline-runs") in files.protected
+
+
+ALONE = """
+import sys
+sys.path += [{source!r}, {packages!r}]
+from agentforge.adapters.providers.api import ApiProvider
+from agentforge.model.errors import ProviderUnusable
+try:
+    ApiProvider({{}}).validate()
+except ProviderUnusable as error:
+    print(error.message)
+"""
+
+
+def test_missing_packages_are_named_with_the_way_to_install_them(tmp_path: Path) -> None:
+    """In a Python that has what we need ourselves, and nothing else."""
+    for package in (msgspec, yaml):
+        folder = Path(str(package.__file__)).parent
+        (tmp_path / folder.name).symlink_to(folder)
+    source = str(Path(agentforge.__file__).parent.parent)
+    script = ALONE.format(source=source, packages=str(tmp_path))
+    ran = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=True, timeout=30
+    )
+    assert "(pydantic_ai, anthropic, openai, jsonschema)" in ran.stdout
+    assert "Install with: pip install 'agentforge-pipelines[api]'" in ran.stdout
+
+
+def exit_with(*events: Any, code: int | None = 0, signal: int | None = None, more: str = "") -> Exit:
+    return Exit(code, signal, 12, b"".join(encode(event) for event in events).decode() + more)
+
+
+def test_last_line_tells_what_came_of_it() -> None:
+    usage = Usage(input_tokens=1, agent_session="s")
+    result = ApiProvider(ENVIRON).interpret(
+        exit_with(SessionBegun("s", "m"), TextSaid("x"), Ended("completed", "all done", 2, usage))
+    )
+    assert (result.output, result.exit_code, result.usage, result.failure) == ("all done", 0, usage, None)
+
+
+def test_failure_is_the_program_s_own() -> None:
+    failure = Failure(FailureKind.PROVIDER_QUOTA, "used up", resets_at=datetime(2026, 1, 1, tzinfo=UTC))
+    result = ApiProvider(ENVIRON).interpret(
+        exit_with(Ended("failed", failure=failure), code=1, more="warning: something\n")
+    )
+    assert result.failure == failure
+    assert result.exit_code == 1
+
+
+def test_killed_program_leaves_its_session_to_go_on_with() -> None:
+    result = ApiProvider(ENVIRON).interpret(
+        exit_with(SessionBegun("abc", "m"), TextSaid("I begin."), code=None, signal=9)
+    )
+    assert result.exit_code == 137
+    assert result.usage == Usage(model="m", agent_session="abc")
+    assert result.output == "I begin."
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (TextSaid("I look."), "I look."),
+        (ToolCalled("read_file", {"path": "src/a.py"}), "→ read_file src/a.py"),
+        (ToolCalled("run_command", {"command": ["git", "diff"]}), "→ run_command git diff"),
+        (ToolCalled("list_directory", {}), "→ list_directory"),
+        (Retrying(1, 2.0, "the server is busy"), "the server is busy; again in 2 s"),
+        (SessionBegun("s", "m"), ""),
+        (Ended("completed", "done"), ""),
+    ],
+)
+def test_progress_is_said_in_words(event: Any, words: str) -> None:
+    provider = ApiProvider(ENVIRON)
+    assert isinstance(provider, ShowsProgress)
+    assert provider.progress(encode(event).decode()) == words
+    assert provider.progress("no json") == ""
