@@ -157,3 +157,14 @@ def test_an_attempt_that_no_supervisor_claimed_has_nothing_to_clean_up(
     left = asyncio.run(engine.supervised.take_up(engine.place, engine.mark, lambda _: None))
     assert not left.started
     assert not (tmp_path / "after").exists()
+
+
+@pytest.mark.parametrize("claimed", [False, True])
+def test_what_a_killed_engine_or_supervisor_asked_for_is_not_kept(engine: Engine, claimed: bool) -> None:
+    """Killed before the supervisor had read it, or before it could remove it."""
+    Path(engine.place.root).mkdir()
+    Path(engine.place.spec).write_text('{"env": {"MY_API_KEY": "sk-0123456789"}}')
+    if claimed:
+        Path(engine.place.claim).write_text("")
+    asyncio.run(engine.supervised.take_up(engine.place, engine.mark, lambda _: None))
+    assert not Path(engine.place.spec).exists()

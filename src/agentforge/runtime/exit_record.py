@@ -2,6 +2,7 @@
 
 import os
 import signal
+from contextlib import suppress
 from datetime import datetime
 from typing import TypeVar
 
@@ -75,10 +76,13 @@ def take_claim(attempt: AttemptLayout) -> bool:
     files.make_dir(attempt.root)
     with files.storage(attempt.claim):
         try:
-            descriptor = os.open(attempt.claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+            os.close(os.open(attempt.claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
         except FileExistsError:
             return False
-        os.close(descriptor)
+        finally:
+            # Whoever has the claim has read it, and it holds the agent's environment, secrets included.
+            with suppress(FileNotFoundError):
+                os.unlink(attempt.spec)
     return True
 
 
