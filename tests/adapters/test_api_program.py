@@ -1,0 +1,150 @@
+"""The tool loop as a program of its own: what it prints, how it ends, and what its commands can't see."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+from tests.adapters.api_tasks import KEY, WORK, task
+
+from agentforge.adapters.api.events import Ended, SessionBegun, decode
+from agentforge.adapters.api.start import program_argv
+from agentforge.adapters.api.task import CommandRules, Task
+from agentforge.testing.model_server import Call, Fault, ModelServer, Script, Turn
+
+VARIABLE = "SOME_KEY"
+ANYTHING = CommandRules(("*",))
+
+
+def start(work: Task, **env: str) -> "subprocess.Popen[bytes]":
+    process = subprocess.Popen(
+        program_argv(sys.executable, "run", VARIABLE),
+        cwd=work.files.workspace,
+        env={"PATH": "/usr/bin:/bin", VARIABLE: KEY, **env},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    process.stdin.write(msgspec.json.encode(work))
+    process.stdin.close()
+    return process
+
+
+def finish(process: "subprocess.Popen[bytes]", seconds: float = 30.0) -> tuple[int, list[Any], str]:
+    assert process.stdout is not None
+    try:
+        code = process.wait(seconds)
+    finally:
+        process.kill()
+        process.wait()
+    text = process.stdout.read().decode()
+    process.stdout.close()
+    return code, [decode(line) for line in text.splitlines()], text
+
+
+def shell(line: str) -> Turn:
+    return Turn("", (Call("run_command", {"command": ["sh", "-c", line]}),))
+
+
+def living_in_group(group: int) -> list[int]:
+    """The dead ones count for nothing, even if nobody has taken note of them yet."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _parent, its_group = path.read_text().rpartition(")")[2].split()[:3]
+            if int(its_group) == group and state != "Z":
+                found.append(int(path.parent.name))
+    return found
+
+
+DONE = Turn("", (Call("complete", {"summary": "ok", "decision": "stop"}),))
+
+
+def test_program_prints_events_and_the_outcome_last(
+    model_server: ModelServer, wire_format: str, tmp_path: Path
+) -> None:
+    code, events, text = finish(start(task(model_server, WORK, wire_format, tmp_path)))
+    assert code == 0
+    assert isinstance(events[0], SessionBegun)
+    assert isinstance(events[-1], Ended)
+    assert events[-1].outcome == "completed"
+    assert None not in events, text
+    assert (tmp_path / "work/hello.txt").exists()
+
+
+def test_failed_task_is_a_failed_program(model_server: ModelServer, tmp_path: Path) -> None:
+    script = replace(WORK, faults=(Fault(401),))
+    code, events, _ = finish(start(task(model_server, script, "openai", tmp_path)))
+    assert code == 1
+    assert events[-1].failure.kind == "provider_auth"
+
+
+def test_nothing_in_the_workspace_stands_in_for_our_code(model_server: ModelServer, tmp_path: Path) -> None:
+    work = task(model_server, WORK, "openai", tmp_path)
+    folder = Path(work.files.workspace)
+    for name in ("agentforge", "pydantic_ai", "msgspec", "json", "asyncio", "sitecustomize", "usercustomize"):
+        (folder / f"{name}.py").write_text("raise SystemExit('shadowed')")
+    code, events, text = finish(start(work, PYTHONPATH=str(folder), PYTHONSTARTUP=str(folder / "json.py")))
+    assert code == 0, text
+    assert events[-1].outcome == "completed"
+
+
+def test_commands_of_the_model_find_the_key_nowhere(model_server: ModelServer, tmp_path: Path) -> None:
+    look = f"env; tr '\\0' '\\n' < /proc/$PPID/environ; cat /proc/$PPID/cmdline; echo ${VARIABLE}"
+    work = task(model_server, Script((shell(look), DONE)), "openai", tmp_path, commands=ANYTHING)
+    code, _, text = finish(start(work))
+    assert code == 0
+    assert KEY not in text
+    said = model_server.requests("t")[-1].results[0]
+    assert "PATH=" in said
+    assert KEY not in said
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_within_a_command_ends_both_at_once_and_nothing_is_written_late(
+    model_server: ModelServer, wire_format: str, tmp_path: Path, number: int
+) -> None:
+    line = "echo $$ > started; (trap '' TERM INT; sleep 3; echo late > late) & sleep 60; echo later > later"
+    work = task(model_server, Script((shell(line), DONE)), wire_format, tmp_path, commands=ANYTHING)
+    process = start(work)
+    started = Path(work.files.workspace) / "started"
+    until = time.monotonic() + 30
+    while not (started.exists() and started.read_text()) and time.monotonic() < until:
+        time.sleep(0.02)
+    began = time.monotonic()
+    process.send_signal(number)
+    code, events, _ = finish(process)
+    assert time.monotonic() - began < 3
+    assert code == 143
+    assert not any(isinstance(event, Ended) for event in events)
+    assert living_in_group(int(started.read_text())) == []
+    assert sorted(path.name for path in started.parent.iterdir()) == ["started"]
+    # The model had called and nothing has answered: that is what a later attempt goes on with.
+    session = next(Path(work.files.sessions).iterdir())
+    assert json.loads(session.read_text())["messages"][-1]["kind"] == "response"
+
+
+def test_task_that_can_not_be_read_is_said(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        program_argv(sys.executable, "run"),
+        input=b"{}",
+        capture_output=True,
+        timeout=30,
+        cwd=tmp_path,
+        check=False,
+    )
+    ended = decode(ran.stdout.decode())
+    assert isinstance(ended, Ended)
+    assert ran.returncode == 1
+    assert ended.failure is not None
+    assert "the task can't be read" in ended.failure.message
