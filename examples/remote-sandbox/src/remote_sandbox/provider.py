@@ -1,0 +1,108 @@
+"""The provider: a program of ours is the agent, so that the engine can adopt it, time it out and end it."""
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from agentforge.adapters.providers.config import ConfigReader
+from agentforge.adapters.providers.environment import agent_environment
+from agentforge.adapters.providers.program_provider import ProgramProvider
+from agentforge.model.errors import ProviderUnusable
+from agentforge.model.failure import Failure, FailureKind
+from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
+from remote_sandbox.service import KEY, REPORT, URL
+
+PACKAGE_HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# Isolated from whatever the environment says about Python, and yet able to find this package.
+_START = "import sys; sys.path.insert(0, sys.argv[1]); from remote_sandbox.program import main; main()"
+
+
+class RemoteConfig(Struct, frozen=True):
+    """What a stage says beside `type` and `model`."""
+
+    argv: tuple[str, ...] = ()
+    """The agent's command inside of the sandbox; the prompt is its stdin."""
+    template: str = "default"
+    pass_env: tuple[str, ...] = ()
+    """Variables of this machine that the agent needs there, such as the key of its model."""
+    exclude: tuple[str, ...] = ()
+    """Files that don't travel: names, or paths from the workspace's root, with `*`."""
+    ttl: Annotated[int, Meta(ge=1)] = 3600
+    """Seconds after which the service ends the sandbox, if nobody does before."""
+
+
+class RemoteSandbox(ProgramProvider):
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        super().__init__("remote", environ)
+        self._config = ConfigReader("remote", RemoteConfig)
+
+    def capabilities(self) -> Capabilities:
+        # The agent is isolated by the service. One that ran on this machine and trusted it to be isolated
+        # would say `requires_sandbox=True`: then a stage without `sandbox:` is refused.
+        return Capabilities(supports_tools=True)
+
+    def validate(self) -> None:
+        """Says what is missing; whether the key is good only the service knows, and nobody is called here."""
+        for variable, what in ((URL, "the service's address"), (KEY, "your key")):
+            if not self._environ.get(variable):
+                raise ProviderUnusable(f"provider remote: {variable} isn't set", hint=f"put {what} there")
+
+    def command(self, request: ExecuteRequest) -> Command:
+        self.validate()
+        config = self._config.read(request.config)
+        if not config.argv:
+            raise ProviderUnusable(
+                "provider remote: the stage doesn't say which agent to run",
+                hint="add `argv: [claude, --print]` to the provider's settings",
+            )
+        passed = [self._environ[name] for name in config.pass_env if self._environ.get(name)]
+        environment = agent_environment(self._environ, request, passes=(URL, KEY, *config.pass_env))
+        start = (sys.executable, "-I", "-c", _START, PACKAGE_HOME)
+        name = sandbox_name(request)
+        return Command(
+            argv=(*start, "work"),
+            env=environment,
+            # Not in the command line, which everybody on this machine can read.
+            stdin=json.dumps(_task(name, config, request)),
+            separate_errors=True,
+            secrets=(self._environ[KEY], *passed),
+            # If even the program is killed, somebody still has to end the sandbox.
+            after=(*start, "end", name, self._environ[URL]),
+        )
+
+    def interpret(self, exit: Exit) -> ExecuteResult:
+        ended = super().interpret(exit)
+        told = [line.removeprefix(REPORT) for line in exit.errors.splitlines() if line.startswith(REPORT)]
+        if exit.exit_code == 0 or not told:
+            return ended
+        kind, _, message = told[-1].partition(": ")
+        failure = Failure(FailureKind(kind), message)
+        return ExecuteResult(exit.output, ended.exit_code, exit.duration_ms, failure=failure)
+
+
+def sandbox_name(request: ExecuteRequest) -> str:
+    """The same for the same attempt and for no other, so that whoever comes later can end it by its name."""
+    about = [request.environment, request.result_path, request.session, request.stage]
+    text = json.dumps([*about, request.iteration, request.attempt], sort_keys=True)
+    return f"agentforge-{hashlib.sha256(text.encode()).hexdigest()[:20]}"
+
+
+def _task(name: str, config: RemoteConfig, request: ExecuteRequest) -> dict[str, object]:
+    return {
+        "name": name,
+        "template": config.template,
+        "ttl": config.ttl,
+        "argv": config.argv,
+        "prompt": request.prompt,
+        "model": request.model,
+        "workdir": request.workdir,
+        "results": os.path.dirname(request.result_path),
+        "environment": request.environment,
+        "pass_env": config.pass_env,
+        "exclude": config.exclude,
+    }

@@ -1,0 +1,85 @@
+"""The sandbox service's HTTP interface. Standard library alone: this runs in the agent's own process.
+
+POST   /sandboxes               {"name", "template", "ttl"}       -> {"root"}: the workspace's folder there
+PUT    /sandboxes/NAME/files    {"files": [{"path", "mode", "data"}]}
+POST   /sandboxes/NAME/run      {"argv", "env", "stdin"}          -> lines: {"output": TEXT}…, {"exit": CODE}
+GET    /sandboxes/NAME/changes                                    -> {"files", "deleted"} since the upload
+DELETE /sandboxes/NAME
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Any
+from urllib.parse import urlsplit
+
+URL = "REMOTE_SANDBOX_URL"
+KEY = "REMOTE_SANDBOX_API_KEY"
+REPORT = "remote-sandbox: "
+"""How a line begins in which the program says which kind of failure it met."""
+SECONDS = 60.0
+"""For one answer; an agent at work may be silent for longer."""
+
+# The kinds of failure are the engine's: it waits, asks for a login or goes on to the next provider by them.
+_KINDS = {401: "provider_auth", 403: "provider_auth", 402: "provider_quota", 429: "provider_rate_limited"}
+
+
+class ServiceFailed(Exception):
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Service:
+    def __init__(self, url: str, key: str) -> None:
+        self._address = urlsplit(url)
+        self._key = key
+
+    def create(self, name: str, template: str, ttl: int) -> str:
+        answer = self._ask("POST", "/sandboxes", {"name": name, "template": template, "ttl": ttl})
+        return str(answer["root"])
+
+    def upload(self, name: str, files: list[dict[str, Any]]) -> None:
+        self._ask("PUT", f"/sandboxes/{name}/files", {"files": files})
+
+    def run(self, name: str, argv: list[str], env: dict[str, str], stdin: str) -> Iterator[dict[str, Any]]:
+        """What the agent says, as it says it; the last one tells how it ended."""
+        about = {"argv": argv, "env": env, "stdin": stdin}
+        with self._call("POST", f"/sandboxes/{name}/run", about, seconds=None) as response:
+            for line in response:
+                yield json.loads(line)
+
+    def changes(self, name: str) -> tuple[list[dict[str, Any]], list[str]]:
+        answer = self._ask("GET", f"/sandboxes/{name}/changes")
+        return answer["files"], answer["deleted"]
+
+    def end(self, name: str) -> None:
+        """One that is gone already is all right."""
+        self._ask("DELETE", f"/sandboxes/{name}", accepted=(404,))
+
+    def _ask(self, method: str, path: str, about: object = None, accepted: tuple[int, ...] = ()) -> Any:
+        with self._call(method, path, about, SECONDS, accepted) as response:
+            body = response.read()
+        return json.loads(body) if body else {}
+
+    @contextmanager
+    def _call(
+        self, method: str, path: str, about: object, seconds: float | None, accepted: tuple[int, ...] = ()
+    ) -> Iterator[HTTPResponse]:
+        kind = HTTPSConnection if self._address.scheme == "https" else HTTPConnection
+        connection = kind(self._address.hostname or "", self._address.port, timeout=seconds)
+        headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
+        body = None if about is None else json.dumps(about).encode()
+        try:
+            connection.request(method, self._address.path.rstrip("/") + path, body, headers)
+            response = connection.getresponse()
+            if response.status >= 400 and response.status not in accepted:
+                said = response.read(500).decode(errors="replace").strip()
+                failed = _KINDS.get(response.status, "provider_overloaded")
+                raise ServiceFailed(failed, f"the sandbox service says {response.status}: {said}")
+            yield response
+        except (OSError, HTTPException, ValueError) as error:
+            raise ServiceFailed("provider_unreachable", f"the sandbox service failed: {error}") from error
+        finally:
+            connection.close()
