@@ -4,7 +4,7 @@ import logging
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agentforge.adapters.providers.agent_cli import AgentCli
+from agentforge.adapters.providers.cli_check import check_cli
 from agentforge.adapters.providers.command_line import Extras, chosen_model, taken_apart, words
 from agentforge.adapters.providers.config import ConfigReader
 from agentforge.adapters.providers.environment import Scalar, agent_environment, as_text, secrets_in
@@ -41,9 +42,9 @@ class CliConfig(Struct, frozen=True):
     """Names or patterns of inherited variables that reach the agent, beside those that it needs anyway."""
     retries: int | None = None
     """How often the CLI may try again by itself."""
-    arguments: tuple[str, ...] = ()
+    arguments: tuple[Scalar, ...] = ()
     """Further words of the command line."""
-    permissions: tuple[str, ...] | None = None
+    permissions: tuple[Scalar, ...] | None = None
     """Instead of the words by which the CLI is let do everything."""
     effort: str = ""
     model_provider: str = ""
@@ -59,6 +60,7 @@ class CliAgent(ProgramProvider):
         config: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(cli.name, environ)
+        check_cli(cli)
         self._cli = cli
         self._reader = reader_of(cli)
         self._config = ConfigReader(cli.name, CliConfig, config)
@@ -105,7 +107,12 @@ def command_of(
     program = _program(cli, config, request.workdir, environment)
     chosen = chosen_model(cli, request.model, config.effort, environment)
     retries = cli.retries if config.retries is None else config.retries
-    extras = Extras(config.arguments, config.permissions, retries, config.model_provider)
+    extras = Extras(
+        arguments=_texts(config.arguments),
+        permissions=None if config.permissions is None else _texts(config.permissions),
+        retries=retries,
+        model_provider=config.model_provider,
+    )
     argv = (program, *words(cli, request, chosen, extras))
     refuse_impossible(cli.name, argv)
     command = Command(
@@ -122,6 +129,11 @@ def command_of(
         state=state_folders(cli, environment),
     )
     return command, chosen.warning
+
+
+def _texts(words: Iterable[Scalar]) -> tuple[str, ...]:
+    """Numbers in YAML are words on a command line."""
+    return tuple(as_text(word) for word in words)
 
 
 def _environment(

@@ -39,16 +39,18 @@ def limit_ends(text: str, now: datetime | None, here: tzinfo | None = None) -> d
 
 def _after_span(text: str, now: datetime) -> datetime | None:
     found = _SECONDS.search(text)
-    if found:
-        return now + timedelta(seconds=int(found[1]))
+    seconds = float(found[1]) if found else _span(text)
+    return now + timedelta(seconds=seconds) if 0 < seconds <= _LONGEST.total_seconds() else None
+
+
+def _span(text: str) -> float:
     span = _SPAN.search(text)
-    if span is None:
-        return None
     try:
-        parts = [float(number) * _UNITS[unit.lower()] for number, unit in _PART.findall(span[1])]
+        return sum(
+            float(count) * _UNITS[unit.lower()] for count, unit in _PART.findall(span[1] if span else "")
+        )
     except ValueError:
-        return None
-    return now + timedelta(seconds=sum(parts)) if parts else None
+        return 0.0
 
 
 def _by_the_clock(text: str, now: datetime, here: tzinfo | None) -> datetime | None:

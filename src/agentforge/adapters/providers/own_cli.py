@@ -1,13 +1,15 @@
 """The provider `cli`: a stage describes the program itself, in its config."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from agentforge.adapters.providers.agent_cli import AgentCli
 from agentforge.adapters.providers.cli_agent import CliConfig, command_of
+from agentforge.adapters.providers.cli_check import check_cli
 from agentforge.adapters.providers.config import ConfigReader
+from agentforge.adapters.providers.environment import Scalar, as_text
 from agentforge.adapters.providers.interpreting import interpreted
 from agentforge.adapters.providers.program_provider import ProgramProvider
 from agentforge.adapters.providers.readers import reader_of
@@ -47,12 +49,20 @@ def described(config: Mapping[str, Any]) -> AgentCli:
         raise ProviderUnusable(
             "provider cli: no `program` is given", hint="name it: `provider: {type: cli, program: my-agent}`"
         )
+    words = {key: _texts(value) for key, value in found.items() if isinstance(value, list | tuple)}
     try:
-        return msgspec.convert({**found, "name": found["program"]}, AgentCli, str_keys=True)
+        cli = msgspec.convert({**found, **words, "name": found["program"]}, AgentCli, str_keys=True)
     except msgspec.ValidationError as error:
         raise ProviderUnusable(
             f"provider cli: {error}", hint="correct the provider's config in the stage"
         ) from error
+    check_cli(cli)
+    return cli
+
+
+def _texts(words: Sequence[Any]) -> list[Any]:
+    """Numbers in YAML are words on a command line."""
+    return [as_text(word) if isinstance(word, Scalar) else word for word in words]
 
 
 def _settings(config: Mapping[str, Any]) -> dict[str, Any]:

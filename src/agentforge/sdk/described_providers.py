@@ -1,0 +1,140 @@
+"""Providers that a project describes: each file `.agentforge/providers/NAME.yaml` is the CLI of one."""
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from agentforge.adapters.providers.agent_cli import AgentCli, Words
+from agentforge.adapters.providers.claude import CLAUDE
+from agentforge.adapters.providers.cli_agent import CliAgent
+from agentforge.adapters.providers.cli_check import problems
+from agentforge.adapters.providers.codex import CODEX
+from agentforge.adapters.providers.gemini import GEMINI
+from agentforge.adapters.providers.opencode import OPENCODE
+from agentforge.definition.diagnostics import Report
+from agentforge.definition.fields import as_data, as_text
+from agentforge.definition.source import SourceText, parse_mapping
+from agentforge.definition.suggest import choice
+from agentforge.definition.tree import Entry, Keyed, Listed, Tree
+from agentforge.model.diagnostic import Place
+from agentforge.model.errors import DefinitionError, ProviderUnusable
+from agentforge.ports.provider import Provider
+
+FOLDER = os.path.join(".agentforge", "providers")
+LIKE = "like"
+"""The key that names a CLI whose description this one begins with."""
+
+BASES = {cli.name: cli for cli in (CLAUDE, CODEX, OPENCODE, GEMINI)}
+_TYPES = {field.encode_name: field.type for field in msgspec.structs.fields(AgentCli)}
+_NAME = re.compile(r"\w[\w.-]*")
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
+
+
+def find_described(project: str) -> dict[str, str]:
+    """By the provider's name, the file that describes it, relative to the project."""
+    try:
+        files = sorted(os.listdir(os.path.join(project, FOLDER)))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    named = ((os.path.splitext(file)[0], file) for file in files if file.endswith((".yaml", ".yml")))
+    return {name: os.path.join(FOLDER, file) for name, file in named if _NAME.fullmatch(name)}
+
+
+def described_providers(project: str, environ: Mapping[str, str]) -> dict[str, Provider]:
+    """All of them; raises DefinitionError with everything that is wrong in any of their files."""
+    report = Report()
+    found = {name: _read(project, name, file, report) for name, file in find_described(project).items()}
+    if report.has_errors:
+        raise DefinitionError(report.diagnostics)
+    return {name: CliAgent(cli, environ) for name, cli in found.items() if cli}
+
+
+def described_provider(project: str, name: str, file: str, environ: Mapping[str, str]) -> Provider:
+    """One of them; raises ProviderUnusable with the place of the first thing that is wrong."""
+    report = Report()
+    cli = _read(project, name, file, report)
+    if cli is None or report.has_errors:
+        first = next(found for found in report.diagnostics if found.is_error)
+        place = f"{first.place.file}:{first.place.line}:{first.place.col}"
+        raise ProviderUnusable(f"{place}: {first.message}", hint=first.hint or f"correct {file}")
+    return CliAgent(cli, environ)
+
+
+def _read(project: str, name: str, file: str, report: Report) -> AgentCli | None:
+    source = _source(project, file, report)
+    keyed = parse_mapping(source, report) if source else None
+    if keyed is None:
+        return None
+    entries = {entry.key.text: entry for entry in keyed.entries}
+    given = _values(entries, name, report)
+    base = _base(entries.pop(LIKE, None), report)
+    if report.has_errors:
+        return None
+    cli = msgspec.structs.replace(base or AgentCli(name=name), **{**given, "name": name})
+    for problem in problems(cli):
+        at = entries[problem.key].key.at if problem.key in entries else keyed.at
+        report.error("bad-value", at, problem.message, problem.hint)
+    return cli
+
+
+def _source(project: str, file: str, report: Report) -> SourceText | None:
+    try:
+        with open(os.path.join(project, file), encoding="utf-8", errors="surrogateescape") as opened:
+            return SourceText(file, opened.read())
+    except OSError as error:
+        report.error("unreadable", Place(file, 1, 1), f"the file can't be read: {error.strerror}")
+        return None
+
+
+def _values(entries: Mapping[str, Entry], name: str, report: Report) -> dict[str, Any]:
+    found = {}
+    for key, entry in entries.items():
+        if key == LIKE:
+            continue
+        if key not in _TYPES:
+            hint = choice(key, "known keys", [*_TYPES, LIKE])
+            report.error("unknown-key", entry.key.at, f"unknown key `{key}`", hint)
+            continue
+        found[key] = _value(key, entry.value, report)
+    if found.get("name", name) != name:
+        at = entries["name"].value.at
+        message = f"the file's name makes this provider `{name}`, not `{found['name']}`"
+        report.error("bad-value", at, message, "rename the file, or leave `name` out")
+    return found
+
+
+def _value(key: str, tree: Tree, report: Report) -> Any:
+    if isinstance(tree, Listed) and _TYPES[key] in (Words, Words | None):
+        texts = [as_text(item, f"`{key}`", report) for item in tree.items]
+        return tuple(text.value for text in texts if text)
+    data = as_data(tree, f"`{key}`", report)
+    try:
+        return msgspec.convert(data, _TYPES[key])
+    except msgspec.ValidationError as error:
+        message, _, path = str(error).partition(" - at `$")
+        report.error("bad-type", _place(tree, path.rstrip("`")), f"`{key}`: {message}")
+        return None
+
+
+def _place(tree: Tree, path: str) -> Place:
+    """Where in the file a path such as `.text[0]` within the value leads."""
+    for key, index in _STEP.findall(path):
+        match tree:
+            case Listed() if index:
+                tree = tree.items[int(index)]
+            case Keyed():
+                tree = next((entry.value for entry in tree.entries if entry.key.text == key), tree)
+    return tree.at
+
+
+def _base(like: Entry | None, report: Report) -> AgentCli | None:
+    if like is None:
+        return None
+    named = as_text(like.value, f"`{LIKE}`", report)
+    if named and named.value not in BASES:
+        hint = choice(named.value, "described CLIs", sorted(BASES))
+        report.error("bad-value", named.at, f"`{LIKE}`: no CLI is known as {named.value!r}", hint)
+    return BASES.get(named.value) if named else None

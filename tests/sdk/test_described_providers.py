@@ -1,0 +1,119 @@
+"""Providers that a project describes in `.agentforge/providers/`."""
+
+from pathlib import Path
+
+import pytest
+from tests.adapters.fake_clis import put_cli, shown
+from tests.sdk.projects import ENVIRON, engine, iteration_dir, node, pipeline, run
+
+from agentforge.model.errors import DefinitionError, ProviderUnusable
+from agentforge.sdk.described_providers import described_provider, described_providers, find_described
+from agentforge.sdk.results import RunResult
+
+
+def describe(project: Path, name: str, text: str) -> str:
+    file = project / ".agentforge/providers" / f"{name}.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return str(file.relative_to(project))
+
+
+def go(project: Path, stage: dict[str, object]) -> RunResult:
+    path = f"{project / 'bin'}:{ENVIRON['PATH']}"
+
+    async def main() -> RunResult:
+        async with engine(project, environ={"PATH": path}) as sdk:
+            return await sdk.run(pipeline(stage), session="s")
+
+    return run(main())
+
+
+def test_a_project_without_any_has_none(tmp_path: Path) -> None:
+    assert find_described(str(tmp_path)) == {}
+    assert described_providers(str(tmp_path), {}) == {}
+
+
+def test_a_described_provider_runs_a_stage(tmp_path: Path) -> None:
+    put_cli(tmp_path / "bin", "my-agent")
+    describe(
+        tmp_path, "mine", "program: my-agent\narguments: [--depth, 3]\nmodel_arguments: [-m, '{model}']\n"
+    )
+    assert go(tmp_path, node(provider={"type": "mine", "model": "big"})).completed
+    called = shown((iteration_dir(tmp_path) / "output.md").read_text())
+    assert called["argv"] == ["--depth", "3", "-m", "big"]
+
+
+def test_a_stage_describes_its_own_cli(tmp_path: Path) -> None:
+    put_cli(tmp_path / "bin", "my-agent")
+    own = {"type": "cli", "program": "my-agent", "arguments": ["--depth", 3], "prompt": "argument"}
+    assert go(tmp_path, node(provider=own)).completed
+    called = shown((iteration_dir(tmp_path) / "output.md").read_text())
+    assert called["argv"][:2] == ["--depth", "3"]
+    assert called["argv"][2].startswith("do it")
+
+
+def test_a_described_provider_stands_in_for_a_built_in_one(tmp_path: Path) -> None:
+    put_cli(tmp_path / "bin", "wrapped-claude")
+    describe(tmp_path, "claude", "like: claude\nprogram: wrapped-claude\nenvironment: {EXTRA: 7}\n")
+    assert go(tmp_path, node(provider="claude")).completed
+    called = shown((iteration_dir(tmp_path) / "output.md").read_text())
+    assert called["argv"][0] == "--print"
+    assert called["env"]["EXTRA"] == "7"
+
+
+def test_a_file_may_build_on_a_known_cli(tmp_path: Path) -> None:
+    describe(tmp_path, "fast", "like: codex\ndefault_model: gpt-5-codex-mini\ndefault_effort: low\n")
+    provider = described_providers(str(tmp_path), {})["fast"]
+    assert provider.name == "fast"
+    assert provider.capabilities().supports_resume
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "says"),
+    [
+        ("program: x\nargumnts: [a]\n", "2:1", "unknown key `argumnts`"),
+        ("program: [x]\n", "1:10", "`program`: Expected `str`, got `array`"),
+        ("arguments:\n  - a\n  - {b: 1}\n", "3:5", "`arguments` must be text, not a mapping"),
+        ("prompt: telepathy\n", "1:9", "`prompt`: Invalid enum value 'telepathy'"),
+        ("timeout: soon\n", "1:10", "`timeout`: Expected `float | null`, got `str`"),
+        ("output: xml\n", "1:1", "nobody reads the output format 'xml'"),
+        ("output: json_lines\nfields:\n  text: [a]\n", "3:9", "`fields`: Expected `str`, got `array`"),
+        ("output: json_lines\nfields:\n  txt: a\n", "3:3", "unknown field `txt`"),
+        ("failures:\n  'no money': broke\n", "2:3", "`failures`: Invalid enum value 'broke'"),
+        ("error_patterns: ['(']\n", "1:1", "no regular expression"),
+        ("name: other\n", "1:7", "makes this provider `mine`, not `other`"),
+        ("like: cloude\n", "1:7", "no CLI is known as 'cloude'"),
+        ("model_arguments: [--model]\n", "1:1", "has no {model}"),
+        ("a: [\n", "2:1", "not valid YAML"),
+        ("", "1:1", "the file is empty"),
+        ("- x\n", "1:1", "must hold a mapping"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, text: str, place: str, says: str) -> None:
+    file = describe(tmp_path, "mine", text)
+    with pytest.raises(DefinitionError) as refusal:
+        described_providers(str(tmp_path), {})
+    first = refusal.value.diagnostics[0]
+    assert f"{first.place.line}:{first.place.col}" == place, first
+    assert says in first.message
+    with pytest.raises(ProviderUnusable) as unusable:
+        described_provider(str(tmp_path), "mine", file, {})
+    assert unusable.value.message.startswith(f"{file}:{place}: ")
+    assert unusable.value.hint
+
+
+def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
+    describe(tmp_path, "one", "nope: 1\nprogram: [x]\n")
+    describe(tmp_path, "two", "also: 1\n")
+    with pytest.raises(DefinitionError) as refusal:
+        described_providers(str(tmp_path), {})
+    assert len(refusal.value.diagnostics) == 3
+
+
+def test_a_broken_file_does_not_stop_what_does_not_use_it(tmp_path: Path) -> None:
+    put_cli(tmp_path / "bin", "my-agent")
+    describe(tmp_path, "broken", "nope: 1\n")
+    describe(tmp_path, "mine", "program: my-agent\n")
+    assert go(tmp_path, node(provider="mine")).completed
+    with pytest.raises(ProviderUnusable, match=r"broken\.yaml:1:1: unknown key `nope`"):
+        go(tmp_path, node(provider="broken"))
