@@ -213,6 +213,8 @@ def _session_turn(
         case f.SessionRecovered(by="recovery"):
             return replace(state, recoveries=state.recoveries + 1)
         case f.SessionRecovered() | f.SessionResumed():
+            if fact.record:
+                state = replace(state, settings=replace(state.settings, record=True))
             return _resumed(state, event, fact.context)
         case _:
             assert_never(fact)

@@ -4,7 +4,7 @@ The format is described in docs/cassettes.md. Here are its shapes, and how a tex
 playing are done elsewhere.
 """
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -13,7 +13,7 @@ from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Plan
 
-FORMAT = "agentforge-cassette"
+FORMAT: Final = "agentforge-cassette"
 VERSION = 1
 
 Seconds = Annotated[float, Meta(ge=0)]

@@ -37,6 +37,10 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     """Replaces every stage's delay, as mock mode does."""
     plateau_test: bool = False
     """No judge: the workers' own suspicion of a plateau counts as its word."""
+    record: bool = False
+    """What agents do is kept as a cassette."""
+    replay: float | None = None
+    """A cassette is played at this speed instead of asking anybody."""
 
 
 class SessionStarted(Fact, frozen=True):
@@ -86,6 +90,8 @@ class SessionRecovered(Fact, frozen=True):
     by: Literal["recovery", "person"] = "recovery"
     """Only a person's word makes the counters begin anew."""
     context: str | None = None
+    record: bool = False
+    """From now on what agents do is kept as a cassette."""
 
 
 class NodeStarted(Fact, frozen=True):
@@ -272,6 +278,8 @@ class SessionResumed(Fact, frozen=True):
 
     by: str
     context: str | None = None
+    record: bool = False
+    """From now on what agents do is kept as a cassette."""
 
 
 class CancelRequested(Fact, frozen=True):

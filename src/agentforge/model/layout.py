@@ -46,6 +46,21 @@ class RunLayout(Struct, frozen=True):
         return f"{self.root}/state.json"
 
     @property
+    def cassette(self) -> str:
+        """What a recorded run's agents did."""
+        return f"{self.root}/cassette.jsonl"
+
+    @property
+    def recording(self) -> str:
+        """How the workspace stood when the cassette was written to last."""
+        return f"{self.root}/recording.json"
+
+    @property
+    def replayed(self) -> str:
+        """The cassette that a replay plays: its own copy."""
+        return f"{self.root}/replayed.jsonl"
+
+    @property
     def control(self) -> str:
         return f"{self.root}/control"
 

@@ -13,6 +13,7 @@ from typing import TypeGuard
 from msgspec import Struct
 from msgspec.structs import replace
 
+from agentforge.engine.replan import key_of
 from agentforge.model import facts as f
 from agentforge.model.errors import AgentForgeError, ProviderUnusable, UnknownProvider
 from agentforge.model.failure import Failure, FailureKind
@@ -28,6 +29,7 @@ from agentforge.runtime.concluding import Attempted, conclude, note_attempt, not
 from agentforge.runtime.confining import Confiner, writable_in
 from agentforge.runtime.exit_record import KILLED, ExitRecord, exit_of
 from agentforge.runtime.preparing import Prepared, output_path
+from agentforge.runtime.recording import Recorder
 from agentforge.runtime.supervised import MARK, Left, Limits, Supervised
 
 log = logging.getLogger("agentforge.run")
@@ -52,6 +54,10 @@ class RunSetting(Struct, frozen=True):
     environment: Mapping[str, str]
     """What the engine adds to every agent's environment."""
     redactor: Redactor = Redactor(())
+    recorder: Recorder | None = None
+    """Where what agents do is kept, if it is."""
+    is_replay: bool = False
+    """Whether a cassette is played: then nobody is there to be confined."""
 
 
 class AttemptRunner:
@@ -123,7 +129,8 @@ class AttemptRunner:
         try:
             command = provider.command(self._request(work, about))
             writable = writable_in(about.here, self._progress(work))
-            confined = self._confiner.confine(command, about.node.sandbox, about.place, writable)
+            sandbox = None if self._setting.is_replay else about.node.sandbox
+            confined = self._confiner.confine(command, sandbox, about.place, writable)
         except ProviderUnusable as error:
             return self._unusable(about, error)
         limits = Limits(work.timeout, work.idle_timeout)
@@ -181,6 +188,7 @@ class AttemptRunner:
             output_path=output_path(setting.project, node, setting.plan.session.name),
             heeds_promise=setting.plan.mode == "loop" and isinstance(node.termination, Queue),
             redactor=setting.redactor,
+            spot=work.spot,
         )
 
     def _request(self, work: Execute, about: Attempted) -> ExecuteRequest:
@@ -208,16 +216,26 @@ class AttemptRunner:
             attempt=work.attempt,
             prompt_path=about.here.prompt,
             resume=about.resume,
+            node=key_of(setting.plan.steps[work.spot.step]),
+            branch=work.spot.provider or "",
         )
 
     def _conclude(self, about: Attempted, provider: Provider, ended: ExecuteResult) -> f.AnyFact:
         session = _session_of(ended) if provider.capabilities().supports_resume else None
         about = replace(about, repeatable=is_program(provider), agent_session=session)
-        return conclude(about, ended, self._clock.now())
+        return self._recorded(about, ended)
 
     def _unusable(self, about: Attempted, error: AgentForgeError) -> f.AnyFact:
         failure = Failure(FailureKind.PROVIDER_MISSING, f"{error.message}. {error.hint}".rstrip(". "))
-        return conclude(about, ExecuteResult(failure=failure), self._clock.now())
+        return self._recorded(about, ExecuteResult(failure=failure))
+
+    def _recorded(self, about: Attempted, ended: ExecuteResult) -> f.AnyFact:
+        recorder = self._setting.recorder
+        draft = recorder.draft(about, ended) if recorder else None
+        fact = conclude(about, ended, self._clock.now())
+        if recorder is not None and draft is not None:
+            recorder.keep(draft, about, fact)
+        return fact
 
     def _progress(self, work: Execute) -> str:
         plan = self._setting.plan
@@ -228,6 +246,8 @@ class AttemptRunner:
 
     def _lost(self, about: Attempted, left: Left, provider: Provider) -> f.AttemptLost:
         note_attempt(about, "lost", None, self._clock.now())
+        if self._setting.recorder:
+            self._setting.recorder.forget(about)
         session = self._session_left(about, provider) if left.started else None
         return f.AttemptLost(about.number, left.lost, left.started, session)
 

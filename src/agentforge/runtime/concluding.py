@@ -20,6 +20,7 @@ from agentforge.model.layout import AttemptLayout, IterationLayout
 from agentforge.model.plan import ProviderChoice, StageNode
 from agentforge.model.redaction import Redactor
 from agentforge.model.result import Decision, Result, Usage
+from agentforge.model.work import Spot
 from agentforge.ports.provider import ExecuteResult
 from agentforge.runtime import files
 
@@ -60,6 +61,8 @@ class Attempted(Struct, frozen=True):
     heeds_promise: bool = False
     """Whether the last line of what the agent says may end the stage."""
     redactor: Redactor = Redactor(())
+    spot: Spot | None = None
+    """Where in the plan."""
 
     @property
     def place(self) -> AttemptLayout:

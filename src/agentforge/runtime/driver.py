@@ -6,6 +6,7 @@ One loop, one writer. A crash between any two lines here is answered by running 
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import assert_never
 
@@ -39,7 +40,6 @@ from agentforge.runtime.journal import Journal
 from agentforge.runtime.judging import JudgeRunner
 from agentforge.runtime.preparing import Preparer
 from agentforge.runtime.state_writer import StateWriter
-from agentforge.runtime.task_queue import TaskQueue
 from agentforge.views.manifest import manifest
 
 log = logging.getLogger("agentforge.run")
@@ -65,7 +65,7 @@ class Driver:
         attempts: AttemptRunner,
         *,
         judge: JudgeRunner,
-        queue: TaskQueue,
+        queue: Callable[[CheckQueue], Awaitable[f.AnyFact]],
         clock: Clock,
         keeper: HeadKeeper,
     ) -> None:
@@ -220,7 +220,7 @@ class Driver:
             case EndJudge():
                 return await self._judge.end(work)
             case CheckQueue():
-                return await self._queue.check(work.spot.node(self._journal.plan).id)
+                return await self._queue(work)
             case Wait():
                 await self._clock.sleep_until(work.due_at)
                 return f.TimerFired(work.timer)

@@ -85,6 +85,26 @@ def _fill(path: str, content: bytes, mode: int) -> None:
         os.close(descriptor)
 
 
+def append(path: str, content: bytes) -> None:
+    """Add to the end of a file, in one write."""
+    with storage(path):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        try:
+            written = os.write(descriptor, content)
+            while written < len(content):
+                written += os.write(descriptor, content[written:])
+        finally:
+            os.close(descriptor)
+
+
+def remove(path: str) -> None:
+    with storage(path):
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return
+
+
 def read_text(path: str) -> str | None:
     """The text, with invalid bytes replaced; nothing if there is no such file."""
     content = read_bytes(path)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from agentforge.definition.template import fill
 from agentforge.engine.judgment import read_judgment
 from agentforge.engine.normalise import clean_output
+from agentforge.engine.replan import key_of
 from agentforge.model import facts as f
 from agentforge.model.errors import ProviderUnusable, StorageFailed, UnknownProvider
 from agentforge.model.layout import AttemptLayout, IterationLayout
@@ -25,6 +26,7 @@ from agentforge.runtime import files
 from agentforge.runtime.attempts import RunSetting, is_program
 from agentforge.runtime.confining import Confiner
 from agentforge.runtime.exit_record import exit_of
+from agentforge.runtime.recorded_steps import judge_failure
 from agentforge.runtime.run_view import RunView
 from agentforge.runtime.supervised import MARK, Left, Limits, Supervised
 
@@ -62,7 +64,7 @@ class JudgeRunner:
         try:
             provider = self._provider_of(self._setting.plan.judge.type)
         except (ProviderUnusable, UnknownProvider) as error:
-            return _failed(work, error.message)
+            return self._unheard(work, error.message)
         if fresh:
             async with self._turns.get(provider.name, nullcontext()):
                 # One call at a time for a provider that doesn't stand several.
@@ -90,10 +92,10 @@ class JudgeRunner:
         place = self._place(work)
         try:
             command = provider.command(self._request(work, view))
-            sandbox = work.spot.node(self._setting.plan).sandbox
+            sandbox = None if self._setting.is_replay else work.spot.node(self._setting.plan).sandbox
             confined = self._confiner.confine(command, sandbox, place, ())
         except ProviderUnusable as error:
-            return _failed(work, error.message)
+            return self._unheard(work, error.message)
         left = await self._supervised.run(place, confined, self._mark(work), Limits(TIMEOUT))
         return self._outcome(work, provider, left)
 
@@ -102,8 +104,8 @@ class JudgeRunner:
         if record is None:
             return f.JudgeLost(work.attempt)
         if record.status != "exited":
-            return _failed(work, record.error or record.status)
-        return self._read(
+            return self._unheard(work, record.error or record.status)
+        return self._heard(
             work, provider.interpret(exit_of(record, self._place(work), self._setting.plan.judge))
         )
 
@@ -114,8 +116,19 @@ class JudgeRunner:
         except StorageFailed:
             raise
         except Exception as error:
-            return _failed(work, f"{type(error).__name__}: {error}")
-        return self._read(work, ended)
+            return self._unheard(work, f"{type(error).__name__}: {error}")
+        return self._heard(work, ended)
+
+    def _heard(self, work: Judge, ended: ExecuteResult) -> f.JudgeCompleted:
+        return self._recorded(work, ended, self._read(work, ended))
+
+    def _unheard(self, work: Judge, why: str) -> f.JudgeCompleted:
+        return self._recorded(work, judge_failure(why), _failed(work, why))
+
+    def _recorded(self, work: Judge, ended: ExecuteResult, fact: f.JudgeCompleted) -> f.JudgeCompleted:
+        if self._setting.recorder:
+            self._setting.recorder.judged(work, ended, fact)
+        return fact
 
     def _read(self, work: Judge, ended: ExecuteResult) -> f.JudgeCompleted:
         here, hide = self._here(work), self._setting.redactor.text
@@ -161,6 +174,9 @@ class JudgeRunner:
             stage=work.spot.node(setting.plan).id,
             iteration=work.iteration,
             attempt=work.attempt,
+            node=key_of(setting.plan.steps[work.spot.step]),
+            branch=work.spot.provider or "",
+            judges=True,
         )
 
     def _prompt(self, work: Judge, view: RunView) -> str:

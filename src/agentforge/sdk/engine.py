@@ -24,6 +24,7 @@ from agentforge.model.plan import Overrides
 from agentforge.model.status import RunStatus
 from agentforge.ports.clock import Clock
 from agentforge.ports.provider import Provider
+from agentforge.runtime import files
 from agentforge.runtime.control import Answer, Control, answer, drop_pauses, send_control
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.supervised import MARK, SupervisorLimits
@@ -41,6 +42,7 @@ from agentforge.sdk.recompiling import (
     warn_if_changed,
 )
 from agentforge.sdk.registry import Registry
+from agentforge.sdk.replaying import Replay
 from agentforge.sdk.results import RunInfo, RunResult, RunRow
 from agentforge.sdk.runner import Runner
 from agentforge.sdk.runs import Runs
@@ -110,10 +112,11 @@ class Engine:
         commands: Mapping[str, str] | None = None,
         passes: int = 1,
         force: bool = False,
+        record: bool = False,
     ) -> RunResult:
         """Run a pipeline (a file, a name, YAML text or a mapping) or a single stage, to its end or pause.
         `provider`, `model` and `provider_config` stand above all that files say. `passes`: how often the
-        whole pipeline runs.
+        whole pipeline runs. `record`: keep what the agents do as a cassette, `cassette.jsonl`.
 
         Cancelling the task is a graceful stop: the agent may finish its iteration, the run is paused.
         """
@@ -126,7 +129,7 @@ class Engine:
             overrides=replace(asked, config=dict(provider_config or {})),
             passes=passes,
         )
-        return await self.start(compiled, force=force)
+        return await self.start(compiled, force=force, record=record)
 
     def compile(
         self,
@@ -165,22 +168,32 @@ class Engine:
         return self._compiling.anew(self.runs.info(session).plan, pipeline, overrides or Overrides(), passes)
 
     async def start(
-        self, compiled: Compiled, *, force: bool = False, notes: Sequence[f.AnyFact] = ()
+        self,
+        compiled: Compiled,
+        *,
+        force: bool = False,
+        notes: Sequence[f.AnyFact] = (),
+        record: bool = False,
+        replay: Replay | None = None,
     ) -> RunResult:
         """Run what was compiled; `force` stops and keeps aside a run that has the name already. `notes` are
-        facts about how it came to be started, for its log."""
+        facts about how it came to be started, for its log. `replay` is played instead of asking anybody."""
         session = compiled.plan.session.name
+        settings = self._runner.settings(record=record, replay=replay)
         if self.environ.get("AGENT_PIPELINES_LEGACY") == "1":
             log.warning("AGENT_PIPELINES_LEGACY has no effect: a run without its log doesn't exist")
-        await self._runner.make_ready(compiled.plan, mock=self._runner.is_mock)
+        await self._runner.make_ready(compiled.plan, settings)
         self._locks.refuse_other_engine(session, force=force)
         await self._locks.clean()
         if await self._runner.free_name(session, force=force):
             await self._locks.release_tasks(session)
         journal = self._runner.open_new(session)
         try:
-            write_definition(self.runs.layout(session), compiled)
-            journal.record(self._started(compiled), Cursor("0", 0, 0))
+            layout = self.runs.layout(session)
+            write_definition(layout, compiled)
+            if replay is not None:
+                files.replace(layout.replayed, replay.content)
+            journal.record(self._started(compiled, settings), Cursor("0", 0, 0))
             self._record_notes(journal, notes)
         except BaseException:
             self._runner.release(journal)
@@ -197,8 +210,10 @@ class Engine:
         recompile: Compiled | bool = False,
         notes: Sequence[f.AnyFact] = (),
         by: str = "person",
+        record: bool = False,
     ) -> RunResult:
         """Go on with a run that is paused, failed or interrupted; past failures no longer count.
+        `record`: from now on, keep what the agents do as a cassette; a recorded run goes on being one.
 
         It goes on by the plan that it began with, unless it is told to `recompile`: by its own definition as
         that is now, or by what the method of that name made of another.
@@ -216,7 +231,7 @@ class Engine:
             if compiled is not None:
                 change_plan(journal, self.runs.layout(session), compiled)
             self._record_notes(journal, notes)
-            self._say_go_on(journal, context, by)
+            self._say_go_on(journal, context, by, record=record)
         except BaseException:
             self._runner.release(journal)
             raise
@@ -225,7 +240,7 @@ class Engine:
     async def check_start(self, compiled: Compiled, *, force: bool = False) -> None:
         """Raise what `start` would raise, without starting anything."""
         session = compiled.plan.session.name
-        await self._runner.make_ready(compiled.plan, mock=self._runner.is_mock)
+        await self._runner.make_ready(compiled.plan, self._runner.settings())
         if not force:
             self._locks.refuse_other_engine(session, force=False)
             self._runner.refuse_taken(session)
@@ -350,7 +365,7 @@ class Engine:
         for note in notes:
             journal.record(note, journal.state.cursor)
 
-    def _started(self, compiled: Compiled) -> f.SessionStarted:
+    def _started(self, compiled: Compiled, settings: f.Settings) -> f.SessionStarted:
         plan = compiled.plan
         loop = plan.mode == "loop"
         only = plan.only_stage if plan.mode == "loop" else None
@@ -363,7 +378,7 @@ class Engine:
             stage_name=only.name or only.id if only else None,
             pipeline=None if loop else plan.pipeline.name,
             pipeline_file=None if loop else plan.source.path,
-            settings=self._runner.settings(),
+            settings=settings,
         )
 
     def _refuse_own_agent(self, journal: Journal) -> None:
@@ -373,7 +388,7 @@ class Engine:
                 f"an agent of session {journal.session!r} may not resume it", hint="a person has to"
             )
 
-    def _say_go_on(self, journal: Journal, context: str | None, by: str) -> None:
+    def _say_go_on(self, journal: Journal, context: str | None, by: str, *, record: bool) -> None:
         layout = self.runs.layout(journal.session)
         drop_pauses(layout)
         for request in journal.state.requests:
@@ -384,9 +399,10 @@ class Engine:
                 journal.record(f.CancelRequested(f"answered by {given.by}"), journal.state.cursor)
                 return
         if journal.state.status is RunStatus.RUNNING:
-            journal.record(self._runner.recovered("person", context), journal.state.cursor)
+            taken_up = self._runner.recovered("person", context, record=record)
+            journal.record(taken_up, journal.state.cursor)
         else:
-            journal.record(f.SessionResumed(by, context), journal.state.cursor)
+            journal.record(f.SessionResumed(by, context, record), journal.state.cursor)
 
     def _send(self, session: str, action: Literal["pause", "cancel"], reason: str, *, now: bool) -> None:
         id = f"{self._clock.now():%Y%m%dT%H%M%S%f}-{uuid.uuid4().hex[:8]}"

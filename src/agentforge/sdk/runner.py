@@ -27,13 +27,14 @@ from agentforge.runtime.lock_file import read_lock, remove_lock, write_lock
 from agentforge.runtime.preparing import Preparer
 from agentforge.runtime.state_writer import StateWriter
 from agentforge.runtime.supervised import Supervised, SupervisorLimits
-from agentforge.runtime.task_queue import TaskQueue
 from agentforge.sdk.endings import note_ended, tell_ended
 from agentforge.sdk.follow import Follower
 from agentforge.sdk.originals import is_original
 from agentforge.sdk.readiness import make_ready
+from agentforge.sdk.recording import played_provider, queue_of, recorder_of
 from agentforge.sdk.redaction import environment_redactor
 from agentforge.sdk.registry import Registry
+from agentforge.sdk.replaying import Replay
 from agentforge.sdk.results import RunResult, result_of
 from agentforge.sdk.runs import Runs
 from agentforge.sdk.sessions import active, move_aside, refuse_taken, stop_owner
@@ -71,15 +72,18 @@ class Runner:
     def is_mock(self) -> bool:
         return is_mock_mode(self._environ)
 
-    def settings(self) -> f.Settings:
-        """What the environment decides for a new run."""
+    def settings(self, *, record: bool = False, replay: Replay | None = None) -> f.Settings:
+        """What the environment and the caller decide for a new run."""
+        if replay is not None:
+            return f.Settings(delay=0.0, plateau_test=replay.plateau_test, record=record, replay=replay.speed)
         plateau_test = self._environ.get("PLATEAU_TEST_MODE") == "1"
-        if self.is_mock:
-            return f.Settings(mock=True, delay=mock_delay(self._environ), plateau_test=plateau_test)
-        return f.Settings(plateau_test=plateau_test)
+        delay = mock_delay(self._environ) if self.is_mock else None
+        return f.Settings(self.is_mock, delay, plateau_test, record)
 
-    def recovered(self, by: Literal["recovery", "person"], context: str | None = None) -> f.SessionRecovered:
-        return f.SessionRecovered(os.getpid(), socket.gethostname(), by, context)
+    def recovered(
+        self, by: Literal["recovery", "person"], context: str | None = None, *, record: bool = False
+    ) -> f.SessionRecovered:
+        return f.SessionRecovered(os.getpid(), socket.gethostname(), by, context, record)
 
     async def free_name(self, session: str, *, force: bool) -> bool:
         """Make sure that a new run can have this name; `force` stops and keeps aside what is there. Whether
@@ -161,7 +165,7 @@ class Runner:
         journal = self.open(session)
         try:
             if to_work:
-                await self.make_ready(plan or journal.plan, mock=journal.state.settings.mock)
+                await self.make_ready(plan or journal.plan, journal.state.settings)
             damage = [d for d in journal.writer.damage if d.line not in journal.state.accepted_damage]
             if not accept_damage:
                 _refuse_damage(session, damage)
@@ -196,8 +200,10 @@ class Runner:
         finally:
             self.release(journal)
 
-    async def make_ready(self, plan: Plan, *, mock: bool) -> None:
-        if mock:
+    async def make_ready(self, plan: Plan, settings: f.Settings) -> None:
+        if settings.replay is not None:
+            return  # Nobody is asked.
+        if settings.mock:
             await self._registry.make_ready(["mock"])
         else:
             await make_ready(plan, self._registry, sandboxes(self._environ), sandboxed=self._sandboxed)
@@ -205,7 +211,11 @@ class Runner:
     async def drive(self, journal: Journal) -> RunResult:
         """Drive the run until it ends or pauses. Being cancelled is a graceful stop."""
         session, layout = journal.session, self._runs.layout(journal.session)
-        driver = self._driver(journal, layout)
+        try:
+            driver = self._driver(journal, layout)
+        except BaseException:
+            self.release(journal)
+            raise
         self._drivers[session] = driver
         self._registry.hold(session, _needed(journal))
         over = self._over[session] = asyncio.Event()
@@ -260,10 +270,13 @@ class Runner:
             run_id=state.run_id,
             environment=_agent_environment(plan),
             redactor=environment_redactor(self._environ),
+            recorder=recorder_of(journal, layout, self._runs.project, self._environ),
+            is_replay=state.settings.replay is not None,
         )
+        played = played_provider(state.settings, layout, self._environ)
 
         def provider_of(name: str) -> Provider:
-            return self._registry["mock" if state.settings.mock else name]
+            return played or self._registry["mock" if state.settings.mock else name]
 
         project = self._runs.project
         supervised = Supervised(self._processes, self._limits, project, layout.log)
@@ -284,7 +297,7 @@ class Runner:
                 environ=self._environ,
                 builtin_prompt=builtin_judge_prompt(),
             ),
-            queue=TaskQueue(project, plan.session.name, self._environ),
+            queue=queue_of(setting, state.settings, self._environ),
             clock=self._clock,
             keeper=self._keeper(layout),
         )
@@ -300,8 +313,9 @@ def _refuse_damage(session: str, damage: Sequence[Damage]) -> None:
 
 def _needed(journal: Journal) -> frozenset[str]:
     """The providers that a run may ask while it is driven."""
-    if journal.state.settings.mock:
-        return frozenset(["mock"])
+    settings = journal.state.settings
+    if settings.mock or settings.replay is not None:
+        return frozenset(["mock"] if settings.mock else [])
     return journal.plan.providers() | ({journal.plan.judge.type} if journal.plan.is_judged else set())
 
 

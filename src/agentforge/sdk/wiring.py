@@ -8,6 +8,7 @@ from agentforge.model.layout import RunLayout
 from agentforge.ports.process import Processes
 from agentforge.ports.sandbox import Sandbox
 from agentforge.ports.sources import Sources
+from agentforge.ports.workspace import Workspace
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SUPERVISOR = os.path.join(PACKAGE, "runtime", "supervisor.py")
@@ -41,6 +42,12 @@ def sandboxes(environ: Mapping[str, str]) -> Mapping[str, Sandbox]:
     from agentforge.adapters.sandboxes.builtin import sandboxes as builtin_sandboxes
 
     return builtin_sandboxes(environ)
+
+
+def workspace_of(project: str, environ: Mapping[str, str]) -> Workspace:
+    from agentforge.adapters.workspace_files import WorkspaceFiles
+
+    return WorkspaceFiles(project, environ)
 
 
 def known_providers(project: str, environ: Mapping[str, str]) -> list[str] | None:

@@ -1,0 +1,85 @@
+"""The workspace as a folder: listed by git where it is a repository, else walked through."""
+
+import os
+import stat
+import subprocess
+from collections.abc import Iterator, Mapping
+
+from agentforge.ports.workspace import Stamp
+
+MOST_FILES = 100_000
+GIT_PATIENCE = 60.0
+OURS = (".git", ".agentforge", ".claude/pipeline-runs", ".claude/locks", ".claude/loop-completions.json")
+"""What belongs to git and to the engine, wherever git would look."""
+
+# A repository's own settings must not make us run its programs.
+GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+
+
+class WorkspaceFiles:
+    def __init__(self, root: str, environ: Mapping[str, str], most: int = MOST_FILES) -> None:
+        self._root = root
+        self._environ = {**environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+        self._most = most
+
+    def stamps(self) -> dict[str, Stamp] | None:
+        found: dict[str, Stamp] = {}
+        listed = self._listed_by_git()
+        for path in self._walked() if listed is None else listed:
+            if (stamp := self.stamp(path)) is not None and not _is_ours(path):
+                found[path] = stamp
+                if len(found) > self._most:
+                    return None
+        return found
+
+    def stamp(self, path: str) -> Stamp | None:
+        try:
+            seen = os.lstat(os.path.join(self._root, path))
+        except OSError:
+            return None
+        if not stat.S_ISREG(seen.st_mode):
+            return None
+        executable = bool(seen.st_mode & 0o100)
+        return Stamp(seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_ino, executable)
+
+    def read(self, path: str, most: int) -> bytes | None:
+        try:
+            descriptor = os.open(os.path.join(self._root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            return None
+        with open(descriptor, "rb") as file:
+            try:
+                content = file.read(most + 1)
+            except OSError:
+                return None
+        return content if len(content) <= most else None
+
+    def _listed_by_git(self) -> list[str] | None:
+        """Tracked files and new ones that aren't ignored; nothing where this is no repository."""
+        command = [*GIT, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"]
+        try:
+            done = subprocess.run(
+                command,
+                cwd=self._root,
+                env=self._environ,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=GIT_PATIENCE,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        if done.returncode != 0:
+            return None
+        return [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
+
+    def _walked(self) -> Iterator[str]:
+        for folder, folders, names in os.walk(self._root):
+            inside = os.path.relpath(folder, self._root)
+            prefix = "" if inside == "." else f"{inside}/"
+            folders[:] = sorted(name for name in folders if not _is_ours(f"{prefix}{name}"))
+            yield from (f"{prefix}{name}" for name in sorted(names))
+
+
+def _is_ours(path: str) -> bool:
+    return any(path == own or path.startswith(f"{own}/") for own in OURS)

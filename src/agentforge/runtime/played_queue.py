@@ -1,0 +1,26 @@
+"""The queue of tasks as a cassette has it, for a replay."""
+
+from collections.abc import Callable
+
+from agentforge.engine.replan import key_of
+from agentforge.model import facts as f
+from agentforge.model.cassette import Asked, Cassette
+from agentforge.model.failure import FailureKind
+from agentforge.model.plan import Plan
+from agentforge.model.work import CheckQueue
+
+
+class PlayedQueue:
+    def __init__(self, plan: Plan, load: Callable[[], Cassette]) -> None:
+        self._plan = plan
+        self._load = load
+
+    def check(self, work: CheckQueue) -> f.AnyFact:
+        stage = work.spot.node(self._plan).id
+        node = key_of(self._plan.steps[work.spot.step])
+        asked = Asked(stage, work.iteration, 1, "queue", node, work.spot.provider or "")
+        found = self._load().find(asked)
+        if found is None or found.remaining is None:
+            message = f"nothing was recorded of the queue after iteration {work.iteration} of stage {stage!r}"
+            return f.ErrorOccurred(FailureKind.NOT_RECORDED, message, stage, 0)
+        return f.QueueChecked(found.remaining)

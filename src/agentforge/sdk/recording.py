@@ -1,0 +1,71 @@
+"""What recording and replaying need of a run: a recorder, a provider that plays, a queue to look at."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from agentforge import __version__
+from agentforge.adapters.providers.cassette import load_cassette
+from agentforge.adapters.providers.replay import ReplayProvider
+from agentforge.model import facts as f
+from agentforge.model.cassette import FORMAT, VERSION, Header
+from agentforge.model.layout import RunLayout
+from agentforge.model.work import CheckQueue
+from agentforge.ports.provider import Provider
+from agentforge.runtime import files
+from agentforge.runtime.attempts import RunSetting
+from agentforge.runtime.journal import Journal
+from agentforge.runtime.played_queue import PlayedQueue
+from agentforge.runtime.recording import Recorder
+from agentforge.runtime.task_queue import TaskQueue
+from agentforge.sdk.redaction import environment_redactor
+from agentforge.sdk.wiring import workspace_of
+
+Queue = Callable[[CheckQueue], Awaitable[f.AnyFact]]
+
+
+def recorder_of(
+    journal: Journal, layout: RunLayout, project: str, environ: Mapping[str, str]
+) -> Recorder | None:
+    """Of a run that is recorded: its cassette taken up, or begun."""
+    settings, plan = journal.state.settings, journal.plan
+    if not settings.record:
+        return None
+    redactor = environment_redactor(environ)
+    header = Header(
+        FORMAT,
+        VERSION,
+        name=plan.pipeline.name,
+        session=plan.session.name,
+        engine=__version__,
+        pipeline=redactor.text(files.read_text(f"{layout.root}/pipeline.yaml") or ""),
+        plateau_test=settings.plateau_test,
+    )
+    recorder = Recorder(
+        project, layout, plan, workspace_of(project, environ), redactor=redactor, header=header
+    )
+    recorder.begin()
+    return recorder
+
+
+def played_provider(settings: f.Settings, layout: RunLayout, environ: Mapping[str, str]) -> Provider | None:
+    """Who stands for every provider and the judge in a replay."""
+    if settings.replay is None:
+        return None
+    config = {"cassette": layout.replayed, "speed": settings.replay}
+    return ReplayProvider(environ, config=config, for_all=True)
+
+
+def queue_of(setting: RunSetting, settings: f.Settings, environ: Mapping[str, str]) -> Queue:
+    """How the queue of tasks is looked at."""
+    plan, layout = setting.plan, setting.layout
+    tasks = TaskQueue(setting.project, plan.session.name, environ)
+    played = PlayedQueue(plan, lambda: load_cassette(layout.replayed))
+
+    async def check(work: CheckQueue) -> f.AnyFact:
+        if settings.replay is not None:
+            return played.check(work)
+        fact = await tasks.check(work.spot.node(plan).id)
+        if setting.recorder:
+            setting.recorder.queue(work, fact)
+        return fact
+
+    return check
