@@ -23,8 +23,12 @@ WRITE_RESULT = """printf '{"summary": "%s"}' "$WHO" > "$AGENTFORGE_RESULT"; echo
 
 class TestCommandContract(ProcessProviderContract):
     @pytest.fixture
-    def provider(self) -> Provider:
-        return CommandProvider()
+    def provider(self, secret_values: tuple[str, ...]) -> Provider:
+        return CommandProvider({**os.environ, "SOME_API_KEY": secret_values[0]})
+
+    @pytest.fixture
+    def secret_values(self) -> tuple[str, ...]:
+        return ("some-key-0123456789",)
 
     @pytest.fixture
     def config(self) -> dict[str, Any]:

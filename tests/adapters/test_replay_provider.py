@@ -34,8 +34,12 @@ def record(path: Path, *exchanges: dict[str, Any]) -> str:
 
 class TestReplayContract(ProcessProviderContract):
     @pytest.fixture
-    def provider(self) -> Provider:
-        return ReplayProvider()
+    def provider(self, secret_values: tuple[str, ...]) -> Provider:
+        return ReplayProvider({**os.environ, "SOME_API_KEY": secret_values[0]})
+
+    @pytest.fixture
+    def secret_values(self) -> tuple[str, ...]:
+        return ("some-key-0123456789",)
 
     @pytest.fixture
     def config(self, tmp_path: Path) -> dict[str, Any]:

@@ -346,6 +346,10 @@ class TestContract(ProcessProviderContract):
             del sys.modules[name]
 
     @pytest.fixture
+    def secret_values(self) -> tuple[str, ...]:
+        return (KEY,)
+
+    @pytest.fixture
     def config(self) -> dict[str, Any]:
         return {"argv": ["sh", "-c", RESULT]}
 

@@ -1,5 +1,6 @@
 """What every provider must do, as tests. Subclass, override the fixtures `provider`, `config` and
-`slow_config`, and run all of it; a provider whose agent is a program takes ProcessProviderContract.
+`slow_config`, and run all of it; a provider whose agent is a program takes ProcessProviderContract, and says
+with `secret_values` which keys it was given.
 
     class TestMyAgent(ProviderContract):
         @pytest.fixture
@@ -24,6 +25,7 @@ from agentforge.ports.provider import (
     Exit,
     ProcessProvider,
     Provider,
+    ShowsProgress,
 )
 from agentforge.testing.marked_processes import MARK, end_marked, processes_marked
 
@@ -32,6 +34,17 @@ MakeRequest = Callable[..., ExecuteRequest]
 
 SECONDS = 30.0
 """No call of a contract takes longer."""
+
+LEFT_BY_AGENTS = (
+    "",
+    "\n\n",
+    "\x00\x1b[31m\ufffd",
+    '{"type":',
+    "[]\n3\nnull\n{}\n",
+    '{"type": 1, "result": [], "usage": "none", "session_id": {}, "error": 5, "message": null}\n',
+    "words " * 20_000,
+)
+"""What a program may have printed before it was killed, or before anybody taught it better."""
 
 Answer = TypeVar("Answer")
 
@@ -57,6 +70,11 @@ class ProviderContract:
     def slow_config(self) -> dict[str, Any]:
         """The config with which a request works for longer than a test may take."""
         raise NotImplementedError("override the fixture `slow_config`")
+
+    @pytest.fixture
+    def agent_session(self) -> str:
+        """The name of an agent's own session, as the provider's agent spells them."""
+        return "0f8fad5b-d9cb-469f-a165-70867728950e"
 
     @pytest.fixture
     def make_request(self, tmp_path: Path, config: dict[str, Any]) -> MakeRequest:
@@ -146,6 +164,22 @@ class ProviderContract:
 
         run(twice())
 
+    def test_comes_up_again_after_a_shutdown(self, provider: Provider, make_request: MakeRequest) -> None:
+        async def twice() -> None:
+            for iteration in (1, 2):
+                request = make_request(iteration=iteration)
+                assert_worked(request, await _session(provider, request))
+
+        run(twice())
+
+    def test_a_session_to_go_on_with_is_ignored_by_one_that_has_none(
+        self, provider: Provider, make_request: MakeRequest, agent_session: str
+    ) -> None:
+        if provider.capabilities().supports_resume:
+            pytest.skip("the provider goes on with sessions: what it does with an unknown one is its own")
+        request = make_request(resume=agent_session)
+        assert_worked(request, run(_session(provider, request)))
+
     def test_cancellation_leaves_nothing_running(
         self, provider: Provider, make_request: MakeRequest, slow_config: dict[str, Any]
     ) -> None:
@@ -166,6 +200,11 @@ class ProviderContract:
 
 
 class ProcessProviderContract(ProviderContract):
+    @pytest.fixture
+    def secret_values(self) -> tuple[str, ...]:
+        """Keys in the environment that the provider was made with."""
+        return ()
+
     @pytest.fixture
     def process_provider(self, provider: Provider) -> ProcessProvider:
         assert isinstance(provider, ProcessProvider)
@@ -193,6 +232,35 @@ class ProcessProviderContract(ProviderContract):
         command = process_provider.command(make_request(environment={"ADDED": "by the engine"}))
         assert command.env["ADDED"] == "by the engine"
 
+    def test_command_is_complete_and_sound(
+        self, process_provider: ProcessProvider, make_request: MakeRequest
+    ) -> None:
+        command = process_provider.command(make_request())
+        assert all(isinstance(text, str) for pair in command.env.items() for text in pair)
+        assert not any("=" in name or "\0" in name for name in command.env)
+        for limit in (command.timeout, command.idle_timeout, command.term_grace):
+            assert limit is None or limit >= 0
+        assert all(Path(path).is_absolute() for path in command.state)
+        assert not command.after or Path(command.after[0]).is_file()
+
+    def test_secrets_are_known_and_stand_in_no_command_line(
+        self, process_provider: ProcessProvider, make_request: MakeRequest, secret_values: tuple[str, ...]
+    ) -> None:
+        command = process_provider.command(make_request())
+        assert set(secret_values) <= set(command.secrets)
+        seen = "\n".join((*command.argv, *command.after, command.stdin))
+        assert not [secret for secret in command.secrets if secret and secret in seen]
+
+    def test_a_session_to_go_on_with_reaches_the_agent_if_that_is_declared(
+        self, process_provider: ProcessProvider, make_request: MakeRequest, agent_session: str
+    ) -> None:
+        fresh = process_provider.command(make_request())
+        resumed = process_provider.command(make_request(resume=agent_session))
+        if process_provider.capabilities().supports_resume:
+            assert agent_session in "\n".join((*resumed.argv, resumed.stdin, *resumed.env.values()))
+        else:
+            assert resumed == fresh
+
     def test_interpret_keeps_the_output_and_a_clean_exit(self, process_provider: ProcessProvider) -> None:
         result = process_provider.interpret(Exit(exit_code=0, signal=None, duration_ms=12, output="done\n"))
         assert (result.exit_code, result.failure, result.duration_ms) == (0, None, 12)
@@ -205,6 +273,26 @@ class ProcessProviderContract(ProviderContract):
         code, signal = ending
         result = process_provider.interpret(Exit(exit_code=code, signal=signal, duration_ms=0, output=""))
         assert result.exit_code != 0
+
+    def test_interpret_takes_errors_that_are_kept_apart_for_no_output(
+        self, process_provider: ProcessProvider
+    ) -> None:
+        quiet = process_provider.interpret(Exit(0, None, 12, "done\n"))
+        noisy = process_provider.interpret(Exit(0, None, 12, "done\n", errors="a remark of no consequence\n"))
+        assert (noisy.output, noisy.failure) == (quiet.output, quiet.failure)
+
+    @pytest.mark.parametrize("output", LEFT_BY_AGENTS)
+    def test_interpret_and_progress_stand_whatever_an_agent_printed(
+        self, process_provider: ProcessProvider, output: str
+    ) -> None:
+        for code, signal in ((0, None), (1, None), (None, 9)):
+            exit = Exit(code, signal, 12, output, errors=output)
+            result = process_provider.interpret(exit)
+            assert isinstance(result, ExecuteResult)
+            assert result == process_provider.interpret(exit), "the same end means the same"
+            assert result.duration_ms == 12
+        if isinstance(process_provider, ShowsProgress):
+            assert all(isinstance(process_provider.progress(line), str) for line in output.split("\n"))
 
     def test_an_unusable_command_is_a_failure_and_not_an_exception(
         self, process_provider: ProcessProvider, make_request: MakeRequest

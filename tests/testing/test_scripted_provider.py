@@ -1,0 +1,35 @@
+"""The scripted provider of the test kit is a provider like any other."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from agentforge.ports.provider import ExecuteRequest, ExecuteResult, Provider
+from agentforge.testing import ScriptedProvider
+from agentforge.testing.provider_contract import ProviderContract
+from agentforge.testing.scripted_provider import says
+
+
+class AsConfigured(ScriptedProvider):
+    """Takes as long as the request's config says."""
+
+    async def execute(self, request: ExecuteRequest) -> ExecuteResult:
+        await asyncio.sleep(request.config.get("seconds", 0))
+        return await super().execute(request)
+
+
+class TestScriptedContract(ProviderContract):
+    @pytest.fixture
+    def provider(self) -> Provider:
+        return AsConfigured([says("hello")])
+
+    @pytest.fixture
+    def slow_config(self) -> dict[str, Any]:
+        return {"seconds": 300}
+
+
+class TestOneCallAtATimeContract(TestScriptedContract):
+    @pytest.fixture
+    def provider(self) -> Provider:
+        return AsConfigured([says("hello")], concurrent=False)
