@@ -344,6 +344,23 @@ def test_a_confined_agent_is_asked_to_end_and_has_its_grace(attempt: AttemptRun,
     assert (world.project / "ended").read_text() == "bye\n"
 
 
+def test_a_system_whose_env_knows_no_signals_ends_agents_in_order_too(
+    attempt: AttemptRun, world: World
+) -> None:
+    tools = world.root / "tools"
+    tools.mkdir()
+    (tools / "env").write_text("#!/bin/sh\nexit 1\n")
+    (tools / "env").chmod(0o755)
+    world.sandbox = BwrapSandbox({"PATH": f"{tools}:{os.environ['PATH']}"})
+    script = "trap 'sleep 0.3; echo bye >> ended; exit 0' TERM; echo up; while :; do sleep 0.05; done"
+    supervisor = start(attempt, world, script)
+    assert "--die-with-parent" not in world.wrapped(script).argv
+    eventually(lambda: attempt.output.exists() and attempt.output.read_text() == "up\n")
+    supervisor.terminate()
+    assert attempt.outcome()["status"] == "ended"
+    assert (world.project / "ended").read_text() == "bye\n"
+
+
 def test_a_confined_agent_that_is_deaf_is_ended_with_all_it_started(
     attempt: AttemptRun, world: World
 ) -> None:

@@ -78,7 +78,7 @@ class BwrapSandbox:
             *("--chdir", within.workspace),
         )
         argv = (*confined, "--", *command.argv)
-        if polite := _env_with_signals():
+        if polite := _env_with_signals(self._environ.get("PATH", os.defpath)):
             argv = (
                 *(polite, "--ignore-signal=TERM", *confined, "--die-with-parent"),
                 *("--", polite, "--default-signal=TERM", *command.argv),
@@ -164,9 +164,10 @@ def _sealed(mount: Mount) -> tuple[str, ...]:
 
 
 @cache
-def _env_with_signals() -> str:
-    """An `env` that can set how signals are taken; nothing if this system's can't."""
-    program = shutil.which("env") or ""
+def _env_with_signals(path: str) -> str:
+    """An `env` that can set how signals are taken; nothing if this system's can't. The agent then outlives
+    the program around it when both are asked to end, and the supervisor sees to its end."""
+    program = shutil.which("env", path=path) or ""
     argv = (program, "--ignore-signal=TERM", program, "--default-signal=TERM", "true")
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False)
