@@ -202,3 +202,16 @@ class TestSandboxes:
                     await make_ready(plan, sdk.registry, {}, sandboxed=False)
 
         run(main())
+
+
+def test_a_run_goes_on_with_the_next_of_its_chain_where_the_first_cannot_be_used(tmp_path: Path) -> None:
+    good = fine()
+
+    async def main() -> None:
+        providers = {"fine": good, "broken": broken()}
+        async with Engine(tmp_path, providers=providers, environ={"PATH": "/nowhere"}) as sdk:
+            result = await sdk.run(pipeline(node(provider=["broken", "claude", "fine"], runs=2)), session="s")
+            assert result.completed
+
+    run(main())
+    assert len(good.calls) == 2

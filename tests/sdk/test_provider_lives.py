@@ -1,14 +1,15 @@
 """A provider's life in an engine: up once, validated, down once, on every way out, under every name."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from tests.sdk.projects import ENVIRON, Gate, engine, node, pipeline, run
+from tests.sdk.projects import Gate, engine, node, pipeline, run
 
-from agentforge.model.errors import InvalidRequest, ProviderUnusable, RunActive, UnknownProvider
+from agentforge.model.errors import AgentForgeError, InvalidRequest, ProviderUnusable, UnknownProvider
 from agentforge.sdk import lifecycle
+from agentforge.sdk.engine import Engine
 from agentforge.sdk.registry import Registry
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import crashes, says
@@ -47,12 +48,12 @@ class SlowDown(Slow):
 
 
 class TestEveryWayOut:
-    def lives(self, project: Path, act: Callable[..., object]) -> list[str]:
+    def lives(self, project: Path, act: Callable[[Engine], Awaitable[object]]) -> list[str]:
         provider = ScriptedProvider([crashes(), says("done")])
 
         async def main() -> None:
             async with engine(project, provider) as sdk:
-                await act(sdk)  # type: ignore[misc]
+                await act(sdk)
 
         run(main())
         return provider.lifecycle
@@ -62,25 +63,25 @@ class TestEveryWayOut:
         assert self.lives(tmp_path, lambda sdk: sdk.run(once, session="s")) == WHOLE
 
     def test_a_start_that_is_refused_because_the_name_is_taken(self, tmp_path: Path) -> None:
-        async def twice(sdk: object) -> None:
-            await sdk.run(pipeline(), session="s")  # type: ignore[attr-defined]
-            with pytest.raises((RunActive, InvalidRequest, Exception), match="'s'"):
-                await sdk.run(pipeline(), session="s")  # type: ignore[attr-defined]
+        async def twice(sdk: Engine) -> None:
+            await sdk.run(pipeline(), session="s")
+            with pytest.raises(AgentForgeError, match="'s'"):
+                await sdk.run(pipeline(), session="s")
 
         assert self.lives(tmp_path, twice) == WHOLE
 
     def test_a_start_that_is_refused_because_another_provider_is_broken(self, tmp_path: Path) -> None:
-        async def refused(sdk: object) -> None:
-            await sdk.registry.make_ready(["scripted"])  # type: ignore[attr-defined]
+        async def refused(sdk: Engine) -> None:
+            await sdk.registry.make_ready(["scripted"])
             with pytest.raises(ProviderUnusable):
-                await sdk.register_provider("broken", fine(unusable="no key"))  # type: ignore[attr-defined]
+                await sdk.register_provider("broken", fine(unusable="no key"))
 
         assert self.lives(tmp_path, refused) == WHOLE
 
     def test_a_run_that_is_paused_and_resumed_by_the_same_engine(self, tmp_path: Path) -> None:
-        async def again(sdk: object) -> None:
-            await sdk.run(pipeline(node(retry={"max_attempts": 1})), session="s")  # type: ignore[attr-defined]
-            assert (await sdk.resume("s")).completed  # type: ignore[attr-defined]
+        async def again(sdk: Engine) -> None:
+            await sdk.run(pipeline(node(retry={"max_attempts": 1})), session="s")
+            assert (await sdk.resume("s")).completed
 
         assert self.lives(tmp_path, again) == WHOLE
 
@@ -130,9 +131,9 @@ class TestEveryWayOut:
         assert (slow.lifecycle, other.lifecycle) == (WHOLE, WHOLE)
 
     def test_closing_twice(self, tmp_path: Path) -> None:
-        async def twice(sdk: object) -> None:
-            await sdk.registry.make_ready(["scripted"])  # type: ignore[attr-defined]
-            await sdk.close()  # type: ignore[attr-defined]
+        async def twice(sdk: Engine) -> None:
+            await sdk.registry.make_ready(["scripted"])
+            await sdk.close()
 
         assert self.lives(tmp_path, twice) == WHOLE
 
@@ -318,4 +319,3 @@ def test_entry_points_are_looked_for_only_when_a_provider_is_wanted() -> None:
     registry = Registry(find, {"mine": fine()})  # type: ignore[arg-type]
     assert asked == []
     assert (registry.names, registry.names, asked) == (["mine"], ["mine"], [1])
-    assert ENVIRON

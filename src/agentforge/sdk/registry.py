@@ -41,7 +41,9 @@ class Registry:
             provider = self._registered[name]
             kind = type(provider)
             place = f"{kind.__module__}.{kind.__qualname__}"
-            return Offer(name, "registered", place, lambda: provider, shadows=name in self._offers)
+            hidden = self._offers.get(name)
+            shadows = hidden is not None and (hidden.shadows or hidden.origin == "built in")
+            return Offer(name, "registered", place, lambda: provider, shadows=shadows)
         if name not in self._offers:
             raise UnknownProvider(
                 f"unknown provider {name!r}", hint=choice(name, "available providers", self.names)
@@ -69,7 +71,6 @@ class Registry:
                 await self._take_down(name)
             self._registered[name] = provider
             self._admit(name, provider)
-            self._note_shadow(name)
 
     async def unregister(self, name: str) -> None:
         """Shut down what was registered under that name; what it stood in for is there again."""
@@ -130,7 +131,6 @@ class Registry:
             return self._registered[name]
         if name not in self._made:
             self._made[name] = self.offer(name).make()
-            self._note_shadow(name)
         return self._made[name]
 
     def _made_or_not(self, name: str) -> Provider | None:
@@ -154,6 +154,7 @@ class Registry:
     def _admit(self, name: str, provider: Provider) -> None:
         self._ready[name] = provider
         self._broken.pop(name, None)
+        self._note_shadow(name)
         if not provider.capabilities().concurrent:
             self.turns.setdefault(provider.name, asyncio.Lock())
 
