@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,9 @@ from tests.runtime.agents import ENVIRON, LIMITS, EngineProcess
 from tests.sdk.projects import eventually as soon
 from tests.sdk.projects import iteration_dir, load, pipeline, run, run_dir, types
 
+from agentforge.adapters.sandboxes.bwrap import BwrapSandbox
+from agentforge.model.errors import ProviderUnusable
+from agentforge.model.plan import SandboxChoice
 from agentforge.sdk.engine import Engine
 from agentforge.sdk.results import RunResult
 from agentforge.testing.model_server import FOREVER, Call, Fault, ModelServer, Script, Turn
@@ -230,8 +232,11 @@ def test_next_attempt_goes_on_with_the_session(server: ModelServer, format: str,
     assert len(server.requests("r")) == 3
 
 
-@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bwrap isn't installed")
 def test_model_works_in_a_sandbox(server: ModelServer, format: str, project: Path) -> None:
+    try:
+        BwrapSandbox().check(SandboxChoice(type="bwrap"))
+    except ProviderUnusable as error:
+        pytest.skip(f"{error.message}; {error.hint}")
     outside = project.parent / "outside.txt"
     script = shell(f"echo inside > inside.txt; echo bad > {outside}; echo bad > .claude/pipeline-runs/s/bad")
     result = go(project, node(server, script, format, sandbox="bwrap"))
