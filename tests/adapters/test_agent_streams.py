@@ -125,7 +125,7 @@ def test_success_of_an_agent_that_a_signal_ended_is_none(case: str) -> None:
         ("opencode/credit", 1, K.PROVIDER_QUOTA, "credit balance is too low"),
         ("opencode/too_long", 1, K.PROVIDER_CRASHED, "prompt is too long"),
         ("opencode/unknown_model", 1, K.PROVIDER_CRASHED, "`provider/model`"),
-        ("opencode/session_gone", 1, K.PROVIDER_CRASHED, "Session not found"),
+        ("opencode/session_gone", 1, K.PROVIDER_CRASHED, "status 1: Error: Session not found"),
         ("gemini/err400", 144, K.PROVIDER_CRASHED, "Gemini: fake fault 400"),
         ("gemini/err401", 145, K.PROVIDER_AUTH, "fake fault 401"),
         ("gemini/err403", 147, K.PROVIDER_AUTH, "fake fault 403"),

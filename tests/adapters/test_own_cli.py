@@ -26,7 +26,7 @@ class TestOwnCliContract(ProcessProviderContract):
 
     @pytest.fixture
     def config(self) -> dict[str, Any]:
-        return {"program": "my-agent"}
+        return {"program": "my-agent", "resume_arguments": ["--session", "{session}"]}
 
     @pytest.fixture
     def slow_config(self) -> dict[str, Any]:

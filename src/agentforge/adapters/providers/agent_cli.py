@@ -95,7 +95,8 @@ class AgentCli(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     fields: OutputFields = OutputFields()
     """Of `json_lines`."""
     error_patterns: Words = ()
-    """A line that one of these is found in is an error, whatever the exit status says."""
+    """What one of these is found in is an error, whatever the exit status says. `^` and `$` are those of a
+    line, and a pattern may look at the lines that follow."""
     lost_session_patterns: Words = ()
     """By which an error says that the session to go on with isn't there any more."""
     failures: dict[str, FailureKind] = field(default_factory=dict)

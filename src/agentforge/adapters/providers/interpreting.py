@@ -8,7 +8,14 @@ from msgspec.structs import replace
 from agentforge.adapters.providers.agent_cli import AgentCli
 from agentforge.adapters.providers.failures import failure_of
 from agentforge.adapters.providers.oneshot import exit_status
-from agentforge.adapters.providers.stream import Complaint, Reading, StreamReader, json_lines, one_line
+from agentforge.adapters.providers.stream import (
+    COLOUR,
+    Complaint,
+    Reading,
+    StreamReader,
+    json_lines,
+    one_line,
+)
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.result import Usage
 from agentforge.ports.provider import ExecuteResult, Exit
@@ -36,7 +43,7 @@ def interpreted(cli: AgentCli, reader: StreamReader | None, exit: Exit) -> Execu
 
 
 def _failure(cli: AgentCli, reading: Reading, exit: Exit) -> Failure | None:
-    complaint = reading.complaint or _patterned(cli, exit)
+    complaint = reading.complaint or _patterned(cli, *reading.texts, exit.errors)
     if complaint is not None and (reading.finished or complaint.message):
         known = failure_of(complaint, exit, cli.shown_name, cli.failures)
         return known or _crashed(cli, complaint.message, exit)
@@ -59,7 +66,7 @@ def _by_exit_status(cli: AgentCli, exit: Exit) -> ExecuteResult:
     """Of a program that prints plain text, or that died before its first event."""
     status = exit_status(exit)
     failure = None
-    complaint = _patterned(cli, exit)
+    complaint = _patterned(cli, exit.output, exit.errors)
     if status or complaint:
         complaint = complaint or _plain_complaint(cli, exit)
         last = complaint.message if complaint else last_line(exit.errors) or last_line(exit.output)
@@ -77,13 +84,14 @@ def _by_exit_status(cli: AgentCli, exit: Exit) -> ExecuteResult:
     )
 
 
-def _patterned(cli: AgentCli, exit: Exit) -> Complaint | None:
+def _patterned(cli: AgentCli, *texts: str) -> Complaint | None:
     """The last line that the description calls an error."""
-    if not cli.error_patterns:
+    said = COLOUR.sub("", "\n".join(texts))
+    found = [match for words in cli.error_patterns for match in re.finditer(words, said, re.MULTILINE)]
+    if not found:
         return None
-    patterns = re.compile("|".join(f"(?:{pattern})" for pattern in cli.error_patterns))
-    lines = [*exit.output.splitlines(), *exit.errors.splitlines()]
-    return next((Complaint(one_line(line)) for line in reversed(lines) if patterns.search(line)), None)
+    start = max(match.start() for match in found)
+    return Complaint(one_line(said[said.rfind("\n", 0, start) + 1 :]))
 
 
 def _plain_complaint(cli: AgentCli, exit: Exit) -> Complaint | None:
@@ -105,7 +113,8 @@ def last_line(text: str) -> str:
 
 def _tail(text: str) -> Sequence[str]:
     """The last lines, the latest first."""
-    return [line for line in reversed(text.splitlines()) if line.strip()][:TAIL_LINES]
+    lines = COLOUR.sub("", text).splitlines()
+    return [line for line in reversed(lines) if line.strip()][:TAIL_LINES]
 
 
 def _crashed(cli: AgentCli, message: str, exit: Exit) -> Failure:

@@ -1,5 +1,6 @@
 """What the output of an agent says, whichever CLI printed it."""
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Protocol
@@ -14,6 +15,7 @@ from agentforge.ports.provider import Exit
 Event = dict[str, Any]
 """One line of the output, as the CLI wrote it."""
 
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 WIDTH = 160
 """Of a line that people see."""
 
@@ -120,8 +122,9 @@ def _at(event: Any, path: Sequence[str]) -> Any:
 
 
 def one_line(text: str) -> str:
-    """The first line that says something, not endless."""
-    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    """The first line that says something, without colours and not endless."""
+    lines = COLOUR.sub("", text).splitlines()
+    line = next((line.strip() for line in lines if line.strip()), "")
     return line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…"
 
 
