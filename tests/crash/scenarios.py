@@ -25,10 +25,14 @@ BLOCK = f"""\
   - {{id: merge, prompt: merge, runs: 1, inputs: {{from_parallel: {{stage: draft, select: history}}}}}}
 """
 JUDGED = "  - {id: work, prompt: x, termination: {type: judgment, max: 5, consensus: 2}}\n"
-# The judge is the provider `claude`: a program of that name which is the same agent.
+# The judge is the provider `claude`: a program of that name which is the same agent. Its own environment has
+# only what a CLI may see; what the tests tell it, the supervisor has.
 CLAUDE = f"""\
 #!{sys.executable} -IS
 import os, runpy
+with open(f"/proc/{{os.getppid()}}/environ") as told:
+    pairs = [entry.partition("=") for entry in told.read().split("\\0")]
+os.environ.update((name, value) for name, _, value in pairs if name.startswith(("CRASH_", "AGENT_")))
 runpy.run_path(os.environ["CRASH_HOME"] + "/agent.py", run_name="__main__")
 """
 
