@@ -90,7 +90,7 @@ def conclude(call: Invocation, driven: Driven) -> int:
             seconds = round(driven.seconds, 3)
             print_json({**_fields(result), "duration_seconds": seconds, "resume_command": again})
         else:
-            lines = conclusion(result, driven.seconds)
+            lines = [*conclusion(result, driven.seconds), *_recorded(result)]
             click.echo("\n".join([*lines, f"  Resume: {styled(again, 'busy')}"] if again else lines))
     return status
 
@@ -120,6 +120,14 @@ def _fields(result: RunResult) -> dict[str, Any]:
     return {name: getattr(result, name) for name in result.__struct_fields__}
 
 
+def _recorded(result: RunResult) -> list[str]:
+    return [f"  Recorded: {_shown(result.cassette)}"] if result.cassette else []
+
+
 def _shown_dir(result: RunResult) -> str:
-    inside = os.path.relpath(result.run_dir)
-    return result.run_dir if inside.startswith("..") else inside
+    return _shown(result.run_dir)
+
+
+def _shown(path: str) -> str:
+    inside = os.path.relpath(path)
+    return path if inside.startswith("..") else inside

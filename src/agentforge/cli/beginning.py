@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentforge.cli.invocation import Decorated, driving, invocation
+from agentforge.cli.invocation import Decorated, driving, invocation, record_option
 from agentforge.cli.output import note
 from agentforge.cli.overrides import overriding
 from agentforge.cli.wanted import Wanted
@@ -41,6 +41,7 @@ def beginning(command: Decorated) -> Decorated:
             default=False,
             help="Stay attached, or go on in the background.  [default: --tmux]",
         ),
+        record_option,
         click.option("--cleaned-tmux", "notes", hidden=True, callback=_cleaned),
     )
     for option in reversed(options):
@@ -88,7 +89,7 @@ def _do(options: dict[str, Any], **what: Any) -> int:
     if what["session"] is not None:
         session_name(what["session"])
     foreground, notes = options.pop("foreground"), options.pop("notes")
-    how = {name: options.pop(name) for name in ("force", "recompile", "is_resumed")}
+    how = {name: options.pop(name) for name in ("force", "recompile", "is_resumed", "record")}
     wanted = Wanted(options=options, **what, **how)
     if wanted.is_resumed:
         _refuse_unheard(wanted)
@@ -106,6 +107,7 @@ def _do(options: dict[str, Any], **what: Any) -> int:
             force=wanted.force,
             recompile=wanted.recompiled,
             notes=notes,
+            record=wanted.record,
         )
     from agentforge.cli.run import begin
 

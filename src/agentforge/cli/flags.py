@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-PLAIN = frozenset({"--force", "--resume", "--recompile", "--foreground", "--no-tmux", "--tmux"})
+PLAIN = frozenset({"--force", "--resume", "--recompile", "--record", "--foreground", "--no-tmux", "--tmux"})
 VALUED = frozenset({"--provider", "--model", "--provider-config", "--context", "--input", "-i", "--command"})
 OURS = frozenset({"-C", "--project", "--log-level", "--log-format"})
 """Options of the program itself that take a value; they may stay where they are."""

@@ -107,6 +107,12 @@ def log_options(command: Decorated) -> Decorated:
     return level(format_(command))
 
 
+def record_option(command: Decorated) -> Decorated:
+    return click.option(
+        "--record", is_flag=True, help="Keep what the agents do as a cassette, for `replay`."
+    )(command)
+
+
 def looking(command: Decorated) -> Decorated:
     """The options of commands that look at runs."""
     return project_option(json_option(command))

@@ -12,27 +12,71 @@ from agentforge.views.plain_text import one_line
 from agentforge.views.route_words import difference_words, route_lines
 
 if TYPE_CHECKING:
+    from agentforge.sdk.engine import Engine
     from agentforge.sdk.rehearsing import RouteCheck
+    from agentforge.sdk.replaying import Recording
+    from agentforge.sdk.results import RunResult
+
+SHOWN_NOTES = 20
 
 
 @click.command()
-@click.argument("source", metavar="SESSION")
+@click.argument("source", metavar="SESSION|CASSETTE")
 @click.option(
-    "-p", "--pipeline", metavar="PIPELINE|FILE", help="Another pipeline.  [default: that of the run]"
+    "-p", "--pipeline", metavar="PIPELINE|FILE", help="Another pipeline.  [default: that of the recording]"
+)
+@click.option("-s", "--session", metavar="NEW", help="What to call the replay.  [default: SESSION-replay]")
+@click.option(
+    "--speed",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    help="1 is as fast as recorded, 2 twice as fast, 0 doesn't wait.  [default: 0]",
 )
 @click.option("--check", is_flag=True, help="Only say whether the run would go the same way.")
 @driving
-def replay(*, source: str, pipeline: str | None, check: bool) -> int:
-    """Compare a past run with its pipeline as it is now.
+def replay(*, source: str, pipeline: str | None, session: str | None, speed: float, check: bool) -> int:
+    """Run a recorded run again, without its agents.
+
+    What `--record` kept is played: every agent and the judge say, write and fail as they did, in this very
+    project, so that a clean checkout is the place for it. What wasn't recorded fails.
 
     With --check nothing is run and nothing is written: the run's log is rehearsed with the pipeline as it
-    is now, or with another. Every answer that agents, judges and people gave is taken from the log. Exit
-    status 0 means the same route, 1 another one.
+    is now, or with another, and every answer is taken from the log. No recording is needed. Exit status 0
+    means the same route, 1 another one.
     """
     call = invocation()
-    if not check:
-        raise click.UsageError("say --check: agentforge replay SESSION --check")
-    return _check(call, source, pipeline)
+    if check:
+        return _check(call, source, pipeline)
+    return _replay(call, source, pipeline, session, speed)
+
+
+def _replay(call: Invocation, source: str, pipeline: str | None, session: str | None, speed: float) -> int:
+    from agentforge.cli.attached import conclude, drive
+    from agentforge.cli.log_output import current_session
+    from agentforge.cli.run import compile_shown
+    from agentforge.sdk.replaying import compiled_for_replay, find_recording
+
+    recording = find_recording(call.runs, source)
+
+    async def work(engine: "Engine") -> "RunResult":
+        compiled = compile_shown(lambda sdk: compiled_for_replay(sdk, recording, pipeline, session), engine)
+        current_session.set(compiled.plan.session.name)
+        await engine.check_start(compiled, replay=recording.replay(speed))
+        _announce(call, recording, compiled.plan.session.name)
+        return await engine.start(compiled, replay=recording.replay(speed))
+
+    return conclude(call, drive(call, work))
+
+
+def _announce(call: Invocation, recording: "Recording", session: str) -> None:
+    note(
+        f"Replaying {recording.name} as session '{session}': its files are written into {call.root}. "
+        "A clean checkout (`git worktree add`) keeps yours apart."
+    )
+    for kept in recording.notes[:SHOWN_NOTES]:
+        note(f"  not recorded: {one_line(kept)}")
+    if len(recording.notes) > SHOWN_NOTES:
+        note(f"  and {len(recording.notes) - SHOWN_NOTES} more")
 
 
 def _check(call: Invocation, source: str, pipeline: str | None) -> int:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentforge.cli.invocation import Invocation, driving, invocation
+from agentforge.cli.invocation import Invocation, driving, invocation, record_option
 from agentforge.cli.sessions import chosen
 from agentforge.views.stage_progress import current_index
 from agentforge.views.status import RESUMABLE
@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 @click.option("--force", is_flag=True, help="Stop the process that drives the run, and take over.")
 @click.option("--recompile", is_flag=True, help="Go on by the definition as it is now.")
 @click.option("--accept-damage", is_flag=True, help="Go on although lines of the log are damaged.")
+@record_option
 @driving
-def resume(
-    *, session: str | None, context: str | None, force: bool, recompile: bool, accept_damage: bool
-) -> int:
+def resume(*, session: str | None, context: str | None, recompile: bool, record: bool, **how: bool) -> int:
     """Go on with a run that stopped.
 
     Paused, failed and interrupted runs can be resumed; past failures no longer count. The run keeps the
@@ -39,9 +38,10 @@ def resume(
         call,
         name,
         context=context,
-        force=force,
         recompile=lambda engine: engine.recompile(name) if recompile else False,
-        accept_damage=accept_damage,
+        force=how["force"],
+        accept_damage=how["accept_damage"],
+        record=record,
     )
 
 
@@ -54,6 +54,7 @@ def go_on(
     recompile: "Callable[[Engine], Compiled | bool]",
     accept_damage: bool = False,
     notes: "Sequence[AnyFact]" = (),
+    record: bool = False,
 ) -> int:
     from agentforge.cli.attached import conclude, drive
     from agentforge.cli.log_output import current_session
@@ -75,6 +76,7 @@ def go_on(
             accept_damage=accept_damage,
             recompile=compiled,
             notes=notes,
+            record=record,
         )
 
     return conclude(call, drive(call, work))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentforge.cli.invocation import driving, invocation
+from agentforge.cli.invocation import driving, invocation, record_option
 from agentforge.cli.output import note
 from agentforge.cli.overrides import overriding
 from agentforge.cli.wanted import Wanted
@@ -21,16 +21,17 @@ if TYPE_CHECKING:
 @click.option("-p", "--pipeline", metavar="PIPELINE|FILE", help="A file, or the name of a pipeline.")
 @click.option("-s", "--session", help="What to call the run.  [default: the pipeline's name and the time]")
 @click.option("--force", is_flag=True, help="Stop a run of that name, keep it aside, begin anew.")
+@record_option
 @overriding
 @driving
-def run(pipeline: str | None, session: str | None, force: bool, **options: Any) -> int:
+def run(*, pipeline: str | None, session: str | None, force: bool, record: bool, **options: Any) -> int:
     """Run a pipeline, shown as it goes.
 
     Ctrl-C lets the agent finish its iteration and pauses the run: `agentforge resume` goes on.
     """
     if pipeline is None:
         raise click.UsageError("give a pipeline: agentforge run -p FILE (`agentforge pipelines` lists names)")
-    return begin(Wanted(session, options, pipeline=pipeline, force=force))
+    return begin(Wanted(session, options, pipeline=pipeline, force=force, record=record))
 
 
 def begin(wanted: Wanted, notes: "Sequence[AnyFact]" = ()) -> int:
@@ -43,7 +44,7 @@ def begin(wanted: Wanted, notes: "Sequence[AnyFact]" = ()) -> int:
     async def work(engine: "Engine") -> "RunResult":
         compiled = compile_shown(wanted.compiled, engine)
         current_session.set(compiled.plan.session.name)
-        return await engine.start(compiled, force=wanted.force, notes=notes)
+        return await engine.start(compiled, force=wanted.force, notes=notes, record=wanted.record)
 
     return conclude(call, drive(call, work))
 

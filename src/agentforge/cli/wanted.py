@@ -24,6 +24,7 @@ class Wanted(Struct, frozen=True):
     force: bool = False
     recompile: bool = False
     is_resumed: bool = False
+    record: bool = False
 
     def compiled(self, engine: "Engine") -> "Compiled":
         asked = overrides_of(self.options)
@@ -45,7 +46,12 @@ class Wanted(Struct, frozen=True):
 
     def arguments(self, project: str, session: str, cleaned: "TmuxSessionCleaned | None") -> list[str]:
         """The same call, as it is made in the background."""
-        flags = {"--force": self.force, "--resume": self.is_resumed, "--recompile": self.recompile}
+        flags = {
+            "--force": self.force,
+            "--resume": self.is_resumed,
+            "--recompile": self.recompile,
+            "--record": self.record,
+        }
         line = ["pipeline" if self.stage is None else "loop", "-C", project, "--foreground"]
         line += [flag for flag, given in flags.items() if given]
         if cleaned is not None:

@@ -237,10 +237,12 @@ class Engine:
             raise
         return await self._runner.drive(journal)
 
-    async def check_start(self, compiled: Compiled, *, force: bool = False) -> None:
+    async def check_start(
+        self, compiled: Compiled, *, force: bool = False, replay: Replay | None = None
+    ) -> None:
         """Raise what `start` would raise, without starting anything."""
         session = compiled.plan.session.name
-        await self._runner.make_ready(compiled.plan, self._runner.settings())
+        await self._runner.make_ready(compiled.plan, self._runner.settings(replay=replay))
         if not force:
             self._locks.refuse_other_engine(session, force=False)
             self._runner.refuse_taken(session)

@@ -29,6 +29,8 @@ class RunResult(Struct, frozen=True):
     error: str | None = None
     error_type: str | None = None
     requests: tuple[OpenRequest, ...] = ()
+    cassette: str | None = None
+    """What the agents did, if that was recorded."""
 
     @property
     def completed(self) -> bool:
@@ -79,4 +81,5 @@ def result_of(state: RunState, summary: Summary, run_dir: str) -> RunResult:
         error=state.failure.message if state.failure else None,
         error_type=state.failure.kind.value if state.failure else None,
         requests=state.requests,
+        cassette=f"{run_dir}/cassette.jsonl" if state.settings.record else None,
     )
