@@ -182,6 +182,7 @@ class Handler(BaseHTTPRequestHandler):
         for number, chunk in enumerate(chunks):
             if number == len(chunks) // 2:
                 if cut:
+                    self._note(ended="cut")
                     self.wfile.write(LAST_CHUNK if script.cuts_neatly else b"")
                     raise Gone("cut")
                 self._pause(None if script.hang == "within" else 0.0)
