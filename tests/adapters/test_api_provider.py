@@ -182,6 +182,19 @@ def test_missing_packages_are_named_with_the_way_to_install_them(tmp_path: Path)
     assert "Install with: pip install 'agentforge-pipelines[api]'" in ran.stdout
 
 
+def test_nothing_heavy_is_imported_to_offer_the_provider() -> None:
+    script = (
+        "import sys; from agentforge.adapters.providers.builtin import builtin_providers; "
+        "builtin_providers({})['api'].validate(); "
+        "print([name for name in ('pydantic', 'pydantic_ai', 'anthropic', 'openai', 'jsonschema') "
+        "if name in sys.modules])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=30
+    )
+    assert ran.stdout.strip() == "[]"
+
+
 def exit_with(*events: Any, code: int | None = 0, signal: int | None = None, more: str = "") -> Exit:
     return Exit(code, signal, 12, b"".join(encode(event) for event in events).decode() + more)
 

@@ -1,11 +1,7 @@
 """What goes wrong between the provider api and its model: asked again, or classified."""
 
-import json
-import threading
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -96,10 +92,12 @@ def test_nobody_at_the_address_is_said_with_what_to_do(wire_format: str, tmp_pat
     assert "ollama serve" in outcome.failure.message
 
 
+@pytest.mark.parametrize("neatly", [False, True])
 def test_answer_that_breaks_off_twice_is_asked_for_again(
-    model_server: ModelServer, wire_format: str, tmp_path: Path
+    model_server: ModelServer, wire_format: str, tmp_path: Path, neatly: bool
 ) -> None:
-    ran = Ran(task(model_server, replace(WORK, cuts=2), wire_format, tmp_path))
+    script = replace(WORK, cuts=2, cuts_neatly=neatly)
+    ran = Ran(task(model_server, script, wire_format, tmp_path))
     assert ran.outcome.failure is None
     assert len(ran.of(Retrying)) == 2
     assert (tmp_path / "work/hello.txt").read_text() == "hello\n"
@@ -146,67 +144,3 @@ def test_model_that_never_ends_meets_its_limit(
     assert len(model_server.requests("t")) == 3
     assert outcome.usage is not None
     assert outcome.usage.input_tokens == 3000
-
-
-class Closing(BaseHTTPRequestHandler):
-    """Answers with the beginning of a stream and closes, as a plain server without chunks does."""
-
-    beginning = b""
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.end_headers()
-        self.wfile.write(self.beginning)
-
-    def log_message(self, *_: Any) -> None:
-        """Quiet."""
-
-
-BEGINNINGS = {
-    "openai": [
-        {
-            "id": "1",
-            "object": "chat.completion.chunk",
-            "created": 1,
-            "model": "m",
-            "choices": [{"index": 0, "delta": {"role": "assistant", "content": "I will"}}],
-        }
-    ],
-    "anthropic": [
-        {
-            "type": "message_start",
-            "message": {
-                "id": "1",
-                "type": "message",
-                "role": "assistant",
-                "model": "m",
-                "content": [],
-                "stop_reason": None,
-                "usage": {"input_tokens": 1, "output_tokens": 1},
-            },
-        },
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "I will"}},
-        {"type": "content_block_stop", "index": 0},
-    ],
-}
-
-
-def test_stream_that_ends_early_without_any_error_is_no_answer(wire_format: str, tmp_path: Path) -> None:
-    lines = []
-    for event in BEGINNINGS[wire_format]:
-        name = f"event: {event['type']}\n" if "type" in event else ""
-        lines.append(f"{name}data: {json.dumps(event)}\n\n")
-    handler = type("Handler", (Closing,), {"beginning": "".join(lines).encode()})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        where = Endpoint(wire_format, "m", f"http://127.0.0.1:{server.server_address[1]}")  # type: ignore[arg-type]
-        ran = Ran(Task("Do.", where, files(tmp_path), retries=1))
-        server.shutdown()
-        thread.join()
-    assert ran.outcome.failure is not None
-    assert "broke off: it gives no reason" in ran.outcome.failure.message
-    assert len(ran.of(Retrying)) == 1
-    assert not (tmp_path / "iteration/result.json").exists()

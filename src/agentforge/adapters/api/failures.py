@@ -16,6 +16,10 @@ class StreamCut(Exception):
     """The answer ended before the model said that it was complete."""
 
 
+class TooLong(Exception):
+    """The answer ended because it may not be longer."""
+
+
 class StepLimit(Exception):
     """The model has had all its turns."""
 
@@ -83,7 +87,7 @@ def _of_the_agent(error: Exception) -> tuple[FailureKind, str]:
     match error:
         case StepLimit():
             return FailureKind.AGENT_LIMIT, "the model took all its steps without an end; see `max_steps`"
-        case e.IncompleteToolCall():
+        case TooLong() | e.IncompleteToolCall():
             return FailureKind.AGENT_LIMIT, "the model's answer was longer than `max_tokens` allows"
         case e.ContentFilterError():
             return FailureKind.AGENT_ERROR, f"the model's answer was filtered: {_short(str(error))}"

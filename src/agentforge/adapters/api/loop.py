@@ -19,7 +19,7 @@ from pydantic_ai.usage import UsageLimits
 from agentforge.adapters.api.completion import COMPLETE, COMPLETE_DESCRIPTION, complete_schema
 from agentforge.adapters.api.conversation import Conversation, begin, concluded
 from agentforge.adapters.api.events import Event, Retrying, SessionBegun, ToolCalled, Warned
-from agentforge.adapters.api.failures import StepLimit, StreamCut, Trouble, trouble_of
+from agentforge.adapters.api.failures import StepLimit, StreamCut, TooLong, Trouble, trouble_of
 from agentforge.adapters.api.instructions import system_of
 from agentforge.adapters.api.models import model_of, settings_of
 from agentforge.adapters.api.narrator import Narrator
@@ -151,6 +151,8 @@ class _Loop:
         answer = run.all_messages()[-1]
         if not isinstance(answer, ModelResponse) or not (answer.provider_details or {}).get("finish_reason"):
             raise StreamCut
+        if answer.finish_reason == "length" and not answer.tool_calls:
+            raise TooLong
         self._troubles = 0
         self._talk.steps += 1
         self._keep(run.all_messages())

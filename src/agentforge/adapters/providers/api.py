@@ -97,7 +97,7 @@ class ApiProvider(ProgramProvider):
         key = (endpoint.key_env,) if endpoint.key_env else ()
         environment = agent_environment(self._environ, request, config.env, passes=(*config.pass_env, *key))
         # What isn't used now would be there for the model's commands to see.
-        unused = {*KEYS.values(), *ADDRESSES.values(), TOKEN}.difference(key, config.pass_env)
+        unused = {*KEYS.values(), *ADDRESSES.values(), TOKEN}.difference(key, config.pass_env, config.env)
         task = Task(
             prompt=request.prompt,
             endpoint=endpoint,

@@ -1,0 +1,105 @@
+"""Answers as no proper server gives them, byte for byte."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from tests.adapters.api_tasks import Ran, files
+
+from agentforge.adapters.api.events import Retrying
+from agentforge.adapters.api.task import Endpoint, Task
+from agentforge.model.failure import FailureKind
+
+
+class Closing(BaseHTTPRequestHandler):
+    """Answers with the beginning of a stream and closes, as a plain server without chunks does."""
+
+    beginning = b""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        self.wfile.write(self.beginning)
+
+    def log_message(self, *_: Any) -> None:
+        """Quiet."""
+
+
+BEGINNINGS: dict[str, list[dict[str, Any]]] = {
+    "openai": [
+        {
+            "id": "1",
+            "object": "chat.completion.chunk",
+            "created": 1,
+            "model": "m",
+            "choices": [{"index": 0, "delta": {"role": "assistant", "content": "I will"}}],
+        }
+    ],
+    "anthropic": [
+        {
+            "type": "message_start",
+            "message": {
+                "id": "1",
+                "type": "message",
+                "role": "assistant",
+                "model": "m",
+                "content": [],
+                "stop_reason": None,
+                "usage": {"input_tokens": 1, "output_tokens": 1},
+            },
+        },
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "I will"}},
+        {"type": "content_block_stop", "index": 0},
+    ],
+}
+
+TOO_LONG: dict[str, list[dict[str, Any]]] = {
+    "openai": [
+        {**BEGINNINGS["openai"][0], "choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]}
+    ],
+    "anthropic": [
+        {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}, "usage": {"output_tokens": 9}},
+        {"type": "message_stop"},
+    ],
+}
+
+
+@contextmanager
+def answering(format: str, events: list[dict[str, Any]]) -> Iterator[Endpoint]:
+    """A server that gives this answer to everything."""
+    lines = []
+    for event in events:
+        name = f"event: {event['type']}\n" if "type" in event else ""
+        lines.append(f"{name}data: {json.dumps(event)}\n\n")
+    handler = type("Handler", (Closing,), {"beginning": "".join(lines).encode()})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        yield Endpoint(format, "m", f"http://127.0.0.1:{server.server_address[1]}")  # type: ignore[arg-type]
+        server.shutdown()
+        thread.join()
+
+
+def test_stream_that_ends_early_without_any_error_is_no_answer(wire_format: str, tmp_path: Path) -> None:
+    with answering(wire_format, BEGINNINGS[wire_format]) as where:
+        ran = Ran(Task("Do.", where, files(tmp_path), retries=1))
+    assert ran.outcome.failure is not None
+    assert ran.outcome.failure.kind is FailureKind.PROVIDER_UNREACHABLE
+    assert "broke off: it gives no reason" in ran.outcome.failure.message
+    assert len(ran.of(Retrying)) == 1
+    assert not (tmp_path / "iteration/result.json").exists()
+
+
+def test_answer_cut_at_its_greatest_length_is_no_result(wire_format: str, tmp_path: Path) -> None:
+    with answering(wire_format, BEGINNINGS[wire_format] + TOO_LONG[wire_format]) as where:
+        outcome = Ran(Task("Do.", where, files(tmp_path))).outcome
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureKind.AGENT_LIMIT
+    assert "max_tokens" in outcome.failure.message
+    assert not (tmp_path / "iteration/result.json").exists()
