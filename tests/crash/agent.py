@@ -79,12 +79,24 @@ def write_result() -> None:
         file.write(json.dumps(result))
 
 
+def change_files(stage: str) -> None:
+    """One file of its own, and one that all share."""
+    os.makedirs("made", exist_ok=True)
+    for name in (PLACE.replace("/", "-"), "shared"):
+        with open(f"made/{name}.txt", "w", encoding="utf-8") as file:
+            file.write(f"{stage} {PLACE}\n")
+
+
 def work() -> None:
     say(f"working on {PLACE}")
+    if wanted("AGENT_FILES"):
+        change_files("begun")
     take_time()
     if wanted("AGENT_CRASHES") and not crashed_before():
         note("crash")
         os._exit(EXIT_OF_THE_CRASH)
+    if wanted("AGENT_FILES"):
+        change_files("done")
     write_result()
     note("end")
     if wanted("AGENT_FILLS"):

@@ -34,7 +34,8 @@ DEATH_SECONDS = 3.0
 def violations(story: Story, expected: dict) -> list[str]:
     """Everything that is wrong; `expected` is the uninterrupted run's `final_state`."""
     found = list(story.trouble)
-    for check in (_chain, _verify, _nothing_lost, _once, _numbers, _attempts, _ledger, _rest, _strays):
+    checks = (_chain, _verify, _nothing_lost, _once, _numbers, _attempts, _ledger, _rest, _strays)
+    for check in (*checks, *([_recorded] if story.scenario.record else [])):
         try:
             found += check(story)
         except (ValueError, KeyError, OSError) as error:
@@ -251,6 +252,42 @@ def _strays(story: Story) -> Iterator[str]:
     for path in story.project.rglob("*"):
         if path.suffix in (".tmp", ".draft") and not path.parent.name.startswith(("attempt-", "judge-")):
             yield f"left behind: {path.relative_to(story.project)}"
+
+
+def _recorded(story: Story) -> Iterator[str]:
+    """Every attempt and judge that came to an outcome is kept once, and none that was lost; and what was
+    kept of the files, played in order, is what lies in the workspace."""
+    content = (story.run_dir / "cassette.jsonl").read_bytes()
+    if not content.endswith(b"\n"):
+        yield "the cassette ends in a torn line"
+    header, *exchanges = [json.loads(line) for line in content.splitlines()]
+    if header["session"] != SESSION:
+        yield f"the cassette's header is {header}"
+    kept = Counter((e["kind"], e["stage"], e["iteration"], e.get("made", e["attempt"])) for e in exchanges)
+    names = {str(index): node["id"] for index, node in enumerate(header["plan"]["nodes"])}
+    told: Counter[tuple[object, ...]] = Counter()
+    for event in story.events():
+        at, data = event["cursor"] or {}, event["data"]
+        if event["type"] in ("iteration_complete", "error"):
+            told["work", names[at["node_path"]], at["iteration"], data["attempt"]] += 1
+        elif event["type"] == "judge_complete":
+            told["judge", names[at["node_path"]], at["iteration"], data.get("attempt", 1)] += 1
+    if kept != told:
+        yield f"kept are {kept - told} too many, {told - kept} are missing"
+    yield from _played(story, exchanges)
+
+
+def _played(story: Story, exchanges: list[dict]) -> Iterator[str]:
+    files: dict[str, str] = {}
+    for step in (step for exchange in exchanges for step in exchange["steps"]):
+        if step["do"] == "write":
+            files[step["path"]] = step["text"]
+        elif step["do"] == "delete":
+            files.pop(step["path"], None)
+    there = {f"made/{path.name}": path.read_text() for path in (story.project / "made").glob("*")}
+    played = {name: text for name, text in files.items() if name.startswith("made/")}
+    if played != there:
+        yield f"played, the files are {played} instead of {there}"
 
 
 def final_state(story: Story) -> dict:

@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 ROLES = ("engine", "sender", "supervisor", "agent", "tool")
-WRITES = ("append", "write")
+WRITES = ("append", "keep", "write")
 WHENS = ("before", "during", "after")
 
 MARK = re.compile(rb"AGENTFORGE_ATTEMPT=[^/]*/([^/]*)/[^/]*/(\d+)/(\d+)(/judge)?")
@@ -184,7 +184,8 @@ def _wrap_descriptors(knife: Knife) -> None:
         def write(fd, data, *rest):
             if not knife.concerns(fd):
                 return original(fd, data, *rest)
-            kind = "append" if os.readlink(f"/proc/self/fd/{fd}").endswith("events.jsonl") else "write"
+            name = os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))
+            kind = {"events.jsonl": "append", "cassette.jsonl": "keep"}.get(name, "write")
             half = bytes(data)[: len(data) // 2]
             return knife.around(kind, lambda: original(fd, data, *rest), lambda: original(fd, half, *rest))
 

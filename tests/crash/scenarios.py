@@ -57,6 +57,8 @@ class Scenario:
     ends: str = "completed"
     programs: dict[str, str] = field(default_factory=dict)
     """What is found in PATH before anything else."""
+    record: bool = False
+    """Whether what the agents do is kept."""
 
     @property
     def files(self) -> dict[str, str]:
@@ -70,7 +72,7 @@ class Scenario:
     def command(self) -> tuple[str, ...]:
         """How a person begins it."""
         return (
-            ("run", "-p", "p.yaml", "-s", SESSION)
+            ("run", "-p", "p.yaml", "-s", SESSION, *(["--record"] if self.record else []))
             if self.nodes
             else ("loop", self.name, SESSION, "2", "--foreground")
         )
@@ -142,6 +144,18 @@ SCENARIOS = {
                 "AGENT_TOOL": "0/2/judge",
             },
             programs={"claude": CLAUDE},
+        ),
+        Scenario(
+            "record",
+            "  - {id: first, prompt: one, runs: 2, output_path: 'docs/${SESSION}.md'}\n" + JUDGED,
+            {
+                "AGENT_FILES": "0/1 0/2 1/1 1/2",
+                "AGENT_CRASHES": "0/1",
+                "AGENT_WAITS": "0/1 0/2 1/2/judge",
+                "AGENT_STOPS": "1/1/judge 1/2/judge 1/3/judge 1/4/judge 1/5/judge",
+            },
+            programs={"claude": CLAUDE},
+            record=True,
         ),
         Scenario(
             "judge-cancel",

@@ -96,3 +96,32 @@ def test_the_knife_cuts_in_the_middle_of_a_line(tmp_path: Path) -> None:
     assert run.story.struck == [("engine", "")]
     assert not run.story.log.read_bytes().endswith(b"\n")
     assert run.play(()).status() == "completed"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda lines: [*lines, lines[1]], "too many"),
+        (lambda lines: lines[:-1], "are missing"),
+        (lambda lines: [*lines[:-1], lines[-1][:-9]], "the cassette ends in a torn line"),
+        (
+            lambda lines: [line.replace(b"done 0/2", b"lost 0/2") for line in lines],
+            "played, the files are",
+        ),
+    ],
+    ids=["kept twice", "not kept", "torn", "other files"],
+)
+def test_the_cassette_is_watched(recorded: Story, change, words: str) -> None:
+    cassette = recorded.run_dir / "cassette.jsonl"
+    whole = cassette.read_bytes()
+    cassette.write_bytes(b"".join(change(whole.splitlines(keepends=True))))
+    try:
+        assert words in "\n".join(violations(recorded, final_state(recorded)))
+    finally:
+        cassette.write_bytes(whole)
+    assert violations(recorded, final_state(recorded)) == []
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Story:
+    return play(tmp_path_factory.mktemp("crash") / "run", Case("record", ())).story

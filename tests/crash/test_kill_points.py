@@ -82,6 +82,19 @@ def test_killed_at(case: str) -> None:
     assert expect_no_violation([Case.parse(case)]) > 0
 
 
+@pytest.mark.parametrize("when", ["before", "during", "after"])
+def test_killed_while_an_exchange_is_kept(when: str) -> None:
+    """At every exchange of a recorded run: a crash, iterations, judges."""
+    count = baseline("record").counts["engine", "keep"]
+    cases = [Case.parse(f"record engine:keep:{n}:{when}:engine") for n in range(1, count + 1)]
+    assert expect_no_violation(cases) == len(cases)
+
+
+@pytest.mark.parametrize("victims", ["engine", "engine+supervisor+agent"])
+def test_what_an_adopted_or_lost_agent_did_is_kept_once(victims: str) -> None:
+    expect_no_violation([Case.parse(f"record agent:note:{n}:after:{victims}") for n in (1, 3, 5)])
+
+
 def outcomes_of(tmp_path: Path, case: str) -> list[str]:
     """How the attempts of the struck run ended, in order."""
     played = Case.parse(case)

@@ -89,6 +89,8 @@ class Recorder:
     def begin(self) -> None:
         """Take the cassette up as an earlier engine left it, or begin one. What a crash cut off is dropped:
         its outcome isn't in the log either and is taken again."""
+        for draft in (self._layout.cassette, self._layout.recording):
+            files.remove(f"{draft}.tmp")
         content = files.read_bytes(self._layout.cassette) or b""
         for line in content.split(b"\n")[1:-1]:
             try:
