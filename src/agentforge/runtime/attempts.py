@@ -25,7 +25,14 @@ from agentforge.model.work import End, Execute
 from agentforge.ports.clock import Clock
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, ProcessProvider, Provider
 from agentforge.runtime import files
-from agentforge.runtime.concluding import Attempted, conclude, note_attempt, note_target, set_aside
+from agentforge.runtime.concluding import (
+    Attempted,
+    conclude,
+    hide_secrets,
+    note_attempt,
+    note_target,
+    set_aside,
+)
 from agentforge.runtime.confining import Confiner, writable_in
 from agentforge.runtime.exit_record import KILLED, ExitRecord, exit_of
 from agentforge.runtime.preparing import Prepared, output_path
@@ -117,6 +124,7 @@ class AttemptRunner:
             left = await self._supervised.end(about.place, self._mark(work))
             if left.record is not None and provider is not None:
                 return self._outcome(about, provider, left)
+        hide_secrets(about)
         note_attempt(about, "cancelled", None, self._clock.now())
         session = self._session_left(about, provider) if provider else None
         return f.AttemptCancelled(about.number, "ended on request", session)
@@ -245,6 +253,7 @@ class AttemptRunner:
         return f"{self._setting.run_id}/{work.id.rpartition('/')[0]}"
 
     def _lost(self, about: Attempted, left: Left, provider: Provider) -> f.AttemptLost:
+        hide_secrets(about)
         note_attempt(about, "lost", None, self._clock.now())
         if self._setting.recorder:
             self._setting.recorder.forget(about)

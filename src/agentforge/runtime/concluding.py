@@ -154,14 +154,19 @@ def _without_secrets(about: Attempted, ended: ExecuteResult) -> ExecuteResult:
     """What the agent said and wrote, as far as it may be kept."""
     if not about.redactor:
         return ended
-    for path in (about.here.result, about.here.status):
-        written = files.read_bytes(path)
-        if written is not None and (kept := about.redactor.bytes(written)) != written:
-            files.replace(path, kept)
+    hide_secrets(about)
     failure = ended.failure
     if failure is not None:
         failure = replace(failure, message=about.redactor.text(failure.message))
     return replace(ended, output=about.redactor.text(ended.output), failure=failure)
+
+
+def hide_secrets(about: Attempted) -> None:
+    """In the files that the agent wrote for us."""
+    for path in (about.here.result, about.here.status) if about.redactor else ():
+        written = files.read_bytes(path)
+        if written is not None and (kept := about.redactor.bytes(written)) != written:
+            files.replace(path, kept)
 
 
 def _write_output(about: Attempted, raw: bytes) -> bool:
