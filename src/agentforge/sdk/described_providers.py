@@ -73,6 +73,8 @@ def _read(project: str, name: str, file: str, report: Report) -> AgentCli | None
     base = _base(entries.pop(LIKE, None), report)
     if report.has_errors:
         return None
+    if base:
+        given.setdefault("program", base.program_name)
     cli = msgspec.structs.replace(base or AgentCli(name=name), **{**given, "name": name})
     for problem in problems(cli):
         at = entries[problem.key].key.at if problem.key in entries else keyed.at

@@ -15,6 +15,8 @@ class OutputFields(Struct, frozen=True, forbid_unknown_fields=True):
     for lines that have that value there."""
 
     text: str = ""
+    group: str = ""
+    """Texts whose lines have the same value here are pieces of one."""
     session: str = ""
     input_tokens: str = ""
     output_tokens: str = ""

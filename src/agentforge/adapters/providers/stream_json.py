@@ -18,7 +18,7 @@ class JsonLinesStream:
 
     def read(self, events: Sequence[Event], exit: Exit) -> Reading:
         fields = self._fields
-        texts = [text for event in events if (text := _text(event, fields.text))]
+        texts = _texts(events, fields)
         finished = not fields.done or any(_says(event, fields.done) for event in events)
         message = next((found for event in reversed(events) if (found := _error(event, fields.error))), "")
         return Reading(
@@ -31,6 +31,19 @@ class JsonLinesStream:
 
     def progress(self, event: Event) -> str:
         return error_line(_error(event, self._fields.error)) or one_line(_text(event, self._fields.text))
+
+
+def _texts(events: Sequence[Event], fields: OutputFields) -> list[str]:
+    texts: list[str] = []
+    group = ""
+    for event in events:
+        text, now = _text(event, fields.text), _text(event, fields.group)
+        if text and now and now == group:
+            texts[-1] += text
+        elif text:
+            texts.append(text)
+            group = now
+    return texts
 
 
 def values_at(event: Any, path: str) -> Iterator[Any]:
