@@ -1,5 +1,7 @@
 """Recording a run, and running it again without its agents: the same files, the same route."""
 
+import base64
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -9,13 +11,17 @@ from tests.sdk.blocks import block, inner
 from tests.sdk.projects import ENVIRON, node, pipeline, run, run_dir
 
 from agentforge.adapters.providers.command import CommandProvider
+from agentforge.engine.enacting import enact
 from agentforge.engine.rehearsal import rehearse
-from agentforge.model.cassette import Cassette, parse_cassette
+from agentforge.model.cassette import Cassette, Sleep, Write, parse_cassette
+from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.route import Turn
 from agentforge.ports.provider import Provider
 from agentforge.sdk.engine import Engine
 from agentforge.sdk.replaying import compiled_for_replay, find_recording
 from agentforge.sdk.results import RunResult
+from agentforge.testing import ScriptedProvider
+from agentforge.testing.scripted_provider import fails, writes
 
 RESULT = """printf '{"summary":"did %s"}' "$MOCK_ITERATION" > "$AGENTFORGE_RESULT"; """
 ANSWER = '{"stop": true, "reason": "fine", "confidence": 0.9}'
@@ -132,3 +138,144 @@ def test_a_recorded_run_replayed_in_a_fresh_checkout_gives_the_same_files_and_th
     assert files(second) == files(first)
     assert os.access(second / "run.sh", os.X_OK)
     assert route(second, "again") == route(first, "s")
+
+
+def test_stages_of_one_name_and_passes_are_told_apart(tmp_path: Path) -> None:
+    first, second = checkout(tmp_path / "first"), checkout(tmp_path / "second")
+    said = f"date +%N >> moments.txt; {RESULT}"
+    deep = {"name": "inner", "nodes": [command("work", said)]}
+    (first / "inner.yaml").write_text(json.dumps(deep))
+    definition = pipeline(command("work", said), {"id": "deep", "pipeline": "./inner.yaml", "runs": 2})
+    result = recorded(first, definition)
+    assert result.completed, result.error
+    kept = cassette(first)
+    assert [(e.node, e.iteration) for e in kept.exchanges] == [
+        ("stage-work", 1),
+        ("pipeline-deep/stage-work", 1),
+        ("pipeline-deep/run-002/stage-work", 1),
+    ]
+    assert replayed(second, str(run_dir(first) / "cassette.jsonl")).completed
+    assert (second / "moments.txt").read_bytes() == (first / "moments.txt").read_bytes()
+
+
+def test_secrets_of_the_engines_environment_never_reach_a_cassette(tmp_path: Path) -> None:
+    secret = "sk-a-very-secret-value-of-thirty-chars"
+    project = checkout(tmp_path / "p")
+    says_it = (
+        "echo key is $OPENAI_API_KEY; echo $OPENAI_API_KEY > key.txt; "
+        "printf '\\377%s' $OPENAI_API_KEY > key.bin; "
+        'printf \'{"summary":"%s"}\' $OPENAI_API_KEY > $AGENTFORGE_RESULT'
+    )
+
+    async def main() -> RunResult:
+        environ = {**ENVIRON, "OPENAI_API_KEY": secret}
+        async with Engine(project, environ=environ) as sdk:
+            return await sdk.run(pipeline(command("plan", says_it)), session="s", record=True)
+
+    assert run(main()).completed
+    assert secret.encode() in (project / "key.bin").read_bytes()
+    for path in run_dir(project).rglob("*"):
+        if path.is_file() and path.name in ("cassette.jsonl", "recording.json", "exchange.json"):
+            assert secret.encode() not in path.read_bytes()
+    (only,) = cassette(project).exchanges
+    said = {step.path: step for step in only.steps if isinstance(step, Write)}
+    assert said["key.txt"].text == "[secret]\n"
+    assert base64.b64decode(said["key.bin"].base64 or "") == b"\xff[secret]"
+
+
+def test_what_is_too_big_is_noted_and_not_kept(tmp_path: Path) -> None:
+    project = checkout(tmp_path / "p")
+    big = f"head -c 1048577 /dev/zero > big.bin; head -c 100 /dev/zero > small.bin; {RESULT}"
+    assert recorded(project, pipeline(command("plan", big))).completed
+    (only,) = cassette(project).exchanges
+    assert only.notes == ("'big.bin' isn't kept: it can't be read, or is too big (1048577 bytes)",)
+    assert [step.path for step in only.steps if isinstance(step, Write)] == ["small.bin"]
+
+
+def test_a_copy_that_the_engine_made_of_an_output_is_left_to_the_engine(tmp_path: Path) -> None:
+    first, second = checkout(tmp_path / "first"), checkout(tmp_path / "second")
+    definition = pipeline(
+        command("plan", f"echo said $MOCK_ITERATION; {RESULT}", runs=2, output_path="out.md")
+    )
+    assert recorded(first, definition).completed
+    assert not [s for e in cassette(first).exchanges for s in e.steps if isinstance(s, Write)]
+    assert replayed(second, str(run_dir(first) / "cassette.jsonl")).completed
+    assert files(second) == files(first)
+    assert (second / "out.md").read_text() == "said 2\n"
+
+
+def test_failures_are_replayed_as_failures_of_the_same_kind(tmp_path: Path) -> None:
+    first, second = checkout(tmp_path / "first"), checkout(tmp_path / "second")
+    limited = fails(Failure(FailureKind.PROVIDER_RATE_LIMITED, "slow down"), "half a thought")
+    broken = ScriptedProvider([limited, writes("no json at all", "thinking")])
+    result = recorded(first, pipeline(node(on_limit={"initial_delay": 0})), scripted=broken)
+    assert (result.status, result.error_type) == ("failed", "result_invalid")
+    again = replayed(second, str(run_dir(first) / "cassette.jsonl"), "s")
+    assert (again.status, again.error_type, again.error) == (result.status, result.error_type, result.error)
+    assert route(second, "s") == route(first, "s")
+    for name in ("output.md", "attempt-1/output.md"):
+        said = [run_dir(p) / "stage-00-plan" / "iterations" / "001" / name for p in (first, second)]
+        assert said[0].read_text() == said[1].read_text()
+
+
+def test_queues_are_replayed_without_looking_at_one(tmp_path: Path) -> None:
+    first, second = checkout(tmp_path / "first"), checkout(tmp_path / "second")
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "bd").write_text('#!/bin/sh\n[ "$1" != ready ] || [ -e done-2 ] || echo task\n')
+    (tools / "bd").chmod(0o755)
+    works = command("plan", f"touch done-$MOCK_ITERATION; {RESULT}", termination={"type": "queue", "max": 5})
+
+    async def main() -> RunResult:
+        environ = {"PATH": f"{tools}:{ENVIRON['PATH']}"}
+        async with Engine(first, environ=environ) as sdk:
+            return await sdk.run(pipeline(works), session="s", record=True)
+
+    assert run(main()).completed
+    left = [(e.iteration, e.remaining) for e in cassette(first).exchanges if e.kind == "queue"]
+    assert left == [(1, 1), (2, 0)]
+    result = replayed(second, str(run_dir(first) / "cassette.jsonl"), "s")
+    assert result.completed, result.error
+    assert route(second, "s") == route(first, "s")
+
+
+def test_a_judge_that_fails_is_recorded_and_fails_again(tmp_path: Path) -> None:
+    first, second = checkout(tmp_path / "first"), checkout(tmp_path / "second")
+    judged = command("plan", RESULT, runs=2, termination={"type": "judgment", "max": 2, "min_iterations": 1})
+    assert recorded(first, pipeline(judged), claude=program("claude", "echo what?; exit 4")).completed
+    assert sum(e.kind == "judge" for e in cassette(first).exchanges) == 4
+    assert replayed(second, str(run_dir(first) / "cassette.jsonl"), "s").completed
+    assert route(second, "s") == route(first, "s")
+
+
+def test_a_replay_may_be_recorded_and_gives_the_same_cassette(tmp_path: Path) -> None:
+    first, second = checkout(tmp_path / "first"), checkout(tmp_path / "second")
+    assert whole(first).completed
+
+    async def main() -> RunResult:
+        async with Engine(second, environ=ENVIRON) as sdk:
+            recording = find_recording(sdk.runs, str(run_dir(first) / "cassette.jsonl"))
+            compiled = compiled_for_replay(sdk, recording, None, "s")
+            return await sdk.start(compiled, replay=recording.replay(0.0), record=True)
+
+    assert run(main()).completed
+
+    def done(project: Path) -> list[tuple[Any, ...]]:
+        found = [
+            (*exchange.key[:5], [step for step in exchange.steps if not isinstance(step, Sleep)])
+            for exchange in cassette(project).exchanges
+            if not exchange.branch
+        ]
+        return sorted(found, key=str)
+
+    assert done(second) == done(first)
+
+
+def test_a_cassette_enacted_gives_the_route_of_its_run(tmp_path: Path) -> None:
+    project = checkout(tmp_path / "p")
+    assert whole(project).completed
+    kept = cassette(project)
+    assert kept.header.plan is not None
+    enacted = rehearse(kept.header.plan, enact(kept.header.plan, kept.exchanges)).past
+    by_branch = tuple(sorted(enacted, key=lambda turn: (turn.branch or "", enacted.index(turn))))
+    assert by_branch == route(project, "s")

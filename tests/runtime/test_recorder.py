@@ -1,0 +1,219 @@
+"""The recorder: each exchange once, whatever happens around it, with what became of the files."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from tests.engine.plans import NOON, block, plan_of, stage
+
+from agentforge.model import facts as f
+from agentforge.model.cassette import (
+    FORMAT,
+    VERSION,
+    AnyStep,
+    Cassette,
+    Delete,
+    Header,
+    Say,
+    Write,
+    WriteResult,
+    parse_cassette,
+)
+from agentforge.model.layout import RunLayout
+from agentforge.model.redaction import Redactor
+from agentforge.model.result import Decision, Result
+from agentforge.model.work import CheckQueue, Judge, Spot
+from agentforge.ports.provider import ExecuteResult
+from agentforge.ports.workspace import Stamp
+from agentforge.runtime.concluding import Attempted
+from agentforge.runtime.recording import Recorder
+
+PLAN = plan_of(stage("plan", runs=3), block("claude codex", stage("draft")))
+HERE = Spot(0, "0", 1)
+
+
+class FakeWorkspace:
+    """Files in memory; each write is a new version."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, tuple[int, bytes]] = {}
+        self.too_many = False
+
+    def put(self, path: str, content: bytes | None) -> None:
+        version = self.files.pop(path, (0, b""))[0] + 1
+        if content is not None:
+            self.files[path] = (version, content)
+
+    def stamps(self) -> dict[str, Stamp] | None:
+        if self.too_many:
+            return None
+        return {path: Stamp(len(text), version, 0, 0) for path, (version, text) in self.files.items()}
+
+    def stamp(self, path: str) -> Stamp | None:
+        return (self.stamps() or {}).get(path)
+
+    def read(self, path: str, most: int) -> bytes | None:
+        content = self.files[path][1]
+        return content if len(content) <= most else None
+
+
+class Kept:
+    """A recorded run, as an engine sees it; another one may take it up."""
+
+    def __init__(self, root: Path) -> None:
+        self.layout = RunLayout.of(str(root), "s")
+        self.root = root
+        self.workspace = FakeWorkspace()
+        self.recorder = self.another()
+
+    def another(self) -> Recorder:
+        header = Header(FORMAT, VERSION, session="s")
+        self.recorder = Recorder(
+            str(self.root), self.layout, PLAN, self.workspace, redactor=Redactor(["hush"]), header=header
+        )
+        self.recorder.begin()
+        return self.recorder
+
+    def about(self, iteration: int = 1, attempt: int = 1, spot: Spot = HERE) -> Attempted:
+        node = spot.node(PLAN)
+        here = self.layout.iteration(spot.folder(PLAN), iteration)
+        return Attempted(node, node.provider, here, iteration, attempt, NOON, spot=spot)
+
+    def keep(self, about: Attempted, said: str = "done") -> None:
+        draft = self.recorder.draft(about, ExecuteResult(said))
+        if draft is not None:
+            self.recorder.keep(draft, about, completed(about))
+
+    @property
+    def cassette(self) -> Cassette:
+        return parse_cassette(Path(self.layout.cassette).read_text(), "c")
+
+    def steps(self) -> list[tuple[AnyStep, ...]]:
+        return [exchange.steps for exchange in self.cassette.exchanges]
+
+
+def completed(about: Attempted) -> f.IterationCompleted:
+    return f.IterationCompleted(
+        about.node.id, about.number, Decision.CONTINUE, "", about.here.result, Result(), 10
+    )
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Kept:
+    return Kept(tmp_path)
+
+
+def test_what_became_of_the_files_since_the_last_exchange_is_kept(kept: Kept) -> None:
+    kept.workspace.put("old.txt", b"old")
+    kept.recorder = kept.another()
+    kept.workspace.put("a.txt", b"one hush")
+    kept.keep(kept.about(1))
+    kept.workspace.put("a.txt", b"two")
+    kept.workspace.put("old.txt", None)
+    kept.keep(kept.about(2))
+    kept.keep(kept.about(3))
+    said = Say(text="done\n")
+    assert kept.steps() == [
+        (said, Write(path="a.txt", text="one [secret]"), Write(path="old.txt", text="old")),
+        (said, Write(path="a.txt", text="two"), Delete(path="old.txt")),
+        (said,),
+    ]
+
+
+def test_an_outcome_that_is_taken_again_is_kept_once(kept: Kept) -> None:
+    kept.keep(kept.about())
+    kept.keep(kept.about(), "otherwise")
+    kept.another()
+    kept.keep(kept.about(), "by another engine")
+    assert kept.steps() == [(Say(text="done\n"),)]
+
+
+def test_a_draft_survives_its_engine_with_the_result_as_the_agent_wrote_it(kept: Kept) -> None:
+    about = kept.about()
+    Path(about.here.root).mkdir(parents=True)
+    Path(about.here.result).write_text('{"summary": "raw"}')
+    kept.workspace.put("a.txt", b"one")
+    assert kept.recorder.draft(about, ExecuteResult("done")) is not None
+    Path(about.here.result).write_text('{"summary": "raw", "errors": []}')
+    kept.another()
+    kept.keep(about)
+    (steps,) = kept.steps()
+    assert WriteResult(value={"summary": "raw"}) in steps
+    assert not Path(about.place.root, "exchange.json").exists()
+
+
+@pytest.mark.parametrize("cut", range(1, 60, 7))
+def test_a_line_that_a_crash_cut_off_is_dropped_and_made_again(kept: Kept, cut: int) -> None:
+    kept.keep(kept.about(1))
+    kept.keep(kept.about(2))
+    file = Path(kept.layout.cassette)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-cut])
+    kept.another()
+    kept.keep(kept.about(2))
+    assert file.read_bytes() == whole
+
+
+def test_attempts_are_numbered_as_a_replay_makes_them(kept: Kept) -> None:
+    kept.keep(kept.about(1, attempt=2))
+    kept.keep(kept.about(1, attempt=5))
+    found = [(exchange.attempt, exchange.made) for exchange in kept.cassette.exchanges]
+    assert found == [(1, 2), (2, 5)]
+
+
+def test_what_a_lost_attempt_wrote_belongs_to_the_next(kept: Kept) -> None:
+    kept.workspace.put("gone.txt", b"x")
+    kept.keep(kept.about(1))
+    kept.workspace.put("a.txt", b"one")
+    kept.workspace.put("gone.txt", None)
+    kept.keep(kept.about(2))
+    kept.recorder.forget(kept.about(2))
+    kept.recorder.forget(kept.about(3))
+    kept.another()
+    kept.keep(kept.about(2, attempt=2))
+    changes = (Write(path="a.txt", text="one"), Delete(path="gone.txt"))
+    assert kept.steps()[1:] == [(Say(text="done\n"), *changes)]
+
+
+def test_branches_judges_and_queues_have_exchanges_of_their_own(kept: Kept) -> None:
+    for provider in ("claude", "codex"):
+        kept.keep(kept.about(1, spot=Spot(1, "1.0", 1, provider, 0)))
+    judged = f.JudgeCompleted("success", f.JudgeResult(stop=True, reason="hush"))
+    for _ in range(2):
+        kept.recorder.judged(Judge(HERE, 1, 1), ExecuteResult('{"stop": true}'), judged)
+    for left in (3, 2):
+        kept.recorder.queue(CheckQueue(HERE, 0), f.QueueChecked(left))
+    found = [(e.kind, e.node, e.branch, e.iteration, e.remaining) for e in kept.cassette.exchanges]
+    assert found == [
+        ("work", "parallel-duel", "claude", 1, None),
+        ("work", "parallel-duel", "codex", 1, None),
+        ("judge", "stage-plan", "", 1, None),
+        ("queue", "stage-plan", "", 0, 2),
+    ]
+    outcome = kept.cassette.exchanges[2].outcome
+    assert outcome is not None
+    assert outcome.data["result"]["reason"] == "[secret]"
+
+
+def test_a_workspace_with_too_many_files_is_noted(kept: Kept) -> None:
+    kept.workspace.too_many = True
+    kept.keep(kept.about())
+    (only,) = kept.cassette.exchanges
+    assert only.notes == ("the workspace holds too many files to keep what became of them",)
+
+
+def test_the_header_holds_the_plan_that_is_in_force(kept: Kept) -> None:
+    kept.keep(kept.about())
+    assert kept.cassette.header.plan == PLAN
+    changed = replace(PLAN, passes=2)
+    recorder = Recorder(
+        str(kept.root),
+        kept.layout,
+        changed,
+        kept.workspace,
+        redactor=Redactor(()),
+        header=Header(FORMAT, VERSION, session="s"),
+    )
+    recorder.begin()
+    assert kept.cassette.header.plan == changed
+    assert len(kept.cassette.exchanges) == 1
