@@ -124,7 +124,7 @@ def test_signal_within_a_command_ends_both_at_once_and_nothing_is_written_late(
     began = time.monotonic()
     process.send_signal(number)
     code, events, _ = finish(process)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 15
     assert code == 143
     assert not any(isinstance(event, Ended) for event in events)
     assert living_in_group(int(started.read_text())) == []

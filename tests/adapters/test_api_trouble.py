@@ -128,7 +128,7 @@ def test_slow_answer_is_waited_for_as_long_as_it_goes_on(
     model_server: ModelServer, wire_format: str, tmp_path: Path
 ) -> None:
     outcome = Ran(
-        task(model_server, replace(WORK, drip=0.05), wire_format, tmp_path, request_timeout=1.0)
+        task(model_server, replace(WORK, drip=0.05), wire_format, tmp_path, request_timeout=3.0)
     ).outcome
     assert outcome.failure is None
 
