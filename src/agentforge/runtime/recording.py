@@ -83,7 +83,9 @@ class Recorder:
         self._workspace = workspace
         self._redactor = redactor
         self._header = replace(header, plan=plan)
-        self._lines: dict[Recorded, bytes] = {}
+        self._kept: set[Recorded] = set()
+        self._made: Counter[Recorded] = Counter()
+        """How many attempts are kept of each iteration."""
         self._stamps: dict[str, Stamp] | None = {}
 
     def begin(self) -> None:
@@ -91,15 +93,7 @@ class Recorder:
         its outcome isn't in the log either and is taken again."""
         for draft in (self._layout.cassette, self._layout.recording):
             files.remove(f"{draft}.tmp")
-        content = files.read_bytes(self._layout.cassette) or b""
-        for line in content.split(b"\n")[1:-1]:
-            try:
-                exchange = parse_exchange(line)
-            except ValueError as error:
-                log.warning("a line of %s can't be read and is left out: %s", self._layout.cassette, error)
-                continue
-            self._lines[_recorded(exchange)] = line + b"\n"
-        self._write_all()
+        self._rewrite()
         kept = files.read_bytes(self._layout.recording)
         self._stamps = self._workspace.stamps() if kept is None else _decoded(kept)
         if kept is None:
@@ -111,7 +105,7 @@ class Recorder:
         """What the attempt did, as long as its files are as the agent left them; nothing if it is kept
         already."""
         key = self._work(about)
-        if key in self._lines:
+        if key in self._kept:
             return None
         stash = self._stash(about)
         if (found := files.read_bytes(stash)) is not None and (earlier := _exchange(found)) is not None:
@@ -143,22 +137,21 @@ class Recorder:
 
     def forget(self, about: Attempted) -> None:
         """The attempt counts as lost although it was kept: what it wrote belongs to the next one."""
-        line = self._lines.pop(self._work(about), None)
-        if line is None:
+        dropped = self._rewrite(without=self._work(about))
+        if dropped is None:
             return
-        for step in parse_exchange(line).steps:
+        for step in dropped.steps:
             if isinstance(step, Write) and self._stamps is not None:
                 self._stamps.pop(step.path, None)
             elif isinstance(step, Delete) and self._stamps is not None:
                 self._stamps[step.path] = GONE
         self._keep_stamps()
-        self._write_all()
 
     # -- judges and queues
 
     def judged(self, work: Judge, ended: ExecuteResult, fact: f.AnyFact) -> None:
         key = self._key("judge", work.spot, work.iteration, work.attempt)
-        if key in self._lines:
+        if key in self._kept:
             return
         judge = self._plan.judge
         steps = (*told(ended, self._redactor), *ending(ended, self._redactor))
@@ -178,8 +171,7 @@ class Recorder:
             branch=key.branch,
             remaining=fact.remaining,
         )
-        if self._lines.pop(key, None) is not None:
-            self._write_all()
+        self._rewrite(without=key)
         self._append(exchange)
 
     # -- details
@@ -194,8 +186,7 @@ class Recorder:
 
     def _exchange(self, key: Recorded, provider: str, model: str, steps: tuple[AnyStep, ...]) -> Exchange:
         """Attempts are numbered as they come in a replay, where none is lost."""
-        made = Counter(replace(other, made=0) for other in self._lines)
-        attempt = made[replace(key, made=0)] + 1
+        attempt = self._made[replace(key, made=0)] + 1
         return Exchange(
             stage=key.stage,
             iteration=key.iteration,
@@ -242,15 +233,34 @@ class Recorder:
             self._stamps[path] = stamp
 
     def _append(self, exchange: Exchange) -> None:
-        line = encode_line(exchange)
-        files.append(self._layout.cassette, line)
-        self._lines[_recorded(exchange)] = line
+        files.append(self._layout.cassette, encode_line(exchange))
+        self._note(_recorded(exchange))
 
-    def _write_all(self) -> None:
-        content = b"".join([encode_line(self._header), *self._lines.values()])
-        if files.read_bytes(self._layout.cassette) != content:
+    def _note(self, key: Recorded) -> None:
+        self._kept.add(key)
+        self._made[replace(key, made=0)] += 1
+
+    def _rewrite(self, without: Recorded | None = None) -> Exchange | None:
+        """Write the cassette anew: with the header as it is now, without what a crash cut off, and without
+        one exchange, which is given back."""
+        if without is not None and without not in self._kept:
+            return None
+        before, dropped = files.read_bytes(self._layout.cassette) or b"", None
+        lines = [encode_line(self._header)]
+        self._kept, self._made = set(), Counter()
+        for line in before.split(b"\n")[1:-1]:
+            exchange = _exchange(line)
+            if exchange is None:
+                log.warning("a line of %s can't be read and is left out", self._layout.cassette)
+            elif _recorded(exchange) == without:
+                dropped = exchange
+            else:
+                lines.append(line + b"\n")
+                self._note(_recorded(exchange))
+        if (content := b"".join(lines)) != before:
             files.make_dir(self._layout.root)
             files.replace(self._layout.cassette, content)
+        return dropped
 
     def _keep_stamps(self) -> None:
         files.replace(self._layout.recording, msgspec.json.encode(self._stamps))
