@@ -26,11 +26,12 @@ test: $(STAMP)
 check: lint types layers test
 
 lint: $(STAMP)
-	$(BIN)/ruff check src tests bench
-	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench examples
+	$(BIN)/ruff format --check src tests bench examples
 
 types: $(STAMP)
 	$(BIN)/mypy
+	MYPYPATH=examples/remote-sandbox/src $(BIN)/mypy -p remote_sandbox
 
 layers: $(STAMP)
 	$(BIN)/lint-imports

@@ -48,6 +48,7 @@ VERBS = frozenset(
         "pipelines",
         "providers",
         "recover",
+        "replay",
         "resume",
         "run",
         "runs",

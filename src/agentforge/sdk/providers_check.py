@@ -47,7 +47,8 @@ def _trial(sandbox: Sandbox) -> Callable[[], list[Check]]:
         try:
             sandbox.check(choice)
         except AgentForgeError as error:
-            return [Check("sandboxes", sandbox.name, "note", error.message, error.hint)]
+            said = error.message.removeprefix(f"sandbox {sandbox.name}").lstrip(": ")
+            return [Check("sandboxes", sandbox.name, "note", said, error.hint)]
         return [Check("sandboxes", sandbox.name, "ok", works)]
 
     return check
