@@ -210,6 +210,47 @@ def test_a_runtime_limit_would_have_asked_a_person() -> None:
     assert rehearsal.now[-1].what == "run_paused"
 
 
+def test_what_could_not_be_prepared_or_read_is_no_answer_to_anything_else() -> None:
+    unprepared = """
+        > start
+        < node_start review
+        ? prepare review 1
+        > unprepared
+        < session_failed prompt_unreadable
+    """
+    rehearsal = rehearse(plan_of(stage("first"), stage("review", runs=3)), past(THREE, unprepared))
+    assert parted(rehearsal)[1] == Turn("node_entered", "first")
+    swapped = rehearse(plan_of(stage("review", runs=3), stage("last")), past(THREE, unprepared))
+    assert swapped.is_same
+
+
+def test_a_stop_is_carried_out_where_the_routes_have_parted_already() -> None:
+    stopped = """
+        > start
+        < node_start review
+        ? prepare review 1
+        > prepared
+        < attempt_start 1
+        ? execute review 1 attempt 1
+        > completed
+        ? prepare review 2
+        > prepared
+        < attempt_start 1
+        ? execute review 2 attempt 1
+        > pause asked grace=5
+        ? execute review 2 attempt 1
+        ? wait stop 5s
+        > completed
+        < session_paused asked
+    """
+    judged = plan_of(stage("review", termination=Judgment(5)))
+    rehearsal = rehearse(judged, past(THREE, stopped))
+    was, now = parted(rehearsal)
+    assert was == Turn("iteration", "review", iteration=2)
+    assert now == Turn("judge", "review", iteration=1, attempt=1, detail="claude")
+    assert rehearsal.unrecorded == (Turn("judge", "review", iteration=1, attempt=1),)
+
+
 # -- blocks, nested pipelines, changed plans
 
 DUEL = """

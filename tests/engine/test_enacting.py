@@ -1,0 +1,96 @@
+"""A cassette as the run that it is a recording of."""
+
+from typing import Any
+
+import pytest
+from tests.engine.plans import block, nested, plan_of, stage
+
+from agentforge.engine.enacting import enact
+from agentforge.engine.rehearsal import rehearse
+from agentforge.model.cassette import Exchange, Outcome
+from agentforge.model.plan import Judgment, Plan, Queue
+from agentforge.model.route import Turn
+
+DONE: dict[str, Any] = {
+    "stage": "x",
+    "decision": "continue",
+    "reason": "",
+    "result_file": "result.json",
+    "result": {},
+    "duration_ms": 10,
+}
+CRASHED = {"type": "provider_crashed", "message": "no", "stage": "x"}
+
+
+def work(stage: str, iteration: int = 1, attempt: int = 1, **more: Any) -> Exchange:
+    fields: dict[str, Any] = {
+        "node": f"stage-{stage}",
+        "outcome": Outcome("iteration_complete", DONE),
+        **more,
+    }
+    return Exchange(stage, iteration, attempt=attempt, kind="work", **fields)
+
+
+def route(plan: Plan, *exchanges: Exchange, **options: Any) -> list[Turn]:
+    found = rehearse(plan, enact(plan, exchanges, **options))
+    assert found.is_same
+    return list(found.past)
+
+
+def kinds(turns: list[Turn]) -> list[str]:
+    return [turn.what for turn in turns]
+
+
+def test_what_was_recorded_is_decided_again_to_its_end() -> None:
+    plan = plan_of(stage("plan", runs=2), nested("polish", stage("plan")))
+    turns = route(plan, work("plan"), work("plan", 2), work("plan", node="pipeline-polish/stage-plan"))
+    assert [turn.stage for turn in turns if turn.what == "node_entered"] == ["plan", "polish/plan"]
+    assert turns[-1].what == "run_completed"
+
+
+def test_failures_retries_branches_judges_and_queues_are_answered_by_their_exchanges() -> None:
+    plan = plan_of(
+        stage("plan"),
+        block("claude codex", stage("draft")),
+        stage("refine", termination=Judgment(3, 1, 1)),
+        stage("sweep", termination=Queue(3, check_before=True)),
+    )
+    judged = Outcome("judge_complete", {"status": "success", "result": {"stop": True, "reason": "fine"}})
+    turns = route(
+        plan,
+        work("plan", outcome=Outcome("error", CRASHED)),
+        work("plan", attempt=2),
+        *(work("draft", node="parallel-duel", branch=who) for who in ("claude", "codex")),
+        work("refine"),
+        Exchange("refine", 1, attempt=1, kind="judge", node="stage-refine", outcome=judged),
+        Exchange("sweep", 0, kind="queue", node="stage-sweep", remaining=0),
+    )
+    assert kinds(turns).count("error") == 1
+    assert {turn.branch for turn in turns if turn.what == "stage_over"} == {"claude", "codex"}
+    assert [turn.detail for turn in turns if turn.what in ("judgment", "queue")] == ["stop", "0"]
+    assert turns[-1].what == "run_completed"
+
+
+def test_a_recording_that_stops_in_the_middle_is_a_run_that_is_not_over() -> None:
+    turns = route(plan_of(stage("plan", runs=3)), work("plan"))
+    assert turns[-1] == Turn("attempt", "plan", iteration=2, attempt=1, detail="claude")
+
+
+def test_a_plateau_counts_where_it_did_when_it_was_recorded() -> None:
+    plateau = {**DONE, "result": {"signals": {"plateau_suspected": True}}}
+    plan = plan_of(stage("plan", termination=Judgment(3, 1, 1)))
+    recorded = work("plan", outcome=Outcome("iteration_complete", plateau))
+    assert route(plan, recorded, plateau_test=True)[-1].what == "run_completed"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "says"),
+    [
+        (None, "nothing tells what came of iteration 1 of 'plan'"),
+        (Outcome("dance", {}), "nothing tells what came of iteration 1 of 'plan'"),
+        (Outcome("iteration_complete", {}), "what came of iteration 1 of 'plan' can't be read"),
+    ],
+)
+def test_an_exchange_without_an_outcome_cannot_be_enacted(outcome: Outcome | None, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        enact(plan_of(stage("plan")), [work("plan", outcome=outcome)])
