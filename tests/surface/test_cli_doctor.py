@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.sdk.packages import install
 from tests.surface.terminal import Project
+from tests.surface.test_cli_live import on_a_terminal
 
 KEY = "sk-test-0123456789abcdef"
 
@@ -173,3 +174,15 @@ def test_doctor_leaves_nothing_behind(project: Project) -> None:
     before = sorted(project.root.rglob("*"))
     project.call("doctor")
     assert sorted(project.root.rglob("*")) == before
+
+
+def test_long_findings_go_on_below_themselves_on_a_terminal(project: Project, programs: Path) -> None:
+    project.env |= {f"VARIABLE_NUMBER_{number:02d}": "x" for number in range(20)}
+    assert programs.exists()
+    with on_a_terminal(project, "doctor") as screen:
+        assert screen.end() == 0
+    lines = screen.text.splitlines()
+    at = next(number for number, line in enumerate(lines) if "gets your whole environment" in line)
+    column = lines[at].index("gets")
+    assert lines[at + 1].startswith(" " * column)
+    assert lines[at + 1].strip().startswith(("VARIABLE_NUMBER", "HOME", "LANG"))

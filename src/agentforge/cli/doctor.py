@@ -6,8 +6,8 @@ import click
 
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import invocation, looking
-from agentforge.cli.output import print_json, styled
-from agentforge.views.plain_text import one_line, padded, width
+from agentforge.cli.output import hanging, print_json, styled
+from agentforge.views.plain_text import padded, width
 
 MARKS = {"ok": ("✓", "good"), "note": ("·", "dim"), "warning": ("!", "warn"), "broken": ("✗", "bad")}
 
@@ -34,9 +34,10 @@ def doctor() -> int:
             group = check.group
             click.echo(styled(group.capitalize(), "strong"))
         mark, tone = MARKS[check.level]
-        click.echo(f"  {styled(mark, tone)} {padded(check.name, columns)}  {one_line(check.found)}")
+        indent = columns + 6
+        click.echo(f"  {styled(mark, tone)} {padded(check.name, columns)}  {hanging(check.found, indent)}")
         if check.fix:
-            click.echo(f"    {' ' * columns}  {styled('fix: ' + check.fix, 'busy')}")
+            click.echo(f"{' ' * indent}{hanging('fix: ' + check.fix, indent, 'busy')}")
     broken = [check.name for check in checks if check.level == "broken"]
     click.echo()
     if usable:

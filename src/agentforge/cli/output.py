@@ -34,6 +34,20 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
+def hanging(text: str, indent: int, tone: str = "plain") -> str:
+    """Text that begins at a column and, on a terminal, goes on there in its next line."""
+    import shutil
+    import textwrap
+
+    from agentforge.views.plain_text import one_line
+
+    words, room = one_line(text), shutil.get_terminal_size().columns - indent
+    if not is_terminal() or room < 30:
+        return styled(words, tone)
+    lines = textwrap.wrap(words, room, break_long_words=False, break_on_hyphens=False)
+    return ("\n" + " " * indent).join(styled(line, tone) for line in lines)
+
+
 def print_json(value: Any) -> None:
     import msgspec
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from agentforge.cli.invocation import invocation, looking
-from agentforge.cli.output import print_json, styled
-from agentforge.views.plain_text import one_line, padded, width
+from agentforge.cli.output import hanging, print_json, styled
+from agentforge.views.plain_text import padded, width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,16 +43,14 @@ async def _look(project: str) -> "Sequence[ProviderInfo]":
 
 def _lines(info: "ProviderInfo", columns: int) -> list[str]:
     mark = styled("✓", "good") if info.usable else styled("✗", "bad")
-    origin = info.origin if info.origin == "built in" else f"{info.origin}: {one_line(info.place)}"
+    origin = info.origin if info.origin == "built in" else f"{info.origin}: {info.place}"
     said = "; ".join(_abilities(info.capabilities)) if info.capabilities else ""
-    lines = [
-        f"  {mark} {styled(padded(info.name, columns), 'strong')}  {origin}{f' · {said}' if said else ''}"
-    ]
-    indent = " " * (columns + 6)
+    about, indent = f"{origin} · {said}" if said else origin, columns + 6
+    lines = [f"  {mark} {styled(padded(info.name, columns), 'strong')}  {hanging(about, indent)}"]
     if info.problem:
-        lines.append(f"{indent}{one_line(info.problem)}")
+        lines.append(" " * indent + hanging(info.problem, indent))
     if info.fix:
-        lines.append(f"{indent}{styled('fix: ' + one_line(info.fix), 'busy')}")
+        lines.append(" " * indent + hanging(f"fix: {info.fix}", indent, "busy"))
     return lines
 
 

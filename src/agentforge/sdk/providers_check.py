@@ -31,7 +31,8 @@ def _offer(offer: Offer) -> Check:
     try:
         offer.make()
     except AgentForgeError as error:
-        return Check("providers", offer.name, "warning", f"{where}: {error.message}", error.hint)
+        said = error.message if error.message.startswith(offer.place) else f"{where}: {error.message}"
+        return Check("providers", offer.name, "warning", said, error.hint)
     if offer.shadows:
         return Check("providers", offer.name, "note", f"{where}; stands in for the built-in one")
     return Check("providers", offer.name, "ok", where)
