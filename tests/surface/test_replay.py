@@ -5,7 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.surface.terminal import WRITE_RESULT, Project
+
+from agentforge.cli.wanted import Wanted
 
 WRITES = f'echo "$MOCK_ITERATION" >> made.txt; echo working; {WRITE_RESULT}'
 
@@ -126,3 +129,10 @@ def test_pipelines_and_loops_are_recorded_in_the_foreground_too(
     assert project.call(*form, "--foreground", "--record", env=env).code == 0
     assert len((project.run_dir("auth") / "cassette.jsonl").read_text().splitlines()) == 2
     assert project.call("replay", "auth").code == 0
+
+
+def test_a_run_in_the_background_is_recorded_as_asked() -> None:
+    options = {"provider": None, "model": None, "context": None, "inputs": (), "commands": (), "settings": ()}
+    wanted = Wanted("auth", options, pipeline="p.yaml", record=True)
+    assert "--record" in wanted.arguments("/project", "auth", None)
+    assert "--record" not in replace(wanted, record=False).arguments("/project", "auth", None)
