@@ -3,7 +3,6 @@ other, side by side in a block, and one in the place of another."""
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +104,7 @@ class Mixed(Trial):
 
 
 @pytest.fixture(scope="module")
-def mixed(server: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixed]:
+def mixed(server: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Mixed:
     """The pipeline, run once to its end."""
     for name in ("claude", "codex"):
         if not os.access(programs() / name, os.X_OK):
@@ -117,7 +116,7 @@ def mixed(server: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iter
     assert result.completed, result.error
     assert left == [], f"still running: {left}"
     assert not server.strays()[known:]
-    yield made
+    return made
 
 
 def test_claude_codex_and_a_direct_model_work_in_one_pipeline(mixed: Mixed) -> None:
