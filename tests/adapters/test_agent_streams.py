@@ -134,6 +134,7 @@ def test_success_of_an_agent_that_a_signal_ended_is_none(case: str) -> None:
         ("gemini/err429", 173, K.PROVIDER_RATE_LIMITED, "fake fault 429"),
         ("gemini/err500", 244, K.PROVIDER_OVERLOADED, "fake fault 500"),
         ("gemini/cut", 0, K.PROVIDER_UNREACHABLE, "without a finish reason"),
+        ("gemini/broken", 1, K.PROVIDER_UNREACHABLE, "terminated"),
         ("gemini/unreachable", -9, K.PROVIDER_UNREACHABLE, "fetch failed"),
         ("gemini/session_gone", 42, K.PROVIDER_CRASHED, "Invalid session identifier"),
         ("gemini/untrusted", 55, K.PERMISSION_DENIED, "trusted directory"),
@@ -184,6 +185,12 @@ def test_a_stream_cut_anywhere_is_never_a_success(case: str) -> None:
 def test_a_session_that_is_gone_is_not_named_again(case: str) -> None:
     usage = read(case, 1).usage
     assert usage is None or usage.agent_session is None
+
+
+def test_a_gemini_session_without_any_answer_is_not_one_to_go_on_with() -> None:
+    usage = read("gemini/broken", 1).usage
+    assert usage is not None
+    assert usage.agent_session is None
 
 
 # -- usage

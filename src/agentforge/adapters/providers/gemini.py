@@ -20,12 +20,14 @@ GEMINI = AgentCli(
     passes=("GEMINI_*", "GOOGLE_*", "CLOUDSDK_*"),
     state=("${GEMINI_CLI_HOME:-~}/.gemini",),
     output="gemini",
-    lost_session_patterns=("Invalid session identifier",),
+    lost_session_patterns=("Invalid session identifier", "No previous sessions found"),
     failures={
         # The limit of a minute reads like that of a day, apart from the seconds.
         r"exceeded your current quota.*retry in [\d.]+s": FailureKind.PROVIDER_RATE_LIMITED,
         r"reached max session turns": FailureKind.AGENT_LIMIT,
         r"not running in a trusted directory": FailureKind.PERMISSION_DENIED,
         r"stream ended without a finish reason": FailureKind.PROVIDER_UNREACHABLE,
+        # What it says of a connection that broke in the middle of an answer.
+        r"^terminated$": FailureKind.PROVIDER_UNREACHABLE,
     },
 )

@@ -97,9 +97,9 @@ def _status_of(exit: Exit) -> int | None:
 
 def _usage(events: Sequence[Event], last: Event, exit: Exit) -> Usage | None:
     first = next((event for event in events if event["type"] == "init"), {})
-    session = text_at(first, "session_id")
-    model = text_at(first, "model") or exit.model or None
     stats = mapping_at(last, "stats")
+    session = text_at(first, "session_id") if _is_kept(events, stats) else ""
+    model = text_at(first, "model") or exit.model or None
     if not stats:
         return Usage(model=model, agent_session=session) if session else None
     return Usage(
@@ -109,3 +109,9 @@ def _usage(events: Sequence[Event], last: Event, exit: Exit) -> Usage | None:
         model=model,
         agent_session=session or None,
     )
+
+
+def _is_kept(events: Sequence[Event], stats: Event) -> bool:
+    """Of a session whose first answer never came, nothing is kept that could be gone on with."""
+    used = any(event["type"] == "tool_use" for event in events) or number_at(stats, "total_tokens")
+    return bool(used) or not stats
