@@ -65,7 +65,8 @@ def find_recording(runs: "Runs", source: str) -> Recording:
 
 
 def is_cassette_file(source: str) -> bool:
-    return source.endswith(".jsonl") or os.sep in source or os.path.isfile(source)
+    """Whether a path is meant, not a session."""
+    return source.endswith(".jsonl") or os.sep in source
 
 
 def compiled_for_replay(
@@ -94,5 +95,7 @@ def _read(path: str) -> Recording:
     try:
         cassette = parse_cassette(content.decode("utf-8"), path)
     except UnicodeDecodeError as error:
-        raise ProviderUnusable(f"cassette {path} can't be read: not UTF-8 text") from error
+        raise InvalidRequest(f"cassette {path} can't be read: not UTF-8 text") from error
+    except ProviderUnusable as error:
+        raise InvalidRequest(error.message, hint=error.hint) from error
     return Recording(path, content, cassette)
