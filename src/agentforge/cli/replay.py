@@ -29,6 +29,7 @@ SHOWN_NOTES = 20
 @click.option(
     "--speed",
     type=click.FloatRange(min=0),
+    metavar="N",
     default=0.0,
     help="1 is as fast as recorded, 2 twice as fast, 0 doesn't wait.  [default: 0]",
 )
