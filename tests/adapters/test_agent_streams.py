@@ -179,6 +179,30 @@ def test_a_stream_cut_anywhere_is_never_a_success(case: str) -> None:
             assert result.usage.agent_session
 
 
+def test_an_error_that_codex_got_over_is_not_why_it_stopped() -> None:
+    lines = recorded("codex/usage", 0).output.splitlines(keepends=True)[:4]
+    error = '{"type":"error","message":"Reconnecting... 1/5 (stream disconnected before completion)"}\n'
+    over = AGENTS["codex"].interpret(Exit(1, None, 1, "".join([lines[0], error, *lines[1:]]))).failure
+    last = AGENTS["codex"].interpret(Exit(1, None, 1, "".join([*lines, error]))).failure
+    assert over is not None
+    assert last is not None
+    assert (over.kind, last.kind) == (K.PROVIDER_CRASHED, K.PROVIDER_UNREACHABLE)
+
+
+@pytest.mark.parametrize("case", ["claude/usage", "codex/usage", "gemini/usage", "opencode/usage"])
+def test_of_a_stream_whose_end_was_not_kept_the_exit_status_decides(case: str) -> None:
+    text = "".join(recorded(case, 0).output.splitlines(keepends=True)[:3])
+    agent = AGENTS[case.partition("/")[0]]
+    kept = agent.interpret(Exit(0, None, 10, text, truncated=True))
+    assert (kept.failure, kept.exit_code) == (None, 0)
+    assert kept.usage is not None
+    assert kept.usage.agent_session
+    for code, signal in ((1, None), (None, 9)):
+        failure = agent.interpret(Exit(code, signal, 10, text, truncated=True)).failure
+        assert failure is not None
+        assert failure.kind is K.PROVIDER_CRASHED
+
+
 @pytest.mark.parametrize(
     "case", ["claude/session_gone", "codex/session_gone", "opencode/session_gone", "gemini/session_gone"]
 )

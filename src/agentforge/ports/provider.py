@@ -111,6 +111,8 @@ class Exit(Struct, frozen=True):
     output: str
     errors: str = ""
     """What it printed as errors, if that was kept apart."""
+    truncated: bool = False
+    """Whether it printed more than was kept, so that the end of it is missing."""
     before: Usage | None = None
     """What the agent's own session had used before, where this attempt went on with one."""
     ended_at: datetime | None = None

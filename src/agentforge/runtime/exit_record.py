@@ -64,6 +64,7 @@ def exit_of(
         duration_ms=record.duration_ms,
         output=files.read_text(attempt.output) or "",
         errors=files.read_text(attempt.errors) or "",
+        truncated=record.output_truncated,
         before=before,
         ended_at=record.ended_at,
         model=by.model,

@@ -44,7 +44,10 @@ def interpreted(cli: AgentCli, reader: StreamReader | None, exit: Exit) -> Execu
 
 def _failure(cli: AgentCli, reading: Reading, exit: Exit) -> Failure | None:
     complaint = reading.complaint or _patterned(cli, *reading.texts, exit.errors)
-    if complaint is not None and (reading.finished or complaint.message):
+    if not reading.finished and exit.truncated:
+        # Its last event wasn't kept; there is only the exit status to go by.
+        return _crashed(cli, f"exited with status {exit_status(exit)}", exit) if exit_status(exit) else None
+    if complaint is not None:
         known = failure_of(complaint, exit, cli.shown_name, cli.failures)
         return known or _crashed(cli, complaint.message, exit)
     if not reading.finished:

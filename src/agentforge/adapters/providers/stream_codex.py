@@ -87,7 +87,9 @@ def _bare(command: str) -> str:
 
 
 def _last_error(events: Sequence[Event]) -> str:
-    return next((text_at(event, "message") for event in reversed(events) if event["type"] == "error"), "")
+    """What it was struggling with when it stopped; what went on after an error was got over."""
+    last = events[-1]
+    return text_at(last, "message") if last["type"] == "error" else ""
 
 
 def _complaint(message: str) -> Complaint | None:

@@ -28,7 +28,7 @@ class GeminiStream:
 
     def read(self, events: Sequence[Event], exit: Exit) -> Reading:
         texts = _texts(events)
-        last = events[-1] if events and events[-1]["type"] == "result" else {}
+        last = next((event for event in reversed(events) if event["type"] == "result"), {})
         failed = text_at(last, "status") != "success"
         return Reading(
             finished=bool(last),
