@@ -57,6 +57,24 @@ def test_output_is_capped_and_the_total_counted(attempt: AttemptRun) -> None:
     assert (record["output_bytes"], record["output_truncated"]) == (10_000, True)
 
 
+def test_last_lines_are_kept_when_there_is_no_room_for_all(attempt: AttemptRun) -> None:
+    lines = "for n in range(1000): print('line', n)"
+    record = attempt.run(*python(lines), output_cap=100)
+    kept = attempt.output.read_text()
+    assert record["output_truncated"]
+    assert kept.startswith("line 0\nline 1\n")
+    assert kept.endswith("\nline 998\nline 999\n")
+
+
+def test_of_a_flood_only_the_beginning_and_the_end_are_kept(attempt: AttemptRun) -> None:
+    flood = "import sys\nfor n in range(200_000): print('line', n)\nprint('the end')"
+    attempt.run(*python(flood), output_cap=5000)
+    kept = attempt.output.read_bytes()
+    assert kept[:5000].startswith(b"line 0\n")
+    assert kept.endswith(b"line 199999\nthe end\n")
+    assert len(kept) < 5000 + 262144 + 1
+
+
 def test_output_that_just_fits_the_cap_is_not_truncated(attempt: AttemptRun) -> None:
     record = attempt.run(*python("print('x' * 999)"), output_cap=1000)
     assert (record["output_bytes"], record["output_truncated"]) == (1000, False)

@@ -57,6 +57,7 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 ALREADY_CLAIMED = 3
 CHUNK = 65536
+TAIL_BYTES = 262144  # How an agent ended is said in its last lines.
 CHUNKS_PER_TURN = 64  # A flood must not keep the loop from its limits.
 LEASE_PERIOD = 2.0
 LEFTOVER_GRACE = 1.0  # For what an agent leaves behind when it exits by itself.
@@ -249,7 +250,8 @@ class Hider:
 
 
 class Output:
-    """What the agent prints: the first bytes of it in a file, all of it counted."""
+    """What the agent prints: the first bytes of it in a file, and the last lines where that is full; all of
+    it counted."""
 
     def __init__(self, path: str, cap: int, secrets: list[str]) -> None:
         self.hider = Hider(secrets)
@@ -258,6 +260,7 @@ class Output:
         os.set_blocking(self.read_end, False)
         self.open = True
         self.room, self.total, self.truncated = cap, 0, False
+        self.dropped = bytearray()
         self.error: str | None = None
 
     def drain(self, chunks: int = CHUNKS_PER_TURN) -> bool:
@@ -279,11 +282,10 @@ class Output:
 
     def _keep(self, chunk: bytes) -> None:
         self.total += len(chunk)
-        self._write(self.hider.pass_on(chunk) if self.room else chunk)
+        self._write(self.hider.pass_on(chunk))
 
     def _write(self, text: bytes) -> None:
-        kept = text[: self.room]
-        self.truncated = self.truncated or len(kept) < len(text)
+        kept, rest = text[: self.room], text[self.room :]
         try:
             while kept:
                 written = os.write(self.file, kept)
@@ -292,10 +294,20 @@ class Output:
         except OSError as exc:
             self.room, self.truncated = 0, True
             self.error = f"can't write the output: {exc.strerror}; the rest of it was dropped"
+        if rest:
+            self.truncated = True
+            self.dropped += rest
+            if len(self.dropped) > 2 * TAIL_BYTES:  # Now and then, not at every word of a flood.
+                del self.dropped[:-TAIL_BYTES]
 
     def finish(self) -> None:
         self.drain(CHUNKS_PER_TURN * 16)
         self._write(self.hider.rest())
+        # The first line of these is the rest of one whose beginning is gone, or is kept without it.
+        last = bytes(self.dropped[-TAIL_BYTES:]).partition(b"\n")[2]
+        if last and self.error is None:
+            self.room = len(last) + 1
+            self._write(b"\n" + last)
         try:
             os.fsync(self.file)
         except OSError as exc:
