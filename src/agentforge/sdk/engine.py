@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from agentforge import __version__
 from agentforge.adapters.system_clock import SystemClock
 from agentforge.definition.compiler import Compiled
 from agentforge.engine.legal import refuse_cancel, refuse_pause, refuse_resume
@@ -25,12 +24,13 @@ from agentforge.model.status import RunStatus
 from agentforge.ports.clock import Clock
 from agentforge.ports.provider import Provider
 from agentforge.runtime import files
-from agentforge.runtime.control import Answer, Control, answer, drop_pauses, send_control
+from agentforge.runtime.control import Control, send_control
 from agentforge.runtime.journal import Journal
-from agentforge.runtime.supervised import MARK, SupervisorLimits
+from agentforge.runtime.supervised import SupervisorLimits
 from agentforge.sdk.adoption import take_over
 from agentforge.sdk.compiling import Compiling
 from agentforge.sdk.follow import Follower
+from agentforge.sdk.going_on import refuse_own_agent, say_go_on, session_started
 from agentforge.sdk.locks import Locks
 from agentforge.sdk.offers import find_offers
 from agentforge.sdk.originals import is_original
@@ -193,7 +193,7 @@ class Engine:
             write_definition(layout, compiled)
             if replay is not None:
                 files.replace(layout.replayed, replay.content)
-            journal.record(self._started(compiled, settings), Cursor("0", 0, 0))
+            journal.record(session_started(compiled, settings), Cursor("0", 0, 0))
             self._record_notes(journal, notes)
         except BaseException:
             self._runner.release(journal)
@@ -226,12 +226,13 @@ class Engine:
             await stop_owner(self.runs, session, self._processes)
         journal = await self._take_up(session, accept_damage=accept_damage, compiled=compiled)
         try:
-            self._refuse_own_agent(journal)
+            refuse_own_agent(journal, self.environ)
             refuse_resume(journal.state)
             if compiled is not None:
                 change_plan(journal, self.runs.layout(session), compiled)
             self._record_notes(journal, notes)
-            self._say_go_on(journal, context, by, record=record)
+            taken_up = self._runner.recovered("person", context, record=record)
+            say_go_on(journal, self.runs.layout(session), f.SessionResumed(by, context, record), taken_up)
         except BaseException:
             self._runner.release(journal)
             raise
@@ -366,45 +367,6 @@ class Engine:
     def _record_notes(self, journal: Journal, notes: Sequence[f.AnyFact]) -> None:
         for note in notes:
             journal.record(note, journal.state.cursor)
-
-    def _started(self, compiled: Compiled, settings: f.Settings) -> f.SessionStarted:
-        plan = compiled.plan
-        loop = plan.mode == "loop"
-        only = plan.only_stage if plan.mode == "loop" else None
-        return f.SessionStarted(
-            mode=plan.mode,
-            run_id=uuid.uuid4().hex,
-            plan=plan,
-            engine=__version__,
-            stage=only.stage if only else None,
-            stage_name=only.name or only.id if only else None,
-            pipeline=None if loop else plan.pipeline.name,
-            pipeline_file=None if loop else plan.source.path,
-            settings=settings,
-        )
-
-    def _refuse_own_agent(self, journal: Journal) -> None:
-        """A run's own agents never answer for a person."""
-        if self.environ.get(MARK, "").startswith(f"{journal.state.run_id}/"):
-            raise InvalidRequest(
-                f"an agent of session {journal.session!r} may not resume it", hint="a person has to"
-            )
-
-    def _say_go_on(self, journal: Journal, context: str | None, by: str, *, record: bool) -> None:
-        layout = self.runs.layout(journal.session)
-        drop_pauses(layout)
-        for request in journal.state.requests:
-            given = answer(layout, Answer(request.id, "resume", by))
-            journal.record(f.RequestAnswered(request.id, given.answer, given.by), journal.state.cursor)
-            if given.answer == "cancel":
-                # Somebody was first, and the first answer stands.
-                journal.record(f.CancelRequested(f"answered by {given.by}"), journal.state.cursor)
-                return
-        if journal.state.status is RunStatus.RUNNING:
-            taken_up = self._runner.recovered("person", context, record=record)
-            journal.record(taken_up, journal.state.cursor)
-        else:
-            journal.record(f.SessionResumed(by, context, record), journal.state.cursor)
 
     def _send(self, session: str, action: Literal["pause", "cancel"], reason: str, *, now: bool) -> None:
         id = f"{self._clock.now():%Y%m%dT%H%M%S%f}-{uuid.uuid4().hex[:8]}"
