@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.agents.trial import PROMPT, RESULT, WRITES, Trial, bounded, end, eventually, soon
+from tests.runtime.attempt_run import lives
 
 from agentforge.model.status import RunStatus
 from agentforge.sdk.results import RunResult
@@ -36,6 +37,7 @@ pytestmark = pytest.mark.crash
 def assert_nothing_comes_late(trial: Trial, began: float) -> None:
     """Past the time at which the tool would have written."""
     assert trial.processes() == []
+    assert not lives(int((trial.project / "started.txt").read_text())), "the tool's shell"
     time.sleep(max(0.0, began + TOOL_SECONDS + 1 - time.monotonic()))
     assert not trial.has("late.txt")
 
