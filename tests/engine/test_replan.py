@@ -11,9 +11,10 @@ from agentforge.engine.replan import moved_paths, place_in
 from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove
 from agentforge.model.event import Cursor
+from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Plan, ProviderChoice
 from agentforge.model.result import Decision, Result
-from agentforge.model.state import RunState
+from agentforge.model.state import AgentSession, RunState
 from agentforge.model.work import Spot
 
 
@@ -159,3 +160,33 @@ def test_replanned_records_follow_their_nodes() -> None:
     assert changed.next_node == 2
     gone = evolve(between, event(9, f.PlanChanged(plan_of(stage("build")), 0)))
     assert [record.index for record in gone.stages] == [-1]
+
+
+@pytest.mark.parametrize("branch", [None, "claude"])
+def test_replan_forgets_whose_session_it_was_and_who_rests_as_the_chain_may_be_another(
+    branch: str | None,
+) -> None:
+    at = stage("plan", fallbacks=(ProviderChoice("codex", "gpt"),))
+    plan = plan_of(block("claude codex", at)) if branch else plan_of(at)
+    path = "0.0" if branch else "0"
+    begun = duel("claude", "codex") if branch else entered("plan", "0", 0)
+    here = Cursor(path, 1, 1, branch)
+    failed = f.ErrorOccurred(FailureKind.PROVIDER_AUTH, "log in", "plan", 1, agent_session="abc")
+    gave_way = f.ProviderChanged(1, "claude", 0, "codex", 1, "log in")
+    state = state_after(plan, begun, *at_work(path, branch), (failed, here), (gave_way, here))
+    moved = evolve(state, event(9, f.PlanChanged(plan, 0)))
+    now = moved.stage(branch)
+    assert now is not None
+    assert now.unavailable == ()
+    assert now.iteration is not None
+    assert now.iteration.agent is None
+
+
+def test_replan_leaves_the_session_of_an_agent_at_work() -> None:
+    here = Cursor("0", 1, 1)
+    lost = f.AttemptLost(1, "died", started=True, agent_session="abc")
+    again = f.AttemptStarted(2, 2, "claude", "opus", resume="abc")
+    state = state_after(OLD, entered("plan", "0", 0), *at_work("0"), (lost, here), (again, here))
+    moved = evolve(state, event(9, f.PlanChanged(OLD, 0)))
+    assert moved.iteration is not None
+    assert moved.iteration.agent == AgentSession("abc", 0, 1)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from agentforge.engine.evolve_attempt import with_iteration
 from agentforge.engine.evolve_stage import IN_FLIGHT
 from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove
@@ -48,7 +49,8 @@ def replanned(state: RunState, fact: f.PlanChanged) -> RunState:
     if not 0 <= fact.step < len(steps):
         return moved
     if moved.node is not None:
-        return replace(moved, node=replace(moved.node, index=fact.step, path=steps[fact.step].path))
+        node = replace(_with_new_chain(moved.node), index=fact.step, path=steps[fact.step].path)
+        return replace(moved, node=node)
     return replace(moved, block=_block_in(steps[fact.step], fact.step, moved.block)) if moved.block else moved
 
 
@@ -118,6 +120,13 @@ def _is_at_work(at: NodeState) -> bool:
     return in_flight or (at.judge is not None and at.judge.running)
 
 
+def _with_new_chain(at: NodeState) -> NodeState:
+    """Who rests and whose session it was is known by the place in the chain, where another may be now. An
+    agent that may be at work is still the same."""
+    known = replace(at, unavailable=())
+    return known if _is_at_work(at) else with_iteration(known, agent=None)
+
+
 def _block_in(step: Step, index: int, block: BlockState) -> BlockState:
     prefix = step.path.removesuffix(step.node.path)
     paths = {
@@ -126,7 +135,12 @@ def _block_in(step: Step, index: int, block: BlockState) -> BlockState:
         for number, stage in enumerate(branch.stages)
     }
     branches = (
-        replace(b, stage=replace(b.stage, path=paths.get((b.provider, b.stage.index), b.stage.path)))
+        replace(
+            b,
+            stage=replace(
+                _with_new_chain(b.stage), path=paths.get((b.provider, b.stage.index), b.stage.path)
+            ),
+        )
         if b.stage
         else b
         for b in block.branches
