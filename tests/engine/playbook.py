@@ -133,7 +133,8 @@ class Play:
                 details = f"{fact.provider} until {until}, next in {due}"
             case f.ProviderChanged():
                 until = self.seconds_until(fact.until) if fact.until else "asked"
-                details = f"{fact.provider} to {fact.to} until {until}"
+                due = f", in {self.seconds_until(fact.due_at)}" if fact.due_at else ""
+                details = f"{fact.provider} to {fact.to} until {until}{due}"
             case f.DelayStarted():
                 details = f"in {self.seconds_until(fact.due_at)}"
             case f.NodeCompleted() | f.StageCompleted():
@@ -241,8 +242,9 @@ def _complete(play: Play, words: list[str]) -> f.AnyFact:
 
 
 def _error(play: Play, words: list[str]) -> f.AnyFact:
-    """The kind; `resets=60` in so many seconds, `session=abc` of the agent, which used `tokens=10`."""
-    said = dict(word.split("=") for word in words[1:])
+    """The kind; `resets=60` in so many seconds, `session=abc` of the agent, which used `tokens=10`; with
+    `unstarted` nothing ran."""
+    said = dict(word.split("=") for word in words[1:] if "=" in word)
     resets = play.now + timedelta(seconds=float(said["resets"])) if "resets" in said else None
     return f.ErrorOccurred(
         FailureKind(words[0]),
@@ -252,6 +254,7 @@ def _error(play: Play, words: list[str]) -> f.AnyFact:
         usage=Usage(input_tokens=int(said["tokens"])) if "tokens" in said else None,
         resets_at=resets,
         agent_session=said.get("session"),
+        started="unstarted" not in words,
     )
 
 

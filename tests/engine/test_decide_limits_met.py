@@ -265,3 +265,140 @@ def test_limit_survives_the_engine_and_is_still_waited_for_after_recovery() -> N
         ? execute plan 1 attempt 2
         """,
     )
+
+
+def test_providers_that_hand_a_limit_to_each_other_wait_longer_each_round() -> None:
+    """Each claims a limit of a second, and takes longer than that to say so."""
+    play(
+        plan_of(stage(fallbacks=(CODEX,))),
+        f"""{BEGIN}
+        > error provider_rate_limited resets=1
+        < provider_changed claude to codex until 1s
+        < attempt_start 2 codex
+        ? execute plan 1 attempt 2
+        @ 3
+        > error provider_rate_limited resets=1
+        < provider_changed codex to claude until 1s
+        < attempt_start 3
+        ? execute plan 1 attempt 3
+        @ 3
+        > error provider_rate_limited resets=1
+        < provider_changed claude to codex until 2s
+        < attempt_start 4 codex
+        ? execute plan 1 attempt 4
+        @ 3
+        > error provider_rate_limited resets=1
+        < provider_changed codex to claude until 2s
+        < attempt_start 5
+        ? execute plan 1 attempt 5
+        @ 3
+        > error provider_rate_limited resets=1
+        < provider_changed claude to codex until 4s
+        < attempt_start 6 codex
+        ? execute plan 1 attempt 6
+        @ 3
+        > error provider_rate_limited resets=1
+        < limit_met codex until 4s, next in 1s
+        ? wait retry 1s
+        """,
+    )
+
+
+def test_limits_that_providers_hand_to_each_other_are_bounded_in_sum() -> None:
+    play(
+        plan_of(stage(fallbacks=(CODEX,), on_limit=LimitPolicy(max_wait=100))),
+        f"""{BEGIN}
+        > error provider_rate_limited resets=1
+        < provider_changed claude to codex until 1s
+        < attempt_start 2 codex
+        ? execute plan 1 attempt 2
+        @ 101
+        > error provider_rate_limited resets=1
+        < request_opened provider_limit-9
+        < session_paused provider_limit
+        = paused
+        """,
+    )
+
+
+def test_providers_that_fail_again_and_again_have_each_one_more_turn_at_most() -> None:
+    """Each takes longer to fail than the other rests."""
+    script = BEGIN
+    for number, (one, other) in enumerate([("claude", "codex"), ("codex", "claude")], 2):
+        script += f"""
+        @ 1000
+        > error provider_timeout
+        < provider_changed {one} to {other} until 900s
+        < attempt_start {number}{" codex" if other == "codex" else ""}
+        ? execute plan 1 attempt {number}
+        """
+    play(
+        plan_of(stage(retry=RetryPolicy(max_attempts=1), fallbacks=(CODEX,))),
+        f"""{script}
+        @ 1000
+        > error provider_timeout
+        < session_failed provider_timeout
+        = failed
+        """,
+    )
+
+
+@pytest.mark.parametrize(("kind", "until"), [("provider_auth", "asked"), ("provider_crashed", "900s")])
+def test_fallback_that_cannot_work_gives_way_to_one_at_its_limit_when_that_ends(
+    kind: str, until: str
+) -> None:
+    play(
+        plan_of(stage(retry=RetryPolicy(max_attempts=1), fallbacks=(CODEX,))),
+        f"""{BEGIN}
+        > error provider_quota resets=600
+        < provider_changed claude to codex until 600s
+        < attempt_start 2 codex
+        ? execute plan 1 attempt 2
+        > error {kind}
+        < provider_changed codex to claude until {until}, in 600s
+        ? wait retry 600s
+        = running
+        > fired retry
+        < attempt_start 3
+        ? execute plan 1 attempt 3
+        """,
+    )
+
+
+def test_fallback_that_cannot_work_asks_when_the_limit_of_the_other_lasts_too_long() -> None:
+    play(
+        plan_of(stage(fallbacks=(CODEX,), on_limit=LimitPolicy(max_wait=300))),
+        f"""{BEGIN}
+        > error provider_quota resets=600
+        < provider_changed claude to codex until 600s
+        < attempt_start 2 codex
+        ? execute plan 1 attempt 2
+        > error provider_auth
+        < request_opened provider_limit-9
+        < session_paused provider_limit
+        = paused
+        """,
+    )
+
+
+def test_limit_that_outlasts_the_runtime_limit_asks_at_once() -> None:
+    play(
+        plan_of(stage(), max_runtime=300),
+        f"""{BEGIN.replace("attempt_start 1", "attempt_start 1 timeout=300")}
+        @ 100
+        > error provider_quota resets=100
+        < limit_met claude until 100s, next in 100s
+        ? wait retry 100s
+        > fired retry
+        < attempt_start 2 timeout=100
+        ? execute plan 1 attempt 2
+        > error provider_quota resets=101
+        < request_opened runtime_limit-10
+        < session_paused runtime_limit
+        = paused
+        > answer runtime_limit-10
+        > resume
+        < attempt_start 3 timeout=300
+        ? execute plan 1 attempt 3
+        """,
+    )

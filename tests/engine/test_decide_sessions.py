@@ -1,9 +1,12 @@
 """Playbooks of agents' own sessions, and of stages whose work must not be done twice."""
 
 import pytest
-from tests.engine.plans import plan_of, stage
-from tests.engine.playbook import play
+from tests.engine.plans import block, plan_of, stage
+from tests.engine.playbook import Play, play
 
+from agentforge.model import facts as f
+from agentforge.model.event import Cursor
+from agentforge.model.failure import FailureKind
 from agentforge.model.plan import ProviderChoice, RetryPolicy
 
 BEGIN = """
@@ -14,6 +17,7 @@ BEGIN = """
     < attempt_start 1
     ? execute plan 1 attempt 1
 """
+AT = Cursor("0", 1, 1)
 CODEX = ProviderChoice("codex", "gpt")
 
 
@@ -178,9 +182,127 @@ def test_at_most_once_makes_an_attempt_again_that_never_began() -> None:
         > lost unstarted
         < attempt_start 2
         ? execute plan 1 attempt 2
-        > error provider_missing
+        > error provider_missing unstarted
         < provider_changed claude to codex until asked
         < attempt_start 3 codex
         ? execute plan 1 attempt 3
         """,
     )
+
+
+def test_at_most_once_asks_about_a_program_that_ran_although_its_provider_is_gone() -> None:
+    play(
+        ONCE,
+        f"""{BEGIN}
+        > error provider_missing
+        < request_opened at_most_once-6
+        < session_paused at_most_once
+        = paused
+        """,
+    )
+
+
+@pytest.mark.parametrize(
+    ("pause", "ending"),
+    [
+        ("pause lunch", "error provider_crashed"),
+        ("pause lunch", "lost"),
+        ("pause lunch now", "error provider_crashed"),
+        ("pause lunch now", "cancelled"),
+    ],
+)
+def test_at_most_once_asks_after_a_pause_about_what_came_to_nothing_before_it(
+    pause: str, ending: str
+) -> None:
+    waiting = "< attempt_ending 1\n? end plan 1 attempt 1" if "now" in pause else "? execute plan 1 attempt 1"
+    seq = 9 if "now" in pause else 8
+    play(
+        ONCE,
+        f"""{BEGIN}
+        > {pause}
+        {waiting}
+        > {ending}
+        < session_paused lunch
+        > resume
+        < request_opened at_most_once-{seq + 1}
+        < session_paused at_most_once
+        > answer at_most_once-{seq + 1}
+        > resume
+        < attempt_start 2
+        ? execute plan 1 attempt 2
+        """,
+    )
+
+
+def test_at_most_once_asks_about_an_attempt_that_was_still_to_be_ended_when_a_person_took_over() -> None:
+    play(
+        ONCE,
+        f"""{BEGIN}
+        > pause lunch now
+        < attempt_ending 1
+        ? end plan 1 attempt 1
+        > taken-up-by-person
+        ? end plan 1 attempt 1
+        > cancelled
+        < request_opened at_most_once-9
+        < session_paused at_most_once
+        """,
+    )
+
+
+def test_at_most_once_asks_although_the_engine_died_before_the_question() -> None:
+    conversation = Play(ONCE)
+    for words in ("start", "prepared"):
+        conversation.happens(words)
+    conversation.record(f.ErrorOccurred(FailureKind.PROVIDER_CRASHED, "oops", "plan", 1), AT)
+    assert conversation.happens("taken-up-by-person") == [
+        "< request_opened at_most_once-7",
+        "< session_paused at_most_once",
+    ]
+
+
+def test_at_most_once_asks_about_every_branch_of_a_block() -> None:
+    publish = stage("publish", semantics="at_most_once")
+    conversation = play(
+        plan_of(block("claude codex", publish)),
+        """
+        > start
+        < node_start duel
+        < claude: parallel_provider_start
+        < codex: parallel_provider_start
+        ? claude: prepare publish 1
+        ? codex: prepare publish 1
+        > claude: prepared
+        < claude: attempt_start 1
+        ? claude: execute publish 1 attempt 1
+        ? codex: prepare publish 1
+        > codex: prepared
+        < codex: attempt_start 1
+        ? claude: execute publish 1 attempt 1
+        ? codex: execute publish 1 attempt 1
+        > claude: lost
+        ? codex: execute publish 1 attempt 1
+        > codex: error provider_crashed
+        < request_opened at_most_once-11
+        < session_paused at_most_once
+        = paused
+        """,
+    )
+    assert conversation.state is not None
+    question = conversation.state.requests[0].question
+    assert "claude: attempt 1" in question
+    assert "codex: attempt 1" in question
+
+
+def test_conversation_that_takes_a_new_name_each_time_is_gone_on_with_five_times_too() -> None:
+    script = BEGIN
+    for number in range(2, 8):
+        expected = "" if number == 7 else f" resume=s{number}"
+        script += f"""
+        > error provider_crashed session=s{number}
+        < session_failed provider_crashed
+        > resume
+        < attempt_start {number}{expected}
+        ? execute plan 1 attempt {number}
+        """
+    play(plan_of(stage(retry=RetryPolicy(max_attempts=1))), script)

@@ -83,6 +83,11 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
         "build 2/3 goes on with codex instead of claude: usage limit",
     ),
     (
+        f.ProviderChanged(2, "codex", 1, "claude", 0, "not logged in", None, SOON),
+        'node=1 run=1 iter=2 provider=codex to=claude message="not logged in"',
+        "build 2/3 goes on with claude instead of codex in 4.0s: not logged in",
+    ),
+    (
         f.AttemptStarted(2, 2, "codex", "gpt", choice=1, resume="abc"),
         "node=1 run=1 iter=2 attempt=2 provider=codex goes_on_with=abc",
         "build 2/3 goes on with the agent's own session abc",

@@ -224,3 +224,17 @@ def test_status_says_that_a_provider_without_a_login_rests_until_a_person_resume
     changed = (f.ProviderChanged(1, "command", 0, "mock", 1, "not logged in"), Cursor("0", 1, 1))
     view = seen(STARTED, NODE, ITERATION, ATTEMPT, LIMITED, changed, status="running", now=NOON)
     assert shown(view)["Resting"] == "plan: command, until you resume: not logged in"
+
+
+def test_status_says_whose_limit_is_waited_for_when_another_could_not_work() -> None:
+    until = NOON + timedelta(hours=2)
+    here = Cursor("0", 1, 1)
+    changed = (f.ProviderChanged(1, "command", 0, "mock", 1, "5-hour limit reached", until), here)
+    again = (f.AttemptStarted(2, 2, "mock", "", choice=1), here)
+    no_login = (f.ErrorOccurred(FailureKind.PROVIDER_AUTH, "not logged in", "plan", 2), here)
+    back = (f.ProviderChanged(2, "mock", 1, "command", 0, "not logged in", None, until), here)
+    view = seen(
+        STARTED, NODE, ITERATION, ATTEMPT, LIMITED, changed, again, no_login, back, status="running", now=NOON
+    )
+    (waiting,) = view.waiting
+    assert (waiting.provider, waiting.until, waiting.message) == ("command", until, "5-hour limit reached")

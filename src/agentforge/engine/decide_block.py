@@ -6,7 +6,7 @@ from agentforge.model import facts as f
 from agentforge.model.event import Cursor, Draft
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.plan import Branch, ParallelNode, Plan
-from agentforge.model.state import BlockState, BranchState, NodeState, RunState
+from agentforge.model.state import AT_MOST_ONCE, BlockState, BranchState, NodeState, RunState
 from agentforge.model.status import NodeStatus
 from agentforge.model.work import Spot, Work, WriteManifest
 
@@ -18,16 +18,25 @@ def decide_block(plan: Plan, state: RunState, block: BlockState) -> Verdict:
         return _after_all(plan, block)
     facts: list[Draft] = []
     work: list[Work] = []
-    question: Question | None = None
+    questions: list[Question] = []
     for branch in block.branches:
         verdict = _decide_branch(plan, state, block, branch)
         facts += verdict.facts
         work += verdict.work
-        question = question or verdict.question
+        questions += [verdict.question] if verdict.question else []
     if facts or work:
         # A person is asked only when nothing else can go on.
         return Verdict(tuple(facts), tuple(work))
-    return Verdict(question=question)
+    return Verdict(question=_all_in_one(questions))
+
+
+def _all_in_one(questions: list[Question]) -> Question | None:
+    """One answer is for all branches, so all of them are in the question."""
+    if not questions:
+        return None
+    reasons = [question.reason for question in questions]
+    reason = AT_MOST_ONCE if AT_MOST_ONCE in reasons else reasons[0]
+    return Question(reason, "\n".join(dict.fromkeys(question.text for question in questions)))
 
 
 def stage_in_block(plan: Plan, state: RunState, block: BlockState, provider: str, at: NodeState) -> StageAt:

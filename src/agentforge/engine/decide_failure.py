@@ -8,7 +8,7 @@ from agentforge.engine.retry import DEFAULT_POLICY, backoff, may_retry
 from agentforge.model import facts as f
 from agentforge.model.failure import LIMITS, Failure, FailureKind
 from agentforge.model.plan import LimitPolicy, StageNode
-from agentforge.model.state import AttemptState, IterationState, NodeState
+from agentforge.model.state import AttemptState, IterationState, NodeState, Unavailable
 
 DEFAULT_LIMITS = LimitPolicy()
 
@@ -38,25 +38,65 @@ class Question(Struct, frozen=True):
 Turn = f.RetryScheduled | f.LimitMet | f.ProviderChanged | Question | Failure
 
 
-def turn_after(node: StageNode, at: NodeState, iteration: IterationState, attempt: AttemptState) -> Turn:
-    failure, ended_at = _ended(attempt)
-    if failure.kind in LIMITS:
-        return _at_limit(node, at, iteration, attempt)
+class Failed(Struct, frozen=True):
+    """An attempt that failed, with all that a decision about it depends on."""
+
+    node: StageNode
+    at: NodeState
+    iteration: IterationState
+    attempt: AttemptState
+    remaining: float | None = None
+    """The seconds that the runtime limit leaves, if there is one."""
+
+    @property
+    def failure(self) -> Failure:
+        assert self.attempt.failure is not None
+        return self.attempt.failure
+
+    @property
+    def ended_at(self) -> datetime:
+        assert self.attempt.ended_at is not None
+        return self.attempt.ended_at
+
+    @property
+    def on_limit(self) -> LimitPolicy:
+        return self.node.on_limit or DEFAULT_LIMITS
+
+    def another(self) -> int | None:
+        """The first provider of the chain that can be asked now, other than this one."""
+        resting = {known.choice for known in self.at.unavailable if _is_resting(known.until, self.ended_at)}
+        chain = range(len(self.node.chain))
+        return next((i for i in chain if i != self.attempt.choice and i not in resting), None)
+
+    def changed(self, to: int, until: datetime | None, due_at: datetime | None = None) -> f.ProviderChanged:
+        return f.ProviderChanged(
+            attempt=self.attempt.number,
+            provider=self.node.chosen(self.attempt.choice).type,
+            choice=self.attempt.choice,
+            to=self.node.chosen(to).type,
+            to_choice=to,
+            message=self.failure.message,
+            until=until,
+            due_at=due_at,
+        )
+
+
+def turn_after(failed: Failed) -> Turn:
+    if failed.failure.kind in LIMITS:
+        return _at_limit(failed)
+    node, iteration = failed.node, failed.iteration
     policy, failures = node.retry or DEFAULT_POLICY, iteration.failures
     if may_retry(policy, failures):
         number = len(failures) + 1
         return f.RetryScheduled(
             attempt=number,
             of=policy.max_attempts,
-            due_at=ended_at + backoff(policy, len(failures)),
+            due_at=failed.ended_at + backoff(policy, len(failures)),
             message=f"Attempt {number}/{policy.max_attempts} for iteration {iteration.number}",
         )
-    other = _another(node, at, attempt.choice, ended_at)
-    if failure.kind not in PROVIDERS_OWN or other is None:
-        return failure
-    rest = timedelta(seconds=(node.on_limit or DEFAULT_LIMITS).max_delay)
-    until = None if failure.kind in FOR_A_PERSON else ended_at + rest
-    return _changed(node, attempt, other, failure.message, until)
+    if failed.failure.kind not in PROVIDERS_OWN or iteration.gave_way >= len(node.chain):
+        return failed.failure
+    return _give_way(failed)
 
 
 def choose(count: int, at: NodeState, now: datetime) -> int:
@@ -73,32 +113,62 @@ def choose(count: int, at: NodeState, now: datetime) -> int:
     return min(timed)[1] if timed else 0
 
 
-def _at_limit(node: StageNode, at: NodeState, iteration: IterationState, attempt: AttemptState) -> Turn:
-    failure, ended_at = _ended(attempt)
-    policy = node.on_limit or DEFAULT_LIMITS
+def _at_limit(failed: Failed) -> Turn:
+    policy, attempt, failure = failed.on_limit, failed.attempt, failed.failure
     if policy.do == "fail":
         return failure
-    until = _end_of_limit(policy, iteration.limited, failure, ended_at)
-    other = _another(node, at, attempt.choice, ended_at) if policy.do == "next" else None
+    # A chain is asked in rounds.
+    rounds = failed.iteration.limited // (len(failed.node.chain) if policy.do == "next" else 1)
+    until = _end_of_limit(policy, rounds, failure, failed.ended_at)
+    limit = Unavailable(attempt.choice, until, failure.message, limited=True)
+    other = failed.another() if policy.do == "next" else None
     if other is not None:
-        return _changed(node, attempt, other, failure.message, until)
-    others = [known.until for known in at.unavailable if known.until and known.choice != attempt.choice]
-    due_at = min([until, *others]) if policy.do == "next" else until
-    since = iteration.limited_since or ended_at
-    provider = node.chosen(attempt.choice).type
-    if (due_at - since).total_seconds() > policy.max_wait:
+        # Nothing is waited for, but providers mustn't hand their limits to each other for ever.
+        return _too_long(failed, limit, failed.ended_at) or failed.changed(other, until)
+    others = [known.until for known in failed.at.unavailable if known.choice != attempt.choice]
+    due_at = min([until, *(end for end in others if end)]) if policy.do == "next" else until
+    provider = failed.node.chosen(attempt.choice).type
+    met = f.LimitMet(attempt.number, provider, attempt.choice, until, due_at, failure.message)
+    return _too_long(failed, limit, due_at) or met
+
+
+def _give_way(failed: Failed) -> Turn:
+    """To the next that can work, or else to the first whose limit ends."""
+    rest = timedelta(seconds=failed.on_limit.max_delay)
+    until = None if failed.failure.kind in FOR_A_PERSON else failed.ended_at + rest
+    other = failed.another()
+    if other is not None:
+        return failed.changed(other, until)
+    limits = [
+        (known.until, known.choice, known)
+        for known in failed.at.unavailable
+        if known.limited and known.until and known.choice != failed.attempt.choice
+    ]
+    if not limits:
+        return failed.failure
+    due_at, choice, first = min(limits, key=lambda limit: limit[:2])
+    return _too_long(failed, first, due_at) or failed.changed(choice, until, due_at)
+
+
+def _too_long(failed: Failed, limit: Unavailable, due_at: datetime) -> Question | None:
+    """A question, if so long mustn't be waited for the limit."""
+    since = failed.iteration.limited_since or failed.ended_at
+    most = failed.on_limit.max_wait
+    what = (
+        f"{failed.node.chosen(limit.choice).type} is at its limit until {limit.until:%Y-%m-%d %H:%M} UTC"
+        f" ({limit.message})"
+    )
+    if (due_at - since).total_seconds() > most:
         return Question(
             "provider_limit",
-            f"{provider} is at its limit until {until:%Y-%m-%d %H:%M} UTC ({failure.message}),"
-            f" which is longer than the {policy.max_wait:g} s that may be waited. Try again now?",
+            f"{what}, which is longer than the {most:g} s that may be waited. Try again now?",
         )
-    return f.LimitMet(attempt.number, provider, attempt.choice, until, due_at, failure.message)
-
-
-def _ended(attempt: AttemptState) -> tuple[Failure, datetime]:
-    assert attempt.failure is not None
-    assert attempt.ended_at is not None
-    return attempt.failure, attempt.ended_at
+    if failed.remaining is not None and (due_at - failed.ended_at).total_seconds() > failed.remaining:
+        return Question(
+            "runtime_limit",
+            f"{what}, which is longer than the runtime limit leaves. Grant the same again, and try now?",
+        )
+    return None
 
 
 def _end_of_limit(policy: LimitPolicy, met: int, failure: Failure, ended_at: datetime) -> datetime:
@@ -109,26 +179,6 @@ def _end_of_limit(policy: LimitPolicy, met: int, failure: Failure, ended_at: dat
         return ended_at + timedelta(seconds=seconds)
     least = min(2.0 ** min(met, 32), policy.max_delay)
     return max(failure.resets_at, ended_at + timedelta(seconds=least))
-
-
-def _another(node: StageNode, at: NodeState, choice: int, now: datetime) -> int | None:
-    """The first provider of the chain that can be asked now, other than this one."""
-    resting = {known.choice for known in at.unavailable if _is_resting(known.until, now)}
-    return next((i for i in range(len(node.chain)) if i != choice and i not in resting), None)
-
-
-def _changed(
-    node: StageNode, attempt: AttemptState, to: int, message: str, until: datetime | None
-) -> f.ProviderChanged:
-    return f.ProviderChanged(
-        attempt=attempt.number,
-        provider=node.chosen(attempt.choice).type,
-        choice=attempt.choice,
-        to=node.chain[to].type,
-        to_choice=to,
-        message=message,
-        until=until,
-    )
 
 
 def _is_resting(until: datetime | None, now: datetime) -> bool:

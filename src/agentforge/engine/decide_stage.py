@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from msgspec import Struct
 
-from agentforge.engine.decide_failure import Question, choose, turn_after
+from agentforge.engine.decide_failure import Failed, Question, choose, turn_after
 from agentforge.engine.evolve_stage import IN_FLIGHT
 from agentforge.engine.retry import DEFAULT_POLICY
 from agentforge.engine.termination import JUDGE_FAILURES, end_of, wants_judge, wants_queue
@@ -16,7 +16,7 @@ from agentforge.model import facts as f
 from agentforge.model.event import Draft
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.plan import Plan, StageNode
-from agentforge.model.state import AttemptState, IterationState, NodeState, RunState
+from agentforge.model.state import AT_MOST_ONCE, AttemptState, IterationState, NodeState, RunState
 from agentforge.model.status import AttemptStatus
 from agentforge.model.work import CheckQueue, End, Execute, Judge, Prepare, Spot, Wait, Work
 
@@ -116,7 +116,7 @@ def _within_iteration(here: StageAt, iteration: IterationState) -> Verdict:
     attempt = iteration.attempt
     if running := in_flight(here.at):
         return Verdict(work=(execute(here, running),))
-    if here.node.semantics == "at_most_once" and attempt is not None and _came_to_nothing(attempt):
+    if here.node.semantics == "at_most_once" and attempt is not None and attempt.came_to_nothing:
         return Verdict(question=_once(here, iteration, attempt))
     if attempt is not None and attempt.status is AttemptStatus.FAILED:
         return _after_failure(here, iteration, attempt)
@@ -129,7 +129,8 @@ def _within_iteration(here: StageAt, iteration: IterationState) -> Verdict:
 
 
 def _after_failure(here: StageAt, iteration: IterationState, attempt: AttemptState) -> Verdict:
-    turn = turn_after(here.node, here.at, iteration, attempt)
+    remaining = remaining_seconds(here.plan, here.state, here.node)
+    turn = turn_after(Failed(here.node, here.at, iteration, attempt, remaining))
     match turn:
         case Question():
             return Verdict(question=turn)
@@ -141,20 +142,14 @@ def _after_failure(here: StageAt, iteration: IterationState, attempt: AttemptSta
             return here.record(turn)
 
 
-def _came_to_nothing(attempt: AttemptState) -> bool:
-    """Whether it ended without a result and may have done a part of its work."""
-    if attempt.status is AttemptStatus.LOST:
-        return attempt.started
-    missing = attempt.failure is not None and attempt.failure.kind is FailureKind.PROVIDER_MISSING
-    return attempt.status is AttemptStatus.FAILED and not missing
-
-
 def _once(here: StageAt, iteration: IterationState, attempt: AttemptState) -> Question:
-    why = attempt.failure.message if attempt.failure else "the engine or the machine died"
+    died = "it was ended" if attempt.status is AttemptStatus.CANCELLED else "the engine or the machine died"
+    why = attempt.failure.message if attempt.failure else died
+    who = f"{here.spot.provider}: " if here.spot.provider else ""
     return Question(
-        "at_most_once",
-        f"attempt {attempt.number} at iteration {iteration.number} of stage {here.node.id!r} came to nothing"
-        f" ({why}) and may have done a part of its work. Make it again?",
+        AT_MOST_ONCE,
+        f"{who}attempt {attempt.number} at iteration {iteration.number} of stage {here.node.id!r} came to"
+        f" nothing ({why}) and may have done a part of its work. Make it again?",
     )
 
 
@@ -174,6 +169,7 @@ def _next_attempt(here: StageAt, iteration: IterationState) -> f.AttemptStarted:
         idle_timeout=node.idle_timeout,
         choice=choice,
         resume=agent.id if agent and goes_on else None,
+        once=node.semantics == "at_most_once",
     )
 
 

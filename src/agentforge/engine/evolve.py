@@ -1,6 +1,7 @@
 """What an event makes of a state. Never decides, never refuses: what may be recorded is checked before
 it is (see `legal`), so that a log is read the same way for ever, even with lines missing."""
 
+from functools import partial
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -19,7 +20,7 @@ from agentforge.model import facts as f
 from agentforge.model.errors import LogCorrupt
 from agentforge.model.event import Cursor, Event
 from agentforge.model.failure import Failure
-from agentforge.model.state import NodeState, OpenRequest, RunState, StageRecord, StopRequest
+from agentforge.model.state import AT_MOST_ONCE, NodeState, OpenRequest, RunState, StageRecord, StopRequest
 from agentforge.model.status import NodeStatus, RunStatus
 
 CONTROLS_KEPT = 32
@@ -234,9 +235,10 @@ def _resumed(state: RunState, event: Event, context: str | None) -> RunState:
         recoveries=0,
         context="\n".join(text for text in (state.context, context) if text) or None,
     )
+    stage_on_resume = partial(on_resume, asked=state.pause_reason == AT_MOST_ONCE)
     if fresh.node is not None:
-        fresh = replace(fresh, node=on_resume(fresh.node))
-    return replace(fresh, block=fresh.block.resumed(on_resume)) if fresh.block else fresh
+        fresh = replace(fresh, node=stage_on_resume(fresh.node))
+    return replace(fresh, block=fresh.block.resumed(stage_on_resume)) if fresh.block else fresh
 
 
 def _node(state: RunState, event: Event) -> NodeState:

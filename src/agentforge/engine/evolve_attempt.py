@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from agentforge.model import facts as f
 from agentforge.model.event import Event
+from agentforge.model.failure import LIMITS
 from agentforge.model.result import Usage
 from agentforge.model.state import AgentSession, NodeState, Unavailable
 from agentforge.model.status import AttemptStatus
@@ -18,16 +19,25 @@ def after_failure(at: NodeState, event: Event, fact: _AfterFailure) -> NodeState
         case f.RetryScheduled(due_at=due_at):
             return with_attempt(at, status=AttemptStatus.WAITING, due_at=due_at)
         case f.LimitMet():
-            known = _without(at, fact.choice, Unavailable(fact.choice, fact.until, fact.message))
-            met = at.iteration.limited + 1 if at.iteration else 1
-            since = (at.iteration.limited_since if at.iteration else None) or event.at
-            counted = with_iteration(known, limited=met, limited_since=since)
+            resting = Unavailable(fact.choice, fact.until, fact.message, limited=True)
+            counted = _limited(_with_resting(at, resting), event)
             return with_attempt(counted, status=AttemptStatus.WAITING, due_at=fact.due_at)
         case f.ProviderChanged():
-            known = _without(at, fact.choice, Unavailable(fact.choice, fact.until, fact.message))
-            return with_attempt(with_iteration(known, failures=()), status=AttemptStatus.DUE)
+            return _changed(at, event, fact)
         case _:
             assert_never(fact)
+
+
+def _changed(at: NodeState, event: Event, fact: f.ProviderChanged) -> NodeState:
+    failure = at.iteration.attempt.failure if at.iteration and at.iteration.attempt else None
+    limited = failure is not None and failure.kind in LIMITS
+    known = _with_resting(at, Unavailable(fact.choice, fact.until, fact.message, limited))
+    if limited:
+        known = _limited(known, event)
+    elif known.iteration is not None:
+        known = with_iteration(known, gave_way=known.iteration.gave_way + 1)
+    status = AttemptStatus.DUE if fact.due_at is None else AttemptStatus.WAITING
+    return with_attempt(with_iteration(known, failures=()), status=status, due_at=fact.due_at)
 
 
 def with_agent(at: NodeState, id: str | None, usage: Usage | None) -> NodeState:
@@ -37,7 +47,10 @@ def with_agent(at: NodeState, id: str | None, usage: Usage | None) -> NodeState:
         return with_iteration(at, agent=None)
     before, choice = iteration.agent, iteration.attempt.choice if iteration.attempt else 0
     if before is None or before.id != id:
-        return with_iteration(at, agent=AgentSession(id, choice, used=usage))
+        # Some give the conversation a new name each time: it is gone on with all the same.
+        resumed = before is not None and iteration.attempt is not None and iteration.attempt.resume
+        continued = before.continued if before and resumed else 0
+        return with_iteration(at, agent=AgentSession(id, choice, continued, usage))
     return with_iteration(at, agent=replace(before, used=_sum(before.used, usage)))
 
 
@@ -50,8 +63,15 @@ def with_attempt(at: NodeState, **changes: object) -> NodeState:
     return at if attempt is None else with_iteration(at, attempt=replace(attempt, **changes))
 
 
-def _without(at: NodeState, choice: int, now: Unavailable) -> NodeState:
-    others = tuple(known for known in at.unavailable if known.choice != choice)
+def _limited(at: NodeState, event: Event) -> NodeState:
+    if at.iteration is None:
+        return at
+    since = at.iteration.limited_since or event.at
+    return with_iteration(at, limited=at.iteration.limited + 1, limited_since=since)
+
+
+def _with_resting(at: NodeState, now: Unavailable) -> NodeState:
+    others = tuple(known for known in at.unavailable if known.choice != now.choice)
     return replace(at, unavailable=(*others, now))
 
 

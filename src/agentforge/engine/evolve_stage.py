@@ -60,13 +60,19 @@ def evolve_stage(at: NodeState, event: Event, fact: StageFact) -> NodeState:
             return _attempt_turn(at, fact)
 
 
-def on_resume(at: NodeState) -> NodeState:
+def on_resume(at: NodeState, *, asked: bool) -> NodeState:
     """A person said go on: failures no longer count; an attempt in flight goes on. How far the judge can
-    be relied upon is no failure of the run: that count stays."""
+    be relied upon is no failure of the run: that count stays.
+
+    `asked`: whether they were asked about work that mustn't be done twice. If not, what came to nothing of it
+    is kept, and asked about."""
     fresh = replace(at, failure=None, unavailable=())
     attempt = at.iteration.attempt if at.iteration else None
-    running = attempt if attempt and attempt.status in IN_FLIGHT else None
-    return with_iteration(fresh, attempt=running, failures=(), lost=0, limited=0, limited_since=None)
+    if attempt is not None and attempt.status not in IN_FLIGHT:
+        attempt = attempt if attempt.once and attempt.came_to_nothing and not asked else None
+    return with_iteration(
+        fresh, attempt=attempt, failures=(), lost=0, limited=0, limited_since=None, gave_way=0
+    )
 
 
 def _attempt_started(at: NodeState, event: Event, fact: f.AttemptStarted) -> NodeState:
@@ -81,6 +87,7 @@ def _attempt_started(at: NodeState, event: Event, fact: f.AttemptStarted) -> Nod
         choice=fact.choice,
         resume=fact.resume,
         before=agent.used if agent else None,
+        once=fact.once,
     )
     if agent is not None:
         agent = replace(agent, continued=agent.continued + 1)
@@ -122,7 +129,9 @@ def _failed(at: NodeState, event: Event, fact: f.ErrorOccurred) -> NodeState:
     if at.iteration is None:
         return replace(at, failure=failure)
     left = with_agent(at, fact.agent_session, fact.usage)
-    ended = with_attempt(left, status=AttemptStatus.FAILED, failure=failure, ended_at=event.at)
+    ended = with_attempt(
+        left, status=AttemptStatus.FAILED, failure=failure, ended_at=event.at, started=fact.started
+    )
     if fact.kind in LIMITS:
         # How often a limit is met says nothing about the work: it has its own bound.
         return with_iteration(ended, lost=0)

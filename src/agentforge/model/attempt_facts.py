@@ -36,6 +36,8 @@ class AttemptStarted(Fact, frozen=True):
     """Which of the stage's providers: 0 is the one it names first."""
     resume: str | None = None
     """The agent's own session that it goes on with."""
+    once: bool = False
+    """Whether it is made again only when a person says so."""
 
 
 class AttemptAdopted(Fact, frozen=True):
@@ -91,6 +93,8 @@ class ErrorOccurred(Fact, frozen=True):
     """When the quota or rate limit that was met is known to end."""
     agent_session: str | None = None
     """The agent's own session, which the next attempt may go on with."""
+    started: bool = True
+    """False: nothing ran."""
 
 
 class RetryScheduled(Fact, frozen=True):
@@ -132,6 +136,8 @@ class ProviderChanged(Fact, frozen=True):
     message: str
     until: datetime | None = None
     """When the first one may be asked again; nothing: not before a person says go on."""
+    due_at: datetime | None = None
+    """When the limit of the next one ends; nothing: it can work at once."""
 
 
 class IterationCompleted(Fact, frozen=True):

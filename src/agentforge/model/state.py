@@ -13,6 +13,9 @@ from agentforge.model.plan import Mode
 from agentforge.model.result import Decision, Usage
 from agentforge.model.status import AttemptStatus, IterationStatus, NodeStatus, RunStatus
 
+AT_MOST_ONCE = "at_most_once"
+"""Why a run is paused that asks whether work may be done again."""
+
 
 class AttemptState(Struct, frozen=True):
     number: int
@@ -31,7 +34,17 @@ class AttemptState(Struct, frozen=True):
     before: Usage | None = None
     """What that session had used before."""
     started: bool = True
-    """False: it was lost before the agent ran."""
+    """False: it ended before the agent ran."""
+    once: bool = False
+    """Whether it is made again only when a person says so."""
+
+    @property
+    def came_to_nothing(self) -> bool:
+        """Whether it ended without a result and may have done a part of its work."""
+        return self.started and self.status in _WITHOUT_RESULT
+
+
+_WITHOUT_RESULT = frozenset({AttemptStatus.FAILED, AttemptStatus.LOST, AttemptStatus.CANCELLED})
 
 
 class AgentSession(Struct, frozen=True):
@@ -50,6 +63,8 @@ class Unavailable(Struct, frozen=True):
     until: datetime | None
     """Nothing: not before a person says go on."""
     message: str = ""
+    limited: bool = False
+    """Whether it is at a limit, which ends by waiting."""
 
 
 class IterationState(Struct, frozen=True):
@@ -67,8 +82,10 @@ class IterationState(Struct, frozen=True):
     """Attempts lost in a row."""
     agent: AgentSession | None = None
     limited: int = 0
-    """Limits met in a row."""
+    """Limits met, by all providers of the chain."""
     limited_since: datetime | None = None
+    gave_way: int = 0
+    """How often a provider that failed gave way to another."""
 
 
 class JudgeState(Struct, frozen=True):

@@ -89,7 +89,8 @@ def _after_failure(
             text = f"waits {wait} for the limit of {fact.provider}: {why}"
         case f.ProviderChanged():
             why = one_line(fact.message, MESSAGE_CHARS)
-            text = f"goes on with {fact.to} instead of {fact.provider}: {why}"
+            wait = f" in {span((fact.due_at - at).total_seconds())}" if fact.due_at else ""
+            text = f"goes on with {fact.to} instead of {fact.provider}{wait}: {why}"
     return RunLine(place, text, "wait", "warn")
 
 

@@ -197,8 +197,12 @@ def _waiting(plan: Plan, state: RunState) -> Iterator[WaitStatus]:
     for stage, at in _stages(plan, state):
         attempt = at.iteration.attempt if at.iteration else None
         if attempt is not None and attempt.status is AttemptStatus.WAITING and attempt.due_at is not None:
-            message = attempt.failure.message if attempt.failure else ""
-            yield WaitStatus(stage.id, stage.chosen(attempt.choice).type, attempt.due_at, message)
+            choice, message = attempt.choice, attempt.failure.message if attempt.failure else ""
+            for known in at.unavailable:
+                if known.until == attempt.due_at and known.limited:
+                    # It may be another's limit that ends first.
+                    choice, message = known.choice, known.message
+            yield WaitStatus(stage.id, stage.chosen(choice).type, attempt.due_at, message)
 
 
 def _resting(plan: Plan, state: RunState, now: datetime) -> Iterator[RestStatus]:
