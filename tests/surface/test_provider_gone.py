@@ -69,3 +69,26 @@ def test_another_attempt_is_made_by_the_next_of_the_chain(project: Project, inte
         os.kill(agent, signal.SIGKILL)
         assert run.end().code == 0
     assert (project.root / "who").read_text() == "by the second\n"
+
+
+def test_a_judge_is_ended_when_the_run_is_cancelled(project: Project) -> None:
+    judge = project.home / "my-judge"
+    judge.write_text("#!/bin/sh\ncat > /dev/null\necho begun > begun\nexec sleep 60\n")
+    judge.chmod(0o755)
+    described = project.root / ".agentforge" / "providers"
+    described.mkdir(parents=True)
+    (described / "mine.yaml").write_text(f"program: {judge}\n")
+    worker = {"type": "command", "run": f"cat >/dev/null; {WRITE_RESULT}"}
+    ends = {"type": "judgment", "max": 3}
+    node = {"id": "a", "prompt": "x", "delay": 0, "provider": worker, "termination": ends}
+    (project.root / "p.yaml").write_text(json.dumps({"name": "p", "nodes": [node]}))
+    with project.started("run", "-p", "p.yaml", "-s", "s", env={"JUDGE_PROVIDER": "mine"}) as run:
+        wait_for((project.root / "begun").exists, "the judge is asked")
+        run.signal(signal.SIGKILL)
+        run.end()
+    (described / "mine.yaml").unlink()
+    notes = list(project.run_dir("s").rglob("judge*/agent.json"))
+    pid = int(json.loads(notes[0].read_bytes())["pid"])
+    assert is_alive(pid)
+    assert project.call("cancel", "s").code == 0
+    assert not is_alive(pid)

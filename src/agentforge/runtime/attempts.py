@@ -134,13 +134,18 @@ class AttemptRunner:
     async def _start(self, work: Execute, about: Attempted, provider: ProcessProvider) -> f.AnyFact:
         set_aside(about)
         note_target(about)
+        request = self._request(work, about)
         try:
-            command = provider.command(self._request(work, about))
+            command = provider.command(request)
             writable = writable_in(about.here, self._progress(work))
             sandbox = None if self._setting.is_replay else about.node.sandbox
             confined = self._confiner.confine(command, sandbox, about.place, writable)
         except ProviderUnusable as error:
             return self._unusable(about, error)
+        except AgentForgeError:
+            raise
+        except Exception as error:  # Whoever wrote the provider: it is no reason for the engine to die.
+            return self._unstarted(about, _raised(about, error))
         limits = Limits(work.timeout, work.idle_timeout)
         left = await self._supervised.run(about.place, confined, self._mark(work), limits)
         return self._outcome(about, provider, left)
@@ -149,10 +154,11 @@ class AttemptRunner:
         record = left.record
         if record is None:
             return self._lost(about, left, provider)
-        ended = provider.interpret(exit_of(record, about.place, about.by, about.before))
+        ended = _understood(about, provider, record)
         failure = _failure_of(record, about)
         if failure is not None:
             ended = replace(ended, failure=failure, exit_code=record.exit_code or 0)
+            about = replace(about, started=record.status != "spawn_failed")
         return self._conclude(about, provider, ended)
 
     # -- providers inside the engine
@@ -235,7 +241,10 @@ class AttemptRunner:
 
     def _unusable(self, about: Attempted, error: AgentForgeError) -> f.AnyFact:
         failure = Failure(FailureKind.PROVIDER_MISSING, f"{error.message}. {error.hint}".rstrip(". "))
-        return self._recorded(about, ExecuteResult(failure=failure))
+        return self._unstarted(about, failure)
+
+    def _unstarted(self, about: Attempted, failure: Failure) -> f.AnyFact:
+        return self._recorded(replace(about, started=False), ExecuteResult(failure=failure))
 
     def _recorded(self, about: Attempted, ended: ExecuteResult) -> f.AnyFact:
         recorder = self._setting.recorder
@@ -264,7 +273,17 @@ class AttemptRunner:
         """The session of an agent that was killed, as far as its output says."""
         if not is_program(provider) or not provider.capabilities().supports_resume:
             return None
-        return _session_of(provider.interpret(exit_of(KILLED, about.place, about.by, about.before)))
+        return _session_of(_understood(about, provider, KILLED))
+
+
+def _understood(about: Attempted, provider: ProcessProvider, record: ExitRecord) -> ExecuteResult:
+    exit = exit_of(record, about.place, about.by, about.before)
+    try:
+        return provider.interpret(exit)
+    except Exception as error:  # The same exit would be read again by every engine that takes the run up.
+        return ExecuteResult(
+            exit.output, exit.exit_code or 0, exit.duration_ms, failure=_raised(about, error)
+        )
 
 
 def _session_of(ended: ExecuteResult) -> str | None:
@@ -309,7 +328,7 @@ def _limit_met(record: ExitRecord, about: Attempted) -> str:
 
 
 def _raised(about: Attempted, error: Exception) -> Failure:
-    """What an exception out of a provider inside the engine means."""
+    """What an exception out of a provider means."""
     name = about.by.type
     log.error("provider %s raised", name, exc_info=error)
     kind = FailureKind.PROVIDER_TIMEOUT if isinstance(error, TimeoutError) else FailureKind.PROVIDER_CRASHED

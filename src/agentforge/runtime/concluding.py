@@ -6,7 +6,7 @@ Doing it again after a crash gives the same files and the same fact.
 import json
 import logging
 import os
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from zlib import crc32
 
@@ -51,6 +51,8 @@ class Attempted(Struct, frozen=True):
     """What that session had used before."""
     agent_session: str | None = None
     """The agent's own session, which a next attempt may go on with."""
+    started: bool = True
+    """False: nothing ran."""
     prompt: str = ""
     """As it was rendered just now; otherwise its file has it."""
     is_clean: bool = False
@@ -145,9 +147,18 @@ def _failed(
         exit_code=failure.exit_code,
         duration_ms=ended.duration_ms,
         usage=ended.usage,
-        resets_at=failure.resets_at,
+        resets_at=_in_utc(failure.resets_at),
         agent_session=about.agent_session,
+        started=about.started,
     )
+
+
+def _in_utc(time: datetime | None) -> datetime | None:
+    """As all times in the log are. One without a zone is meant so; one beyond all calendars is none."""
+    try:
+        return time and (time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC))
+    except OverflowError:
+        return None
 
 
 def _without_secrets(about: Attempted, ended: ExecuteResult) -> ExecuteResult:

@@ -17,7 +17,7 @@ from agentforge.engine.judgment import read_judgment
 from agentforge.engine.normalise import clean_output
 from agentforge.engine.replan import key_of
 from agentforge.model import facts as f
-from agentforge.model.errors import ProviderUnusable, StorageFailed, UnknownProvider
+from agentforge.model.errors import AgentForgeError, ProviderUnusable, StorageFailed, UnknownProvider
 from agentforge.model.layout import AttemptLayout, IterationLayout
 from agentforge.model.result import Usage
 from agentforge.model.work import EndJudge, Judge
@@ -82,20 +82,26 @@ class JudgeRunner:
         try:
             provider = self._provider_of(self._setting.plan.judge.type)
         except (ProviderUnusable, UnknownProvider):
-            return f.JudgeLost(work.attempt)
-        if not is_program(provider):
+            # Whoever it was, its program is known by its claim.
+            provider = None
+        if provider is not None and not is_program(provider):
             return f.JudgeLost(work.attempt)
         left = await self._supervised.end(self._place(asked), self._mark(asked))
-        return self._outcome(asked, provider, left)
+        return f.JudgeLost(work.attempt) if provider is None else self._outcome(asked, provider, left)
 
     async def _start(self, work: Judge, view: RunView, provider: ProcessProvider) -> f.AnyFact:
         place = self._place(work)
+        request = self._request(work, view)
         try:
-            command = provider.command(self._request(work, view))
+            command = provider.command(request)
             sandbox = None if self._setting.is_replay else work.spot.node(self._setting.plan).sandbox
             confined = self._confiner.confine(command, sandbox, place, ())
         except ProviderUnusable as error:
             return self._unheard(work, error.message)
+        except AgentForgeError:
+            raise
+        except Exception as error:
+            return self._unheard(work, f"{type(error).__name__}: {error}")
         left = await self._supervised.run(place, confined, self._mark(work), Limits(TIMEOUT))
         return self._outcome(work, provider, left)
 
@@ -105,9 +111,12 @@ class JudgeRunner:
             return f.JudgeLost(work.attempt)
         if record.status != "exited":
             return self._unheard(work, record.error or record.status)
-        return self._heard(
-            work, provider.interpret(exit_of(record, self._place(work), self._setting.plan.judge))
-        )
+        exit = exit_of(record, self._place(work), self._setting.plan.judge)
+        try:
+            ended = provider.interpret(exit)
+        except Exception as error:
+            return self._unheard(work, f"{type(error).__name__}: {error}")
+        return self._heard(work, ended)
 
     async def _in_process(self, work: Judge, view: RunView, provider: Provider) -> f.AnyFact:
         try:

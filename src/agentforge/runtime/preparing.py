@@ -107,7 +107,9 @@ class Preparer:
             return None
         outcome = self.prepare(again, view, most)
         self._ready.pop(again.id, None)
-        return replace(outcome, attempt=work.attempt) if isinstance(outcome, ErrorOccurred) else None
+        if not isinstance(outcome, ErrorOccurred):
+            return None
+        return replace(outcome, attempt=work.attempt, started=False)
 
     def _here(self, work: Prepare | Execute) -> IterationLayout:
         return self._layout.iteration(work.spot.folder(self._plan), work.iteration)
