@@ -129,11 +129,11 @@ def test_only_what_is_needed_reaches_the_program(tmp_path: Path) -> None:
         *("AGENTFORGE_RESULT", "AGENTFORGE_STATUS"),
     }
     assert command.env["CI"] == "true"
-    assert command.secrets == ("anthropic-key-1",)
+    assert command.secrets == ("anthropic-key-1", "github-token-3", "openai-key-2")
     assert "anthropic-key-1" not in command.stdin
     local = ApiProvider(environ).command(request(tmp_path))
     assert not [name for name in local.env if name.endswith(("_KEY", "_TOKEN"))]
-    assert local.secrets == ()
+    assert local.secrets == command.secrets
 
 
 def test_named_key_is_a_secret_whatever_its_name(tmp_path: Path) -> None:

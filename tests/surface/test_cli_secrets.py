@@ -58,6 +58,19 @@ def test_an_agent_that_may_not_see_the_key_has_nothing_to_tell(project: Project)
     assert output.read_text().strip() == "<>"
 
 
+def test_an_agent_that_finds_the_key_elsewhere_than_in_its_environment(project: Project) -> None:
+    """In a file of the home, say: the supervisor hides it though the agent was never given it."""
+    found = project.root.parent / "dotenv"
+    found.write_text(f"KEY={KEY}\n")
+    file = project.pipeline(f'plan={TELLS_RESULT}cat "{found}"')
+    text = (project.root / file).read_text().replace("type: command,", "type: command, env: declared,")
+    (project.root / file).write_text(text)
+    assert project.call("run", "-p", file, "-s", "auth", env=SECRETS).code == 0
+    assert leaks(project) == []
+    (output,) = run_dir(project).rglob("output.log")
+    assert output.read_text() == "KEY=[secret]\n"
+
+
 def test_a_key_in_the_definition_is_refused_before_anything_is_kept(project: Project) -> None:
     file = project.pipeline("plan=true")
     text = (

@@ -117,7 +117,7 @@ class ApiProvider(ProgramProvider):
             env={name: value for name, value in environment.items() if name not in unused},
             stdin=msgspec.json.encode(task).decode(),
             timeout=config.timeout or None,
-            secrets=secrets_in(environment, key),
+            secrets=secrets_in(environment, key, inherited=self._environ),
         )
 
     def interpret(self, exit: Exit) -> ExecuteResult:

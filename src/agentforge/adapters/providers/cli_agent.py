@@ -125,7 +125,7 @@ def command_of(
         else seconds("`idle_timeout`", config.idle_timeout),
         term_grace=cli.term_grace,
         separate_errors=True,
-        secrets=secrets_in(environment, cli.secrets),
+        secrets=secrets_in(environment, cli.secrets, inherited=inherited),
         state=state_folders(cli, environment),
     )
     return command, chosen.warning

@@ -59,7 +59,7 @@ class CommandProvider(ProgramProvider):
             argv=words,
             env=environment,
             stdin=request.prompt if config.prompt == "stdin" else "",
-            secrets=secrets_in(environment),
+            secrets=secrets_in(environment, inherited=self._environ),
         )
 
 

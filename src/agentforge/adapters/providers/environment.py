@@ -45,11 +45,19 @@ def agent_environment(
     return environment
 
 
-def secrets_in(environment: Mapping[str, str], names: Collection[str] = ()) -> tuple[str, ...]:
-    """The values that must not be seen: of variables whose name says so, and of `names` (or patterns)."""
+def secrets_in(
+    environment: Mapping[str, str],
+    names: Collection[str] = (),
+    *,
+    inherited: Mapping[str, str] | None = None,
+) -> tuple[str, ...]:
+    """The values that must not be seen: of variables whose name says so, and of `names` (or patterns).
+
+    An agent may come upon a value that is `inherited` and wasn't passed on to it, in a file for instance.
+    """
     found = {
         value
-        for name, value in environment.items()
+        for name, value in (*environment.items(), *(inherited or {}).items())
         if (is_secret_name(name) or _matches(name, names)) and can_be_secret(value) and not _is_path(value)
     }
     return tuple(sorted(found))

@@ -75,7 +75,7 @@ class ReplayProvider(ProgramProvider):
                 cassette,
             ),
             env=environment,
-            secrets=secrets_in(environment),
+            secrets=secrets_in(environment, inherited=self._environ),
         )
 
     def interpret(self, exit: Exit) -> ExecuteResult:
