@@ -98,6 +98,31 @@ def test_session_that_the_agent_no_longer_names_is_not_gone_on_with() -> None:
     )
 
 
+@pytest.mark.parametrize("ending", ["> lost", "> pause lunch now"])
+def test_agent_that_was_killed_before_it_said_a_word_has_not_forgotten_its_session(ending: str) -> None:
+    if "pause" in ending:
+        ending += """
+        < attempt_ending 2
+        ? end plan 1 attempt 2
+        > cancelled
+        < session_paused lunch
+        > resume"""
+    play(
+        plan_of(stage(retry=RetryPolicy(max_attempts=3))),
+        f"""{BEGIN}
+        > error provider_overloaded session=abc
+        < retry_scheduled 2/3 in 2s
+        ? wait retry 2s
+        > fired retry
+        < attempt_start 2 resume=abc
+        ? execute plan 1 attempt 2
+        {ending}
+        < attempt_start 3 resume=abc
+        ? execute plan 1 attempt 3
+        """,
+    )
+
+
 def test_session_belongs_to_its_provider() -> None:
     play(
         plan_of(stage(fallbacks=(CODEX,))),

@@ -114,14 +114,19 @@ def _attempt_turn(at: NodeState, fact: _AttemptFact) -> NodeState:
         case f.AttemptEnding():
             return with_attempt(at, status=AttemptStatus.ENDING)
         case f.AttemptCancelled():
-            left = with_agent(at, fact.agent_session, None)
+            left = with_agent(at, fact.agent_session or _resumed_by(at), None)
             return with_attempt(left, status=AttemptStatus.CANCELLED)
         case f.AttemptLost(started=started):
-            left = with_agent(at, fact.agent_session, None) if started else at
+            left = with_agent(at, fact.agent_session or _resumed_by(at), None) if started else at
             ended = with_attempt(left, status=AttemptStatus.LOST, started=started)
             return with_iteration(ended, lost=(ended.iteration.lost + 1 if ended.iteration else 0))
         case _:
             assert_never(fact)
+
+
+def _resumed_by(at: NodeState) -> str | None:
+    """The session that it goes on with: an agent that was killed before it named it hasn't forgotten it."""
+    return at.iteration.attempt.resume if at.iteration and at.iteration.attempt else None
 
 
 def _failed(at: NodeState, event: Event, fact: f.ErrorOccurred) -> NodeState:
