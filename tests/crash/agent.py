@@ -17,23 +17,29 @@ import killer
 
 EXIT_OF_THE_CRASH = 7
 LONGEST_WAIT = 8.0
+LIMITS = 2
+"""So often a limit is met at a place: by each of two providers."""
 
 
 def note(what: str) -> None:
     """One line, in one write, at the end of the ledger."""
-    line = json.dumps({"what": what, "attempt": ATTEMPT, "pid": os.getpid()}).encode() + b"\n"
+    noted = {"what": what, "attempt": ATTEMPT, "pid": os.getpid(), "goes_on_with": GOES_ON_WITH}
+    line = json.dumps(noted).encode() + b"\n"
     KNIFE.around("note", lambda: write(LEDGER, line))
 
 
-def say(text: str) -> None:
+def say(text: str, **more: str) -> None:
+    if "--json" in sys.argv:
+        text = json.dumps({"text": text, "conversation": GOES_ON_WITH or f"of-{ATTEMPT}", **more})
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
-def crashed_before() -> bool:
+def times_before(what: str) -> int:
+    """How often it came to this at this place."""
     with open(os.environ["CRASH_LEDGER"], encoding="utf-8") as ledger:
         lines = [json.loads(line) for line in ledger]
-    return any(line["what"] == "crash" and line["attempt"].startswith(PLACE + "/") for line in lines)
+    return sum(line["what"] == what and line["attempt"].startswith(PLACE + "/") for line in lines)
 
 
 def start_tool() -> None:
@@ -92,7 +98,11 @@ def work() -> None:
     if wanted("AGENT_FILES"):
         change_files("begun")
     take_time()
-    if wanted("AGENT_CRASHES") and not crashed_before():
+    if wanted("AGENT_LIMITS") and times_before("limit") < LIMITS:
+        note("limit")
+        say("", error="usage limit reached")
+        os._exit(1)
+    if wanted("AGENT_CRASHES") and not times_before("crash"):
         note("crash")
         os._exit(EXIT_OF_THE_CRASH)
     if wanted("AGENT_FILES"):
@@ -101,7 +111,7 @@ def work() -> None:
     note("end")
     if wanted("AGENT_FILLS"):
         fill_the_disk()
-    say(f"done with {PLACE}")
+    say(f"done with {PLACE}", state="done")
 
 
 def give_judgment() -> None:
@@ -124,6 +134,8 @@ KNIFE = killer.install("agent")
 _, node, _, iteration, attempt, *judge = os.environ["AGENTFORGE_ATTEMPT"].split("/")
 PLACE = "/".join((node, iteration, *judge))
 ATTEMPT = f"{PLACE}/{attempt}"
+GOES_ON_WITH = sys.argv[sys.argv.index("--go-on-with") + 1] if "--go-on-with" in sys.argv else ""
+"""The conversation with this agent that is gone on with."""
 
 if __name__ == "__main__":
     note("start")

@@ -7,6 +7,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 
@@ -29,12 +30,13 @@ OUTCOMES = ("iteration_complete", "error", "attempt_lost", "attempt_cancelled")
 OF_THE_JUDGE = ("judge_complete", "judge_lost")
 FILES = ("output.md", "result.json", "status.json", "context.json", "prompt.md", "judge.json")
 DEATH_SECONDS = 3.0
+EVER = "1970-01-01T00:00:00Z"
 
 
 def violations(story: Story, expected: dict) -> list[str]:
     """Everything that is wrong; `expected` is the uninterrupted run's `final_state`."""
     found = list(story.trouble)
-    checks = (_chain, _verify, _nothing_lost, _once, _numbers, _attempts, _ledger, _rest, _strays)
+    checks = (_chain, _verify, _nothing_lost, _once, _numbers, _attempts, _ledger, _sessions, _rest, _strays)
     for check in (*checks, *([_recorded] if story.scenario.record else [])):
         try:
             found += check(story)
@@ -176,7 +178,8 @@ def _ledger(story: Story) -> Iterator[str]:
             yield f"attempt {attempt} counts as never started and ran"
         if kind == "attempt_lost" and ran and attempt not in disturbed:
             yield f"attempt {attempt} survived and counts as lost: {event['data']['reason']}"
-        if kind == "error" and attempt not in disturbed and not notes[attempt, "crash"]:
+        failed = notes[attempt, "crash"] or notes[attempt, "limit"]
+        if kind == "error" and attempt not in disturbed and not failed:
             yield f"attempt {attempt} was left alone and counts as failed: {event['data']['message']}"
         if kind == "attempt_cancelled" and story.scenario.control is None:
             yield f"attempt {attempt} counts as cancelled, which nobody asked for"
@@ -186,6 +189,35 @@ def _ledger(story: Story) -> Iterator[str]:
             )
     for attempt in {attempt for attempt, _ in notes} - outcomes.keys():
         yield f"attempt {attempt} ran and has no outcome"
+
+
+def _sessions(story: Story) -> Iterator[str]:
+    """An attempt goes on with the conversation that the last one at its place had with the same provider, its
+    agent is told which, and limits that are waited for are over by then."""
+    told = {note["attempt"]: note.get("goes_on_with") for note in story.notes() if note["what"] == "start"}
+    left: dict[str, tuple[str | None, int]] = {}
+    due: dict[str, str] = {}
+    for event in story.events():
+        kind, at, data = event["type"], event["cursor"] or {}, event["data"]
+        place = f"{_node(at)}/{at.get('iteration')}"
+        if kind == "limit_met":
+            due[place] = data["due_at"]
+        if kind == "session_resumed" or data.get("by") == "person":
+            due.clear()
+        if kind == "attempt_start":
+            name, choice, resume = f"{place}/{data['attempt']}", data.get("choice", 0), data.get("resume")
+            if resume and (resume, choice) != left.get(place):
+                yield f"attempt {name} goes on with {resume} of provider {choice}, left was {left.get(place)}"
+            if name in told and told[name] != (resume or ""):
+                yield f"the agent of attempt {name} was told {told[name]!r} instead of {resume!r}"
+            if datetime.fromisoformat(event["timestamp"]) < datetime.fromisoformat(due.get(place, EVER)):
+                yield f"attempt {name} began before {due[place]}"
+            left[place] = (resume, choice)
+        if kind in OUTCOMES and (kind != "attempt_lost" or data.get("started")):
+            session, choice = left.get(place, (None, 0))
+            # Whoever was killed before it said a word hasn't forgotten it.
+            silent = session if kind in ("attempt_lost", "attempt_cancelled") else None
+            left[place] = (data.get("agent_session") or silent, choice)
 
 
 def _of_the_judge(

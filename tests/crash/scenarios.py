@@ -24,6 +24,21 @@ BLOCK = f"""\
         - {{id: check, prompt: 'check ${{ITERATION}}', runs: 1, inputs: {{from: draft, select: all}}}}
   - {{id: merge, prompt: merge, runs: 1, inputs: {{from_parallel: {{stage: draft, select: history}}}}}}
 """
+# A CLI of one's own that has conversations; twice, as a chain.
+CLI = f"""\
+type: cli, program: "{sys.executable}", arguments: [-I, -S, "{HOME / "agent.py"}", --json],
+        resume_arguments: [--go-on-with, "{{session}}"], passes: ["CRASH_*", "AGENT_*"], output: json_lines,
+        fields: {{text: text, session: conversation, error: error, done: state=done}},
+        failures: {{"limit reached": provider_rate_limited}}"""
+CHAIN = f"""\
+  - id: work
+    prompt: 'do ${{ITERATION}}'
+    runs: 2
+    on_limit: {{do: next, initial_delay: 0.3, max_delay: 0.6}}
+    provider:
+      - {{{CLI}}}
+      - {{{CLI}}}
+"""
 JUDGED = "  - {id: work, prompt: x, termination: {type: judgment, max: 5, consensus: 2}}\n"
 # The judge is the provider `claude`: a program of that name which is the same agent. Its own environment has
 # only what a CLI may see; what the tests tell it, the supervisor has.
@@ -156,6 +171,11 @@ SCENARIOS = {
             },
             programs={"claude": CLAUDE},
             record=True,
+        ),
+        Scenario(
+            "chain",
+            CHAIN,
+            {"AGENT_LIMITS": "0/1", "AGENT_CRASHES": "0/2", "AGENT_WAITS": "0/1 0/2", "AGENT_TOOL": "0/2"},
         ),
         Scenario(
             "judge-cancel",

@@ -74,6 +74,8 @@ PLACES = {
     "a pause of two branches": "block-pause engine:unlink:1:before:engine",
     "the intent to judge": "judge engine:spawn:2:before:engine",
     "the end of a judge": "judge-cancel engine:signal:1:before:engine",
+    "another provider's first attempt": "chain engine:spawn:2:after:engine",
+    "the end of a limit": "chain engine:append:4:before:engine",
 }
 
 
@@ -159,6 +161,15 @@ def test_judge_killed_alone_is_asked_once_more(tmp_path: Path) -> None:
     assert violations(story, baseline("judge").state) == []
     statuses = [e["data"]["status"] for e in story.events() if e["type"] == "judge_complete"]
     assert statuses == ["failed", "success", "success", "success"]
+
+
+def test_agent_killed_before_it_said_a_word_goes_on_with_its_session_all_the_same(tmp_path: Path) -> None:
+    case = "chain agent:note:9:after:engine+supervisor+agent"
+    story = play(tmp_path / "run", Case.parse(case)).story
+    assert violations(story, baseline("chain").state) == []
+    begun = [event for event in story.events() if event["type"] == "attempt_start"]
+    resumed = [event["data"].get("resume") for event in begun if event["cursor"]["iteration"] == 2]
+    assert resumed == [None, "of-0/2/1", "of-0/2/1"]
 
 
 def test_engine_killed_after_the_agent_was_done_takes_its_result(tmp_path: Path) -> None:
