@@ -127,7 +127,7 @@ def test_the_environment_of_an_own_program_is_declared(bin: Path) -> None:
     [
         ({}, "no `program` is given"),
         ({"program": "my-agent", "output": "xml"}, "nobody reads the output format 'xml'"),
-        ({"program": "my-agent", "prompt": "telepathy"}, r"\$\.prompt"),
+        ({"program": "my-agent", "prompt": "telepathy"}, "`prompt` can't be 'telepathy'"),
         ({"program": "my-agent", "fields": {"text": "a"}}, "`fields` are those of JSON lines"),
         ({"program": "my-agent", "output": "json_lines", "fields": {"txt": "a"}}, "txt"),
         ({"program": "my-agent", "error_patterns": ["("]}, "no regular expression"),

@@ -53,3 +53,48 @@ def test_bad_settings_are_refused_with_the_reason(greeting: Project) -> None:
     assert done.code == 2
     assert "AGENTFORGE_PROVIDER_CONFIG must be a mapping, not the text `words`" in done.err
     assert not greeting.run_dir("s").exists()
+
+
+@pytest.mark.parametrize(
+    ("provider", "told"),
+    [
+        ("{type: command, run: 'true', prompt: loud}", "`prompt` can't be 'loud'"),
+        ("{type: command}", "provider command: give either `argv` or `run`"),
+        ("{type: claude, timeout: soon}", "provider claude: `timeout` must be a number, not text"),
+        ("{type: claude, timeout: -1}", "`timeout` is no number of seconds: -1"),
+        ("{type: claude, effort: banana}", "`effort` is no effort of reasoning: 'banana'"),
+        ("{type: claude, arguments: --quiet}", "provider claude: `arguments` must be a list, not text"),
+        ("{type: cli}", "provider cli: no `program` is given"),
+        ("{type: cli, program: mine, efforts: 3}", "provider cli: `efforts` must be a list, not a number"),
+        ("{type: replay}", "provider replay: no cassette given"),
+        ("{type: api}", "provider api: no model given"),
+        ("{type: api, model: gpt-5.5}", "it isn't said where model 'gpt-5.5' is served"),
+        ("{type: api, model: 'ollama:m', max_steps: 0}", "`max_steps` must be a number >= 1"),
+        ("{type: mock, delay: long}", "provider mock: `delay` must be a number, not text"),
+    ],
+)
+def test_settings_that_a_provider_can_t_use_are_refused_before_any_stage_runs(
+    project: Project, provider: str, told: str
+) -> None:
+    """Not when it is the stage's turn, after others were paid for."""
+    file = project.pipeline(f"first={WRITE_RESULT}")
+    with (project.root / file).open("a") as pipeline:
+        pipeline.write(f"  - {{id: last, prompt: do it, provider: [{provider}, mock]}}\n")
+    claude = project.home / "claude"
+    claude.write_text("#!/bin/sh\n")
+    claude.chmod(0o700)
+    path = f"{project.home}:{project.env['PATH']}"
+    done = project.call("run", "-p", file, "-s", "s", env={"PATH": path, "OPENAI_API_KEY": "none-12345"})
+    assert done.code == 2, done.err
+    assert "Error: stage 'last': " in done.err
+    assert told in done.err
+    assert "hint: " in done.err
+    assert not project.run_dir("s").exists()
+
+
+def test_what_may_come_to_be_while_the_run_goes_on_is_not_looked_for_before(project: Project) -> None:
+    made = "printf '#!/bin/sh\\n%s' '" + WRITE_RESULT.replace("'", "'\\''") + "' > made; chmod +x made; "
+    file = project.pipeline(f"first={made}{WRITE_RESULT}")
+    with (project.root / file).open("a") as pipeline:
+        pipeline.write("  - {id: last, prompt: do it, provider: {type: command, argv: [./made]}}\n")
+    assert project.call("run", "-p", file, "-s", "s").code == 0

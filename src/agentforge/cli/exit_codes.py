@@ -41,6 +41,7 @@ BY_ERROR: Mapping[str, int] = {
     "definition": USAGE,
     "unknown_run": USAGE,
     "unknown_provider": USAGE,
+    "invalid_settings": USAGE,
     "run_exists": FAILED,
     "lock_contention": FAILED,
     "illegal_move": FAILED,

@@ -101,3 +101,9 @@ class ProviderUnusable(AgentForgeError):
     """The provider is known but can't run here: its program is missing, its settings are wrong."""
 
     code = "provider_unusable"
+
+
+class InvalidSettings(ProviderUnusable):
+    """A stage's settings are none that its provider can use, or a provider's description is wrong."""
+
+    code = "invalid_settings"

@@ -140,6 +140,16 @@ class ProcessProvider(Provider, Protocol):
 
 
 @runtime_checkable
+class ChecksSettings(Protocol):
+    """A provider that can tell before a run begins whether a stage's settings make sense."""
+
+    def check_settings(self, model: str, config: dict[str, Any]) -> None:
+        """Raises ProviderUnusable with the exact fix. Not for what may come to be while the run goes on, as a
+        program that an earlier stage builds, and not for keys: the next of a chain may have one."""
+        ...
+
+
+@runtime_checkable
 class ShowsProgress(Protocol):
     """A process provider whose output isn't meant to be read by people."""
 

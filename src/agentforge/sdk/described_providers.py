@@ -14,13 +14,14 @@ from agentforge.adapters.providers.cli_check import problems
 from agentforge.adapters.providers.codex import CODEX
 from agentforge.adapters.providers.gemini import GEMINI
 from agentforge.adapters.providers.opencode import OPENCODE
+from agentforge.adapters.providers.type_words import in_words
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.fields import as_data, as_text
 from agentforge.definition.source import SourceText, parse_mapping
 from agentforge.definition.suggest import choice
 from agentforge.definition.tree import Entry, Keyed, Listed, Tree
 from agentforge.model.diagnostic import Place
-from agentforge.model.errors import DefinitionError, ProviderUnusable
+from agentforge.model.errors import DefinitionError, InvalidSettings
 from agentforge.ports.provider import Provider
 
 FOLDER = os.path.join(".agentforge", "providers")
@@ -53,13 +54,13 @@ def described_providers(project: str, environ: Mapping[str, str]) -> dict[str, P
 
 
 def described_provider(project: str, name: str, file: str, environ: Mapping[str, str]) -> Provider:
-    """One of them; raises ProviderUnusable with the place of the first thing that is wrong."""
+    """One of them; raises InvalidSettings with the place of the first thing that is wrong."""
     report = Report()
     cli = _read(project, name, file, report)
     if cli is None or report.has_errors:
         first = next(found for found in report.diagnostics if found.is_error)
         place = f"{first.place.file}:{first.place.line}:{first.place.col}"
-        raise ProviderUnusable(f"{place}: {first.message}", hint=first.hint or f"correct {file}")
+        raise InvalidSettings(f"{place}: {first.message}", hint=first.hint or f"correct {file}")
     return CliAgent(cli, environ)
 
 
@@ -116,8 +117,8 @@ def _value(key: str, tree: Tree, report: Report) -> Any:
     try:
         return msgspec.convert(data, _TYPES[key])
     except msgspec.ValidationError as error:
-        message, _, path = str(error).partition(" - at `$")
-        report.error("bad-type", _place(tree, path.rstrip("`")), f"`{key}`: {message}")
+        path = str(error).partition(" - at `$")[2]
+        report.error("bad-type", _place(tree, path.rstrip("`")), in_words(error, key))
         return None
 
 

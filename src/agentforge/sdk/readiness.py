@@ -4,9 +4,9 @@ import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 
-from agentforge.model.errors import AgentForgeError, ProviderUnusable
+from agentforge.model.errors import AgentForgeError, InvalidSettings, ProviderUnusable
 from agentforge.model.plan import Judgment, Plan, StageNode
-from agentforge.ports.provider import Provider
+from agentforge.ports.provider import ChecksSettings, Provider
 from agentforge.ports.sandbox import Sandbox
 from agentforge.runtime.attempts import is_program
 from agentforge.sdk.registry import Registry
@@ -24,6 +24,7 @@ async def make_ready(
     stages = list(_stages(plan))
     for stage in stages:
         _refuse_broken(stage, broken)
+        _check_settings(stage, registry, broken)
     await _check_sandboxes(stages, sandboxes)
     for stage in stages:
         for choice in stage.chain:
@@ -43,6 +44,18 @@ def _stages(plan: Plan) -> Iterator[StageNode]:
 def _refuse_broken(stage: StageNode, broken: Mapping[str, AgentForgeError]) -> None:
     if all(choice.type in broken for choice in stage.chain):
         raise broken[stage.provider.type]
+
+
+def _check_settings(stage: StageNode, registry: Registry, broken: Mapping[str, AgentForgeError]) -> None:
+    """Also of those that would only stand in: what is wrong now is wrong then."""
+    for choice in stage.chain:
+        provider = registry[choice.type]
+        if choice.type in broken or not isinstance(provider, ChecksSettings):
+            continue
+        try:
+            provider.check_settings(choice.model, choice.config)
+        except ProviderUnusable as error:
+            raise InvalidSettings(f"stage {stage.id!r}: {error.message}", hint=error.hint) from error
 
 
 async def _check_sandboxes(stages: Iterable[StageNode], sandboxes: Mapping[str, Sandbox]) -> None:

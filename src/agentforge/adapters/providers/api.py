@@ -12,7 +12,7 @@ from msgspec import Meta, Struct, field
 from agentforge.adapters.api.endpoint import ADDRESSES, KEYS, TOKEN, endpoint_of
 from agentforge.adapters.api.events import Ended, SessionBegun, decode, in_words
 from agentforge.adapters.api.start import program_argv
-from agentforge.adapters.api.task import DEFAULT_ALLOWED, Api, CommandRules, Files, Task
+from agentforge.adapters.api.task import DEFAULT_ALLOWED, Api, CommandRules, Endpoint, Files, Task
 from agentforge.adapters.providers.config import ConfigReader
 from agentforge.adapters.providers.environment import Scalar, agent_environment, secrets_in
 from agentforge.adapters.providers.oneshot import exit_status
@@ -80,6 +80,12 @@ class ApiProvider(ProgramProvider):
         if self._config.defaults:
             self._config.read({})
 
+    def check_settings(self, model: str, config: Mapping[str, Any]) -> None:
+        settings = self._config.read(config)
+        # Whether the key is there is seen when it is needed: the next of a chain may have one.
+        keys = dict.fromkeys([*KEYS.values(), settings.api_key_env], "any")
+        _endpoint(settings, model, {**self._environ, **keys})
+
     def command(self, request: ExecuteRequest) -> Command:
         config = self._config.read(request.config)
         declared = {
@@ -87,13 +93,7 @@ class ApiProvider(ProgramProvider):
             **request.environment,
             **{name: str(v) for name, v in config.env.items()},
         }
-        endpoint = endpoint_of(
-            request.model or config.model,
-            declared,
-            api=config.api,
-            base_url=config.base_url,
-            key_env=config.api_key_env,
-        )
+        endpoint = _endpoint(config, request.model, declared)
         key = (endpoint.key_env,) if endpoint.key_env else ()
         environment = agent_environment(self._environ, request, config.env, passes=(*config.pass_env, *key))
         # What isn't used now would be there for the model's commands to see.
@@ -165,6 +165,16 @@ def _progress_file(iteration: str) -> tuple[str, ...]:
             return (str(msgspec.json.decode(file.read())["paths"]["progress"]),)
     except (OSError, msgspec.DecodeError, KeyError, TypeError):
         return ()
+
+
+def _endpoint(config: ApiConfig, model: str, environ: Mapping[str, str]) -> Endpoint:
+    return endpoint_of(
+        model or config.model,
+        environ,
+        api=config.api,
+        base_url=config.base_url,
+        key_env=config.api_key_env,
+    )
 
 
 def _schema(given: dict[str, Any] | str | None, workdir: str) -> dict[str, Any] | None:

@@ -80,6 +80,9 @@ class CliAgent(ProgramProvider):
     def validate(self) -> None:
         _program(self._cli, self._config.read({}), str(Path.cwd()), self._environ)
 
+    def check_settings(self, model: str, config: Mapping[str, Any]) -> None:
+        check_config(self._cli, self._config.read(config), model, self._environ)
+
     def command(self, request: ExecuteRequest) -> Command:
         command, warning = command_of(self._cli, self._config.read(request.config), request, self._environ)
         if warning and warning not in self._warned:
@@ -120,15 +123,21 @@ def command_of(
         env=environment,
         stdin=request.prompt + cli.prompt_suffix if cli.prompt == "stdin" else "",
         timeout=_timeout(cli, config, environment),
-        idle_timeout=cli.idle_timeout
-        if config.idle_timeout is None
-        else seconds("`idle_timeout`", config.idle_timeout),
+        idle_timeout=_idle_timeout(cli, config),
         term_grace=cli.term_grace,
         separate_errors=True,
         secrets=secrets_in(environment, cli.secrets, inherited=inherited),
         state=state_folders(cli, environment),
     )
     return command, chosen.warning
+
+
+def check_config(cli: AgentCli, config: CliConfig, model: str, inherited: Mapping[str, str]) -> None:
+    """Raises ProviderUnusable for what can't be meant, whatever the rest of the request is."""
+    environment = {**inherited, **{name: as_text(value) for name, value in config.env.items()}}
+    chosen_model(cli, model, config.effort, environment)
+    _timeout(cli, config, environment)
+    _idle_timeout(cli, config)
 
 
 def _texts(words: Iterable[Scalar]) -> tuple[str, ...]:
@@ -186,6 +195,12 @@ def _timeout(cli: AgentCli, config: CliConfig, environment: Mapping[str, str]) -
         return seconds("`timeout`", config.timeout)
     written = environment.get(cli.timeout_variable, "")
     return seconds(cli.timeout_variable, written) if written else cli.timeout
+
+
+def _idle_timeout(cli: AgentCli, config: CliConfig) -> float | None:
+    if config.idle_timeout is None:
+        return cli.idle_timeout
+    return seconds("`idle_timeout`", config.idle_timeout)
 
 
 def _program(cli: AgentCli, config: CliConfig, workdir: str, environment: Mapping[str, str]) -> str:

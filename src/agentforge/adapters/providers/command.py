@@ -50,6 +50,9 @@ class CommandProvider(ProgramProvider):
         if self._config.defaults:
             _words(self._config.read({}), str(Path.cwd()), self._environ)
 
+    def check_settings(self, model: str, config: Mapping[str, Any]) -> None:  # noqa: ARG002 - the port's
+        _refuse_unclear(self._config.read(config))
+
     def command(self, request: ExecuteRequest) -> Command:
         config = self._config.read(request.config)
         environment = _environment(config, self._environ, request)
@@ -71,13 +74,17 @@ def _environment(
     return agent_environment(inherited, request, config.env, passes=config.pass_env)
 
 
-def _words(config: CommandConfig, workdir: str, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The argv without the prompt, its program found."""
+def _refuse_unclear(config: CommandConfig) -> None:
     if bool(config.argv) == bool(config.run):
         raise ProviderUnusable(
             "provider command: give either `argv` or `run`" + (", not both" if config.run else ""),
             hint='for example `argv: [my-agent, --quiet]` or `run: "my-agent --quiet"`',
         )
+
+
+def _words(config: CommandConfig, workdir: str, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The argv without the prompt, its program found."""
+    _refuse_unclear(config)
     if config.run:
         # The word after the text is the shell's own name, so that `$1` is the first argument.
         return (SHELL, "-c", config.run, "sh")

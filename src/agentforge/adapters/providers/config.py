@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from agentforge.adapters.providers.type_words import in_words
 from agentforge.model.errors import ProviderUnusable
 
 _log = logging.getLogger(__name__)
@@ -38,5 +39,6 @@ class ConfigReader(Generic[Config]):
             return msgspec.convert(merged, self._kind, str_keys=True)
         except msgspec.ValidationError as error:
             raise ProviderUnusable(
-                f"provider {self._provider}: {error}", hint="correct the provider's config in the stage"
+                f"provider {self._provider}: {in_words(error)}",
+                hint="correct the provider's config in the stage",
             ) from error

@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -52,6 +53,9 @@ class MockProvider:
                 f"mock fixtures folder {folder} doesn't exist",
                 hint="create it, or correct MOCK_FIXTURES_DIR",
             )
+
+    def check_settings(self, model: str, config: Mapping[str, Any]) -> None:  # noqa: ARG002 - the port's
+        self._config.read(config)
 
     async def execute(self, request: ExecuteRequest) -> ExecuteResult:
         began = time.monotonic()

@@ -6,13 +6,14 @@ from typing import Any
 import msgspec
 
 from agentforge.adapters.providers.agent_cli import AgentCli
-from agentforge.adapters.providers.cli_agent import CliConfig, command_of
+from agentforge.adapters.providers.cli_agent import CliConfig, check_config, command_of
 from agentforge.adapters.providers.cli_check import check_cli
 from agentforge.adapters.providers.config import ConfigReader
 from agentforge.adapters.providers.environment import Scalar, as_text
 from agentforge.adapters.providers.interpreting import interpreted
 from agentforge.adapters.providers.program_provider import ProgramProvider
 from agentforge.adapters.providers.readers import reader_of
+from agentforge.adapters.providers.type_words import in_words
 from agentforge.model.errors import ProviderUnusable
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
 
@@ -31,6 +32,9 @@ class OwnCli(ProgramProvider):
 
     def validate(self) -> None:
         """There is nothing to look for before a stage says what."""
+
+    def check_settings(self, model: str, config: Mapping[str, Any]) -> None:
+        check_config(described(config), self._config.read(_settings(config)), model, self._environ)
 
     def command(self, request: ExecuteRequest) -> Command:
         cli = described(request.config)
@@ -54,7 +58,7 @@ def described(config: Mapping[str, Any]) -> AgentCli:
         cli = msgspec.convert({**found, **words, "name": found["program"]}, AgentCli, str_keys=True)
     except msgspec.ValidationError as error:
         raise ProviderUnusable(
-            f"provider cli: {error}", hint="correct the provider's config in the stage"
+            f"provider cli: {in_words(error)}", hint="correct the provider's config in the stage"
         ) from error
     check_cli(cli)
     return cli
