@@ -76,6 +76,8 @@ def node(line: str) -> str:
         ("sandbox: {network: off}", "missing-key 5:14", "`type`"),
         ("sandbox: {type: bwrap, network: maybe}", "bad-type 5:37", "on or off"),
         ("sandbox: docker", "missing-key 5:14", "`image`"),
+        ("sandbox: {type: none, network: off}", "bad-value 5:36", "network"),
+        ("sandbox: {type: none, hidden: [.env]}", "bad-value 5:36", "hidden"),
     ],
 )
 def test_bad_values_of_a_node(line: str, expected: str, word: str) -> None:

@@ -188,6 +188,16 @@ class TestSandboxes:
         with pytest.raises(ProviderUnusable, match="bwrap can't start"):
             self.check(tmp_path, Dangerous(), choice, FakeSandbox("bwrap can't start"))
 
+    @pytest.mark.parametrize(("name", "warned"), [("claude", True), ("lint", False)])
+    def test_an_agent_without_the_network_is_warned_about(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, warned: bool
+    ) -> None:
+        provider = CommandProvider({"PATH": "/bin"}, name=name, config={"run": "true"})
+        self.check(tmp_path, provider, SandboxChoice("bwrap"), FakeSandbox())
+        assert not caplog.text
+        self.check(tmp_path, provider, SandboxChoice("bwrap", network=False), FakeSandbox())
+        assert ("claude reaches its model over the network" in caplog.text) is warned
+
     def test_a_provider_inside_the_engine_cannot_be_confined(self, tmp_path: Path) -> None:
         with pytest.raises(ProviderUnusable, match="runs inside the engine"):
             self.check(tmp_path, fine(), SandboxChoice("bwrap"), FakeSandbox())

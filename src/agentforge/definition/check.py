@@ -211,6 +211,19 @@ def _sandbox(sandbox: SandboxSpec, report: Report) -> None:
         report.error("missing-key", sandbox.at, "the docker sandbox has no `image`", hint)
     if kind != "docker" and sandbox.image:
         report.warning("ignored-key", sandbox.image.at, "`image` is for the docker sandbox", "remove it")
+    if kind == "none":
+        _without_sandbox(sandbox, report)
+
+
+def _without_sandbox(sandbox: SandboxSpec, report: Report) -> None:
+    """Whoever writes these counts on them."""
+    hint = "choose what confines the agent: `type: bwrap` or `type: docker`"
+    if sandbox.network and not sandbox.network.value:
+        report.error(
+            "bad-value", sandbox.network.at, "nothing switches the network off without a sandbox", hint
+        )
+    if sandbox.hidden:
+        report.error("bad-value", sandbox.hidden[0].at, "nothing is hidden without a sandbox", hint)
 
 
 def _one_of(written: Written[str] | None, name: str, known: Sequence[str], report: Report) -> None:

@@ -11,6 +11,9 @@ from agentforge.ports.sandbox import Sandbox
 from agentforge.runtime.attempts import is_program
 from agentforge.sdk.registry import Registry
 
+ONLINE = frozenset({"claude", "codex", "opencode", "gemini", "api"})
+"""Whose work begins with a call of a model: servers on this machine aren't reached without a network, either."""
+
 log = logging.getLogger("agentforge.providers")
 
 
@@ -30,6 +33,7 @@ async def make_ready(
         for choice in stage.chain:
             if choice.type not in broken:
                 _refuse_unconfined(stage, registry[choice.type], sandboxed=sandboxed)
+                _warn_offline(stage, registry[choice.type])
         if isinstance(stage.termination, Judgment) and plan.judge.type not in broken and not sandboxed:
             _refuse_judge(stage, registry[plan.judge.type])
     for name, error in broken.items():
@@ -82,6 +86,16 @@ def _refuse_unconfined(stage: StageNode, provider: Provider, *, sandboxed: bool)
             f"provider {provider.name!r} must run in a sandbox, and stage {stage.id!r} has none",
             hint="add `sandbox: bwrap` to the stage; in a process that is isolated as a whole, use "
             "Engine(sandboxed=True)",
+        )
+
+
+def _warn_offline(stage: StageNode, provider: Provider) -> None:
+    if provider.name in ONLINE and stage.sandbox and _is_confined(stage) and not stage.sandbox.network:
+        log.warning(
+            "stage %r: %s reaches its model over the network, which the sandbox switches off; "
+            "`network: off` is for stages that run a command",
+            stage.id,
+            provider.name,
         )
 
 
