@@ -102,10 +102,12 @@ def turn_after(failed: Failed) -> Turn:
 def choose(count: int, at: NodeState, now: datetime) -> int:
     """Which provider of a chain of so many makes the next attempt: the one that is at it, the first that
     can, or the one that can first."""
-    resting = {known.choice: known.until for known in at.unavailable if _is_resting(known.until, now)}
     last = at.iteration.attempt if at.iteration else None
+    resting = {known.choice: known.until for known in at.unavailable if _is_resting(known.until, now)}
     if last is not None and last.choice < count and last.choice not in resting:
         return last.choice
+    if not resting:
+        return 0
     free = next((choice for choice in range(count) if choice not in resting), None)
     if free is not None:
         return free

@@ -157,8 +157,8 @@ def _next_attempt(here: StageAt, iteration: IterationState) -> f.AttemptStarted:
     node = here.node
     remaining = remaining_seconds(here.plan, here.state, node)
     timeout = min((limit for limit in (node.timeout, remaining) if limit is not None), default=None)
-    choice = choose(len(node.chain), here.at, here.state.updated_at)
-    provider, agent = node.chain[choice], iteration.agent
+    choice = choose(1 + len(node.fallbacks), here.at, here.state.updated_at)
+    provider, agent = node.chosen(choice), iteration.agent
     goes_on = agent is not None and agent.choice == choice and agent.continued < CONTINUED_AT_MOST
     return f.AttemptStarted(
         attempt=iteration.attempts + 1,

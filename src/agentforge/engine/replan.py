@@ -6,6 +6,7 @@ stand. A run whose current node is gone can't go on by the new plan, and is told
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -150,7 +151,13 @@ def _block_in(step: Step, index: int, block: BlockState) -> BlockState:
 
 def key_of(step: Step) -> str:
     """The step's folder without the positions in it: kinds, ids and runs."""
-    return _INDEX.sub(r"\1\2-", step.dir)
+    return _without_positions(step.dir)
+
+
+@lru_cache(maxsize=256)
+def _without_positions(folder: str) -> str:
+    """Every attempt is asked where it stands."""
+    return _INDEX.sub(r"\1\2-", folder)
 
 
 def _places(plan: Plan) -> Iterator[tuple[str, str]]:

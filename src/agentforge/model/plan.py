@@ -203,7 +203,7 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
 
     def chosen(self, choice: int) -> ProviderChoice:
         """One of the chain; the first, where a log or an older plan had more of them."""
-        return self.chain[choice] if 0 <= choice < len(self.chain) else self.provider
+        return self.fallbacks[choice - 1] if 0 < choice <= len(self.fallbacks) else self.provider
 
 
 class Branch(Struct, frozen=True):
