@@ -12,7 +12,7 @@ from agentforge.runtime.attempts import is_program
 from agentforge.sdk.registry import Registry
 
 ONLINE = frozenset({"claude", "codex", "opencode", "gemini", "api"})
-"""Whose work begins with a call of a model: servers on this machine aren't reached without a network, either."""
+"""Whose work begins with a call of a model; one on this machine isn't reached without a network, either."""
 
 log = logging.getLogger("agentforge.providers")
 
@@ -31,11 +31,13 @@ async def make_ready(
     await _check_sandboxes(stages, sandboxes)
     for stage in stages:
         for choice in stage.chain:
-            if choice.type not in broken:
-                _refuse_unconfined(stage, registry[choice.type], sandboxed=sandboxed)
-                _warn_offline(stage, registry[choice.type])
-        if isinstance(stage.termination, Judgment) and plan.judge.type not in broken and not sandboxed:
-            _refuse_judge(stage, registry[plan.judge.type])
+            # Also one that didn't come up: another run may bring it up while this one goes on.
+            if (provider := registry.known(choice.type)) is not None:
+                _refuse_unconfined(stage, provider, sandboxed=sandboxed)
+                _warn_offline(stage, provider)
+        if isinstance(stage.termination, Judgment) and not sandboxed:
+            if (judge := registry.known(plan.judge.type)) is not None:
+                _refuse_judge(stage, judge)
     for name, error in broken.items():
         log.warning("provider %s can't be used: %s", name, error.message)
 
