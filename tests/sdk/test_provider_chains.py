@@ -181,6 +181,26 @@ class TestSandboxes:
         with pytest.raises(ProviderUnusable, match="'dangerous' must run in a sandbox"):
             ready(tmp_path, {"fine": fine(), "it": Dangerous()}, ["fine", "it"])
 
+    def test_a_fallback_that_may_still_come_up_is_refused_too(self, tmp_path: Path) -> None:
+        """Another run of the same engine may bring it up."""
+
+        class NotYet(Dangerous):
+            def validate(self) -> None:
+                raise ProviderUnusable("no key yet")
+
+        with pytest.raises(ProviderUnusable, match="'dangerous' must run in a sandbox"):
+            ready(tmp_path, {"fine": fine(), "it": NotYet()}, ["fine", "it"])
+        program = CommandProvider({"PATH": "/bin"}, name="program", config={"run": "true"})
+
+        async def main() -> None:
+            providers: dict[str, Provider] = {"program": program, "broken": broken()}
+            async with Engine(tmp_path, providers=providers, environ={}) as sdk:
+                plan = compiled(sdk, ["program", "broken"], SandboxChoice("bwrap")).plan
+                with pytest.raises(ProviderUnusable, match="runs inside the engine"):
+                    await make_ready(plan, sdk.registry, {"bwrap": FakeSandbox()}, sandboxed=False)
+
+        run(main())
+
     def test_the_sandbox_of_a_stage_is_checked_when_the_run_begins(self, tmp_path: Path) -> None:
         choice, there = SandboxChoice("bwrap", network=False), FakeSandbox()
         self.check(tmp_path, Dangerous(), choice, there)

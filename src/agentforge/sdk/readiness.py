@@ -35,9 +35,9 @@ async def make_ready(
             if (provider := registry.known(choice.type)) is not None:
                 _refuse_unconfined(stage, provider, sandboxed=sandboxed)
                 _warn_offline(stage, provider)
-        if isinstance(stage.termination, Judgment) and not sandboxed:
-            if (judge := registry.known(plan.judge.type)) is not None:
-                _refuse_judge(stage, judge)
+        judge = registry.known(plan.judge.type) if isinstance(stage.termination, Judgment) else None
+        if judge is not None and not sandboxed:
+            _refuse_judge(stage, judge)
     for name, error in broken.items():
         log.warning("provider %s can't be used: %s", name, error.message)
 

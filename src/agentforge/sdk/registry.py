@@ -53,13 +53,20 @@ class Registry:
     def __getitem__(self, name: str) -> Provider:
         """Of a provider that turned out to be unusable, a stand-in that starts nothing and says why."""
         if name in self._broken:
-            return Unusable(name, self._broken[name], self._made_or_not(name))
+            return Unusable(name, self._broken[name], self.known(name))
         return self._provider(name)
 
     def capabilities(self, name: str) -> Capabilities | None:
         """Also of one that didn't come up; nothing of one that can't be made."""
-        provider = self._made_or_not(name)
+        provider = self.known(name)
         return provider.capabilities() if provider else None
+
+    def known(self, name: str) -> Provider | None:
+        """The provider itself, whether it came up or not; nothing of one that can't be made."""
+        try:
+            return self._provider(name)
+        except AgentForgeError:
+            return None
 
     async def register(self, name: str, provider: Provider) -> None:
         """Set the provider up; one that fails to come up isn't registered."""
@@ -132,12 +139,6 @@ class Registry:
         if name not in self._made:
             self._made[name] = self.offer(name).make()
         return self._made[name]
-
-    def _made_or_not(self, name: str) -> Provider | None:
-        try:
-            return self._provider(name)
-        except AgentForgeError:
-            return None
 
     async def _bring_up(self, name: str, seconds: float) -> None:
         try:
