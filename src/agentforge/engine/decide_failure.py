@@ -11,6 +11,8 @@ from agentforge.model.plan import LimitPolicy, StageNode
 from agentforge.model.state import AttemptState, IterationState, NodeState, Unavailable
 
 DEFAULT_LIMITS = LimitPolicy()
+LEAST_DELAY = 1.0
+"""Of a limit that is over already, or whose pipeline says no delay: agents aren't started in a tight loop."""
 
 PROVIDERS_OWN = frozenset(
     {
@@ -176,10 +178,11 @@ def _too_long(failed: Failed, limit: Unavailable, due_at: datetime) -> Question 
 def _end_of_limit(policy: LimitPolicy, met: int, failure: Failure, ended_at: datetime) -> datetime:
     """As the provider says, or by a delay that doubles. A time that is over already, or is met again and
     again, is believed less each time."""
+    most = policy.max_delay or LEAST_DELAY
     if failure.resets_at is None:
-        seconds = min(policy.initial_delay * 2.0 ** min(met, 32), policy.max_delay)
+        seconds = min((policy.initial_delay or LEAST_DELAY) * 2.0 ** min(met, 32), most)
         return ended_at + timedelta(seconds=seconds)
-    least = min(2.0 ** min(met, 32), policy.max_delay)
+    least = min(LEAST_DELAY * 2.0 ** min(met, 32), most)
     return max(failure.resets_at, ended_at + timedelta(seconds=least))
 
 
