@@ -124,6 +124,8 @@ def test_provider_that_requires_a_sandbox_is_refused_with_the_fix(project: Proje
 def test_provider_is_shut_down_once_when_a_signal_ends_the_program(
     project: Project, life: Path, number: signal.Signals
 ) -> None:
+    if signal.getsignal(number) is signal.SIG_IGN:
+        pytest.skip(f"{number.name} is ignored here, as nohup does it, and the program leaves it at that")
     pipeline(project, "work")
     with project.started("run", "-p", "p.yaml", "-s", "s") as program:
         wait_for(lambda: life.exists() and "execute" in life.read_text(), "the agent works")

@@ -57,6 +57,15 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 ALREADY_CLAIMED = 3
 CHUNK = 65536
+# What an agent must not inherit as ignored: a shell's background job, nohup and Python itself ignore some.
+HEARD = (
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGPIPE,
+    signal.SIGTERM,
+    signal.SIGXFSZ,
+)
 TAIL_BYTES = 262144  # How an agent ended is said in its last lines.
 CHUNKS_PER_TURN = 64  # A flood must not keep the loop from its limits.
 LEASE_PERIOD = 2.0
@@ -393,7 +402,7 @@ def become_agent(
             prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             if os.getppid() != parent:  # It died before the call above: nobody would ever end us.
                 os._exit(127)
-        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM):
+        for number in HEARD:
             signal.signal(number, signal.SIG_DFL)
         for source, target in ((stdin, 0), (out, 1), (err, 2)):
             os.dup2(source, target)
