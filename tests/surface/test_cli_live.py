@@ -105,6 +105,23 @@ def test_ctrl_c_on_a_terminal_says_what_happens_and_how_to_resume(project: Proje
     assert project.types("auth")[-2:] == ["iteration_complete", "session_paused"]
 
 
+def test_a_wait_for_a_limit_is_a_line_of_its_own_that_fits(project: Project) -> None:
+    agent = project.root / "agent"
+    agent.write_text("#!/bin/sh\necho slow down >&2\nexit 1\n")
+    agent.chmod(0o700)
+    (project.root / "p.yaml").write_text(
+        "name: demo\nnodes:\n"
+        "  - id: a-stage-with-quite-a-long-name\n    prompt: do it\n"
+        "    on_limit: {initial_delay: 5000, max_delay: 5000}\n"
+        "    provider: {type: cli, program: ./agent, failures: {slow down: provider_rate_limited}}\n"
+    )
+    with on_a_terminal(project, "run", "-p", "p.yaml", "-s", "auth", COLUMNS="60") as screen:
+        screen.until("‖ waits another 1h 23m for cli: a-stage-with")
+        screen.type("\x03")
+        assert screen.end() == 130
+    assert screen.text.count("slow down") == 1
+
+
 def test_a_resumed_run_shows_what_was_done_before(project: Project) -> None:
     shell = f"test -e fixed || exit 3; {WRITE_RESULT}"
     file = project.pipeline(f"plan={WRITE_RESULT}", f"build={shell}", extra="    retry: {max_attempts: 1}\n")

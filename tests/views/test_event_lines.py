@@ -75,17 +75,17 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     (
         f.LimitMet(1, "claude", 0, SOON, SOON, "usage limit"),
         'node=1 run=1 iter=2 provider=claude until=2026-01-31T12:00:04Z message="usage limit"',
-        "build 2/3 waits 4.0s for the limit of claude: usage limit",
+        "build 2/3 waits 4.0s for the limit of claude",
     ),
     (
         f.ProviderChanged(1, "claude", 0, "codex", 1, "usage limit", SOON),
         'node=1 run=1 iter=2 provider=claude to=codex message="usage limit"',
-        "build 2/3 goes on with codex instead of claude: usage limit",
+        "build 2/3 goes on with codex instead of claude",
     ),
     (
         f.ProviderChanged(2, "codex", 1, "claude", 0, "not logged in", None, SOON),
         'node=1 run=1 iter=2 provider=codex to=claude message="not logged in"',
-        "build 2/3 goes on with claude instead of codex in 4.0s: not logged in",
+        "build 2/3 goes on with claude instead of codex in 4.0s",
     ),
     (
         f.AttemptStarted(2, 2, "codex", "gpt", choice=1, resume="abc"),

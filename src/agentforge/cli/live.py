@@ -1,6 +1,7 @@
 """The live display: past iterations scroll by above, the stages of the run stay below. Draws with Rich."""
 
 import os
+from datetime import UTC, datetime
 from time import monotonic
 
 from rich.console import Console, Group, RenderableType
@@ -13,16 +14,15 @@ from agentforge.cli.display import header
 from agentforge.cli.watched import Watched
 from agentforge.model.event import Event
 from agentforge.model.facts import IterationStarted, NodeStarted, SessionStarted
-from agentforge.model.failure import LIMITS
 from agentforge.model.plan import Plan
-from agentforge.model.state import AttemptState, RunState
-from agentforge.model.status import AttemptStatus
+from agentforge.model.state import RunState
 from agentforge.sdk.agent_words import AgentWords
 from agentforge.sdk.runs import Runs
 from agentforge.views.durations import counted, money, span
 from agentforge.views.plain_text import one_line
 from agentforge.views.run_line import RunLine, run_line
 from agentforge.views.stage_progress import BranchProgress, StageProgress, stage_progress
+from agentforge.views.status import waiting
 from agentforge.views.status_lines import branch_words
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -95,9 +95,14 @@ class LivePainter:
             return Text("")
         plan, state = watched.plan, watched.state
         parts: list[RenderableType] = [Text(""), self._stages(plan, state), self._footer(watched)]
+        room = max(10, self._console.width - 5)
+        for wait in waiting(plan, state):
+            left = span((wait.until - datetime.now(UTC)).total_seconds())
+            said = one_line(f"waits another {left} for {wait.provider}: {wait.stage}", room)
+            parts.append(Text(f"  ‖ {said}", "yellow"))
         for branch, words in self._words.last(plan, state):
             said = f"{branch}: {words}" if branch else words
-            parts.append(Text(f"  │ {one_line(said, max(10, self._console.width - 5))}", "dim"))
+            parts.append(Text(f"  │ {one_line(said, room)}", "dim"))
         if self._notice:
             parts.append(Text(f"  {self._notice}", "yellow"))
         return Group(*parts)
@@ -136,8 +141,6 @@ class LivePainter:
         text.append(f"  iteration {iteration.number}", "cyan")
         if attempt is not None and attempt.number > 1:
             text.append(f"  attempt {attempt.number}", "yellow")
-        if attempt is not None and attempt.status is AttemptStatus.WAITING:
-            text.append(_waits(attempt), "yellow")
         return text
 
     def _footer(self, watched: Watched) -> Text:
@@ -150,12 +153,6 @@ class LivePainter:
         if tokens := summary.input_tokens + summary.output_tokens:
             parts.append(f"{tokens:,} tokens")
         return Text("    " + " · ".join(parts), "dim")
-
-
-def _waits(attempt: AttemptState) -> str:
-    at_limit = attempt.failure is not None and attempt.failure.kind in LIMITS
-    until = f" until {attempt.due_at.astimezone():%H:%M:%S}" if attempt.due_at else ""
-    return f"  waits for a limit to end{until}" if at_limit else "  waits to try again"
 
 
 def _line(line: RunLine) -> Text:

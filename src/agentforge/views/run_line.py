@@ -79,18 +79,17 @@ def _of_attempt(
 def _after_failure(
     place: str, fact: f.RetryScheduled | f.LimitMet | f.ProviderChanged, at: datetime
 ) -> RunLine:
+    """The failure itself is the line before."""
     match fact:
         case f.RetryScheduled():
             wait = span((fact.due_at - at).total_seconds())
             text = f"is tried again in {wait} (attempt {fact.attempt} of {fact.of})"
         case f.LimitMet():
             wait = span((fact.due_at - at).total_seconds())
-            why = one_line(fact.message, MESSAGE_CHARS)
-            text = f"waits {wait} for the limit of {fact.provider}: {why}"
+            text = f"waits {wait} for the limit of {fact.provider}"
         case f.ProviderChanged():
-            why = one_line(fact.message, MESSAGE_CHARS)
             wait = f" in {span((fact.due_at - at).total_seconds())}" if fact.due_at else ""
-            text = f"goes on with {fact.to} instead of {fact.provider}{wait}: {why}"
+            text = f"goes on with {fact.to} instead of {fact.provider}{wait}"
     return RunLine(place, text, "wait", "warn")
 
 

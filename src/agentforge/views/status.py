@@ -148,7 +148,7 @@ def status_view(
         failure=_failure(state, completed),
         pause=_pause(state),
         resume_command=resume_command(state.session, status, program, by_person=not state.run_id),
-        waiting=tuple(_waiting(plan, state)) if state.status is RunStatus.RUNNING else (),
+        waiting=tuple(waiting(plan, state)) if state.status is RunStatus.RUNNING else (),
         resting=tuple(_resting(plan, state, now)),
     )
 
@@ -193,7 +193,7 @@ def _provider(state: RunState, stage: StageNode) -> ProviderChoice:
     return stage.chosen(state.attempt.choice if state.attempt else 0)
 
 
-def _waiting(plan: Plan, state: RunState) -> Iterator[WaitStatus]:
+def waiting(plan: Plan, state: RunState) -> Iterator[WaitStatus]:
     for stage, at in _stages(plan, state):
         attempt = at.iteration.attempt if at.iteration else None
         if attempt is not None and attempt.status is AttemptStatus.WAITING and attempt.due_at is not None:
