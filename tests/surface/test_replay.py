@@ -40,6 +40,16 @@ def test_a_recorded_session_is_replayed_without_its_agent(project: Project) -> N
     assert project.call("replay", "auth-replay", "-p", "p.yaml", "--check").code == 0
 
 
+def test_a_second_replay_needs_another_name(project: Project) -> None:
+    recorded(project)
+    assert project.call("replay", "auth").code == 0
+    done = project.call("replay", "auth")
+    assert done.code == 1
+    assert "Session 'auth-replay' already completed." in done.err
+    assert "hint: give this replay another name: `-s NEW`" in done.err
+    assert project.call("replay", "auth", "-s", "auth-replay-2").code == 0
+
+
 def test_a_cassette_is_replayed_by_itself_and_under_a_name(project: Project, tmp_path: Path) -> None:
     kept = shutil.copy(recorded(project), tmp_path / "kept.jsonl")
     shutil.rmtree(project.root / ".claude")

@@ -7,6 +7,7 @@ import click
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation, driving, invocation
 from agentforge.cli.output import note, print_json, styled
+from agentforge.model.errors import RunExists
 from agentforge.views.durations import counted
 from agentforge.views.plain_text import one_line
 from agentforge.views.route_words import difference_words, route_lines
@@ -62,7 +63,10 @@ def _replay(call: Invocation, source: str, pipeline: str | None, session: str | 
     async def work(engine: "Engine") -> "RunResult":
         compiled = compile_shown(lambda sdk: compiled_for_replay(sdk, recording, pipeline, session), engine)
         current_session.set(compiled.plan.session.name)
-        await engine.check_start(compiled, replay=recording.replay(speed))
+        try:
+            await engine.check_start(compiled, replay=recording.replay(speed))
+        except RunExists as taken:
+            raise RunExists(taken.message, hint="give this replay another name: `-s NEW`") from taken
         _announce(call, recording, compiled.plan.session.name)
         return await engine.start(compiled, replay=recording.replay(speed))
 
