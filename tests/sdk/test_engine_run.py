@@ -110,6 +110,14 @@ def test_pipeline_by_file_by_name_and_inline(tmp_path: Path, given: str) -> None
     assert (run_dir(tmp_path) / "pipeline.yaml").exists()
 
 
+def test_looking_at_runs_without_an_event_loop(tmp_path: Path) -> None:
+    with SyncEngine(tmp_path, providers={"scripted": ScriptedProvider([says("x")])}, environ=ENVIRON) as sdk:
+        sdk.run(pipeline(), session="s")
+        assert sdk.status("s").plan == sdk.inspect("s").plan
+        assert [row.session for row in sdk.list()] == ["s"]
+        assert len(list(sdk.events("s"))) == len(types(tmp_path))
+
+
 def test_single_stage_run(tmp_path: Path) -> None:
     stage = tmp_path / ".claude" / "stages" / "ralph"
     stage.mkdir(parents=True)

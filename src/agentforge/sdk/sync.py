@@ -2,20 +2,17 @@
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agentforge.model.event import Event
 from agentforge.ports.provider import Provider
 from agentforge.sdk.engine import Engine
-from agentforge.sdk.results import RunResult
+from agentforge.sdk.results import RunInfo, RunResult, RunRow
 
 
 class SyncEngine:
-    """Wraps an Engine and the loop it lives in; use it as a context manager.
-
-    Looking (`status`, `list`, `inspect`, `events`) is on `engine` itself: it never waits.
-    """
+    """Wraps an Engine and the loop it lives in; use it as a context manager."""
 
     def __init__(self, workdir: str | os.PathLike[str] = ".", **options: Any) -> None:
         self._runner = asyncio.Runner()
@@ -59,6 +56,18 @@ class SyncEngine:
                     return
         finally:
             self._runner.run(_close(events))
+
+    def status(self, session: str) -> RunInfo:
+        return self.engine.status(session)
+
+    def list(self, count: int = 10) -> Sequence[RunRow]:
+        return self.engine.list(count)
+
+    def inspect(self, session: str) -> RunInfo:
+        return self.engine.inspect(session)
+
+    def events(self, session: str) -> Iterator[Event]:
+        return self.engine.events(session)
 
     def close(self) -> None:
         self._runner.run(self.engine.close())
