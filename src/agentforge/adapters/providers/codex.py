@@ -26,7 +26,8 @@ CODEX = AgentCli(
     model_arguments=("--model", "{model}"),
     models=(
         *("gpt-5.2-codex", "gpt-5.1-codex-max", "gpt-5.1-codex-mini", "gpt-5.1-codex"),
-        *("gpt-5-codex", "gpt-5-codex-mini"),
+        *("gpt-5-codex", "gpt-5-codex-mini", "gpt-5.5", "gpt-5.6-luna", "gpt-5.6-sol", "gpt-5.6-terra"),
+        *("gpt-6-astra", "gpt-6-luna", "gpt-6-sol", "gpt-6.1-sol"),
     ),
     default_model="gpt-5.2-codex",
     model_variable="CODEX_MODEL",
