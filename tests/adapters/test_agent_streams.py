@@ -162,6 +162,7 @@ def test_a_stream_without_its_last_event_is_a_failure_that_keeps_the_session(cas
     assert result.failure is not None
     assert (result.failure.kind, result.exit_code != 0) == (K.PROVIDER_CRASHED, True)
     assert "the stream ended early" in result.failure.message
+    assert ("early, by signal 9" in result.failure.message) is (code == -9)
     assert result.usage is not None
     assert result.usage.agent_session
 

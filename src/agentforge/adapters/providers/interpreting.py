@@ -59,9 +59,10 @@ def _failure(cli: AgentCli, reading: Reading, exit: Exit) -> Failure | None:
 
 def _cut_short(cli: AgentCli, last: str, exit: Exit) -> Failure:
     """A stream without its last event; what was printed as an error may say why."""
+    how = f"the stream ended early, by signal {exit.signal}" if exit.signal else "the stream ended early"
     if not last:
-        return _crashed(cli, "the stream ended early", exit)
-    why = Complaint(f"the stream ended early; last error: {last}")
+        return _crashed(cli, how, exit)
+    why = Complaint(f"{how}; last error: {last}")
     return failure_of(why, exit, cli.shown_name, cli.failures) or _crashed(cli, why.message, exit)
 
 
