@@ -138,7 +138,7 @@ def _server(name: str, base_url: str, start: str) -> list[Check]:
 
 def _seen(environ: Mapping[str, str]) -> list[Check]:
     """Which variables reach the agents that are there, by name."""
-    found: dict[str, list[str]] = {}
+    found = []
     for name, provider in builtin_providers(environ).items():
         if (name in AGENTS or name == "command") and is_program(provider):
             config = {"run": "true"} if name == "command" else {}
@@ -146,8 +146,9 @@ def _seen(environ: Mapping[str, str]) -> list[Check]:
                 command = provider.command(ExecuteRequest("", "", config, "/", {}, "/", "/"))
             except AgentForgeError:
                 continue
-            found.setdefault(_listed(set(command.env) & set(environ), environ), []).append(name)
-    return [Check("environment", ", ".join(names), "ok", words) for words, names in found.items()]
+            words = _listed(set(command.env) & set(environ), environ)
+            found.append(Check("environment", name, "ok", words))
+    return found
 
 
 def _listed(names: set[str], environ: Mapping[str, str]) -> str:
