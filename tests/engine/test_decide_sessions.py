@@ -7,7 +7,7 @@ from tests.engine.playbook import Play, play
 from agentforge.model import facts as f
 from agentforge.model.event import Cursor
 from agentforge.model.failure import FailureKind
-from agentforge.model.plan import ProviderChoice, RetryPolicy
+from agentforge.model.plan import Plan, ProviderChoice, RetryPolicy, Semantics
 
 BEGIN = """
     > start
@@ -284,6 +284,36 @@ def test_at_most_once_asks_although_the_engine_died_before_the_question() -> Non
         "< request_opened at_most_once-7",
         "< session_paused at_most_once",
     ]
+
+
+@pytest.mark.parametrize(("semantics", "asks"), [("at_least_once", False), ("at_most_once", True)])
+@pytest.mark.parametrize("branches", [(), ("claude",)])
+def test_recompiling_says_anew_whether_work_may_be_done_twice(
+    semantics: Semantics, asks: bool, branches: tuple[str, ...]
+) -> None:
+    def planned(semantics: Semantics) -> Plan:
+        node = stage(semantics=semantics)
+        return plan_of(block(" ".join(branches), node) if branches else node)
+
+    conversation = Play(planned("at_most_once"))
+    who = f"{branches[0]}: " if branches else ""
+    for words in ("start", f"{who}prepared", "pause lunch", f"{who}error provider_crashed"):
+        conversation.happens(words)
+    conversation.record(
+        f.PlanChanged(planned(semantics), 0), conversation.state and conversation.state.cursor
+    )
+    first, *_ = conversation.happens("resume")
+    assert first.startswith("< request_opened at_most_once") if asks else first == f"< {who}attempt_start 2"
+
+
+def test_recompiling_says_so_of_an_agent_at_work_too() -> None:
+    conversation = Play(plan_of(stage(semantics="at_most_once")))
+    for words in ("start", "prepared"):
+        conversation.happens(words)
+    conversation.record(f.PlanChanged(plan_of(stage(retry=RetryPolicy(max_attempts=1))), 0), AT)
+    assert conversation.happens("taken-up-by-person") == ["? execute plan 1 attempt 1"]
+    assert conversation.happens("error provider_crashed") == ["< session_failed provider_crashed"]
+    assert conversation.happens("resume")[0] == "< attempt_start 2"
 
 
 def test_at_most_once_asks_about_every_branch_of_a_block() -> None:

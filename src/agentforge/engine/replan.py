@@ -10,13 +10,13 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from agentforge.engine.evolve_attempt import with_iteration
+from agentforge.engine.evolve_attempt import with_attempt, with_iteration
 from agentforge.engine.evolve_stage import IN_FLIGHT
 from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove
-from agentforge.model.plan import ParallelNode, Plan, Step
+from agentforge.model.plan import ParallelNode, Plan, StageNode, Step
 from agentforge.model.spots import spot_of
-from agentforge.model.state import BlockState, NodeState, RunState
+from agentforge.model.state import BlockState, BranchState, NodeState, RunState
 
 _INDEX = re.compile(r"(^|/)(stage|parallel|pipeline)-\d+-")
 _RUN = re.compile(r"/run-\d+")
@@ -50,7 +50,9 @@ def replanned(state: RunState, fact: f.PlanChanged) -> RunState:
     if not 0 <= fact.step < len(steps):
         return moved
     if moved.node is not None:
-        node = replace(_with_new_chain(moved.node), index=fact.step, path=steps[fact.step].path)
+        step = steps[fact.step]
+        planned = step.node if isinstance(step.node, StageNode) else None
+        node = replace(_by_new_plan(moved.node, planned), index=fact.step, path=step.path)
         return replace(moved, node=node)
     return replace(moved, block=_block_in(steps[fact.step], fact.step, moved.block)) if moved.block else moved
 
@@ -121,32 +123,33 @@ def _is_at_work(at: NodeState) -> bool:
     return in_flight or (at.judge is not None and at.judge.running)
 
 
-def _with_new_chain(at: NodeState) -> NodeState:
+def _by_new_plan(at: NodeState, planned: StageNode | None) -> NodeState:
     """Who rests and whose session it was is known by the place in the chain, where another may be now. An
     agent that may be at work is still the same."""
     known = replace(at, unavailable=())
+    attempt = at.iteration.attempt if at.iteration else None
+    if attempt is not None and attempt.once:
+        known = with_attempt(known, once=planned is not None and planned.semantics == "at_most_once")
     return known if _is_at_work(at) else with_iteration(known, agent=None)
 
 
 def _block_in(step: Step, index: int, block: BlockState) -> BlockState:
     prefix = step.path.removesuffix(step.node.path)
-    paths = {
-        (branch.provider, number): f"{prefix}{stage.path}"
+    planned = {
+        (branch.provider, number): stage
         for branch in (step.node.branches if isinstance(step.node, ParallelNode) else ())
         for number, stage in enumerate(branch.stages)
     }
-    branches = (
-        replace(
-            b,
-            stage=replace(
-                _with_new_chain(b.stage), path=paths.get((b.provider, b.stage.index), b.stage.path)
-            ),
-        )
-        if b.stage
-        else b
-        for b in block.branches
-    )
-    return replace(block, index=index, path=step.path, branches=tuple(branches))
+
+    def moved(branch: BranchState) -> BranchState:
+        at = branch.stage
+        if at is None:
+            return branch
+        stage = planned.get((branch.provider, at.index))
+        path = f"{prefix}{stage.path}" if stage else at.path
+        return replace(branch, stage=replace(_by_new_plan(at, stage), path=path))
+
+    return replace(block, index=index, path=step.path, branches=tuple(map(moved, block.branches)))
 
 
 def key_of(step: Step) -> str:

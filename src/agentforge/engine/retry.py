@@ -26,6 +26,8 @@ def is_retryable(kind: FailureKind) -> bool:
 
 def may_retry(policy: RetryPolicy, failures: tuple[FailureKind, ...]) -> bool:
     """Whether another attempt is allowed after these failures, the last one included."""
+    if not failures:
+        return True
     last = failures[-1]
     return len(failures) < policy.max_attempts and failures.count(last) < ATTEMPTS_PER_KIND.get(last, 1)
 
