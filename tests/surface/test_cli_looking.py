@@ -47,7 +47,7 @@ def test_status_of_a_failed_run_shows_error_last_iteration_and_resume_command(pr
     assert "Status: failed" in lines
     assert "Iteration: 2/3" in lines
     assert "Errors: 1" in lines
-    assert "Warning: 1 errors in a row" in lines
+    assert "Warning: 1 error in a row" in lines
     assert lines[-3:] == [
         "Error: provider_crashed: command exited with status 3: no output",
         "Last completed iteration: 1",

@@ -72,6 +72,7 @@ def test_a_running_run() -> None:
         "Node": "0 (plan)",
         "Iteration": "1/2",
         "Attempt": "1",
+        "Provider": "command (opus)",
         "Started": "2026-01-31 12:00:00",
         "Last event": "attempt_start (1m ago)",
         "Health": "ok (1.00)",

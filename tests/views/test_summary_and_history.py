@@ -15,6 +15,7 @@ from agentforge.model.event import Cursor, Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.result import Decision, Result, Signals, Usage
 from agentforge.views.branch_file import branch_file
+from agentforge.views.durations import counted
 from agentforge.views.event_line import event_line
 from agentforge.views.history import KEPT, History
 from agentforge.views.run_line import run_line
@@ -107,8 +108,8 @@ def test_health_score_formula_and_label(errors: int, stalled: int, score: float,
     result = health(Summary(consecutive_errors=errors, without_progress=stalled))
     assert (result.score, result.label) == (score, label)
     assert ("health below 0.30" in result.warnings) == (label == "warning")
-    assert (f"{errors} errors in a row" in result.warnings) == bool(errors)
-    assert (f"{stalled} iterations without progress" in result.warnings) == bool(stalled)
+    assert (f"{counted(errors, 'error')} in a row" in result.warnings) == bool(errors)
+    assert (f"{counted(stalled, 'iteration')} without progress" in result.warnings) == bool(stalled)
 
 
 @settings(deadline=None, max_examples=50)

@@ -83,6 +83,7 @@ def _where(view: StatusView) -> list[Row]:
         rows.append(Row("Iteration", f"{view.iteration}/{view.iterations_max}"))
     if view.attempt:
         rows.append(Row("Attempt", str(view.attempt), "warn" if view.attempt > 1 else "plain"))
+        rows.append(Row("Provider", f"{node.provider} ({node.model})" if node.model else node.provider))
     return rows
 
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.result import Usage
+from agentforge.views.durations import counted
 
 WARNING_BELOW = 0.3
 
@@ -80,9 +81,9 @@ def health(summary: Summary) -> Health:
     if score < WARNING_BELOW:
         warnings.append(f"health below {WARNING_BELOW:.2f}")
     if summary.consecutive_errors:
-        warnings.append(f"{summary.consecutive_errors} errors in a row")
+        warnings.append(f"{counted(summary.consecutive_errors, 'error')} in a row")
     if summary.without_progress:
-        warnings.append(f"{summary.without_progress} iterations without progress")
+        warnings.append(f"{counted(summary.without_progress, 'iteration')} without progress")
     return Health(score, "warning" if score < WARNING_BELOW else "ok", tuple(warnings))
 
 
