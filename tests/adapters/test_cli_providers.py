@@ -365,6 +365,7 @@ def test_claude_finds_the_sandbox_variable_in_its_environment(bin: Path) -> None
             {"HOME": "/h", "XDG_DATA_HOME": "/d"},
             ("/h/.config/opencode", "/d/opencode", "/h/.local/state/opencode", "/h/.cache/opencode"),
         ),
+        (OPENCODE, {"OPENCODE_CONFIG": "/h/own.json"}, ("/h/own.json",)),
     ],
 )
 def test_where_a_cli_keeps_its_state(

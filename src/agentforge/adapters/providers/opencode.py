@@ -23,6 +23,8 @@ OPENCODE = AgentCli(
         "${XDG_DATA_HOME:-~/.local/share}/opencode",
         "${XDG_STATE_HOME:-~/.local/state}/opencode",
         "${XDG_CACHE_HOME:-~/.cache}/opencode",
+        "${OPENCODE_CONFIG}",
+        "${OPENCODE_CONFIG_DIR}",
     ),
     # It bounds its own retries by nothing that can be set, and where it can't reach a model it is silent.
     idle_timeout=900.0,
