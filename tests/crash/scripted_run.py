@@ -52,7 +52,7 @@ def _stage(stage: Stage) -> dict[str, Any]:
         "termination": termination,
         "delay": 0,
         "retry": {"max_attempts": stage.max_attempts, "initial_delay": 0},
-        "on_limit": {"initial_delay": 0},
+        "on_limit": {"initial_delay": 0.001},
     }
 
 

@@ -65,19 +65,21 @@ def test_limit_that_claims_to_be_over_at_once_is_believed_less_each_time() -> No
     play(plan_of(stage()), script)
 
 
-@pytest.mark.parametrize("claim", ["", " resets=0"])
-def test_limit_is_never_asked_about_without_a_pause(claim: str) -> None:
+@pytest.mark.parametrize(("claim", "waits"), [("", (0, 2, 4)), (" resets=0", (1, 2, 4))])
+def test_limit_is_not_met_in_a_tight_loop_although_no_delay_is_wanted(
+    claim: str, waits: tuple[int, ...]
+) -> None:
     script = BEGIN
-    for number in (2, 3):
+    for number, wait in enumerate(waits, 2):
         script += f"""
         > error provider_rate_limited{claim}
-        < limit_met claude until 1s, next in 1s
-        ? wait retry 1s
+        < limit_met claude until {wait}s, next in {wait}s
+        ? wait retry {wait}s
         > fired retry
         < attempt_start {number}
         ? execute plan 1 attempt {number}
         """
-    play(plan_of(stage(on_limit=LimitPolicy(initial_delay=0, max_delay=0))), script)
+    play(plan_of(stage(on_limit=LimitPolicy(initial_delay=0))), script)
 
 
 def test_limit_that_lasts_too_long_asks_a_person() -> None:

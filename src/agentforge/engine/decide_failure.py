@@ -12,7 +12,7 @@ from agentforge.model.state import AttemptState, IterationState, NodeState, Unav
 
 DEFAULT_LIMITS = LimitPolicy()
 LEAST_DELAY = 1.0
-"""Of a limit that is over already, or whose pipeline says no delay: agents aren't started in a tight loop."""
+"""Of a limit that is over already, or is met again without a delay: agents aren't started in a tight loop."""
 
 PROVIDERS_OWN = frozenset(
     {
@@ -180,8 +180,8 @@ def _end_of_limit(policy: LimitPolicy, met: int, failure: Failure, ended_at: dat
     again, is believed less each time."""
     most = policy.max_delay or LEAST_DELAY
     if failure.resets_at is None:
-        seconds = min((policy.initial_delay or LEAST_DELAY) * 2.0 ** min(met, 32), most)
-        return ended_at + timedelta(seconds=seconds)
+        first = policy.initial_delay or (LEAST_DELAY if met else 0.0)
+        return ended_at + timedelta(seconds=min(first * 2.0 ** min(met, 32), most))
     least = min(LEAST_DELAY * 2.0 ** min(met, 32), most)
     return max(failure.resets_at, ended_at + timedelta(seconds=least))
 
