@@ -149,7 +149,8 @@ def _once(here: StageAt, iteration: IterationState, attempt: AttemptState) -> Qu
     return Question(
         AT_MOST_ONCE,
         f"{who}attempt {attempt.number} at iteration {iteration.number} of stage {here.node.id!r} came to"
-        f" nothing ({why}) and may have done a part of its work. Make it again?",
+        f" nothing ({why}) and may have done a part of its work. Make it again (resume), or end the run"
+        " (cancel)?",
     )
 
 

@@ -240,7 +240,7 @@ class AttemptRunner:
         return self._recorded(about, ended)
 
     def _unusable(self, about: Attempted, error: AgentForgeError) -> f.AnyFact:
-        failure = Failure(FailureKind.PROVIDER_MISSING, f"{error.message}. {error.hint}".rstrip(". "))
+        failure = Failure(FailureKind.PROVIDER_MISSING, f"{error.message}; {error.hint}".rstrip("; "))
         return self._unstarted(about, failure)
 
     def _unstarted(self, about: Attempted, failure: Failure) -> f.AnyFact:

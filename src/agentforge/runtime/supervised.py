@@ -40,11 +40,21 @@ class Limits(Struct, frozen=True):
 
 
 class Supervised:
-    def __init__(self, processes: Processes, limits: SupervisorLimits, project: str, lease: str) -> None:
+    def __init__(
+        self,
+        processes: Processes,
+        limits: SupervisorLimits,
+        project: str,
+        lease: str,
+        *,
+        secrets: tuple[str, ...] = (),
+    ) -> None:
+        """`secrets`: values that no program may print into our files, whether it was given them or not."""
         self._processes = processes
         self._limits = limits
         self._project = project
         self._lease = lease
+        self._secrets = secrets
 
     async def run(self, place: AttemptLayout, command: Command, mark: str, limits: Limits) -> Left:
         """Start the program and follow it to its end."""
@@ -98,7 +108,7 @@ class Supervised:
             "cwd": self._project,
             "stdin": stdin,
             "errors": place.errors if command.separate_errors else None,
-            "secrets": spellings(command.secrets),
+            "secrets": spellings({*command.secrets, *self._secrets}),
             "after": command.after,
             "timeout": _tighter(limits.timeout, command.timeout),
             "idle_timeout": _first(command.idle_timeout, limits.idle_timeout),

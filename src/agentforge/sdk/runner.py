@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Literal
 
+from agentforge.adapters.providers.environment import secrets_in
 from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
 from agentforge.model import facts as f
 from agentforge.model.errors import LogCorrupt, RunActive, UnknownRun
@@ -279,7 +280,9 @@ class Runner:
             return played or self._registry["mock" if state.settings.mock else name]
 
         project = self._runs.project
-        supervised = Supervised(self._processes, self._limits, project, layout.log)
+        supervised = Supervised(
+            self._processes, self._limits, project, layout.log, secrets=secrets_in(self._environ)
+        )
         confiner = Confiner(sandboxes(self._environ), project, layout)
         return Driver(
             journal,

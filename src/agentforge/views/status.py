@@ -89,7 +89,8 @@ class StatusView(Struct, frozen=True):
     health: Health
     errors: int
     duration_seconds: float
-    cost_usd: float
+    cost_usd: float | None
+    """Nothing where no agent said what it cost."""
     input_tokens: int
     output_tokens: int
     driver_pid: int | None
@@ -138,7 +139,7 @@ def status_view(
         health=health,
         errors=summary.errors,
         duration_seconds=round(duration(state, status, now), 3),
-        cost_usd=summary.cost_usd,
+        cost_usd=summary.cost_usd or None,
         input_tokens=summary.input_tokens,
         output_tokens=summary.output_tokens,
         driver_pid=driver_pid,
