@@ -443,3 +443,18 @@ def test_lines_of_output_are_shown_in_words(case: str, shown: list[str]) -> None
 def test_a_line_that_is_no_event_is_shown_as_it_is(name: str) -> None:
     assert AGENTS[name].progress("hello\n") == "hello"
     assert len(AGENTS[name].progress("x" * 1000)) == 160
+
+
+@pytest.mark.parametrize(
+    ("case", "guidance"),
+    [
+        ("claude/no_key", "run `claude` once and log in, or set ANTHROPIC_API_KEY"),
+        ("codex/err401", "run `codex login`, or set CODEX_API_KEY"),
+        ("opencode/err401", "run `opencode auth login`, or set ANTHROPIC_API_KEY"),
+        ("gemini/err401", "run `gemini` once and log in, or set GEMINI_API_KEY"),
+    ],
+)
+def test_agent_that_is_not_let_in_says_how_to_be(case: str, guidance: str) -> None:
+    failure = read(case, 1).failure
+    assert failure is not None
+    assert failure.message.endswith(f"; {guidance}")

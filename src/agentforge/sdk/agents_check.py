@@ -4,12 +4,15 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 
-from msgspec import Struct
-
 from agentforge.adapters import host_probe
 from agentforge.adapters.api.endpoint import LOCAL
 from agentforge.adapters.loopback_probe import model_server
+from agentforge.adapters.providers.agent_cli import AgentCli
 from agentforge.adapters.providers.builtin import builtin_providers
+from agentforge.adapters.providers.claude import CLAUDE
+from agentforge.adapters.providers.codex import CODEX
+from agentforge.adapters.providers.gemini import GEMINI
+from agentforge.adapters.providers.opencode import OPENCODE
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.secrecy import is_secret_name
 from agentforge.ports.provider import ExecuteRequest
@@ -20,52 +23,13 @@ MOST_NAMED = 4
 MOST_VARIABLES = 12
 
 
-class Agent(Struct, frozen=True):
-    """What can be told of a CLI without calling anybody."""
-
-    install: str
-    variables: tuple[str, ...]
-    """One of them is enough to be let in."""
-    logins: tuple[str, ...]
-    """Files that a login leaves; `$NAME:default` is a folder that a variable moves."""
-    log_in: str
-
-
-AGENTS = {
-    "claude": Agent(
-        "npm install -g @anthropic-ai/claude-code",
-        ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK"),
-        ("$CLAUDE_CONFIG_DIR:~/.claude/.credentials.json",),
-        "run `claude` once and log in",
-    ),
-    "codex": Agent(
-        "npm install -g @openai/codex",
-        ("CODEX_API_KEY", "OPENAI_API_KEY"),
-        ("$CODEX_HOME:~/.codex/auth.json",),
-        "run `codex login`",
-    ),
-    "opencode": Agent(
-        "npm install -g opencode-ai",
-        ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY", "OPENCODE_CONFIG"),
-        (
-            "$XDG_DATA_HOME:~/.local/share/opencode/auth.json",
-            "$XDG_CONFIG_HOME:~/.config/opencode/opencode.json",
-        ),
-        "run `opencode auth login`",
-    ),
-    "gemini": Agent(
-        "npm install -g @google/gemini-cli",
-        ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"),
-        ("~/.gemini/oauth_creds.json",),
-        "run `gemini` once and log in",
-    ),
-}
+AGENTS = (CLAUDE, CODEX, OPENCODE, GEMINI)
 
 
 def agent_checks(environ: Mapping[str, str]) -> list[Callable[[], list[Check]]]:
     """To be made at the same time: some programs take seconds to tell their version."""
     return [
-        *(_later(_program, name, agent, environ) for name, agent in AGENTS.items()),
+        *(_later(_program, cli, environ) for cli in AGENTS),
         _later(_api, environ),
         *(_later(_server, name, server.base_url, server.start) for name, server in LOCAL.items()),
         _later(_seen, environ),
@@ -76,24 +40,23 @@ def _later(check: Callable[..., list[Check]], *about: object) -> Callable[[], li
     return lambda: check(*about)
 
 
-def _program(name: str, agent: Agent, environ: Mapping[str, str]) -> list[Check]:
-    found = host_probe.program(name, environ)
+def _program(cli: AgentCli, environ: Mapping[str, str]) -> list[Check]:
+    found = host_probe.program(cli.name, environ)
     if found is None:
-        return [Check("agents", name, "note", "not found", agent.install)]
-    known = "" if name in builtin_providers(environ) else "; to be run with the `command` provider"
-    if let_in := _let_in(agent, environ):
-        return [Check("agents", name, "ok", f"{found.words}, {let_in}{known}")]
+        return [Check("agents", cli.name, "note", "not found", cli.install)]
+    if let_in := _let_in(cli, environ):
+        return [Check("agents", cli.name, "ok", f"{found.words}, {let_in}")]
     unseen = ", or by a login in the keychain" if sys.platform == "darwin" else ""
-    words = f"{found.words}, but neither a key nor a login was found{known}"
-    return [Check("agents", name, "warning", words, f"{agent.log_in}, or set {agent.variables[0]}{unseen}")]
+    words = f"{found.words}, but neither a key nor a login was found"
+    return [Check("agents", cli.name, "warning", words, f"{cli.log_in}, or set {cli.keys[0]}{unseen}")]
 
 
-def _let_in(agent: Agent, environ: Mapping[str, str]) -> str:
+def _let_in(cli: AgentCli, environ: Mapping[str, str]) -> str:
     """By what it can authenticate, as far as can be seen; never the value itself."""
-    for variable in agent.variables:
+    for variable in cli.keys:
         if environ.get(variable):
             return f"{variable} is set"
-    for login in agent.logins:
+    for login in cli.logins:
         if os.path.isfile(_expanded(login, environ)):
             return f"logged in ({login.rpartition(':')[2]})"
     return ""
@@ -139,8 +102,9 @@ def _server(name: str, base_url: str, start: str) -> list[Check]:
 def _seen(environ: Mapping[str, str]) -> list[Check]:
     """Which variables reach the agents that are there, by name."""
     found = []
+    shown = {*(cli.name for cli in AGENTS), "command"}
     for name, provider in builtin_providers(environ).items():
-        if (name in AGENTS or name == "command") and is_program(provider):
+        if name in shown and is_program(provider):
             config = {"run": "true"} if name == "command" else {}
             try:
                 command = provider.command(ExecuteRequest("", "", config, "/", {}, "/", "/"))

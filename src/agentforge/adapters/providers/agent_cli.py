@@ -39,6 +39,12 @@ class AgentCli(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     title: str = ""
     install: str = ""
     """What to do when the program isn't there."""
+    log_in: str = ""
+    """What to do when it isn't let in."""
+    keys: Words = ()
+    """Variables, of which one is enough to be let in."""
+    logins: Words = ()
+    """Files that a login leaves; `$NAME:default` is in a folder that a variable moves."""
     arguments: Words = ()
 
     prompt: Literal["stdin", "argument", "file"] = "stdin"

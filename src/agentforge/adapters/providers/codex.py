@@ -16,6 +16,9 @@ CODEX = AgentCli(
     name="codex",
     title="Codex",
     install="npm install -g @openai/codex",
+    log_in="run `codex login`",
+    keys=("CODEX_API_KEY", "OPENAI_API_KEY"),
+    logins=("$CODEX_HOME:~/.codex/auth.json",),
     arguments=(
         *("exec", "--json", "--skip-git-repo-check"),
         *("-c", "check_for_update_on_startup=false", "-c", "analytics.enabled=false"),

@@ -31,7 +31,7 @@ def interpreted(cli: AgentCli, reader: StreamReader | None, exit: Exit) -> Execu
     if reader is None or not events:
         return _by_exit_status(cli, exit)
     reading = reader.read(events, exit)
-    failure = _failure(cli, reading, exit)
+    failure = _with_guidance(cli, _failure(cli, reading, exit))
     return ExecuteResult(
         output=reading.words,
         # The last event knows better than the status: some exit with 1 after they are done.
@@ -84,8 +84,16 @@ def _by_exit_status(cli: AgentCli, exit: Exit) -> ExecuteResult:
         output=exit.output if exit.output.strip() else exit.errors,
         exit_code=status or (1 if failure else 0),
         duration_ms=exit.duration_ms,
-        failure=failure,
+        failure=_with_guidance(cli, failure),
     )
+
+
+def _with_guidance(cli: AgentCli, failure: Failure | None) -> Failure | None:
+    """Whoever isn't let in is told how to be."""
+    if failure is None or failure.kind is not FailureKind.PROVIDER_AUTH or not cli.log_in:
+        return failure
+    key = f", or set {cli.keys[0]}" if cli.keys else ""
+    return replace(failure, message=f"{failure.message}; {cli.log_in}{key}")
 
 
 def _patterned(cli: AgentCli, *texts: str) -> Complaint | None:

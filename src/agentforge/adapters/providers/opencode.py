@@ -6,6 +6,12 @@ OPENCODE = AgentCli(
     name="opencode",
     title="opencode",
     install="npm install -g opencode-ai",
+    log_in="run `opencode auth login`",
+    keys=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY", "OPENCODE_CONFIG"),
+    logins=(
+        "$XDG_DATA_HOME:~/.local/share/opencode/auth.json",
+        "$XDG_CONFIG_HOME:~/.config/opencode/opencode.json",
+    ),
     arguments=("run", "--format", "json"),
     permission_arguments=("--auto",),
     model_arguments=("--model", "{model}"),
