@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 N      ?= 200
 SEED   ?= 1
+JOBS   ?= 2
 CASES  ?= ../shared/parity
 
 # The agent CLIs that tests run; Python packages bring Claude Code and Codex, constraints-agents.txt pins them.
@@ -20,8 +21,8 @@ PACKAGE   = $(AGENTS)/venv/bin/python -c 'import sys; from importlib.util import
 demo: $(STAMP)
 	$(BIN)/agentforge demo
 
-test: $(STAMP)
-	$(BIN)/python -m pytest
+test: $(STAMP)             ## JOBS files of tests at once: they mostly wait for processes
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 check: lint types layers test
 
