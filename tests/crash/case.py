@@ -128,15 +128,17 @@ class CrashRun:
         began = time.monotonic()
         length = story.log.stat().st_size if (story := self.story).log.exists() else 0
         engine = self.start("engine", command, env)
-        sender = None
+        senders: list[subprocess.Popen[bytes]] = []
         struck = isinstance(blow, Cut) or blow is None
-        while engine.poll() is None or (sender is not None and sender.poll() is None):
+        while any(process.poll() is None for process in (engine, *senders)):
             if not struck and time.monotonic() - began >= blow.seconds:
                 killer.strike(self.story.run, blow.victims.split("+"), str(counts / "struck"))
                 struck = True
-            if sender is None and self._is_time_for_control():
+            if engine.poll() is None and self._is_time_for_control(senders):
                 control = self.story.scenario.control
-                sender = self.start("sender", (control.command, SESSION, *control.options), env)
+                # Whoever was killed before the request was placed asks again, unharmed.
+                given = self.environment(self.turns) if senders else env
+                senders.append(self.start("sender", (control.command, SESSION, *control.options), given))
             if time.monotonic() - began > LAUNCH_SECONDS:
                 self.story.trouble.append(f"{command[0]} hangs: it runs for more than {LAUNCH_SECONDS:g} s")
                 killer.strike(self.story.run, list(killer.ROLES), os.devnull)
@@ -144,7 +146,7 @@ class CrashRun:
             time.sleep(0.005)
         if blow is not None and "power" in blow.victims.split("+") and (counts / "struck").exists():
             self._cut_power(counts / "synced", length)
-        self.was_struck = any(process.returncode < 0 for process in (engine, sender) if process)
+        self.was_struck = any(process.returncode < 0 for process in (engine, *senders))
         self._take_stock(counts, command, engine)
 
     def environment(self, turn: int, blow: Blow | None = None) -> dict[str, str]:
@@ -178,9 +180,11 @@ class CrashRun:
                 found[role, kind] = file.stat().st_size
         return found
 
-    def _is_time_for_control(self) -> bool:
+    def _is_time_for_control(self, senders: list[subprocess.Popen[bytes]]) -> bool:
         control = self.story.scenario.control
         if control is None or self._was_asked():
+            return False
+        if senders and (senders[-1].poll() is None or senders[-1].returncode >= 0):
             return False
         return any(
             n["what"] == "start" and n["attempt"].startswith(control.at + "/") for n in self.story.notes()
