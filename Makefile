@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 N      ?= 200
 SEED   ?= 1
-JOBS   ?= 2
+JOBS   ?= 0
 CASES  ?= ../shared/parity
 
 # The agent CLIs that tests run; Python packages bring Claude Code and Codex, constraints-agents.txt pins them.
@@ -21,7 +21,7 @@ PACKAGE   = $(AGENTS)/venv/bin/python -c 'import sys; from importlib.util import
 demo: $(STAMP)
 	$(BIN)/agentforge demo
 
-test: $(STAMP)             ## JOBS files of tests at once: they mostly wait for processes
+test: $(STAMP)             ## JOBS=2: two files of tests at once
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 check: lint types layers test

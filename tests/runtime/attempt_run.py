@@ -105,7 +105,10 @@ class AttemptRun:
             "after": [],
         }
         path = self.folder / "spec.json"
-        path.write_text(json.dumps(spec | changes))
+        # All at once: a supervisor that was started before may be reading it.
+        draft = path.with_suffix(".draft")
+        draft.write_text(json.dumps(spec | changes))
+        draft.rename(path)
         return path
 
     def start(self, *argv: str, **changes: Any) -> subprocess.Popen[bytes]:
