@@ -9,10 +9,10 @@ import pytest
 from tests.engine.plans import stage
 from tests.sdk.projects import Gate, engine, iteration_dir, node, pipeline, run, types
 
+from agentforge.host import files
 from agentforge.model.errors import StorageFailed
 from agentforge.model.layout import AttemptLayout, RunLayout
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
-from agentforge.runtime import files
 from agentforge.runtime.concluding import Attempted, note_attempt
 from agentforge.runtime.control import Control, drop_control, send_control, waiting_controls
 from agentforge.runtime.exit_record import read_claim, read_exit, take_claim

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from agentforge.host import files
 from agentforge.model.layout import AttemptLayout
-from agentforge.runtime import files
 from agentforge.runtime.after import run_after
 
 from .attempt_run import ENV, AttemptRun, eventually, lives, nothing_left_behind

@@ -3,11 +3,11 @@
 import os
 from collections.abc import Iterator
 
+from agentforge.host import files
 from agentforge.model.adopted import BlockPosition, BranchPosition, DoneStage, Position, StageLeft
 from agentforge.model.layout import IterationLayout, RunLayout
 from agentforge.model.plan import ParallelNode, Plan
 from agentforge.model.work import Spot
-from agentforge.runtime import files
 from agentforge.runtime.concluding import LEFT_BEHIND
 from agentforge.views.history import KEPT
 

@@ -5,8 +5,8 @@ import logging
 
 import msgspec
 
+from agentforge.host import files
 from agentforge.model.layout import AttemptLayout
-from agentforge.runtime import files
 
 log = logging.getLogger("agentforge.run")
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.engine.replan import key_of
+from agentforge.host import files
 from agentforge.model import facts as f
 from agentforge.model.errors import AgentForgeError, ProviderUnusable, UnknownProvider
 from agentforge.model.failure import Failure, FailureKind
@@ -24,7 +25,6 @@ from agentforge.model.state import AttemptState
 from agentforge.model.work import End, Execute
 from agentforge.ports.clock import Clock
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, ProcessProvider, Provider
-from agentforge.runtime import files
 from agentforge.runtime.concluding import (
     Attempted,
     conclude,

@@ -1,9 +1,9 @@
 """Keeps each provider's own state.json in a parallel block near the log."""
 
+from agentforge.host import files
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
-from agentforge.runtime import files
 from agentforge.views.branch_file import branch_file
 
 

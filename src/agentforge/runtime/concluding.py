@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.engine.normalise import clean_output, normalise_result
+from agentforge.host import files
 from agentforge.model import facts as f
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.layout import AttemptLayout, IterationLayout
@@ -22,7 +23,6 @@ from agentforge.model.redaction import Redactor
 from agentforge.model.result import Decision, Result, Usage
 from agentforge.model.work import Spot
 from agentforge.ports.provider import ExecuteResult
-from agentforge.runtime import files
 
 log = logging.getLogger("agentforge.run")
 

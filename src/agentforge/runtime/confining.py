@@ -3,11 +3,11 @@
 import os
 from collections.abc import Mapping
 
+from agentforge.host import files
 from agentforge.model.layout import AttemptLayout, IterationLayout, RunLayout
 from agentforge.model.plan import SandboxChoice
 from agentforge.ports.provider import Command
 from agentforge.ports.sandbox import Confinement, Sandbox
-from agentforge.runtime import files
 
 
 class Confiner:

@@ -9,8 +9,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from agentforge.host import files
 from agentforge.model.layout import RunLayout
-from agentforge.runtime import files
 
 
 class Control(Struct, frozen=True):

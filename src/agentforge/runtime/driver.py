@@ -13,6 +13,7 @@ from typing import assert_never
 from msgspec import Struct
 
 from agentforge.engine.decide import decide
+from agentforge.host import files
 from agentforge.model import facts as f
 from agentforge.model.event import Draft
 from agentforge.model.ids import work_id
@@ -31,7 +32,6 @@ from agentforge.model.work import (
     WriteManifest,
 )
 from agentforge.ports.clock import Clock
-from agentforge.runtime import files
 from agentforge.runtime.attempts import AttemptRunner
 from agentforge.runtime.branch_files import write_branch_files
 from agentforge.runtime.control import Control, drop_control, waiting_controls

@@ -16,13 +16,13 @@ from agentforge.definition.template import fill
 from agentforge.engine.judgment import read_judgment
 from agentforge.engine.normalise import clean_output
 from agentforge.engine.replan import key_of
+from agentforge.host import files
 from agentforge.model import facts as f
 from agentforge.model.errors import AgentForgeError, ProviderUnusable, StorageFailed, UnknownProvider
 from agentforge.model.layout import AttemptLayout, IterationLayout
 from agentforge.model.result import Usage
 from agentforge.model.work import EndJudge, Judge
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, ProcessProvider, Provider
-from agentforge.runtime import files
 from agentforge.runtime.attempts import RunSetting, is_program
 from agentforge.runtime.confining import Confiner
 from agentforge.runtime.exit_record import exit_of

@@ -7,9 +7,9 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
+from agentforge.host import files
 from agentforge.model.layout import lock_file
 from agentforge.ports.process import Identity, Processes
-from agentforge.runtime import files
 
 
 class LockFile(Struct, frozen=True, omit_defaults=True):

@@ -11,11 +11,11 @@ import msgspec
 from msgspec import Struct
 
 from agentforge.engine.termination import MAX_ITERATIONS
+from agentforge.host import files
 from agentforge.model.layout import loop_completions
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
-from agentforge.runtime import files
 
 
 class Completion(Struct, frozen=True):

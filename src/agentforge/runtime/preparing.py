@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from agentforge.definition.template import render, substitute_session
 from agentforge.engine.decide_stage import remaining_seconds
+from agentforge.host import files
 from agentforge.model.facts import AnyFact, ErrorOccurred, IterationStarted
 from agentforge.model.failure import FailureKind
 from agentforge.model.layout import IterationLayout, RunLayout
 from agentforge.model.plan import Plan, StageNode
 from agentforge.model.state import IterationState
 from agentforge.model.work import Execute, Prepare, Spot
-from agentforge.runtime import files
 from agentforge.runtime.run_view import RunView
 from agentforge.views.context_file import ContextFile, context_file, context_json
 from agentforge.views.history import KEPT

@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.engine.replan import key_of
+from agentforge.host import files
 from agentforge.model import facts as f
 from agentforge.model.cassette import (
     AnyStep,
@@ -34,7 +35,6 @@ from agentforge.model.redaction import Redactor
 from agentforge.model.work import CheckQueue, Judge, Spot
 from agentforge.ports.provider import ExecuteResult
 from agentforge.ports.workspace import Stamp, Workspace
-from agentforge.runtime import files
 from agentforge.runtime.concluding import Attempted
 from agentforge.runtime.recorded_steps import ending, is_sayable, told, write_step, written
 

@@ -3,8 +3,8 @@ turn that people wait for."""
 
 from time import monotonic
 
+from agentforge.host import files
 from agentforge.model.layout import RunLayout
-from agentforge.runtime import files
 from agentforge.runtime.branch_files import write_branch_files
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal

@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from agentforge.host import files
 from agentforge.model.layout import AttemptLayout
 from agentforge.model.redaction import spellings
 from agentforge.ports.process import Identity, Processes
 from agentforge.ports.provider import Command
-from agentforge.runtime import files
 from agentforge.runtime.after import run_after
 from agentforge.runtime.exit_record import ExitRecord, read_claim, read_exit, take_claim
 

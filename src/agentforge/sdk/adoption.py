@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from agentforge import __version__
 from agentforge.definition.compiler import compile_kept, compile_stage
 from agentforge.engine.legal import refuse_resume
+from agentforge.host import files
 from agentforge.model import facts as f
 from agentforge.model.adopted import BlockPosition, BranchPosition, DoneStage, Position
 from agentforge.model.errors import InvalidRequest
@@ -20,7 +21,6 @@ from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan, StageNode
 from agentforge.model.state import BranchState, NodeState, RunState, StageRecord
 from agentforge.ports.sources import Sources
-from agentforge.runtime import files
 from agentforge.runtime.adopting import left_behind, set_rest_aside
 from agentforge.runtime.journal import Journal
 from agentforge.sdk.originals import is_original, kept_definition, loop_maximum, read_json, sketched

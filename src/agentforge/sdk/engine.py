@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from agentforge.adapters.system_clock import SystemClock
 from agentforge.definition.compiler import Compiled
 from agentforge.engine.legal import refuse_cancel, refuse_pause, refuse_resume
+from agentforge.host import files
 from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest, RunActive
 from agentforge.model.event import Cursor, Event
@@ -23,7 +24,6 @@ from agentforge.model.plan import Overrides
 from agentforge.model.status import RunStatus
 from agentforge.ports.clock import Clock
 from agentforge.ports.provider import Provider
-from agentforge.runtime import files
 from agentforge.runtime.control import Control, send_control
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.supervised import SupervisorLimits

@@ -7,13 +7,13 @@ import msgspec
 from msgspec.structs import replace
 
 from agentforge.adapters import lease
+from agentforge.host import files
 from agentforge.model.errors import StorageFailed
 from agentforge.model.facts import NodeStarted
 from agentforge.model.layout import RunLayout, lock_file
 from agentforge.model.plan import Branch, Fixed, Node, ParallelNode, Plan, ProviderChoice, StageNode
 from agentforge.model.state import RunState
 from agentforge.ports.event_log import EventLog
-from agentforge.runtime import files
 
 
 def is_original(state: RunState) -> bool:

@@ -9,13 +9,13 @@ from agentforge.definition.compiler import INLINE, Compiled
 from agentforge.definition.provider_settings import merged_settings
 from agentforge.definition.source import SourceText
 from agentforge.engine.replan import place_in
+from agentforge.host import files
 from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import NestedNode, Overrides, Plan
 from agentforge.model.state import RunState
 from agentforge.ports.sources import Sources
-from agentforge.runtime import files
 from agentforge.runtime.journal import Journal
 from agentforge.sdk.sessions import write_definition
 

@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from agentforge import __version__
 from agentforge.adapters.providers.cassette import load_cassette
 from agentforge.adapters.providers.replay import ReplayProvider
+from agentforge.host import files
 from agentforge.model import facts as f
 from agentforge.model.cassette import FORMAT, VERSION, Header
 from agentforge.model.layout import RunLayout
 from agentforge.model.work import CheckQueue
 from agentforge.ports.provider import Provider
-from agentforge.runtime import files
 from agentforge.runtime.attempts import RunSetting
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.played_queue import PlayedQueue

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from agentforge.definition.compiler import Compiled
 from agentforge.definition.source import SourceText
+from agentforge.host import files
 from agentforge.model.cassette import Cassette, parse_cassette
 from agentforge.model.errors import InvalidRequest, ProviderUnusable
 from agentforge.model.ids import session_name
 from agentforge.model.plan import PlanSession
-from agentforge.runtime import files
 from agentforge.sdk.compiling import PipelineSource
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from agentforge.host import files
 from agentforge.model.errors import AgentForgeError, LogConflict, LogCorrupt, UnknownRun
 from agentforge.model.event import Event
 from agentforge.model.facts import LogAdopted, SessionStarted
@@ -15,7 +16,6 @@ from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
 from agentforge.ports.event_log import EventLog, Head, LogReader
-from agentforge.runtime import files
 from agentforge.runtime.lock_file import read_lock
 from agentforge.runtime.run_view import RunView, see_all
 from agentforge.sdk.originals import is_at_work, is_original, sketched

@@ -6,11 +6,11 @@ import re
 from datetime import datetime
 
 from agentforge.definition.compiler import Compiled
+from agentforge.host import files
 from agentforge.model.errors import RunActive, RunExists
 from agentforge.model.layout import RunLayout
 from agentforge.model.status import RunStatus
 from agentforge.ports.process import Processes
-from agentforge.runtime import files
 from agentforge.runtime.lock_file import read_lock
 from agentforge.sdk.runs import Runs
 
