@@ -55,8 +55,10 @@ def _record(journal: Journal, layout: RunLayout, plan: Plan, events: int) -> Non
     node = plan.nodes[0]
     assert isinstance(node, StageNode)
     provider, model = node.provider.type, node.provider.model
-    journal.record(f.SessionStarted("pipeline", "f" * 32, plan, "bench"), Cursor("0", 0, 0))
-    journal.record(f.NodeStarted(node.id, node.stage, provider, model, node.runs), Cursor("0", 1, 0))
+    journal.record(
+        f.SessionStarted("pipeline", "f" * 32, plan, "bench", format=f.LOG_FORMAT), Cursor("0", 0, 0)
+    )
+    journal.record(f.NodeStarted(node.id, node.path, runs=node.runs), Cursor("0", 1, 0))
     number = 0
     while journal.state.seq + 3 <= events:
         number += 1

@@ -224,7 +224,7 @@ def write_long_log(path: Path, iterations: int, runs: int) -> int:
     plan = plan_of(node)
     facts: list[tuple[f.AnyFact, int]] = [
         (started(plan), 0),
-        (f.NodeStarted("work", "work", "scripted", "opus", runs), 0),
+        (f.NodeStarted("work", "0", type="work", provider="scripted", model="opus", runs=runs), 0),
     ]
     begin = f.IterationStarted("work", "work", "scripted", "opus", "0" * 64)
     attempt = f.AttemptStarted(1, 2, "scripted", "opus")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.engine.plans import NOON, block, event, nested, plan_of, stage, started
 
 from agentforge.model import facts as f
-from agentforge.model.adopted import BlockPosition, BranchPosition, DoneStage, Position, StageLeft
+from agentforge.model.adopted import BlockPosition, BranchPosition, DoneStage, StageLeft, StagePosition
 from agentforge.model.event import Cursor, Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Judgment, Plan, ProviderChoice, Queue
@@ -24,6 +24,7 @@ PLAN: Plan = plan_of(
     passes=2,
 )
 
+PATHS = ["0", "1", "2", "2.0", "2.1", "2.7", "3", "4.0", "4.1", "4.1.0", "9", "x"]
 _times = st.integers(0, 9000).map(lambda seconds: NOON + timedelta(seconds=seconds))
 _small = st.integers(0, 4)
 _decisions = st.sampled_from(Decision)
@@ -54,10 +55,16 @@ _names: dict[str, st.SearchStrategy[Any]] = {
     "status": st.just("completed"),
     "providers": st.sampled_from([("claude", "codex"), ("codex",), ()]),
     "stages": st.just(("draft", "check")),
-    "step": st.none() | st.integers(-1, 9),
+    "path": st.sampled_from(PATHS),
+    "rounds": st.lists(st.integers(1, 3), max_size=3).map(tuple),
+    "next": st.none() | st.builds(f.Destination, st.sampled_from(PATHS), st.just((1,))),
+    "at": st.none() | st.builds(f.Destination, st.sampled_from(PATHS), st.just((2,))),
+    "paths": st.dictionaries(st.sampled_from(PATHS), st.none() | st.sampled_from(PATHS), max_size=3),
 }
-_done = st.builds(DoneStage, st.just("plan"), _small, _small, _times, st.just("done"))
-_positions = st.builds(Position, index=_small, completed=_small, last_decision=st.none() | _decisions)
+_done = st.builds(DoneStage, st.just("plan"), st.sampled_from(PATHS), _small, _times, st.just("done"))
+_positions = st.builds(
+    StagePosition, path=st.sampled_from(PATHS), completed=_small, last_decision=st.none() | _decisions
+)
 _branches = st.builds(
     BranchPosition,
     provider=st.sampled_from(["claude", "codex"]),
@@ -66,18 +73,21 @@ _branches = st.builds(
     stage=st.none() | _positions,
 )
 _own_names: dict[tuple[type, str], st.SearchStrategy[Any]] = {
+    (f.LogAdopted, "format"): st.just(f.LOG_FORMAT),
+    (f.SessionStarted, "format"): st.just(f.LOG_FORMAT),
     (f.LogAdopted, "lines"): _small,
     (f.LogAdopted, "started_at"): _times,
     (f.LogAdopted, "stages"): st.lists(_done, max_size=3).map(tuple),
     (f.LogAdopted, "node"): st.none() | _positions,
     (f.LogAdopted, "block"): st.none()
-    | st.builds(BlockPosition, index=_small, branches=st.lists(_branches, max_size=2).map(tuple)),
+    | st.builds(
+        BlockPosition, path=st.sampled_from(PATHS), branches=st.lists(_branches, max_size=2).map(tuple)
+    ),
     (f.LogAdopted, "left"): st.just((StageLeft("0", 2, ("1.md", "2.md")),)),
     (f.RequestOpened, "kind"): st.just("escalation"),
     (f.PauseRequested, "due_at"): st.none() | _times,
     (f.ProviderChanged, "until"): st.none() | _times,
     (f.NodeStarted, "kind"): st.none() | st.just("parallel"),
-    (f.PlanChanged, "step"): st.integers(-1, 9),
     (f.ProviderCompleted, "status"): st.sampled_from(["completed", "failed"]),
     (f.JudgeCompleted, "status"): st.sampled_from(["success", "failed", "skipped"]),
     (f.JudgeCompleted, "result"): st.builds(
@@ -111,7 +121,7 @@ any_fact: st.SearchStrategy[f.AnyFact] = st.one_of(*FACTS.values())
 later_fact = st.one_of(*(strategy for name, strategy in FACTS.items() if name != "session_start"))
 _cursors = st.none() | st.builds(
     Cursor,
-    st.sampled_from(["0", "1", "2", "2.0", "2.1", "2.7", "3", "4.0", "4.1", "4.1.0", "9", "x"]),
+    st.sampled_from(PATHS),
     st.integers(1, 3),
     st.integers(0, 4),
     st.sampled_from([None, "claude", "codex", "nobody"]),

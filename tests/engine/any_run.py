@@ -9,7 +9,7 @@ from tests.engine.plans import NOON, RUN_ID, SESSION, block, nested, plan_of, st
 from agentforge.engine.decide import decide
 from agentforge.engine.evolve import evolve
 from agentforge.engine.legal import refuse_illegal
-from agentforge.engine.replan import place_in
+from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove
 from agentforge.model.event import Cursor, Event
@@ -109,7 +109,9 @@ class _World:
             return self._taken_up()
         else:
             # Several may come in before the engine is asked again.
-            for work in self.draw(st.lists(st.sampled_from(works), min_size=1, max_size=2, unique=True)):
+            for work in self.draw(
+                st.lists(st.sampled_from(works), min_size=1, max_size=2, unique_by=lambda work: work.id)
+            ):
                 self._answer(work)
         return True
 
@@ -139,10 +141,10 @@ class _World:
         extra = replace(stage(f"extra-{number}"), path=str(number))
         changed = replace(self.plan, nodes=(*self.plan.nodes, extra))
         try:
-            step = place_in(changed, self.plan, self.state)
+            fact = plan_change(changed, self.plan, self.state)
         except IllegalMove:
             return
-        self.record(f.PlanChanged(changed, step), self.state.cursor)
+        self.record(fact, self.state.cursor)
         self.plan = changed
 
     def _answer(self, work: Work) -> None:

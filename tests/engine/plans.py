@@ -69,7 +69,9 @@ def plan_of(*nodes: Node, mode: Mode = "pipeline", max_runtime: float | None = N
 
 
 def started(plan: Plan, settings: f.Settings | None = None) -> f.SessionStarted:
-    return f.SessionStarted(plan.mode, RUN_ID, plan, "0.1.0", settings=settings or f.Settings())
+    return f.SessionStarted(
+        plan.mode, RUN_ID, plan, "0.1.0", settings=settings or f.Settings(), format=f.LOG_FORMAT
+    )
 
 
 def event(seq: int, fact: f.AnyFact, cursor: Cursor | None = None, after: float = 0.0) -> Event:

@@ -25,9 +25,9 @@ from agentforge.engine.legal import refuse_illegal
 from agentforge.model import facts as f
 from agentforge.model.event import Cursor, Event
 from agentforge.model.failure import FailureKind
-from agentforge.model.plan import ParallelNode, Plan
+from agentforge.model.plan import Plan
 from agentforge.model.result import Decision, Result, Signals, Usage
-from agentforge.model.state import NodeState, RunState
+from agentforge.model.state import RunState, StageState
 from agentforge.model.work import (
     CheckQueue,
     End,
@@ -95,7 +95,7 @@ class Play:
         raise AssertionError(f"nobody waits for {timer}: {self.work}")
 
     @property
-    def stage(self) -> NodeState:
+    def stage(self) -> StageState:
         """The stage that the line is about."""
         assert self.state is not None
         stage = self.state.stage(self.provider)
@@ -160,8 +160,8 @@ class Play:
             case Wait():
                 return f"wait {work.timer} {self.seconds_until(work.due_at)}"
             case WriteManifest():
-                return f"manifest {self.plan.steps[work.step].node.id}"
-        here = f"{_KINDS[type(work)]} {work.spot.node(self.plan).id} {work.iteration}"
+                return f"manifest {self.plan.places[work.place.path].node.id}"
+        here = f"{_KINDS[type(work)]} {work.node.id} {work.iteration}"
         match work:
             case Execute() | End() | Judge() | EndJudge():
                 return f"{here} attempt {work.attempt}"
@@ -221,11 +221,9 @@ def refold(conversation: Play) -> None:
 
 def _stage(play: Play) -> str:
     assert play.state is not None
-    if play.state.block is None or play.provider is None:
-        return play.plan.steps[play.stage.index].node.id
-    block = play.plan.steps[play.state.block.index].node
-    assert isinstance(block, ParallelNode)
-    return block.branches[0].stages[play.stage.index].id
+    node = play.plan.stage(play.stage.path, play.provider)
+    assert node is not None
+    return node.id
 
 
 def _start(play: Play, words: list[str]) -> f.AnyFact:
@@ -270,7 +268,7 @@ def _prepared(play: Play, words: list[str]) -> f.AnyFact:
 
 def _preparing(play: Play) -> str:
     works = (work for work in play.work if isinstance(work, Prepare) and play.is_meant(work))
-    return next(work.spot.node(play.plan).id for work in works)
+    return next(work.node.id for work in works)
 
 
 def _judged(play: Play, words: list[str]) -> f.AnyFact:

@@ -88,7 +88,7 @@ def test_providers_run_at_once_and_their_stages_one_after_another() -> None:
     )
     assert conversation.state is not None
     (record,) = conversation.state.stages
-    assert (record.name, record.index, record.iterations) == ("duel", 0, 5)
+    assert (record.name, record.path, record.iterations) == ("duel", "0", 5)
     assert conversation.state.block is None
 
 
@@ -104,11 +104,12 @@ def test_events_of_a_branch_carry_its_provider_and_the_path_of_its_stage() -> No
 def test_block_that_is_entered_names_its_providers_and_stages() -> None:
     entered = play(DUEL, BEGIN).events[1].fact
     assert isinstance(entered, f.NodeStarted)
-    assert (entered.kind, entered.providers, entered.stages, entered.step) == (
+    assert (entered.kind, entered.providers, entered.stages, entered.path, entered.folder) == (
         "parallel",
         ("claude", "codex"),
         ("draft", "check"),
-        0,
+        "0",
+        "parallel-00-duel",
     )
 
 
@@ -542,7 +543,7 @@ def test_branch_state_of_the_plan_s_providers_only() -> None:
     codex = conversation.state.block.branches[1]
     stranger = replace(codex, provider="nobody", status=NodeStatus.FAILED)
     block_state = replace(conversation.state.block, branches=(stranger, codex))
-    conversation.state = replace(conversation.state, block=block_state)
+    conversation.state = replace(conversation.state, at=block_state)
     assert conversation.answer() == [
         "< claude: parallel_provider_start",
         "? claude: prepare draft 1",

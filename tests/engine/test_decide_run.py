@@ -110,9 +110,9 @@ def test_stages_run_one_after_another() -> None:
         """,
     )
     assert conversation.state is not None
-    assert [(done.name, done.index, done.iterations) for done in conversation.state.stages] == [
-        ("plan", 0, 1),
-        ("build", 1, 1),
+    assert [(done.name, done.path, done.iterations) for done in conversation.state.stages] == [
+        ("plan", "0", 1),
+        ("build", "1", 1),
     ]
 
 

@@ -4,6 +4,7 @@ import pytest
 from tests.engine.plans import block, plan_of, stage
 from tests.engine.playbook import Play, play
 
+from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
 from agentforge.model.event import Cursor
 from agentforge.model.failure import FailureKind
@@ -299,9 +300,9 @@ def test_recompiling_says_anew_whether_work_may_be_done_twice(
     who = f"{branches[0]}: " if branches else ""
     for words in ("start", f"{who}prepared", "pause lunch", f"{who}error provider_crashed"):
         conversation.happens(words)
-    conversation.record(
-        f.PlanChanged(planned(semantics), 0), conversation.state and conversation.state.cursor
-    )
+    assert conversation.state is not None
+    changed = plan_change(planned(semantics), conversation.plan, conversation.state)
+    conversation.record(changed, conversation.state.cursor)
     first, *_ = conversation.happens("resume")
     assert first.startswith("< request_opened at_most_once") if asks else first == f"< {who}attempt_start 2"
 
@@ -310,7 +311,9 @@ def test_recompiling_says_so_of_an_agent_at_work_too() -> None:
     conversation = Play(plan_of(stage(semantics="at_most_once")))
     for words in ("start", "prepared"):
         conversation.happens(words)
-    conversation.record(f.PlanChanged(plan_of(stage(retry=RetryPolicy(max_attempts=1))), 0), AT)
+    assert conversation.state is not None
+    new = plan_of(stage(retry=RetryPolicy(max_attempts=1)))
+    conversation.record(plan_change(new, conversation.plan, conversation.state), AT)
     assert conversation.happens("taken-up-by-person") == ["? execute plan 1 attempt 1"]
     assert conversation.happens("error provider_crashed") == ["< session_failed provider_crashed"]
     assert conversation.happens("resume")[0] == "< attempt_start 2"

@@ -4,7 +4,7 @@ import pytest
 from tests.engine.plans import block, nested, plan_of, stage
 from tests.engine.playbook import Play, play
 
-from agentforge.engine.replan import place_in
+from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove
 from agentforge.model.event import Cursor
@@ -56,7 +56,8 @@ def test_pass_after_pass_enters_every_node_as_its_next_run() -> None:
     )
     assert places(conversation) == [Cursor(p, r, 0) for r in (1, 2) for p in ("0", "1")]
     assert conversation.state is not None
-    assert [(done.index, done.run) for done in conversation.state.stages] == [(0, 1), (1, 1), (2, 2), (3, 2)]
+    assert [(done.path, done.run) for done in conversation.state.stages] == [("0", 2), ("1", 2)]
+    assert conversation.state.visits == {"0": 2, "1": 2}
 
 
 def test_iterations_of_a_later_pass_are_counted_from_one() -> None:
@@ -143,10 +144,8 @@ def test_block_within_a_nested_pipeline_and_a_later_pass() -> None:
         Cursor("0.0.0", 1, 1, "claude"),
         Cursor("0.0.0", 2, 1, "claude"),
     ]
-    assert [step.dir for step in plan.steps] == [
-        "pipeline-00-polish/parallel-00-duel",
-        "pipeline-00-polish/run-002/parallel-00-duel",
-    ]
+    folders = [event.fact.folder for event in conversation.events if isinstance(event.fact, f.NodeStarted)]
+    assert folders == ["pipeline-00-polish/parallel-00-duel", "pipeline-00-polish/run-002/parallel-00-duel"]
 
 
 # -- a person had the pipeline compiled again
@@ -156,8 +155,8 @@ def replanned(conversation: Play, new: Plan) -> list[str]:
     """Pause, go on by the new plan; what the engine says then."""
     conversation.happens("pause lunch")
     assert conversation.state is not None
-    step = place_in(new, conversation.plan, conversation.state)
-    conversation.record(f.PlanChanged(new, step), conversation.state.cursor)
+    changed = plan_change(new, conversation.plan, conversation.state)
+    conversation.record(changed, conversation.state.cursor)
     return conversation.happens("resume")
 
 
@@ -200,7 +199,7 @@ def test_new_plan_between_two_nodes_goes_on_behind_what_is_done() -> None:
     new = plan_of(stage("plan"), stage("check"), stage("build"))
     assert replanned(conversation, new) == ["? prepare build 1"]
     assert conversation.state is not None
-    assert [(record.name, record.index) for record in conversation.state.stages] == [("plan", 0)]
+    assert [(record.name, record.path) for record in conversation.state.stages] == [("plan", "0")]
 
 
 def test_new_plan_of_a_block_under_way_keeps_its_branches_where_they_are() -> None:

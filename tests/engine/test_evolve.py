@@ -174,8 +174,7 @@ def test_engine_that_goes_on_over_one_missing_line_repeats_at_most_what_that_lin
     """With the run's end cut off as well, so that the engine has to go on."""
     whole = play(RUN, WHOLE_RUN).events
     state = fold([one for number, one in enumerate(whole[:-2]) if number != line])
-    assert state.node is None or state.node.index == 1
-    assert state.next_node in (0, 1, 2)
+    assert state.node is None or state.node.path == "1"
     decision = decide(RUN, state)
     for draft in decision.facts:
         assert draft.cursor is not None
@@ -233,7 +232,7 @@ def test_node_after_a_block_that_lost_its_end_and_its_own_start_is_where_the_run
     plan = plan_of(block("claude", stage("draft")), stage("merge"))
     lost = [
         event(1, started(plan), Cursor("0", 0, 0)),
-        event(2, f.NodeStarted("duel", kind="parallel", providers=("claude",), step=0), Cursor("0", 1, 0)),
+        event(2, f.NodeStarted("duel", "0", kind="parallel", providers=("claude",)), Cursor("0", 1, 0)),
         event(3, f.AttemptStarted(1, 2, "claude", "opus"), Cursor("1", 1, 1)),
     ]
     assert [work.id for work in decide(plan, fold(lost)).work] == ["1/1/1/1/execute"]
@@ -244,30 +243,31 @@ def test_node_whose_predecessor_lost_its_end_is_taken_from_the_cursor() -> None:
     lost = [one for one in whole if not isinstance(one.fact, f.NodeCompleted | f.NodeStarted)]
     state = fold(lost[: [one.fact.TYPE for one in lost].index("session_complete")])
     assert state.node is not None
-    assert (state.node.index, state.node.completed) == (1, 1)
+    assert (state.node.path, state.node.completed) == ("1", 1)
 
 
 def test_fact_without_a_cursor_belongs_to_the_current_node() -> None:
     state = fold(
         [
             event(1, started(PLAN)),
-            event(2, f.NodeStarted("plan", "plan", "claude", "opus", 3)),
+            event(2, f.NodeStarted("plan", "0", runs=3)),
             event(3, f.IterationStarted("plan", "plan", "claude", "opus", "0" * 64)),
         ]
     )
     assert state.node is not None
-    assert (state.node.index, state.node.run) == (0, 1)
+    assert (state.node.path, state.node.run) == ("0", 1)
     assert state.iteration is not None
     assert state.iteration.number == 1
 
 
-def test_node_path_that_is_no_number_leaves_the_plans_order() -> None:
-    state = evolve(
-        fold([event(1, started(PLAN))]),
-        event(2, f.NodeStarted("plan", "plan", "claude", "opus", 3), Cursor("x", 1, 0)),
+def test_node_that_the_plan_does_not_have_fails_the_run_with_its_path() -> None:
+    state = fold([event(1, started(PLAN)), event(2, f.NodeStarted("plan", "x"), Cursor("x", 1, 0))])
+    (draft,) = decide(PLAN, state).facts
+    assert isinstance(draft.fact, f.SessionFailed)
+    assert (draft.fact.kind, draft.fact.message) == (
+        FailureKind.STATE_CORRUPT,
+        "the plan has no node at 'x'",
     )
-    assert state.node is not None
-    assert state.node.index == 0
 
 
 @pytest.mark.parametrize(

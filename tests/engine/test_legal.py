@@ -13,7 +13,7 @@ from agentforge.model.errors import IllegalMove
 from agentforge.model.event import Cursor
 from agentforge.model.failure import FailureKind
 from agentforge.model.result import Decision, Result
-from agentforge.model.state import AttemptState, BlockState, BranchState, IterationState, NodeState, RunState
+from agentforge.model.state import AttemptState, BlockState, BranchState, IterationState, RunState, StageState
 from agentforge.model.status import (
     ATTEMPT_MOVES,
     RUN_MOVES,
@@ -49,7 +49,7 @@ ATTEMPT_TURNS: dict[AttemptStatus, f.AnyFact] = {
 def at_work(status: AttemptStatus) -> RunState:
     attempt = AttemptState(1, status, NOON)
     iteration = IterationState(1, IterationStatus.STARTED, NOON, attempt=attempt, attempts=1)
-    return replace(RUNNING, node=NodeState(0, 1, NodeStatus.RUNNING, iteration=iteration))
+    return replace(RUNNING, at=StageState("0", 1, iteration=iteration))
 
 
 def is_refused(state: RunState | None, fact: f.AnyFact) -> bool:
@@ -82,9 +82,9 @@ def test_attempt_begins_only_when_the_one_before_makes_way(status: AttemptStatus
 
 
 def test_node_begins_once_and_ends_only_after_it_began() -> None:
-    begins = f.NodeStarted("plan", "plan", "claude", "opus", 1)
+    begins = f.NodeStarted("plan", "0")
     ends = f.NodeCompleted("plan", "done", 1)
-    within = replace(RUNNING, node=NodeState(0, 1, NodeStatus.RUNNING))
+    within = replace(RUNNING, at=StageState("0", 1))
     assert [is_refused(RUNNING, begins), is_refused(RUNNING, ends)] == [False, True]
     assert [is_refused(within, begins), is_refused(within, ends)] == [True, False]
 
@@ -92,12 +92,12 @@ def test_node_begins_once_and_ends_only_after_it_began() -> None:
 def test_iteration_begins_only_after_the_one_before_ended() -> None:
     begins = f.IterationStarted("plan", "plan", "claude", "opus", "0" * 64)
     assert is_refused(at_work(AttemptStatus.RUNNING), begins)
-    assert not is_refused(replace(RUNNING, node=NodeState(0, 1, NodeStatus.RUNNING)), begins)
+    assert not is_refused(replace(RUNNING, at=StageState("0", 1)), begins)
 
 
 def test_outcome_of_an_attempt_whose_beginning_a_damaged_log_lost_counts() -> None:
     for fact in ATTEMPT_TURNS.values():
-        refuse_illegal(replace(RUNNING, node=NodeState(0, 1, NodeStatus.RUNNING)), fact)
+        refuse_illegal(replace(RUNNING, at=StageState("0", 1)), fact)
 
 
 def test_other_timers_and_remarks_are_no_moves() -> None:
@@ -110,8 +110,8 @@ def test_other_timers_and_remarks_are_no_moves() -> None:
 
 def test_move_is_judged_by_the_branch_that_it_is_about() -> None:
     claude = BranchState("claude", NodeStatus.RUNNING, at_work(AttemptStatus.RUNNING).node)
-    block = BlockState(0, 1, (claude, BranchState("codex", NodeStatus.RUNNING)), path="0")
-    state = replace(RUNNING, block=block)
+    block = BlockState("0", 1, "", (claude, BranchState("codex", NodeStatus.RUNNING)))
+    state = replace(RUNNING, at=block)
     begins = f.AttemptStarted(2, 2, "claude", "opus")
     with pytest.raises(IllegalMove, match="attempt 2 begins while attempt 1 is running"):
         refuse_illegal(state, begins, Cursor("0.0", 1, 1, "claude"))
@@ -121,7 +121,7 @@ def test_move_is_judged_by_the_branch_that_it_is_about() -> None:
 def test_block_begins_once_and_ends_only_after_it_began() -> None:
     begins = f.NodeStarted("duel", kind="parallel", providers=("claude",))
     ends = f.NodeCompleted("duel", "done", 1)
-    within = replace(RUNNING, block=BlockState(0, 1, (), path="0"))
+    within = replace(RUNNING, at=BlockState("0", 1))
     assert [is_refused(RUNNING, begins), is_refused(RUNNING, ends)] == [False, True]
     assert [is_refused(within, begins), is_refused(within, ends)] == [True, False]
 

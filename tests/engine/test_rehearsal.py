@@ -8,7 +8,7 @@ from tests.engine.plans import block, nested, plan_of, stage
 from tests.engine.playbook import play
 
 from agentforge.engine.rehearsal import rehearse
-from agentforge.model import facts as f
+from agentforge.engine.replan import plan_change
 from agentforge.model.event import Event
 from agentforge.model.plan import Guardrails, Judgment, Plan, ProviderChoice, RetryPolicy
 from agentforge.model.route import Rehearsal, Turn
@@ -305,7 +305,7 @@ def test_the_same_stage_in_a_nested_pipeline_is_another_place() -> None:
     assert now == Turn("node_entered", "polish/review")
 
 
-def recompiled(before: Plan, after: Plan, step: int) -> list[Event]:
+def recompiled(before: Plan, after: Plan) -> list[Event]:
     """Paused after the first iteration of `review`, gone on with by another plan, stopped by the agent."""
     paused = """
         > start
@@ -320,7 +320,8 @@ def recompiled(before: Plan, after: Plan, step: int) -> list[Event]:
         < session_paused asked
     """
     conversation = play(before, paused)
-    conversation.record(f.PlanChanged(after, step), conversation.state and conversation.state.cursor)
+    assert conversation.state is not None
+    conversation.record(plan_change(after, before, conversation.state), conversation.state.cursor)
     for line in ("resume", "prepared", "completed stop"):
         conversation.happens(line)
     assert conversation.state is not None
@@ -330,7 +331,7 @@ def recompiled(before: Plan, after: Plan, step: int) -> list[Event]:
 
 def test_a_recompiled_run_is_compared_with_the_plan_that_is_in_force() -> None:
     after = plan_of(stage("first"), stage("review", runs=9))
-    events = recompiled(THREE, after, step=1)
+    events = recompiled(THREE, after)
     rehearsal = rehearse(after, events)
     assert rehearsal.is_same
     assert [turn.what for turn in rehearsal.now][:3] == ["resumed", "iteration", "attempt"]
@@ -341,7 +342,7 @@ def test_a_recompiled_run_is_compared_with_the_plan_that_is_in_force() -> None:
 
 
 def test_a_pipeline_without_the_node_where_the_run_was_recompiled_says_so() -> None:
-    events = recompiled(THREE, plan_of(stage("review", runs=9)), step=0)
+    events = recompiled(THREE, plan_of(stage("review", runs=9)))
     difference = rehearse(plan_of(stage("other")), events).difference
     assert difference is not None
     assert difference.why == "node 'review', where the run is, is no longer in refine.yaml"

@@ -7,15 +7,14 @@ from msgspec.structs import replace
 from tests.engine.plans import block, event, nested, plan_of, stage, started
 
 from agentforge.engine.evolve import evolve
-from agentforge.engine.replan import moved_paths, place_in
+from agentforge.engine.replan import moved_paths, plan_change
 from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove
 from agentforge.model.event import Cursor
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Plan, ProviderChoice
 from agentforge.model.result import Decision, Result
-from agentforge.model.state import AgentSession, RunState
-from agentforge.model.work import Spot
+from agentforge.model.state import AgentSession, Between, RunState
 
 
 def state_after(plan: Plan, *said: tuple[f.AnyFact, Cursor | None]) -> RunState:
@@ -25,12 +24,19 @@ def state_after(plan: Plan, *said: tuple[f.AnyFact, Cursor | None]) -> RunState:
     return state
 
 
-def entered(name: str, path: str, step: int, run: int = 1) -> tuple[f.AnyFact, Cursor]:
-    return f.NodeStarted(name, step=step), Cursor(path, run, 0)
+def entered(name: str, path: str, rounds: tuple[int, ...] = (1,), run: int = 1) -> tuple[f.AnyFact, Cursor]:
+    return f.NodeStarted(name, path, run, f"stage-{name}", rounds), Cursor(path, run, 0)
 
 
-def done(name: str, path: str, run: int = 1) -> tuple[f.AnyFact, Cursor]:
-    return f.NodeCompleted(name, "done", 1), Cursor(path, run, 1)
+def done(name: str, path: str, following: str | None = None) -> tuple[f.AnyFact, Cursor]:
+    destination = f.Destination(following) if following else None
+    return f.NodeCompleted(name, "done", 1, next=destination), Cursor(path, 1, 1)
+
+
+def place_in(new: Plan, old: Plan, state: RunState) -> str | None:
+    """The path at which the run goes on; None at its end."""
+    at = plan_change(new, old, state).at
+    return at.path if at else None
 
 
 def at_work(path: str, provider: str | None = None) -> list[tuple[f.AnyFact, Cursor]]:
@@ -42,33 +48,33 @@ def at_work(path: str, provider: str | None = None) -> list[tuple[f.AnyFact, Cur
 
 
 def duel(*providers: str) -> tuple[f.AnyFact, Cursor]:
-    return f.NodeStarted("duel", kind="parallel", providers=providers, step=0), Cursor("0", 1, 0)
+    return f.NodeStarted("duel", "0", kind="parallel", providers=providers), Cursor("0", 1, 0)
 
 
 OLD = plan_of(stage("plan"), stage("build"))
 
 
 def test_replan_before_the_first_node_begins_at_the_beginning() -> None:
-    assert place_in(plan_of(stage("other")), OLD, state_after(OLD)) == 0
+    assert place_in(plan_of(stage("other")), OLD, state_after(OLD)) == "0"
 
 
 def test_replan_between_nodes_goes_on_behind_what_is_done_or_at_what_is_next() -> None:
-    between = state_after(OLD, entered("plan", "0", 0), done("plan", "0"))
-    assert place_in(plan_of(stage("plan"), stage("new"), stage("build")), OLD, between) == 1
-    assert place_in(plan_of(stage("new"), stage("build")), OLD, between) == 1
+    between = state_after(OLD, entered("plan", "0"), done("plan", "0", "1"))
+    assert place_in(plan_of(stage("plan"), stage("new"), stage("build")), OLD, between) == "1"
+    assert place_in(plan_of(stage("new"), stage("build")), OLD, between) == "1"
     with pytest.raises(IllegalMove, match=r"node 'build', where the run is, is no longer in refine\.yaml"):
         place_in(plan_of(stage("new")), OLD, between)
 
 
 def test_replan_behind_the_last_node_is_refused_when_that_is_gone() -> None:
-    over = state_after(OLD, entered("build", "1", 1), done("build", "1"))
-    assert place_in(plan_of(stage("build"), stage("more")), OLD, over) == 1
+    over = state_after(OLD, entered("build", "1"), done("build", "1"))
+    assert place_in(plan_of(stage("build"), stage("more")), OLD, over) == "1"
     with pytest.raises(IllegalMove, match="node 'build'"):
         place_in(plan_of(stage("plan")), OLD, over)
 
 
 def test_replan_another_kind_of_node_is_another_node() -> None:
-    inside = state_after(OLD, entered("plan", "0", 0))
+    inside = state_after(OLD, entered("plan", "0"))
     with pytest.raises(IllegalMove, match="node 'plan'"):
         place_in(plan_of(block("claude", stage("plan"), id="plan")), OLD, inside)
 
@@ -76,12 +82,8 @@ def test_replan_another_kind_of_node_is_another_node() -> None:
 def test_replan_keeps_to_the_pass_and_the_nested_pipeline() -> None:
     old = plan_of(stage("a"), nested("in", stage("b"), stage("c")), passes=2)
     new = plan_of(nested("in", stage("x"), stage("c")), passes=2)
-    second = next(i for i, step in enumerate(old.steps) if step.path == "1.1" and step.run == 2)
-    inside = state_after(old, entered("c", "1.1", second, run=2))
-    step = place_in(new, old, inside)
-    assert (new.steps[step].path, new.steps[step].run) == ("0.1", 2)
-    with pytest.raises(IllegalMove, match="node 'c'"):
-        place_in(replace(new, passes=1), old, inside)
+    inside = state_after(old, entered("c", "1.1", (2, 1), run=2))
+    assert plan_change(new, old, inside).at == f.Destination("0.1", (2, 1))
     assert moved_paths(old, new) == {"0": None, "1.0": None, "1.1": "0.1"}
 
 
@@ -89,17 +91,18 @@ def test_replan_keeps_to_the_pass_and_the_nested_pipeline() -> None:
     ("new", "refused"),
     [
         (plan_of(stage("plan"), stage("more")), False),
-        (plan_of(stage("first"), stage("plan")), True),
+        (plan_of(stage("first"), stage("plan")), False),
         (plan_of(stage("plan", provider=ProviderChoice("codex", ""))), True),
         (plan_of(stage("plan", provider=ProviderChoice("claude", "haiku"))), False),
     ],
 )
-def test_replan_while_the_agent_may_be_at_work_keeps_its_folder_and_provider(
-    new: Plan, refused: bool
-) -> None:
-    busy = state_after(OLD, entered("plan", "0", 0), *at_work("0"))
+def test_replan_while_the_agent_may_be_at_work_keeps_its_provider(new: Plan, refused: bool) -> None:
+    busy = state_after(OLD, entered("plan", "0"), *at_work("0"))
     if not refused:
-        assert place_in(new, OLD, busy) == 0
+        moved = evolve(busy, event(9, plan_change(new, OLD, busy)))
+        assert moved.node is not None
+        assert moved.node.folder == "stage-plan"
+        assert new.by_path[moved.node.path].id == "plan"
         return
     with pytest.raises(IllegalMove, match="the agent of node 'plan' may still be at work"):
         place_in(new, OLD, busy)
@@ -107,8 +110,8 @@ def test_replan_while_the_agent_may_be_at_work_keeps_its_folder_and_provider(
 
 def test_replan_while_the_judge_may_be_at_work_keeps_its_judge() -> None:
     judged: list[tuple[f.AnyFact, Any]] = [(f.JudgeStarted("claude", "haiku"), Cursor("0", 1, 1))]
-    busy = state_after(OLD, entered("plan", "0", 0), *judged)
-    assert place_in(OLD, OLD, busy) == 0
+    busy = state_after(OLD, entered("plan", "0"), *judged)
+    assert place_in(OLD, OLD, busy) == "0"
     with pytest.raises(IllegalMove, match="may still be at work"):
         place_in(replace(OLD, judge=ProviderChoice("codex", "")), OLD, busy)
 
@@ -127,7 +130,7 @@ BLOCK = plan_of(block("claude codex", stage("ideas"), stage("rate")))
 def test_replan_of_a_block_under_way_keeps_its_providers_and_begun_stages(new: Plan, message: str) -> None:
     busy = state_after(BLOCK, duel("claude", "codex"), *at_work("0.0", "claude"))
     if not message:
-        assert place_in(new, BLOCK, busy) == 0
+        assert place_in(new, BLOCK, busy) == "0"
         return
     with pytest.raises(IllegalMove, match=message):
         place_in(new, BLOCK, busy)
@@ -140,26 +143,25 @@ def test_replanned_block_has_its_new_paths() -> None:
     )
     said = [*at_work("0.0", "claude"), (completed, Cursor("0.0", 1, 1, "claude"))]
     quiet = state_after(BLOCK, duel("claude", "codex"), *said)
-    step = place_in(new, BLOCK, quiet)
-    changed = evolve(quiet, event(9, f.PlanChanged(new, step)))
+    changed = evolve(quiet, event(9, plan_change(new, BLOCK, quiet)))
     assert changed.block is not None
-    assert (changed.block.index, changed.block.path) == (1, "1")
+    assert changed.block.path == "1"
     claude = changed.block.branch("claude")
     assert claude is not None
     assert claude.stage is not None
     assert (claude.stage.path, claude.stage.completed) == ("1.0", 1)
     assert moved_paths(BLOCK, new) == {"0": "1", "0.0": "1.0", "0.1": "1.1"}
-    assert Spot(1, "1.0", 1, "claude").folder(new) == "parallel-01-duel/providers/claude/stage-00-ideas"
 
 
 def test_replanned_records_follow_their_nodes() -> None:
-    between = state_after(OLD, entered("plan", "0", 0), done("plan", "0"))
+    between = state_after(OLD, entered("plan", "0"), done("plan", "0", "1"))
     new = plan_of(stage("new"), stage("plan"), stage("build"))
-    changed = evolve(between, event(9, f.PlanChanged(new, 2)))
-    assert [record.index for record in changed.stages] == [1]
-    assert changed.next_node == 2
-    gone = evolve(between, event(9, f.PlanChanged(plan_of(stage("build")), 0)))
-    assert [record.index for record in gone.stages] == [-1]
+    changed = evolve(between, event(9, plan_change(new, OLD, between)))
+    assert [record.path for record in changed.stages] == ["1"]
+    assert changed.visits == {"1": 1}
+    assert changed.at == Between(f.Destination("2"))
+    gone = evolve(between, event(9, plan_change(plan_of(stage("build")), OLD, between)))
+    assert gone.stages == ()
 
 
 @pytest.mark.parametrize("branch", [None, "claude"])
@@ -169,12 +171,12 @@ def test_replan_forgets_whose_session_it_was_and_who_rests_as_the_chain_may_be_a
     at = stage("plan", fallbacks=(ProviderChoice("codex", "gpt"),))
     plan = plan_of(block("claude codex", at)) if branch else plan_of(at)
     path = "0.0" if branch else "0"
-    begun = duel("claude", "codex") if branch else entered("plan", "0", 0)
+    begun = duel("claude", "codex") if branch else entered("plan", "0")
     here = Cursor(path, 1, 1, branch)
     failed = f.ErrorOccurred(FailureKind.PROVIDER_AUTH, "log in", "plan", 1, agent_session="abc")
     gave_way = f.ProviderChanged(1, "claude", 0, "codex", 1, "log in")
     state = state_after(plan, begun, *at_work(path, branch), (failed, here), (gave_way, here))
-    moved = evolve(state, event(9, f.PlanChanged(plan, 0)))
+    moved = evolve(state, event(9, plan_change(plan, plan, state)))
     now = moved.stage(branch)
     assert now is not None
     assert now.unavailable == ()
@@ -186,7 +188,7 @@ def test_replan_leaves_the_session_of_an_agent_at_work() -> None:
     here = Cursor("0", 1, 1)
     lost = f.AttemptLost(1, "died", started=True, agent_session="abc")
     again = f.AttemptStarted(2, 2, "claude", "opus", resume="abc")
-    state = state_after(OLD, entered("plan", "0", 0), *at_work("0"), (lost, here), (again, here))
-    moved = evolve(state, event(9, f.PlanChanged(OLD, 0)))
+    state = state_after(OLD, entered("plan", "0"), *at_work("0"), (lost, here), (again, here))
+    moved = evolve(state, event(9, plan_change(OLD, OLD, state)))
     assert moved.iteration is not None
     assert moved.iteration.agent == AgentSession("abc", 0, 1)

@@ -3,8 +3,9 @@
 from tests.engine.plans import block, nested, plan_of, stage
 
 from agentforge.model.layout import RunLayout, lock_file, runs_dir
-from agentforge.model.plan import Plan
-from agentforge.model.work import Spot
+from agentforge.model.place import branch_place, folder_of, inner_place
+from agentforge.model.plan import Plan, visit_dir
+from agentforge.model.state import BlockState, StageState
 
 LAYOUT = RunLayout.of("/project", "auth")
 RUN = "/project/.claude/pipeline-runs/auth"
@@ -38,43 +39,46 @@ def test_directory_naming_convention() -> None:
 
 def test_provider_of_a_parallel_block_has_a_directory_of_its_own() -> None:
     plan = plan_of(stage("plan"), block("claude codex", stage("draft"), stage("check")))
-    spot = Spot(1, "1.1", 1, "codex", 1)
-    assert spot.scope(plan) == "parallel-01-duel/providers/codex"
-    assert spot.folder(plan) == "parallel-01-duel/providers/codex/stage-01-check"
-    assert LAYOUT.branch_state(spot.scope(plan)) == f"{RUN}/parallel-01-duel/providers/codex/state.json"
+    place = inner_place(plan.places["1"], 1, "codex", 1)
+    assert place == branch_place(plan, BlockState("1", 1), "codex", "1.1")
+    assert place.scope == "parallel-01-duel/providers/codex"
+    assert place.folder == "parallel-01-duel/providers/codex/stage-01-check"
+    assert LAYOUT.branch_state(place.scope) == f"{RUN}/parallel-01-duel/providers/codex/state.json"
     assert LAYOUT.manifest(plan.steps[1].dir) == f"{RUN}/parallel-01-duel/manifest.json"
 
 
-def test_later_runs_of_a_node_lie_beside_its_first() -> None:
-    plan = plan_of(stage("plan"), block("claude", stage("draft")), passes=2)
-    assert folders(plan)[2:] == ["stage-00-plan/run-002", "parallel-01-duel/run-002"]
-    assert LAYOUT.progress("pipeline", folders(plan)[2]) == f"{RUN}/stage-00-plan/run-002/progress.md"
-    assert (
-        Spot(3, "1.0", 2, "claude")
-        .folder(plan)
-        .startswith("parallel-01-duel/run-002/providers/claude/stage-")
-    )
+def test_later_visits_of_a_node_lie_beside_its_first() -> None:
+    plan = plan_of(stage("plan"), block("claude", stage("draft")))
+    second = [visit_dir(folder, 2) for folder in folders(plan)]
+    assert second == ["stage-00-plan/run-002", "parallel-01-duel/run-002"]
+    assert LAYOUT.progress("pipeline", second[0]) == f"{RUN}/stage-00-plan/run-002/progress.md"
+    drafted = branch_place(plan, BlockState("1", 2), "claude", "1.0")
+    assert drafted.folder == "parallel-01-duel/run-002/providers/claude/stage-00-draft"
+
+
+def test_visit_keeps_the_folder_that_was_recorded_for_it() -> None:
+    plan = plan_of(stage("plan"), block("claude", stage("draft")))
+    assert folder_of(plan, StageState("0", 3, "stage-07-plan/run-003")) == "stage-07-plan/run-003"
+    assert folder_of(plan, StageState("0", 3)) == "stage-00-plan/run-003"
 
 
 def test_nested_pipelines_lie_in_directories_of_their_own() -> None:
     inner = nested("polish", stage("refine"), block("claude", stage("vote")), runs=2)
     plan = plan_of(stage("plan"), inner)
-    assert [(step.path, step.run, step.dir) for step in plan.steps] == [
-        ("0", 1, "stage-00-plan"),
-        ("1.0", 1, "pipeline-01-polish/stage-00-refine"),
-        ("1.1", 1, "pipeline-01-polish/parallel-01-duel"),
-        ("1.0", 2, "pipeline-01-polish/run-002/stage-00-refine"),
-        ("1.1", 2, "pipeline-01-polish/run-002/parallel-01-duel"),
+    assert [(step.path, step.dir) for step in plan.steps] == [
+        ("0", "stage-00-plan"),
+        ("1.0", "pipeline-01-polish/stage-00-refine"),
+        ("1.1", "pipeline-01-polish/parallel-01-duel"),
     ]
+    assert visit_dir(plan.steps[1].dir, 2) == "pipeline-01-polish/run-002/stage-00-refine"
 
 
-def test_each_step_of_a_plan_has_a_directory_and_a_place_of_its_own() -> None:
+def test_each_place_and_visit_has_a_directory_of_its_own() -> None:
     deep = nested("outer", stage("a"), nested("inner", stage("b"), stage("c"), runs=2), runs=2)
     plan = plan_of(deep, nested("again", stage("b")), stage("z"), passes=2)
-    assert len(plan.steps) == 2 * (2 * (1 + 2 * 2) + 2)
-    assert len(set(folders(plan))) == len(plan.steps)
-    assert len({(step.path, step.run) for step in plan.steps}) == len(plan.steps)
-    assert {step.path for step in plan.steps} == {"0.0", "0.1.0", "0.1.1", "1.0", "2"}
+    assert [step.path for step in plan.steps] == ["0.0", "0.1.0", "0.1.1", "1.0", "2"]
+    visits = {visit_dir(step.dir, run) for step in plan.steps for run in range(1, 9)}
+    assert len(visits) == 8 * len(plan.steps)
 
 
 def test_progress_file_hierarchy() -> None:

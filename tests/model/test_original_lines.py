@@ -81,7 +81,7 @@ def test_stages_inside_a_block_are_told_apart() -> None:
     paths = [event.cursor.node_path for event in events if event.cursor and event.cursor.iteration == 1]
     assert paths == ["0.0", "0.0", "0.0", "0.0", "0.1"]
     branch = fold(events).stage("claude")
-    assert (branch and branch.index, branch and branch.completed) == (1, 0)
+    assert (branch and branch.position, branch and branch.completed) == (1, 0)
 
 
 def test_provider_that_is_done_and_one_that_failed() -> None:

@@ -3,6 +3,7 @@
 from tests.engine.plans import NOON, block, nested, plan_of, stage
 
 from agentforge.model.event import Cursor
+from agentforge.model.place import Place
 from agentforge.model.plan import Judgment, ProviderChoice
 from agentforge.model.work import (
     CheckQueue,
@@ -11,22 +12,21 @@ from agentforge.model.work import (
     Execute,
     Judge,
     Prepare,
-    Spot,
     Wait,
     WriteManifest,
 )
 
 
 def test_ids_of_work_name_node_run_iteration_attempt_and_kind() -> None:
-    here = Spot(0, "0", 1)
+    here, node = Place("0", 1, "stage-00-plan"), stage()
     works = (
-        Prepare(here, 3),
-        Execute(here, 3, 2, None, None),
-        End(here, 3, 2),
-        Judge(here, 3, 1),
-        EndJudge(here, 3, 1),
-        CheckQueue(here, 3),
-        WriteManifest(0, "0", 1),
+        Prepare(here, node, 3),
+        Execute(here, node, 3, 2, None, None),
+        End(here, node, 3, 2),
+        Judge(here, node, 3, 1),
+        EndJudge(here, node, 3, 1),
+        CheckQueue(here, node, 3),
+        WriteManifest(here),
         Wait("stop", NOON),
     )
     assert [work.id for work in works] == [
@@ -42,7 +42,7 @@ def test_ids_of_work_name_node_run_iteration_attempt_and_kind() -> None:
 
 
 def test_ids_of_work_differ_between_the_branches_of_a_block() -> None:
-    ids = [Prepare(Spot(1, "1.0", 1, provider), 1).id for provider in (None, "claude", "codex")]
+    ids = [Prepare(Place("1.0", 1, "", provider), stage(), 1).id for provider in (None, "claude", "codex")]
     assert ids == ["1.0/1/1/0/prepare", "1.0@claude/1/1/0/prepare", "1.0@codex/1/1/0/prepare"]
     waits = [Wait("retry", NOON, Cursor("1.0", 1, 1, provider)).id for provider in (None, "claude", "codex")]
     assert waits == ["wait/retry/1.0/", "wait/retry/1.0/claude", "wait/retry/1.0/codex"]

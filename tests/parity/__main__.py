@@ -24,7 +24,9 @@ def main() -> int:
         sys.stderr.write(f"there is no folder {given.cases}: name one with recorded cases\n")
         return 2
     cases = [
-        case for case in load_cases(given.cases) if not given.only or case.name.startswith(tuple(given.only))
+        case
+        for case in load_cases(given.cases.resolve())
+        if not given.only or case.name.startswith(tuple(given.only))
     ]
     with ThreadPoolExecutor(given.jobs) as pool:
         reports = list(pool.map(examine, cases))

@@ -63,7 +63,7 @@ def log(tmp_path: Path) -> Path:
 def journal(disk: SlowDisk, log: Path) -> Iterator[Journal]:
     writer = JsonlLog(log, disk=disk).open()
     journal = Journal("s", writer, SystemClock(), monotonic=lambda: disk.time)
-    journal.record(f.SessionStarted("pipeline", "r", PLAN, "1"))
+    journal.record(f.SessionStarted("pipeline", "r", PLAN, "1", format=f.LOG_FORMAT))
     yield journal
     journal.close()
 

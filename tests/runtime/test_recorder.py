@@ -20,16 +20,17 @@ from agentforge.model.cassette import (
     parse_cassette,
 )
 from agentforge.model.layout import RunLayout
+from agentforge.model.place import Place, inner_place
 from agentforge.model.redaction import Redactor
 from agentforge.model.result import Decision, Result
-from agentforge.model.work import CheckQueue, Judge, Spot
+from agentforge.model.work import CheckQueue, Judge
 from agentforge.ports.provider import ExecuteResult
 from agentforge.ports.workspace import Stamp
 from agentforge.runtime.concluding import Attempted
 from agentforge.runtime.recording import Recorder
 
 PLAN = plan_of(stage("plan", runs=3), block("claude codex", stage("draft")))
-HERE = Spot(0, "0", 1)
+HERE = Place("0", 1, "stage-00-plan")
 
 
 class FakeWorkspace:
@@ -74,10 +75,11 @@ class Kept:
         self.recorder.begin()
         return self.recorder
 
-    def about(self, iteration: int = 1, attempt: int = 1, spot: Spot = HERE) -> Attempted:
-        node = spot.node(PLAN)
-        here = self.layout.iteration(spot.folder(PLAN), iteration)
-        return Attempted(node, node.provider, here, iteration, attempt, NOON, spot=spot)
+    def about(self, iteration: int = 1, attempt: int = 1, place: Place = HERE) -> Attempted:
+        node = PLAN.stage(place.path, place.branch)
+        assert node is not None
+        here = self.layout.iteration(place.folder, iteration)
+        return Attempted(node, node.provider, here, iteration, attempt, NOON, at=place)
 
     def keep(self, about: Attempted, said: str = "done") -> None:
         draft = self.recorder.draft(about, ExecuteResult(said))
@@ -177,12 +179,12 @@ def test_what_a_lost_attempt_wrote_belongs_to_the_next(kept: Kept) -> None:
 
 def test_branches_judges_and_queues_have_exchanges_of_their_own(kept: Kept) -> None:
     for provider in ("claude", "codex"):
-        kept.keep(kept.about(1, spot=Spot(1, "1.0", 1, provider, 0)))
+        kept.keep(kept.about(1, place=inner_place(PLAN.steps[1], 1, provider, 0)))
     judged = f.JudgeCompleted("success", f.JudgeResult(stop=True, reason="hush"))
     for _ in range(2):
-        kept.recorder.judged(Judge(HERE, 1, 1), ExecuteResult('{"stop": true}'), judged)
+        kept.recorder.judged(Judge(HERE, stage("plan"), 1, 1), ExecuteResult('{"stop": true}'), judged)
     for left in (3, 2):
-        kept.recorder.queue(CheckQueue(HERE, 0), f.QueueChecked(left))
+        kept.recorder.queue(CheckQueue(HERE, stage("plan"), 0), f.QueueChecked(left))
     found = [(e.kind, e.node, e.branch, e.iteration, e.remaining) for e in kept.cassette.exchanges]
     assert found == [
         ("work", "parallel-duel", "claude", 1, None),

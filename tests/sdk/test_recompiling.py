@@ -34,7 +34,9 @@ def stopped_after(project: Path, iterations: int, *nodes: dict[str, object]) -> 
         assert not engine.run(write(project, *nodes), session="s").completed
 
 
-def test_recompile_continues_the_iterations_of_the_current_node_at_its_new_place(tmp_path: Path) -> None:
+def test_recompile_continues_the_iterations_of_the_current_node_in_the_folder_of_its_visit(
+    tmp_path: Path,
+) -> None:
     stopped_after(tmp_path, 2, node("plan", runs=5, retry=ONCE))
     write(tmp_path, node("first"), node("plan", runs=4, retry=ONCE), node("last", inputs={"from": "plan"}))
     with sdk(tmp_path) as engine:
@@ -45,13 +47,13 @@ def test_recompile_continues_the_iterations_of_the_current_node_at_its_new_place
         ("plan", 4),
         ("last", 1),
     ]
-    third = load(iteration_dir(tmp_path, 3, "stage-01-plan") / "context.json")
+    third = load(iteration_dir(tmp_path, 3, "stage-00-plan") / "context.json")
     assert third["inputs"]["from_previous_iterations"] == [
         str(iteration_dir(tmp_path, number, "stage-00-plan") / "output.md") for number in (1, 2)
     ]
     last = load(iteration_dir(tmp_path, 1, "stage-02-last") / "context.json")
     assert last["inputs"]["from_stage"]["plan"] == [
-        str(iteration_dir(tmp_path, 4, "stage-01-plan") / "output.md")
+        str(iteration_dir(tmp_path, 4, "stage-00-plan") / "output.md")
     ]
 
 

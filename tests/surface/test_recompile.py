@@ -62,11 +62,11 @@ def test_recompile_goes_on_by_the_file_as_it_is_now(project: Project, form: tupl
     assert [stage["completed"] for stage in status["stages"]] == [1, 2, 1]
 
 
-def test_recompile_follows_the_node_to_its_new_place(project: Project) -> None:
+def test_recompile_continues_the_visit_of_a_node_that_moved(project: Project) -> None:
     failed(project, f"plan={WRITE_RESULT}")
     project.pipeline(f"first={WRITE_RESULT}", f"plan={WRITE_RESULT}", f"build={WRITE_RESULT}", extra=ONCE)
     assert project.call("resume", "auth", "--recompile").code == 0
-    assert (project.run_dir("auth") / "stage-02-build" / "iterations" / "001" / "result.json").exists()
+    assert (project.run_dir("auth") / "stage-01-build" / "iterations" / "001" / "result.json").exists()
     started = [event["data"].get("name") for event in project.events("auth") if event["type"] == "node_start"]
     assert started == ["plan", "build"]
 

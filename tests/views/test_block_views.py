@@ -110,9 +110,11 @@ def test_block_of_a_nested_pipeline_is_that_of_the_latest_run_there_was() -> Non
     assert found["manifest"].endswith("/pipeline-00-polish/parallel-00-duel/manifest.json")
     again = f.IterationCompleted("x", 1, Decision.CONTINUE, "", "/r.json", Result(), 1, "again.md")
     history.take(event(9, again, Cursor("0.0.0", 2, 1, "claude")))
+    second = f"{LAYOUT.root}/pipeline-00-polish/run-002/parallel-00-duel/manifest.json"
+    history.take(event(10, f.ManifestWritten(second), Cursor("0.0", 2, 0)))
     found = parallel(replace(SOURCE, path="0.0"), plan, history)
     assert found["providers"]["claude"]["output"] == "again.md"
-    assert found["manifest"].endswith("/pipeline-00-polish/run-002/parallel-00-duel/manifest.json")
+    assert found["manifest"] == second
 
 
 def test_status_file_lies_beside_the_result_wherever_that_is() -> None:
@@ -126,7 +128,7 @@ def test_status_file_lies_beside_the_result_wherever_that_is() -> None:
 
 
 def test_manifest_lists_what_every_provider_left_of_every_stage() -> None:
-    written = manifest(PLAN, 1, BOTH, NOON)
+    written = manifest(PLAN, "1", BOTH, NOON)
     assert written["block"] == {"name": "duel", "index": 1, "stages": ["draft", "check"]}
     assert list(written["providers"]) == ["claude", "codex"]
     assert written["providers"]["claude"]["draft"] == {
@@ -185,7 +187,7 @@ def test_state_of_a_branch_that_the_plan_does_not_have_is_shown_as_it_is() -> No
     conversation = play(plan_of(DUEL), UNDER_WAY)
     assert conversation.state is not None
     assert conversation.state.block is not None
-    elsewhere = replace(conversation.state, block=replace(conversation.state.block, index=7))
+    elsewhere = replace(conversation.state, at=replace(conversation.state.block, path="7"))
     shown = branch_file(plan_of(DUEL), elsewhere, conversation.state.block.branches[0])
     assert (shown["provider"], shown["stages"]) == ("codex", [])
     assert "current_stage_name" not in shown

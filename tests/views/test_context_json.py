@@ -7,13 +7,13 @@ import pytest
 
 from agentforge.model import facts as f
 from agentforge.model.event import Cursor, Event
+from agentforge.model.place import Place
 from agentforge.model.result import Decision, Result
-from agentforge.model.work import Spot
 from agentforge.views.context_file import ContextFile, Inputs, Limits, Paths, StageRef, context_json
 from agentforge.views.history import KEPT, History
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
-HERE = Spot(0, "0", 1)
+HERE = Place("0", 1, "stage-00-plan")
 
 
 def completed(number: int, output: str | None) -> Event:
@@ -71,13 +71,15 @@ def test_context_json_lists_the_last_thousand_outputs_and_counts_the_others() ->
 
 
 @pytest.mark.parametrize(
-    "elsewhere", [Spot(1, "1", 1), Spot(1, "0", 2), Spot(0, "0", 1, "claude")], ids=["node", "run", "branch"]
+    "elsewhere",
+    [Place("1", 1, ""), Place("0", 2, ""), Place("0", 1, "", "claude")],
+    ids=["node", "run", "branch"],
 )
-def test_outputs_are_those_of_the_current_node_run_and_branch_only(elsewhere: Spot) -> None:
+def test_outputs_are_those_of_the_current_node_run_and_branch_only(elsewhere: Place) -> None:
     history = history_of(["/first/output.md"])
     text = context_json(context(history, {}), elsewhere, history)
     assert json.loads(text)["inputs"]["from_previous_iterations"] == []
-    assert history.stage(elsewhere.path, elsewhere.provider, elsewhere.run).omitted == 0
+    assert history.stage(elsewhere.path, elsewhere.branch, elsewhere.run).omitted == 0
     assert len(history.entries) == 1
 
 

@@ -28,10 +28,10 @@ def completed(
 
 # The fact, its details in `tail`, its words on a terminal.
 LINES: list[tuple[AnyFact, str, str | None]] = [
-    (f.SessionStarted("pipeline", "run-1", plan(), "1.0"), "", None),
+    (f.SessionStarted("pipeline", "run-1", plan(), "1.0", format=f.LOG_FORMAT), "", None),
     (f.SessionRecovered(7, "host"), "by=recovery pid=7", "taken up where it was left"),
     (
-        f.NodeStarted("build", "build", "command", "opus", 3),
+        f.NodeStarted("build", "1", type="build", provider="command", model="opus", runs=3),
         "node=1 id=build kind=stage",
         "build begins: up to 3 iterations with command (opus)",
     ),
@@ -175,7 +175,7 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     ),
     (f.JudgeLost(1), "node=1 run=1 iter=2 attempt=1", None),
     (f.QueueChecked(4), "node=1 run=1 iter=2 remaining=4", None),
-    (f.PlanChanged(plan(), 1), "step=1", "goes on by the pipeline as it is now"),
+    (f.PlanChanged(plan(), f.Destination("1")), "node=1", "goes on by the pipeline as it is now"),
     (f.TmuxSessionCleaned("pipeline-s"), "name=pipeline-s", None),
 ]
 

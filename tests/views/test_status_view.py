@@ -20,8 +20,8 @@ from agentforge.views.status import LogStatus, StatusView, resume_command, statu
 from agentforge.views.status_lines import status_rows
 from agentforge.views.summary import Summary, fold, health
 
-STARTED = (f.SessionStarted("pipeline", "run-1", plan(), "1.0"), Cursor("0", 0, 0))
-NODE = (f.NodeStarted("plan", "plan", "command", "opus", 2), Cursor("0", 1, 0))
+STARTED = (f.SessionStarted("pipeline", "run-1", plan(), "1.0", format=f.LOG_FORMAT), Cursor("0", 0, 0))
+NODE = (f.NodeStarted("plan", "0", type="plan", provider="command", model="opus", runs=2), Cursor("0", 1, 0))
 ITERATION = (f.IterationStarted("plan", "plan", "command", "opus", "0"), Cursor("0", 1, 1))
 ATTEMPT = (f.AttemptStarted(1, 2, "command", "opus"), Cursor("0", 1, 1))
 USAGE = Usage(input_tokens=1200, output_tokens=34, cost_usd=0.25)

@@ -19,6 +19,7 @@ from agentforge.cli.demo_screen import Screen, line_of
 from agentforge.model import facts as f
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.event import Event
+from agentforge.model.place import folder_of
 from agentforge.sdk.runs import Runs
 from agentforge.sdk.tail import Tail
 from agentforge.sdk.wiring import BUILTIN
@@ -196,7 +197,7 @@ class Demo:
         assert at is not None
         assert at.iteration is not None
         assert attempt is not None
-        folder = info.plan.steps[at.index].dir
+        folder = folder_of(info.plan, at)
         here = self._runs.layout(SESSION).iteration(folder, at.iteration.number)
         return here.attempt(attempt.number).root
 

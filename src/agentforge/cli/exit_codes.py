@@ -48,6 +48,7 @@ BY_ERROR: Mapping[str, int] = {
     "state_corrupt": FAILED,
     "log_conflict": FAILED,
     "log_too_new": FAILED,
+    "log_too_old": FAILED,
     "storage_failed": FAILED,
     "provider_unusable": FAILED,
 }

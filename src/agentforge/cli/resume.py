@@ -7,7 +7,7 @@ import click
 
 from agentforge.cli.invocation import Invocation, driving, invocation, record_option
 from agentforge.cli.sessions import chosen
-from agentforge.views.stage_progress import current_index
+from agentforge.views.stage_progress import current_step
 from agentforge.views.status import RESUMABLE
 
 if TYPE_CHECKING:
@@ -87,8 +87,6 @@ def _place(info: "RunInfo") -> str:
     state = info.state
     completed = state.node.completed if state.node else 0
     number = state.iteration.number if state.iteration else completed + 1
-    index = current_index(info.plan, state)
-    stage = (
-        f"stage {info.plan.steps[index].node.id}, " if index is not None and info.plan.mode != "loop" else ""
-    )
+    step = current_step(info.plan, state)
+    stage = f"stage {step.node.id}, " if step and info.plan.mode != "loop" else ""
     return f"{stage}iteration {number}"

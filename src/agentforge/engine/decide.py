@@ -5,25 +5,28 @@ The driver records the facts and asks again until there are none; then the work 
 running: it starts what is missing and cancels what is no longer wanted.
 """
 
+from typing import assert_never
+
 from msgspec import Struct
 
-from agentforge.engine.decide_block import decide_block, stage_in_block
+from agentforge.engine.course import first_node, next_node
+from agentforge.engine.decide_block import decide_block
 from agentforge.engine.decide_failure import Question
 from agentforge.engine.decide_stage import (
-    StageAt,
     Verdict,
     decide_stage,
     execute,
     in_flight,
     judging,
+    stage_at,
 )
-from agentforge.engine.fit import fit
 from agentforge.model import facts as f
 from agentforge.model.event import Cursor, Draft
-from agentforge.model.plan import ParallelNode, Plan, Step
-from agentforge.model.state import NodeState, RunState
+from agentforge.model.failure import FailureKind
+from agentforge.model.plan import ParallelNode, Plan, Step, visit_dir
+from agentforge.model.state import Between, BlockState, RunState, StageState, Start, StopRequest
 from agentforge.model.status import AttemptStatus, RunStatus
-from agentforge.model.work import EndJudge, Spot, Wait, Work
+from agentforge.model.work import EndJudge, Wait, Work
 
 WAITING = frozenset({RunStatus.PAUSED, RunStatus.AWAITING_APPROVAL})
 
@@ -37,60 +40,62 @@ IDLE = Decision()
 
 
 def decide(plan: Plan, state: RunState) -> Decision:
-    state = fit(plan, state)
     if state.status in WAITING and state.stop is not None and state.stop.cancel:
         return Decision((Draft(f.SessionAborted(state.stop.reason), state.cursor),))
     if state.status is not RunStatus.RUNNING:
         return IDLE
     if state.stop is not None:
-        return _stopping(plan, state)
-    if state.block is not None:
-        return _of_run(plan, state, decide_block(plan, state, state.block), state.block.index)
-    if state.node is not None:
-        here = _stage_at(plan, state, None, state.node)
-        return _of_run(plan, state, decide_stage(here), state.node.index)
-    return _between_steps(plan, state)
+        return _stopping(plan, state, state.stop)
+    match state.at:
+        case Start():
+            return _enter(plan, state, first_node(plan))
+        case Between(next=destination):
+            return _enter(plan, state, destination)
+        case StageState() as at:
+            here = stage_at(plan, state, None, at)
+            return _unplaced(state, at.path) if here is None else _of_run(plan, state, at, decide_stage(here))
+        case BlockState() as block:
+            step = plan.places.get(block.path)
+            if step is None or not isinstance(step.node, ParallelNode):
+                return _unplaced(state, block.path)
+            return _of_run(plan, state, block, decide_block(plan, state, step, block))
+        case _:
+            assert_never(state.at)
 
 
-def _stage_at(plan: Plan, state: RunState, provider: str | None, at: NodeState) -> StageAt:
-    if provider is not None and state.block is not None:
-        return stage_in_block(plan, state, state.block, provider, at)
-    step = plan.steps[at.index]
-    spot = Spot(at.index, step.path, at.run)
-    return StageAt(plan, state, spot, spot.node(plan), at)
-
-
-def _of_run(plan: Plan, state: RunState, verdict: Verdict, index: int) -> Decision:
-    """What a verdict on the current step means for the run."""
-    step = plan.steps[index]
-    here = Cursor(step.path, step.run, state.node.completed if state.node else 0)
+def _of_run(plan: Plan, state: RunState, at: StageState | BlockState, verdict: Verdict) -> Decision:
+    """What a verdict on the current node means for the run."""
+    node = plan.places[at.path].node
+    here = Cursor(at.path, at.run, at.completed if isinstance(at, StageState) else 0)
     if verdict.done is not None:
-        at = state.node or state.block
-        done = f.NodeCompleted(step.node.id, verdict.done, at.completed if at else 0, step=index)
+        following = next_node(plan, at.path, state.rounds)
+        done = f.NodeCompleted(node.id, verdict.done, at.completed, next=following)
         return Decision((Draft(done, here),))
     if verdict.failure is not None:
-        failed = f.SessionFailed(verdict.failure.kind, verdict.failure.message, step.node.id)
+        failed = f.SessionFailed(verdict.failure.kind, verdict.failure.message, node.id)
         return Decision((Draft(failed, here),))
     if verdict.question is not None:
         return _ask(state, here, verdict.question)
     return Decision(verdict.facts, verdict.work)
 
 
-def _stopping(plan: Plan, state: RunState) -> Decision:
+def _stopping(plan: Plan, state: RunState, stop: StopRequest) -> Decision:
     """Nothing new starts; agents finish, or are ended when it is time."""
-    stop = state.stop
-    assert stop is not None
     facts: list[Draft] = []
     work: list[Work] = []
     for provider, at in state.under_way():
-        here = _stage_at(plan, state, provider, at)
+        here = stage_at(plan, state, provider, at)
+        if here is None:
+            continue
         attempt = in_flight(at)
         if attempt is not None and stop.now and attempt.status is AttemptStatus.RUNNING:
             facts += here.record(f.AttemptEnding(attempt.number, stop.reason)).facts
         elif attempt is not None:
             work.append(execute(here, attempt))
         elif judge := judging(here):
-            work.append(EndJudge(judge.spot, judge.iteration, judge.attempt) if stop.now else judge)
+            work.append(
+                EndJudge(judge.place, judge.node, judge.iteration, judge.attempt) if stop.now else judge
+            )
     if facts:
         return Decision(tuple(facts))
     if not work:
@@ -101,32 +106,47 @@ def _stopping(plan: Plan, state: RunState) -> Decision:
     return Decision(work=tuple(work))
 
 
-def _between_steps(plan: Plan, state: RunState) -> Decision:
-    if state.next_node >= len(plan.steps):
+def _enter(plan: Plan, state: RunState, destination: f.Destination | None) -> Decision:
+    if destination is None:
         reason = state.stages[-1].reason if plan.mode == "loop" and state.stages else "all_loops_complete"
         return Decision((Draft(f.SessionCompleted(reason), state.cursor),))
-    step = plan.steps[state.next_node]
-    return Decision((Draft(_entered(step, state.next_node), Cursor(step.path, step.run, 0)),))
+    step = plan.places.get(destination.path)
+    if step is None:
+        return _unplaced(state, destination.path)
+    run = state.visits.get(step.path, 0) + 1
+    return Decision((Draft(_entered(step, run, destination.rounds), Cursor(step.path, run, 0)),))
 
 
-def _entered(step: Step, index: int) -> f.NodeStarted:
-    node = step.node
+def _entered(step: Step, run: int, rounds: tuple[int, ...]) -> f.NodeStarted:
+    node, folder = step.node, visit_dir(step.dir, run)
     if isinstance(node, ParallelNode):
         return f.NodeStarted(
             name=node.id,
+            path=step.path,
+            run=run,
+            folder=folder,
+            rounds=rounds,
             kind="parallel",
             providers=tuple(branch.provider for branch in node.branches),
             stages=tuple(stage.id for stage in node.branches[0].stages),
-            step=index,
         )
     return f.NodeStarted(
         name=node.id,
+        path=step.path,
+        run=run,
+        folder=folder,
+        rounds=rounds,
         type=node.stage,
         provider=node.provider.type,
         model=node.provider.model,
         runs=node.runs,
-        step=index,
     )
+
+
+def _unplaced(state: RunState, path: str) -> Decision:
+    """A damaged log, or one that isn't of this plan, leads to a node that the plan doesn't have."""
+    failed = f.SessionFailed(FailureKind.STATE_CORRUPT, f"the plan has no node at {path!r}", "")
+    return Decision((Draft(failed, state.cursor),))
 
 
 def _ask(state: RunState, here: Cursor, question: Question) -> Decision:

@@ -5,22 +5,24 @@ from agentforge.engine.decide_stage import StageAt, Verdict, decide_stage
 from agentforge.model import facts as f
 from agentforge.model.event import Cursor, Draft
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.model.plan import Branch, ParallelNode, Plan
-from agentforge.model.state import AT_MOST_ONCE, BlockState, BranchState, NodeState, RunState
+from agentforge.model.place import Place, branch_place, folder_of
+from agentforge.model.plan import ParallelNode, Plan, Step
+from agentforge.model.state import AT_MOST_ONCE, BlockState, BranchState, RunState, StageState
 from agentforge.model.status import NodeStatus
-from agentforge.model.work import Spot, Work, WriteManifest
+from agentforge.model.work import Work, WriteManifest
 
 OVER = frozenset({NodeStatus.COMPLETED, NodeStatus.FAILED})
 
 
-def decide_block(plan: Plan, state: RunState, block: BlockState) -> Verdict:
-    if all(branch.status in OVER for branch in block.branches):
-        return _after_all(plan, block)
+def decide_block(plan: Plan, state: RunState, step: Step, block: BlockState) -> Verdict:
+    branches = _branches(step, block)
+    if all(branch.status in OVER for branch in branches):
+        return _after_all(plan, step, block, branches)
     facts: list[Draft] = []
     work: list[Work] = []
     questions: list[Question] = []
-    for branch in block.branches:
-        verdict = _decide_branch(plan, state, block, branch)
+    for branch in branches:
+        verdict = _decide_branch(plan, state, step, block, branch)
         facts += verdict.facts
         work += verdict.work
         questions += [verdict.question] if verdict.question else []
@@ -28,6 +30,12 @@ def decide_block(plan: Plan, state: RunState, block: BlockState) -> Verdict:
         # A person is asked only when nothing else can go on.
         return Verdict(tuple(facts), tuple(work))
     return Verdict(question=_all_in_one(questions))
+
+
+def _branches(step: Step, block: BlockState) -> tuple[BranchState, ...]:
+    """As the plan has them: a damaged log may have lost some, or tell of others."""
+    planned = step.node.branches if isinstance(step.node, ParallelNode) else ()
+    return tuple(block.branch(branch.provider) or BranchState(branch.provider) for branch in planned)
 
 
 def _all_in_one(questions: list[Question]) -> Question | None:
@@ -39,16 +47,11 @@ def _all_in_one(questions: list[Question]) -> Question | None:
     return Question(reason, "\n".join(dict.fromkeys(question.text for question in questions)))
 
 
-def stage_in_block(plan: Plan, state: RunState, block: BlockState, provider: str, at: NodeState) -> StageAt:
-    stage = _branch_plan(plan, block, provider).stages[at.index]
-    prefix = plan.steps[block.index].path.removesuffix(_node(plan, block).path)
-    spot = Spot(block.index, f"{prefix}{stage.path}", block.run, provider, at.index)
-    return StageAt(plan, state, spot, stage, at)
-
-
-def _decide_branch(plan: Plan, state: RunState, block: BlockState, branch: BranchState) -> Verdict:
-    here = Cursor(plan.steps[block.index].path, block.run, 0, branch.provider)
-    stages = _branch_plan(plan, block, branch.provider).stages
+def _decide_branch(
+    plan: Plan, state: RunState, step: Step, block: BlockState, branch: BranchState
+) -> Verdict:
+    here = Cursor(step.path, block.run, 0, branch.provider)
+    stages = step.branch(branch.provider)
     if branch.status in OVER:
         return Verdict()
     if branch.status is NodeStatus.PENDING:
@@ -56,34 +59,27 @@ def _decide_branch(plan: Plan, state: RunState, block: BlockState, branch: Branc
         return Verdict((Draft(started, here),))
     if branch.next_stage >= len(stages):
         return Verdict((Draft(f.ProviderCompleted(branch.provider), here),))
-    at = branch.stage or NodeState(branch.next_stage, block.run, NodeStatus.RUNNING)
-    stage = stage_in_block(plan, state, block, branch.provider, at)
+    path = step.inner_path(stages[branch.next_stage])
+    at = branch.stage if branch.stage and plan.stage(branch.stage.path, branch.provider) else None
+    at = at or StageState(path, block.run)
+    place, node = branch_place(plan, block, branch.provider, at.path), stages[at.position]
+    stage = StageAt(plan, state, place, node, at)
     verdict = decide_stage(stage)
     if verdict.done is not None:
-        return stage.record(f.StageCompleted(stage.node.id, verdict.done, at.completed))
+        return stage.record(f.StageCompleted(node.id, verdict.done, at.completed))
     if verdict.failure is not None:
-        error = f"{stage.node.id}: {verdict.failure.message}"
+        error = f"{node.id}: {verdict.failure.message}"
         return Verdict((Draft(f.ProviderCompleted(branch.provider, "failed", error), here),))
     return verdict
 
 
-def _after_all(plan: Plan, block: BlockState) -> Verdict:
-    step = plan.steps[block.index]
-    failed = [branch for branch in block.branches if branch.status is NodeStatus.FAILED]
+def _after_all(plan: Plan, step: Step, block: BlockState, branches: tuple[BranchState, ...]) -> Verdict:
+    failed = [branch for branch in branches if branch.status is NodeStatus.FAILED]
     if failed:
         why = "; ".join(f"{b.provider}: {b.failure.message if b.failure else ''}" for b in failed)
         message = f"Parallel block {step.node.id!r} failed. Failed providers: {why}"
         return Verdict(failure=Failure(FailureKind.PARALLEL_BLOCK_FAILED, message))
     if not block.manifest:
-        return Verdict(work=(WriteManifest(block.index, step.path, block.run),))
+        place = Place(block.path, block.run, folder_of(plan, block))
+        return Verdict(work=(WriteManifest(place),))
     return Verdict(done="all providers complete")
-
-
-def _node(plan: Plan, block: BlockState) -> ParallelNode:
-    node = plan.steps[block.index].node
-    assert isinstance(node, ParallelNode)
-    return node
-
-
-def _branch_plan(plan: Plan, block: BlockState, provider: str) -> Branch:
-    return next(branch for branch in _node(plan, block).branches if branch.provider == provider)

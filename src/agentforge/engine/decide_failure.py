@@ -8,7 +8,7 @@ from agentforge.engine.retry import DEFAULT_POLICY, backoff, may_retry
 from agentforge.model import facts as f
 from agentforge.model.failure import LIMITS, Failure, FailureKind
 from agentforge.model.plan import LimitPolicy, StageNode
-from agentforge.model.state import AttemptState, IterationState, NodeState, Unavailable
+from agentforge.model.state import AttemptState, IterationState, StageState, Unavailable
 
 DEFAULT_LIMITS = LimitPolicy()
 LEAST_DELAY = 1.0
@@ -44,7 +44,7 @@ class Failed(Struct, frozen=True):
     """An attempt that failed, with all that a decision about it depends on."""
 
     node: StageNode
-    at: NodeState
+    at: StageState
     iteration: IterationState
     attempt: AttemptState
     remaining: float | None = None
@@ -101,7 +101,7 @@ def turn_after(failed: Failed) -> Turn:
     return _give_way(failed)
 
 
-def choose(count: int, at: NodeState, now: datetime) -> int:
+def choose(count: int, at: StageState, now: datetime) -> int:
     """Which provider of a chain of so many makes the next attempt: the one that is at it, the first that
     can, or the one that can first."""
     last = at.iteration.attempt if at.iteration else None

@@ -15,10 +15,11 @@ from agentforge.engine.termination import JUDGE_FAILURES, end_of, wants_judge, w
 from agentforge.model import facts as f
 from agentforge.model.event import Draft
 from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.place import Place, place_of
 from agentforge.model.plan import Plan, StageNode
-from agentforge.model.state import AT_MOST_ONCE, AttemptState, IterationState, NodeState, RunState
+from agentforge.model.state import AT_MOST_ONCE, AttemptState, IterationState, RunState, StageState
 from agentforge.model.status import AttemptStatus
-from agentforge.model.work import CheckQueue, End, Execute, Judge, Prepare, Spot, Wait, Work
+from agentforge.model.work import CheckQueue, End, Execute, Judge, Prepare, Wait, Work
 
 DEFAULT_DELAY = 3.0
 LOST_IN_A_ROW = 3
@@ -42,13 +43,19 @@ class StageAt(Struct, frozen=True):
 
     plan: Plan
     state: RunState
-    spot: Spot
+    place: Place
     node: StageNode
-    at: NodeState
+    at: StageState
 
     def record(self, fact: f.AnyFact) -> Verdict:
         number = self.at.iteration.number if self.at.iteration else self.at.completed
-        return Verdict((Draft(fact, self.spot.cursor(number)),))
+        return Verdict((Draft(fact, self.place.cursor(number)),))
+
+
+def stage_at(plan: Plan, state: RunState, provider: str | None, at: StageState) -> StageAt | None:
+    """None where the plan has no such stage, as after damage."""
+    node, place = plan.stage(at.path, provider), place_of(plan, state, provider, at)
+    return StageAt(plan, state, place, node, at) if node and place else None
 
 
 def decide_stage(here: StageAt) -> Verdict:
@@ -57,7 +64,7 @@ def decide_stage(here: StageAt) -> Verdict:
     return _within_iteration(here, here.at.iteration)
 
 
-def in_flight(at: NodeState) -> AttemptState | None:
+def in_flight(at: StageState) -> AttemptState | None:
     attempt = at.iteration.attempt if at.iteration else None
     return attempt if attempt is not None and attempt.status in IN_FLIGHT else None
 
@@ -68,35 +75,37 @@ def execute(here: StageAt, attempt: AttemptState) -> Execute | End:
     iteration = here.at.iteration
     assert iteration is not None
     if attempt.status is AttemptStatus.ENDING:
-        return End(here.spot, iteration.number, attempt.number)
-    return Execute(here.spot, iteration.number, attempt.number, attempt.timeout, attempt.idle_timeout)
+        return End(here.place, here.node, iteration.number, attempt.number)
+    return Execute(
+        here.place, here.node, iteration.number, attempt.number, attempt.timeout, attempt.idle_timeout
+    )
 
 
 def judging(here: StageAt) -> Judge | None:
     """The judge that is at work, if one is."""
     judge = here.at.judge
-    return Judge(here.spot, here.at.completed, judge.attempt) if judge and judge.running else None
+    return Judge(here.place, here.node, here.at.completed, judge.attempt) if judge and judge.running else None
 
 
 def _between_iterations(here: StageAt) -> Verdict:
-    at, node, spot = here.at, here.node, here.spot
+    at, node, place = here.at, here.node, here.place
     plateau_test = here.state.settings.plateau_test
     if at.failure is not None:
         return Verdict(failure=at.failure)
     if wants_judge(node.termination, at) and not plateau_test:
         return _judge(here)
     if wants_queue(node.termination, at):
-        return Verdict(work=(CheckQueue(spot, at.completed),))
+        return Verdict(work=(CheckQueue(place, node, at.completed),))
     if reason := end_of(node.termination, at, plateau_test=plateau_test):
         return Verdict(done=reason)
     if question := _question(here):
         return Verdict(question=question)
     if at.delay_due is not None:
-        return Verdict(work=(Wait("delay", at.delay_due, spot.cursor(at.completed)),))
+        return Verdict(work=(Wait("delay", at.delay_due, place.cursor(at.completed)),))
     delay = _delay(here)
     if at.completed and delay and not at.delay_over and at.last_completed_at:
         return here.record(f.DelayStarted(at.last_completed_at + timedelta(seconds=delay)))
-    return Verdict(work=(Prepare(spot, at.completed + 1),))
+    return Verdict(work=(Prepare(place, node, at.completed + 1),))
 
 
 def _judge(here: StageAt) -> Verdict:
@@ -122,7 +131,7 @@ def _within_iteration(here: StageAt, iteration: IterationState) -> Verdict:
         return _after_failure(here, iteration, attempt)
     if attempt is not None and attempt.status is AttemptStatus.WAITING:
         assert attempt.due_at is not None
-        return Verdict(work=(Wait("retry", attempt.due_at, here.spot.cursor(iteration.number)),))
+        return Verdict(work=(Wait("retry", attempt.due_at, here.place.cursor(iteration.number)),))
     if question := _question(here):
         return Verdict(question=question)
     return here.record(_next_attempt(here, iteration))
@@ -145,7 +154,7 @@ def _after_failure(here: StageAt, iteration: IterationState, attempt: AttemptSta
 def _once(here: StageAt, iteration: IterationState, attempt: AttemptState) -> Question:
     died = "it was ended" if attempt.status is AttemptStatus.CANCELLED else "the engine or the machine died"
     why = attempt.failure.message if attempt.failure else died
-    who = f"{here.spot.provider}: " if here.spot.provider else ""
+    who = f"{here.place.branch}: " if here.place.branch else ""
     return Question(
         AT_MOST_ONCE,
         f"{who}attempt {attempt.number} at iteration {iteration.number} of stage {here.node.id!r} came to"

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import msgspec
 
 from agentforge.engine.evolve import evolve
+from agentforge.engine.node_keys import key_from
 from agentforge.engine.outcomes import Answers
-from agentforge.engine.places import Place
 from agentforge.engine.rehearsed_run import RehearsedRun
 from agentforge.model import facts as f
 from agentforge.model.cassette import Exchange
@@ -21,15 +21,15 @@ def enact(plan: Plan, exchanges: Sequence[Exchange], *, plateau_test: bool = Fal
     """As far as the exchanges go. Raises ValueError where one says nothing about what came of it."""
     at, session = plan.compiled_at, plan.session.name
     settings = f.Settings(delay=0.0, plateau_test=plateau_test)
-    started = f.SessionStarted(plan.mode, session, plan, "", settings=settings)
+    started = f.SessionStarted(plan.mode, session, plan, "", settings=settings, format=f.LOG_FORMAT)
     first = Event(1, at, session, session, started, Cursor("0", 0, 0))
     answers = Answers()
     for exchange in exchanges:
         cursor = Cursor("", 1, exchange.iteration)
-        place = Place(exchange.node, exchange.branch or None, exchange.stage if exchange.branch else "")
-        answers.add(place, Event(0, at, session, session, outcome_of(exchange), cursor))
+        key = key_from(exchange.node, exchange.branch, exchange.stage)
+        answers.add(key, Event(0, at, session, session, outcome_of(exchange), cursor))
     run = RehearsedRun(plan, evolve(None, first))
-    run.go_on(answers, STEPS_FOR_EACH * (len(exchanges) + len(plan.steps)) + 100)
+    run.go_on(answers, STEPS_FOR_EACH * (len(exchanges) + len(plan.steps) * plan.passes) + 100)
     return [first, *run.events]
 
 

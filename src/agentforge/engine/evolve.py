@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from agentforge.engine.evolve_adopted import adopted
 from agentforge.engine.evolve_block import (
     BlockFact,
-    block_entered,
     block_of,
     provider_turn,
     with_branch_stage,
@@ -17,11 +16,21 @@ from agentforge.engine.evolve_block import (
 from agentforge.engine.evolve_stage import StageFact, evolve_stage, on_resume
 from agentforge.engine.replan import replanned
 from agentforge.model import facts as f
-from agentforge.model.errors import LogCorrupt
+from agentforge.model.errors import LogCorrupt, LogTooOld
 from agentforge.model.event import Cursor, Event
 from agentforge.model.failure import Failure
-from agentforge.model.state import AT_MOST_ONCE, NodeState, OpenRequest, RunState, StageRecord, StopRequest
-from agentforge.model.status import NodeStatus, RunStatus
+from agentforge.model.state import (
+    AT_MOST_ONCE,
+    Between,
+    BlockState,
+    BranchState,
+    OpenRequest,
+    RunState,
+    StageRecord,
+    StageState,
+    StopRequest,
+)
+from agentforge.model.status import RunStatus
 
 CONTROLS_KEPT = 32
 BEGINNINGS = (f.SessionStarted, f.LogAdopted)
@@ -32,6 +41,7 @@ def evolve(state: RunState | None, event: Event) -> RunState:
     """The state after the event; the first event of a log starts the session."""
     fact = event.fact
     if isinstance(fact, BEGINNINGS):
+        _refuse_older(event, fact)
         return _started(event, fact) if isinstance(fact, f.SessionStarted) else adopted(event, fact)
     if state is None:
         raise LogCorrupt(
@@ -53,8 +63,7 @@ def _frequent(
         seq=event.seq,
         updated_at=event.at,
         cursor=event.cursor,
-        node=evolve_stage(_node(state, event), event, fact),
-        block=None,
+        at=evolve_stage(_node(state, event), event, fact),
         recoveries=0 if isinstance(fact, f.IterationCompleted) else state.recoveries,
     )
 
@@ -64,6 +73,16 @@ def _place(state: RunState, event: Event) -> Cursor | None:
     if event.cursor is None or event.cursor.provider is None:
         return event.cursor or state.cursor
     return Cursor(state.block.path, state.block.run, 0) if state.block else state.cursor
+
+
+def _refuse_older(event: Event, fact: f.SessionStarted | f.LogAdopted) -> None:
+    """A run of agent-pipelines' own engine has no id of ours, and no format."""
+    if fact.run_id and fact.format != f.LOG_FORMAT:
+        raise LogTooOld(
+            f"the log of session {event.session!r} has format {fact.format}, and this version reads"
+            f" format {f.LOG_FORMAT}",
+            hint="finish the run with the version that started it, or start over with --force",
+        )
 
 
 def _started(event: Event, fact: f.SessionStarted) -> RunState:
@@ -118,18 +137,16 @@ def _stage_turn(state: RunState, event: Event, fact: StageFact) -> RunState:
     if isinstance(fact, f.IterationCompleted) and state.recoveries:
         state = replace(state, recoveries=0)
     if event.cursor is not None and event.cursor.provider is not None:
-        block = block_of(state.block, event, state.next_node)
-        return replace(state, node=None, block=with_branch_stage(block, event, fact))
+        return replace(state, at=with_branch_stage(block_of(state.block, event), event, fact))
     if event.cursor is None and state.node is None:
         return state
-    return replace(state, node=evolve_stage(_node(state, event), event, fact), block=None)
+    return replace(state, at=evolve_stage(_node(state, event), event, fact))
 
 
 def _block_turn(state: RunState, event: Event, fact: BlockFact) -> RunState:
     if event.cursor is None:
         return state
-    block = block_of(state.block, event, state.next_node)
-    return replace(state, node=None, block=provider_turn(block, event, fact))
+    return replace(state, at=provider_turn(block_of(state.block, event), event, fact))
 
 
 def _fired(state: RunState, event: Event, timer: str) -> RunState:
@@ -142,17 +159,27 @@ def _fired(state: RunState, event: Event, timer: str) -> RunState:
 
 def _node_turn(state: RunState, event: Event, fact: f.NodeStarted | f.NodeCompleted) -> RunState:
     match fact:
-        case f.NodeStarted(kind="parallel"):
-            return replace(state, block=block_entered(_entered(state, event), fact), node=None)
         case f.NodeStarted():
-            return replace(state, node=_entered(state, event), block=None)
+            at = _entered(event, fact)
+            visits = {**state.visits, at.path: max(at.run, state.visits.get(at.path, 0))}
+            return replace(state, at=at, visits=visits, rounds=fact.rounds)
         case f.NodeCompleted():
             at = state.block or _node(state, event)
-            index = at.index if fact.step is None else fact.step
-            record = StageRecord(fact.name, index, fact.iterations, event.at, fact.reason, at.run)
-            return replace(state, node=None, block=None, next_node=index + 1, stages=(*state.stages, record))
+            done = StageRecord(
+                fact.name, at.path, fact.iterations, event.at, fact.reason, at.run, state.rounds
+            )
+            others = (known for known in state.stages if known.path != at.path)
+            return replace(state, at=Between(fact.next), stages=(*others, done))
         case _:
             assert_never(fact)
+
+
+def _entered(event: Event, fact: f.NodeStarted) -> StageState | BlockState:
+    here = event.cursor or Cursor("", 1, 0)
+    at = StageState(fact.path or here.node_path, max(fact.run, here.node_run), fact.folder)
+    if fact.kind != "parallel":
+        return at
+    return BlockState(at.path, at.run, at.folder, tuple(map(BranchState, fact.providers)))
 
 
 def _request_turn(state: RunState, fact: f.RequestOpened | f.RequestAnswered) -> RunState:
@@ -236,28 +263,18 @@ def _resumed(state: RunState, event: Event, context: str | None) -> RunState:
         context="\n".join(text for text in (state.context, context) if text) or None,
     )
     stage_on_resume = partial(on_resume, asked=state.pause_reason == AT_MOST_ONCE)
-    if fresh.node is not None:
-        fresh = replace(fresh, node=stage_on_resume(fresh.node))
-    return replace(fresh, block=fresh.block.resumed(stage_on_resume)) if fresh.block else fresh
+    match fresh.at:
+        case StageState() as stage:
+            return replace(fresh, at=stage_on_resume(stage))
+        case BlockState() as block:
+            return replace(fresh, at=block.resumed(stage_on_resume))
+        case _:
+            return fresh
 
 
-def _node(state: RunState, event: Event) -> NodeState:
+def _node(state: RunState, event: Event) -> StageState:
     """The current node; rebuilt from the cursor where its start is missing from a damaged log."""
     at, cursor = state.node, event.cursor
     if at is not None and (cursor is None or (at.path, at.run) == (cursor.node_path, cursor.node_run)):
         return at
-    return _entered(state, event)
-
-
-def _entered(state: RunState, event: Event) -> NodeState:
-    """A node at its beginning. Its place is the event's own word where it has one, so that it is right
-    even if the ends of other nodes are lost."""
-    cursor = event.cursor
-    if cursor is None:
-        return NodeState(state.next_node, 1, NodeStatus.RUNNING)
-    index = state.next_node
-    if isinstance(event.fact, f.NodeStarted) and event.fact.step is not None:
-        index = event.fact.step
-    elif cursor.node_run == 1 and cursor.node_path.isascii() and cursor.node_path.isdigit():
-        index = int(cursor.node_path)
-    return NodeState(index, cursor.node_run, NodeStatus.RUNNING, path=cursor.node_path)
+    return StageState(cursor.node_path, cursor.node_run) if cursor else StageState("", 1)

@@ -1,15 +1,14 @@
 """The state of a run that agent-pipelines' own engine began, from the event that took it up."""
 
 from agentforge.model import facts as f
-from agentforge.model.adopted import BlockPosition, BranchPosition, DoneStage, Position
+from agentforge.model.adopted import BranchPosition, DoneStage, StagePosition
 from agentforge.model.event import Event
-from agentforge.model.state import BlockState, BranchState, NodeState, RunState, StageRecord
+from agentforge.model.state import Between, BlockState, BranchState, RunState, StageRecord, StageState
 from agentforge.model.status import NodeStatus, RunStatus
 
 
 def adopted(event: Event, fact: f.LogAdopted) -> RunState:
     """Nothing of what came before in the log counts beside it."""
-    at = fact.node or fact.block
     return RunState(
         session=event.session,
         run_id=fact.run_id,
@@ -21,42 +20,47 @@ def adopted(event: Event, fact: f.LogAdopted) -> RunState:
         clock_from=event.at,
         settings=fact.settings,
         cursor=event.cursor,
-        next_node=at.index if at else max((done.index for done in fact.stages), default=-1) + 1,
-        node=_stage(fact.node, f"{fact.node.index}") if fact.node and not fact.block else None,
-        block=_block(fact.block) if fact.block else None,
+        at=_at(fact),
+        visits=_visits(fact),
         stages=tuple(_record(done) for done in fact.stages),
     )
 
 
-def _block(block: BlockPosition) -> BlockState:
-    branches = tuple(_branch(block.index, branch) for branch in block.branches)
-    return BlockState(block.index, 1, branches, path=f"{block.index}")
+def _visits(fact: f.LogAdopted) -> dict[str, int]:
+    """That engine enters every node once."""
+    entered = [done.path for done in fact.stages]
+    entered += [at.path for at in (fact.node, fact.block) if at]
+    return dict.fromkeys(entered, 1)
 
 
-def _branch(index: int, branch: BranchPosition) -> BranchState:
+def _at(fact: f.LogAdopted) -> StageState | BlockState | Between:
+    if fact.block is not None:
+        return BlockState(fact.block.path, 1, "", tuple(map(_branch, fact.block.branches)))
+    return _stage(fact.node) if fact.node else Between(fact.next)
+
+
+def _branch(branch: BranchPosition) -> BranchState:
     return BranchState(
         provider=branch.provider,
         status=NodeStatus(branch.status),
-        stage=_stage(branch.stage, f"{index}.{branch.stage.index}") if branch.stage else None,
+        stage=_stage(branch.stage) if branch.stage else None,
         stages=tuple(_record(done) for done in branch.stages),
         started_at=branch.started_at,
     )
 
 
-def _stage(at: Position, path: str) -> NodeState:
-    return NodeState(
-        index=at.index,
+def _stage(at: StagePosition) -> StageState:
+    return StageState(
+        path=at.path,
         run=1,
-        status=NodeStatus.RUNNING,
         completed=at.completed,
         last_decision=at.last_decision,
         judged=at.judged,
         stops=at.stops,
         plateaus=at.plateaus,
         judge_failures=at.judge_failures,
-        path=path,
     )
 
 
 def _record(done: DoneStage) -> StageRecord:
-    return StageRecord(done.name, done.index, done.iterations, done.completed_at, done.reason)
+    return StageRecord(done.name, done.path, done.iterations, done.completed_at, done.reason)

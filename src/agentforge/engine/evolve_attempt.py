@@ -8,13 +8,13 @@ from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.failure import LIMITS
 from agentforge.model.result import Usage
-from agentforge.model.state import AgentSession, NodeState, Unavailable
+from agentforge.model.state import AgentSession, StageState, Unavailable
 from agentforge.model.status import AttemptStatus
 
 _AfterFailure = f.RetryScheduled | f.LimitMet | f.ProviderChanged
 
 
-def after_failure(at: NodeState, event: Event, fact: _AfterFailure) -> NodeState:
+def after_failure(at: StageState, event: Event, fact: _AfterFailure) -> StageState:
     match fact:
         case f.RetryScheduled(due_at=due_at):
             return with_attempt(at, status=AttemptStatus.WAITING, due_at=due_at)
@@ -28,7 +28,7 @@ def after_failure(at: NodeState, event: Event, fact: _AfterFailure) -> NodeState
             assert_never(fact)
 
 
-def _changed(at: NodeState, event: Event, fact: f.ProviderChanged) -> NodeState:
+def _changed(at: StageState, event: Event, fact: f.ProviderChanged) -> StageState:
     failure = at.iteration.attempt.failure if at.iteration and at.iteration.attempt else None
     limited = failure is not None and failure.kind in LIMITS
     known = _with_resting(at, Unavailable(fact.choice, fact.until, fact.message, limited))
@@ -40,7 +40,7 @@ def _changed(at: NodeState, event: Event, fact: f.ProviderChanged) -> NodeState:
     return with_attempt(with_iteration(known, failures=()), status=status, due_at=fact.due_at)
 
 
-def with_agent(at: NodeState, id: str | None, usage: Usage | None) -> NodeState:
+def with_agent(at: StageState, id: str | None, usage: Usage | None) -> StageState:
     """The agent's own session as the attempt that just ended left it; one that it doesn't name is gone."""
     iteration = at.iteration
     if iteration is None or id is None:
@@ -54,23 +54,23 @@ def with_agent(at: NodeState, id: str | None, usage: Usage | None) -> NodeState:
     return with_iteration(at, agent=replace(before, used=_sum(before.used, usage)))
 
 
-def with_iteration(at: NodeState, **changes: object) -> NodeState:
+def with_iteration(at: StageState, **changes: object) -> StageState:
     return at if at.iteration is None else replace(at, iteration=replace(at.iteration, **changes))
 
 
-def with_attempt(at: NodeState, **changes: object) -> NodeState:
+def with_attempt(at: StageState, **changes: object) -> StageState:
     attempt = at.iteration.attempt if at.iteration else None
     return at if attempt is None else with_iteration(at, attempt=replace(attempt, **changes))
 
 
-def _limited(at: NodeState, event: Event) -> NodeState:
+def _limited(at: StageState, event: Event) -> StageState:
     if at.iteration is None:
         return at
     since = at.iteration.limited_since or event.at
     return with_iteration(at, limited=at.iteration.limited + 1, limited_since=since)
 
 
-def _with_resting(at: NodeState, now: Unavailable) -> NodeState:
+def _with_resting(at: StageState, now: Unavailable) -> StageState:
     others = tuple(known for known in at.unavailable if known.choice != now.choice)
     return replace(at, unavailable=(*others, now))
 

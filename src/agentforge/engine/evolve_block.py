@@ -8,18 +8,13 @@ from agentforge.engine.evolve_stage import StageFact, evolve_stage
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.model.state import BlockState, BranchState, NodeState, StageRecord
+from agentforge.model.state import BlockState, BranchState, StageRecord, StageState
 from agentforge.model.status import NodeStatus
 
 BlockFact = f.ProviderStarted | f.ProviderCompleted | f.StageCompleted | f.ManifestWritten
 
 
-def block_entered(at: NodeState, fact: f.NodeStarted) -> BlockState:
-    branches = tuple(BranchState(provider) for provider in fact.providers)
-    return BlockState(at.index, at.run, branches, path=at.path)
-
-
-def block_of(block: BlockState | None, event: Event, next_node: int) -> BlockState:
+def block_of(block: BlockState | None, event: Event) -> BlockState:
     """The current block; rebuilt from the cursor where its start is missing from a damaged log."""
     assert event.cursor is not None
     path, run = event.cursor.node_path, event.cursor.node_run
@@ -27,7 +22,7 @@ def block_of(block: BlockState | None, event: Event, next_node: int) -> BlockSta
         path = path.rpartition(".")[0]
     if block is not None and (block.path, block.run) == (path, run):
         return block
-    return BlockState(next_node, run, (), path=path)
+    return BlockState(path, run)
 
 
 def with_branch_stage(block: BlockState, event: Event, fact: StageFact) -> BlockState:
@@ -51,8 +46,8 @@ def provider_turn(block: BlockState, event: Event, fact: BlockFact) -> BlockStat
             failure = Failure(FailureKind.PARALLEL_BLOCK_FAILED, error or "no reason given")
             return _with(block, replace(branch, status=NodeStatus.FAILED, failure=failure))
         case f.StageCompleted():
-            index = _stage(branch, event).index
-            record = StageRecord(fact.name, index, fact.iterations, event.at, fact.reason)
+            path = _stage(branch, event).path
+            record = StageRecord(fact.name, path, fact.iterations, event.at, fact.reason)
             return _with(block, replace(branch, stage=None, stages=(*branch.stages, record)))
         case _:
             assert_never(fact)
@@ -70,12 +65,8 @@ def _with(block: BlockState, changed: BranchState) -> BlockState:
     return replace(block, branches=tuple(branches))
 
 
-def _stage(branch: BranchState, event: Event) -> NodeState:
+def _stage(branch: BranchState, event: Event) -> StageState:
     """The branch's current stage, or a new one at its beginning."""
     assert event.cursor is not None
     at, path = branch.stage, event.cursor.node_path
-    if at is not None and at.path == path:
-        return at
-    last = path.rpartition(".")[2]
-    index = int(last) if last.isascii() and last.isdigit() else branch.next_stage
-    return NodeState(index, event.cursor.node_run, NodeStatus.RUNNING, path=path)
+    return at if at is not None and at.path == path else StageState(path, event.cursor.node_run)

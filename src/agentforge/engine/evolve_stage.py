@@ -8,7 +8,7 @@ from agentforge.engine.evolve_attempt import after_failure, with_agent, with_att
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.failure import LIMITS, Failure
-from agentforge.model.state import AttemptState, IterationState, JudgeState, NodeState
+from agentforge.model.state import AttemptState, IterationState, JudgeState, StageState
 from agentforge.model.status import AttemptStatus, IterationStatus
 
 IN_FLIGHT = frozenset({AttemptStatus.RUNNING, AttemptStatus.ENDING})
@@ -31,7 +31,7 @@ StageFact = (
 )
 
 
-def evolve_stage(at: NodeState, event: Event, fact: StageFact) -> NodeState:
+def evolve_stage(at: StageState, event: Event, fact: StageFact) -> StageState:
     match fact:
         # The frequent ones first: a long log is mostly these three.
         case f.IterationStarted():
@@ -60,7 +60,7 @@ def evolve_stage(at: NodeState, event: Event, fact: StageFact) -> NodeState:
             return _attempt_turn(at, fact)
 
 
-def on_resume(at: NodeState, *, asked: bool) -> NodeState:
+def on_resume(at: StageState, *, asked: bool) -> StageState:
     """A person said go on: failures no longer count; an attempt in flight goes on. How far the judge can
     be relied upon is no failure of the run: that count stays.
 
@@ -75,7 +75,7 @@ def on_resume(at: NodeState, *, asked: bool) -> NodeState:
     )
 
 
-def _attempt_started(at: NodeState, event: Event, fact: f.AttemptStarted) -> NodeState:
+def _attempt_started(at: StageState, event: Event, fact: f.AttemptStarted) -> StageState:
     before = at.iteration or IterationState(_number(at, event), IterationStatus.STARTED, event.at)
     agent = before.agent if fact.resume else None
     attempt = AttemptState(
@@ -94,7 +94,7 @@ def _attempt_started(at: NodeState, event: Event, fact: f.AttemptStarted) -> Nod
     return replace(at, iteration=replace(before, attempt=attempt, attempts=fact.attempt, agent=agent))
 
 
-def _completed(at: NodeState, event: Event, fact: f.IterationCompleted) -> NodeState:
+def _completed(at: StageState, event: Event, fact: f.IterationCompleted) -> StageState:
     return replace(
         at,
         completed=_number(at, event),
@@ -107,7 +107,7 @@ def _completed(at: NodeState, event: Event, fact: f.IterationCompleted) -> NodeS
     )
 
 
-def _attempt_turn(at: NodeState, fact: _AttemptFact) -> NodeState:
+def _attempt_turn(at: StageState, fact: _AttemptFact) -> StageState:
     match fact:
         case f.AttemptAdopted():
             return at
@@ -124,12 +124,12 @@ def _attempt_turn(at: NodeState, fact: _AttemptFact) -> NodeState:
             assert_never(fact)
 
 
-def _resumed_by(at: NodeState) -> str | None:
+def _resumed_by(at: StageState) -> str | None:
     """The session that it goes on with: an agent that was killed before it named it hasn't forgotten it."""
     return at.iteration.attempt.resume if at.iteration and at.iteration.attempt else None
 
 
-def _failed(at: NodeState, event: Event, fact: f.ErrorOccurred) -> NodeState:
+def _failed(at: StageState, event: Event, fact: f.ErrorOccurred) -> StageState:
     failure = Failure(fact.kind, fact.message, fact.exit_code, fact.resets_at)
     if at.iteration is None:
         return replace(at, failure=failure)
@@ -143,13 +143,13 @@ def _failed(at: NodeState, event: Event, fact: f.ErrorOccurred) -> NodeState:
     return with_iteration(ended, failures=(*at.iteration.failures, fact.kind), lost=0)
 
 
-def _fired(at: NodeState, timer: str) -> NodeState:
+def _fired(at: StageState, timer: str) -> StageState:
     if timer == "delay":
         return replace(at, delay_due=None, delay_over=True)
     return with_attempt(at, status=AttemptStatus.DUE) if timer == "retry" else at
 
 
-def _judged(at: NodeState, fact: _JudgeFact) -> NodeState:
+def _judged(at: StageState, fact: _JudgeFact) -> StageState:
     failed = at.judge.failed if at.judge else 0
     match fact:
         case f.JudgeStarted(attempt=attempt):
@@ -178,5 +178,5 @@ def _asked_again(failed: int, reason: str) -> bool:
     return reason == "invoke_failed" and failed < JUDGE_TRIES
 
 
-def _number(at: NodeState, event: Event) -> int:
+def _number(at: StageState, event: Event) -> int:
     return event.cursor.iteration if event.cursor else at.completed + 1

@@ -4,7 +4,7 @@ the tables' (`model.status`)."""
 from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove
 from agentforge.model.event import Cursor
-from agentforge.model.state import IterationState, RunState
+from agentforge.model.state import BlockState, IterationState, RunState, StageState
 from agentforge.model.status import (
     ATTEMPT_MOVES,
     FINAL,
@@ -64,8 +64,8 @@ def refuse_illegal(state: RunState | None, fact: f.AnyFact, cursor: Cursor | Non
         raise IllegalMove(f"{fact.TYPE} after the run was {state.status}")
     if target := _RUN_TARGET.get(kind):
         move(RUN_MOVES, state.status, target)
-    elif place := _STAGE_TARGET.get(kind):
-        move(STAGE_MOVES, _node_status(state), place)
+    elif target_status := _STAGE_TARGET.get(kind):
+        move(STAGE_MOVES, _node_status(state), target_status)
     else:
         stage = state.stage(cursor.provider if cursor else None)
         if stage is not None and stage.iteration is not None:
@@ -89,9 +89,7 @@ def refuse_original(state: RunState) -> None:
 
 
 def _node_status(state: RunState) -> NodeStatus:
-    if state.node is not None:
-        return state.node.status
-    return NodeStatus.RUNNING if state.block is not None else NodeStatus.PENDING
+    return NodeStatus.RUNNING if isinstance(state.at, StageState | BlockState) else NodeStatus.PENDING
 
 
 def _refuse_in_iteration(iteration: IterationState, fact: f.AnyFact) -> None:

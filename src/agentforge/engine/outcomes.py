@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from agentforge.engine.places import Place
+from agentforge.engine.node_keys import NodeKey
 from agentforge.model import facts as f
 from agentforge.model.event import Cursor, Event
 from agentforge.model.failure import FailureKind
@@ -30,7 +30,7 @@ OUTCOME_OF: dict[type, tuple[type, ...]] = {
     f.ManifestWritten: (WriteManifest,),
     f.TimerFired: (Wait,),
 }
-AnswerKey = tuple[str, Place, int, int]
+AnswerKey = tuple[str, NodeKey, int, int]
 """What kind of work, where, at which iteration, which attempt."""
 
 
@@ -49,17 +49,17 @@ _KINDS: dict[type, str] = {
 class Answers:
     """What a past run recorded as the outcomes of its work, to be asked for in any order."""
 
-    def __init__(self, recorded: "Iterable[tuple[Place | None, Event]]" = ()) -> None:
+    def __init__(self, recorded: "Iterable[tuple[NodeKey | None, Event]]" = ()) -> None:
         self._facts: dict[AnswerKey, Event] = {}
         for place, event in recorded:
             self.add(place, event)
 
-    def add(self, place: Place | None, event: Event) -> None:
+    def add(self, place: NodeKey | None, event: Event) -> None:
         key = _answer_key(event.fact, place, event.cursor)
         if key is not None:
             self._facts.setdefault(key, event)
 
-    def take(self, work: Work, place: Place | None) -> Event | None:
+    def take(self, work: Work, place: NodeKey | None) -> Event | None:
         if place is None or work.cursor is None:
             return None
         attempt = work.attempt if isinstance(work, Execute | End | Judge | EndJudge) else 0
@@ -86,7 +86,7 @@ def _meet(wait: Cursor | None, here: Cursor | None) -> bool:
     return wait is None or wait == here
 
 
-def _answer_key(fact: f.AnyFact, place: Place | None, cursor: Cursor | None) -> AnswerKey | None:
+def _answer_key(fact: f.AnyFact, place: NodeKey | None, cursor: Cursor | None) -> AnswerKey | None:
     if place is None or cursor is None:
         return None
     match fact:

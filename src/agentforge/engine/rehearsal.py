@@ -12,11 +12,10 @@ from msgspec.structs import replace
 
 from agentforge.engine.decide import Decision
 from agentforge.engine.evolve import evolve
-from agentforge.engine.fit import fit
+from agentforge.engine.node_keys import NodeKey, NodeKeys
 from agentforge.engine.outcomes import OUTCOME_OF, Answers, wanted
-from agentforge.engine.places import Place, Places
 from agentforge.engine.rehearsed_run import RehearsedRun
-from agentforge.engine.replan import place_in
+from agentforge.engine.replan import plan_change
 from agentforge.engine.turns import turn_of, turn_of_work
 from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove
@@ -87,7 +86,9 @@ def _folded(events: Sequence[Event]) -> RunState:
         # Its beginning is lost to damage: a plan that was changed is a beginning, too.
         last = events[-1]
         assert isinstance(last.fact, f.PlanChanged)
-        started = f.SessionStarted(last.fact.plan.mode, last.trace_id, last.fact.plan, "")
+        started = f.SessionStarted(
+            last.fact.plan.mode, last.trace_id, last.fact.plan, "", format=f.LOG_FORMAT
+        )
         return evolve(evolve(None, replace(last, fact=started)), last)
     state: RunState | None = None
     for event in events[begun:]:
@@ -100,24 +101,23 @@ def _placed(plan: Plan, old: Plan, state: RunState, is_new: bool) -> RunState:
     """The state in terms of the plan that is rehearsed; raises IllegalMove where it has no place there."""
     if is_new:
         return state
-    known = fit(old, replace(state, next_node=max(0, min(state.next_node, len(old.steps)))))
-    changed = f.PlanChanged(plan, place_in(plan, old, known))
-    return evolve(known, Event(state.seq, state.updated_at, state.session, state.run_id, changed))
+    changed = plan_change(plan, old, state)
+    return evolve(state, Event(state.seq, state.updated_at, state.session, state.run_id, changed))
 
 
 class _Past:
     def __init__(self, plan: Plan, events: Sequence[Event]) -> None:
-        self.places = Places(plan)
+        self.keys = NodeKeys(plan)
         self.events = events
 
     def turn(self, event: Event) -> Turn | None:
-        return turn_of(event.fact, self.places.at(event.cursor), event.cursor)
+        return turn_of(event.fact, self.keys.at(event.cursor), event.cursor)
 
     def route(self) -> tuple[Turn, ...]:
         return tuple(turn for event in self.events if (turn := self.turn(event)))
 
     def answers(self, start: int) -> Answers:
-        return Answers((self.places.at(event.cursor), event) for event in self.events[start:])
+        return Answers((self.keys.at(event.cursor), event) for event in self.events[start:])
 
 
 class _Comparison:
@@ -158,7 +158,7 @@ class _Comparison:
         fact, here = event.fact, self._cursor(event)
         if here is None and event.cursor is not None and not isinstance(fact, f.TimerFired):
             # Damage left it without a place even in its own plan: it is nobody's outcome.
-            return self._past.places.at(event.cursor) is None
+            return self._past.keys.at(event.cursor) is None
         found = self._reach(lambda decision: wanted(decision.work, fact, here), here, fires=_can_wait(fact))
         if found or self._run.state.stop is not None:
             self._run.record(fact, here, event.at)
@@ -166,10 +166,10 @@ class _Comparison:
         return isinstance(fact, f.TimerFired)
 
     def _decided(self, event: Event) -> bool:
-        place = self._past.places.at(event.cursor)
+        place = self._past.keys.at(event.cursor)
         if place is None and not isinstance(event.fact, _OF_RUN):
             return True
-        here = self._run.places.cursor(place, event.cursor.iteration if event.cursor else 0)
+        here = self._run.keys.cursor(place, event.cursor.iteration if event.cursor else 0)
         draft = self._reach(lambda decision: self._same(decision.facts, event, place), here)
         if draft is None:
             return False
@@ -181,9 +181,9 @@ class _Comparison:
 
     def _quiet(self, event: Event) -> bool:
         """Waits and the like are no part of the route: taken where this run has them, too."""
-        place = self._past.places.at(event.cursor)
+        place = self._past.keys.at(event.cursor)
         for draft in self._run.decision().facts:
-            if type(draft.fact) is type(event.fact) and self._run.places.at(draft.cursor) == place:
+            if type(draft.fact) is type(event.fact) and self._run.keys.at(draft.cursor) == place:
                 self._run.record(draft.fact, draft.cursor, event.at)
                 break
         return True
@@ -211,12 +211,12 @@ class _Comparison:
                 return True
         return False
 
-    def _same(self, drafts: Sequence[Draft], event: Event, place: Place | None) -> Draft | None:
+    def _same(self, drafts: Sequence[Draft], event: Event, place: NodeKey | None) -> Draft | None:
         for draft in drafts:
             if type(draft.fact) is not type(event.fact):
                 continue
             if isinstance(event.fact, _OF_RUN) or (
-                self._run.places.at(draft.cursor) == place and _number(draft) == _number(event)
+                self._run.keys.at(draft.cursor) == place and _number(draft) == _number(event)
             ):
                 return draft
         return None
@@ -224,7 +224,7 @@ class _Comparison:
     def _compare(self, event: Event, draft: Draft) -> None:
         """The same turn may still be taken for another reason, or ask somebody else."""
         was = self._past.turn(event)
-        now = turn_of(draft.fact, self._run.places.at(draft.cursor), draft.cursor)
+        now = turn_of(draft.fact, self._run.keys.at(draft.cursor), draft.cursor)
         if self._difference is None and was is not None and now is not None and was.detail != now.detail:
             self._difference = Difference(was, now)
 
@@ -235,7 +235,7 @@ class _Comparison:
 
     def _next_turn(self, cursor: Cursor | None) -> Turn | None:
         """What the rehearsed run does now, in the past event's branch if it is there."""
-        decision, places = self._run.decision(), self._run.places
+        decision, places = self._run.decision(), self._run.keys
         turns = [turn_of(draft.fact, places.at(draft.cursor), draft.cursor) for draft in decision.facts]
         turns += [turn_of_work(work, places.at(work.cursor)) for work in decision.work]
         found = [turn for turn in turns if turn is not None]
@@ -244,8 +244,8 @@ class _Comparison:
 
     def _cursor(self, event: Event) -> Cursor | None:
         """The event's place in the plan that is rehearsed."""
-        place = self._past.places.at(event.cursor)
-        return self._run.places.cursor(place, event.cursor.iteration if event.cursor else 0)
+        place = self._past.keys.at(event.cursor)
+        return self._run.keys.cursor(place, event.cursor.iteration if event.cursor else 0)
 
 
 def _is_heard(fact: f.AnyFact) -> bool:

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from agentforge.engine.decide import Decision, decide
 from agentforge.engine.evolve import evolve
+from agentforge.engine.node_keys import NodeKeys
 from agentforge.engine.outcomes import Answers
-from agentforge.engine.places import Places
 from agentforge.engine.turns import turn_of, turn_of_work
 from agentforge.model import facts as f
 from agentforge.model.event import Cursor, Event
@@ -24,7 +24,7 @@ from agentforge.model.work import End, EndJudge, Prepare, Wait, Work, WriteManif
 class RehearsedRun:
     def __init__(self, plan: Plan, state: RunState) -> None:
         self.plan = plan
-        self.places = Places(plan)
+        self.keys = NodeKeys(plan)
         self.state = state
         self.now: datetime = state.updated_at
         self.events: list[Event] = []
@@ -40,7 +40,7 @@ class RehearsedRun:
         )
         self.state = evolve(self.state, event)
         self.events.append(event)
-        if turn := turn_of(fact, self.places.at(cursor), cursor):
+        if turn := turn_of(fact, self.keys.at(cursor), cursor):
             self.route.append(turn)
 
     def fire(self, wait: Wait) -> None:
@@ -61,14 +61,14 @@ class RehearsedRun:
         if isinstance(work, Wait):
             self.fire(work)
             return True
-        event = answers.take(work, self.places.at(work.cursor))
-        fact = event.fact if event else _own_answer(work, self.plan)
+        event = answers.take(work, self.keys.at(work.cursor))
+        fact = event.fact if event else _own_answer(work)
         if fact is not None:
             self.record(fact, work.cursor, event.at if event else None)
         return fact is not None
 
     def _open(self, works: Iterable[Work]) -> tuple[Turn, ...]:
-        turns = (turn_of_work(work, self.places.at(work.cursor)) for work in works)
+        turns = (turn_of_work(work, self.keys.at(work.cursor)) for work in works)
         return tuple(turn for turn in turns if turn is not None)
 
     def renamed(self, fact: f.AnyFact, requests: dict[str, str]) -> f.AnyFact:
@@ -78,11 +78,10 @@ class RehearsedRun:
         return fact
 
 
-def _own_answer(work: Work, plan: Plan) -> f.AnyFact | None:
+def _own_answer(work: Work) -> f.AnyFact | None:
     """The outcome of work that the engine does alone: nobody else's answer is needed."""
     match work:
-        case Prepare(spot=spot):
-            node = spot.node(plan)
+        case Prepare(node=node):
             return f.IterationStarted(node.id, node.stage, node.provider.type, node.provider.model, "")
         case WriteManifest():
             return f.ManifestWritten("")

@@ -4,7 +4,7 @@ from typing import assert_never
 
 from agentforge.model.plan import Fixed, Judgment, Queue, Termination
 from agentforge.model.result import Decision
-from agentforge.model.state import NodeState
+from agentforge.model.state import StageState
 
 JUDGE_FAILURES = 3
 """So many in a row, and the judge isn't asked any more."""
@@ -12,7 +12,7 @@ JUDGE_FAILURES = 3
 MAX_ITERATIONS = "max_iterations"
 
 
-def end_of(termination: Termination, at: NodeState, *, plateau_test: bool = False) -> str:
+def end_of(termination: Termination, at: StageState, *, plateau_test: bool = False) -> str:
     """Why the stage ends after the iterations it has completed; empty while it goes on."""
     match termination:
         case Fixed(max=limit):
@@ -31,7 +31,7 @@ def end_of(termination: Termination, at: NodeState, *, plateau_test: bool = Fals
             assert_never(termination)
 
 
-def _judged_end(termination: Judgment, at: NodeState, stops: int) -> str:
+def _judged_end(termination: Judgment, at: StageState, stops: int) -> str:
     """What the agent itself decides is evidence for the judge, not an end."""
     wanted = termination.stops_wanted
     if at.completed >= termination.judged_from and at.completed and stops >= wanted:
@@ -40,7 +40,7 @@ def _judged_end(termination: Judgment, at: NodeState, stops: int) -> str:
     return MAX_ITERATIONS if at.completed >= termination.max else ""
 
 
-def wants_judge(termination: Termination, at: NodeState) -> bool:
+def wants_judge(termination: Termination, at: StageState) -> bool:
     """Whether the latest iteration is still to be judged."""
     return (
         isinstance(termination, Judgment)
@@ -49,7 +49,7 @@ def wants_judge(termination: Termination, at: NodeState) -> bool:
     )
 
 
-def wants_queue(termination: Termination, at: NodeState) -> bool:
+def wants_queue(termination: Termination, at: StageState) -> bool:
     """Whether the queue is to be looked at before anything else."""
     return (
         isinstance(termination, Queue)

@@ -1,6 +1,6 @@
 """What of a run's events is its route. Waits, timers and what is only about the log are left out."""
 
-from agentforge.engine.places import Place
+from agentforge.engine.node_keys import NodeKey
 from agentforge.model import facts as f
 from agentforge.model.event import Cursor
 from agentforge.model.route import Turn, TurnKind
@@ -17,7 +17,7 @@ _WORK: dict[type, TurnKind] = {
 }
 
 
-def turn_of(fact: f.AnyFact, place: Place | None, cursor: Cursor | None) -> Turn | None:
+def turn_of(fact: f.AnyFact, place: NodeKey | None, cursor: Cursor | None) -> Turn | None:
     """The turn that a fact is; nothing where it is none."""
     found = _in_node(fact) or _in_iteration(fact) or _of_run(fact)
     if found is None:
@@ -29,7 +29,7 @@ def turn_of(fact: f.AnyFact, place: Place | None, cursor: Cursor | None) -> Turn
     return Turn(what, *_where(place, cursor), iteration, attempt, detail)
 
 
-def turn_of_work(work: Work, place: Place | None) -> Turn | None:
+def turn_of_work(work: Work, place: NodeKey | None) -> Turn | None:
     """The turn that comes next where this should be running."""
     what = _WORK.get(type(work))
     if what is None or work.cursor is None:
@@ -113,6 +113,6 @@ def _of_run(fact: f.AnyFact) -> _Found:
             return None
 
 
-def _where(place: Place | None, cursor: Cursor | None) -> tuple[str, str | None, int]:
+def _where(place: NodeKey | None, cursor: Cursor | None) -> tuple[str, str | None, int]:
     name = place.name if place else ""
     return (name, cursor.provider, cursor.node_run) if cursor else (name, None, 1)

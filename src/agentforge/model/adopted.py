@@ -10,16 +10,16 @@ from agentforge.model.result import Decision
 
 class DoneStage(Struct, frozen=True):
     name: str
-    index: int
+    path: str
     iterations: int
     completed_at: datetime
     reason: str
 
 
-class Position(Struct, frozen=True, omit_defaults=True):
+class StagePosition(Struct, frozen=True, omit_defaults=True):
     """How far a stage was that hadn't ended."""
 
-    index: int
+    path: str
     completed: int
     last_decision: Decision | None = None
     judged: int = 0
@@ -32,12 +32,12 @@ class BranchPosition(Struct, frozen=True, omit_defaults=True):
     provider: str
     status: Literal["pending", "running", "completed", "failed"]
     stages: tuple[DoneStage, ...] = ()
-    stage: Position | None = None
+    stage: StagePosition | None = None
     started_at: datetime | None = None
 
 
 class BlockPosition(Struct, frozen=True):
-    index: int
+    path: str
     branches: tuple[BranchPosition, ...]
 
 

@@ -85,6 +85,12 @@ class LogTooNew(AgentForgeError):
     code = "log_too_new"
 
 
+class LogTooOld(LogCorrupt):
+    """The log was written by a version whose events this one doesn't read."""
+
+    code = "log_too_old"
+
+
 class StorageFailed(AgentForgeError):
     """The disk refused: full, read-only, not permitted, not local."""
 

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from msgspec import Struct, field
 
-from agentforge.model.adopted import BlockPosition, DoneStage, Position, StageLeft
+from agentforge.model.adopted import BlockPosition, DoneStage, StageLeft, StagePosition
 from agentforge.model.attempt_facts import (
     AttemptAdopted,
     AttemptCancelled,
@@ -43,6 +43,10 @@ class Settings(Struct, frozen=True, omit_defaults=True):
     """A cassette is played at this speed instead of asking anybody."""
 
 
+LOG_FORMAT = 2
+"""Of what a run's events say; a log of another format isn't read."""
+
+
 class SessionStarted(Fact, frozen=True):
     TYPE = "session_start"
 
@@ -56,6 +60,15 @@ class SessionStarted(Fact, frozen=True):
     pipeline: str | None = None
     pipeline_file: str | None = None
     settings: Settings = field(default_factory=Settings)
+    format: int = 1
+
+
+class Destination(Struct, frozen=True):
+    """A node that is to be entered."""
+
+    path: str
+    rounds: tuple[int, ...] = (1,)
+    """Which time round each pipeline is that it is in, the outermost first."""
 
 
 class LogAdopted(Fact, frozen=True):
@@ -74,10 +87,13 @@ class LogAdopted(Fact, frozen=True):
     """The version that took it up."""
     started_at: datetime
     stages: tuple[DoneStage, ...] = ()
-    node: Position | None = None
+    node: StagePosition | None = None
     block: BlockPosition | None = None
+    next: Destination | None = None
+    """Where the run goes on, if it isn't at a node."""
     left: tuple[StageLeft, ...] = ()
     settings: Settings = field(default_factory=Settings)
+    format: int = 1
 
 
 class SessionRecovered(Fact, frozen=True):
@@ -95,11 +111,17 @@ class SessionRecovered(Fact, frozen=True):
 
 
 class NodeStarted(Fact, frozen=True):
-    """A stage, or with `kind` a parallel block, was entered."""
+    """A stage, or with `kind` a parallel block, was entered: a visit of it began."""
 
     TYPE = "node_start"
 
     name: str
+    path: str = ""
+    run: int = 1
+    """Which visit this is."""
+    folder: str = ""
+    """Of this visit, relative to the run's own directory."""
+    rounds: tuple[int, ...] = (1,)
     type: str = ""
     provider: str = ""
     model: str = ""
@@ -107,8 +129,6 @@ class NodeStarted(Fact, frozen=True):
     kind: Literal["parallel"] | None = None
     providers: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
-    step: int | None = None
-    """Its place in the course of the run."""
 
 
 class ProviderStarted(Fact, frozen=True):
@@ -215,8 +235,10 @@ class PlanChanged(Fact, frozen=True):
     TYPE = "plan_changed"
 
     plan: Plan
-    step: int
-    """Where in the new plan the run is."""
+    at: Destination | None = None
+    """Where in the new plan the run is, or goes next; None: at its end."""
+    paths: dict[str, str | None] = field(default_factory=dict)
+    """Where the new plan has what was at each path; None where that is gone."""
 
 
 class TmuxSessionCleaned(Fact, frozen=True):
@@ -236,8 +258,8 @@ class NodeCompleted(Fact, frozen=True):
     reason: str
     iterations: int
     status: Literal["completed"] = "completed"
-    step: int | None = None
-    """Its place in the course of the run."""
+    next: Destination | None = None
+    """Where the run goes from here; None: nowhere, it is at its end."""
 
 
 class SessionCompleted(Fact, frozen=True):

@@ -89,7 +89,9 @@ class Upcaster:
                 yield self._completed(cursor, data)
             case "node_complete":
                 reason = _text(data, "reason") or "completed"
-                yield f.NodeCompleted(_text(data, "name"), reason, self._place(None).completed)
+                following = f.Destination(str(int(self._node) + 1)) if self._node.isdigit() else None
+                done = self._place(None).completed
+                yield f.NodeCompleted(_text(data, "name"), reason, done, next=following)
             case "session_complete":
                 yield f.SessionCompleted(_text(data, "reason"))
             case "error":
@@ -159,7 +161,7 @@ class Upcaster:
             kind="parallel" if parallel else None,
             providers=_texts(data, "providers"),
             stages=_texts(data, "stages"),
-            step=int(cursor.node_path) if cursor.node_path.isdigit() else None,
+            path=cursor.node_path,
         )
 
     def _iteration(self, cursor: Cursor, data: dict[str, Any]) -> Iterator[f.AnyFact]:

@@ -257,8 +257,13 @@ class Plan(Struct, frozen=True, dict=True):
 
     @cached_property
     def steps(self) -> "tuple[Step, ...]":
-        """The plan laid out in the order in which it runs, nested pipelines and passes included."""
-        return tuple(lay_out(self))
+        """Every place of the plan once, in the order of the file, those of nested pipelines included."""
+        return tuple(_steps(self, "", ""))
+
+    @cached_property
+    def places(self) -> "dict[str, Step]":
+        """The same by path."""
+        return {step.path: step for step in self.steps}
 
     @property
     def only_stage(self) -> StageNode:
@@ -270,12 +275,23 @@ class Plan(Struct, frozen=True, dict=True):
     @cached_property
     def by_path(self) -> dict[str, "StageNode | ParallelNode"]:
         """Stages and blocks by the path that their events carry."""
-        found: dict[str, StageNode | ParallelNode] = {}
+        blocks = (step for step in self.steps if isinstance(step.node, ParallelNode))
+        inner = {step.inner_path(stage): stage for step in blocks for stage in step.stages}
+        return {step.path: step.node for step in self.steps} | inner
+
+    def stage(self, path: str, branch: str | None = None) -> StageNode | None:
+        """The stage at that path, in a block the one of that provider's branch; or None."""
+        return self._stages.get((path, branch))
+
+    @cached_property
+    def _stages(self) -> dict[tuple[str, str | None], StageNode]:
+        found: dict[tuple[str, str | None], StageNode] = {}
         for step in self.steps:
-            found[step.path] = step.node
-            if isinstance(step.node, ParallelNode):
-                prefix = step.path.removesuffix(step.node.path)
-                found |= {f"{prefix}{stage.path}": stage for stage in step.stages}
+            if isinstance(step.node, StageNode):
+                found[step.path, None] = step.node
+                continue
+            for branch in step.node.branches:
+                found |= {(step.inner_path(stage), branch.provider): stage for stage in branch.stages}
         return found
 
     def providers(self) -> frozenset[str]:
@@ -292,14 +308,12 @@ class Plan(Struct, frozen=True, dict=True):
 
 
 class Step(Struct, frozen=True):
-    """A stage or a block at its place in the course of a run."""
+    """A place of the plan: a stage or a block, and where it stands."""
 
     node: StageNode | ParallelNode
     path: str
-    run: int
-    """Which time the node is entered."""
     dir: str
-    """Relative to the run's own directory."""
+    """Of its first visit, relative to the run's own directory."""
 
     @property
     def stages(self) -> tuple[StageNode, ...]:
@@ -308,26 +322,32 @@ class Step(Struct, frozen=True):
             return (self.node,)
         return tuple(stage for branch in self.node.branches for stage in branch.stages)
 
+    def inner_path(self, stage: StageNode) -> str:
+        """The path of a stage of this block."""
+        return f"{self.path.removesuffix(self.node.path)}{stage.path}"
 
-def lay_out(plan: Plan) -> Iterator[Step]:
-    for number in range(1, plan.passes + 1):
-        yield from _steps(plan, "", "", number)
+    def branch(self, provider: str) -> tuple[StageNode, ...]:
+        """The stages of one provider; none where this is no block or the provider isn't in it."""
+        branches = self.node.branches if isinstance(self.node, ParallelNode) else ()
+        return next((branch.stages for branch in branches if branch.provider == provider), ())
 
 
-def _steps(plan: Plan, path: str, folder: str, run: int) -> Iterator[Step]:
+def _steps(plan: Plan, path: str, folder: str) -> Iterator[Step]:
     for index, node in enumerate(plan.nodes):
         here = f"{folder}{DIR_NAMES[type(node)]}-{index:02d}-{node.id}"
         if isinstance(node, NestedNode):
-            for time in range((run - 1) * node.runs + 1, run * node.runs + 1):
-                yield from _steps(node.plan, f"{path}{node.path}.", f"{again(here, time)}/", time)
+            yield from _steps(node.plan, f"{path}{node.path}.", f"{here}/")
         else:
-            # Below a nested pipeline the folder already tells the times apart.
-            yield Step(node, f"{path}{node.path}", run, here if folder else again(here, run))
+            yield Step(node, f"{path}{node.path}", here)
 
 
-def again(folder: str, run: int) -> str:
-    """The first run of a node lies flat, later ones in `run-002` and up within."""
-    return folder if run == 1 else f"{folder}/run-{run:03d}"
+def visit_dir(folder: str, run: int) -> str:
+    """The first visit of a node lies flat, later ones in `run-002` and up: within the node's own folder, or
+    within that of the pipeline that it is nested in."""
+    if run == 1:
+        return folder
+    outermost, slash, rest = folder.partition("/")
+    return f"{outermost}/run-{run:03d}{slash}{rest}"
 
 
 DIR_NAMES: dict[type, str] = {StageNode: "stage", ParallelNode: "parallel", NestedNode: "pipeline"}

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agentforge.model.event import Cursor
-from agentforge.model.facts import Settings
+from agentforge.model.facts import Destination, Settings
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.plan import Mode
 from agentforge.model.result import Decision, Usage
@@ -97,12 +97,13 @@ class JudgeState(Struct, frozen=True):
     running: bool = True
 
 
-class NodeState(Struct, frozen=True):
-    """A stage under way: a step of the run, or one stage of a branch."""
+class StageState(Struct, frozen=True, tag="stage"):
+    """A stage under way: a node of the run, or one stage of a branch."""
 
-    index: int
+    path: str
     run: int
-    status: NodeStatus
+    folder: str = ""
+    """Of this visit, as it was recorded; empty in a branch, whose folder says where its stages lie."""
     completed: int = 0
     iteration: IterationState | None = None
     last_decision: Decision | None = None
@@ -124,9 +125,26 @@ class NodeState(Struct, frozen=True):
     queue_checked: int = -1
     """After how many iterations the queue was looked at last."""
     queue_left: int = 0
-    path: str = ""
     unavailable: tuple[Unavailable, ...] = ()
     """Providers of its chain that aren't asked for now; as many as the chain has at most."""
+
+    @property
+    def position(self) -> int:
+        """In a branch: which of its stages this is."""
+        return position_of(self.path)
+
+
+class StageRecord(Struct, frozen=True):
+    """A node that is done, or a stage of a branch."""
+
+    name: str
+    path: str
+    iterations: int
+    completed_at: datetime
+    reason: str
+    run: int = 1
+    rounds: tuple[int, ...] = (1,)
+    """Which time round each pipeline was that it is in."""
 
 
 class BranchState(Struct, frozen=True):
@@ -134,14 +152,14 @@ class BranchState(Struct, frozen=True):
 
     provider: str
     status: NodeStatus = NodeStatus.PENDING
-    stage: NodeState | None = None
-    stages: "tuple[StageRecord, ...]" = ()
+    stage: StageState | None = None
+    stages: tuple[StageRecord, ...] = ()
     failure: Failure | None = None
     started_at: datetime | None = None
 
     @property
     def next_stage(self) -> int:
-        return self.stages[-1].index + 1 if self.stages else 0
+        return position_of(self.stages[-1].path) + 1 if self.stages else 0
 
     @property
     def completed(self) -> int:
@@ -149,14 +167,14 @@ class BranchState(Struct, frozen=True):
         return sum(record.iterations for record in self.stages) + (self.stage.completed if self.stage else 0)
 
 
-class BlockState(Struct, frozen=True):
+class BlockState(Struct, frozen=True, tag="block"):
     """A parallel block under way; its branches are parts of the same run, not runs of their own."""
 
-    index: int
+    path: str
     run: int
-    branches: tuple[BranchState, ...]
+    folder: str = ""
+    branches: tuple[BranchState, ...] = ()
     manifest: bool = False
-    path: str = ""
 
     @property
     def completed(self) -> int:
@@ -166,20 +184,30 @@ class BlockState(Struct, frozen=True):
     def branch(self, provider: str) -> BranchState | None:
         return next((branch for branch in self.branches if branch.provider == provider), None)
 
-    def resumed(self, stage_on_resume: "Callable[[NodeState], NodeState]") -> "BlockState":
+    def resumed(self, stage_on_resume: "Callable[[StageState], StageState]") -> "BlockState":
         """Branches that failed go on where they failed; those that are done stay done."""
         return replace(self, branches=tuple(_resumed(branch, stage_on_resume) for branch in self.branches))
 
 
-class StageRecord(Struct, frozen=True):
-    """A node that is done."""
+class Start(Struct, frozen=True, tag="start"):
+    """Nothing was entered yet."""
 
-    name: str
-    index: int
-    iterations: int
-    completed_at: datetime
-    reason: str
-    run: int = 1
+
+class Between(Struct, frozen=True, tag="between"):
+    """A node is done, and the next one isn't entered yet."""
+
+    next: Destination | None
+    """None: the run is at its end."""
+
+
+Position = Start | Between | StageState | BlockState
+"""Where a run is."""
+
+
+def position_of(path: str) -> int:
+    """A node's number among its siblings; 0 where a damaged log has no number there."""
+    last = path.rpartition(".")[2]
+    return int(last) if last.isascii() and last.isdigit() else 0
 
 
 class StopRequest(Struct, frozen=True):
@@ -208,10 +236,13 @@ class RunState(Struct, frozen=True):
     settings: Settings = field(default_factory=Settings)
     cursor: Cursor | None = None
     """Of the latest event, in a parallel block that of the block itself."""
-    next_node: int = 0
-    node: NodeState | None = None
-    block: BlockState | None = None
+    at: Position = Start()
+    visits: dict[str, int] = field(default_factory=dict)
+    """How often each path was entered."""
+    rounds: tuple[int, ...] = (1,)
+    """Which time round each pipeline is that the current node is in, the outermost first."""
     stages: tuple[StageRecord, ...] = ()
+    """Nodes that are done: the latest visit of each, in the order in which they ended."""
     stop: StopRequest | None = None
     requests: tuple[OpenRequest, ...] = ()
     controls: tuple[str, ...] = ()
@@ -230,20 +261,31 @@ class RunState(Struct, frozen=True):
     recompiled: bool = False
     """Whether the plan is no longer the one that the session started with."""
 
-    def stage(self, provider: str | None) -> NodeState | None:
+    @property
+    def node(self) -> StageState | None:
+        """The stage that the run is at, outside of blocks."""
+        return self.at if isinstance(self.at, StageState) else None
+
+    @property
+    def block(self) -> BlockState | None:
+        return self.at if isinstance(self.at, BlockState) else None
+
+    def stage(self, provider: str | None) -> StageState | None:
         """The stage under way: of the run itself, or of a provider's branch."""
         if provider is None:
             return self.node
         branch = self.block.branch(provider) if self.block else None
         return branch.stage if branch else None
 
-    def under_way(self) -> "Iterator[tuple[str | None, NodeState]]":
+    def under_way(self) -> "Iterator[tuple[str | None, StageState]]":
         """Every stage under way, each with the provider whose branch it is in."""
-        if self.node is not None:
-            yield None, self.node
-        for branch in self.block.branches if self.block else ():
-            if branch.stage is not None:
-                yield branch.provider, branch.stage
+        match self.at:
+            case StageState() as stage:
+                yield None, stage
+            case BlockState(branches=branches):
+                for branch in branches:
+                    if branch.stage is not None:
+                        yield branch.provider, branch.stage
 
     @property
     def iteration(self) -> IterationState | None:
@@ -251,10 +293,10 @@ class RunState(Struct, frozen=True):
 
     @property
     def attempt(self) -> AttemptState | None:
-        return self.node.iteration.attempt if self.node and self.node.iteration else None
+        return self.iteration.attempt if self.iteration else None
 
 
-def _resumed(branch: BranchState, stage_on_resume: "Callable[[NodeState], NodeState]") -> BranchState:
+def _resumed(branch: BranchState, stage_on_resume: "Callable[[StageState], StageState]") -> BranchState:
     status = NodeStatus.RUNNING if branch.status is NodeStatus.FAILED else branch.status
     stage = stage_on_resume(branch.stage) if branch.stage else None
     return replace(branch, status=status, failure=None, stage=stage)

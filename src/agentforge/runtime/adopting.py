@@ -4,10 +4,11 @@ import os
 from collections.abc import Iterator
 
 from agentforge.host import files
-from agentforge.model.adopted import BlockPosition, BranchPosition, DoneStage, Position, StageLeft
+from agentforge.model.adopted import BlockPosition, BranchPosition, DoneStage, StageLeft, StagePosition
 from agentforge.model.layout import IterationLayout, RunLayout
-from agentforge.model.plan import ParallelNode, Plan
-from agentforge.model.work import Spot
+from agentforge.model.place import Place, inner_place
+from agentforge.model.plan import ParallelNode, Plan, Step
+from agentforge.model.state import position_of
 from agentforge.runtime.concluding import LEFT_BEHIND
 from agentforge.views.history import KEPT
 
@@ -16,21 +17,18 @@ def left_behind(
     layout: RunLayout,
     plan: Plan,
     done: tuple[DoneStage, ...],
-    node: Position | None,
+    node: StagePosition | None,
     block: BlockPosition | None,
 ) -> tuple[StageLeft, ...]:
     """The outputs of all iterations that are complete, for the stages that come."""
     found: list[StageLeft] = []
     for record in done:
-        for spot, iterations in _spots_of(layout, plan, record):
-            found.append(_left(layout, plan, spot, iterations, record.reason))
+        for place, iterations in _places_of(layout, plan, record):
+            found.append(_left(layout, place, iterations, record.reason))
     if node is not None:
-        found.append(
-            _left(layout, plan, Spot(node.index, plan.steps[node.index].path, 1), node.completed, "")
-        )
+        found.append(_left(layout, _place(plan.places[node.path]), node.completed, ""))
     for branch in block.branches if block else ():
-        assert block is not None
-        found += _of_branch(layout, plan, block.index, branch)
+        found += _of_branch(layout, plan, branch)
     return tuple(found)
 
 
@@ -38,11 +36,11 @@ def set_rest_aside(layout: RunLayout, plan: Plan, left: tuple[StageLeft, ...]) -
     """What lies in iterations that aren't complete must not count for them when they run: of the one that
     was under way, and of later ones, which an earlier pass of that engine may have left."""
     complete = {(stage.path, stage.provider): stage.iterations for stage in left}
-    for spot in _all_spots(plan):
-        folder = spot.folder(plan)
-        for name in files.listing(f"{layout.stage_dir(folder)}/iterations"):
-            if name.isascii() and name.isdigit() and int(name) > complete.get((spot.path, spot.provider), 0):
-                _set_aside(layout.iteration(folder, int(name)))
+    for place in (place for step in plan.steps for place in _places_in(step)):
+        for name in files.listing(f"{layout.stage_dir(place.folder)}/iterations"):
+            done = complete.get((place.path, place.branch), 0)
+            if name.isascii() and name.isdigit() and int(name) > done:
+                _set_aside(layout.iteration(place.folder, int(name)))
 
 
 def _set_aside(here: IterationLayout) -> None:
@@ -53,51 +51,49 @@ def _set_aside(here: IterationLayout) -> None:
             os.replace(os.path.join(here.root, name), os.path.join(aside, name))
 
 
-def _all_spots(plan: Plan) -> Iterator[Spot]:
-    for index, step in enumerate(plan.steps):
-        if isinstance(step.node, ParallelNode):
-            for branch in step.node.branches:
-                for number in range(len(branch.stages)):
-                    yield _branch_spot(plan, index, branch.provider, number)
-        else:
-            yield Spot(index, step.path, step.run)
-
-
-def _branch_spot(plan: Plan, step: int, provider: str, stage: int) -> Spot:
-    return Spot(step, f"{plan.steps[step].path}.{stage}", 1, provider, stage)
-
-
-def _spots_of(layout: RunLayout, plan: Plan, record: DoneStage) -> Iterator[tuple[Spot, int]]:
-    """The stages of a step that is done, each with its iterations."""
-    step = plan.steps[record.index]
+def _places_in(step: Step) -> Iterator[Place]:
     if isinstance(step.node, ParallelNode):
         for branch in step.node.branches:
             for number in range(len(branch.stages)):
-                spot = _branch_spot(plan, record.index, branch.provider, number)
-                yield spot, len(files.listing(f"{layout.stage_dir(spot.folder(plan))}/iterations"))
+                yield inner_place(step, 1, branch.provider, number)
     else:
-        yield Spot(record.index, step.path, 1), record.iterations
+        yield _place(step)
 
 
-def _of_branch(layout: RunLayout, plan: Plan, step: int, branch: BranchPosition) -> Iterator[StageLeft]:
+def _place(step: Step) -> Place:
+    return Place(step.path, 1, step.dir)
+
+
+def _places_of(layout: RunLayout, plan: Plan, record: DoneStage) -> Iterator[tuple[Place, int]]:
+    """The stages of a step that is done, each with its iterations."""
+    step = plan.places[record.path]
+    for place in _places_in(step):
+        in_block = isinstance(step.node, ParallelNode)
+        kept = len(files.listing(f"{layout.stage_dir(place.folder)}/iterations")) if in_block else 0
+        yield place, kept if in_block else record.iterations
+
+
+def _of_branch(layout: RunLayout, plan: Plan, branch: BranchPosition) -> Iterator[StageLeft]:
     for record in branch.stages:
-        spot = _branch_spot(plan, step, branch.provider, record.index)
-        yield _left(layout, plan, spot, record.iterations, record.reason)
+        place = _inner(plan, branch.provider, record.path)
+        yield _left(layout, place, record.iterations, record.reason)
     if branch.stage is not None:
-        spot = _branch_spot(plan, step, branch.provider, branch.stage.index)
-        yield _left(layout, plan, spot, branch.stage.completed, "")
+        yield _left(layout, _inner(plan, branch.provider, branch.stage.path), branch.stage.completed, "")
 
 
-def _left(layout: RunLayout, plan: Plan, spot: Spot, iterations: int, reason: str) -> StageLeft:
-    folder = spot.folder(plan)
-    outputs = [layout.iteration(folder, number).output for number in range(1, iterations + 1)]
+def _inner(plan: Plan, provider: str, path: str) -> Place:
+    return inner_place(plan.places[path.rpartition(".")[0]], 1, provider, position_of(path))
+
+
+def _left(layout: RunLayout, place: Place, iterations: int, reason: str) -> StageLeft:
+    outputs = [layout.iteration(place.folder, number).output for number in range(1, iterations + 1)]
     written = [path for path in outputs if os.path.exists(path)]
     return StageLeft(
-        path=spot.path,
+        path=place.path,
         iterations=iterations,
         outputs=tuple(written[-KEPT:]),
         omitted=max(0, len(written) - KEPT),
-        result_file=layout.iteration(folder, iterations).result if iterations else "",
+        result_file=layout.iteration(place.folder, iterations).result if iterations else "",
         reason=reason,
-        provider=spot.provider,
+        provider=place.branch,
     )

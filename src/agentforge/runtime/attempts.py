@@ -13,7 +13,7 @@ from typing import TypeGuard
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.engine.replan import key_of
+from agentforge.engine.node_keys import recorded_key
 from agentforge.host import files
 from agentforge.model import facts as f
 from agentforge.model.errors import AgentForgeError, ProviderUnusable, UnknownProvider
@@ -186,11 +186,11 @@ class AttemptRunner:
         self, work: Execute | End, attempt: AttemptState, prepared: Prepared | None = None
     ) -> Attempted:
         setting = self._setting
-        node = work.spot.node(setting.plan)
+        node = work.node
         return Attempted(
             node=node,
             by=node.chosen(attempt.choice),
-            here=setting.layout.iteration(work.spot.folder(setting.plan), work.iteration),
+            here=setting.layout.iteration(work.place.folder, work.iteration),
             iteration=work.iteration,
             number=work.attempt,
             started_at=attempt.started_at,
@@ -202,7 +202,7 @@ class AttemptRunner:
             output_path=output_path(setting.project, node, setting.plan.session.name),
             heeds_promise=setting.plan.mode == "loop" and isinstance(node.termination, Queue),
             redactor=setting.redactor,
-            spot=work.spot,
+            at=work.place,
         )
 
     def _request(self, work: Execute, about: Attempted) -> ExecuteRequest:
@@ -230,8 +230,8 @@ class AttemptRunner:
             attempt=work.attempt,
             prompt_path=about.here.prompt,
             resume=about.resume,
-            node=key_of(setting.plan.steps[work.spot.step]),
-            branch=work.spot.provider or "",
+            node=recorded_key(setting.plan, work.place.path, work.place.run),
+            branch=work.place.branch or "",
         )
 
     def _conclude(self, about: Attempted, provider: Provider, ended: ExecuteResult) -> f.AnyFact:
@@ -256,7 +256,7 @@ class AttemptRunner:
 
     def _progress(self, work: Execute) -> str:
         plan = self._setting.plan
-        return self._setting.layout.progress(plan.mode, work.spot.folder(plan), work.spot.scope(plan))
+        return self._setting.layout.progress(plan.mode, work.place.folder, work.place.scope)
 
     def _mark(self, work: Execute | End) -> str:
         return f"{self._setting.run_id}/{work.id.rpartition('/')[0]}"

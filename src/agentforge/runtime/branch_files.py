@@ -2,6 +2,7 @@
 
 from agentforge.host import files
 from agentforge.model.layout import RunLayout
+from agentforge.model.place import folder_of
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.views.branch_file import branch_file
@@ -9,9 +10,9 @@ from agentforge.views.branch_file import branch_file
 
 def write_branch_files(layout: RunLayout, plan: Plan, state: RunState) -> None:
     """Of every branch that has begun; nothing outside of a block."""
-    if state.block is None:
+    if state.block is None or state.block.path not in plan.places:
         return
-    folder = plan.steps[state.block.index].dir
+    folder = folder_of(plan, state.block)
     for branch in state.block.branches:
         if branch.started_at is not None:
             path = layout.branch_state(f"{folder}/providers/{branch.provider}")

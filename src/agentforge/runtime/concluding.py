@@ -18,10 +18,10 @@ from agentforge.host import files
 from agentforge.model import facts as f
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.layout import AttemptLayout, IterationLayout
+from agentforge.model.place import Place
 from agentforge.model.plan import ProviderChoice, StageNode
 from agentforge.model.redaction import Redactor
 from agentforge.model.result import Decision, Result, Usage
-from agentforge.model.work import Spot
 from agentforge.ports.provider import ExecuteResult
 
 log = logging.getLogger("agentforge.run")
@@ -63,7 +63,7 @@ class Attempted(Struct, frozen=True):
     heeds_promise: bool = False
     """Whether the last line of what the agent says may end the stage."""
     redactor: Redactor = Redactor(())
-    spot: Spot | None = None
+    at: Place | None = None
     """Where in the plan."""
 
     @property

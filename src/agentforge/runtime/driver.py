@@ -203,8 +203,8 @@ class Driver:
 
     def _write_manifest(self, work: WriteManifest) -> f.AnyFact:
         plan = self._journal.plan
-        path = self._layout.manifest(plan.steps[work.step].dir)
-        content = manifest(plan, work.step, self._journal.view.history, self._journal.now())
+        path = self._layout.manifest(work.place.folder)
+        content = manifest(plan, work.place.path, self._journal.view.history, self._journal.now())
         write_branch_files(self._layout, plan, self._journal.state)
         files.replace(path, files.pretty(content))
         return f.ManifestWritten(path)
@@ -228,7 +228,7 @@ class Driver:
                 assert_never(work)
 
     async def _attempt(self, work: Execute | End) -> f.AnyFact:
-        stage = self._journal.state.stage(work.spot.provider)
+        stage = self._journal.state.stage(work.place.branch)
         attempt = stage.iteration.attempt if stage and stage.iteration else None
         assert attempt is not None
         if isinstance(work, End):
@@ -246,7 +246,7 @@ class Driver:
         return await self._attempts.execute(work, attempt, fresh=fresh, prepared=prepared, adopted=adopted)
 
     def _restore(self, work: Execute) -> f.ErrorOccurred | None:
-        stage = self._journal.state.stage(work.spot.provider)
+        stage = self._journal.state.stage(work.place.branch)
         assert stage is not None
         assert stage.iteration is not None
         return self._preparer.restore(work, stage.iteration, self._journal.view)

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from agentforge.definition.template import fill
 from agentforge.engine.judgment import read_judgment
+from agentforge.engine.node_keys import recorded_key
 from agentforge.engine.normalise import clean_output
-from agentforge.engine.replan import key_of
 from agentforge.host import files
 from agentforge.model import facts as f
 from agentforge.model.errors import AgentForgeError, ProviderUnusable, StorageFailed, UnknownProvider
@@ -78,7 +78,7 @@ class JudgeRunner:
 
     async def end(self, work: EndJudge) -> f.AnyFact:
         """Stop a judge that nobody waits for any more; if it had answered by then, its answer counts."""
-        asked = Judge(work.spot, work.iteration, work.attempt)
+        asked = Judge(work.place, work.node, work.iteration, work.attempt)
         try:
             provider = self._provider_of(self._setting.plan.judge.type)
         except (ProviderUnusable, UnknownProvider):
@@ -94,7 +94,7 @@ class JudgeRunner:
         request = self._request(work, view)
         try:
             command = provider.command(request)
-            sandbox = None if self._setting.is_replay else work.spot.node(self._setting.plan).sandbox
+            sandbox = None if self._setting.is_replay else work.node.sandbox
             confined = self._confiner.confine(command, sandbox, place, ())
         except ProviderUnusable as error:
             return self._unheard(work, error.message)
@@ -157,7 +157,7 @@ class JudgeRunner:
         return f.JudgeCompleted("success", result, work.attempt, ended.usage)
 
     def _here(self, work: Judge) -> IterationLayout:
-        return self._setting.layout.iteration(work.spot.folder(self._setting.plan), work.iteration)
+        return self._setting.layout.iteration(work.place.folder, work.iteration)
 
     def _place(self, work: Judge) -> AttemptLayout:
         return self._here(work).judge_attempt(work.attempt)
@@ -180,21 +180,18 @@ class JudgeRunner:
             status_path=os.path.join(place.root, "status.json"),
             result_path=os.path.join(place.root, "result.json"),
             session=setting.plan.session.name,
-            stage=work.spot.node(setting.plan).id,
+            stage=work.node.id,
             iteration=work.iteration,
             attempt=work.attempt,
-            node=key_of(setting.plan.steps[work.spot.step]),
-            branch=work.spot.provider or "",
+            node=recorded_key(setting.plan, work.place.path, work.place.run),
+            branch=work.place.branch or "",
             judges=True,
         )
 
     def _prompt(self, work: Judge, view: RunView) -> str:
-        setting, spot = self._setting, work.spot
-        node = spot.node(setting.plan)
-        progress = setting.layout.progress(
-            setting.plan.mode, spot.folder(setting.plan), spot.scope(setting.plan)
-        )
-        outputs = view.history.stage(spot.path, spot.provider, spot.run).paths
+        setting, place, node = self._setting, work.place, work.node
+        progress = setting.layout.progress(setting.plan.mode, place.folder, place.scope)
+        outputs = view.history.stage(place.path, place.branch, place.run).paths
         return fill(
             self._template(),
             {

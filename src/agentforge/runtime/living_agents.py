@@ -1,8 +1,8 @@
 """Whether agents that an earlier engine started are still at work."""
 
 from agentforge.model.layout import RunLayout
+from agentforge.model.place import place_of
 from agentforge.model.plan import Plan
-from agentforge.model.spots import spot_of
 from agentforge.model.state import RunState
 from agentforge.model.status import AttemptStatus
 from agentforge.ports.process import Processes
@@ -16,8 +16,10 @@ def has_living_agent(plan: Plan, state: RunState, layout: RunLayout, processes: 
         attempt = at.iteration.attempt if at.iteration else None
         if at.iteration is None or attempt is None or attempt.status not in _AT_WORK:
             continue
-        folder = spot_of(state, provider, at).folder(plan)
-        place = layout.iteration(folder, at.iteration.number).attempt(attempt.number)
+        at_work = place_of(plan, state, provider, at)
+        if at_work is None:
+            continue
+        place = layout.iteration(at_work.folder, at.iteration.number).attempt(attempt.number)
         claim = read_claim(place)
         if claim is not None and read_exit(place) is None and processes.is_alive(claim.identity):
             return True

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from agentforge.engine.replan import key_of
+from agentforge.engine.node_keys import recorded_key
 from agentforge.model import facts as f
 from agentforge.model.cassette import Asked, Cassette
 from agentforge.model.failure import FailureKind
@@ -16,9 +16,9 @@ class PlayedQueue:
         self._load = load
 
     def check(self, work: CheckQueue) -> f.AnyFact:
-        stage = work.spot.node(self._plan).id
-        node = key_of(self._plan.steps[work.spot.step])
-        asked = Asked(stage, work.iteration, 1, "queue", node, work.spot.provider or "")
+        stage = work.node.id
+        node = recorded_key(self._plan, work.place.path, work.place.run)
+        asked = Asked(stage, work.iteration, 1, "queue", node, work.place.branch or "")
         found = self._load().find(asked)
         if found is None or found.remaining is None:
             message = f"nothing was recorded of the queue after iteration {work.iteration} of stage {stage!r}"

@@ -15,9 +15,10 @@ from agentforge.host import files
 from agentforge.model.facts import AnyFact, ErrorOccurred, IterationStarted
 from agentforge.model.failure import FailureKind
 from agentforge.model.layout import IterationLayout, RunLayout
+from agentforge.model.place import Place
 from agentforge.model.plan import Plan, StageNode
 from agentforge.model.state import IterationState
-from agentforge.model.work import Execute, Prepare, Spot
+from agentforge.model.work import Execute, Prepare
 from agentforge.runtime.run_view import RunView
 from agentforge.views.context_file import ContextFile, context_file, context_json
 from agentforge.views.history import KEPT
@@ -58,7 +59,7 @@ class Preparer:
     def prepare(self, work: Prepare, view: RunView, most: int = KEPT) -> AnyFact:
         """Write the iteration's files; the outcome is `iteration_start`, or an error without a prompt.
         `most`: how many earlier outputs the agent is pointed to."""
-        node = work.spot.node(self._plan)
+        node = work.node
         template = self._prompt(node)
         if template is None:
             return ErrorOccurred(
@@ -70,10 +71,10 @@ class Preparer:
         context = self._context(work, node, view, most)
         here = self._here(work)
         is_new = files.make_dir(here.root)
-        self._ensure_progress(work.spot, node, context.paths.progress)
+        self._ensure_progress(work.place, node, context.paths.progress)
         text = render(template, self._values(work, node, view, context))
         prompt = text.encode()
-        files.write(here.context, context_json(context, work.spot, view.history, most))
+        files.write(here.context, context_json(context, work.place, view.history, most))
         files.write(here.prompt, prompt)
         self._ready[work.id] = Prepared(text, is_new)
         return IterationStarted(
@@ -86,13 +87,13 @@ class Preparer:
 
     def prepared(self, work: Execute) -> Prepared | None:
         """The iteration of an attempt, if it was prepared here and this is the first attempt at it."""
-        ready = self._ready.pop(Prepare(work.spot, work.iteration).id, None)
+        ready = self._ready.pop(Prepare(work.place, work.node, work.iteration).id, None)
         return ready if work.attempt == 1 else None
 
     def restore(self, work: Execute, iteration: IterationState, view: RunView) -> ErrorOccurred | None:
         """Make sure that an iteration prepared earlier has its files: they were written without waiting for
         the disk, so a power cut may have taken them. One that took too long gets a shorter context."""
-        here, again = self._here(work), Prepare(work.spot, work.iteration)
+        here, again = self._here(work), Prepare(work.place, work.node, work.iteration)
         short = FailureKind.ITERATION_TIMEOUT in iteration.failures
         most = SHORT_CONTEXT if short else KEPT
         prompt = files.read_bytes(here.prompt)
@@ -102,8 +103,8 @@ class Preparer:
             and os.path.exists(here.context)
         ):
             if short:
-                context = self._context(again, work.spot.node(self._plan), view, most)
-                files.replace(here.context, context_json(context, work.spot, view.history, most))
+                context = self._context(again, work.node, view, most)
+                files.replace(here.context, context_json(context, work.place, view.history, most))
             return None
         outcome = self.prepare(again, view, most)
         self._ready.pop(again.id, None)
@@ -112,7 +113,7 @@ class Preparer:
         return replace(outcome, attempt=work.attempt, started=False)
 
     def _here(self, work: Prepare | Execute) -> IterationLayout:
-        return self._layout.iteration(work.spot.folder(self._plan), work.iteration)
+        return self._layout.iteration(work.place.folder, work.iteration)
 
     def _prompt(self, node: StageNode) -> str | None:
         if node.prompt is not None:
@@ -123,7 +124,8 @@ class Preparer:
         assert view.state is not None
         return context_file(
             self._plan,
-            work.spot,
+            work.place,
+            node,
             work.iteration,
             self._layout,
             history=view.history,
@@ -151,13 +153,13 @@ class Preparer:
             "CONTEXT": "\n".join(added),
         }
 
-    def _ensure_progress(self, spot: Spot, node: StageNode, path: str) -> None:
+    def _ensure_progress(self, place: Place, node: StageNode, path: str) -> None:
         """The engine begins a progress file once; from then on it is the agents' own."""
         if os.path.exists(path):
             return
         text = STAGE_PROGRESS
-        if spot.provider is not None:
-            text = BRANCH_PROGRESS.format(session=self._plan.session.name, provider=spot.provider)
+        if place.branch is not None:
+            text = BRANCH_PROGRESS.format(session=self._plan.session.name, provider=place.branch)
         if self._plan.mode == "loop":
             verify = (self._plan.pipeline.commands | node.commands).get("test", "(none)")
             text = SESSION_PROGRESS.format(session=self._plan.session.name, verify=verify)

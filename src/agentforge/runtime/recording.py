@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.engine.replan import key_of
+from agentforge.engine.node_keys import recorded_key
 from agentforge.host import files
 from agentforge.model import facts as f
 from agentforge.model.cassette import (
@@ -30,9 +30,10 @@ from agentforge.model.cassette import (
     parse_exchange,
 )
 from agentforge.model.layout import RunLayout
-from agentforge.model.plan import Plan
+from agentforge.model.place import Place
+from agentforge.model.plan import Plan, StageNode
 from agentforge.model.redaction import Redactor
-from agentforge.model.work import CheckQueue, Judge, Spot
+from agentforge.model.work import CheckQueue, Judge
 from agentforge.ports.provider import ExecuteResult
 from agentforge.ports.workspace import Stamp, Workspace
 from agentforge.runtime.concluding import Attempted
@@ -150,7 +151,7 @@ class Recorder:
     # -- judges and queues
 
     def judged(self, work: Judge, ended: ExecuteResult, fact: f.AnyFact) -> None:
-        key = self._key("judge", work.spot, work.iteration, work.attempt)
+        key = self._key("judge", work.place, work.node, work.iteration, work.attempt)
         if key in self._kept:
             return
         judge = self._plan.judge
@@ -160,7 +161,7 @@ class Recorder:
 
     def queue(self, work: CheckQueue, fact: f.AnyFact) -> None:
         """The latest look counts: asking again changes nothing."""
-        key = self._key("queue", work.spot, work.iteration, 1)
+        key = self._key("queue", work.place, work.node, work.iteration, 1)
         if not isinstance(fact, f.QueueChecked):
             return
         exchange = Exchange(
@@ -177,12 +178,12 @@ class Recorder:
     # -- details
 
     def _work(self, about: Attempted) -> Recorded:
-        assert about.spot is not None
-        return self._key("work", about.spot, about.iteration, about.number)
+        assert about.at is not None
+        return self._key("work", about.at, about.node, about.iteration, about.number)
 
-    def _key(self, kind: Kind, spot: Spot, iteration: int, made: int) -> Recorded:
-        node = key_of(self._plan.steps[spot.step])
-        return Recorded(kind, node, spot.provider or "", spot.node(self._plan).id, iteration, made)
+    def _key(self, kind: Kind, at: Place, node: StageNode, iteration: int, made: int) -> Recorded:
+        key = recorded_key(self._plan, at.path, at.run)
+        return Recorded(kind, key, at.branch or "", node.id, iteration, made)
 
     def _exchange(self, key: Recorded, provider: str, model: str, steps: tuple[AnyStep, ...]) -> Exchange:
         """Attempts are numbered as they come in a replay, where none is lost."""

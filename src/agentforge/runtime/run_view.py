@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from agentforge.engine.evolve import evolve
-from agentforge.engine.replan import moved_paths
 from agentforge.model.event import Event
 from agentforge.model.facts import LogAdopted, PlanChanged, SessionStarted
 from agentforge.model.plan import Plan
@@ -34,8 +33,8 @@ class RunView:
         self.history.take(event)
 
     def _take_plan(self, fact: SessionStarted | PlanChanged | LogAdopted) -> None:
-        if self.plan is not None and not isinstance(fact, LogAdopted):
-            self.history.move(moved_paths(self.plan, fact.plan))
+        if isinstance(fact, PlanChanged):
+            self.history.move(fact.paths)
         self.plan = fact.plan
 
 

@@ -24,7 +24,7 @@ class StateWriter:
     async def write_if_due(self) -> None:
         state = self._journal.state
         branches = tuple(branch.status for branch in state.block.branches) if state.block else ()
-        turn = (state.status, state.next_node, state.node is None, branches)
+        turn = (state.status, type(state.at), state.cursor and state.cursor.node_path, branches)
         if turn != self._turn or monotonic() - self._written_at >= SECONDS_BETWEEN:
             self._turn = turn
             await self.write()

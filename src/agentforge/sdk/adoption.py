@@ -12,14 +12,15 @@ from msgspec.structs import replace
 
 from agentforge import __version__
 from agentforge.definition.compiler import compile_kept, compile_stage
+from agentforge.engine.course import first_node
 from agentforge.engine.legal import refuse_resume
 from agentforge.host import files
 from agentforge.model import facts as f
-from agentforge.model.adopted import BlockPosition, BranchPosition, DoneStage, Position
+from agentforge.model.adopted import BlockPosition, BranchPosition, DoneStage, StagePosition
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan, StageNode
-from agentforge.model.state import BranchState, NodeState, RunState, StageRecord
+from agentforge.model.state import Between, BranchState, RunState, StageRecord, StageState, Start
 from agentforge.ports.sources import Sources
 from agentforge.runtime.adopting import left_behind, set_rest_aside
 from agentforge.runtime.journal import Journal
@@ -62,7 +63,7 @@ def adopt(
     plan = _compiled(layout, sources, journal.plan, state, known_providers)
     node = _position(state.node) if state.node else None
     block = (
-        BlockPosition(state.block.index, tuple(map(_branch, state.block.branches))) if state.block else None
+        BlockPosition(state.block.path, tuple(map(_branch, state.block.branches))) if state.block else None
     )
     stages = tuple(map(_done, state.stages))
     _refuse_misfit(plan, state)
@@ -79,8 +80,10 @@ def adopt(
         stages=stages,
         node=node,
         block=block,
+        next=_next(plan, state),
         left=left,
         settings=settings,
+        format=f.LOG_FORMAT,
     )
     journal.record(adopted, state.cursor)
     if journal.writer.repaired is not None:
@@ -129,14 +132,13 @@ def _pinned(node: object, sketch: Plan) -> object:
 def _refuse_misfit(plan: Plan, state: RunState) -> None:
     """The kept definition has to be the one that the log tells of."""
     at = state.node or state.block
-    names = [(record.index, record.name) for record in state.stages]
-    kinds = [(at.index, isinstance(at, NodeState))] if at else []
-    fits = (
-        all(i < len(plan.steps) and plan.steps[i].node.id == name for i, name in names) or plan.mode == "loop"
+    nodes = {step.path: step.node for step in plan.steps}
+    fits = plan.mode == "loop" or all(
+        record.path in nodes and nodes[record.path].id == record.name for record in state.stages
     )
-    fits = fits and all(
-        i < len(plan.steps) and isinstance(plan.steps[i].node, StageNode) == single for i, single in kinds
-    )
+    if at is not None:
+        is_stage = isinstance(nodes.get(at.path), StageNode)
+        fits = fits and at.path in nodes and is_stage == isinstance(at, StageState)
     if not fits:
         raise InvalidRequest(
             f"session {state.session!r} was begun with another definition than the one that is kept with it",
@@ -144,9 +146,20 @@ def _refuse_misfit(plan: Plan, state: RunState) -> None:
         )
 
 
-def _position(at: NodeState) -> Position:
-    return Position(
-        index=at.index,
+def _next(plan: Plan, state: RunState) -> f.Destination | None:
+    """Where it goes on between two nodes; None at its end."""
+    match state.at:
+        case Start():
+            return first_node(plan)
+        case Between(next=destination) if destination and destination.path in plan.places:
+            return destination
+        case _:
+            return None
+
+
+def _position(at: StageState) -> StagePosition:
+    return StagePosition(
+        path=at.path,
         completed=at.completed,
         last_decision=at.last_decision,
         judged=at.judged,
@@ -167,4 +180,4 @@ def _branch(branch: BranchState) -> BranchPosition:
 
 
 def _done(record: StageRecord) -> DoneStage:
-    return DoneStage(record.name, record.index, record.iterations, record.completed_at, record.reason)
+    return DoneStage(record.name, record.path, record.iterations, record.completed_at, record.reason)

@@ -8,8 +8,8 @@ from msgspec import Struct
 from agentforge.engine.normalise import clean_output
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.layout import RunLayout
+from agentforge.model.place import place_of
 from agentforge.model.plan import Plan
-from agentforge.model.spots import spot_of
 from agentforge.model.state import RunState
 from agentforge.model.status import AttemptStatus
 from agentforge.ports.provider import ShowsProgress
@@ -61,9 +61,10 @@ class AgentWords:
             attempt = at.iteration.attempt if at.iteration else None
             if at.iteration is None or attempt is None or attempt.status is not AttemptStatus.RUNNING:
                 continue
-            spot = spot_of(state, branch, at)
-            place = layout.iteration(spot.folder(plan), at.iteration.number).attempt(attempt.number)
-            yield AtWork(branch, spot.node(plan).chosen(attempt.choice).type, place.output)
+            node, place = plan.stage(at.path, branch), place_of(plan, state, branch, at)
+            if node is not None and place is not None:
+                here = layout.iteration(place.folder, at.iteration.number).attempt(attempt.number)
+                yield AtWork(branch, node.chosen(attempt.choice).type, here.output)
 
     def _words(self, provider: str, line: str) -> str:
         if provider not in self._speakers:

@@ -37,8 +37,8 @@ from agentforge.sdk.originals import is_original
 from agentforge.sdk.provider_list import ProviderInfo, look_at_all
 from agentforge.sdk.recompiling import (
     change_plan,
+    plan_changed,
     restore_plan_file,
-    step_in,
     warn_if_changed,
 )
 from agentforge.sdk.registry import Registry
@@ -258,7 +258,7 @@ class Engine:
         refuse_resume(info.state)
         if recompile:
             compiled = self.recompile(session) if recompile is True else recompile
-            step_in(compiled.plan, info.plan, info.state)
+            plan_changed(compiled.plan, info.plan, info.state)
 
     async def recover(self, session: str, *, accept_damage: bool = False) -> RunResult | None:
         """Take up a run that was interrupted. What a person stopped is left alone, and what somebody

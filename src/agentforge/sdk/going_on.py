@@ -27,6 +27,7 @@ def session_started(compiled: Compiled, settings: f.Settings) -> f.SessionStarte
         pipeline=None if only else plan.pipeline.name,
         pipeline_file=None if only else plan.source.path,
         settings=settings,
+        format=f.LOG_FORMAT,
     )
 
 

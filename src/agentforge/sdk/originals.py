@@ -71,8 +71,8 @@ def provider_names(node: dict[str, Any]) -> list[str]:
 def _entered(log: EventLog) -> dict[int, NodeStarted]:
     found = {}
     for event in log.reader().events():
-        if isinstance(event.fact, NodeStarted) and event.fact.step is not None:
-            found[event.fact.step] = event.fact
+        if isinstance(event.fact, NodeStarted) and event.fact.path.isdigit():
+            found[int(event.fact.path)] = event.fact
     return found
 
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from agentforge.definition.compiler import INLINE, Compiled
 from agentforge.definition.provider_settings import merged_settings
 from agentforge.definition.source import SourceText
-from agentforge.engine.replan import place_in
+from agentforge.engine.replan import plan_change
 from agentforge.host import files
 from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest
@@ -67,23 +67,23 @@ def merged(before: Overrides, now: Overrides) -> Overrides:
     )
 
 
-def step_in(plan: Plan, before: Plan, state: RunState) -> int:
+def plan_changed(plan: Plan, before: Plan, state: RunState) -> f.PlanChanged:
     """Where the run goes on by the new plan; refused if the node where it is isn't there any more."""
     if plan.mode != before.mode:
         raise InvalidRequest(
             f"session {before.session.name!r} is a {before.mode} and can't go on as a {plan.mode}",
             hint="begin it anew with --force",
         )
-    return place_in(plan, before, state)
+    return plan_change(plan, before, state)
 
 
 def change_plan(journal: Journal, layout: RunLayout, compiled: Compiled) -> None:
     """Have the run go on by another plan, as the same session."""
     plan = replace(compiled.plan, session=replace(journal.plan.session, inputs=compiled.plan.session.inputs))
-    step = step_in(plan, journal.plan, journal.state)
+    changed = plan_changed(plan, journal.plan, journal.state)
     # Files first: what a crash leaves of them is put right from the log when the run is taken up.
     write_definition(layout, replace(compiled, plan=plan))
-    journal.record(f.PlanChanged(plan, step), journal.state.cursor)
+    journal.record(changed, journal.state.cursor)
 
 
 def restore_plan_file(journal: Journal, layout: RunLayout) -> None:

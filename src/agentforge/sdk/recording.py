@@ -63,7 +63,7 @@ def queue_of(setting: RunSetting, settings: f.Settings, environ: Mapping[str, st
     async def check(work: CheckQueue) -> f.AnyFact:
         if settings.replay is not None:
             return played.check(work)
-        fact = await tasks.check(work.spot.node(plan).id)
+        fact = await tasks.check(work.node.id)
         if setting.recorder:
             setting.recorder.queue(work, fact)
         return fact

@@ -21,7 +21,7 @@ from agentforge.runtime.run_view import RunView, see_all
 from agentforge.sdk.originals import is_at_work, is_original, sketched
 from agentforge.sdk.results import RunInfo, RunRow, ShownStatus
 from agentforge.sdk.wiring import log_of
-from agentforge.views.stage_progress import current_index
+from agentforge.views.stage_progress import current_step
 from agentforge.views.state_file import Snapshot
 from agentforge.views.summary import health
 
@@ -117,12 +117,12 @@ class Runs:
             touched = os.stat(self.layout(session).log).st_mtime
             return RunRow(session, "unknown", datetime.fromtimestamp(touched, UTC), "", 0, "")
         state, plan = info.state, info.plan
-        index = current_index(plan, state)
+        step = current_step(plan, state)
         return RunRow(
             session=session,
             status=info.status,
             updated_at=state.updated_at,
-            stage="" if index is None else plan.steps[index].node.id,
+            stage=step.node.id if step else "",
             iterations=info.summary.iterations,
             pipeline=plan.pipeline.name,
             kept_from=state.session if state.session != session else None,

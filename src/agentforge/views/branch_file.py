@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from agentforge.model.plan import ParallelNode, Plan, StageNode
+from agentforge.model.plan import Plan, StageNode
 from agentforge.model.state import BranchState, RunState, StageRecord
 from agentforge.views.inputs import ended_by
 
@@ -28,11 +28,8 @@ def branch_file(plan: Plan, state: RunState, branch: BranchState) -> dict[str, A
 
 def _stages(plan: Plan, state: RunState, branch: BranchState) -> tuple[StageNode, ...]:
     """The branch's stages as the plan has them; none where the state doesn't fit the plan."""
-    if state.block is None or state.block.index >= len(plan.steps):
-        return ()
-    node = plan.steps[state.block.index].node
-    branches = node.branches if isinstance(node, ParallelNode) else ()
-    return next((found.stages for found in branches if found.provider == branch.provider), ())
+    step = plan.places.get(state.block.path) if state.block else None
+    return step.branch(branch.provider) if step else ()
 
 
 def _done(record: StageRecord, stages: tuple[StageNode, ...]) -> dict[str, Any]:

@@ -6,8 +6,9 @@ import msgspec
 from msgspec import Struct
 
 from agentforge.model.layout import RunLayout
-from agentforge.model.plan import Plan
-from agentforge.model.work import Spot
+from agentforge.model.place import Place
+from agentforge.model.plan import Plan, StageNode
+from agentforge.model.state import position_of
 from agentforge.views.history import KEPT, History, StageOutputs
 from agentforge.views.inputs import from_parallel, from_stage
 
@@ -69,7 +70,8 @@ _LISTED = b'"from_previous_iterations": [\n      %b\n    ]'
 
 def context_file(
     plan: Plan,
-    spot: Spot,
+    place: Place,
+    node: StageNode,
     number: int,
     layout: RunLayout,
     *,
@@ -78,12 +80,12 @@ def context_file(
     most: int = KEPT,
 ) -> ContextFile:
     """`most`: how many earlier outputs are listed."""
-    node, folder, scope = spot.node(plan), spot.folder(plan), spot.scope(plan)
-    here, earlier = layout.iteration(folder, number), _earlier(spot, history)
+    folder, scope = place.folder, place.scope
+    here, earlier = layout.iteration(folder, number), _earlier(place, history)
     return ContextFile(
         session=plan.session.name,
         pipeline="loop" if plan.mode == "loop" else plan.pipeline.name,
-        stage=StageRef(node.id, int(spot.path.rpartition(".")[2]), node.ref or node.stage),
+        stage=StageRef(node.id, position_of(place.path), node.ref or node.stage),
         iteration=number,
         paths=Paths(
             session_dir=f"{layout.root}/{scope}" if scope else layout.root,
@@ -109,16 +111,16 @@ def context_file(
     )
 
 
-def context_json(context: ContextFile, spot: Spot, history: History, most: int = KEPT) -> bytes:
+def context_json(context: ContextFile, place: Place, history: History, most: int = KEPT) -> bytes:
     """The text of the file. It lists up to a thousand earlier outputs, so each was encoded once, when it
     came about, and is only joined to the others here."""
     text = msgspec.json.format(msgspec.json.encode(context), indent=2) + b"\n"
-    encoded = _earlier(spot, history).encoded
+    encoded = _earlier(place, history).encoded
     earlier = list(encoded)[-most:] if most < len(encoded) else encoded
     if not earlier:
         return text
     return text.replace(_NONE_LISTED, _LISTED % b",\n      ".join(earlier), 1)
 
 
-def _earlier(spot: Spot, history: History) -> StageOutputs:
-    return history.stage(spot.path, spot.provider, spot.run)
+def _earlier(place: Place, history: History) -> StageOutputs:
+    return history.stage(place.path, place.branch, place.run)

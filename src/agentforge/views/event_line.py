@@ -182,7 +182,7 @@ def _of_session(fact: AnyFact) -> list[tuple[str, Any]]:
         case f.RequestAnswered():
             return [("id", fact.id), ("answer", _quoted(fact.answer)), ("by", fact.by)]
         case f.PlanChanged():
-            return [("step", fact.step)]
+            return [("node", fact.at.path)] if fact.at else []
         case f.TmuxSessionCleaned():
             return [("name", fact.name)]
         case _:

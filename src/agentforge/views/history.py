@@ -71,6 +71,8 @@ class History:
         self._entries: deque[HistoryEntry] = deque(maxlen=KEPT)
         self._completed = 0
         self._stages: dict[tuple[str, str | None], tuple[int, StageOutputs]] = {}
+        self.manifests: dict[str, str] = {}
+        """Of each block, the latest."""
 
     @property
     def entries(self) -> tuple[HistoryEntry, ...]:
@@ -97,6 +99,9 @@ class History:
             case f.NodeCompleted(reason=reason) | f.StageCompleted(reason=reason):
                 if event.cursor is not None:
                     self._of(event.cursor).reason = reason
+            case f.ManifestWritten(path=path):
+                if event.cursor is not None:
+                    self.manifests[event.cursor.node_path] = path
             case f.LogAdopted(left=left):
                 self._stages = {(stage.path, stage.provider): (1, _left(stage)) for stage in left}
 
@@ -104,6 +109,8 @@ class History:
         """The run goes on by another plan: what stages left belongs to the paths that they have there."""
         found = {(paths.get(path, path), who): left for (path, who), left in self._stages.items()}
         self._stages = {(path, who): left for (path, who), left in found.items() if path is not None}
+        moved = {paths.get(path, path): manifest for path, manifest in self.manifests.items()}
+        self.manifests = {path: manifest for path, manifest in moved.items() if path is not None}
 
     def _complete(self, event: Event, fact: f.IterationCompleted) -> None:
         if event.cursor is None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from agentforge.model.layout import RunLayout
-from agentforge.model.plan import FromParallel, FromStage, Judgment, ParallelNode, Plan, Sources, StageNode
+from agentforge.model.plan import FromParallel, FromStage, Judgment, Plan, Sources, StageNode
 from agentforge.views.history import History, StageOutputs
 
 ENDED_BY_STOP = "plateau"
@@ -43,24 +43,17 @@ def _selected(source: FromStage, outputs: StageOutputs) -> list[str]:
 
 
 def _block_outputs(source: FromParallel, history: History, plan: Plan, layout: RunLayout) -> dict[str, Any]:
-    steps = {step.run: step for step in plan.steps if step.path == source.path}
-    block = next(iter(steps.values())).node
-    assert isinstance(block, ParallelNode)
-    prefix = source.path.removesuffix(block.path)
+    step = plan.places[source.path]
     providers: dict[str, Any] = {}
-    run = min(steps)
-    for branch in sorted(block.branches, key=lambda b: b.provider):
-        if branch.provider not in source.providers:
-            continue
-        node = next(stage for stage in branch.stages if stage.id == source.stage)
-        outputs = history.stage(f"{prefix}{node.path}", branch.provider)
-        providers[branch.provider] = _provider_outputs(source, node, outputs)
-        run = max(run, outputs.run)
+    for provider in sorted(source.providers):
+        node = next(stage for stage in step.branch(provider) if stage.id == source.stage)
+        outputs = history.stage(step.inner_path(node), provider)
+        providers[provider] = _provider_outputs(source, node, outputs)
     return {
         "stage": source.stage,
         "block": source.block,
         "select": "history" if source.select == "all" else "latest",
-        "manifest": layout.manifest(steps[run].dir),
+        "manifest": history.manifests.get(source.path) or layout.manifest(step.dir),
         "providers": providers,
     }
 

@@ -4,20 +4,20 @@ from datetime import datetime
 from typing import Any
 
 from agentforge.model.plan import ParallelNode, Plan
+from agentforge.model.state import position_of
 from agentforge.views.history import History
 from agentforge.views.inputs import ended_by
 
 
-def manifest(plan: Plan, step_index: int, history: History, completed_at: datetime) -> dict[str, Any]:
-    step = plan.steps[step_index]
+def manifest(plan: Plan, path: str, history: History, completed_at: datetime) -> dict[str, Any]:
+    step = plan.places[path]
     block = step.node
     assert isinstance(block, ParallelNode)
-    prefix = step.path.removesuffix(block.path)
     providers: dict[str, Any] = {}
     for branch in sorted(block.branches, key=lambda b: b.provider):
         stages: dict[str, Any] = {}
         for node in branch.stages:
-            outputs = history.stage(f"{prefix}{node.path}", branch.provider)
+            outputs = history.stage(step.inner_path(node), branch.provider)
             stages[node.id] = {
                 "latest_output": outputs.latest,
                 "status": outputs.status_file,
@@ -30,7 +30,7 @@ def manifest(plan: Plan, step_index: int, history: History, completed_at: dateti
     return {
         "block": {
             "name": block.id,
-            "index": int(step.path.rpartition(".")[2]),
+            "index": position_of(path),
             "stages": [stage.id for stage in block.branches[0].stages],
         },
         "providers": providers,

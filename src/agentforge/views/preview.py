@@ -56,12 +56,7 @@ def _initial(plan: Plan) -> Iterator[str]:
 
 
 def _steps(plan: Plan, layout: RunLayout) -> Iterator[str]:
-    # Later passes do the same again.
-    seen = set()
     for step in plan.steps:
-        if step.path in seen:
-            continue
-        seen.add(step.path)
         yield ""
         if isinstance(step.node, ParallelNode):
             yield from _block(step, step.node, layout)

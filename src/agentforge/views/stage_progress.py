@@ -4,8 +4,17 @@ from typing import Literal
 
 from msgspec import Struct
 
-from agentforge.model.plan import ParallelNode, Plan, StageNode
-from agentforge.model.state import BlockState, BranchState, RunState
+from agentforge.model.facts import Destination
+from agentforge.model.plan import ParallelNode, Plan, StageNode, Step
+from agentforge.model.state import (
+    Between,
+    BlockState,
+    BranchState,
+    RunState,
+    StageRecord,
+    StageState,
+    Start,
+)
 from agentforge.model.status import NodeStatus, RunStatus
 
 Mark = Literal["done", "current", "failed", "stopped", "waiting"]
@@ -36,15 +45,16 @@ class StageProgress(Struct, frozen=True):
 
 
 def stage_progress(plan: Plan, state: RunState) -> tuple[StageProgress, ...]:
-    done = {record.index: record for record in state.stages}
+    done = {record.path: record for record in state.stages if _is_of_this_round(record, state)}
     rows = []
-    for index, step in enumerate(plan.steps):
+    for step in plan.steps:
         name, total = step.node.id, sum(stage.termination.max for stage in step.stages)
-        if state.node is not None and state.node.index == index:
-            rows.append(StageProgress(name, _current_mark(state.status), state.node.completed, total))
-        elif state.block and state.block.index == index and isinstance(step.node, ParallelNode):
+        at = state.node if state.node and state.node.path == step.path else None
+        if at is not None:
+            rows.append(StageProgress(name, _current_mark(state.status), at.completed, total))
+        elif state.block and state.block.path == step.path and isinstance(step.node, ParallelNode):
             rows.append(_block_progress(state, state.block, step.node, total))
-        elif record := done.get(index):
+        elif record := done.get(step.path):
             rows.append(StageProgress(name, "done", record.iterations, total, record.reason))
         else:
             rows.append(StageProgress(name, "waiting", 0, total))
@@ -80,11 +90,29 @@ def _branch_progress(state: RunState, branch: BranchState, stages: tuple[StageNo
     )
 
 
-def current_index(plan: Plan, state: RunState) -> int | None:
+def current_step(plan: Plan, state: RunState) -> Step | None:
     """The step that is on, or comes next; after the last one, the last."""
-    at = state.node or state.block
-    index = state.next_node if at is None else at.index
-    return min(max(0, index), len(plan.steps) - 1) if plan.steps else None
+    path = current_path(state)
+    if path is None and plan.steps:
+        return plan.steps[0 if isinstance(state.at, Start) else -1]
+    return plan.places.get(path) if path is not None else None
+
+
+def current_path(state: RunState) -> str | None:
+    """Where the run is, or goes next; None before its first node and after its last."""
+    match state.at:
+        case StageState(path=path) | BlockState(path=path) | Between(next=Destination(path=path)):
+            return path
+        case _:
+            return None
+
+
+def _is_of_this_round(record: StageRecord, state: RunState) -> bool:
+    """Whether the node was done this time round; a pipeline that runs again has it still to do."""
+    here = (current_path(state) or record.path).split(".")
+    there = record.path.split(".")
+    shared = next((n for n, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), len(there) - 1)
+    return record.rounds[: shared + 1] == state.rounds[: shared + 1]
 
 
 def _current_mark(status: RunStatus) -> Mark:

@@ -10,11 +10,12 @@ from msgspec import Struct
 
 from agentforge.model.buffer import BufferHealth
 from agentforge.model.event import Cursor
+from agentforge.model.place import folder_of
 from agentforge.model.plan import Plan
-from agentforge.model.state import RunState
+from agentforge.model.state import RunState, position_of
 from agentforge.model.status import FINAL, AttemptStatus, RunStatus
 from agentforge.views.history import History, HistoryEntry
-from agentforge.views.stage_progress import current_index
+from agentforge.views.stage_progress import current_step
 from agentforge.views.summary import Summary
 
 
@@ -123,21 +124,22 @@ def _iterations_completed(state: RunState) -> int:
 
 
 def _current_stage(plan: Plan, state: RunState) -> str | None:
-    index = current_index(plan, state)
-    return None if index is None else plan.steps[index].dir
+    at, step = state.node or state.block, current_step(plan, state)
+    return folder_of(plan, at) if at and step else step.dir if step else None
 
 
 def _stages(plan: Plan, state: RunState) -> tuple[StageEntry, ...]:
+    at = state.node or state.block
     done = tuple(
-        StageEntry(s.name, s.index, s.iterations, s.completed_at, "completed", s.completed_at)
+        StageEntry(s.name, position_of(s.path), s.iterations, s.completed_at, "completed", s.completed_at)
         for s in state.stages
+        if not at or s.path != at.path
     )
-    at, index = state.node or state.block, current_index(plan, state)
-    if at is None or index is None or plan.mode == "loop":
+    if at is None or at.path not in plan.places or plan.mode == "loop":
         return done
     current = StageEntry(
-        name=plan.steps[index].node.id,
-        index=index,
+        name=plan.places[at.path].node.id,
+        index=position_of(at.path),
         iterations=at.completed,
         completed_at=None,
         status="failed" if state.status is RunStatus.FAILED else "running",

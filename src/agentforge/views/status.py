@@ -6,12 +6,10 @@ from datetime import datetime
 from msgspec import Struct
 
 from agentforge.model.buffer import BufferHealth
-from agentforge.model.plan import Mode, ParallelNode, Plan, ProviderChoice, StageNode
-from agentforge.model.spots import spot_of
-from agentforge.model.state import NodeState, OpenRequest, RunState
+from agentforge.model.plan import Mode, Plan, ProviderChoice, StageNode, Step
+from agentforge.model.state import OpenRequest, RunState, StageState
 from agentforge.model.status import AttemptStatus, RunStatus
-from agentforge.model.work import Spot
-from agentforge.views.stage_progress import StageProgress, current_index, stage_progress
+from agentforge.views.stage_progress import StageProgress, current_step, stage_progress
 from agentforge.views.summary import Health, Summary
 
 RESUMABLE = frozenset({"paused", "failed", "interrupted", "awaiting_approval"})
@@ -117,20 +115,20 @@ def status_view(
     now: datetime,
     program: str = "agentforge",
 ) -> StatusView:
-    index = current_index(plan, state)
-    stages = stage_progress(plan, state)
-    completed = 0 if index is None else stages[index].completed
+    step, stages = current_step(plan, state), stage_progress(plan, state)
+    here = stages[plan.steps.index(step)] if step else None
+    completed = here.completed if here else 0
     return StatusView(
         session=state.session,
         status=status,
         mode=plan.mode,
         pipeline=plan.pipeline.name,
         source=plan.source.path,
-        node=None if index is None else _node(plan, state, index),
+        node=_node(plan, state, step) if step else None,
         stages=stages,
         iteration=state.iteration.number if state.iteration else completed,
         iteration_completed=completed,
-        iterations_max=0 if index is None else stages[index].total,
+        iterations_max=here.total if here else 0,
         attempt=state.attempt.number if state.attempt else 0,
         started_at=state.started_at,
         completed_at=state.completed_at,
@@ -171,17 +169,16 @@ def resume_command(
     return f"{program} {word} {'-- ' if session.startswith('-') else ''}{session}"
 
 
-def _node(plan: Plan, state: RunState, index: int) -> NodeStatus:
-    step = plan.steps[index]
+def _node(plan: Plan, state: RunState, step: Step) -> NodeStatus:
     stage = step.node if isinstance(step.node, StageNode) else None
     at = state.node or state.block
     return NodeStatus(
         path=step.path,
         id=step.node.id,
         ref=stage.stage if stage else "",
-        index=index,
+        index=plan.steps.index(step),
         count=len(plan.steps),
-        run=at.run if at else step.run,
+        run=at.run if at else state.visits.get(step.path, 0) or 1,
         provider=_provider(state, stage).type
         if stage
         else ", ".join(sorted({s.provider.type for s in step.stages})),
@@ -213,21 +210,12 @@ def _resting(plan: Plan, state: RunState, now: datetime) -> Iterator[RestStatus]
                 yield RestStatus(stage.id, stage.chosen(known.choice).type, known.until, known.message)
 
 
-def _stages(plan: Plan, state: RunState) -> Iterator[tuple[StageNode, NodeState]]:
+def _stages(plan: Plan, state: RunState) -> Iterator[tuple[StageNode, StageState]]:
     """The stages under way that the plan has."""
     for provider, at in state.under_way():
-        stage = _stage(plan, spot_of(state, provider, at))
+        stage = plan.stage(at.path, provider)
         if stage is not None:
             yield stage, at
-
-
-def _stage(plan: Plan, spot: Spot) -> StageNode | None:
-    """Nothing where a damaged log names what the plan doesn't have."""
-    node = plan.steps[spot.step].node if 0 <= spot.step < len(plan.steps) else None
-    if not isinstance(node, ParallelNode):
-        return node
-    stages = next((branch.stages for branch in node.branches if branch.provider == spot.provider), ())
-    return stages[spot.stage] if spot.stage < len(stages) else None
 
 
 def _failure(state: RunState, completed: int) -> FailureStatus | None:
