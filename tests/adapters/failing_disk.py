@@ -4,7 +4,7 @@ import errno
 import os
 from collections.abc import Callable
 
-from agentforge.adapters.disk import Disk
+from agentforge.host.disk import Disk
 
 
 def no_space() -> OSError:

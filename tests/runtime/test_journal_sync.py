@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.adapters.disk import Disk
 from agentforge.adapters.jsonl_log import JsonlLog
 from agentforge.adapters.system_clock import SystemClock
+from agentforge.host.disk import Disk
 from agentforge.model import facts as f
 from agentforge.model.errors import StorageFailed
 from agentforge.model.plan import Overrides, PipelineInfo, Plan, PlanSession, PlanSource

@@ -11,7 +11,7 @@ from time import perf_counter
 
 from msgspec import Struct
 
-from agentforge.adapters.disk import Disk
+from agentforge.host import files
 
 VERSION_SECONDS = 5.0
 SYNCS = 5
@@ -56,14 +56,13 @@ def program(name: str, environ: Mapping[str, str], ask: tuple[str, ...] = ("--ve
 
 def sync_speed(folder: str) -> SyncSpeed:
     """How long a small write takes to be durable there; what it writes is gone afterwards."""
-    disk = Disk()
     taken = []
     try:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".agentforge-doctor-") as file:
             for _ in range(SYNCS):
                 began = perf_counter()
-                disk.write(file.fileno(), b"x" * 512)
-                disk.sync(file.fileno())
+                os.write(file.fileno(), b"x" * 512)
+                files.sync(file.fileno())
                 taken.append((perf_counter() - began) * 1000)
     except OSError as error:
         return SyncSpeed(error=f"can't write to {folder}: {error.strerror or error}")

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from agentforge.adapters.disk import Disk, Patience, storage_failed, write_file
 from agentforge.adapters.log_scan import CHUNK_BYTES
 from agentforge.adapters.payload_store import PayloadStore
+from agentforge.host.disk import Disk, Patience
+from agentforge.host.files import open_file, storage, storage_failed
 from agentforge.model.codec import Payload
 from agentforge.model.errors import LogConflict, StorageFailed
 
@@ -20,10 +21,8 @@ def chunks_of(fd: int, start: int, end: int) -> Iterator[bytes]:
 
 
 def _read(fd: int, size: int, start: int) -> bytes:
-    try:
+    with storage("can't read the log"):
         return os.pread(fd, size, start)
-    except OSError as error:
-        raise storage_failed("read the log", error) from error
 
 
 class FileSnapshot:
@@ -41,12 +40,12 @@ class FileSnapshot:
 @contextmanager
 def snapshot_of(path: str, payloads: PayloadStore) -> Iterator[FileSnapshot]:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_file(path)
     except FileNotFoundError:
         yield FileSnapshot(None, payloads)
         return
     except OSError as error:
-        raise storage_failed(f"read the log {path}", error) from error
+        raise storage_failed(f"can't read the log {path}", error) from error
     try:
         yield FileSnapshot(fd, payloads)
     finally:
@@ -78,10 +77,7 @@ class JsonlFile:
 
     def write(self, data: bytes) -> None:
         self._check_sound()
-        try:
-            self._patience.insist(lambda: self._write_once(data))
-        except OSError as error:
-            raise storage_failed(f"write to the log {self._path}", error) from error
+        self._patience.insist(f"can't write to the log {self._path}", lambda: self._write_once(data))
         self.length += len(data)
 
     def sync(self) -> None:
@@ -101,11 +97,9 @@ class JsonlFile:
         while target.exists():
             number += 1
             target = target.with_name(f"{Path(self._path).name}.torn-{start}-{number}")
-        try:
-            write_file(self._disk, str(target), self.chunks(start, self.length), flags=os.O_EXCL)
+        with storage(f"can't keep the torn line aside in {target}"):
+            self._disk.fill(str(target), self.chunks(start, self.length), os.O_EXCL)
             self._disk.sync_directory(str(target.parent))
-        except OSError as error:
-            raise storage_failed(f"keep the torn line aside in {target}", error) from error
         return str(target)
 
     def cut(self, length: int) -> None:
@@ -147,7 +141,7 @@ class JsonlFile:
             raise self._fail("cut off a half-written line", error) from error
 
     def _fail(self, doing: str, error: OSError) -> StorageFailed:
-        failed = storage_failed(f"{doing} ({self._path})", error)
+        failed = storage_failed(f"can't {doing} ({self._path})", error)
         self.failure = failed.message
         return failed
 

@@ -8,12 +8,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from agentforge.adapters import lease
-from agentforge.adapters.disk import Disk, Patience, make_directories, storage_failed
 from agentforge.adapters.jsonl_file import JsonlFile, snapshot_of
 from agentforge.adapters.log_reader import Reader
 from agentforge.adapters.log_writer import Buffering, Writer, warn
 from agentforge.adapters.mounts import Mount, read_mounts, why_not_local
 from agentforge.adapters.payload_store import PayloadStore
+from agentforge.host.disk import Disk, Patience
+from agentforge.host.files import storage
 from agentforge.model.errors import InvalidRequest, RunActive, StorageFailed
 
 BUFFER_VARIABLE = "AGENT_PIPELINES_EVENT_BUFFER"
@@ -65,10 +66,8 @@ class JsonlLog:
         return Path(self._path).exists()
 
     def is_held(self) -> bool:
-        try:
+        with storage(f"can't ask who holds the log {self._path}"):
             return lease.is_held(self._path)
-        except OSError as error:
-            raise storage_failed(f"ask who holds the log {self._path}", error) from error
 
     def reader(self) -> Reader:
         return Reader(lambda: snapshot_of(self._path, self._payloads))
@@ -98,10 +97,8 @@ class JsonlLog:
             os.close(fd)  # The run was moved aside while we waited; its place has a new log, or none.
 
     def _lock(self, fd: int) -> None:
-        try:
+        with storage(f"can't lock the log {self._path}"):
             taken = lease.take(fd, self._patience.sleep)
-        except OSError as error:
-            raise storage_failed(f"lock the log {self._path}", error) from error
         if not taken:
             raise RunActive(
                 f"the log {self._path} is held by another process",
@@ -109,11 +106,9 @@ class JsonlLog:
             )
 
     def _open_file(self) -> int:
-        try:
-            make_directories(self._disk, self._directory)
+        with storage(f"can't open the log {self._path}"):
+            self._disk.make_directories(self._directory)
             return self._disk.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
-        except OSError as error:
-            raise storage_failed(f"open the log {self._path}", error) from error
 
     def _is_current(self, fd: int) -> bool:
         try:
@@ -122,10 +117,8 @@ class JsonlLog:
             return False
 
     def _make_name_durable(self) -> None:
-        try:
+        with storage(f"can't make the new log {self._path} durable"):
             self._disk.sync_directory(self._directory)
-        except OSError as error:
-            raise storage_failed(f"make the new log {self._path} durable", error) from error
 
     def _check_local(self) -> None:
         if reason := why_not_local(os.path.realpath(self._directory), self._mounts()):

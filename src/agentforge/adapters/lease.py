@@ -5,6 +5,8 @@ import os
 import time
 from collections.abc import Callable
 
+from agentforge.host.files import open_file
+
 # A probe holds a shared lock for an instant; one that stays longer is an owner.
 _WAIT_SECONDS = 1.0
 _STEP_SECONDS = 0.02
@@ -22,7 +24,7 @@ def take(fd: int, sleep: Callable[[float], None] = time.sleep) -> bool:
 def is_held(path: str) -> bool:
     """Whether somebody, in this process or another, holds the lease now."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_file(path)
     except FileNotFoundError:
         return False
     try:

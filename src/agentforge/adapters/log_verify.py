@@ -5,10 +5,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from agentforge.adapters.disk import Disk, Patience
 from agentforge.adapters.jsonl_file import snapshot_of
 from agentforge.adapters.log_reader import Reader
 from agentforge.adapters.payload_store import PayloadStore
+from agentforge.host.disk import Disk, Patience
 from agentforge.model.codec import Payload
 from agentforge.model.errors import UnknownRun
 from agentforge.ports.event_log import Damage, Head, TornTail

@@ -2,12 +2,12 @@
 
 import os
 import re
-from contextlib import suppress
 from hashlib import sha256
-from pathlib import Path
 
-from agentforge.adapters.disk import Disk, Patience, make_directories, storage_failed, write_file
+from agentforge.host import files
+from agentforge.host.disk import Disk, Patience
 from agentforge.model.codec import DamagedLine, Payload
+from agentforge.model.errors import StorageFailed
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 
@@ -33,10 +33,10 @@ class PayloadStore:
 
     def save(self, data: bytes) -> Payload:
         payload = payload_of(data)
-        try:
-            self._patience.insist(lambda: self._write(payload, data))
-        except OSError as error:
-            raise storage_failed(f"write a payload to {self._directory}", error) from error
+        # Written anew on each try.
+        self._patience.insist(
+            f"can't write a payload to {self._directory}", lambda: self._write(payload, data)
+        )
         return payload
 
     def load(self, payload: Payload) -> bytes:
@@ -44,25 +44,13 @@ class PayloadStore:
         if not _NAME.fullmatch(payload.sha256):
             raise DamagedLine("its payload has no proper name")
         try:
-            data = Path(self._path(payload)).read_bytes()
-        except FileNotFoundError:
-            return checked(None, payload)
-        except OSError as error:
-            raise DamagedLine(f"its payload {payload.sha256[:12]} can't be read: {error.strerror}") from error
-        return checked(data, payload)
+            return checked(files.read_bytes(self._path(payload)), payload)
+        except StorageFailed as error:
+            raise DamagedLine(f"its payload {payload.sha256[:12]} can't be read: {error.message}") from error
 
     def _write(self, payload: Payload, data: bytes) -> None:
-        # Written anew on each try and under another name first: whatever a crash leaves is never read.
-        unfinished = self._path(payload) + ".tmp"
-        make_directories(self._disk, self._directory)
-        try:
-            write_file(self._disk, unfinished, (data,), flags=os.O_TRUNC)
-            self._disk.rename(unfinished, self._path(payload))
-        except OSError:
-            with suppress(OSError):
-                Path(unfinished).unlink()
-            raise
-        self._disk.sync_directory(self._directory)
+        self._disk.make_directories(self._directory)
+        self._disk.replace(self._path(payload), data)
 
     def _path(self, payload: Payload) -> str:
-        return str(Path(self._directory) / f"{payload.sha256}.json")
+        return os.path.join(self._directory, f"{payload.sha256}.json")

@@ -1,6 +1,15 @@
-"""Small writes of a run's files. What the disk refuses becomes one clear error."""
+"""The one module that reads and writes files below a project.
 
+Every refusal of the operating system becomes a StorageFailed that names the path and the next step. Only
+`open_file`, `sync` and `sync_directory` raise OSError: `Disk`, which the log stands on, retries first.
+"""
+
+import errno
+import fcntl
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
@@ -8,16 +17,55 @@ import msgspec
 
 from agentforge.model.errors import StorageFailed
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+MAX_BYTES = 1 << 30
+"""More than this is never read at once, unless the caller allows it."""
+
+_WRITE = os.O_WRONLY | os.O_CREAT
+_NEW = _WRITE | os.O_TRUNC
+
+_IN_THE_WAY = "something else is in the way: move it aside, then resume the run"
+_NOT_PERMITTED = "check the permissions of the file and its folder, then resume the run"
+_HINTS = {
+    errno.ENOSPC: "free some space, then resume the run",
+    errno.EDQUOT: "free some of your quota, then resume the run",
+    errno.EROFS: "the file system is read-only: make it writable or move the project",
+    errno.EACCES: _NOT_PERMITTED,
+    errno.EPERM: _NOT_PERMITTED,
+    errno.EEXIST: _IN_THE_WAY,
+    errno.EISDIR: _IN_THE_WAY,
+    errno.ENOTDIR: _IN_THE_WAY,
+    errno.ELOOP: _IN_THE_WAY,
+    errno.EMFILE: "raise the limit on open files (`ulimit -n`), then resume the run",
+}
+
+
+def storage_failed(what: str, error: OSError) -> StorageFailed:
+    """The only translation of what the operating system says; `what` is a path, or "can't DO SOMETHING"."""
+    hint = _HINTS.get(error.errno or 0, "check the disk, then resume the run: nothing recorded is lost")
+    if error.errno == errno.ENOENT:
+        hint = f"{_missing(error.filename)} is missing: restore it, or start the run again with --force"
+    return StorageFailed(f"{what}: {error.strerror or error}", hint=hint)
+
+
+def _missing(path: object) -> str:
+    """The topmost part of the path that doesn't exist."""
+    if not isinstance(path, str):
+        return "a file or folder"
+    above = os.path.dirname(path)
+    if not above or os.path.isdir(above):
+        return path
+    while (parent := os.path.dirname(above)) and not os.path.isdir(parent):
+        above = parent
+    return f"the folder {above}"
 
 
 class storage:  # noqa: N801 - read as a verb: `with files.storage(path):`
-    """Turn what the operating system says about `path` into an error that a person can act on."""
+    """Translate the OSErrors of a block."""
 
-    __slots__ = ("_path",)
+    __slots__ = ("_what",)
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, what: str) -> None:
+        self._what = what
 
     def __enter__(self) -> None:
         return
@@ -26,10 +74,37 @@ class storage:  # noqa: N801 - read as a verb: `with files.storage(path):`
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, OSError):
-            raise StorageFailed(
-                f"{self._path}: {error.strerror or error}",
-                hint="check free space and permissions, then resume: nothing that was recorded is lost",
-            ) from error
+            raise storage_failed(self._what, error) from error
+
+
+# -- descriptors
+
+
+def open_file(path: str, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
+    """Everything below a project is opened here."""
+    return os.open(path, flags | os.O_CLOEXEC, mode)
+
+
+def sync(fd: int) -> None:
+    """Wait until the file's bytes and its length are on the medium."""
+    if sys.platform == "darwin":
+        # There fsync only reaches the drive's cache.
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+    else:
+        # It leaves out only times; the new length of a file is written, as reading it back needs it.
+        os.fdatasync(fd)
+
+
+def sync_directory(path: str) -> None:
+    """Wait until the names in a folder are on the medium."""
+    fd = open_file(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+# -- writing
 
 
 def make_dir(path: str) -> bool:
@@ -47,19 +122,19 @@ def make_dir(path: str) -> bool:
 
 
 def write(path: str, content: bytes) -> None:
-    """Write a new file plainly; its folder is made if somebody removed it."""
+    """Write a new file plainly; its folder is made if it was removed."""
     with storage(path):
         try:
-            _fill(path, content, 0o666)
+            _fill(path, content, _NEW)
         except FileNotFoundError:
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            _fill(path, content, 0o666)
+            _fill(path, content, _NEW)
 
 
 def write_private(path: str, content: bytes) -> None:
     """Write a new file that only its owner may read: it holds an environment, and so may hold secrets."""
     with storage(path):
-        _fill(path, content, 0o600)
+        _fill(path, content, _NEW, 0o600)
 
 
 def replace(path: str, content: bytes, *, draft: str = "") -> None:
@@ -70,72 +145,146 @@ def replace(path: str, content: bytes, *, draft: str = "") -> None:
     """
     temporary = draft or f"{path}.tmp"
     with storage(path):
-        _fill(temporary, content, 0o666)
-        os.replace(temporary, path)
+        try:
+            _fill(temporary, content, _NEW)
+            os.replace(temporary, path)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
 
 
-def _fill(path: str, content: bytes, mode: int) -> None:
-    # Three system calls; a file object makes six, which an engine with many small files feels.
-    descriptor = os.open(path, _NEW, mode)
-    try:
-        written = os.write(descriptor, content)
-        while written < len(content):
-            written += os.write(descriptor, content[written:])
-    finally:
-        os.close(descriptor)
+def place(path: str, content: bytes) -> bool:
+    """Make a write-once file appear whole and durable; False if it is there already."""
+    folder, name = os.path.split(path)
+    draft = os.path.join(folder, f".{name}.{os.getpid()}")
+    with storage(path):
+        try:
+            _fill(draft, content, _NEW, durable=True)
+            os.link(draft, path)
+        except FileExistsError:
+            return False
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(draft)
+        sync_directory(folder)
+        return True
+
+
+def create(path: str) -> bool:
+    """Create an empty file; False if anything is there already."""
+    with storage(path):
+        try:
+            os.close(open_file(path, _WRITE | os.O_EXCL))
+        except FileExistsError:
+            return False
+        return True
 
 
 def append(path: str, content: bytes) -> None:
     """Add to the end of a file, in one write."""
     with storage(path):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-        try:
-            written = os.write(descriptor, content)
-            while written < len(content):
-                written += os.write(descriptor, content[written:])
-        finally:
-            os.close(descriptor)
+        _fill(path, content, _WRITE | os.O_APPEND)
 
 
-def remove(path: str) -> None:
-    with storage(path):
-        try:
-            os.unlink(path)
-        except FileNotFoundError:
-            return
-
-
-def read_text(path: str) -> str | None:
-    """The text, with invalid bytes replaced; nothing if there is no such file."""
-    content = read_bytes(path)
-    return None if content is None else content.decode("utf-8", "replace")
-
-
-def read_bytes(path: str) -> bytes | None:
+def _fill(path: str, content: bytes, flags: int, mode: int = 0o666, *, durable: bool = False) -> None:
+    # Three system calls; a file object makes six, which an engine with many small files feels.
+    descriptor = open_file(path, flags, mode)
     try:
-        return _slurp(path)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise StorageFailed(f"{path}: {error.strerror or error}") from error
-
-
-def _slurp(path: str) -> bytes:
-    """What the file held when it was opened."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(descriptor, os.fstat(descriptor).st_size)
+        written = os.write(descriptor, content)
+        while written < len(content):
+            written += os.write(descriptor, content[written:])
+        if durable:
+            sync(descriptor)
     finally:
         os.close(descriptor)
 
 
+def remove(path: str) -> None:
+    """Remove a file, if there is one."""
+    with storage(path), suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def move(path: str, target: str) -> None:
+    """Move a file or folder aside, within the same file system; a file at the target is replaced."""
+    with storage(path):
+        os.replace(path, target)
+
+
+@contextmanager
+def locked(path: str) -> Iterator[None]:
+    """Hold the lock on a lock file, which is created if needed and stays; waits for it."""
+    with storage(path):
+        descriptor = open_file(path, os.O_RDWR | os.O_CREAT)
+    try:
+        with storage(path):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+# -- reading
+
+
+def read_text(path: str, most: int = MAX_BYTES) -> str | None:
+    """The text, with invalid bytes replaced, or None if there is no such file."""
+    content = read_bytes(path, most)
+    return None if content is None else content.decode("utf-8", "replace")
+
+
+def read_bytes(path: str, most: int = MAX_BYTES) -> bytes | None:
+    """What the file held when it was opened, or None if there is no such file; raises StorageFailed if that
+    is more than `most` bytes."""
+    with storage(path):
+        try:
+            descriptor = open_file(path)
+        except FileNotFoundError:
+            return None
+        try:
+            size = os.fstat(descriptor).st_size
+            if size > most:
+                raise OSError(errno.EFBIG, f"it has {size} bytes, and at most {most} are read")
+            return _read(descriptor, size)
+        finally:
+            os.close(descriptor)
+
+
+def read_part(path: str, begin: int, most: int) -> tuple[bytes, int]:
+    """At most `most` bytes and where they begin; a negative `begin` counts from the end. A file that can't be
+    read is empty."""
+    try:
+        descriptor = open_file(path)
+    except OSError:
+        return b"", 0
+    try:
+        size = os.fstat(descriptor).st_size
+        begin = os.lseek(descriptor, max(0, size + begin) if begin < 0 else begin, os.SEEK_SET)
+        return _read(descriptor, min(most, max(0, size - begin))), begin
+    except OSError:
+        return b"", 0
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int, size: int) -> bytes:
+    content = os.read(descriptor, size)
+    while len(content) < size and (more := os.read(descriptor, size - len(content))):
+        content += more
+    return content
+
+
 def listing(path: str) -> list[str]:
-    """The names in a folder; none if there is no such folder."""
+    """The names in a folder, or [] if there is no such folder."""
     with storage(path):
         try:
             return os.listdir(path)
         except FileNotFoundError:
             return []
+
+
+# -- JSON
 
 
 def pretty(value: Any) -> bytes:
