@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from agentforge.host import files
 from agentforge.model.errors import StorageFailed
 
 _BUILTIN = Path(__file__).resolve().parent.parent / "builtin"
@@ -37,12 +38,14 @@ class FileSources:
     def read(self, path: str) -> str | None:
         """Byte for byte: line ends stay, and bytes that aren't UTF-8 become surrogates."""
         try:
-            return Path(path).read_bytes().decode("utf-8", "surrogateescape")
-        except PermissionError as error:
-            raise StorageFailed(f"can't read {path}: permission denied", hint="check its mode") from error
-        except (OSError, ValueError):
-            # Missing, a folder, a name that can't exist.
-            return None
+            content = files.read_bytes(path)
+        except StorageFailed as error:
+            if isinstance(error.__cause__, PermissionError):
+                raise
+            return None  # A folder, a loop of links.
+        except ValueError:
+            return None  # A name that can't exist.
+        return None if content is None else content.decode("utf-8", "surrogateescape")
 
     def is_dir(self, path: str) -> bool:
         try:
@@ -52,8 +55,8 @@ class FileSources:
 
     def listing(self, path: str) -> Sequence[str]:
         try:
-            return sorted(entry.name for entry in Path(path).iterdir())
-        except (OSError, ValueError):
+            return sorted(files.listing(path))
+        except (StorageFailed, ValueError):
             return ()
 
     def expand(self, pattern: str) -> Sequence[str]:

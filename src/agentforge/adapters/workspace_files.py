@@ -5,6 +5,8 @@ import stat
 import subprocess
 from collections.abc import Iterator, Mapping
 
+from agentforge.host import files
+from agentforge.model.errors import StorageFailed
 from agentforge.ports.workspace import Stamp
 
 MOST_FILES = 100_000
@@ -44,15 +46,9 @@ class WorkspaceFiles:
 
     def read(self, path: str, most: int) -> bytes | None:
         try:
-            descriptor = os.open(os.path.join(self._root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
+            return files.read_bytes(os.path.join(self._root, path), most, links=False)
+        except StorageFailed:
             return None
-        with open(descriptor, "rb") as file:
-            try:
-                content = file.read(most + 1)
-            except OSError:
-                return None
-        return content if len(content) <= most else None
 
     def _listed_by_git(self) -> list[str] | None:
         """Tracked files and new ones that aren't ignored; nothing where this is no repository."""

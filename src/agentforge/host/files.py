@@ -234,21 +234,20 @@ def read_text(path: str, most: int = MAX_BYTES) -> str | None:
     return None if content is None else content.decode("utf-8", "replace")
 
 
-def read_bytes(path: str, most: int = MAX_BYTES) -> bytes | None:
+def read_bytes(path: str, most: int = MAX_BYTES, *, links: bool = True) -> bytes | None:
     """What the file held when it was opened, or None if there is no such file; raises StorageFailed if that
-    is more than `most` bytes."""
+    is more than `most` bytes, or if it is a link and `links` says that they aren't followed."""
     with storage(path):
         try:
-            descriptor = open_file(path)
+            return _slurp(path, most, 0 if links else os.O_NOFOLLOW)
         except FileNotFoundError:
             return None
-        try:
-            size = os.fstat(descriptor).st_size
-            if size > most:
-                raise OSError(errno.EFBIG, f"it has {size} bytes, and at most {most} are read")
-            return _read(descriptor, size)
-        finally:
-            os.close(descriptor)
+
+
+def read_existing(path: str, most: int = MAX_BYTES) -> bytes:
+    """The same where a missing file is an error, too."""
+    with storage(path):
+        return _slurp(path, most)
 
 
 def read_part(path: str, begin: int, most: int) -> tuple[bytes, int]:
@@ -264,6 +263,17 @@ def read_part(path: str, begin: int, most: int) -> tuple[bytes, int]:
         return _read(descriptor, min(most, max(0, size - begin))), begin
     except OSError:
         return b"", 0
+    finally:
+        os.close(descriptor)
+
+
+def _slurp(path: str, most: int, flags: int = 0) -> bytes:
+    descriptor = open_file(path, os.O_RDONLY | flags)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size > most:
+            raise OSError(errno.EFBIG, f"it has {size} bytes, and at most {most} are read")
+        return _read(descriptor, size)
     finally:
         os.close(descriptor)
 

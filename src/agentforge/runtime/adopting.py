@@ -47,8 +47,7 @@ def _set_aside(here: IterationLayout) -> None:
     for name in LEFT_BEHIND.intersection(files.listing(here.root)):
         aside = here.attempt(0).root
         files.make_dir(aside)
-        with files.storage(aside):
-            os.replace(os.path.join(here.root, name), os.path.join(aside, name))
+        files.move(os.path.join(here.root, name), os.path.join(aside, name))
 
 
 def _places_in(step: Step) -> Iterator[Place]:

@@ -270,5 +270,4 @@ def set_aside(about: Attempted) -> None:
     aside = about.here.attempt(about.number - 1).root
     for name in LEFT_BEHIND.intersection(files.listing(about.here.root)):
         files.make_dir(aside)
-        with files.storage(aside):
-            os.replace(os.path.join(about.here.root, name), os.path.join(aside, name))
+        files.move(os.path.join(about.here.root, name), os.path.join(aside, name))

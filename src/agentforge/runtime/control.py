@@ -29,7 +29,7 @@ class Answer(Struct, frozen=True):
 def send_control(layout: RunLayout, control: Control) -> None:
     """Leave a control for the driver, durable before this returns."""
     files.make_dir(layout.control)
-    _place(layout.control, f"{control.id}.json", control)
+    _place(layout.control, control.id, control)
 
 
 def waiting_controls(layout: RunLayout) -> list[Control]:
@@ -50,11 +50,7 @@ def waiting_controls(layout: RunLayout) -> list[Control]:
 
 def drop_control(layout: RunLayout, control: Control) -> None:
     """Called once what the control asks for is durable in the log."""
-    with files.storage(layout.control):
-        try:
-            os.unlink(os.path.join(layout.control, f"{control.id}.json"))
-        except FileNotFoundError:
-            return
+    files.remove(os.path.join(layout.control, f"{control.id}.json"))
 
 
 def drop_pauses(layout: RunLayout) -> None:
@@ -67,37 +63,11 @@ def drop_pauses(layout: RunLayout) -> None:
 def answer(layout: RunLayout, given: Answer) -> Answer:
     """Answer a request, once. The first answer stands: it is returned, whoever gave it."""
     files.make_dir(layout.answers)
-    try:
-        _place(layout.answers, f"{given.request}.json", given)
-    except FileExistsError:
-        content = files.read_bytes(os.path.join(layout.answers, f"{given.request}.json"))
-        return msgspec.json.decode(content or b"", type=Answer)
-    return given
+    if _place(layout.answers, given.request, given):
+        return given
+    content = files.read_bytes(os.path.join(layout.answers, f"{given.request}.json"))
+    return msgspec.json.decode(content or b"", type=Answer)
 
 
-def _place(folder: str, name: str, value: Struct) -> None:
-    """Make the file appear whole and durable, or not at all; raises FileExistsError if it is there."""
-    temporary = os.path.join(folder, f".{name}.{os.getpid()}")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(files.compact(value))
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(temporary, os.path.join(folder, name))
-        finally:
-            os.unlink(temporary)
-        _sync_folder(folder)
-    except FileExistsError:
-        raise
-    except OSError as error:
-        with files.storage(folder):
-            raise error from None
-
-
-def _sync_folder(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _place(folder: str, id: str, value: Struct) -> bool:
+    return files.place(os.path.join(folder, f"{id}.json"), files.compact(value))

@@ -1,8 +1,6 @@
 """What a supervisor leaves behind: the claim it begins with, the exit record it ends with."""
 
-import os
 import signal
-from contextlib import suppress
 from datetime import datetime
 from typing import TypeVar
 
@@ -42,7 +40,7 @@ class ExitRecord(Struct, frozen=True):
 
 
 def read_claim(attempt: AttemptLayout) -> Claim | None:
-    """The claim; nothing if there is none, or if its writer died before it was complete."""
+    """The claim, or None if there is none or its writer died before it was complete."""
     return _read(attempt.claim, Claim)
 
 
@@ -75,16 +73,11 @@ def exit_of(
 def take_claim(attempt: AttemptLayout) -> bool:
     """Claim the attempt for the engine: true if no supervisor ever did, and now none can."""
     files.make_dir(attempt.root)
-    with files.storage(attempt.claim):
-        try:
-            os.close(os.open(attempt.claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
-        except FileExistsError:
-            return False
-        finally:
-            # Whoever has the claim has read it, and it holds the agent's environment, secrets included.
-            with suppress(FileNotFoundError):
-                os.unlink(attempt.spec)
-    return True
+    try:
+        return files.create(attempt.claim)
+    finally:
+        # Whoever has the claim has read it, and it holds the agent's environment, secrets included.
+        files.remove(attempt.spec)
 
 
 def _read(path: str, kind: type[T]) -> T | None:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from agentforge.host import files
-from agentforge.model.errors import LogConflict, LogCorrupt
+from agentforge.model.errors import LogConflict, LogCorrupt, StorageFailed
 from agentforge.ports.event_log import EventLog, Head
 
 log = logging.getLogger("agentforge.run")
@@ -36,12 +36,9 @@ class HeadKeeper:
         if not self._usable:
             return
         try:
-            os.makedirs(os.path.dirname(self._path), exist_ok=True)
-            temporary = f"{self._path}.tmp"  # One name, so that what a crash leaves is overwritten.
-            with open(temporary, "wb") as file:
-                file.write(files.compact(KeptHead(run_id, head)))
-            os.replace(temporary, self._path)
-        except OSError as error:
+            files.make_dir(os.path.dirname(self._path))
+            files.replace(self._path, files.compact(KeptHead(run_id, head)))
+        except StorageFailed as error:
             self._usable = False
             log.warning("the log's head can't be kept outside the project: %s", error)
 
@@ -61,7 +58,6 @@ class HeadKeeper:
 
     def _kept(self) -> KeptHead | None:
         try:
-            with open(self._path, "rb") as file:
-                return msgspec.json.decode(file.read(), type=KeptHead)
-        except (OSError, msgspec.DecodeError):
+            return msgspec.json.decode(files.read_bytes(self._path) or b"", type=KeptHead)
+        except (StorageFailed, msgspec.DecodeError):
             return None

@@ -2,12 +2,14 @@
 lock on the log; this file grants nothing."""
 
 import os
+from contextlib import suppress
 from datetime import datetime
 
 import msgspec
 from msgspec import Struct
 
 from agentforge.host import files
+from agentforge.model.errors import StorageFailed
 from agentforge.model.layout import lock_file
 from agentforge.ports.process import Identity, Processes
 
@@ -36,16 +38,11 @@ def read_lock(project: str, session: str) -> LockFile | None:
 
 def locked_sessions(project: str) -> list[str]:
     """The sessions that somebody drives, or drove when it died."""
-    try:
-        names = os.listdir(os.path.dirname(lock_file(project, "any")))
-    except FileNotFoundError:
-        return []
+    names = files.listing(os.path.dirname(lock_file(project, "any")))
     return sorted(name.removesuffix(".lock") for name in names if name.endswith(".lock"))
 
 
 def remove_lock(project: str, session: str) -> None:
-    try:
-        os.unlink(lock_file(project, session))
-    except OSError:
-        # Nothing depends on it: the next one to drive the run replaces it.
-        return
+    # Nothing depends on it: the next one to drive the run replaces it.
+    with suppress(StorageFailed):
+        files.remove(lock_file(project, session))

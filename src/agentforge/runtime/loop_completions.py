@@ -1,9 +1,6 @@
 """`.claude/loop-completions.json`: the single-stage runs that ended, for the tools that look for it."""
 
-import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Literal
 
@@ -26,7 +23,7 @@ class Completion(Struct, frozen=True):
 
 
 def completion_of(plan: Plan, state: RunState) -> Completion | None:
-    """Nothing for pipelines, and for runs that go on or that a person ended."""
+    """The entry, or None for pipelines, and for runs that go on or that a person ended."""
     if plan.mode != "loop" or state.completed_at is None:
         return None
     status: Literal["complete", "max_iterations", "failed"] = "complete"
@@ -46,7 +43,8 @@ def add_completion(project: str, completion: Completion) -> bool:
     path = loop_completions(project)
     entry = msgspec.to_builtins(completion)
     files.make_dir(os.path.dirname(path))
-    with _turn(f"{path}.lock"):
+    # Runs of one project end side by side; each adds its own entry to what the others added.
+    with files.locked(f"{path}.lock"):
         known = _known(path)
         if entry in known:
             return False
@@ -61,18 +59,5 @@ def _known(path: str) -> list[Any]:
     try:
         return msgspec.json.decode(content, type=list[Any])
     except msgspec.DecodeError:
-        with files.storage(path):
-            os.replace(path, f"{path}.unreadable")
+        files.move(path, f"{path}.unreadable")
         return []
-
-
-@contextmanager
-def _turn(path: str) -> Iterator[None]:
-    """Runs of one project end side by side; each adds its own entry to what the others added."""
-    with files.storage(path):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        os.close(descriptor)

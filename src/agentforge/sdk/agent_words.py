@@ -1,11 +1,11 @@
 """What agents at work say, read from their own output files: it never goes through the log."""
 
-import os
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
 from agentforge.engine.normalise import clean_output
+from agentforge.host import files
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.layout import RunLayout
 from agentforge.model.place import place_of
@@ -47,7 +47,7 @@ class AgentWords:
         """All that agents at work said since the last look."""
         for agent in self._at_work(plan, state):
             begin = self._read.get(agent.output, 0)
-            whole = _from(agent.output, begin)
+            whole = files.read_part(agent.output, begin, TAIL_BYTES * 16)[0]
             # A line that isn't whole yet is left for the next look.
             whole = whole[: whole.rfind(b"\n") + 1]
             self._read[agent.output] = begin + len(whole)
@@ -84,24 +84,9 @@ class AgentWords:
 
 
 def _tail(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            file.seek(max(0, size - TAIL_BYTES))
-            found = file.read()
-    except OSError:
-        return b""
+    found, begin = files.read_part(path, -TAIL_BYTES, TAIL_BYTES)
     # The first line may be the end of one.
-    return found if size <= TAIL_BYTES else found[found.find(b"\n") + 1 :]
-
-
-def _from(path: str, begin: int) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            file.seek(begin)
-            return file.read(TAIL_BYTES * 16)
-    except OSError:
-        return b""
+    return found[found.find(b"\n") + 1 :] if begin else found
 
 
 def _lines(content: bytes) -> list[str]:

@@ -20,8 +20,9 @@ from agentforge.definition.fields import as_data, as_text
 from agentforge.definition.source import SourceText, parse_mapping
 from agentforge.definition.suggest import choice
 from agentforge.definition.tree import Entry, Keyed, Listed, Tree
+from agentforge.host import files
 from agentforge.model.diagnostic import Place
-from agentforge.model.errors import DefinitionError, InvalidSettings
+from agentforge.model.errors import DefinitionError, InvalidSettings, StorageFailed
 from agentforge.ports.provider import Provider
 
 FOLDER = os.path.join(".agentforge", "providers")
@@ -85,11 +86,11 @@ def _read(project: str, name: str, file: str, report: Report) -> AgentCli | None
 
 def _source(project: str, file: str, report: Report) -> SourceText | None:
     try:
-        with open(os.path.join(project, file), encoding="utf-8", errors="surrogateescape") as opened:
-            return SourceText(file, opened.read())
-    except OSError as error:
-        report.error("unreadable", Place(file, 1, 1), f"the file can't be read: {error.strerror}")
+        content = files.read_existing(os.path.join(project, file))
+    except StorageFailed as error:
+        report.error("unreadable", Place(file, 1, 1), f"the file can't be read: {error.message}")
         return None
+    return SourceText(file, content.decode("utf-8", "surrogateescape"))
 
 
 def _values(entries: Mapping[str, Entry], name: str, report: Report) -> dict[str, Any]:

@@ -78,8 +78,7 @@ def default_session(pipeline: str, now: datetime) -> str:
 def move_aside(layout: RunLayout, now: datetime) -> str:
     """Keep a finished or given-up run under another name, so that its name is free."""
     aside = f"{layout.root}.{now:%Y%m%d-%H%M%S}-{now.microsecond:06d}"
-    with files.storage(layout.root):
-        os.rename(layout.root, aside)
+    files.move(layout.root, aside)
     return aside
 
 

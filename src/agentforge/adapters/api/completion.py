@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from agentforge.host import files
+
 COMPLETE = "complete"
 COMPLETE_DESCRIPTION = (
     "Call this when the work is done, or when it can't be done. It ends the task; nothing can follow."
@@ -53,12 +55,12 @@ def complete_schema(schema: dict[str, Any] | None) -> dict[str, Any]:
 
 def result_file(given: dict[str, Any], touched: list[str]) -> dict[str, Any]:
     """What the engine reads as an iteration's result."""
-    files = list(dict.fromkeys([*given.get("files_touched", ()), *touched]))
+    all_touched = list(dict.fromkeys([*given.get("files_touched", ()), *touched]))
     return {
         "summary": given.get("summary", ""),
         "decision": given.get("decision", "continue"),
         "reason": given.get("reason", ""),
-        "work": {"items_completed": given.get("items_completed", []), "files_touched": files},
+        "work": {"items_completed": given.get("items_completed", []), "files_touched": all_touched},
         "artifacts": {"outputs": given.get("outputs", []), "paths": given.get("paths", [])},
         "signals": {
             "plateau_suspected": given.get("plateau_suspected", False),
@@ -73,10 +75,7 @@ def put(path: str, content: Any) -> None:
     """All at once: whoever reads it finds nothing or everything."""
     if not path:
         return
-    draft = f"{path}.{os.getpid()}.tmp"
-    with open(draft, "wb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
-    os.replace(draft, path)
+    files.replace(path, files.pretty(content), draft=f"{path}.{os.getpid()}.tmp")
 
 
 def _refers(node: Any, definitions: Any) -> bool:

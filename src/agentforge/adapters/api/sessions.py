@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
+from agentforge.host import files
+from agentforge.model.errors import StorageFailed
+
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
 
@@ -33,13 +36,12 @@ class SessionStore:
         self._folder = folder
 
     def load(self, session: str) -> Session | None:
-        """The session; nothing if there is none that can be read."""
+        """The session, or None if there is none that can be read."""
         if not self._folder or not _NAME.fullmatch(session):
             return None
         try:
-            with open(self._path(session), "rb") as file:
-                return msgspec.json.decode(file.read(), type=Session)
-        except (OSError, msgspec.DecodeError):
+            return msgspec.json.decode(files.read_bytes(self._path(session)) or b"", type=Session)
+        except (StorageFailed, msgspec.DecodeError):
             return None
 
     def save(self, session: str, model: str, prompt: str, messages: "list[ModelMessage]") -> None:
@@ -51,12 +53,9 @@ class SessionStore:
         content = msgspec.json.encode(
             {"session": session, "model": model, "prompt": prompt, "messages": msgspec.Raw(plain)}
         )
-        os.makedirs(self._folder, exist_ok=True)
+        files.make_dir(self._folder)
         path = self._path(session)
-        draft = f"{path}.{os.getpid()}.tmp"
-        with open(draft, "wb") as file:
-            file.write(content)
-        os.replace(draft, path)
+        files.replace(path, content, draft=f"{path}.{os.getpid()}.tmp")
 
     def _path(self, session: str) -> str:
         return os.path.join(self._folder, f"{session}.json")

@@ -17,7 +17,8 @@ from agentforge.adapters.providers.config import ConfigReader
 from agentforge.adapters.providers.environment import Scalar, agent_environment, secrets_in
 from agentforge.adapters.providers.oneshot import exit_status
 from agentforge.adapters.providers.program_provider import ProgramProvider
-from agentforge.model.errors import ProviderUnusable
+from agentforge.host import files
+from agentforge.model.errors import ProviderUnusable, StorageFailed
 from agentforge.model.layout import LOCKS, RUNS
 from agentforge.model.result import Usage
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
@@ -161,9 +162,9 @@ def _files(request: ExecuteRequest, config: ApiConfig) -> Files:
 def _progress_file(iteration: str) -> tuple[str, ...]:
     """The file that a stage's agents hand on to each other, as the iteration's context names it."""
     try:
-        with open(os.path.join(iteration, "context.json"), "rb") as file:
-            return (str(msgspec.json.decode(file.read())["paths"]["progress"]),)
-    except (OSError, msgspec.DecodeError, KeyError, TypeError):
+        content = files.read_existing(os.path.join(iteration, "context.json"))
+        return (str(msgspec.json.decode(content)["paths"]["progress"]),)
+    except (StorageFailed, msgspec.DecodeError, KeyError, TypeError):
         return ()
 
 
@@ -182,9 +183,8 @@ def _schema(given: dict[str, Any] | str | None, workdir: str) -> dict[str, Any] 
         return given
     path = os.path.join(workdir, os.path.expanduser(given))
     try:
-        with open(path, "rb") as file:
-            return msgspec.json.decode(file.read(), type=dict[str, Any])
-    except (OSError, msgspec.DecodeError) as error:
+        return msgspec.json.decode(files.read_existing(path), type=dict[str, Any])
+    except (StorageFailed, msgspec.DecodeError) as error:
         raise ProviderUnusable(
             f"provider api: the schema {path} can't be read: {error}",
             hint="correct `schema` in the provider's config",

@@ -5,11 +5,12 @@ The first that exists counts: `iteration-N.txt`, `default.txt` for the text; `re
 mock stands in for is looked at first.
 """
 
-from pathlib import Path
+import os
 
 import msgspec
 from msgspec import Struct, field
 
+from agentforge.host import files
 from agentforge.model.result import Result, Signals
 
 JUDGE = "judge"
@@ -51,13 +52,13 @@ def mock_response(iteration: int, config: MockConfig = _PLAIN) -> str:
 def write_mock_status(path: str, iteration: int, config: MockConfig = _PLAIN) -> None:
     """The status fixture as it stands, or one that says continue."""
     fixture = _status(config, iteration)
-    Path(path).write_text(_default_status(iteration) if fixture is None else fixture, encoding="utf-8")
+    files.replace(path, (_default_status(iteration) if fixture is None else fixture).encode())
 
 
 def write_mock_result(path: str, iteration: int, config: MockConfig = _PLAIN) -> None:
     """The result fixture as it stands, or one without work."""
     fixture = _result(config, iteration)
-    Path(path).write_text(_default_result(iteration) if fixture is None else fixture, encoding="utf-8")
+    files.replace(path, (_default_result(iteration) if fixture is None else fixture).encode())
 
 
 def write_mock_outcome(
@@ -81,16 +82,14 @@ def _status(config: MockConfig, iteration: int) -> str | None:
 def _first(config: MockConfig, *names: str) -> str | None:
     if not config.fixtures_dir:
         return None
-    root = Path(config.fixtures_dir)
+    root = config.fixtures_dir
     # A name such as `../x` would lead out of the fixtures.
     is_plain = config.provider and "/" not in config.provider and not config.provider.startswith(".")
-    own = [root / config.provider] if is_plain else []
-    for folder in (*own, root):
+    own = [os.path.join(root, config.provider)] if is_plain else []
+    for folder in filter(os.path.isdir, (*own, root)):
         for name in names:
-            try:
-                return (folder / name).read_text(encoding="utf-8", errors="replace")
-            except (FileNotFoundError, NotADirectoryError):
-                continue
+            if (found := files.read_text(os.path.join(folder, name))) is not None:
+                return found
     return None
 
 

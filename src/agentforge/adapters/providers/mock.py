@@ -15,7 +15,7 @@ import msgspec
 
 from agentforge.adapters.providers.config import ConfigReader
 from agentforge.adapters.providers.fixtures import MockConfig, mock_response, write_mock_outcome
-from agentforge.model.errors import InvalidRequest, ProviderUnusable
+from agentforge.model.errors import InvalidRequest, ProviderUnusable, StorageFailed
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.ports.provider import Capabilities, ExecuteRequest, ExecuteResult
 
@@ -72,8 +72,9 @@ class MockProvider:
                 config,
             )
             output = mock_response(iteration, config)
-        except OSError as error:
-            return ExecuteResult(exit_code=1, failure=_failure(iteration, error))
+        except StorageFailed as error:
+            failure = Failure(FailureKind.PROVIDER_CRASHED, f"mock iteration {iteration}: {error.message}")
+            return ExecuteResult(exit_code=1, failure=failure)
         return ExecuteResult(output=output, duration_ms=round((time.monotonic() - began) * 1000))
 
     def _settings(self, request: ExecuteRequest) -> MockConfig:
@@ -104,10 +105,3 @@ def mock_delay(environ: Mapping[str, str]) -> float:
             hint="set it to 0 or more, or unset it",
         )
     return seconds
-
-
-def _failure(iteration: int, error: OSError) -> Failure:
-    return Failure(
-        FailureKind.PROVIDER_CRASHED,
-        f"mock iteration {iteration}: {error.filename}: {error.strerror}",
-    )

@@ -1,0 +1,1 @@
+"""The host layer on real files and real processes."""
