@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from tests.sdk.projects import eventually
 
-from agentforge.adapters.api.commands import CommandTool, is_allowed, words
+from agentforge.adapters.api.commands import CommandTool, is_allowed, run_tool, words
 from agentforge.adapters.api.file_tools import EDIT_BYTES, READ_BYTES, FileTools
-from agentforge.adapters.api.processes import run_program
 from agentforge.adapters.api.search import search
 from agentforge.adapters.api.searching import SearchTool
 from agentforge.adapters.api.task import DEFAULT_ALLOWED, CommandRules
@@ -204,7 +203,7 @@ def test_what_a_command_leaves_in_the_background_is_ended(workspace: Workspace, 
 def test_cancelling_ends_the_command(tmp_path: Path) -> None:
     async def main() -> None:
         argv = ["sh", "-c", "echo $$ > pid; sleep 60; echo late > late"]
-        work = asyncio.create_task(run_program(argv, str(tmp_path), ENVIRON, seconds=60, output_bytes=100))
+        work = asyncio.create_task(run_tool(argv, str(tmp_path), ENVIRON, 60, 100))
         await eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
         work.cancel()
         with pytest.raises(asyncio.CancelledError):

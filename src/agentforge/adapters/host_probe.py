@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from statistics import median
@@ -11,7 +10,7 @@ from time import perf_counter
 
 from msgspec import Struct
 
-from agentforge.host import files
+from agentforge.host import files, programs
 
 VERSION_SECONDS = 5.0
 SYNCS = 5
@@ -35,22 +34,12 @@ class SyncSpeed(Struct, frozen=True):
 
 
 def program(name: str, environ: Mapping[str, str], ask: tuple[str, ...] = ("--version",)) -> Program | None:
-    """Nothing if it isn't on the path."""
+    """The program with its version, or None if it isn't on the path."""
     path = shutil.which(name, path=environ.get("PATH", os.defpath))
     if path is None:
         return None
-    try:
-        done = subprocess.run(
-            [path, *ask],
-            env=dict(environ),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=VERSION_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return Program(path, "")
-    said = _VERSION.search((done.stdout + done.stderr).decode("utf-8", "replace"))
+    ended = programs.run(programs.Program((path, *ask), VERSION_SECONDS, env=environ))
+    said = _VERSION.search(ended.output + ended.errors) if ended.code is not None else None
     return Program(path, said.group() if said else "")
 
 

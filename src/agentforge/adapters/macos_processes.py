@@ -3,12 +3,12 @@
 import asyncio
 import os
 import signal
-import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 
 from agentforge.adapters.marked_tree import MarkedTree, Row
 from agentforge.adapters.supervisor_start import SupervisorStarter
+from agentforge.host.programs import Program, run
 from agentforge.model.errors import AgentForgeError
 from agentforge.ports.process import Identity
 
@@ -16,13 +16,14 @@ Ask = Callable[[tuple[str, ...]], str]
 """Runs a program and returns what it printed; empty if it had nothing to say."""
 
 POLL_SECONDS = 0.1
+ASK_SECONDS = 10.0
+MAX_LISTING = 64 * 1024 * 1024
 
 
 def ask_system(argv: tuple[str, ...]) -> str:
     # Times are compared as text, so language and time zone must not change it.
     env = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL": "C", "TZ": "UTC"}
-    done = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    return done.stdout.decode(errors="replace")
+    return run(Program(argv, ASK_SECONDS, env=env, max_output=MAX_LISTING)).output
 
 
 class MacProcesses:

@@ -1,12 +1,13 @@
 """Which file system a path lies on. Leases and fsync are only trusted on file systems of this machine."""
 
 import re
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
+
+from agentforge.host.programs import Program, run
 
 # fmt: off
 _NETWORK = frozenset({
@@ -51,17 +52,16 @@ def parse_mount_output(text: str) -> tuple[Mount, ...]:
 
 def read_mounts() -> Sequence[Mount]:
     """The mounts of this machine; empty if the system won't tell."""
+    if sys.platform == "darwin":
+        return parse_mount_output(run(Program(("/sbin/mount",), 5.0)).output)
     try:
-        if sys.platform == "darwin":
-            done = subprocess.run(["/sbin/mount"], capture_output=True, text=True, timeout=5, check=False)
-            return parse_mount_output(done.stdout)
         return parse_mountinfo(Path("/proc/self/mountinfo").read_text(errors="surrogateescape"))
-    except (OSError, subprocess.SubprocessError):
+    except OSError:
         return ()
 
 
 def why_not_local(path: str, mounts: Sequence[Mount]) -> str:
-    """Why a real path can't hold a log; nothing if it can, or if its file system isn't known."""
+    """Why a real path can't hold a log, or "" if it can or its file system isn't known."""
     mount = _mount_of(path, mounts)
     if mount is None or not _is_remote(mount):
         return ""

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from agentforge.adapters import tmux_child
+from agentforge.host.programs import Program, run
 from agentforge.model.errors import AgentForgeError, RunActive
 
 SECONDS = 10.0
@@ -98,21 +98,8 @@ class Tmux:
 
     def _run(self, *arguments: str) -> tuple[int, str]:
         assert self._program is not None
-        try:
-            done = subprocess.run(
-                [self._program, *arguments],
-                env=self._environ,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return 1, f"no answer within {SECONDS:g} s"
-        except OSError as error:
-            return 1, error.strerror or str(error)
-        return done.returncode, done.stdout.decode("utf-8", "replace")
+        ended = run(Program((self._program, *arguments), SECONDS, env=self._environ, merged=True))
+        return (1, ended.problem) if ended.code is None else (ended.code, ended.output)
 
 
 def _write(launch: Launch) -> str:

@@ -2,15 +2,16 @@
 
 import os
 import stat
-import subprocess
 from collections.abc import Iterator, Mapping
 
 from agentforge.host import files
+from agentforge.host.programs import Program, run
 from agentforge.model.errors import StorageFailed
 from agentforge.ports.workspace import Stamp
 
 MOST_FILES = 100_000
-GIT_PATIENCE = 60.0
+GIT_TIMEOUT = 60.0
+MAX_LISTING = 64 * 1024 * 1024
 OURS = (".git", ".agentforge", ".claude/pipeline-runs", ".claude/locks", ".claude/loop-completions.json")
 """What belongs to git and to the engine, wherever git would look."""
 
@@ -51,23 +52,13 @@ class WorkspaceFiles:
             return None
 
     def _listed_by_git(self) -> list[str] | None:
-        """Tracked files and new ones that aren't ignored; nothing where this is no repository."""
-        command = [*GIT, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"]
-        try:
-            done = subprocess.run(
-                command,
-                cwd=self._root,
-                env=self._environ,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=GIT_PATIENCE,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired):
+        """Tracked files and new ones that aren't ignored, or None where this is no repository."""
+        command = (*GIT, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
+        git = Program(command, GIT_TIMEOUT, cwd=self._root, env=self._environ, max_output=MAX_LISTING)
+        ended = run(git)
+        if ended.code != 0 or ended.truncated:
             return None
-        if done.returncode != 0:
-            return None
-        return [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
+        return [os.fsdecode(name) for name in ended.stdout.split(b"\0") if name]
 
     def _walked(self) -> Iterator[str]:
         for folder, folders, names in os.walk(self._root):

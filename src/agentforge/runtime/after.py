@@ -1,11 +1,10 @@
 """What is to run once an agent is gone, where its supervisor can't any more."""
 
-import asyncio
 import logging
 
 import msgspec
 
-from agentforge.host import files
+from agentforge.host import files, programs
 from agentforge.model.layout import AttemptLayout
 
 log = logging.getLogger("agentforge.run")
@@ -18,20 +17,11 @@ async def run_after(place: AttemptLayout, seconds: float = AFTER_SECONDS) -> Non
     argv = _argv(place)
     if not argv:
         return
-    try:
-        nothing = asyncio.subprocess.DEVNULL
-        process = await asyncio.create_subprocess_exec(*argv, stdin=nothing, stdout=nothing, stderr=nothing)
-    except OSError as error:
-        log.warning("can't run %s, which ends what an agent left: %s", argv[0], error.strerror)
-        return
-    try:
-        await asyncio.wait_for(process.wait(), seconds)
-    except TimeoutError:
+    ended = await programs.run_async(programs.Program(argv, seconds))
+    if ended.reason is programs.NoExit.TIMED_OUT:
         log.warning("%s, which ends what an agent left, took longer than %g s", " ".join(argv), seconds)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+    elif ended.reason:
+        log.warning("can't run %s, which ends what an agent left: %s", argv[0], ended.problem)
 
 
 def _argv(place: AttemptLayout) -> tuple[str, ...]:

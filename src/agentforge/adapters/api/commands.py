@@ -3,11 +3,12 @@
 import shlex
 from collections.abc import Mapping, Sequence
 
-from agentforge.adapters.api.processes import run_program
 from agentforge.adapters.api.task import CommandRules
 from agentforge.adapters.api.workspace import ToolError, Workspace
+from agentforge.host.programs import Ended, NoExit, Program, run_async
 
 EVERYTHING = "*"
+TERM_GRACE = 2.0
 SHELL = ("sh", "-c")
 _OPERATORS = frozenset({"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1", "<<", "|&", "&>"})
 
@@ -25,16 +26,31 @@ class CommandTool:
                 f"{shlex.join(argv)}: not allowed here. Allowed are: {', '.join(self._rules.allow) or 'none'}"
             )
         limit = min(seconds or self._rules.timeout, self._rules.timeout)
-        ran = await run_program(
-            argv,
-            self._workspace.root,
-            self._environ,
-            seconds=limit,
-            output_bytes=self._rules.output_bytes,
-        )
+        ran = await run_tool(argv, self._workspace.root, self._environ, limit, self._rules.output_bytes)
         said = ran.output.rstrip()
-        ended = f"ended after {limit:g} s" if ran.timed_out else f"exit status {ran.status}"
+        ended = f"ended after {limit:g} s" if ran.code is None else f"exit status {ran.status}"
         return f"{said}\n[{ended}]" if said else f"[{ended}, no output]"
+
+
+async def run_tool(
+    argv: Sequence[str], cwd: str, env: Mapping[str, str], seconds: float, output_bytes: int
+) -> Ended:
+    """Run a model's program; raises ToolError if it can't be started."""
+    ran = await run_async(
+        Program(
+            tuple(argv),
+            seconds,
+            cwd,
+            env,
+            merged=True,
+            max_output=output_bytes,
+            grace=TERM_GRACE,
+            contained=True,
+        )
+    )
+    if ran.reason not in (None, NoExit.TIMED_OUT):
+        raise ToolError(f"{argv[0]}: {ran.problem.lower()}")
+    return ran
 
 
 def words(command: str | Sequence[str], allow: Sequence[str]) -> list[str]:

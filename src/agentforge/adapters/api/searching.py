@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from agentforge.adapters.api.processes import run_program
+from agentforge.adapters.api.commands import run_tool
 from agentforge.adapters.api.search import SECONDS
 from agentforge.adapters.api.start import program_argv
 from agentforge.adapters.api.workspace import ToolError, Workspace
@@ -21,15 +21,10 @@ class SearchTool:
 
     async def search_code(self, pattern: str, path: str = ".", files: str = "*") -> str:
         asked = msgspec.json.encode([self._root, pattern, path, files]).decode()
-        ran = await run_program(
-            program_argv(sys.executable, "search", asked),
-            self._root,
-            self._environ,
-            seconds=SECONDS + 5,
-            output_bytes=OUTPUT_BYTES,
-        )
-        if ran.timed_out:
+        argv = program_argv(sys.executable, "search", asked)
+        ran = await run_tool(argv, self._root, self._environ, SECONDS + 5, OUTPUT_BYTES)
+        if ran.code is None:
             raise ToolError("the search took too long: give a simpler pattern or a narrower path")
-        if ran.status:
+        if ran.code:
             raise ToolError(ran.output.strip() or "the search failed")
         return ran.output.rstrip("\n")

@@ -15,6 +15,7 @@ from typing import IO
 
 from msgspec.structs import replace
 
+from agentforge.host.programs import Program, run_async
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.redaction import Redactor
@@ -80,7 +81,7 @@ def exit_status(exit: Exit) -> int:
 
 
 async def _to_its_end(command: Command, workdir: str, ends: tuple[int, int, int]) -> int:
-    process = await _spawn(command.argv, command.env, workdir, ends)
+    process = await _spawn(command, workdir, ends)
     try:
         return await process.wait()
     except BaseException:
@@ -93,24 +94,16 @@ async def _to_its_end(command: Command, workdir: str, ends: tuple[int, int, int]
 
 async def _run_after(command: Command, workdir: str) -> None:
     """End what the program started elsewhere; the program itself is gone, so a failure changes nothing."""
-    nothing = asyncio.subprocess.DEVNULL
-    with suppress(ProviderUnusable, TimeoutError):
-        process = await _spawn(command.after, command.env, workdir, (nothing, nothing, nothing))
-        try:
-            await asyncio.wait_for(process.wait(), AFTER_SECONDS)
-        finally:
-            await _end(process)
+    await run_async(Program(command.after, AFTER_SECONDS, cwd=workdir, env=command.env))
 
 
-async def _spawn(
-    argv: tuple[str, ...], env: dict[str, str], workdir: str, ends: tuple[int, int, int]
-) -> asyncio.subprocess.Process:
+async def _spawn(command: Command, workdir: str, ends: tuple[int, int, int]) -> asyncio.subprocess.Process:
     stdin, output, errors = ends
     try:
         return await asyncio.create_subprocess_exec(
-            *argv,
+            *command.argv,
             cwd=workdir,
-            env=env,
+            env=command.env,
             stdin=stdin,
             stdout=output,
             stderr=errors,
@@ -118,7 +111,7 @@ async def _spawn(
         )
     except OSError as error:
         raise ProviderUnusable(
-            f"{argv[0]!r} can't be started in {workdir}: {error.strerror}",
+            f"{command.argv[0]!r} can't be started in {workdir}: {error.strerror}",
             hint="check that the program exists and is executable, and that the folder exists",
         ) from error
 

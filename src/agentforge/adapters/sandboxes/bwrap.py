@@ -6,7 +6,6 @@ end in order; so that one is started deaf to it, and the agent is not.
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
@@ -15,6 +14,7 @@ from msgspec.structs import replace
 
 from agentforge.adapters.sandboxes.mounts import Mount, Seen, given_mounts, in_order, is_within
 from agentforge.adapters.sandboxes.program_files import program_files
+from agentforge.host.programs import Program, run
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.plan import SandboxChoice
 from agentforge.ports.provider import Command
@@ -51,14 +51,11 @@ class BwrapSandbox:
     def check(self, choice: SandboxChoice) -> None:
         program = self._program()
         argv = (program, "--ro-bind", "/", "/", *_isolation(choice), "--", "true")
-        try:
-            done = subprocess.run(
-                argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=TRIAL_SECONDS, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise ProviderUnusable(f"sandbox bwrap: {program} can't be run: {error}") from error
-        if done.returncode != 0:
-            said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2] or "it says nothing"
+        ended = run(Program(argv, TRIAL_SECONDS))
+        if ended.reason:
+            raise ProviderUnusable(f"sandbox bwrap: {program} can't be run: {ended.problem}")
+        if ended.code != 0:
+            said = ended.last_error or "it says nothing"
             raise ProviderUnusable(f"sandbox bwrap can't be set up here: {said}", hint=_remedy())
 
     def wrap(
@@ -165,15 +162,11 @@ def _sealed(mount: Mount) -> tuple[str, ...]:
 
 @cache
 def _env_with_signals(path: str) -> str:
-    """An `env` that can set how signals are taken; nothing if this system's can't. The agent then outlives
+    """An `env` that can set how signals are taken, or "" if this system's can't. The agent then outlives
     the program around it when both are asked to end, and the supervisor sees to its end."""
     program = shutil.which("env", path=path) or ""
     argv = (program, "--ignore-signal=TERM", program, "--default-signal=TERM", "true")
-    try:
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return program if done.returncode == 0 else ""
+    return program if run(Program(argv, 5.0)).code == 0 else ""
 
 
 def _remedy() -> str:

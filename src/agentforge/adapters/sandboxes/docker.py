@@ -3,13 +3,13 @@
 import hashlib
 import os
 import shutil
-import subprocess
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
 from msgspec.structs import replace
 
 from agentforge.adapters.sandboxes.mounts import Mount, Seen, given_mounts, in_order, is_within
+from agentforge.host.programs import Program, run
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.plan import SandboxChoice
 from agentforge.ports.provider import Command
@@ -37,21 +37,12 @@ class DockerSandbox:
         client = self._client()
         _image(choice)
         argv = (client, "version", "--format", "{{.Server.Version}}")
-        try:
-            done = subprocess.run(
-                argv,
-                env=self._environ,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=TRIAL_SECONDS,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise ProviderUnusable(f"sandbox docker: {client} can't be run: {error}") from error
-        if done.returncode != 0:
-            said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2] or "it says nothing"
+        ended = run(Program(argv, TRIAL_SECONDS, env=self._environ))
+        if ended.reason:
+            raise ProviderUnusable(f"sandbox docker: {client} can't be run: {ended.problem}")
+        if ended.code != 0:
             raise ProviderUnusable(
-                f"sandbox docker: no engine answers: {said}",
+                f"sandbox docker: no engine answers: {ended.last_error or 'it says nothing'}",
                 hint="start it (sudo systemctl start docker), or set DOCKER_HOST; if it is running, your "
                 "user may lack the right to it: sudo usermod -aG docker $USER, then log in again",
             )

@@ -1,0 +1,199 @@
+"""The one runner of programs that are waited for: helpers such as git, tmux and bd, and a model's commands.
+
+Bounded in time and output, without stdin, never by a shell. A program has a session of its own: when its time
+is up, or when the caller is cancelled, it is killed with its process group.
+"""
+
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from enum import Enum
+
+from msgspec import Struct
+
+MAX_OUTPUT = 1 << 20
+_CHUNK = 1 << 16
+_FULL_PIPE = 1 << 20
+_STEP_SECONDS = 0.05
+"""How often to look for what no pipe tells: a cancelled caller, an end while others hold the pipes."""
+
+
+class Program(Struct, frozen=True):
+    """What to run, and within which bounds."""
+
+    argv: tuple[str, ...]
+    timeout: float
+    cwd: str | None = None
+    env: Mapping[str, str] | None = None
+    """All of its environment; None: ours."""
+    merged: bool = False
+    """Whether stderr goes where stdout goes, in the order in which it was written."""
+    max_output: int = MAX_OUTPUT
+    """Bytes kept of each stream, half from its beginning and half from its end."""
+    grace: float = 0.0
+    """Seconds between TERM and KILL when its time is up."""
+    contained: bool = False
+    """Whether what it leaves in the background is killed, too, when it ends by itself."""
+
+
+class NoExit(Enum):
+    """Why a program has no exit code."""
+
+    MISSING = "missing"
+    NOT_PERMITTED = "not permitted"
+    NOT_STARTED = "not started"
+    TIMED_OUT = "timed out"
+
+
+class Ended(Struct, frozen=True):
+    code: int | None
+    """Negative: the signal that ended it. None: see `reason`."""
+    stdout: bytes = b""
+    stderr: bytes = b""
+    truncated: bool = False
+    reason: NoExit | None = None
+    problem: str = ""
+    """The reason in words."""
+
+    @property
+    def status(self) -> int:
+        """One number, as a shell would say it: a signal counts from 128, and 124 is no exit in time."""
+        code = 124 if self.code is None else self.code
+        return code if code >= 0 else 128 - code
+
+    @property
+    def output(self) -> str:
+        return self.stdout.decode("utf-8", "replace")
+
+    @property
+    def errors(self) -> str:
+        return self.stderr.decode("utf-8", "replace")
+
+    @property
+    def last_error(self) -> str:
+        """The last line on stderr."""
+        return self.errors.strip().rpartition("\n")[2]
+
+
+def run(program: Program) -> Ended:
+    return _run(program, threading.Event())
+
+
+async def run_async(program: Program) -> Ended:
+    """The same without holding up the loop; cancelling kills the program and waits until it is gone."""
+    import asyncio  # Late, since commands that only look start without it.
+
+    cancelled = threading.Event()
+    running = asyncio.ensure_future(asyncio.to_thread(_run, program, cancelled))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        cancelled.set()
+        await asyncio.wait([running])
+        raise
+
+
+def _run(program: Program, cancelled: threading.Event) -> Ended:
+    try:
+        process = subprocess.Popen(
+            program.argv,
+            cwd=program.cwd,
+            env=program.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if program.merged else subprocess.PIPE,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        return _not_started(error)
+    pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe]
+    with process, selectors.DefaultSelector() as selector:
+        kept = [_Kept(program.max_output // 2) for _ in pipes]
+        for pipe, stream in zip(pipes, kept, strict=True):
+            selector.register(pipe, selectors.EVENT_READ, stream)
+        in_time = False
+        try:
+            in_time = _ends_within(program.timeout, process, selector, cancelled)
+            if program.grace and not in_time:
+                _signal(process, signal.SIGTERM)
+                _ends_within(program.grace, process, selector, cancelled)
+        finally:
+            if program.contained or process.poll() is None:
+                _signal(process, signal.SIGKILL)
+            process.wait()
+        # All that it wrote itself is in the pipes by now; others who hold them aren't waited for.
+        for _ in range(_FULL_PIPE // _CHUNK):
+            _hear(selector, 0)
+    stdout, stderr = (*(stream.content for stream in kept), b"")[:2]
+    truncated = any(stream.dropped for stream in kept)
+    if in_time:
+        return Ended(process.returncode, stdout, stderr, truncated)
+    words = f"no answer within {program.timeout:g} s"
+    return Ended(None, stdout, stderr, truncated, NoExit.TIMED_OUT, words)
+
+
+class _Kept:
+    """The beginning and the end of an output: what a program says first and last tells most."""
+
+    def __init__(self, half: int) -> None:
+        self._half, self._head, self._tail = half, bytearray(), bytearray()
+        self.dropped = 0
+
+    def add(self, data: bytes) -> None:
+        room = self._half - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:]
+        over = max(0, len(self._tail) - self._half)
+        self.dropped += over
+        del self._tail[:over]
+
+    @property
+    def content(self) -> bytes:
+        between = f"\n[{self.dropped} bytes left out]\n".encode() if self.dropped else b""
+        return bytes(self._head + between + self._tail)
+
+
+def _ends_within(
+    seconds: float,
+    process: subprocess.Popen[bytes],
+    selector: selectors.BaseSelector,
+    cancelled: threading.Event,
+) -> bool:
+    deadline = time.monotonic() + seconds
+    while process.poll() is None:
+        left = min(_STEP_SECONDS, deadline - time.monotonic())
+        if left <= 0 or cancelled.is_set():
+            return False
+        if selector.get_map():
+            _hear(selector, left)
+        else:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(left)
+    return True
+
+
+def _hear(selector: selectors.BaseSelector, seconds: float) -> None:
+    for key, _ in selector.select(seconds) if selector.get_map() else ():
+        data = os.read(key.fd, _CHUNK)
+        key.data.add(data)
+        if not data:
+            selector.unregister(key.fileobj)
+
+
+def _signal(process: subprocess.Popen[bytes], number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+def _not_started(error: OSError | ValueError) -> Ended:
+    reason = NoExit.NOT_STARTED
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        reason = NoExit.MISSING
+    elif isinstance(error, PermissionError):
+        reason = NoExit.NOT_PERMITTED
+    return Ended(None, reason=reason, problem=getattr(error, "strerror", "") or str(error))
