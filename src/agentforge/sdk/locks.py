@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from agentforge.adapters import lease
+from agentforge.adapters.beads import Beads
 from agentforge.model.errors import AgentForgeError, RunActive
 from agentforge.model.layout import lock_file
 from agentforge.ports.process import Processes
 from agentforge.runtime.living_agents import has_living_agent
 from agentforge.runtime.lock_file import LockFile, locked_sessions, read_lock, remove_lock
-from agentforge.runtime.task_queue import TaskQueue
 from agentforge.sdk.runner import Runner
 from agentforge.sdk.runs import Runs
 
@@ -46,7 +46,7 @@ class Locks:
             info = self._runs.info(session)
             if has_living_agent(info.plan, info.state, self._runs.layout(session), self._processes):
                 return
-        await TaskQueue(self._runs.project, session, self._environ).release()
+        await Beads(self._runs.project, session, self._environ).release()
 
     def refuse_other_engine(self, session: str, *, force: bool) -> None:
         """The Bash engine knows no lease on the log: it locks the lock file itself."""

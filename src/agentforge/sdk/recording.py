@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 
 from agentforge import __version__
+from agentforge.adapters.beads import Beads
 from agentforge.adapters.providers.cassette import load_cassette
 from agentforge.adapters.providers.replay import ReplayProvider
 from agentforge.host import files
@@ -13,9 +14,8 @@ from agentforge.model.work import CheckQueue
 from agentforge.ports.provider import Provider
 from agentforge.runtime.attempts import RunSetting
 from agentforge.runtime.journal import Journal
-from agentforge.runtime.played_queue import PlayedQueue
 from agentforge.runtime.recording import Recorder
-from agentforge.runtime.task_queue import TaskQueue
+from agentforge.runtime.task_queue import PlayedQueue, check_queue
 from agentforge.sdk.redaction import environment_redactor
 from agentforge.sdk.wiring import workspace_of
 
@@ -57,13 +57,13 @@ def played_provider(settings: f.Settings, layout: RunLayout, environ: Mapping[st
 def queue_of(setting: RunSetting, settings: f.Settings, environ: Mapping[str, str]) -> Queue:
     """How the queue of tasks is looked at."""
     plan, layout = setting.plan, setting.layout
-    tasks = TaskQueue(setting.project, plan.session.name, environ)
+    tasks = Beads(setting.project, plan.session.name, environ)
     played = PlayedQueue(plan, lambda: load_cassette(layout.replayed))
 
     async def check(work: CheckQueue) -> f.AnyFact:
         if settings.replay is not None:
             return played.check(work)
-        fact = await tasks.check(work.node.id)
+        fact = await check_queue(tasks, work.node.id)
         if setting.recorder:
             setting.recorder.queue(work, fact)
         return fact

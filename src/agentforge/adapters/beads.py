@@ -1,0 +1,81 @@
+"""The task queue of beads: asked through the `bd` program, by the label of the session."""
+
+import logging
+import shutil
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+
+from agentforge.host.programs import Ended, Program, run_async
+from agentforge.model.failure import Failure, FailureKind
+
+log = logging.getLogger("agentforge.run")
+
+PROGRAM = "bd"
+PREFIX_VARIABLE = "BEADS_LABEL_PREFIX"
+TIMEOUT = 60.0
+MAX_LISTING = 64 * 1024 * 1024
+
+
+class _Task(Struct):
+    id: str
+
+
+class Beads:
+    def __init__(self, project: str, session: str, environ: Mapping[str, str]) -> None:
+        self._project = project
+        self._session = session
+        self._environ = dict(environ)
+        self._label = f"{environ.get(PREFIX_VARIABLE, 'pipeline/')}{session}"
+
+    async def count(self) -> int | Failure:
+        program = self._program()
+        if program is None:
+            return _unreadable(
+                "Missing required command: bd (beads CLI). Install it (npm install -g @beads/bd)"
+                " or give the stage another termination"
+            )
+        ended = await self._run(program, "ready", f"--label={self._label}")
+        if ended.code != 0:
+            return _unreadable(f"`bd ready --label={self._label}` exited with {ended.status}: {_said(ended)}")
+        return sum(1 for line in ended.output.splitlines() if line.strip())
+
+    async def release(self) -> None:
+        program = self._program()
+        if program is None:
+            return
+        listed = await self._run(
+            program, "list", f"--label={self._label}", "--status=in_progress", "--json", merged=False
+        )
+        taken = _ids(listed.stdout) if listed.code == 0 else []
+        if taken:
+            log.info("Releasing orphaned beads for session %r", self._session)
+        for id in taken:
+            ended = await self._run(program, "update", id, "--status=open")
+            if ended.code != 0:
+                log.warning("bead %s stays in progress: %s", id, _said(ended))
+
+    def _program(self) -> str | None:
+        return shutil.which(PROGRAM, path=self._environ.get("PATH"))
+
+    async def _run(self, program: str, *arguments: str, merged: bool = True) -> Ended:
+        argv = (program, *arguments)
+        return await run_async(Program(argv, TIMEOUT, self._project, self._environ, merged, MAX_LISTING))
+
+
+def _said(ended: Ended) -> str:
+    return (ended.problem or ended.output).strip()[:200]
+
+
+def _ids(output: bytes) -> list[str]:
+    try:
+        found = msgspec.json.decode(output or b"[]", type=list[_Task])
+    except msgspec.DecodeError:
+        return []
+    # One that began with a dash would read as an option.
+    return [task.id for task in found if task.id and not task.id.startswith("-")]
+
+
+def _unreadable(message: str) -> Failure:
+    return Failure(FailureKind.QUEUE_UNREADABLE, message)
