@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentforge.adapters.jsonl_log import JsonlLog
-from agentforge.adapters.memory_log import MemoryLog
 from agentforge.model import codec
 from agentforge.testing.event_log_contract import lines_of, timer_events
+from agentforge.testing.memory_log import MemoryLog
 
 unhurried = settings(deadline=None)  # The machine may be busy with other things.
 

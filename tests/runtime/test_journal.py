@@ -10,12 +10,12 @@ from tests.adapters.failing_disk import FailingDisk
 from tests.engine.plans import NOON, plan_of, stage, started
 
 from agentforge.adapters.jsonl_log import JsonlLog
-from agentforge.adapters.memory_log import MemoryLog
 from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove, LogCorrupt
 from agentforge.model.event import Cursor
 from agentforge.runtime.journal import Journal
 from agentforge.testing import FakeClock
+from agentforge.testing.memory_log import MemoryLog
 
 PLAN = plan_of(stage())
 

@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import pytest
 
-from agentforge.adapters.memory_log import MemoryLog
 from agentforge.ports.event_log import EventLog
 from agentforge.testing.event_log_contract import (
     EventLogContract,
@@ -14,6 +13,7 @@ from agentforge.testing.event_log_contract import (
     timer_event,
     timer_events,
 )
+from agentforge.testing.memory_log import MemoryLog
 
 
 class MemoryHarness:
