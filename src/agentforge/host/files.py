@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -70,9 +69,7 @@ class storage:  # noqa: N801 - read as a verb: `with files.storage(path):`
     def __enter__(self) -> None:
         return
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         if isinstance(error, OSError):
             raise storage_failed(self._what, error) from error
 

@@ -17,14 +17,14 @@ class Stamp(Struct, frozen=True, array_like=True):
 
 class Workspace(Protocol):
     def stamps(self) -> dict[str, Stamp] | None:
-        """Every file that counts, by its path from the workspace's root; nothing where there are too many.
+        """Every file that counts, by its path from the workspace's root, or None where there are too many.
         What version control ignores doesn't count, nor does what belongs to the engine."""
         ...
 
     def stamp(self, path: str) -> Stamp | None:
-        """Of one file; nothing where there is none."""
+        """Of one file, or None where there is none."""
         ...
 
     def read(self, path: str, most: int) -> bytes | None:
-        """What a file holds; nothing where it can't be read or holds more than that."""
+        """What a file holds, or None where it can't be read or holds more than that."""
         ...

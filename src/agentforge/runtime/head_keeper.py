@@ -1,6 +1,6 @@
 """Remembers a log's head outside the workspace, where a careless agent doesn't reach.
 
-A log that was shortened or replaced while nobody drove the run is noticed when it is taken up again.
+A log that was shortened or replaced while nobody drove the run is noticed when it is resumed or recovered.
 """
 
 import logging

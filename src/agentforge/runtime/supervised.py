@@ -1,4 +1,4 @@
-"""Programs under a supervisor: started once, followed, taken up again by a later engine, ended.
+"""Programs under a supervisor: started once, followed, reattached to by a later engine, ended.
 
 The claim file decides who may start one, so all of this is safe to repeat.
 """
@@ -62,8 +62,8 @@ class Supervised:
             supervisor = self._start(place, command, mark, limits)
         return await self._follow(place, mark, supervisor)
 
-    async def take_up(self, place: AttemptLayout, mark: str, adopted: Callable[[int], None]) -> Left:
-        """The engine that began it is gone: adopt the program, take what it left, or call it lost."""
+    async def take_up(self, place: AttemptLayout, mark: str, reattached: Callable[[int], None]) -> Left:
+        """The engine that began it is gone: reattach to the program, take what it left, or call it lost."""
         if take_claim(place):
             return Left(lost="the engine died before the agent was started", started=False)
         claim = read_claim(place)
@@ -73,7 +73,7 @@ class Supervised:
             return Left(lost="an earlier engine gave it up", started=False)
         if not self._processes.is_alive(claim.identity):
             return await self._left(place, mark)
-        adopted(claim.pid)
+        reattached(claim.pid)
         return await self._follow(place, mark, claim.identity)
 
     async def end(self, place: AttemptLayout, mark: str) -> Left:

@@ -8,7 +8,7 @@ from agentforge.adapters.api.workspace import ToolError, Workspace
 from agentforge.host.programs import Ended, NoExit, Program, run_async
 
 EVERYTHING = "*"
-TERM_GRACE = 2.0
+GRACE = 2.0
 SHELL = ("sh", "-c")
 _OPERATORS = frozenset({"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1", "<<", "|&", "&>"})
 
@@ -32,22 +32,11 @@ class CommandTool:
         return f"{said}\n[{ended}]" if said else f"[{ended}, no output]"
 
 
-async def run_tool(
-    argv: Sequence[str], cwd: str, env: Mapping[str, str], seconds: float, output_bytes: int
-) -> Ended:
-    """Run a model's program; raises ToolError if it can't be started."""
-    ran = await run_async(
-        Program(
-            tuple(argv),
-            seconds,
-            cwd,
-            env,
-            merged=True,
-            max_output=output_bytes,
-            grace=TERM_GRACE,
-            contained=True,
-        )
-    )
+async def run_tool(argv: Sequence[str], cwd: str, env: Mapping[str, str], seconds: float, most: int) -> Ended:
+    """Run a model's program, of whose output at most so many bytes are kept; raises ToolError if it can't be
+    started."""
+    tool = Program(tuple(argv), seconds, cwd, env, merged=True, max_output=most, grace=GRACE, contained=True)
+    ran = await run_async(tool)
     if ran.reason not in (None, NoExit.TIMED_OUT):
         raise ToolError(f"{argv[0]}: {ran.problem.lower()}")
     return ran

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import msgspec
 
 from agentforge.adapters.api.commands import run_tool
+from agentforge.adapters.api.program import program_argv
 from agentforge.adapters.api.search import SECONDS
-from agentforge.adapters.api.start import program_argv
 from agentforge.adapters.api.workspace import ToolError, Workspace
 
 OUTPUT_BYTES = 128 * 1024

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct, field
 
 from agentforge.adapters.api.endpoint import ADDRESSES, KEYS, TOKEN, endpoint_of
 from agentforge.adapters.api.events import Ended, SessionBegun, decode, in_words
-from agentforge.adapters.api.start import program_argv
+from agentforge.adapters.api.program import program_argv
 from agentforge.adapters.api.task import DEFAULT_ALLOWED, Api, CommandRules, Endpoint, Files, Task
 from agentforge.adapters.providers.config import ConfigReader
 from agentforge.adapters.providers.environment import Scalar, agent_environment, secrets_in
