@@ -56,6 +56,7 @@ _names: dict[str, st.SearchStrategy[Any]] = {
     "providers": st.sampled_from([("claude", "codex"), ("codex",), ()]),
     "stages": st.just(("draft", "check")),
     "path": st.sampled_from(PATHS),
+    "requests": st.lists(st.sampled_from(["a", "b"]), max_size=2).map(tuple),
     "rounds": st.lists(st.integers(1, 3), max_size=3).map(tuple),
     "next": st.none() | st.builds(f.Destination, st.sampled_from(PATHS), st.just((1,))),
     "at": st.none() | st.builds(f.Destination, st.sampled_from(PATHS), st.just((2,))),
@@ -84,7 +85,15 @@ _own_names: dict[tuple[type, str], st.SearchStrategy[Any]] = {
         BlockPosition, path=st.sampled_from(PATHS), branches=st.lists(_branches, max_size=2).map(tuple)
     ),
     (f.LogAdopted, "left"): st.just((StageLeft("0", 2, ("1.md", "2.md")),)),
-    (f.RequestOpened, "kind"): st.just("escalation"),
+    (f.RequestOpened, "kind"): st.sampled_from(["escalation", "approval"]),
+    (f.RequestOpened, "scope"): st.sampled_from(["run", "branch"]),
+    (f.RequestOpened, "answerers"): st.just(("person",)),
+    (f.RequestOpened, "due_at"): st.none() | _times,
+    (f.RequestOpened, "reason"): st.sampled_from(
+        ["attempts_lost", "runtime_limit", "at_most_once", "recoveries_without_progress", "provider_limit"]
+    ),
+    (f.RequestAnswered, "answer"): st.sampled_from(["resume", "cancel", "succeeded", "other"]),
+    (f.RequestResolved, "effect"): st.sampled_from(["continue", "succeeded", "cancel"]),
     (f.PauseRequested, "due_at"): st.none() | _times,
     (f.ProviderChanged, "until"): st.none() | _times,
     (f.NodeStarted, "kind"): st.none() | st.just("parallel"),

@@ -18,16 +18,14 @@ from agentforge.model.plan import Judgment, LimitPolicy, Plan, ProviderChoice, Q
 from agentforge.model.result import Decision, Result, Signals
 from agentforge.model.state import RunState
 from agentforge.model.status import FINAL, RunStatus
-from agentforge.model.work import (
-    CheckQueue,
-    End,
-    EndJudge,
-    Execute,
-    Judge,
-    Prepare,
+from agentforge.model.task import (
+    AgentTask,
+    JudgeTask,
+    ManifestTask,
+    PrepareTask,
+    QueueTask,
     Wait,
     Work,
-    WriteManifest,
 )
 
 JUDGED = Judgment(3, 1, 1)
@@ -131,7 +129,7 @@ class _World:
             return False
         if self.draw(st.integers(0, 3)) == 3:
             self._recompiled()
-        for request in self.state.requests:
+        for request in self.state.open_requests:
             self.record(f.RequestAnswered(request.id, "resume", "person"), self.state.cursor)
         self.record(f.SessionResumed("person"), self.state.cursor)
         return True
@@ -155,19 +153,19 @@ class _World:
 
     def _fact(self, work: Work) -> f.AnyFact:
         match work:
-            case Prepare():
+            case PrepareTask():
                 return f.IterationStarted("x", "x", "claude", "opus", "0" * 64)
             case Wait(timer=timer, due_at=due_at):
                 self.now = max(self.now, due_at)
                 return f.TimerFired(timer)
-            case WriteManifest():
+            case ManifestTask():
                 return f.ManifestWritten("manifest.json")
-            case CheckQueue():
+            case QueueTask():
                 return f.QueueChecked(self.draw(st.integers(0, 2)))
-            case Judge(attempt=attempt) | EndJudge(attempt=attempt):
+            case JudgeTask(attempt=attempt):
                 return self._judgment(attempt)
-            case Execute(attempt=attempt) | End(attempt=attempt):
-                return self._outcome(attempt, ended=isinstance(work, End))
+            case AgentTask(attempt=attempt, ending=ending):
+                return self._outcome(attempt, ended=ending)
 
     def _judgment(self, attempt: int) -> f.AnyFact:
         said = self.draw(st.sampled_from(["stop", "continue", "failed", "lost"]))

@@ -12,7 +12,6 @@ After each `>` the engine is asked until it has nothing more to record, as the d
 that it says has to be in the script, in that order.
 """
 
-from collections import defaultdict
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Literal
@@ -22,23 +21,14 @@ from tests.engine.plans import NOON, RUN_ID, SESSION, started
 from agentforge.engine.decide import decide
 from agentforge.engine.evolve import evolve
 from agentforge.engine.legal import refuse_illegal
+from agentforge.engine.task_families import FAMILIES
 from agentforge.model import facts as f
 from agentforge.model.event import Cursor, Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Plan
 from agentforge.model.result import Decision, Result, Signals, Usage
 from agentforge.model.state import RunState, StageState
-from agentforge.model.work import (
-    CheckQueue,
-    End,
-    EndJudge,
-    Execute,
-    Judge,
-    Prepare,
-    Wait,
-    Work,
-    WriteManifest,
-)
+from agentforge.model.task import ManifestTask, PrepareTask, Wait, Work
 
 TOO_MANY = 50
 
@@ -61,8 +51,17 @@ class Play:
         self.provider = provider if colon else None
         verb, *rest = (said if colon else words).split()
         fact = SAYINGS[verb](self, rest)
+        if verb == "resume":
+            self._answer_escalations()
         self.record(fact, self._where(fact))
         return self.answer()
+
+    def _answer_escalations(self) -> None:
+        """A person who resumes answers what offers it, as `agentforge resume` does."""
+        assert self.state is not None
+        for request in self.state.open_requests:
+            if "resume" in request.options:
+                self.record(f.RequestAnswered(request.id, "resume", "person"), self.state.cursor)
 
     def answer(self) -> list[str]:
         said = []
@@ -112,7 +111,7 @@ class Play:
 
     def _where(self, fact: f.AnyFact) -> Cursor | None:
         for work in self.work:
-            if self.is_meant(work) and isinstance(work, _ABOUT[type(fact)]):
+            if self.is_meant(work) and _is_outcome(work, fact):
                 return work.cursor
         assert self.provider is None, f"{self.provider} isn't waiting for {fact.TYPE}: {self.work}"
         return self.state.cursor if self.state else Cursor("0", 0, 0)
@@ -147,10 +146,20 @@ class Play:
                 details = fact.kind.value
             case f.SessionCompleted() | f.SessionPaused() | f.SessionAborted():
                 details = " ".join(fact.reason.split())
-            case f.AttemptEnding() | f.JudgeStarted():
+            case f.AttemptEnding() | f.JudgeStarted() | f.JudgeEnding():
                 details = str(fact.attempt)
+            case f.IterationCompleted():
+                details = fact.reason
             case f.RequestOpened():
                 details = fact.id
+            case f.RequestAnswered():
+                details = f"{fact.id} {fact.answer} {fact.by}"
+            case f.RequestResolved():
+                details = f"{fact.id} {fact.effect}"
+            case f.SessionContinued() | f.AwaitingApproval():
+                details = " ".join(fact.requests)
+            case f.CancelRequested():
+                details = fact.reason
             case _:
                 raise AssertionError(f"the engine decided {fact}")
         return f"{fact.TYPE} {details}".rstrip()
@@ -159,28 +168,18 @@ class Play:
         match work:
             case Wait():
                 return f"wait {work.timer} {self.seconds_until(work.due_at)}"
-            case WriteManifest():
-                return f"manifest {self.plan.places[work.place.path].node.id}"
-        here = f"{_KINDS[type(work)]} {work.node.id} {work.iteration}"
-        match work:
-            case Execute() | End() | Judge() | EndJudge():
-                return f"{here} attempt {work.attempt}"
-            case _:
-                return here
+            case ManifestTask():
+                return f"manifest {work.name}"
+        verb = f"end {work.KIND}" if work.ending else work.KIND
+        here = f"{_VERBS.get(verb, verb)} {work.name} {work.iteration}"
+        return f"{here} attempt {work.attempt}" if work.attempt else here
 
 
 def _whose(cursor: Cursor | None) -> str:
     return f"{cursor.provider}: " if cursor and cursor.provider else ""
 
 
-_KINDS: dict[type, str] = {
-    Prepare: "prepare",
-    Execute: "execute",
-    End: "end",
-    Judge: "judge",
-    EndJudge: "end judge",
-    CheckQueue: "check queue",
-}
+_VERBS = {"agent": "execute", "end agent": "end", "queue": "check queue"}
 
 
 def play(plan: Plan, script: str) -> Play:
@@ -267,7 +266,7 @@ def _prepared(play: Play, words: list[str]) -> f.AnyFact:
 
 
 def _preparing(play: Play) -> str:
-    works = (work for work in play.work if isinstance(work, Prepare) and play.is_meant(work))
+    works = (work for work in play.work if isinstance(work, PrepareTask) and play.is_meant(work))
     return next(work.node.id for work in works)
 
 
@@ -282,7 +281,7 @@ def _judged(play: Play, words: list[str]) -> f.AnyFact:
 def _judging(play: Play) -> int:
     judge = play.stage.judge
     assert judge is not None
-    return judge.attempt
+    return judge.number
 
 
 def _fired(play: Play, words: list[str]) -> f.AnyFact:
@@ -317,7 +316,7 @@ SAYINGS: dict[str, Callable[[Play, list[str]], f.AnyFact]] = {
     "fired": _fired,
     "pause": _pause,
     "cancel": lambda play, words: f.CancelRequested(words[0]),
-    "answer": lambda play, words: f.RequestAnswered(words[0], "resume", "person"),
+    "answer": lambda play, words: f.RequestAnswered(words[0], words[1] if words[1:] else "resume", "person"),
     "resume": lambda play, words: f.SessionResumed("person", " ".join(words) or None),
     "recover": lambda play, _: f.SessionRecovered(4711, "here"),
     "taken-up-by-person": lambda play, words: f.SessionRecovered(
@@ -325,21 +324,11 @@ SAYINGS: dict[str, Callable[[Play, list[str]], f.AnyFact]] = {
     ),
     "repaired": lambda play, _: f.LogRepaired(12, "events.jsonl.torn-800"),
 }
-_ATTEMPT = (Execute, End)
-_ABOUT: dict[type, tuple[type, ...]] = defaultdict(
-    tuple,
-    {
-        f.IterationStarted: (Prepare,),
-        f.IterationCompleted: _ATTEMPT,
-        f.ErrorOccurred: (*_ATTEMPT, Prepare, CheckQueue),
-        f.AttemptAdopted: _ATTEMPT,
-        f.AttemptLost: _ATTEMPT,
-        f.AttemptCancelled: _ATTEMPT,
-        f.TimerFired: (Wait,),
-        f.JudgeCompleted: (Judge, EndJudge),
-        f.JudgeLost: (Judge, EndJudge),
-        f.QueueChecked: (CheckQueue,),
-        f.ManifestWritten: (WriteManifest,),
-    },
-)
-"""The work that a fact comes of; nothing for what is about the run as a whole."""
+
+
+def _is_outcome(work: Work, fact: f.AnyFact) -> bool:
+    """Whether the fact comes of that work; False for what is about the run as a whole."""
+    if isinstance(work, Wait):
+        return isinstance(fact, f.TimerFired) and fact.timer == work.timer
+    reattached = isinstance(fact, f.AttemptAdopted) and work.KIND == "agent"
+    return reattached or type(fact) in FAMILIES[work.KIND].outcomes

@@ -467,7 +467,7 @@ def test_recovery_takes_up_every_branch_where_it_was() -> None:
     )
 
 
-def test_person_is_asked_about_a_branch_only_when_nothing_else_can_go_on() -> None:
+def test_branch_asks_at_once_while_the_others_continue() -> None:
     conversation = play(
         QUICK,
         f"""{BEGIN}
@@ -480,16 +480,16 @@ def test_person_is_asked_about_a_branch_only_when_nothing_else_can_go_on() -> No
         ? claude: execute draft 1 attempt 1
         ? codex: execute draft 1 attempt 3
         > codex: lost
+        < codex: request_opened attempts_lost-14
         ? claude: execute draft 1 attempt 1
         = running
         > claude: completed
         < claude: stage_complete draft: Completed 1 iterations (max: 1)
         < claude: parallel_provider_complete completed
-        < request_opened attempts_lost-17
         < session_paused attempts_lost
         = paused
-        > answer attempts_lost-17
         > resume
+        < codex: request_resolved attempts_lost-14 continue
         < codex: attempt_start 4
         ? codex: execute draft 1 attempt 4
         """,
@@ -504,12 +504,12 @@ def test_runtime_limit_is_asked_about_once_for_all_branches() -> None:
         f"""{BEGIN.replace("attempt_start 1", "attempt_start 1 timeout=100")}
         @ 100
         > claude: completed
+        < claude: request_opened runtime_limit-10
         ? codex: execute draft 1 attempt 1
         > codex: completed
-        < request_opened runtime_limit-11
         < session_paused runtime_limit
-        > answer runtime_limit-11
         > resume
+        < claude: request_resolved runtime_limit-10 continue
         ? claude: prepare draft 2
         ? codex: prepare draft 2
         """,

@@ -323,8 +323,8 @@ def test_engine_that_dies_again_and_again_while_it_judges_asks_a_person() -> Non
         > judge-lost
         < request_opened recoveries_without_progress-11
         < session_paused recoveries_without_progress
-        > answer recoveries_without_progress-11
         > resume
+        < request_resolved recoveries_without_progress-11 continue
         < judge_start 2
         ? judge plan 1 attempt 2
         """,
@@ -365,6 +365,7 @@ def test_pause_now_ends_the_judge_and_a_resume_asks_it_again() -> None:
         judged(),
         f"""{START}{asked(1)}
         > pause lunch now
+        < judge_ending 1
         ? end judge plan 1 attempt 1
         > judge-lost
         < session_paused lunch
@@ -380,6 +381,7 @@ def test_judge_that_answered_while_it_was_being_ended_is_heard() -> None:
         judged(),
         f"""{START}{asked(1)}
         > pause lunch now
+        < judge_ending 1
         ? end judge plan 1 attempt 1
         > judged continue
         < session_paused lunch
@@ -394,6 +396,7 @@ def test_cancel_ends_the_judge_whoever_drives_the_run_by_then() -> None:
         judged(),
         f"""{START}{asked(1)}
         > cancel enough
+        < judge_ending 1
         ? end judge plan 1 attempt 1
         > recover
         ? end judge plan 1 attempt 1
@@ -412,6 +415,7 @@ def test_grace_of_a_pause_ends_the_judge_too() -> None:
         ? judge plan 1 attempt 1
         ? wait stop 30s
         > fired stop
+        < judge_ending 1
         ? end judge plan 1 attempt 1
         """,
     )

@@ -2,10 +2,10 @@
 
 import pytest
 from tests.engine.plans import plan_of, stage
-from tests.engine.playbook import play
+from tests.engine.playbook import Play, play
 
-from agentforge.engine.decide_stage import max_runtime, remaining_seconds
-from agentforge.model.plan import Guardrails, RetryPolicy
+from agentforge.engine.decide_stage import max_runtime, stage_at
+from agentforge.model.plan import Guardrails, Plan, RetryPolicy
 
 
 def test_runtime_limit_asks_and_a_resume_grants_the_same_again() -> None:
@@ -24,8 +24,8 @@ def test_runtime_limit_asks_and_a_resume_grants_the_same_again() -> None:
         < session_paused runtime_limit
         = paused
         @ 3600
-        > answer runtime_limit-6
         > resume
+        < request_resolved runtime_limit-6 continue
         ? prepare plan 2
         @ 30
         > prepared
@@ -54,8 +54,8 @@ def test_runtime_limit_is_asked_about_before_another_attempt() -> None:
         > fired retry
         < request_opened runtime_limit-8
         < session_paused runtime_limit
-        > answer runtime_limit-8
         > resume
+        < request_resolved runtime_limit-8 continue
         < attempt_start 2 timeout=60
         ? execute plan 1 attempt 2
         """,
@@ -76,8 +76,8 @@ def test_runtime_limit_that_ended_the_last_attempt_is_asked_about_too() -> None:
         > error iteration_timeout
         < request_opened runtime_limit-6
         < session_paused runtime_limit
-        > answer runtime_limit-6
         > resume
+        < request_resolved runtime_limit-6 continue
         < attempt_start 2 timeout=60
         ? execute plan 1 attempt 2
         """,
@@ -140,12 +140,19 @@ def test_tightest_runtime_limit_counts(
     assert max_runtime(plan_of(node, max_runtime=of_run), node) == expected
 
 
+def remaining(play: Play, plan: Plan) -> float | None:
+    assert play.state is not None
+    assert play.state.node is not None
+    here = stage_at(plan, play.state, None, play.state.node)
+    assert here is not None
+    return here.remaining
+
+
 def test_remaining_seconds_never_go_below_zero() -> None:
     plan = plan_of(stage(runs=2), max_runtime=10)
     conversation = play(plan, "> start\n< node_start plan\n? prepare plan 1")
-    assert conversation.state is not None
-    assert remaining_seconds(plan, conversation.state, plan.nodes[0]) == 10
+    assert remaining(conversation, plan) == 10
     conversation.now = conversation.now.replace(hour=23)
     conversation.happens("recover")
-    assert remaining_seconds(plan, conversation.state, plan.nodes[0]) == 0
-    assert remaining_seconds(plan_of(stage()), conversation.state, plan.nodes[0]) is None
+    assert remaining(conversation, plan) == 0
+    assert remaining(conversation, plan_of(stage())) is None

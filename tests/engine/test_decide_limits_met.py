@@ -90,8 +90,8 @@ def test_limit_that_lasts_too_long_asks_a_person() -> None:
         < request_opened provider_limit-6
         < session_paused provider_limit
         = paused
-        > answer provider_limit-6
         > resume
+        < request_resolved provider_limit-6 continue
         < attempt_start 2
         ? execute plan 1 attempt 2
         """,
@@ -413,8 +413,8 @@ def test_limit_that_outlasts_the_runtime_limit_asks_at_once() -> None:
         < request_opened runtime_limit-10
         < session_paused runtime_limit
         = paused
-        > answer runtime_limit-10
         > resume
+        < request_resolved runtime_limit-10 continue
         < attempt_start 3 timeout=300
         ? execute plan 1 attempt 3
         """,

@@ -71,8 +71,8 @@ def test_three_attempts_lost_in_a_row_ask_a_person() -> None:
         < request_opened attempts_lost-10
         < session_paused attempts_lost
         = paused
-        > answer attempts_lost-10
         > resume
+        < request_resolved attempts_lost-10 continue
         < attempt_start 4
         ? execute plan 1 attempt 4
         = running
@@ -124,8 +124,8 @@ def test_three_recoveries_without_progress_ask_a_person() -> None:
         < request_opened recoveries_without_progress-6
         < session_paused recoveries_without_progress
         = paused
-        > answer recoveries_without_progress-6
         > resume
+        < request_resolved recoveries_without_progress-6 continue
         ? prepare plan 1
         > recover
         ? prepare plan 1
@@ -231,4 +231,4 @@ def test_person_who_takes_up_a_run_that_waited_for_a_retry_does_not_wait() -> No
         """,
     )
     assert conversation.state is not None
-    assert conversation.state.context == "use the other branch"
+    assert conversation.state.note_texts == ("use the other branch",)

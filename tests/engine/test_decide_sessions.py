@@ -193,8 +193,8 @@ def test_at_most_once_asks_a_person_before_work_is_done_again(ending: str) -> No
         < request_opened at_most_once-6
         < session_paused at_most_once
         = paused
-        > answer at_most_once-6
         > resume
+        < request_resolved at_most_once-6 continue
         < attempt_start 2
         ? execute plan 1 attempt 2
         """,
@@ -252,8 +252,8 @@ def test_at_most_once_asks_after_a_pause_about_what_came_to_nothing_before_it(
         > resume
         < request_opened at_most_once-{seq + 1}
         < session_paused at_most_once
-        > answer at_most_once-{seq + 1}
         > resume
+        < request_resolved at_most_once-{seq + 1} continue
         < attempt_start 2
         ? execute plan 1 attempt 2
         """,
@@ -304,7 +304,11 @@ def test_recompiling_says_anew_whether_work_may_be_done_twice(
     changed = plan_change(planned(semantics), conversation.plan, conversation.state)
     conversation.record(changed, conversation.state.cursor)
     first, *_ = conversation.happens("resume")
-    assert first.startswith("< request_opened at_most_once") if asks else first == f"< {who}attempt_start 2"
+    assert (
+        first.startswith(f"< {who}request_opened at_most_once")
+        if asks
+        else first == f"< {who}attempt_start 2"
+    )
 
 
 def test_recompiling_says_so_of_an_agent_at_work_too() -> None:
@@ -339,17 +343,29 @@ def test_at_most_once_asks_about_every_branch_of_a_block() -> None:
         ? claude: execute publish 1 attempt 1
         ? codex: execute publish 1 attempt 1
         > claude: lost
+        < claude: request_opened at_most_once-10
         ? codex: execute publish 1 attempt 1
         > codex: error provider_crashed
-        < request_opened at_most_once-11
+        < codex: request_opened at_most_once-12
         < session_paused at_most_once
         = paused
+        > answer at_most_once-12 succeeded
+        < session_continued at_most_once-12
+        < codex: iteration_complete person confirmed that attempt 1 succeeded
+        < codex: request_resolved at_most_once-12 succeeded
+        < codex: stage_complete publish: Completed 1 iterations (max: 1)
+        < codex: parallel_provider_complete completed
+        < session_paused at_most_once
+        > answer at_most_once-10
+        < session_continued at_most_once-10
+        < claude: request_resolved at_most_once-10 continue
+        < claude: attempt_start 2
+        ? claude: execute publish 1 attempt 2
         """,
     )
-    assert conversation.state is not None
-    question = conversation.state.requests[0].question
-    assert "claude: attempt 1" in question
-    assert "codex: attempt 1" in question
+    asked = [e.fact for e in conversation.events if isinstance(e.fact, f.RequestOpened)]
+    assert ["claude: attempt 1" in asked[0].question, "codex: attempt 1" in asked[1].question] == [True, True]
+    assert {request.scope for request in asked} == {"branch"}
 
 
 def test_conversation_that_takes_a_new_name_each_time_is_gone_on_with_five_times_too() -> None:

@@ -279,7 +279,7 @@ def test_resume_of_a_paused_run_adds_the_context_that_a_person_gave() -> None:
     )
     state = conversation.state
     assert state is not None
-    assert state.context == "focus on X\nskip Y"
+    assert state.note_texts == ("focus on X", "skip Y")
     assert state.pause_reason is None
     assert state.paused_at is None
     assert state.stop is None

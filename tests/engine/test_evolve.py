@@ -19,7 +19,7 @@ from agentforge.model.plan import Judgment
 from agentforge.model.result import Decision, Result
 from agentforge.model.state import RunState
 from agentforge.model.status import NodeStatus, RunStatus
-from agentforge.model.work import Prepare
+from agentforge.model.task import PrepareTask
 
 unhurried = settings(deadline=None, max_examples=200)
 
@@ -194,7 +194,7 @@ def test_engine_that_goes_on_over_a_missing_line_of_a_block_repeats_no_iteration
         left = [one for number, one in enumerate(whole[:end]) if number != line]
         state = fold(left)
         decision = decide(BLOCK, state)
-        begun = {work.cursor for work in decision.work if isinstance(work, Prepare)}
+        begun = {work.cursor for work in decision.work if isinstance(work, PrepareTask)}
         assert not begun & done_by(left), f"cut after {end} lines"
         assert decision.facts or decision.work
 
@@ -218,7 +218,7 @@ def test_block_whose_start_is_lost_is_rebuilt_from_its_branches() -> None:
     assert [(draft.fact.TYPE, draft.cursor) for draft in answer.facts] == [
         ("parallel_provider_start", Cursor("1", 1, 0, "codex"))
     ]
-    assert [work.id for work in answer.work] == ["1.0@claude/1/1/1/execute"]
+    assert [work.id for work in answer.work] == ["1.0@claude/1/1/1/agent"]
 
 
 def test_stage_whose_predecessor_lost_its_end_is_taken_from_the_cursor() -> None:
@@ -235,7 +235,7 @@ def test_node_after_a_block_that_lost_its_end_and_its_own_start_is_where_the_run
         event(2, f.NodeStarted("duel", "0", kind="parallel", providers=("claude",)), Cursor("0", 1, 0)),
         event(3, f.AttemptStarted(1, 2, "claude", "opus"), Cursor("1", 1, 1)),
     ]
-    assert [work.id for work in decide(plan, fold(lost)).work] == ["1/1/1/1/execute"]
+    assert [work.id for work in decide(plan, fold(lost)).work] == ["1/1/1/1/agent"]
 
 
 def test_node_whose_predecessor_lost_its_end_is_taken_from_the_cursor() -> None:

@@ -15,12 +15,12 @@ from agentforge.model.failure import FailureKind
 from agentforge.model.result import Decision, Result
 from agentforge.model.state import AttemptState, BlockState, BranchState, IterationState, RunState, StageState
 from agentforge.model.status import (
-    ATTEMPT_MOVES,
     RUN_MOVES,
-    AttemptStatus,
+    TASK_MOVES,
     IterationStatus,
     NodeStatus,
     RunStatus,
+    TaskStatus,
 )
 
 PLAN = plan_of(stage())
@@ -33,20 +33,18 @@ SESSION_MOVES: dict[RunStatus, f.AnyFact] = {
     RunStatus.ABORTED: f.SessionAborted("enough"),
     RunStatus.RUNNING: f.SessionResumed("person"),
 }
-ATTEMPT_TURNS: dict[AttemptStatus, f.AnyFact] = {
-    AttemptStatus.ENDING: f.AttemptEnding(1, "lunch"),
-    AttemptStatus.CANCELLED: f.AttemptCancelled(1, "lunch"),
-    AttemptStatus.LOST: f.AttemptLost(1, "it died", started=True),
-    AttemptStatus.SUCCEEDED: f.IterationCompleted(
-        "plan", 1, Decision.CONTINUE, "", "result.json", Result(), 1
-    ),
-    AttemptStatus.FAILED: f.ErrorOccurred(FailureKind.PROVIDER_CRASHED, "it crashed", "plan", 1),
-    AttemptStatus.WAITING: f.RetryScheduled(2, 2, NOON, "again"),
-    AttemptStatus.DUE: f.TimerFired("retry"),
+ATTEMPT_TURNS: dict[TaskStatus, f.AnyFact] = {
+    TaskStatus.ENDING: f.AttemptEnding(1, "lunch"),
+    TaskStatus.CANCELLED: f.AttemptCancelled(1, "lunch"),
+    TaskStatus.LOST: f.AttemptLost(1, "it died", started=True),
+    TaskStatus.SUCCEEDED: f.IterationCompleted("plan", 1, Decision.CONTINUE, "", "result.json", Result(), 1),
+    TaskStatus.FAILED: f.ErrorOccurred(FailureKind.PROVIDER_CRASHED, "it crashed", "plan", 1),
+    TaskStatus.WAITING: f.RetryScheduled(2, 2, NOON, "again"),
+    TaskStatus.DUE: f.TimerFired("retry"),
 }
 
 
-def at_work(status: AttemptStatus) -> RunState:
+def at_work(status: TaskStatus) -> RunState:
     attempt = AttemptState(1, status, NOON)
     iteration = IterationState(1, IterationStatus.STARTED, NOON, attempt=attempt, attempts=1)
     return replace(RUNNING, at=StageState("0", 1, iteration=iteration))
@@ -67,16 +65,16 @@ def test_session_moves_are_those_of_the_table(status: RunStatus, target: RunStat
     assert is_refused(replace(RUNNING, status=status), SESSION_MOVES[target]) != legal
 
 
-@pytest.mark.parametrize("status", AttemptStatus)
+@pytest.mark.parametrize("status", TaskStatus)
 @pytest.mark.parametrize("target", ATTEMPT_TURNS)
-def test_attempt_moves_are_those_of_the_table(status: AttemptStatus, target: AttemptStatus) -> None:
-    legal = target in ATTEMPT_MOVES[status]
+def test_attempt_moves_are_those_of_the_table(status: TaskStatus, target: TaskStatus) -> None:
+    legal = target in TASK_MOVES[status]
     assert is_refused(at_work(status), ATTEMPT_TURNS[target]) != legal
 
 
-@pytest.mark.parametrize("status", AttemptStatus)
-def test_attempt_begins_only_when_the_one_before_makes_way(status: AttemptStatus) -> None:
-    makes_way = status in (AttemptStatus.DUE, AttemptStatus.LOST, AttemptStatus.CANCELLED)
+@pytest.mark.parametrize("status", TaskStatus)
+def test_attempt_begins_only_when_the_one_before_makes_way(status: TaskStatus) -> None:
+    makes_way = status in (TaskStatus.DUE, TaskStatus.LOST, TaskStatus.CANCELLED)
     begins = f.AttemptStarted(2, 2, "claude", "opus")
     assert is_refused(at_work(status), begins) != makes_way
 
@@ -91,7 +89,7 @@ def test_node_begins_once_and_ends_only_after_it_began() -> None:
 
 def test_iteration_begins_only_after_the_one_before_ended() -> None:
     begins = f.IterationStarted("plan", "plan", "claude", "opus", "0" * 64)
-    assert is_refused(at_work(AttemptStatus.RUNNING), begins)
+    assert is_refused(at_work(TaskStatus.RUNNING), begins)
     assert not is_refused(replace(RUNNING, at=StageState("0", 1)), begins)
 
 
@@ -101,7 +99,7 @@ def test_outcome_of_an_attempt_whose_beginning_a_damaged_log_lost_counts() -> No
 
 
 def test_other_timers_and_remarks_are_no_moves() -> None:
-    state = at_work(AttemptStatus.RUNNING)
+    state = at_work(TaskStatus.RUNNING)
     due = NOON + timedelta(seconds=1)
     remarks = (f.TimerFired("delay"), f.AttemptAdopted(1, 7), f.PauseRequested("x", due_at=due))
     for fact in remarks:
@@ -109,7 +107,7 @@ def test_other_timers_and_remarks_are_no_moves() -> None:
 
 
 def test_move_is_judged_by_the_branch_that_it_is_about() -> None:
-    claude = BranchState("claude", NodeStatus.RUNNING, at_work(AttemptStatus.RUNNING).node)
+    claude = BranchState("claude", NodeStatus.RUNNING, at_work(TaskStatus.RUNNING).node)
     block = BlockState("0", 1, "", (claude, BranchState("codex", NodeStatus.RUNNING)))
     state = replace(RUNNING, at=block)
     begins = f.AttemptStarted(2, 2, "claude", "opus")

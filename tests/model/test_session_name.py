@@ -5,7 +5,7 @@ import unicodedata
 import pytest
 
 from agentforge.model.errors import InvalidSession
-from agentforge.model.ids import session_name, work_id
+from agentforge.model.ids import session_name
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,3 @@ def test_hostile_session_names_are_refused(name: str, why: str) -> None:
         session_name(name)
     assert caught.value.hint
     assert caught.value.code == "invalid_session"
-
-
-def test_work_has_the_same_name_after_any_crash() -> None:
-    assert work_id("execute", "2.0", 1, 3, 2) == "2.0/1/3/2/execute"
-    assert work_id("prepare", "0", 1, 3) == "0/1/3/0/prepare"

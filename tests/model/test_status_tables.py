@@ -8,16 +8,15 @@ import pytest
 
 from agentforge.model.errors import IllegalMove
 from agentforge.model.status import (
-    ATTEMPT_MOVES,
-    BLOCK_MOVES,
     FINAL,
     ITERATION_MOVES,
     RUN_MOVES,
     STAGE_MOVES,
-    AttemptStatus,
+    TASK_MOVES,
     IterationStatus,
     NodeStatus,
     RunStatus,
+    TaskStatus,
     move,
 )
 
@@ -38,22 +37,22 @@ LEGAL = {
         "completed": "running",
     },
     "iteration": {"started": "completed failed", "failed": "started", "completed": ""},
-    "attempt": {
+    "task": {
         "running": "ending succeeded failed lost",
         "ending": "cancelled succeeded failed lost",
-        "failed": "waiting due",
+        "failed": "waiting due succeeded",
         "waiting": "due",
         "succeeded": "",
         "due": "",
-        "lost": "",
-        "cancelled": "",
+        "lost": "succeeded",
+        "cancelled": "succeeded",
     },
 }
 TABLES: dict[str, tuple[Mapping[Any, frozenset[Any]], type[StrEnum]]] = {
     "run": (RUN_MOVES, RunStatus),
     "stage": (STAGE_MOVES, NodeStatus),
     "iteration": (ITERATION_MOVES, IterationStatus),
-    "attempt": (ATTEMPT_MOVES, AttemptStatus),
+    "task": (TASK_MOVES, TaskStatus),
 }
 MOVES = [
     (machine, one, other)
@@ -82,7 +81,3 @@ def test_running_to_running_is_an_error() -> None:
 
 def test_completed_and_aborted_are_final() -> None:
     assert {RunStatus.COMPLETED, RunStatus.ABORTED} == FINAL
-
-
-def test_block_moves_like_a_stage() -> None:
-    assert BLOCK_MOVES == STAGE_MOVES

@@ -1,48 +1,60 @@
 """Work items have deterministic ids; a plan says which providers it needs."""
 
+from msgspec.structs import replace
 from tests.engine.plans import NOON, block, nested, plan_of, stage
 
 from agentforge.model.event import Cursor
 from agentforge.model.place import Place
 from agentforge.model.plan import Judgment, ProviderChoice
-from agentforge.model.work import (
-    CheckQueue,
-    End,
-    EndJudge,
-    Execute,
-    Judge,
-    Prepare,
+from agentforge.model.task import (
+    AgentTask,
+    JudgeTask,
+    ManifestTask,
+    PrepareTask,
+    QueueTask,
     Wait,
-    WriteManifest,
 )
+
+HERE, NODE, BY = Place("0", 1, "stage-00-plan"), stage(), ProviderChoice("claude", "opus")
 
 
 def test_ids_of_work_name_node_run_iteration_attempt_and_kind() -> None:
-    here, node = Place("0", 1, "stage-00-plan"), stage()
+    agent = AgentTask(HERE, "plan", 3, 2, node=NODE, by=BY, started_at=NOON)
+    judge = JudgeTask(HERE, "plan", 3, 1, node=NODE, by=BY)
     works = (
-        Prepare(here, node, 3),
-        Execute(here, node, 3, 2, None, None),
-        End(here, node, 3, 2),
-        Judge(here, node, 3, 1),
-        EndJudge(here, node, 3, 1),
-        CheckQueue(here, node, 3),
-        WriteManifest(here),
+        PrepareTask(HERE, "plan", 3, node=NODE),
+        agent,
+        replace(agent, ending=True),
+        judge,
+        replace(judge, ending=True),
+        QueueTask(HERE, "plan", 3),
+        ManifestTask(HERE, "duel"),
         Wait("stop", NOON),
     )
     assert [work.id for work in works] == [
         "0/1/3/0/prepare",
-        "0/1/3/2/execute",
-        "0/1/3/2/end",
+        "0/1/3/2/agent",
+        "0/1/3/2/agent/end",
         "0/1/3/1/judge",
-        "0/1/3/1/end_judge",
-        "0/1/3/0/check_queue",
-        "0/1/0/0/write_manifest",
+        "0/1/3/1/judge/end",
+        "0/1/3/0/queue",
+        "0/1/0/0/manifest",
         "wait/stop",
     ]
 
 
+def test_processes_of_a_task_are_found_by_one_mark_whether_it_runs_or_is_ended() -> None:
+    agent = AgentTask(HERE, "plan", 3, 2, node=NODE, by=BY, started_at=NOON)
+    judge = JudgeTask(HERE, "plan", 3, 2, node=NODE, by=BY)
+    assert [agent.mark, replace(agent, ending=True).mark] == ["0/1/3/2"] * 2
+    assert [judge.mark, replace(judge, ending=True).mark] == ["0/1/3/2/judge"] * 2
+
+
 def test_ids_of_work_differ_between_the_branches_of_a_block() -> None:
-    ids = [Prepare(Place("1.0", 1, "", provider), stage(), 1).id for provider in (None, "claude", "codex")]
+    ids = [
+        PrepareTask(Place("1.0", 1, "", provider), "plan", 1, node=NODE).id
+        for provider in (None, "claude", "codex")
+    ]
     assert ids == ["1.0/1/1/0/prepare", "1.0@claude/1/1/0/prepare", "1.0@codex/1/1/0/prepare"]
     waits = [Wait("retry", NOON, Cursor("1.0", 1, 1, provider)).id for provider in (None, "claude", "codex")]
     assert waits == ["wait/retry/1.0/", "wait/retry/1.0/claude", "wait/retry/1.0/codex"]

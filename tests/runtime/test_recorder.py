@@ -23,7 +23,7 @@ from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place, inner_place
 from agentforge.model.redaction import Redactor
 from agentforge.model.result import Decision, Result
-from agentforge.model.work import CheckQueue, Judge
+from agentforge.model.task import JudgeTask, QueueTask
 from agentforge.ports.provider import ExecuteResult
 from agentforge.ports.workspace import Stamp
 from agentforge.runtime.concluding import Attempted
@@ -182,9 +182,13 @@ def test_branches_judges_and_queues_have_exchanges_of_their_own(kept: Kept) -> N
         kept.keep(kept.about(1, place=inner_place(PLAN.steps[1], 1, provider, 0)))
     judged = f.JudgeCompleted("success", f.JudgeResult(stop=True, reason="hush"))
     for _ in range(2):
-        kept.recorder.judged(Judge(HERE, stage("plan"), 1, 1), ExecuteResult('{"stop": true}'), judged)
+        kept.recorder.judged(
+            JudgeTask(HERE, "plan", 1, 1, node=stage("plan"), by=PLAN.judge),
+            ExecuteResult('{"stop": true}'),
+            judged,
+        )
     for left in (3, 2):
-        kept.recorder.queue(CheckQueue(HERE, stage("plan"), 0), f.QueueChecked(left))
+        kept.recorder.queue(QueueTask(HERE, "plan", 0), f.QueueChecked(left))
     found = [(e.kind, e.node, e.branch, e.iteration, e.remaining) for e in kept.cassette.exchanges]
     assert found == [
         ("work", "parallel-duel", "claude", 1, None),

@@ -137,14 +137,14 @@ def test_what_comes_after_is_run_by_the_engine_if_the_supervisor_was_killed(
 
 def test_a_later_engine_runs_it_as_well(engine: Engine, tmp_path: Path) -> None:
     killed_supervisor(engine, "sleep 30", ("sh", "-c", f"echo ran >> {tmp_path}/after"))
-    again = asyncio.run(Engine(tmp_path).supervised.take_up(engine.place, engine.mark, lambda _: None))
+    again = asyncio.run(Engine(tmp_path).supervised.reattach(engine.place, engine.mark, lambda _: None))
     assert again.lost == "its supervisor died"
     assert (tmp_path / "after").read_text() == "ran\nran\n"
 
 
 def test_it_is_run_once_by_a_supervisor_that_lives(engine: Engine, tmp_path: Path) -> None:
     engine.run("true", after=("sh", "-c", f"echo ran >> {tmp_path}/after"))
-    again = asyncio.run(engine.supervised.take_up(engine.place, engine.mark, lambda _: None))
+    again = asyncio.run(engine.supervised.reattach(engine.place, engine.mark, lambda _: None))
     assert again.record is not None
     eventually(lambda: (tmp_path / "after").read_text() == "ran\n")
 
@@ -154,7 +154,7 @@ def test_an_attempt_that_no_supervisor_claimed_has_nothing_to_clean_up(
 ) -> None:
     Path(engine.place.root).mkdir()
     Path(engine.place.after).write_text(json.dumps(["sh", "-c", f"echo ran >> {tmp_path}/after"]))
-    left = asyncio.run(engine.supervised.take_up(engine.place, engine.mark, lambda _: None))
+    left = asyncio.run(engine.supervised.reattach(engine.place, engine.mark, lambda _: None))
     assert not left.started
     assert not (tmp_path / "after").exists()
 
@@ -166,5 +166,5 @@ def test_what_a_killed_engine_or_supervisor_asked_for_is_not_kept(engine: Engine
     Path(engine.place.spec).write_text('{"env": {"MY_API_KEY": "sk-0123456789"}}')
     if claimed:
         Path(engine.place.claim).write_text("")
-    asyncio.run(engine.supervised.take_up(engine.place, engine.mark, lambda _: None))
+    asyncio.run(engine.supervised.reattach(engine.place, engine.mark, lambda _: None))
     assert not Path(engine.place.spec).exists()

@@ -14,7 +14,7 @@ import pytest
 from agentforge.model import facts as f
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.state import Unavailable
-from agentforge.model.status import AttemptStatus
+from agentforge.model.status import TaskStatus
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, Provider
 from agentforge.sdk.engine import Engine
 from agentforge.testing import FakeClock, ScriptedProvider
@@ -63,7 +63,7 @@ def test_a_wait_is_a_recorded_time_that_others_can_see(tmp_path: Path) -> None:
             await eventually(lambda: clock.waits and "limit_met" in kinds(made))
             attempt = made.status("s").state.attempt
             assert attempt is not None
-            assert (attempt.status, attempt.due_at) == (AttemptStatus.WAITING, QUOTA.resets_at)
+            assert (attempt.status, attempt.due_at) == (TaskStatus.WAITING, QUOTA.resets_at)
             clock.advance(5 * 3600)
             assert (await running).status == "completed"
 

@@ -1,12 +1,14 @@
 """One table from every way to end to an exit status."""
 
+from datetime import UTC, datetime
 from signal import SIGINT, SIGTERM
 
 import pytest
 
 from agentforge.cli import exit_codes
 from agentforge.model import errors
-from agentforge.model.state import OpenRequest
+from agentforge.model.facts import RequestKind
+from agentforge.model.state import Request
 from agentforge.model.status import RunStatus
 from agentforge.sdk.results import RunResult
 
@@ -28,8 +30,10 @@ def test_every_status_in_the_table_is_documented() -> None:
     assert set(exit_codes.BY_ERROR.values()) <= set(exit_codes.MEANINGS)
 
 
-def result(status: RunStatus, error_type: str | None = None, *, asks: bool = False) -> RunResult:
-    requests = (OpenRequest("r-1", "Go on?", ("resume", "cancel")),) if asks else ()
+def result(status: RunStatus, error_type: str | None = None, asks: RequestKind | None = None) -> RunResult:
+    now = datetime(2026, 1, 15, tzinfo=UTC)
+    asked = Request("r-1", asks or "escalation", "r", "lost", "Retry?", ("resume", "cancel"), now)
+    requests = (asked,) if asks else ()
     return RunResult("s", status, "", 1, "/runs/s", error_type=error_type, requests=requests)
 
 
@@ -41,8 +45,11 @@ def result(status: RunStatus, error_type: str | None = None, *, asks: bool = Fal
         (result(RunStatus.FAILED, "provider_crashed"), None, 1),
         (result(RunStatus.FAILED, "iteration_timeout"), None, 20),
         (result(RunStatus.FAILED, "provider_timeout"), None, 20),
-        (result(RunStatus.PAUSED, asks=True), None, 22),
-        (result(RunStatus.PAUSED, asks=True), SIGTERM, 22),
+        (result(RunStatus.PAUSED, asks="escalation"), None, 22),
+        (result(RunStatus.AWAITING_APPROVAL, asks="question"), None, 22),
+        (result(RunStatus.AWAITING_APPROVAL, asks="approval"), None, 0),
+        (result(RunStatus.AWAITING_APPROVAL, asks="checkpoint"), None, 0),
+        (result(RunStatus.PAUSED, asks="escalation"), SIGTERM, 22),
         (result(RunStatus.ABORTED), None, 23),
         (result(RunStatus.PAUSED), None, 0),
         (result(RunStatus.AWAITING_APPROVAL), None, 0),

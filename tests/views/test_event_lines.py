@@ -125,8 +125,20 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     (f.SessionResumed("person"), "by=person", "resumed"),
     (f.CancelRequested("requested"), 'reason="requested"', "asked to end: requested"),
     (f.SessionAborted("requested"), 'reason="requested"', "cancelled: requested"),
-    (f.RequestOpened("r-1", "escalation", "Go on?", ()), 'id=r-1 question="Go on?"', "asks: Go on?"),
-    (f.RequestAnswered("r-1", "resume", "person"), 'id=r-1 answer="resume" by=person', None),
+    (
+        f.RequestOpened("r-1", "escalation", "k", "lost", "Retry?", ("resume", "cancel")),
+        'id=r-1 kind=escalation question="Retry?"',
+        "asks: Retry? (resume, cancel)",
+    ),
+    (
+        f.RequestAnswered("r-1", "resume", "person"),
+        'id=r-1 answer="resume" by=person',
+        "person answered: resume",
+    ),
+    (f.RequestResolved("r-1", "continue"), "id=r-1 effect=continue", None),
+    (f.AwaitingApproval(("r-1", "r-2")), "requests=r-1,r-2", "awaiting approval"),
+    (f.SessionContinued(("r-1",)), "requests=r-1", "continues after an answer"),
+    (f.JudgeEnding(1, "lunch"), 'node=1 run=1 iter=2 attempt=1 reason="lunch"', None),
     (
         f.LogAdopted(7, "0" * 64, "pipeline", "r", plan(), "1.0", SOON),
         "lines=7 engine=1.0",

@@ -112,7 +112,7 @@ def test_a_failed_run_shows_the_error_and_the_last_completed_iteration() -> None
 
 
 def test_a_paused_run_shows_its_reason_and_its_questions() -> None:
-    asked = (f.RequestOpened("r-1", "escalation", "Go on?", ("resume",)), Cursor("0", 1, 0))
+    asked = (f.RequestOpened("r-1", "escalation", "k", "lost", "Go on?", ("resume",)), Cursor("0", 1, 0))
     paused = (f.SessionPaused("runtime_limit"), Cursor("0", 1, 0))
     view = seen(STARTED, NODE, asked, paused, status="paused")
     rows = shown(view)

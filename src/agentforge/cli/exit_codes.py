@@ -54,6 +54,9 @@ BY_ERROR: Mapping[str, int] = {
 }
 """By the stable code of every AgentForgeError."""
 
+AS_ASKED = frozenset({"approval", "checkpoint", "pause"})
+"""Kinds of requests that a run was told to wait for."""
+
 TIMEOUTS = frozenset({"iteration_timeout", "provider_timeout"})
 
 
@@ -70,7 +73,7 @@ def of_result(result: "RunResult", signal: Signals | None = None) -> int:
             return STAGE_TIMEOUT if result.error_type in TIMEOUTS else FAILED
         case "aborted":
             return CANCELLED
-        case _ if result.requests:
+        case _ if any(request.kind not in AS_ASKED for request in result.requests):
             return PERSON_NEEDED
         case _ if signal is not None:
             return of_signal(signal)

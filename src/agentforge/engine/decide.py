@@ -3,30 +3,29 @@ and an ordinary step are the same code path.
 
 The driver records the facts and asks again until there are none; then the work is what should be
 running: it starts what is missing and cancels what is no longer wanted.
+
+What stands between the run and its next step is an ordered table of gates; the first that has something to
+say decides.
 """
 
+from collections.abc import Callable
 from typing import assert_never
 
 from msgspec import Struct
 
 from agentforge.engine.course import first_node, next_node
 from agentforge.engine.decide_block import decide_block
-from agentforge.engine.decide_failure import Question
-from agentforge.engine.decide_stage import (
-    Verdict,
-    decide_stage,
-    execute,
-    in_flight,
-    judging,
-    stage_at,
-)
+from agentforge.engine.decide_stage import decide_stage, in_flight, stage_at
+from agentforge.engine.requests import APPROVALS, consequences, defaults, opened, request_waits
+from agentforge.engine.ruling import Ruling
+from agentforge.engine.task_families import FAMILIES
 from agentforge.model import facts as f
 from agentforge.model.event import Cursor, Draft
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import ParallelNode, Plan, Step, visit_dir
-from agentforge.model.state import Between, BlockState, RunState, StageState, Start, StopRequest
-from agentforge.model.status import AttemptStatus, RunStatus
-from agentforge.model.work import EndJudge, Wait, Work
+from agentforge.model.state import AT_MOST_ONCE, Between, BlockState, RunState, StageState, Start
+from agentforge.model.status import RunStatus, TaskStatus
+from agentforge.model.task import Wait, Work
 
 WAITING = frozenset({RunStatus.PAUSED, RunStatus.AWAITING_APPROVAL})
 
@@ -37,15 +36,95 @@ class Decision(Struct, frozen=True):
 
 
 IDLE = Decision()
+Gate = Callable[[Plan, RunState], Decision | None]
 
 
 def decide(plan: Plan, state: RunState) -> Decision:
-    if state.status in WAITING and state.stop is not None and state.stop.cancel:
-        return Decision((Draft(f.SessionAborted(state.stop.reason), state.cursor),))
-    if state.status is not RunStatus.RUNNING:
-        return IDLE
-    if state.stop is not None:
-        return _stopping(plan, state, state.stop)
+    return next(decision for gate in GATES if (decision := gate(plan, state)) is not None)
+
+
+# -- runs that stand still
+
+
+def _cancelled(_: Plan, state: RunState) -> Decision | None:
+    if state.status not in WAITING or state.stop is None or not state.stop.cancel:
+        return None
+    return Decision((Draft(f.SessionAborted(state.stop.reason), state.cursor),))
+
+
+def _overdue(_: Plan, state: RunState) -> Decision | None:
+    facts = defaults(state) if state.status in WAITING or state.status is RunStatus.RUNNING else ()
+    return Decision(facts) if facts else None
+
+
+def _answered(_: Plan, state: RunState) -> Decision | None:
+    """A run that stopped for its requests continues when one is answered."""
+    answered = tuple(request.id for request in state.requests if not request.is_open)
+    if state.status not in WAITING or not state.waits or not answered:
+        return None
+    return Decision((Draft(f.SessionContinued(answered), state.cursor),))
+
+
+def _still(_: Plan, state: RunState) -> Decision | None:
+    if state.status in WAITING and state.waits and state.stop is None:
+        return Decision(work=request_waits(state))
+    return IDLE if state.status is not RunStatus.RUNNING else None
+
+
+# -- runs that go on
+
+
+def _stopping(plan: Plan, state: RunState) -> Decision | None:
+    """Nothing new starts; what is in flight finishes, or is ended when it is time."""
+    stop = state.stop
+    if stop is None:
+        return None
+    facts: list[Draft] = []
+    work: list[Work] = []
+    for provider, at in state.under_way():
+        here = stage_at(plan, state, provider, at)
+        flight = in_flight(here) if here else None
+        if flight is None:
+            continue
+        task, known = flight
+        ending = FAMILIES[task.KIND].ending
+        if stop.now and known.status is TaskStatus.RUNNING and ending is not None:
+            facts.append(Draft(ending(known.number, stop.reason), task.cursor))
+        else:
+            work.append(task)
+    if facts:
+        return Decision(tuple(facts))
+    if not work:
+        ended = f.SessionAborted(stop.reason) if stop.cancel else f.SessionPaused(stop.reason)
+        return Decision((Draft(ended, state.cursor),))
+    if stop.due_at and not stop.now:
+        work.append(Wait("stop", stop.due_at))
+    return Decision(work=tuple(work))
+
+
+def _consequences(plan: Plan, state: RunState) -> Decision | None:
+    """Of one answer at a time: what follows from it may answer what comes next."""
+    answered = next((request for request in state.requests if not request.is_open), None)
+    return Decision(consequences(plan, state, answered)) if answered else None
+
+
+def _onward(plan: Plan, state: RunState) -> Decision:
+    """What the place where the run is needs; a run with nothing to do but open requests waits for people."""
+    decision = _at_position(plan, state)
+    waiting = state.open_requests
+    if decision.facts or not waiting:
+        return decision
+    if decision.work:
+        return Decision(work=(*decision.work, *request_waits(state)))
+    ids = tuple(request.id for request in waiting)
+    if any(request.kind in APPROVALS for request in waiting):
+        return Decision((Draft(f.AwaitingApproval(ids), state.cursor),))
+    reasons = [request.reason for request in waiting]
+    reason = AT_MOST_ONCE if AT_MOST_ONCE in reasons else reasons[0]
+    return Decision((Draft(f.SessionPaused(reason, ids), state.cursor),))
+
+
+def _at_position(plan: Plan, state: RunState) -> Decision:
     match state.at:
         case Start():
             return _enter(plan, state, first_node(plan))
@@ -63,47 +142,22 @@ def decide(plan: Plan, state: RunState) -> Decision:
             assert_never(state.at)
 
 
-def _of_run(plan: Plan, state: RunState, at: StageState | BlockState, verdict: Verdict) -> Decision:
-    """What a verdict on the current node means for the run."""
+def _of_run(plan: Plan, state: RunState, at: StageState | BlockState, ruling: Ruling) -> Decision:
+    """What a ruling on the current node means for the run."""
     node = plan.places[at.path].node
     here = Cursor(at.path, at.run, at.completed if isinstance(at, StageState) else 0)
-    if verdict.done is not None:
+    if ruling.done is not None:
         following = next_node(plan, at.path, state.rounds)
-        done = f.NodeCompleted(node.id, verdict.done, at.completed, next=following)
+        done = f.NodeCompleted(node.id, ruling.done, at.completed, next=following)
         return Decision((Draft(done, here),))
-    if verdict.failure is not None:
-        failed = f.SessionFailed(verdict.failure.kind, verdict.failure.message, node.id)
+    if ruling.failure is not None:
+        failed = f.SessionFailed(ruling.failure.kind, ruling.failure.message, node.id)
         return Decision((Draft(failed, here),))
-    if verdict.question is not None:
-        return _ask(state, here, verdict.question)
-    return Decision(verdict.facts, verdict.work)
+    asks = opened(state, ruling.question) if ruling.question else None
+    return Decision((asks,)) if asks else Decision(ruling.facts, ruling.work)
 
 
-def _stopping(plan: Plan, state: RunState, stop: StopRequest) -> Decision:
-    """Nothing new starts; agents finish, or are ended when it is time."""
-    facts: list[Draft] = []
-    work: list[Work] = []
-    for provider, at in state.under_way():
-        here = stage_at(plan, state, provider, at)
-        if here is None:
-            continue
-        attempt = in_flight(at)
-        if attempt is not None and stop.now and attempt.status is AttemptStatus.RUNNING:
-            facts += here.record(f.AttemptEnding(attempt.number, stop.reason)).facts
-        elif attempt is not None:
-            work.append(execute(here, attempt))
-        elif judge := judging(here):
-            work.append(
-                EndJudge(judge.place, judge.node, judge.iteration, judge.attempt) if stop.now else judge
-            )
-    if facts:
-        return Decision(tuple(facts))
-    if not work:
-        ended = f.SessionAborted(stop.reason) if stop.cancel else f.SessionPaused(stop.reason)
-        return Decision((Draft(ended, state.cursor),))
-    if stop.due_at and not stop.now:
-        work.append(Wait("stop", stop.due_at))
-    return Decision(work=tuple(work))
+# -- between two nodes
 
 
 def _enter(plan: Plan, state: RunState, destination: f.Destination | None) -> Decision:
@@ -149,15 +203,4 @@ def _unplaced(state: RunState, path: str) -> Decision:
     return Decision((Draft(failed, state.cursor),))
 
 
-def _ask(state: RunState, here: Cursor, question: Question) -> Decision:
-    paused = Draft(f.SessionPaused(question.reason), here)
-    if any(request.id.startswith(f"{question.reason}-") for request in state.requests):
-        # The engine died between the question and the pause: it isn't asked twice.
-        return Decision((paused,))
-    opened = f.RequestOpened(
-        id=f"{question.reason}-{state.seq + 1}",
-        kind="escalation",
-        question=question.text,
-        options=("resume", "cancel"),
-    )
-    return Decision((Draft(opened, here), paused))
+GATES: tuple[Gate, ...] = (_cancelled, _overdue, _answered, _still, _stopping, _consequences, _onward)

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from agentforge.engine.retry import DEFAULT_POLICY, backoff, may_retry
+from agentforge.engine.ruling import Question
 from agentforge.model import facts as f
 from agentforge.model.failure import LIMITS, Failure, FailureKind
 from agentforge.model.plan import LimitPolicy, StageNode
@@ -28,13 +29,6 @@ PROVIDERS_OWN = frozenset(
 
 FOR_A_PERSON = frozenset({FailureKind.PROVIDER_MISSING, FailureKind.PROVIDER_AUTH})
 """Of these, the ones that no waiting mends."""
-
-
-class Question(Struct, frozen=True):
-    """Why a person is needed before anything more is spent."""
-
-    reason: str
-    text: str
 
 
 Turn = f.RetryScheduled | f.LimitMet | f.ProviderChanged | Question | Failure
@@ -165,12 +159,12 @@ def _too_long(failed: Failed, limit: Unavailable, due_at: datetime) -> Question 
     if (due_at - since).total_seconds() > most:
         return Question(
             "provider_limit",
-            f"{what}, which is longer than the {most:g} s that may be waited. Try again now?",
+            f"{what}, which exceeds max_wait ({most:g} s). Retry now?",
         )
     if failed.remaining is not None and (due_at - failed.ended_at).total_seconds() > failed.remaining:
         return Question(
             "runtime_limit",
-            f"{what}, which is longer than the runtime limit leaves. Grant the same again, and try now?",
+            f"{what}, which exceeds what the runtime limit leaves. Grant the same again and retry now?",
         )
     return None
 

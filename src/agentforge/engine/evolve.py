@@ -1,9 +1,10 @@
 """What an event makes of a state. Never decides, never refuses: what may be recorded is checked before
 it is (see `legal`), so that a log is read the same way for ever, even with lines missing."""
 
-from functools import partial
+from datetime import timedelta
 from typing import assert_never
 
+import msgspec
 from msgspec.structs import replace
 
 from agentforge.engine.evolve_adopted import adopted
@@ -13,22 +14,24 @@ from agentforge.engine.evolve_block import (
     provider_turn,
     with_branch_stage,
 )
-from agentforge.engine.evolve_stage import StageFact, evolve_stage, on_resume
+from agentforge.engine.evolve_stage import StageFact, evolve_stage, excused, on_resume
 from agentforge.engine.replan import replanned
+from agentforge.engine.requests import TIMER, stage_asked_about
 from agentforge.model import facts as f
 from agentforge.model.errors import LogCorrupt, LogTooOld
 from agentforge.model.event import Cursor, Event
 from agentforge.model.failure import Failure
 from agentforge.model.state import (
-    AT_MOST_ONCE,
     Between,
     BlockState,
     BranchState,
-    OpenRequest,
+    Note,
+    Request,
     RunState,
     StageRecord,
     StageState,
-    StopRequest,
+    Stop,
+    kept_notes,
 )
 from agentforge.model.status import RunStatus
 
@@ -65,6 +68,7 @@ def _frequent(
         cursor=event.cursor,
         at=evolve_stage(_node(state, event), event, fact),
         recoveries=0 if isinstance(fact, f.IterationCompleted) else state.recoveries,
+        recoveries_excused=0 if isinstance(fact, f.IterationCompleted) else state.recoveries_excused,
     )
 
 
@@ -109,8 +113,8 @@ def _apply(state: RunState, event: Event) -> RunState:
             return _node_turn(state, event, fact)
         case f.ProviderStarted() | f.ProviderCompleted() | f.StageCompleted() | f.ManifestWritten():
             return _block_turn(state, event, fact)
-        case f.RequestOpened() | f.RequestAnswered():
-            return _request_turn(state, fact)
+        case f.RequestOpened() | f.RequestAnswered() | f.RequestResolved():
+            return _request_turn(state, event, fact)
         case f.PauseRequested() | f.CancelRequested():
             return _stop_requested(state, fact)
         case f.DamageAccepted(lines=lines):
@@ -123,6 +127,8 @@ def _apply(state: RunState, event: Event) -> RunState:
             f.SessionCompleted()
             | f.SessionFailed()
             | f.SessionPaused()
+            | f.AwaitingApproval()
+            | f.SessionContinued()
             | f.SessionResumed()
             | f.SessionAborted()
             | f.SessionRecovered()
@@ -135,7 +141,7 @@ def _apply(state: RunState, event: Event) -> RunState:
 def _stage_turn(state: RunState, event: Event, fact: StageFact) -> RunState:
     """What happens in a stage, be it a step of the run or a stage of a provider's branch."""
     if isinstance(fact, f.IterationCompleted) and state.recoveries:
-        state = replace(state, recoveries=0)
+        state = replace(state, recoveries=0, recoveries_excused=0)
     if event.cursor is not None and event.cursor.provider is not None:
         return replace(state, at=with_branch_stage(block_of(state.block, event), event, fact))
     if event.cursor is None and state.node is None:
@@ -150,6 +156,8 @@ def _block_turn(state: RunState, event: Event, fact: BlockFact) -> RunState:
 
 
 def _fired(state: RunState, event: Event, timer: str) -> RunState:
+    if timer.startswith(TIMER):
+        return _with_request(state, timer.removeprefix(TIMER), overdue=True)
     if timer != "stop":
         return _stage_turn(state, event, f.TimerFired(timer))
     if state.stop and state.stop.due_at:
@@ -182,15 +190,49 @@ def _entered(event: Event, fact: f.NodeStarted) -> StageState | BlockState:
     return BlockState(at.path, at.run, at.folder, tuple(map(BranchState, fact.providers)))
 
 
-def _request_turn(state: RunState, fact: f.RequestOpened | f.RequestAnswered) -> RunState:
+def _request_turn(
+    state: RunState, event: Event, fact: f.RequestOpened | f.RequestAnswered | f.RequestResolved
+) -> RunState:
     match fact:
         case f.RequestOpened():
-            opened = OpenRequest(fact.id, fact.question, fact.options)
-            return replace(state, requests=(*state.requests, opened))
-        case f.RequestAnswered():
-            return replace(state, requests=tuple(r for r in state.requests if r.id != fact.id))
+            fields = msgspec.structs.asdict(fact)
+            request = Request(**fields, opened_at=event.at, at=event.cursor)
+            return replace(state, requests=(*state.requests, request))
+        case f.RequestAnswered(id=id, answer=answer, by=by):
+            return _with_request(state, id, answer=answer, answered_by=by)
+        case f.RequestResolved(id=id, effect=effect):
+            request_closed = next((r for r in state.requests if r.id == id), None)
+            left = replace(state, requests=tuple(r for r in state.requests if r.id != id))
+            if request_closed is None or effect != "continue":
+                return left
+            return _granted(left, event, request_closed)
         case _:
             assert_never(fact)
+
+
+def _with_request(state: RunState, id: str, **changes: object) -> RunState:
+    changed = (replace(r, **changes) if r.id == id else r for r in state.requests)
+    return replace(state, requests=tuple(changed))
+
+
+def _granted(state: RunState, event: Event, request: Request) -> RunState:
+    """What was asked about may go on. Nothing is forgotten: a counter that was met is met again."""
+    if request.reason == "recoveries_without_progress":
+        return replace(state, recoveries_excused=state.recoveries)
+    if request.reason == "runtime_limit":
+        state = replace(state, clock_from=event.at)
+    stage = stage_asked_about(state, request.at)
+    return state if stage is None else _with_stage(state, request.at, excused(stage))
+
+
+def _with_stage(state: RunState, at: Cursor | None, stage: StageState) -> RunState:
+    if at is None or at.provider is None or state.block is None:
+        return replace(state, at=stage)
+    branches = (
+        replace(branch, stage=stage) if branch.provider == at.provider else branch
+        for branch in state.block.branches
+    )
+    return replace(state, at=replace(state.block, branches=tuple(branches)))
 
 
 def _stop_requested(state: RunState, fact: f.PauseRequested | f.CancelRequested) -> RunState:
@@ -199,9 +241,9 @@ def _stop_requested(state: RunState, fact: f.PauseRequested | f.CancelRequested)
         controls = (*controls, fact.control)[-CONTROLS_KEPT:]
     match fact:
         case f.CancelRequested():
-            stop = StopRequest(cancel=True, reason=fact.reason, now=True)
+            stop = Stop(cancel=True, reason=fact.reason, now=True)
         case f.PauseRequested():
-            stop = StopRequest(cancel=False, reason=fact.reason, now=fact.now, due_at=fact.due_at)
+            stop = Stop(cancel=False, reason=fact.reason, now=fact.now, due_at=fact.due_at)
             if state.stop and state.stop.cancel:
                 stop = state.stop
         case _:
@@ -215,59 +257,82 @@ def _session_turn(
     fact: f.SessionCompleted
     | f.SessionFailed
     | f.SessionPaused
+    | f.AwaitingApproval
+    | f.SessionContinued
     | f.SessionResumed
     | f.SessionAborted
     | f.SessionRecovered,
 ) -> RunState:
     match fact:
         case f.SessionCompleted(reason=reason):
-            return replace(
-                state, status=RunStatus.COMPLETED, completed_at=event.at, completion_reason=reason, stop=None
-            )
+            return _ended(state, event, RunStatus.COMPLETED, reason)
         case f.SessionFailed():
             failure = Failure(fact.kind, fact.message)
             return replace(state, status=RunStatus.FAILED, completed_at=event.at, failure=failure, stop=None)
-        case f.SessionPaused(reason=reason):
-            return replace(state, status=RunStatus.PAUSED, paused_at=event.at, pause_reason=reason, stop=None)
+        case f.SessionPaused(reason=reason, requests=requests):
+            return _paused(state, event, RunStatus.PAUSED, reason, waits=bool(requests))
+        case f.AwaitingApproval():
+            return _paused(state, event, RunStatus.AWAITING_APPROVAL, "awaiting_approval", waits=True)
         case f.SessionAborted(reason=reason):
-            return replace(
-                state,
-                status=RunStatus.ABORTED,
-                completed_at=event.at,
-                completion_reason=reason,
-                stop=None,
-                requests=(),
-            )
+            return replace(_ended(state, event, RunStatus.ABORTED, reason), requests=())
         case f.SessionRecovered(by="recovery"):
             return replace(state, recoveries=state.recoveries + 1)
+        case f.SessionContinued():
+            return _continued(state, event)
         case f.SessionRecovered() | f.SessionResumed():
             if fact.record:
                 state = replace(state, settings=replace(state.settings, record=True))
-            return _resumed(state, event, fact.context)
+            return _resumed(state, event, fact)
         case _:
             assert_never(fact)
 
 
-def _resumed(state: RunState, event: Event, context: str | None) -> RunState:
-    """A person said go on: nothing of what went wrong before counts any more."""
+def _ended(state: RunState, event: Event, status: RunStatus, reason: str) -> RunState:
+    return replace(state, status=status, completed_at=event.at, completion_reason=reason, stop=None)
+
+
+def _paused(state: RunState, event: Event, status: RunStatus, reason: str, *, waits: bool) -> RunState:
+    return replace(state, status=status, paused_at=event.at, pause_reason=reason, stop=None, waits=waits)
+
+
+def _continued(state: RunState, event: Event) -> RunState:
+    """Somebody answered: the time that was waited for it is no runtime."""
+    waited = event.at - state.paused_at if state.paused_at else timedelta()
+    return replace(
+        state,
+        status=RunStatus.RUNNING,
+        clock_from=state.clock_from + waited,
+        paused_at=None,
+        pause_reason=None,
+        waits=False,
+    )
+
+
+def _resumed(state: RunState, event: Event, fact: f.SessionResumed | f.SessionRecovered) -> RunState:
+    """A person resumed the run: nothing of what went wrong before counts any more."""
+    notes = state.notes
+    if fact.context:
+        notes = kept_notes((*notes, Note(fact.context, fact.by)))
     fresh = replace(
         state,
         status=RunStatus.RUNNING,
         clock_from=event.at,
+        resumed_at=event.at,
         completed_at=None,
         failure=None,
         paused_at=None,
         pause_reason=None,
+        waits=False,
         stop=state.stop if state.stop and state.stop.cancel else None,
         recoveries=0,
-        context="\n".join(text for text in (state.context, context) if text) or None,
+        recoveries_excused=0,
+        notes=notes,
     )
-    stage_on_resume = partial(on_resume, asked=state.pause_reason == AT_MOST_ONCE)
     match fresh.at:
         case StageState() as stage:
-            return replace(fresh, at=stage_on_resume(stage))
+            return replace(fresh, at=on_resume(stage))
         case BlockState() as block:
-            return replace(fresh, at=block.resumed(stage_on_resume))
+            return replace(fresh, at=block.resumed(on_resume))
         case _:
             return fresh
 

@@ -9,7 +9,7 @@ from agentforge.model.event import Event
 from agentforge.model.failure import LIMITS
 from agentforge.model.result import Usage
 from agentforge.model.state import AgentSession, StageState, Unavailable
-from agentforge.model.status import AttemptStatus
+from agentforge.model.status import TaskStatus
 
 _AfterFailure = f.RetryScheduled | f.LimitMet | f.ProviderChanged
 
@@ -17,11 +17,11 @@ _AfterFailure = f.RetryScheduled | f.LimitMet | f.ProviderChanged
 def after_failure(at: StageState, event: Event, fact: _AfterFailure) -> StageState:
     match fact:
         case f.RetryScheduled(due_at=due_at):
-            return with_attempt(at, status=AttemptStatus.WAITING, due_at=due_at)
+            return with_attempt(at, status=TaskStatus.WAITING, due_at=due_at)
         case f.LimitMet():
             resting = Unavailable(fact.choice, fact.until, fact.message, limited=True)
             counted = _limited(_with_resting(at, resting), event)
-            return with_attempt(counted, status=AttemptStatus.WAITING, due_at=fact.due_at)
+            return with_attempt(counted, status=TaskStatus.WAITING, due_at=fact.due_at)
         case f.ProviderChanged():
             return _changed(at, event, fact)
         case _:
@@ -36,7 +36,7 @@ def _changed(at: StageState, event: Event, fact: f.ProviderChanged) -> StageStat
         known = _limited(known, event)
     elif known.iteration is not None:
         known = with_iteration(known, gave_way=known.iteration.gave_way + 1)
-    status = AttemptStatus.DUE if fact.due_at is None else AttemptStatus.WAITING
+    status = TaskStatus.DUE if fact.due_at is None else TaskStatus.WAITING
     return with_attempt(with_iteration(known, failures=()), status=status, due_at=fact.due_at)
 
 

@@ -8,14 +8,12 @@ from agentforge.engine.evolve_attempt import after_failure, with_agent, with_att
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.failure import LIMITS, Failure
-from agentforge.model.state import AttemptState, IterationState, JudgeState, StageState
-from agentforge.model.status import AttemptStatus, IterationStatus
-
-IN_FLIGHT = frozenset({AttemptStatus.RUNNING, AttemptStatus.ENDING})
+from agentforge.model.state import AttemptState, IterationState, StageState, TaskState
+from agentforge.model.status import IterationStatus, TaskStatus
 
 _AttemptFact = f.AttemptAdopted | f.AttemptLost | f.AttemptEnding | f.AttemptCancelled
 _AfterFailure = f.RetryScheduled | f.LimitMet | f.ProviderChanged
-_JudgeFact = f.JudgeStarted | f.JudgeCompleted | f.JudgeLost
+_JudgeFact = f.JudgeStarted | f.JudgeEnding | f.JudgeCompleted | f.JudgeLost
 StageFact = (
     f.IterationStarted
     | f.AttemptStarted
@@ -48,8 +46,8 @@ def evolve_stage(at: StageState, event: Event, fact: StageFact) -> StageState:
             return replace(at, delay_due=due_at, delay_over=False)
         case f.TimerFired(timer=timer):
             return _fired(at, timer)
-        case f.JudgeStarted() | f.JudgeCompleted() | f.JudgeLost():
-            return _judged(at, fact)
+        case f.JudgeStarted() | f.JudgeEnding() | f.JudgeCompleted() | f.JudgeLost():
+            return _judged(at, event, fact)
         case f.QueueChecked(remaining=remaining):
             return replace(at, queue_checked=at.completed, queue_left=remaining)
         case f.WorkerCompleted():
@@ -60,19 +58,28 @@ def evolve_stage(at: StageState, event: Event, fact: StageFact) -> StageState:
             return _attempt_turn(at, fact)
 
 
-def on_resume(at: StageState, *, asked: bool) -> StageState:
-    """A person said go on: failures no longer count; an attempt in flight goes on. How far the judge can
-    be relied upon is no failure of the run: that count stays.
-
-    `asked`: whether they were asked about work that mustn't be done twice. If not, what came to nothing of it
-    is kept, and asked about."""
-    fresh = replace(at, failure=None, unavailable=())
+def on_resume(at: StageState) -> StageState:
+    """A person resumed the run: failures no longer count; an attempt in flight goes on. How far the judge can
+    be relied upon is no failure of the run: that count stays. Work that mustn't be done twice and came to
+    nothing is kept: what becomes of it is for an answer to say."""
+    fresh = replace(at, failure=None, unavailable=(), judge=at.judge and replace(at.judge, lost=0))
     attempt = at.iteration.attempt if at.iteration else None
-    if attempt is not None and attempt.status not in IN_FLIGHT:
-        attempt = attempt if attempt.once and attempt.came_to_nothing and not asked else None
-    return with_iteration(
-        fresh, attempt=attempt, failures=(), lost=0, limited=0, limited_since=None, gave_way=0
-    )
+    if attempt is not None and not attempt.in_flight:
+        attempt = replace(attempt, lost=0) if attempt.once and attempt.came_to_nothing else None
+    elif attempt is not None:
+        attempt = replace(attempt, lost=0)
+    return with_iteration(fresh, attempt=attempt, failures=(), limited=0, limited_since=None, gave_way=0)
+
+
+def excused(at: StageState) -> StageState:
+    """A person answered that the next try may be made; what counts against it stays counted."""
+    if at.judge is not None and not at.judge.in_flight:
+        return replace(at, judge=replace(at.judge, excused=True))
+    attempt = at.iteration.attempt if at.iteration else None
+    if attempt is None or attempt.in_flight:
+        return at
+    waits = attempt.status in (TaskStatus.FAILED, TaskStatus.WAITING)
+    return with_attempt(at, excused=True, status=TaskStatus.DUE if waits else attempt.status)
 
 
 def _attempt_started(at: StageState, event: Event, fact: f.AttemptStarted) -> StageState:
@@ -80,10 +87,11 @@ def _attempt_started(at: StageState, event: Event, fact: f.AttemptStarted) -> St
     agent = before.agent if fact.resume else None
     attempt = AttemptState(
         fact.attempt,
-        AttemptStatus.RUNNING,
+        TaskStatus.RUNNING,
         event.at,
-        fact.timeout,
-        fact.idle_timeout,
+        before.attempt.lost if before.attempt else 0,
+        timeout=fact.timeout,
+        idle_timeout=fact.idle_timeout,
         choice=fact.choice,
         resume=fact.resume,
         before=agent.used if agent else None,
@@ -112,14 +120,15 @@ def _attempt_turn(at: StageState, fact: _AttemptFact) -> StageState:
         case f.AttemptAdopted():
             return at
         case f.AttemptEnding():
-            return with_attempt(at, status=AttemptStatus.ENDING)
+            return with_attempt(at, status=TaskStatus.ENDING)
         case f.AttemptCancelled():
             left = with_agent(at, fact.agent_session or _resumed_by(at), None)
-            return with_attempt(left, status=AttemptStatus.CANCELLED)
+            return with_attempt(left, status=TaskStatus.CANCELLED)
         case f.AttemptLost(started=started):
             left = with_agent(at, fact.agent_session or _resumed_by(at), None) if started else at
-            ended = with_attempt(left, status=AttemptStatus.LOST, started=started)
-            return with_iteration(ended, lost=(ended.iteration.lost + 1 if ended.iteration else 0))
+            attempt = left.iteration.attempt if left.iteration else None
+            lost = attempt.lost + 1 if attempt else 0
+            return with_attempt(left, status=TaskStatus.LOST, started=started, lost=lost)
         case _:
             assert_never(fact)
 
@@ -135,37 +144,45 @@ def _failed(at: StageState, event: Event, fact: f.ErrorOccurred) -> StageState:
         return replace(at, failure=failure)
     left = with_agent(at, fact.agent_session, fact.usage)
     ended = with_attempt(
-        left, status=AttemptStatus.FAILED, failure=failure, ended_at=event.at, started=fact.started
+        left, status=TaskStatus.FAILED, failure=failure, ended_at=event.at, started=fact.started, lost=0
     )
     if fact.kind in LIMITS:
         # How often a limit is met says nothing about the work: it has its own bound.
-        return with_iteration(ended, lost=0)
-    return with_iteration(ended, failures=(*at.iteration.failures, fact.kind), lost=0)
+        return ended
+    return with_iteration(ended, failures=(*at.iteration.failures, fact.kind))
 
 
 def _fired(at: StageState, timer: str) -> StageState:
     if timer == "delay":
         return replace(at, delay_due=None, delay_over=True)
-    return with_attempt(at, status=AttemptStatus.DUE) if timer == "retry" else at
+    return with_attempt(at, status=TaskStatus.DUE) if timer == "retry" else at
 
 
-def _judged(at: StageState, fact: _JudgeFact) -> StageState:
-    failed = at.judge.failed if at.judge else 0
+def _judged(at: StageState, event: Event, fact: _JudgeFact) -> StageState:
+    judge = at.judge or TaskState(fact.attempt, TaskStatus.RUNNING, event.at)
     match fact:
-        case f.JudgeStarted(attempt=attempt):
-            return replace(at, judge=JudgeState(attempt, failed))
-        case f.JudgeLost(attempt=attempt):
-            return replace(at, judge=JudgeState(attempt, failed, running=False))
+        case f.JudgeStarted(attempt=number):
+            lost = at.judge.lost if at.judge else 0
+            return replace(at, judge=TaskState(number, TaskStatus.RUNNING, event.at, lost))
+        case f.JudgeEnding():
+            return replace(at, judge=replace(judge, status=TaskStatus.ENDING))
+        case f.JudgeLost() if judge.status is TaskStatus.ENDING:
+            return replace(at, judge=replace(judge, status=TaskStatus.CANCELLED))
+        case f.JudgeLost():
+            return replace(at, judge=replace(judge, status=TaskStatus.LOST, lost=judge.lost + 1))
         case f.JudgeCompleted(status="success", result=result):
             stops = at.stops + 1 if result.stop else 0
-            heard = replace(at, judge=None, judged=at.completed, judge_failures=0)
+            heard = replace(at, judge=None, judge_tries=0, judged=at.completed, judge_failures=0)
             return replace(heard, stops=stops, judge_reason=result.reason)
-        case f.JudgeCompleted(status="failed", result=result) if _asked_again(failed + 1, result.reason):
-            return replace(at, judge=JudgeState(fact.attempt, failed + 1, running=False))
+        case f.JudgeCompleted(status="failed", result=result) if _asked_again(
+            at.judge_tries + 1, result.reason
+        ):
+            failed = replace(judge, status=TaskStatus.FAILED, lost=0)
+            return replace(at, judge=failed, judge_tries=at.judge_tries + 1)
         case f.JudgeCompleted():
             # A judge that fails says neither stop nor continue.
             failures = at.judge_failures + (1 if fact.status == "failed" else 0)
-            return replace(at, judge=None, judged=at.completed, judge_failures=failures)
+            return replace(at, judge=None, judge_tries=0, judged=at.completed, judge_failures=failures)
         case _:
             assert_never(fact)
 

@@ -4,17 +4,17 @@ the tables' (`model.status`)."""
 from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove
 from agentforge.model.event import Cursor
-from agentforge.model.state import BlockState, IterationState, RunState, StageState
+from agentforge.model.state import BlockState, IterationState, RunState, StageState, TaskState
 from agentforge.model.status import (
-    ATTEMPT_MOVES,
     FINAL,
     ITERATION_MOVES,
     RUN_MOVES,
     STAGE_MOVES,
-    AttemptStatus,
+    TASK_MOVES,
     IterationStatus,
     NodeStatus,
     RunStatus,
+    TaskStatus,
     move,
 )
 
@@ -23,6 +23,8 @@ _RUN_TARGET: dict[type[f.AnyFact], RunStatus] = {
     f.SessionFailed: RunStatus.FAILED,
     f.SessionPaused: RunStatus.PAUSED,
     f.SessionAborted: RunStatus.ABORTED,
+    f.AwaitingApproval: RunStatus.AWAITING_APPROVAL,
+    f.SessionContinued: RunStatus.RUNNING,
     f.SessionResumed: RunStatus.RUNNING,
 }
 
@@ -31,18 +33,23 @@ _STAGE_TARGET: dict[type[f.AnyFact], NodeStatus] = {
     f.NodeCompleted: NodeStatus.COMPLETED,
 }
 
-_ATTEMPT_TARGET: dict[type[f.AnyFact], AttemptStatus] = {
-    f.AttemptEnding: AttemptStatus.ENDING,
-    f.AttemptCancelled: AttemptStatus.CANCELLED,
-    f.AttemptLost: AttemptStatus.LOST,
-    f.IterationCompleted: AttemptStatus.SUCCEEDED,
-    f.ErrorOccurred: AttemptStatus.FAILED,
-    f.RetryScheduled: AttemptStatus.WAITING,
-    f.LimitMet: AttemptStatus.WAITING,
-    f.ProviderChanged: AttemptStatus.DUE,
+_ATTEMPT_TARGET: dict[type[f.AnyFact], TaskStatus] = {
+    f.AttemptEnding: TaskStatus.ENDING,
+    f.AttemptCancelled: TaskStatus.CANCELLED,
+    f.AttemptLost: TaskStatus.LOST,
+    f.IterationCompleted: TaskStatus.SUCCEEDED,
+    f.ErrorOccurred: TaskStatus.FAILED,
+    f.RetryScheduled: TaskStatus.WAITING,
+    f.LimitMet: TaskStatus.WAITING,
+    f.ProviderChanged: TaskStatus.DUE,
 }
 
-_MAKES_WAY = frozenset({AttemptStatus.DUE, AttemptStatus.LOST, AttemptStatus.CANCELLED})
+_JUDGE_TARGET: dict[type[f.AnyFact], TaskStatus] = {
+    f.JudgeEnding: TaskStatus.ENDING,
+    f.JudgeLost: TaskStatus.LOST,
+}
+
+_MAKES_WAY = frozenset({TaskStatus.DUE, TaskStatus.LOST, TaskStatus.CANCELLED})
 """After these, another attempt may begin."""
 
 _ABOUT_THE_LOG = (f.LogRepaired, f.DamageAccepted)
@@ -67,9 +74,29 @@ def refuse_illegal(state: RunState | None, fact: f.AnyFact, cursor: Cursor | Non
     elif target_status := _STAGE_TARGET.get(kind):
         move(STAGE_MOVES, _node_status(state), target_status)
     else:
+        _refuse_request(state, fact)
         stage = state.stage(cursor.provider if cursor else None)
         if stage is not None and stage.iteration is not None:
             _refuse_in_iteration(stage.iteration, fact)
+        if stage is not None and stage.judge is not None:
+            _refuse_judge(stage.judge, fact)
+
+
+def _refuse_request(state: RunState, fact: f.AnyFact) -> None:
+    """A request is answered once and resolved once."""
+    if isinstance(fact, f.RequestOpened) and any(fact.key == known.key for known in state.requests):
+        raise IllegalMove(f"request {fact.key!r} is opened twice")
+    if isinstance(fact, f.RequestAnswered | f.RequestResolved):
+        known = next((request for request in state.requests if request.id == fact.id), None)
+        if known is None or known.is_open != isinstance(fact, f.RequestAnswered):
+            raise IllegalMove(f"{fact.TYPE} for request {fact.id!r}, which isn't waiting for it")
+
+
+def _refuse_judge(judge: TaskState, fact: f.AnyFact) -> None:
+    if isinstance(fact, f.JudgeStarted) and judge.in_flight:
+        raise IllegalMove(f"judge {fact.attempt} begins while judge {judge.number} is {judge.status}")
+    if target := _JUDGE_TARGET.get(type(fact)):
+        move(TASK_MOVES, judge.status, target)
 
 
 def _refuse_beside_adoption(state: RunState, kind: type[f.AnyFact]) -> None:
@@ -102,9 +129,9 @@ def _refuse_in_iteration(iteration: IterationState, fact: f.AnyFact) -> None:
     if isinstance(fact, f.AttemptStarted) and attempt.status not in _MAKES_WAY:
         raise IllegalMove(f"attempt {fact.attempt} begins while attempt {attempt.number} is {attempt.status}")
     if isinstance(fact, f.TimerFired) and fact.timer == "retry":
-        move(ATTEMPT_MOVES, attempt.status, AttemptStatus.DUE)
+        move(TASK_MOVES, attempt.status, TaskStatus.DUE)
     elif turn := _ATTEMPT_TARGET.get(type(fact)):
-        move(ATTEMPT_MOVES, attempt.status, turn)
+        move(TASK_MOVES, attempt.status, turn)
 
 
 def refuse_resume(state: RunState) -> None:

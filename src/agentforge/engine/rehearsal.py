@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from agentforge.engine.decide import Decision
 from agentforge.engine.evolve import evolve
 from agentforge.engine.node_keys import NodeKey, NodeKeys
-from agentforge.engine.outcomes import OUTCOME_OF, Answers, wanted
+from agentforge.engine.outcomes import OUTCOMES, Answers, wanted
 from agentforge.engine.rehearsed_run import RehearsedRun
 from agentforge.engine.replan import plan_change
 from agentforge.engine.turns import turn_of, turn_of_work
@@ -23,7 +23,7 @@ from agentforge.model.event import Cursor, Draft, Event
 from agentforge.model.plan import Plan
 from agentforge.model.route import Difference, Rehearsal, Turn
 from agentforge.model.state import RunState
-from agentforge.model.work import Wait
+from agentforge.model.task import Wait
 
 QUIET_AT_MOST = 64
 """Waits and timers in a row that are no part of a route."""
@@ -54,10 +54,18 @@ _DECIDED = (
     f.SessionCompleted,
     f.SessionFailed,
     f.SessionPaused,
+    f.AwaitingApproval,
     f.SessionAborted,
 )
 """What makes a route. All else that is decided (waits, retries, limits) only leads to one of these."""
-_OF_RUN = (f.RequestOpened, f.SessionCompleted, f.SessionFailed, f.SessionPaused, f.SessionAborted)
+_OF_RUN = (
+    f.RequestOpened,
+    f.SessionCompleted,
+    f.SessionFailed,
+    f.SessionPaused,
+    f.AwaitingApproval,
+    f.SessionAborted,
+)
 
 Found = TypeVar("Found")
 
@@ -150,7 +158,7 @@ class _Comparison:
             return True
         if isinstance(fact, _DECIDED) and not _is_heard(fact):
             return self._decided(event)
-        if type(fact) in OUTCOME_OF:
+        if type(fact) in OUTCOMES:
             return self._outcome(event)
         return self._quiet(event)
 

@@ -18,7 +18,7 @@ from agentforge.model.event import Cursor, Event
 from agentforge.model.plan import Plan
 from agentforge.model.route import Turn
 from agentforge.model.state import RunState
-from agentforge.model.work import End, EndJudge, Prepare, Wait, Work, WriteManifest
+from agentforge.model.task import AgentTask, AnyTask, JudgeTask, ManifestTask, PrepareTask, Wait, Work
 
 
 class RehearsedRun:
@@ -78,16 +78,16 @@ class RehearsedRun:
         return fact
 
 
-def _own_answer(work: Work) -> f.AnyFact | None:
-    """The outcome of work that the engine does alone: nobody else's answer is needed."""
-    match work:
-        case Prepare(node=node):
+def _own_answer(task: AnyTask) -> f.AnyFact | None:
+    """The outcome of a task that the engine does alone: nobody else's answer is needed."""
+    match task:
+        case PrepareTask(node=node):
             return f.IterationStarted(node.id, node.stage, node.provider.type, node.provider.model, "")
-        case WriteManifest():
+        case ManifestTask():
             return f.ManifestWritten("")
-        case End(attempt=attempt):
-            return f.AttemptCancelled(attempt, "ended on request")
-        case EndJudge(attempt=attempt):
-            return f.JudgeLost(attempt)
+        case AgentTask(ending=True):
+            return f.AttemptCancelled(task.attempt, "ended on request")
+        case JudgeTask(ending=True):
+            return f.JudgeLost(task.attempt)
         case _:
             return None

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from agentforge.engine.course import first_node, next_node
 from agentforge.engine.evolve_attempt import with_attempt, with_iteration
-from agentforge.engine.evolve_stage import IN_FLIGHT
 from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove
 from agentforge.model.plan import ParallelNode, Plan, StageNode, Step
@@ -129,8 +128,7 @@ def _refuse_other_agents(new: Plan, old: Plan, state: RunState, paths: dict[str,
 
 def _is_at_work(at: StageState) -> bool:
     attempt = at.iteration.attempt if at.iteration else None
-    in_flight = attempt is not None and attempt.status in IN_FLIGHT
-    return in_flight or (at.judge is not None and at.judge.running)
+    return any(task is not None and task.in_flight for task in (attempt, at.judge))
 
 
 def _by_new_plan(at: StageState, planned: StageNode | None) -> StageState:

@@ -4,16 +4,14 @@ from agentforge.engine.node_keys import NodeKey
 from agentforge.model import facts as f
 from agentforge.model.event import Cursor
 from agentforge.model.route import Turn, TurnKind
-from agentforge.model.work import CheckQueue, End, EndJudge, Execute, Judge, Prepare, Work, WriteManifest
+from agentforge.model.task import TaskKind, Wait, Work
 
-_WORK: dict[type, TurnKind] = {
-    Prepare: "iteration",
-    Execute: "attempt",
-    End: "attempt",
-    Judge: "judge",
-    EndJudge: "judge",
-    CheckQueue: "queue",
-    WriteManifest: "manifest",
+_TASKS: dict[TaskKind, TurnKind] = {
+    "prepare": "iteration",
+    "agent": "attempt",
+    "judge": "judge",
+    "queue": "queue",
+    "manifest": "manifest",
 }
 
 
@@ -31,11 +29,9 @@ def turn_of(fact: f.AnyFact, place: NodeKey | None, cursor: Cursor | None) -> Tu
 
 def turn_of_work(work: Work, place: NodeKey | None) -> Turn | None:
     """The turn that comes next where this should be running."""
-    what = _WORK.get(type(work))
-    if what is None or work.cursor is None:
+    if isinstance(work, Wait):
         return None
-    attempt = work.attempt if isinstance(work, Execute | End | Judge | EndJudge) else 0
-    return Turn(what, *_where(place, work.cursor), work.cursor.iteration, attempt)
+    return Turn(_TASKS[work.KIND], *_where(place, work.cursor), work.iteration, work.attempt)
 
 
 _WITHOUT_ITERATION = frozenset(
@@ -95,8 +91,8 @@ def _in_iteration(fact: f.AnyFact) -> _Found:
 
 def _of_run(fact: f.AnyFact) -> _Found:
     match fact:
-        case f.RequestOpened(id=id):
-            return "person_asked", 0, id.rpartition("-")[0]
+        case f.RequestOpened(reason=reason):
+            return "person_asked", 0, reason
         case f.PauseRequested(reason=reason) | f.CancelRequested(reason=reason):
             return "stop_requested", 0, reason
         case f.SessionResumed() | f.SessionRecovered(by="person"):
@@ -105,6 +101,8 @@ def _of_run(fact: f.AnyFact) -> _Found:
             return "run_completed", 0, reason
         case f.SessionPaused(reason=reason):
             return "run_paused", 0, reason
+        case f.AwaitingApproval():
+            return "run_paused", 0, "awaiting approval"
         case f.SessionAborted(reason=reason):
             return "run_aborted", 0, reason
         case f.SessionFailed(kind=kind):

@@ -223,6 +223,15 @@ class JudgeLost(Fact, frozen=True):
     attempt: int
 
 
+class JudgeEnding(Fact, frozen=True):
+    """A kill is intended; it is sent only after this is durable."""
+
+    TYPE = "judge_ending"
+
+    attempt: int
+    reason: str
+
+
 class QueueChecked(Fact, frozen=True):
     TYPE = "queue_checked"
 
@@ -291,6 +300,8 @@ class SessionPaused(Fact, frozen=True):
     TYPE = "session_paused"
 
     reason: str
+    requests: tuple[str, ...] = ()
+    """What the run waits for; an answer continues it. Empty: only a resume does."""
 
 
 class SessionResumed(Fact, frozen=True):
@@ -317,23 +328,65 @@ class SessionAborted(Fact, frozen=True):
     reason: str
 
 
+RequestKind = Literal["approval", "checkpoint", "question", "escalation", "pause"]
+RequestScope = Literal["run", "branch"]
+Answerer = Literal["person", "agent"]
+
+
 class RequestOpened(Fact, frozen=True):
     """A question to a person; state, not a blocked thread."""
 
     TYPE = "request_opened"
 
     id: str
-    kind: Literal["escalation"]
+    kind: RequestKind
+    key: str
+    """The task or the place that it is about: the same question is open once."""
+    reason: str
     question: str
     options: tuple[str, ...]
+    answerers: tuple[Answerer, ...] = ("person",)
+    """Who may answer."""
+    scope: RequestScope = "run"
+    due_at: datetime | None = None
+    """When the default counts as the answer."""
+    default: str | None = None
 
 
 class RequestAnswered(Fact, frozen=True):
+    """The answer as it was given. What follows from it is recorded next to it."""
+
     TYPE = "request_answered"
 
     id: str
     answer: str
     by: str
+
+
+class RequestResolved(Fact, frozen=True):
+    """What the engine made of an answer: the request is closed."""
+
+    TYPE = "request_resolved"
+
+    id: str
+    effect: Literal["continue", "succeeded", "cancel"]
+
+
+class AwaitingApproval(Fact, frozen=True):
+    """Nothing is left to do before somebody answers."""
+
+    TYPE = "awaiting_approval"
+
+    requests: tuple[str, ...]
+
+
+class SessionContinued(Fact, frozen=True):
+    """The run goes on after an answer; counters and limits stay as they are."""
+
+    TYPE = "session_continued"
+
+    requests: tuple[str, ...]
+    """Those that were answered."""
 
 
 class LogRepaired(Fact, frozen=True):
@@ -368,6 +421,7 @@ AnyFact = (
     | ManifestWritten
     | JudgeStarted
     | JudgeCompleted
+    | JudgeEnding
     | JudgeLost
     | QueueChecked
     | PlanChanged
@@ -390,6 +444,9 @@ AnyFact = (
     | CancelRequested
     | RequestOpened
     | RequestAnswered
+    | RequestResolved
+    | AwaitingApproval
+    | SessionContinued
     | LogAdopted
     | LogRepaired
     | DamageAccepted

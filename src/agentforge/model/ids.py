@@ -1,4 +1,4 @@
-"""Names and ids: what a session may be called, and how work is named."""
+"""What a session may be called."""
 
 import re
 import unicodedata
@@ -28,11 +28,3 @@ def session_name(text: str) -> str:
             hint="replace other characters, for example by '-'",
         )
     return name
-
-
-def work_id(
-    kind: str, node_path: str, node_run: int, iteration: int, attempt: int = 0, *, provider: str | None = None
-) -> str:
-    """The deterministic name of a work item: the same after any crash."""
-    place = node_path if provider is None else f"{node_path}@{provider}"
-    return f"{place}/{node_run}/{iteration}/{attempt}/{kind}"

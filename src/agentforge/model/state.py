@@ -7,34 +7,49 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agentforge.model.event import Cursor
-from agentforge.model.facts import Destination, Settings
+from agentforge.model.facts import Answerer, Destination, RequestKind, RequestScope, Settings
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.plan import Mode
 from agentforge.model.result import Decision, Usage
-from agentforge.model.status import AttemptStatus, IterationStatus, NodeStatus, RunStatus
+from agentforge.model.status import IterationStatus, NodeStatus, RunStatus, TaskStatus
 
 AT_MOST_ONCE = "at_most_once"
 """Why a run is paused that asks whether work may be done again."""
 
 
-class AttemptState(Struct, frozen=True):
+class TaskState(Struct, frozen=True):
+    """A task that was started, of whatever kind."""
+
     number: int
-    status: AttemptStatus
+    status: TaskStatus
     started_at: datetime
-    timeout: float | None = None
-    idle_timeout: float | None = None
+    lost: int = 0
+    """Tries lost in a row, this one included."""
     failure: Failure | None = None
     ended_at: datetime | None = None
+    started: bool = True
+    """False: it ended before anything ran."""
+    excused: bool = False
+    """Whether a person answered that the next try may be made, whatever came of this one."""
+
+    @property
+    def in_flight(self) -> bool:
+        return self.status in IN_FLIGHT
+
+
+class AttemptState(TaskState, frozen=True, kw_only=True):
+    """An agent's attempt, with what the next one depends on."""
+
+    timeout: float | None = None
+    idle_timeout: float | None = None
     due_at: datetime | None = None
     """When the retry is due."""
     choice: int = 0
     """Which of the stage's providers."""
     resume: str | None = None
-    """The agent's own session that it goes on with."""
+    """The agent's own session that it continues."""
     before: Usage | None = None
     """What that session had used before."""
-    started: bool = True
-    """False: it ended before the agent ran."""
     once: bool = False
     """Whether it is made again only when a person says so."""
 
@@ -44,7 +59,8 @@ class AttemptState(Struct, frozen=True):
         return self.started and self.status in _WITHOUT_RESULT
 
 
-_WITHOUT_RESULT = frozenset({AttemptStatus.FAILED, AttemptStatus.LOST, AttemptStatus.CANCELLED})
+IN_FLIGHT = frozenset({TaskStatus.RUNNING, TaskStatus.ENDING})
+_WITHOUT_RESULT = frozenset({TaskStatus.FAILED, TaskStatus.LOST, TaskStatus.CANCELLED})
 
 
 class AgentSession(Struct, frozen=True):
@@ -78,23 +94,12 @@ class IterationState(Struct, frozen=True):
     """Numbers given out; never reused, so that each attempt has its own claim."""
     failures: tuple[FailureKind, ...] = ()
     """Those that count against the retry policy; it bounds their number."""
-    lost: int = 0
-    """Attempts lost in a row."""
     agent: AgentSession | None = None
     limited: int = 0
     """Limits met, by all providers of the chain."""
     limited_since: datetime | None = None
     gave_way: int = 0
     """How often a provider that failed gave way to another."""
-
-
-class JudgeState(Struct, frozen=True):
-    """The judge at work on an iteration that is complete."""
-
-    attempt: int
-    failed: int = 0
-    """Tries at this iteration that failed."""
-    running: bool = True
 
 
 class StageState(Struct, frozen=True, tag="stage"):
@@ -112,7 +117,10 @@ class StageState(Struct, frozen=True, tag="stage"):
     delay_over: bool = False
     failure: Failure | None = None
     """Why the next iteration couldn't be prepared."""
-    judge: JudgeState | None = None
+    judge: TaskState | None = None
+    """Of the judge at work on the latest iteration."""
+    judge_tries: int = 0
+    """How often it failed on that iteration."""
     judged: int = 0
     """The latest iteration on which the judge had its say."""
     stops: int = 0
@@ -210,17 +218,59 @@ def position_of(path: str) -> int:
     return int(last) if last.isascii() and last.isdigit() else 0
 
 
-class StopRequest(Struct, frozen=True):
+class Stop(Struct, frozen=True):
+    """What a pause or a cancel asks for."""
+
     cancel: bool
     reason: str
     now: bool
     due_at: datetime | None = None
 
 
-class OpenRequest(Struct, frozen=True):
+class Request(Struct, frozen=True, omit_defaults=True):
+    """A question that is open, or answered and not yet resolved."""
+
     id: str
+    kind: RequestKind
+    key: str
+    reason: str
     question: str
     options: tuple[str, ...]
+    opened_at: datetime
+    answerers: tuple[Answerer, ...] = ("person",)
+    scope: RequestScope = "run"
+    due_at: datetime | None = None
+    default: str | None = None
+    at: Cursor | None = None
+    """Where it was asked."""
+    overdue: bool = False
+    answer: str | None = None
+    answered_by: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        return self.answer is None
+
+
+class Note(Struct, frozen=True):
+    """Something that was added to the context of all later iterations."""
+
+    text: str
+    by: str
+
+
+MAX_NOTES_BYTES = 32 * 1024
+
+
+def kept_notes(notes: tuple[Note, ...]) -> tuple[Note, ...]:
+    """The latest notes that fit into the context; the oldest are dropped."""
+    room, kept = MAX_NOTES_BYTES, 0
+    for note in reversed(notes):
+        room -= len(note.text.encode("utf-8", "replace"))
+        if room < 0:
+            break
+        kept += 1
+    return notes[len(notes) - kept :]
 
 
 class RunState(Struct, frozen=True):
@@ -243,23 +293,37 @@ class RunState(Struct, frozen=True):
     """Which time round each pipeline is that the current node is in, the outermost first."""
     stages: tuple[StageRecord, ...] = ()
     """Nodes that are done: the latest visit of each, in the order in which they ended."""
-    stop: StopRequest | None = None
-    requests: tuple[OpenRequest, ...] = ()
+    stop: Stop | None = None
+    requests: tuple[Request, ...] = ()
+    """Open ones, and answered ones whose consequences aren't recorded yet."""
+    waits: bool = False
+    """Whether the run stopped because of its requests, so that an answer continues it."""
     controls: tuple[str, ...] = ()
     """The latest control ids taken in, so that none counts twice."""
     accepted_damage: tuple[int, ...] = ()
     """Lines of the log that a person chose to go on without."""
     recoveries: int = 0
-    """Taken up without a person asking, since the last progress."""
+    """Since the last progress, without a person asking."""
+    recoveries_excused: int = 0
+    """How many of them a person knows of and had the run go on."""
     paused_at: datetime | None = None
     pause_reason: str | None = None
     completed_at: datetime | None = None
     completion_reason: str | None = None
     failure: Failure | None = None
-    context: str | None = None
-    """What a person added when resuming."""
+    notes: tuple[Note, ...] = ()
+    """What people added to the context, as much of it as is kept."""
+    resumed_at: datetime | None = None
     recompiled: bool = False
     """Whether the plan is no longer the one that the session started with."""
+
+    @property
+    def note_texts(self) -> tuple[str, ...]:
+        return tuple(note.text for note in self.notes)
+
+    @property
+    def open_requests(self) -> tuple[Request, ...]:
+        return tuple(request for request in self.requests if request.is_open)
 
     @property
     def node(self) -> StageState | None:

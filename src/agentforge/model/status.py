@@ -1,4 +1,4 @@
-"""The small machines: run, block, stage, iteration, attempt. Each legal move stands here once."""
+"""The small machines: run, stage, iteration, task. Each legal move stands here once."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -32,7 +32,9 @@ class IterationStatus(StrEnum):
     FAILED = "failed"
 
 
-class AttemptStatus(StrEnum):
+class TaskStatus(StrEnum):
+    """Of a task of any kind that runs a program or calls a provider."""
+
     RUNNING = "running"
     ENDING = "ending"
     """A kill was recorded as intended; the process may still live."""
@@ -48,7 +50,7 @@ class AttemptStatus(StrEnum):
     """Ended on request; costs no retry."""
 
 
-_R, _N, _I, _A = RunStatus, NodeStatus, IterationStatus, AttemptStatus
+_R, _N, _I, _A = RunStatus, NodeStatus, IterationStatus, TaskStatus
 
 RUN_MOVES: Mapping[RunStatus, frozenset[RunStatus]] = {
     _R.PENDING: frozenset({_R.RUNNING, _R.FAILED, _R.ABORTED}),
@@ -67,28 +69,26 @@ STAGE_MOVES: Mapping[NodeStatus, frozenset[NodeStatus]] = {
     _N.COMPLETED: frozenset({_N.RUNNING}),  # Entered again, as its next run.
 }
 
-BLOCK_MOVES: Mapping[NodeStatus, frozenset[NodeStatus]] = STAGE_MOVES
-
 ITERATION_MOVES: Mapping[IterationStatus, frozenset[IterationStatus]] = {
     _I.STARTED: frozenset({_I.COMPLETED, _I.FAILED}),
     _I.FAILED: frozenset({_I.STARTED}),
     _I.COMPLETED: frozenset(),
 }
 
-ATTEMPT_MOVES: Mapping[AttemptStatus, frozenset[AttemptStatus]] = {
+TASK_MOVES: Mapping[TaskStatus, frozenset[TaskStatus]] = {
     _A.RUNNING: frozenset({_A.ENDING, _A.SUCCEEDED, _A.FAILED, _A.LOST}),
     _A.ENDING: frozenset({_A.CANCELLED, _A.SUCCEEDED, _A.FAILED, _A.LOST}),
-    _A.FAILED: frozenset({_A.WAITING, _A.DUE}),
+    _A.FAILED: frozenset({_A.WAITING, _A.DUE, _A.SUCCEEDED}),  # Where a person confirms that it did.
     _A.WAITING: frozenset({_A.DUE}),
     _A.SUCCEEDED: frozenset(),
     _A.DUE: frozenset(),
-    _A.LOST: frozenset(),
-    _A.CANCELLED: frozenset(),
+    _A.LOST: frozenset({_A.SUCCEEDED}),
+    _A.CANCELLED: frozenset({_A.SUCCEEDED}),
 }
 
 FINAL: frozenset[RunStatus] = frozenset(status for status, moves in RUN_MOVES.items() if not moves)
 
-Status = TypeVar("Status", RunStatus, NodeStatus, IterationStatus, AttemptStatus)
+Status = TypeVar("Status", RunStatus, NodeStatus, IterationStatus, TaskStatus)
 
 
 def move(table: Mapping[Status, frozenset[Status]], current: Status, to: Status) -> Status:

@@ -21,7 +21,7 @@ from agentforge.model.layout import AttemptLayout, IterationLayout
 from agentforge.model.place import Place
 from agentforge.model.plan import ProviderChoice, StageNode
 from agentforge.model.redaction import Redactor
-from agentforge.model.result import Decision, Result, Usage
+from agentforge.model.result import Decision, Result
 from agentforge.ports.provider import ExecuteResult
 
 log = logging.getLogger("agentforge.run")
@@ -45,10 +45,6 @@ class Attempted(Struct, frozen=True):
     number: int
     started_at: datetime
     timeout: float | None = None
-    resume: str = ""
-    """The agent's own session that it goes on with."""
-    before: Usage | None = None
-    """What that session had used before."""
     agent_session: str | None = None
     """The agent's own session, which a next attempt may go on with."""
     started: bool = True

@@ -3,7 +3,9 @@
 Both are files, so that any process can ask and nothing is lost if nobody drives the run right now.
 """
 
+import logging
 import os
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import msgspec
@@ -11,6 +13,11 @@ from msgspec import Struct
 
 from agentforge.host import files
 from agentforge.model.layout import RunLayout
+from agentforge.model.state import Request
+
+log = logging.getLogger("agentforge.run")
+
+MAX_ANSWER_BYTES = 64 * 1024
 
 
 class Control(Struct, frozen=True):
@@ -67,6 +74,29 @@ def answer(layout: RunLayout, given: Answer) -> Answer:
         return given
     content = files.read_bytes(os.path.join(layout.answers, f"{given.request}.json"))
     return msgspec.json.decode(content or b"", type=Answer)
+
+
+def given_answers(layout: RunLayout, requests: Iterable[Request]) -> Iterator[tuple[Request, Answer]]:
+    """The answers to these requests that are there and make sense. One that doesn't is put aside, so that
+    another can be given."""
+    for request in requests:
+        path = os.path.join(layout.answers, f"{request.id}.json")
+        content = files.read_bytes(path, MAX_ANSWER_BYTES)
+        if content is None:
+            continue
+        answer = _decoded(content)
+        if answer is not None and answer.request == request.id and answer.answer in request.options:
+            yield request, answer
+            continue
+        log.warning("the answer to request %r isn't one of %s: put aside", request.id, request.options)
+        files.move(path, f"{path}.refused")
+
+
+def _decoded(content: bytes) -> Answer | None:
+    try:
+        return msgspec.json.decode(content, type=Answer)
+    except msgspec.DecodeError:
+        return None
 
 
 def _place(folder: str, id: str, value: Struct) -> bool:

@@ -6,49 +6,36 @@ One loop, one writer. A crash between any two lines here is answered by running 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import assert_never
 
 from msgspec import Struct
 
 from agentforge.engine.decide import decide
-from agentforge.host import files
+from agentforge.engine.task_families import STARTED
 from agentforge.model import facts as f
-from agentforge.model.event import Draft
-from agentforge.model.ids import work_id
+from agentforge.model.event import Cursor, Draft
 from agentforge.model.layout import RunLayout
 from agentforge.model.state import RunState
 from agentforge.model.status import FINAL, RunStatus
-from agentforge.model.work import (
-    CheckQueue,
-    End,
-    EndJudge,
-    Execute,
-    Judge,
-    Prepare,
-    Wait,
-    Work,
-    WriteManifest,
-)
+from agentforge.model.task import AnyTask, TaskKind, Wait, Work, task_place
 from agentforge.ports.clock import Clock
-from agentforge.runtime.attempts import AttemptRunner
-from agentforge.runtime.branch_files import write_branch_files
-from agentforge.runtime.control import Control, drop_control, waiting_controls
+from agentforge.runtime.control import Control, drop_control, given_answers, waiting_controls
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
-from agentforge.runtime.judging import JudgeRunner
-from agentforge.runtime.preparing import Preparer
 from agentforge.runtime.state_writer import StateWriter
-from agentforge.views.manifest import manifest
+from agentforge.runtime.tasks.performer import Immediate, Performer
 
 log = logging.getLogger("agentforge.run")
 
 TICK_SECONDS = 0.25
 
-_Task = Execute | End | Judge | EndJudge | CheckQueue | Wait
-_ACTS = (Execute, End, Judge, EndJudge, CheckQueue)
-"""What touches the world."""
+
+class Performers(Struct, frozen=True):
+    """By kind of task: what is done on the spot, and what is waited for."""
+
+    immediate: Mapping[TaskKind, Immediate]
+    waited_for: Mapping[TaskKind, Performer]
 
 
 class _Outcome(Struct, frozen=True):
@@ -58,23 +45,11 @@ class _Outcome(Struct, frozen=True):
 
 class Driver:
     def __init__(
-        self,
-        journal: Journal,
-        layout: RunLayout,
-        preparer: Preparer,
-        attempts: AttemptRunner,
-        *,
-        judge: JudgeRunner,
-        queue: Callable[[CheckQueue], Awaitable[f.AnyFact]],
-        clock: Clock,
-        keeper: HeadKeeper,
+        self, journal: Journal, layout: RunLayout, performers: Performers, *, clock: Clock, keeper: HeadKeeper
     ) -> None:
         self._journal = journal
         self._layout = layout
-        self._preparer = preparer
-        self._attempts = attempts
-        self._judge = judge
-        self._queue = queue
+        self._performers = performers
         self._clock = clock
         self._state_writer = StateWriter(layout, journal, keeper)
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -83,15 +58,16 @@ class Driver:
         self._crash: Exception | None = None
         self._wake: asyncio.Future[None] | None = None
         self._begun: set[str] = set()
-        """Attempts whose intent this very engine recorded: no earlier one can have started them."""
+        """Tasks whose intent this very engine recorded: no earlier one can have started them."""
 
     async def drive(self) -> RunState:
         """Go on until the run ends or pauses. An error leaves the log as it is: the run is interrupted."""
         try:
             while True:
                 await self._take_controls()
+                self._take_answers()
                 wanted = self._settle()
-                if self._journal.state.status is not RunStatus.RUNNING:
+                if self._journal.state.status is not RunStatus.RUNNING and not wanted:
                     break
                 await self._reconcile(wanted)
                 await self._state_writer.write_if_due()
@@ -128,12 +104,9 @@ class Driver:
                 self._note_begun(draft)
 
     def _note_begun(self, draft: Draft) -> None:
-        fact, at = draft.fact, draft.cursor
-        if at is None or not isinstance(fact, f.AttemptStarted | f.JudgeStarted):
-            return
-        kind = "execute" if isinstance(fact, f.AttemptStarted) else "judge"
-        begun = work_id(kind, at.node_path, at.node_run, at.iteration, fact.attempt, provider=at.provider)
-        self._begun.add(begun)
+        kind = STARTED.get(type(draft.fact))
+        if kind is not None and draft.cursor is not None:
+            self._begun.add(_begun_id(kind, draft.cursor, getattr(draft.fact, "attempt", 0)))
 
     async def _take_controls(self) -> None:
         taken = waiting_controls(self._layout)
@@ -145,6 +118,13 @@ class Driver:
             await self._journal.sync()
             for control in taken:
                 drop_control(self._layout, control)
+
+    def _take_answers(self) -> None:
+        """Record what people answered, unchanged; the engine decides what follows."""
+        state = self._journal.state
+        if state.requests and state.status not in FINAL:
+            for request, answer in given_answers(self._layout, state.open_requests):
+                self._journal.record(f.RequestAnswered(request.id, answer.answer, answer.by), request.at)
 
     def _record_asked(self, controls: list[Control]) -> None:
         for control in controls:
@@ -170,7 +150,7 @@ class Driver:
         ids = {work.id for work in wanted}
         for stale in [id for id in self._running if id not in ids]:
             await self._drop(stale)
-        if any(isinstance(work, _ACTS) for work in wanted if work.id not in self._running):
+        if any(self._is_act(work) for work in wanted if work.id not in self._running):
             # The intent is durable before anything happens because of it.
             await self._journal.sync()
         if self._outcomes:
@@ -181,19 +161,21 @@ class Driver:
             if work.id not in self._running:
                 self._begin(work)
 
-    def _begin(self, work: Work) -> None:
-        match work:
-            case Prepare():
-                self._outcomes.append(_Outcome(work, self._preparer.prepare(work, self._journal.view)))
-            case WriteManifest():
-                self._outcomes.append(_Outcome(work, self._write_manifest(work)))
-            case _:
-                self._running[work.id] = asyncio.create_task(self._perform(work))
+    def _is_act(self, work: Work) -> bool:
+        """Whether it touches the world."""
+        return not isinstance(work, Wait) and work.KIND in self._performers.waited_for
 
-    async def _perform(self, work: _Task) -> None:
+    def _begin(self, work: Work) -> None:
+        if not isinstance(work, Wait) and work.KIND in self._performers.immediate:
+            fact = self._performers.immediate[work.KIND].do(work)
+            self._outcomes.append(_Outcome(work, fact))
+        else:
+            self._running[work.id] = asyncio.create_task(self._perform(work))
+
+    async def _perform(self, work: Work) -> None:
         """Do the work and leave what came of it for the loop."""
         try:
-            fact = await self._do(work)
+            fact = await (self._fire(work) if isinstance(work, Wait) else self._do(work))
         except Exception as error:
             self._crash = error
         else:
@@ -201,55 +183,21 @@ class Driver:
         self._running.pop(work.id, None)
         self.wake()
 
-    def _write_manifest(self, work: WriteManifest) -> f.AnyFact:
-        plan = self._journal.plan
-        path = self._layout.manifest(work.place.folder)
-        content = manifest(plan, work.place.path, self._journal.view.history, self._journal.now())
-        write_branch_files(self._layout, plan, self._journal.state)
-        files.replace(path, files.pretty(content))
-        return f.ManifestWritten(path)
+    async def _fire(self, wait: Wait) -> f.AnyFact:
+        await self._clock.sleep_until(wait.due_at)
+        return f.TimerFired(wait.timer)
 
-    async def _do(self, work: _Task) -> f.AnyFact:
-        match work:
-            case Execute() | End():
-                return await self._attempt(work)
-            case Judge():
-                fresh = work.id in self._begun
-                self._begun.discard(work.id)
-                return await self._judge.judge(work, self._journal.view, fresh=fresh)
-            case EndJudge():
-                return await self._judge.end(work)
-            case CheckQueue():
-                return await self._queue(work)
-            case Wait():
-                await self._clock.sleep_until(work.due_at)
-                return f.TimerFired(work.timer)
-            case _:
-                assert_never(work)
+    async def _do(self, task: AnyTask) -> f.AnyFact:
+        performer = self._performers.waited_for[task.KIND]
+        begun = _begun_id(task.KIND, task.cursor, task.attempt)
+        fresh = begun in self._begun
+        self._begun.discard(begun)
 
-    async def _attempt(self, work: Execute | End) -> f.AnyFact:
-        stage = self._journal.state.stage(work.place.branch)
-        attempt = stage.iteration.attempt if stage and stage.iteration else None
-        assert attempt is not None
-        if isinstance(work, End):
-            return await self._attempts.end(work, attempt)
-        fresh = work.id in self._begun
-        self._begun.discard(work.id)
-        prepared = self._preparer.prepared(work)
-        if fresh and prepared is None and (unprepared := self._restore(work)):
-            return unprepared
-
-        def adopted(pid: int) -> None:
-            self._journal.record(f.AttemptAdopted(work.attempt, pid), work.cursor)
+        def report(fact: f.AnyFact) -> None:
+            self._journal.record(fact, task.cursor)
             self.wake()
 
-        return await self._attempts.execute(work, attempt, fresh=fresh, prepared=prepared, adopted=adopted)
-
-    def _restore(self, work: Execute) -> f.ErrorOccurred | None:
-        stage = self._journal.state.stage(work.place.branch)
-        assert stage is not None
-        assert stage.iteration is not None
-        return self._preparer.restore(work, stage.iteration, self._journal.view)
+        return await performer.perform(task, fresh=fresh, report=report)
 
     async def _drop(self, id: str) -> None:
         """Cancel the work; if it was faster, its outcome is in."""
@@ -275,6 +223,10 @@ class Driver:
         """Stop waiting for agents; they go on under their supervisors."""
         for id in list(self._running):
             await self._drop(id)
+
+
+def _begun_id(kind: TaskKind, at: Cursor, attempt: int) -> str:
+    return f"{task_place(at, attempt)}/{kind}"
 
 
 def _requested(control: Control) -> f.PauseRequested | f.CancelRequested:

@@ -4,17 +4,14 @@ from agentforge.model.layout import RunLayout
 from agentforge.model.place import place_of
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
-from agentforge.model.status import AttemptStatus
 from agentforge.ports.process import Processes
 from agentforge.runtime.exit_record import read_claim, read_exit
-
-_AT_WORK = frozenset({AttemptStatus.RUNNING, AttemptStatus.ENDING})
 
 
 def has_living_agent(plan: Plan, state: RunState, layout: RunLayout, processes: Processes) -> bool:
     for provider, at in state.under_way():
         attempt = at.iteration.attempt if at.iteration else None
-        if at.iteration is None or attempt is None or attempt.status not in _AT_WORK:
+        if at.iteration is None or attempt is None or not attempt.in_flight:
             continue
         at_work = place_of(plan, state, provider, at)
         if at_work is None:

@@ -31,9 +31,9 @@ from agentforge.model.cassette import (
 )
 from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place
-from agentforge.model.plan import Plan, StageNode
+from agentforge.model.plan import Plan
 from agentforge.model.redaction import Redactor
-from agentforge.model.work import CheckQueue, Judge
+from agentforge.model.task import JudgeTask, QueueTask
 from agentforge.ports.provider import ExecuteResult
 from agentforge.ports.workspace import Stamp, Workspace
 from agentforge.runtime.concluding import Attempted
@@ -150,18 +150,18 @@ class Recorder:
 
     # -- judges and queues
 
-    def judged(self, work: Judge, ended: ExecuteResult, fact: f.AnyFact) -> None:
-        key = self._key("judge", work.place, work.node, work.iteration, work.attempt)
+    def judged(self, task: JudgeTask, ended: ExecuteResult, fact: f.AnyFact) -> None:
+        key = self._key("judge", task.place, task.name, task.iteration, task.attempt)
         if key in self._kept:
             return
-        judge = self._plan.judge
+        judge = task.by
         steps = (*told(ended, self._redactor), *ending(ended, self._redactor))
         exchange = self._exchange(key, judge.type, judge.model, steps)
         self._append(replace(exchange, outcome=self._outcome(fact)))
 
-    def queue(self, work: CheckQueue, fact: f.AnyFact) -> None:
+    def queue(self, task: QueueTask, fact: f.AnyFact) -> None:
         """The latest look counts: asking again changes nothing."""
-        key = self._key("queue", work.place, work.node, work.iteration, 1)
+        key = self._key("queue", task.place, task.name, task.iteration, 1)
         if not isinstance(fact, f.QueueChecked):
             return
         exchange = Exchange(
@@ -179,11 +179,11 @@ class Recorder:
 
     def _work(self, about: Attempted) -> Recorded:
         assert about.at is not None
-        return self._key("work", about.at, about.node, about.iteration, about.number)
+        return self._key("work", about.at, about.node.id, about.iteration, about.number)
 
-    def _key(self, kind: Kind, at: Place, node: StageNode, iteration: int, made: int) -> Recorded:
+    def _key(self, kind: Kind, at: Place, stage: str, iteration: int, made: int) -> Recorded:
         key = recorded_key(self._plan, at.path, at.run)
-        return Recorded(kind, key, at.branch or "", node.id, iteration, made)
+        return Recorded(kind, key, at.branch or "", stage, iteration, made)
 
     def _exchange(self, key: Recorded, provider: str, model: str, steps: tuple[AnyStep, ...]) -> Exchange:
         """Attempts are numbered as they come in a replay, where none is lost."""

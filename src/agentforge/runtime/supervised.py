@@ -62,7 +62,7 @@ class Supervised:
             supervisor = self._start(place, command, mark, limits)
         return await self._follow(place, mark, supervisor)
 
-    async def take_up(self, place: AttemptLayout, mark: str, reattached: Callable[[int], None]) -> Left:
+    async def reattach(self, place: AttemptLayout, mark: str, reattached: Callable[[int], None]) -> Left:
         """The engine that began it is gone: reattach to the program, take what it left, or call it lost."""
         if take_claim(place):
             return Left(lost="the engine died before the agent was started", started=False)

@@ -11,7 +11,7 @@ from agentforge.model.layout import RunLayout
 from agentforge.model.place import place_of
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
-from agentforge.model.status import AttemptStatus
+from agentforge.model.status import TaskStatus
 from agentforge.ports.provider import ShowsProgress
 from agentforge.sdk.offers import find_offers
 
@@ -59,7 +59,7 @@ class AgentWords:
         layout = RunLayout.of(self._project, state.session)
         for branch, at in state.under_way():
             attempt = at.iteration.attempt if at.iteration else None
-            if at.iteration is None or attempt is None or attempt.status is not AttemptStatus.RUNNING:
+            if at.iteration is None or attempt is None or attempt.status is not TaskStatus.RUNNING:
                 continue
             node, place = plan.stage(at.path, branch), place_of(plan, state, branch, at)
             if node is not None and place is not None:

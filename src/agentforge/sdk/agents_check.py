@@ -16,7 +16,7 @@ from agentforge.adapters.providers.opencode import OPENCODE
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.secrecy import is_secret_name
 from agentforge.ports.provider import ExecuteRequest
-from agentforge.runtime.attempts import is_program
+from agentforge.runtime.tasks.call import is_program
 from agentforge.sdk.checks import Check
 
 MOST_NAMED = 4

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from agentforge import __version__
 from agentforge.definition.compiler import Compiled
+from agentforge.engine.ruling import RESUME
 from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.layout import RunLayout
@@ -42,15 +43,13 @@ def refuse_own_agent(journal: Journal, environ: Mapping[str, str]) -> None:
 def say_go_on(
     journal: Journal, layout: RunLayout, resumed: f.SessionResumed, taken_up: f.SessionRecovered
 ) -> None:
-    """Answer what was asked, and record that it goes on: `resumed`, or `taken_up` where nobody had stopped
-    it."""
+    """Answer the escalations that offer it, and record that the run goes on: `resumed`, or `taken_up` where
+    nobody had stopped it. What else was asked stays open."""
     drop_pauses(layout)
-    for request in journal.state.requests:
-        given = answer(layout, Answer(request.id, "resume", resumed.by))
-        journal.record(f.RequestAnswered(request.id, given.answer, given.by), journal.state.cursor)
-        if given.answer == "cancel":
-            # Somebody was first, and the first answer stands.
-            journal.record(f.CancelRequested(f"answered by {given.by}"), journal.state.cursor)
-            return
+    for request in journal.state.open_requests:
+        if request.kind == "escalation" and RESUME in request.options:
+            given = answer(layout, Answer(request.id, RESUME, resumed.by))
+            # Somebody may have been first, and the first answer stands.
+            journal.record(f.RequestAnswered(request.id, given.answer, given.by), request.at)
     is_running = journal.state.status is RunStatus.RUNNING
     journal.record(taken_up if is_running else resumed, journal.state.cursor)

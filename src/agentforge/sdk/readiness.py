@@ -8,7 +8,7 @@ from agentforge.model.errors import AgentForgeError, InvalidSettings, ProviderUn
 from agentforge.model.plan import Judgment, Plan, StageNode
 from agentforge.ports.provider import ChecksSettings, Provider
 from agentforge.ports.sandbox import Sandbox
-from agentforge.runtime.attempts import is_program
+from agentforge.runtime.tasks.call import is_program
 from agentforge.sdk.registry import Registry
 
 ONLINE = frozenset({"claude", "codex", "opencode", "gemini", "api"})

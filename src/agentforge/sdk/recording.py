@@ -1,25 +1,18 @@
 """What recording and replaying need of a run: a recorder, a provider that plays, a queue to look at."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
 from agentforge import __version__
-from agentforge.adapters.beads import Beads
-from agentforge.adapters.providers.cassette import load_cassette
 from agentforge.adapters.providers.replay import ReplayProvider
 from agentforge.host import files
 from agentforge.model import facts as f
 from agentforge.model.cassette import FORMAT, VERSION, Header
 from agentforge.model.layout import RunLayout
-from agentforge.model.work import CheckQueue
 from agentforge.ports.provider import Provider
-from agentforge.runtime.attempts import RunSetting
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.recording import Recorder
-from agentforge.runtime.task_queue import PlayedQueue, check_queue
 from agentforge.sdk.redaction import environment_redactor
 from agentforge.sdk.wiring import workspace_of
-
-Queue = Callable[[CheckQueue], Awaitable[f.AnyFact]]
 
 
 def recorder_of(
@@ -52,20 +45,3 @@ def played_provider(settings: f.Settings, layout: RunLayout, environ: Mapping[st
         return None
     config = {"cassette": layout.replayed, "speed": settings.replay}
     return ReplayProvider(environ, config=config, for_all=True)
-
-
-def queue_of(setting: RunSetting, settings: f.Settings, environ: Mapping[str, str]) -> Queue:
-    """How the queue of tasks is looked at."""
-    plan, layout = setting.plan, setting.layout
-    tasks = Beads(setting.project, plan.session.name, environ)
-    played = PlayedQueue(plan, lambda: load_cassette(layout.replayed))
-
-    async def check(work: CheckQueue) -> f.AnyFact:
-        if settings.replay is not None:
-            return played.check(work)
-        fact = await check_queue(tasks, work.node.id)
-        if setting.recorder:
-            setting.recorder.queue(work, fact)
-        return fact
-
-    return check

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from agentforge.model.buffer import BufferHealth
 from agentforge.model.plan import Plan
-from agentforge.model.state import OpenRequest, RunState
+from agentforge.model.state import Request, RunState
 from agentforge.model.status import RunStatus
 from agentforge.ports.event_log import Damage
 from agentforge.views.summary import Health, Summary
@@ -28,7 +28,7 @@ class RunResult(Struct, frozen=True):
     run_dir: str
     error: str | None = None
     error_type: str | None = None
-    requests: tuple[OpenRequest, ...] = ()
+    requests: tuple[Request, ...] = ()
     cassette: str | None = None
     """What the agents did, if that was recorded."""
 
@@ -80,6 +80,6 @@ def result_of(state: RunState, summary: Summary, run_dir: str) -> RunResult:
         run_dir=run_dir,
         error=state.failure.message if state.failure else None,
         error_type=state.failure.kind.value if state.failure else None,
-        requests=state.requests,
+        requests=state.open_requests,
         cassette=f"{run_dir}/cassette.jsonl" if state.settings.record else None,
     )

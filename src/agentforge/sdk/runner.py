@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Literal
 
+from agentforge.adapters.beads import Beads
+from agentforge.adapters.providers.cassette import load_cassette
 from agentforge.adapters.providers.environment import secrets_in
 from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
 from agentforge.model import facts as f
@@ -18,21 +20,24 @@ from agentforge.ports.clock import Clock
 from agentforge.ports.event_log import Damage
 from agentforge.ports.process import Processes
 from agentforge.ports.provider import Provider
-from agentforge.runtime.attempts import AttemptRunner, RunSetting
 from agentforge.runtime.confining import Confiner
-from agentforge.runtime.driver import Driver
+from agentforge.runtime.driver import Driver, Performers
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
-from agentforge.runtime.judging import JudgeRunner
 from agentforge.runtime.lock_file import read_lock, remove_lock, write_lock
-from agentforge.runtime.preparing import Preparer
 from agentforge.runtime.state_writer import StateWriter
 from agentforge.runtime.supervised import Supervised, SupervisorLimits
+from agentforge.runtime.tasks.agent import AgentPerformer
+from agentforge.runtime.tasks.call import Calls, RunSetting
+from agentforge.runtime.tasks.judge import JudgePerformer
+from agentforge.runtime.tasks.manifest import ManifestPerformer
+from agentforge.runtime.tasks.prepare import Preparer
+from agentforge.runtime.tasks.queue import QueuePerformer
 from agentforge.sdk.endings import note_ended, tell_ended
 from agentforge.sdk.follow import Follower
 from agentforge.sdk.originals import is_original
 from agentforge.sdk.readiness import make_ready
-from agentforge.sdk.recording import played_provider, queue_of, recorder_of
+from agentforge.sdk.recording import played_provider, recorder_of
 from agentforge.sdk.redaction import environment_redactor
 from agentforge.sdk.registry import Registry
 from agentforge.sdk.replaying import Replay
@@ -284,26 +289,22 @@ class Runner:
             self._processes, self._limits, project, layout.log, secrets=secrets_in(self._environ)
         )
         confiner = Confiner(sandboxes(self._environ), project, layout)
-        return Driver(
-            journal,
-            layout,
-            Preparer(project, layout, plan),
-            AttemptRunner(
-                setting, provider_of, self._registry.turns, supervised, confiner=confiner, clock=self._clock
-            ),
-            judge=JudgeRunner(
-                setting,
-                provider_of,
-                self._registry.turns,
-                supervised,
-                confiner=confiner,
-                environ=self._environ,
-                builtin_prompt=builtin_judge_prompt(),
-            ),
-            queue=queue_of(setting, state.settings, self._environ),
-            clock=self._clock,
-            keeper=self._keeper(layout),
+        calls = Calls(provider_of, self._registry.turns, supervised, confiner)
+        history = journal.view.history
+        preparer = Preparer(project, layout, plan, history)
+        queue = Beads(project, plan.session.name, self._environ)
+        judge = JudgePerformer(
+            setting, calls, history, environ=self._environ, builtin_prompt=builtin_judge_prompt()
         )
+        performers = Performers(
+            {"prepare": preparer, "manifest": ManifestPerformer(setting, journal)},
+            {
+                "agent": AgentPerformer(setting, calls, preparer, self._clock),
+                "judge": judge,
+                "queue": QueuePerformer(setting, queue, lambda: load_cassette(layout.replayed)),
+            },
+        )
+        return Driver(journal, layout, performers, clock=self._clock, keeper=self._keeper(layout))
 
 
 def _refuse_damage(session: str, damage: Sequence[Damage]) -> None:

@@ -13,7 +13,7 @@ from agentforge.ports.provider import (
     Provider,
     ShowsProgress,
 )
-from agentforge.runtime.attempts import is_program
+from agentforge.runtime.tasks.call import is_program
 
 
 class Unusable:

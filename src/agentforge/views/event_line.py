@@ -78,6 +78,7 @@ def _place(event: Event) -> list[tuple[str, Any]]:
             | f.WorkerCompleted()
             | f.JudgeStarted()
             | f.JudgeCompleted()
+            | f.JudgeEnding()
             | f.JudgeLost()
             | f.QueueChecked()
         ):
@@ -97,7 +98,7 @@ def _details(fact: AnyFact) -> list[tuple[str, Any]]:
             return [("decision", fact.decision.value), ("summary", _quoted(fact.result.summary))]
         case f.AttemptStarted() | f.AttemptAdopted():
             return _of_attempt(fact)
-        case f.AttemptLost() | f.AttemptEnding() | f.AttemptCancelled():
+        case f.AttemptLost() | f.AttemptEnding() | f.AttemptCancelled() | f.JudgeEnding():
             return [("attempt", fact.attempt), ("reason", _quoted(fact.reason))]
         case f.ErrorOccurred():
             exit_code = "" if fact.exit_code is None else fact.exit_code
@@ -178,9 +179,14 @@ def _of_session(fact: AnyFact) -> list[tuple[str, Any]]:
         case f.SessionResumed():
             return [("by", fact.by)]
         case f.RequestOpened():
-            return [("id", fact.id), ("question", _quoted(fact.question, MESSAGE_CHARS))]
+            question = _quoted(fact.question, MESSAGE_CHARS)
+            return [("id", fact.id), ("kind", fact.kind), ("question", question)]
         case f.RequestAnswered():
             return [("id", fact.id), ("answer", _quoted(fact.answer)), ("by", fact.by)]
+        case f.RequestResolved():
+            return [("id", fact.id), ("effect", fact.effect)]
+        case f.AwaitingApproval() | f.SessionContinued():
+            return [("requests", ",".join(fact.requests))]
         case f.PlanChanged():
             return [("node", fact.at.path)] if fact.at else []
         case f.TmuxSessionCleaned():

@@ -130,7 +130,13 @@ def _of_session(fact: AnyFact) -> RunLine | None:
         case f.CancelRequested():
             return RunLine("", f"asked to end: {one_line(fact.reason)}", "wait")
         case f.RequestOpened():
-            return RunLine("", f"asks: {one_line(fact.question, MESSAGE_CHARS)}", "wait", "warn")
+            options = ", ".join(fact.options)
+            text = f"asks: {one_line(fact.question, MESSAGE_CHARS)} ({options})"
+            return RunLine("", text, "wait", "warn")
+        case f.RequestAnswered():
+            return RunLine("", f"{one_line(fact.by)} answered: {one_line(fact.answer)}")
+        case f.SessionContinued():
+            return RunLine("", "continues after an answer")
         case f.LogAdopted():
             return RunLine(
                 "", f"taken up from agent-pipelines, after {counted(fact.lines, 'event')} of its own"
@@ -156,6 +162,8 @@ def ending_line(fact: AnyFact) -> RunLine | None:
             return RunLine("", text, "failed", "error")
         case f.SessionPaused():
             return RunLine("", f"paused: {one_line(fact.reason)}", "wait")
+        case f.AwaitingApproval():
+            return RunLine("", "awaiting approval", "wait")
         case f.SessionAborted():
             return RunLine("", f"cancelled: {one_line(fact.reason)}", "failed")
         case _:

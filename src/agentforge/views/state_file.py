@@ -13,7 +13,7 @@ from agentforge.model.event import Cursor
 from agentforge.model.place import folder_of
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState, position_of
-from agentforge.model.status import FINAL, AttemptStatus, RunStatus
+from agentforge.model.status import FINAL, RunStatus
 from agentforge.views.history import History, HistoryEntry
 from agentforge.views.stage_progress import current_step
 from agentforge.views.summary import Summary
@@ -84,7 +84,7 @@ def state_file(
     buffer: BufferHealth,
 ) -> StateFile:
     iteration, attempt = state.iteration, state.attempt
-    working = attempt is not None and attempt.status in (AttemptStatus.RUNNING, AttemptStatus.ENDING)
+    working = attempt is not None and attempt.in_flight
     completed = _iterations_completed(state)
     return StateFile(
         session=state.session,
@@ -107,10 +107,10 @@ def state_file(
         paused_at=state.paused_at,
         pause_reason=state.pause_reason,
         completion_reason=state.completion_reason,
-        requests=tuple({"id": r.id, "question": r.question} for r in state.requests),
+        requests=tuple({"id": r.id, "question": r.question} for r in state.open_requests),
         cursor=state.cursor,
         failed_at=state.completed_at if state.status is RunStatus.FAILED else None,
-        resumed_at=state.clock_from if state.clock_from != state.started_at else None,
+        resumed_at=state.resumed_at,
         resume_from=None if state.status in FINAL else (state.node.completed if state.node else 0) + 1,
         snapshot=Snapshot(length, head_hash, state, summary, buffer),
     )

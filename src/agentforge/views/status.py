@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from agentforge.model.buffer import BufferHealth
 from agentforge.model.plan import Mode, Plan, ProviderChoice, StageNode, Step
-from agentforge.model.state import OpenRequest, RunState, StageState
-from agentforge.model.status import AttemptStatus, RunStatus
+from agentforge.model.state import Request, RunState, StageState
+from agentforge.model.status import RunStatus, TaskStatus
 from agentforge.views.stage_progress import StageProgress, current_step, stage_progress
 from agentforge.views.summary import Health, Summary
 
@@ -47,7 +47,7 @@ class FailureStatus(Struct, frozen=True):
 class PauseStatus(Struct, frozen=True):
     reason: str
     at: datetime | None
-    requests: tuple[OpenRequest, ...]
+    requests: tuple[Request, ...]
 
 
 class WaitStatus(Struct, frozen=True):
@@ -194,7 +194,7 @@ def _provider(state: RunState, stage: StageNode) -> ProviderChoice:
 def waiting(plan: Plan, state: RunState) -> Iterator[WaitStatus]:
     for stage, at in _stages(plan, state):
         attempt = at.iteration.attempt if at.iteration else None
-        if attempt is not None and attempt.status is AttemptStatus.WAITING and attempt.due_at is not None:
+        if attempt is not None and attempt.status is TaskStatus.WAITING and attempt.due_at is not None:
             choice, message = attempt.choice, attempt.failure.message if attempt.failure else ""
             for known in at.unavailable:
                 if known.until == attempt.due_at and known.limited:
@@ -227,4 +227,4 @@ def _failure(state: RunState, completed: int) -> FailureStatus | None:
 def _pause(state: RunState) -> PauseStatus | None:
     if state.status not in (RunStatus.PAUSED, RunStatus.AWAITING_APPROVAL):
         return None
-    return PauseStatus(state.pause_reason or "", state.paused_at, state.requests)
+    return PauseStatus(state.pause_reason or "", state.paused_at, state.open_requests)

@@ -10,18 +10,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.definition.template import render, substitute_session
-from agentforge.engine.decide_stage import remaining_seconds
 from agentforge.host import files
 from agentforge.model.facts import AnyFact, ErrorOccurred, IterationStarted
 from agentforge.model.failure import FailureKind
 from agentforge.model.layout import IterationLayout, RunLayout
 from agentforge.model.place import Place
 from agentforge.model.plan import Plan, StageNode
-from agentforge.model.state import IterationState
-from agentforge.model.work import Execute, Prepare
-from agentforge.runtime.run_view import RunView
+from agentforge.model.task import AgentTask, PrepareTask
 from agentforge.views.context_file import ContextFile, context_file, context_json
-from agentforge.views.history import KEPT
+from agentforge.views.history import KEPT, History
 
 SESSION_PROGRESS = """\
 # Progress: {session}
@@ -49,17 +46,21 @@ class Prepared(Struct, frozen=True):
 
 
 class Preparer:
-    def __init__(self, project: str, layout: RunLayout, plan: Plan) -> None:
+    def __init__(self, project: str, layout: RunLayout, plan: Plan, history: History) -> None:
         self._project = project
         self._layout = layout
         self._plan = plan
+        self._history = history
         self._ready: dict[str, Prepared] = {}
         """Prepared here, and the agent not started yet."""
 
-    def prepare(self, work: Prepare, view: RunView, most: int = KEPT) -> AnyFact:
-        """Write the iteration's files; the outcome is `iteration_start`, or an error without a prompt.
-        `most`: how many earlier outputs the agent is pointed to."""
-        node = work.node
+    def do(self, task: PrepareTask) -> AnyFact:
+        """Write the iteration's files; the outcome is `iteration_start`, or an error without a prompt."""
+        return self._prepare(task, KEPT)
+
+    def _prepare(self, task: PrepareTask, most: int) -> AnyFact:
+        """`most`: how many earlier outputs the agent is pointed to."""
+        node = task.node
         template = self._prompt(node)
         if template is None:
             return ErrorOccurred(
@@ -68,15 +69,15 @@ class Preparer:
                 stage=node.id,
                 attempt=0,
             )
-        context = self._context(work, node, view, most)
-        here = self._here(work)
+        context = self._context(task, most)
+        here = self._here(task)
         is_new = files.make_dir(here.root)
-        self._ensure_progress(work.place, node, context.paths.progress)
-        text = render(template, self._values(work, node, view, context))
+        self._ensure_progress(task.place, node, context.paths.progress)
+        text = render(template, self._values(task, context))
         prompt = text.encode()
-        files.write(here.context, context_json(context, work.place, view.history, most))
+        files.write(here.context, context_json(context, task.place, self._history, most))
         files.write(here.prompt, prompt)
-        self._ready[work.id] = Prepared(text, is_new)
+        self._ready[task.id] = Prepared(text, is_new)
         return IterationStarted(
             stage=node.name or node.id,
             type=node.stage,
@@ -85,59 +86,56 @@ class Preparer:
             prompt_sha256=sha256(prompt).hexdigest(),
         )
 
-    def prepared(self, work: Execute) -> Prepared | None:
+    def prepared(self, task: AgentTask) -> Prepared | None:
         """The iteration of an attempt, if it was prepared here and this is the first attempt at it."""
-        ready = self._ready.pop(Prepare(work.place, work.node, work.iteration).id, None)
-        return ready if work.attempt == 1 else None
+        ready = self._ready.pop(_preparation(task).id, None)
+        return ready if task.attempt == 1 else None
 
-    def restore(self, work: Execute, iteration: IterationState, view: RunView) -> ErrorOccurred | None:
+    def restore(self, task: AgentTask) -> ErrorOccurred | None:
         """Make sure that an iteration prepared earlier has its files: they were written without waiting for
         the disk, so a power cut may have taken them. One that took too long gets a shorter context."""
-        here, again = self._here(work), Prepare(work.place, work.node, work.iteration)
-        short = FailureKind.ITERATION_TIMEOUT in iteration.failures
-        most = SHORT_CONTEXT if short else KEPT
+        here, again = self._here(task), _preparation(task)
+        most = SHORT_CONTEXT if task.brief else KEPT
         prompt = files.read_bytes(here.prompt)
         if (
             prompt is not None
-            and sha256(prompt).hexdigest() == iteration.prompt_sha256
+            and sha256(prompt).hexdigest() == task.prompt_sha256
             and os.path.exists(here.context)
         ):
-            if short:
-                context = self._context(again, work.node, view, most)
-                files.replace(here.context, context_json(context, work.place, view.history, most))
+            if task.brief:
+                context = self._context(again, most)
+                files.replace(here.context, context_json(context, task.place, self._history, most))
             return None
-        outcome = self.prepare(again, view, most)
+        outcome = self._prepare(again, most)
         self._ready.pop(again.id, None)
         if not isinstance(outcome, ErrorOccurred):
             return None
-        return replace(outcome, attempt=work.attempt, started=False)
+        return replace(outcome, attempt=task.attempt, started=False)
 
-    def _here(self, work: Prepare | Execute) -> IterationLayout:
-        return self._layout.iteration(work.place.folder, work.iteration)
+    def _here(self, task: PrepareTask | AgentTask) -> IterationLayout:
+        return self._layout.iteration(task.place.folder, task.iteration)
 
     def _prompt(self, node: StageNode) -> str | None:
         if node.prompt is not None:
             return node.prompt
         return files.read_text(os.path.join(self._project, node.prompt_path or ""))
 
-    def _context(self, work: Prepare, node: StageNode, view: RunView, most: int) -> ContextFile:
-        assert view.state is not None
+    def _context(self, task: PrepareTask, most: int) -> ContextFile:
         return context_file(
             self._plan,
-            work.place,
-            node,
-            work.iteration,
+            task.place,
+            task.node,
+            task.iteration,
             self._layout,
-            history=view.history,
-            remaining_seconds=remaining_seconds(self._plan, view.state, node),
+            history=self._history,
+            remaining_seconds=task.remaining,
             most=most,
         )
 
-    def _values(self, work: Prepare, node: StageNode, view: RunView, context: ContextFile) -> dict[str, str]:
-        assert view.state is not None
-        here = self._here(work)
+    def _values(self, task: PrepareTask, context: ContextFile) -> dict[str, str]:
+        here = self._here(task)
         session = self._plan.session.name
-        added = (text for text in (node.context, view.state.context) if text)
+        own = (task.node.context,) if task.node.context else ()
         return {
             "CTX": here.context,
             "STATUS": here.status,
@@ -145,12 +143,12 @@ class Preparer:
             "PROGRESS": context.paths.progress,
             "PROGRESS_FILE": context.paths.progress,
             "OUTPUT": here.output,
-            "OUTPUT_PATH": output_path(self._project, node, session) or "",
+            "OUTPUT_PATH": output_path(self._project, task.node, session) or "",
             "SESSION": session,
             "SESSION_NAME": session,
-            "ITERATION": str(work.iteration),
-            "INDEX": str(work.iteration - 1),
-            "CONTEXT": "\n".join(added),
+            "ITERATION": str(task.iteration),
+            "INDEX": str(task.iteration - 1),
+            "CONTEXT": "\n".join((*own, *task.notes)),
         }
 
     def _ensure_progress(self, place: Place, node: StageNode, path: str) -> None:
@@ -165,6 +163,18 @@ class Preparer:
             text = SESSION_PROGRESS.format(session=self._plan.session.name, verify=verify)
         # All at once: a beginning that a crash cut short would never be completed.
         files.replace(path, text.encode())
+
+
+def _preparation(task: AgentTask) -> PrepareTask:
+    """What prepared the iteration of an attempt."""
+    return PrepareTask(
+        task.place,
+        task.name,
+        task.iteration,
+        node=task.node,
+        remaining=task.remaining,
+        notes=task.notes,
+    )
 
 
 def output_path(project: str, node: StageNode, session: str) -> str | None:

@@ -1,0 +1,40 @@
+"""The facts of each kind of task: its intent, its ending, its outcomes. One row per kind.
+
+A kind without an intent changes nothing when it is done twice: it is started again after a crash.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from agentforge.model import facts as f
+from agentforge.model.task import TaskKind
+
+Started = type[f.AttemptStarted] | type[f.JudgeStarted]
+Ending = type[f.AttemptEnding] | type[f.JudgeEnding]
+
+
+class Family(Struct, frozen=True):
+    outcomes: tuple[type[f.AnyFact], ...]
+    started: Started | None = None
+    """Durable before the task starts."""
+    ending: Ending | None = None
+    """Durable before the task is ended."""
+
+
+FAMILIES: Mapping[TaskKind, Family] = {
+    "prepare": Family((f.IterationStarted, f.ErrorOccurred)),
+    "agent": Family(
+        (f.IterationCompleted, f.ErrorOccurred, f.AttemptLost, f.AttemptCancelled),
+        f.AttemptStarted,
+        f.AttemptEnding,
+    ),
+    "judge": Family((f.JudgeCompleted, f.JudgeLost), f.JudgeStarted, f.JudgeEnding),
+    "queue": Family((f.QueueChecked, f.ErrorOccurred)),
+    "manifest": Family((f.ManifestWritten,)),
+}
+
+STARTED: Mapping[type[f.AnyFact], TaskKind] = {
+    family.started: kind for kind, family in FAMILIES.items() if family.started is not None
+}
+"""The kind of task that an intent is of."""

@@ -1,0 +1,129 @@
+"""Work that should be running: tasks, and waits for a recorded time. Imperative, with deterministic ids; the
+driver starts what is missing.
+
+A task is self-contained: whoever performs it needs nothing of the run's state.
+"""
+
+from datetime import datetime
+from typing import ClassVar, Literal
+
+from msgspec import Struct
+
+from agentforge.model.event import Cursor
+from agentforge.model.place import Place
+from agentforge.model.plan import ProviderChoice, StageNode
+from agentforge.model.result import Usage
+
+TaskKind = Literal["prepare", "agent", "judge", "queue", "manifest"]
+
+
+class Task(Struct, frozen=True):
+    """A unit of work of the runtime. Its intent, outcome, loss and ending are facts of its kind."""
+
+    KIND: ClassVar[TaskKind]
+
+    place: Place
+    name: str
+    """The stage or block that it is about."""
+    iteration: int = 0
+    attempt: int = 0
+    ending: bool = False
+    """End it with all that it started, instead of starting it or waiting for it."""
+
+    @property
+    def cursor(self) -> Cursor:
+        return self.place.cursor(self.iteration)
+
+    @property
+    def id(self) -> str:
+        return f"{self._where}/{self.KIND}/end" if self.ending else f"{self._where}/{self.KIND}"
+
+    @property
+    def mark(self) -> str:
+        """What its processes are found by, whether it is to run or to end."""
+        return self._where if self.KIND == "agent" else f"{self._where}/{self.KIND}"
+
+    @property
+    def _where(self) -> str:
+        return task_place(self.cursor, self.attempt)
+
+
+def task_place(at: Cursor, attempt: int) -> str:
+    """Where a task is, with its number: the same after any crash."""
+    path = at.node_path if at.provider is None else f"{at.node_path}@{at.provider}"
+    return f"{path}/{at.node_run}/{at.iteration}/{attempt}"
+
+
+class PrepareTask(Task, frozen=True, kw_only=True, tag="prepare"):
+    """Read the prompt, write context.json and the rendered prompt. Outcome: `iteration_start` or an error."""
+
+    KIND = "prepare"
+
+    node: StageNode
+    remaining: float | None = None
+    """The seconds that the runtime limit leaves, if there is one."""
+    notes: tuple[str, ...] = ()
+    """What people added to the context."""
+
+
+class AgentTask(Task, frozen=True, kw_only=True, tag="agent"):
+    """Run the agent, or reattach to the one that is running. Outcome: complete, error, lost or cancelled."""
+
+    KIND = "agent"
+
+    node: StageNode
+    by: ProviderChoice
+    """Who of the node's providers."""
+    started_at: datetime
+    timeout: float | None = None
+    idle_timeout: float | None = None
+    resume: str | None = None
+    """The agent's own session that it continues."""
+    before: Usage | None = None
+    """What that session had used before."""
+    prompt_sha256: str = ""
+    """Of the prompt that was prepared."""
+    brief: bool = False
+    """Whether an earlier attempt took too long: then the agent is pointed to fewer earlier outputs."""
+    remaining: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+class JudgeTask(Task, frozen=True, kw_only=True, tag="judge"):
+    """Ask the judge about a complete iteration, or reattach to a running one. Outcome: `judge_complete`."""
+
+    KIND = "judge"
+
+    node: StageNode
+    by: ProviderChoice
+
+
+class QueueTask(Task, frozen=True, tag="queue"):
+    """Count what is left in the queue. Outcome: `queue_checked`, or an error."""
+
+    KIND = "queue"
+
+
+class ManifestTask(Task, frozen=True, tag="manifest"):
+    """List what all providers of a block left. Outcome: `manifest_written`."""
+
+    KIND = "manifest"
+
+
+AnyTask = PrepareTask | AgentTask | JudgeTask | QueueTask | ManifestTask
+
+
+class Wait(Struct, frozen=True, tag="wait"):
+    """Wait for a recorded time. Outcome: `timer_fired`."""
+
+    timer: str
+    due_at: datetime
+    cursor: Cursor | None = None
+
+    @property
+    def id(self) -> str:
+        at = self.cursor
+        return f"wait/{self.timer}/{at.node_path}/{at.provider or ''}" if at else f"wait/{self.timer}"
+
+
+Work = AnyTask | Wait

@@ -1,0 +1,188 @@
+"""An agent's attempt: started, or reattached to where an earlier engine left it running, and concluded."""
+
+from msgspec.structs import replace
+
+from agentforge.engine.node_keys import recorded_key
+from agentforge.host import files
+from agentforge.model import facts as f
+from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.plan import Judgment, Queue, Termination
+from agentforge.model.task import AgentTask
+from agentforge.ports.clock import Clock
+from agentforge.ports.provider import ExecuteRequest, ExecuteResult
+from agentforge.runtime.concluding import (
+    Attempted,
+    conclude,
+    hide_secrets,
+    note_attempt,
+    note_target,
+    set_aside,
+)
+from agentforge.runtime.confining import writable_in
+from agentforge.runtime.exit_record import ExitRecord
+from agentforge.runtime.supervised import MARK, Limits
+from agentforge.runtime.tasks.call import Call, Calls, Finished, Lost, Refused, RunSetting
+from agentforge.runtime.tasks.performer import Report
+from agentforge.runtime.tasks.prepare import Preparer, output_path
+
+# A session that is continued has the task in it, but what came last there may be a cut-off answer.
+CONTINUE = """\
+You were at the task below before, in this very conversation, and it wasn't finished: you were interrupted, or
+the result was missing. Look at what is done already, in the conversation and in the working folder, do the
+rest, and write the result as asked. The task was:
+
+"""
+
+
+class AgentPerformer:
+    def __init__(self, setting: RunSetting, calls: Calls, preparer: Preparer, clock: Clock) -> None:
+        self._setting = setting
+        self._calls = calls
+        self._preparer = preparer
+        self._clock = clock
+
+    async def perform(self, task: AgentTask, *, fresh: bool, report: Report) -> f.AnyFact:
+        if task.ending:
+            return await self._end(task)
+        prepared = self._preparer.prepared(task)
+        if fresh and prepared is None and (unprepared := self._preparer.restore(task)):
+            return unprepared
+        about = self._about(task)
+        if prepared is not None:
+            about = replace(about, prompt=prepared.prompt, is_clean=prepared.is_new)
+        call = self._call(task)
+        if fresh:
+            return self._outcome(about, await self._calls.make(call, lambda: self._request(task, about)))
+        ended = await self._calls.reattach(call, lambda pid: report(f.AttemptAdopted(task.attempt, pid)))
+        return self._outcome(about, ended)
+
+    async def _end(self, task: AgentTask) -> f.AnyFact:
+        about = self._about(task)
+        ended = await self._calls.end(self._call(task))
+        if isinstance(ended, Finished):
+            return self._outcome(about, ended)
+        hide_secrets(about)
+        note_attempt(about, "cancelled", None, self._clock.now())
+        return f.AttemptCancelled(about.number, "ended on request", ended.agent_session)
+
+    def _outcome(self, about: Attempted, ended: Finished | Lost | Refused) -> f.AnyFact:
+        match ended:
+            case Refused(failure=failure):
+                return self._concluded(replace(about, started=False), ExecuteResult(failure=failure))
+            case Lost():
+                return self._lost(about, ended)
+            case Finished(result=result, record=record):
+                known = _supervisor_failure(record, about) if record else None
+                if record is not None and known is not None:
+                    result = replace(result, failure=known, exit_code=record.exit_code or 0)
+                    about = replace(about, started=record.status != "spawn_failed")
+                about = replace(about, repeatable=record is not None, agent_session=ended.agent_session)
+                return self._concluded(about, result)
+
+    def _concluded(self, about: Attempted, ended: ExecuteResult) -> f.AnyFact:
+        recorder = self._setting.recorder
+        draft = recorder.draft(about, ended) if recorder else None
+        fact = conclude(about, ended, self._clock.now())
+        if recorder is not None and draft is not None:
+            recorder.keep(draft, about, fact)
+        return fact
+
+    def _lost(self, about: Attempted, lost: Lost) -> f.AttemptLost:
+        hide_secrets(about)
+        note_attempt(about, "lost", None, self._clock.now())
+        if self._setting.recorder:
+            self._setting.recorder.forget(about)
+        return f.AttemptLost(about.number, lost.reason, lost.started, lost.agent_session)
+
+    def _about(self, task: AgentTask) -> Attempted:
+        setting, node = self._setting, task.node
+        return Attempted(
+            node=node,
+            by=task.by,
+            here=setting.layout.iteration(task.place.folder, task.iteration),
+            iteration=task.iteration,
+            number=task.attempt,
+            started_at=task.started_at,
+            timeout=task.timeout,
+            output_path=output_path(setting.project, node, setting.plan.session.name),
+            heeds_promise=setting.plan.mode == "loop" and isinstance(node.termination, Queue),
+            redactor=setting.redactor,
+            at=task.place,
+        )
+
+    def _call(self, task: AgentTask) -> Call:
+        layout, mode = self._setting.layout, self._setting.plan.mode
+        here = layout.iteration(task.place.folder, task.iteration)
+        return Call(
+            by=task.by,
+            place=here.attempt(task.attempt),
+            mark=f"{self._setting.run_id}/{task.mark}",
+            stage=task.name,
+            limits=Limits(task.timeout, task.idle_timeout),
+            sandbox=None if self._setting.is_replay else task.node.sandbox,
+            writable=writable_in(here, layout.progress(mode, task.place.folder, task.place.scope)),
+            before=task.before,
+        )
+
+    def _request(self, task: AgentTask, about: Attempted) -> ExecuteRequest:
+        set_aside(about)
+        note_target(about)
+        setting, here = self._setting, about.here
+        prompt = about.prompt or files.read_text(here.prompt) or ""
+        return ExecuteRequest(
+            prompt=CONTINUE + prompt if task.resume else prompt,
+            model=task.by.model,
+            config=task.by.config,
+            workdir=setting.project,
+            environment={
+                **setting.environment,
+                **_limits_told(task.node.termination),
+                MARK: f"{setting.run_id}/{task.mark}",
+                "MOCK_STATUS_FILE": here.status,
+                "MOCK_RESULT_FILE": here.result,
+                "MOCK_ITERATION": str(task.iteration),
+                "MOCK_PROVIDER": task.by.type,
+            },
+            status_path=here.status,
+            result_path=here.result,
+            session=setting.plan.session.name,
+            stage=task.name,
+            iteration=task.iteration,
+            attempt=task.attempt,
+            prompt_path=here.prompt,
+            resume=task.resume or "",
+            node=recorded_key(setting.plan, task.place.path, task.place.run),
+            branch=task.place.branch or "",
+        )
+
+
+def _limits_told(termination: Termination) -> dict[str, str]:
+    """What agents of agent-pipelines are told about how their stage ends."""
+    judged = termination if isinstance(termination, Judgment) else Judgment(termination.max)
+    return {
+        "MAX_ITERATIONS": str(termination.max),
+        "MIN_ITERATIONS": str(judged.judged_from),
+        "CONSENSUS": str(judged.stops_wanted),
+    }
+
+
+def _supervisor_failure(record: ExitRecord, about: Attempted) -> Failure | None:
+    """What the supervisor itself knows to be a failure."""
+    match record.status:
+        case "timeout":
+            limit = _limit_met(record, about)
+            return Failure(FailureKind.ITERATION_TIMEOUT, f"the agent was ended after {limit}")
+        case "idle":
+            idle = about.node.idle_timeout
+            known = f"for {idle:g} s" if idle else "for as long as its provider allows"
+            return Failure(FailureKind.PROVIDER_TIMEOUT, f"the agent said nothing {known}")
+        case "spawn_failed":
+            return Failure(FailureKind.PROVIDER_MISSING, record.error or "the agent couldn't be started")
+    return None
+
+
+def _limit_met(record: ExitRecord, about: Attempted) -> str:
+    # The record's duration is cut to whole milliseconds.
+    if about.timeout is None or record.duration_ms + 1 < about.timeout * 1000:
+        return f"{record.duration_ms / 1000:.1f} s, the limit of provider {about.by.type!r}"
+    return f"{about.node.timeout:g} s" if about.node.timeout else "the runtime limit"

@@ -1,0 +1,201 @@
+"""One call of a provider, in the engine's process or as a program under the supervisor: made, reattached to,
+ended. All tasks that call a provider go this way, with the same locks, sandbox and limits.
+
+A call's place is started at most once: its claim file decides who may. So all of this is safe to repeat.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from time import monotonic
+from typing import TypeGuard
+
+from msgspec import Struct
+
+from agentforge.model.errors import AgentForgeError, ProviderUnusable, UnknownProvider
+from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.layout import AttemptLayout, RunLayout
+from agentforge.model.plan import Plan, ProviderChoice, SandboxChoice
+from agentforge.model.redaction import Redactor
+from agentforge.model.result import Usage
+from agentforge.ports.provider import ExecuteRequest, ExecuteResult, ProcessProvider, Provider
+from agentforge.runtime.confining import Confiner
+from agentforge.runtime.exit_record import KILLED, ExitRecord, exit_of
+from agentforge.runtime.recording import Recorder
+from agentforge.runtime.supervised import Left, Limits, Supervised
+
+log = logging.getLogger("agentforge.run")
+
+
+class RunSetting(Struct, frozen=True):
+    """What all tasks of a run share."""
+
+    project: str
+    layout: RunLayout
+    plan: Plan
+    run_id: str
+    environment: Mapping[str, str]
+    """What the engine adds to every agent's environment."""
+    redactor: Redactor = Redactor(())
+    recorder: Recorder | None = None
+    """Where what agents do is kept, if it is."""
+    is_replay: bool = False
+    """Whether a cassette is played: then nobody is there to be confined."""
+
+
+class Call(Struct, frozen=True):
+    by: ProviderChoice
+    place: AttemptLayout
+    mark: str
+    """What its processes are found by."""
+    stage: str
+    limits: Limits = Limits()
+    sandbox: SandboxChoice | None = None
+    writable: tuple[str, ...] = ()
+    """What it may write among the run's own files, in a sandbox."""
+    before: Usage | None = None
+    """What the agent's own session had used before, where it is continued."""
+
+
+class Finished(Struct, frozen=True):
+    result: ExecuteResult
+    record: ExitRecord | None = None
+    """Of a program."""
+    agent_session: str | None = None
+    """The agent's own session, if the provider can continue it."""
+
+
+class Lost(Struct, frozen=True):
+    """Nothing came of it, because the engine, its supervisor or the machine died, or because it was ended."""
+
+    reason: str
+    started: bool = True
+    agent_session: str | None = None
+
+
+class Refused(Struct, frozen=True):
+    """It couldn't be made."""
+
+    failure: Failure
+
+
+class Calls:
+    def __init__(
+        self,
+        provider_of: Callable[[str], Provider],
+        locks: Mapping[str, asyncio.Lock],
+        supervised: Supervised,
+        confiner: Confiner,
+    ) -> None:
+        """`locks`: of the providers that don't stand several calls at once."""
+        self._provider_of = provider_of
+        self._locks = locks
+        self._supervised = supervised
+        self._confiner = confiner
+
+    async def make(self, call: Call, request: Callable[[], ExecuteRequest]) -> Finished | Lost | Refused:
+        """Start it and wait for its end. The request is put together when its turn has come."""
+        try:
+            provider = self._provider_of(call.by.type)
+        except (ProviderUnusable, UnknownProvider) as error:
+            return _unusable(error)
+        turn: AbstractAsyncContextManager[object] = self._locks.get(provider.name, nullcontext())
+        async with turn:
+            if is_program(provider):
+                return await self._run(call, provider, request())
+            return await _execute(call, provider, request())
+
+    async def reattach(self, call: Call, reattached: Callable[[int], None]) -> Finished | Lost | Refused:
+        """An earlier engine made the call: wait for it, or take what it left."""
+        try:
+            provider = self._provider_of(call.by.type)
+        except (ProviderUnusable, UnknownProvider) as error:
+            return _unusable(error)
+        if not is_program(provider):
+            return Lost("it ran inside the engine, which died")
+        left = await self._supervised.reattach(call.place, call.mark, reattached)
+        return _outcome(call, provider, left)
+
+    async def end(self, call: Call) -> Finished | Lost:
+        provider: Provider | None
+        try:
+            provider = self._provider_of(call.by.type)
+        except (ProviderUnusable, UnknownProvider):
+            provider = None  # Its program is known by its claim all the same.
+        if provider is not None and not is_program(provider):
+            return Lost("it ran inside the engine")
+        left = await self._supervised.end(call.place, call.mark)
+        return Lost(left.lost, left.started) if provider is None else _outcome(call, provider, left)
+
+    async def _run(
+        self, call: Call, provider: ProcessProvider, request: ExecuteRequest
+    ) -> Finished | Lost | Refused:
+        try:
+            command = provider.command(request)
+            confined = self._confiner.confine(command, call.sandbox, call.place, call.writable)
+        except ProviderUnusable as error:
+            return _unusable(error)
+        except AgentForgeError:
+            raise
+        except Exception as error:  # A mistake in a provider is no reason for the engine to die.
+            return Refused(_raised(call, error))
+        left = await self._supervised.run(call.place, confined, call.mark, call.limits)
+        return _outcome(call, provider, left)
+
+
+def is_program(provider: Provider) -> TypeGuard[ProcessProvider]:
+    # Asking the protocol itself would look up each of its members, several times in every iteration.
+    return hasattr(provider, "command") and hasattr(provider, "interpret")
+
+
+async def _execute(call: Call, provider: Provider, request: ExecuteRequest) -> Finished:
+    """In the engine's own process."""
+    began = monotonic()
+    limit = asyncio.timeout(call.limits.timeout)
+    try:
+        async with limit:
+            ended = await provider.execute(request)
+    except Exception as error:
+        failure = _raised(call, error)
+        if limit.expired():
+            seconds = call.limits.timeout or 0
+            message = f"stage {call.stage!r} took longer than {seconds:g} s"
+            failure = Failure(FailureKind.ITERATION_TIMEOUT, message)
+        ended = ExecuteResult(duration_ms=int((monotonic() - began) * 1000), failure=failure)
+    return Finished(ended, agent_session=_session_of(provider, ended))
+
+
+def _outcome(call: Call, provider: ProcessProvider, left: Left) -> Finished | Lost:
+    ended = _interpreted(call, provider, left.record or KILLED) if left.started else None
+    session = _session_of(provider, ended) if ended else None
+    if left.record is None or ended is None:
+        # Of an agent that was killed, its output may still name the session.
+        return Lost(left.lost, left.started, session)
+    return Finished(ended, left.record, session)
+
+
+def _interpreted(call: Call, provider: ProcessProvider, record: ExitRecord) -> ExecuteResult:
+    exit = exit_of(record, call.place, call.by, call.before)
+    try:
+        return provider.interpret(exit)
+    except Exception as error:  # The same exit would be read again by every engine that recovers the run.
+        return ExecuteResult(exit.output, exit.exit_code or 0, exit.duration_ms, failure=_raised(call, error))
+
+
+def _session_of(provider: Provider, ended: ExecuteResult) -> str | None:
+    if ended.usage is None or not provider.capabilities().supports_resume:
+        return None
+    return ended.usage.agent_session
+
+
+def _unusable(error: AgentForgeError) -> Refused:
+    message = f"{error.message}; {error.hint}".rstrip("; ")
+    return Refused(Failure(FailureKind.PROVIDER_MISSING, message))
+
+
+def _raised(call: Call, error: Exception) -> Failure:
+    """What an exception out of a provider means."""
+    log.error("provider %s raised", call.by.type, exc_info=error)
+    kind = FailureKind.PROVIDER_TIMEOUT if isinstance(error, TimeoutError) else FailureKind.PROVIDER_CRASHED
+    return Failure(kind, f"{call.by.type} raised {type(error).__name__}: {error}")

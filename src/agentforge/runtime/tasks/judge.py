@@ -1,0 +1,190 @@
+"""Asking the judge of a judgment stage: what it is shown, and what its answer means.
+
+The judge is a provider like any other; a program runs under the supervisor, so that a later engine takes
+its answer instead of asking again.
+"""
+
+import logging
+import os
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from agentforge.definition.template import fill
+from agentforge.engine.judgment import read_judgment
+from agentforge.engine.node_keys import recorded_key
+from agentforge.engine.normalise import clean_output
+from agentforge.host import files
+from agentforge.model import facts as f
+from agentforge.model.errors import StorageFailed
+from agentforge.model.layout import IterationLayout
+from agentforge.model.result import Usage
+from agentforge.model.task import JudgeTask
+from agentforge.ports.provider import ExecuteRequest, ExecuteResult
+from agentforge.runtime.recorded_steps import judge_failure
+from agentforge.runtime.supervised import MARK, Limits
+from agentforge.runtime.tasks.call import Call, Calls, Finished, Lost, Refused, RunSetting
+from agentforge.runtime.tasks.performer import Report
+from agentforge.views.history import History
+
+log = logging.getLogger("agentforge.run")
+
+TIMEOUT = 300.0
+HISTORY_CHARS = 200_000
+"""What the judge is shown of earlier outputs at most; the latest come first in being kept."""
+INVOKE_FAILED = "invoke_failed"
+INVALID_JSON = "invalid_json"
+
+
+class JudgePerformer:
+    def __init__(
+        self,
+        setting: RunSetting,
+        calls: Calls,
+        history: History,
+        *,
+        environ: Mapping[str, str],
+        builtin_prompt: str,
+    ) -> None:
+        self._setting = setting
+        self._calls = calls
+        self._history = history
+        self._environ = environ
+        self._builtin_prompt = builtin_prompt
+
+    async def perform(self, task: JudgeTask, *, fresh: bool, report: Report) -> f.AnyFact:  # noqa: ARG002
+        """What goes wrong fails the judgment, never the stage."""
+        call = self._call(task)
+        if task.ending:
+            return self._outcome(task, await self._calls.end(call))
+        if fresh:
+            return self._outcome(task, await self._calls.make(call, lambda: self._request(task)))
+        return self._outcome(task, await self._calls.reattach(call, lambda _pid: None))
+
+    def _outcome(self, task: JudgeTask, ended: Finished | Lost | Refused) -> f.AnyFact:
+        match ended:
+            case Lost():
+                return f.JudgeLost(task.attempt)
+            case Refused(failure=failure):
+                return self._unheard(task, failure.message)
+            case Finished(record=record) if record is not None and record.status != "exited":
+                return self._unheard(task, record.error or record.status)
+            case Finished(result=result):
+                return self._recorded(task, result, self._read(task, result))
+
+    def _unheard(self, task: JudgeTask, why: str) -> f.JudgeCompleted:
+        return self._recorded(task, judge_failure(why), _failed(task, why))
+
+    def _recorded(self, task: JudgeTask, ended: ExecuteResult, fact: f.JudgeCompleted) -> f.JudgeCompleted:
+        if self._setting.recorder:
+            self._setting.recorder.judged(task, ended, fact)
+        return fact
+
+    def _call(self, task: JudgeTask) -> Call:
+        return Call(
+            by=task.by,
+            place=self._here(task).judge_attempt(task.attempt),
+            mark=f"{self._setting.run_id}/{task.mark}",
+            stage=task.name,
+            limits=Limits(TIMEOUT),
+            sandbox=None if self._setting.is_replay else task.node.sandbox,
+        )
+
+    def _read(self, task: JudgeTask, ended: ExecuteResult) -> f.JudgeCompleted:
+        here, hide = self._here(task), self._setting.redactor.text
+        ended = replace(ended, output=hide(ended.output))
+        said = clean_output(ended.output.encode("utf-8", "replace")).text
+        files.replace(os.path.join(here.root, "judge.log"), said.encode())
+        if ended.failure is not None or ended.exit_code != 0:
+            why = ended.failure.message if ended.failure else f"exit status {ended.exit_code}"
+            return _failed(task, hide(why), ended.usage)
+        result = read_judgment(ended.output)
+        if result is None:
+            log.warning("the judge's answer on iteration %d can't be read as JSON", task.iteration)
+            return f.JudgeCompleted(
+                "failed", f.JudgeResult(stop=False, reason=INVALID_JSON), task.attempt, ended.usage
+            )
+        files.replace(here.judge, files.compact(result))
+        return f.JudgeCompleted("success", result, task.attempt, ended.usage)
+
+    def _here(self, task: JudgeTask) -> IterationLayout:
+        return self._setting.layout.iteration(task.place.folder, task.iteration)
+
+    def _request(self, task: JudgeTask) -> ExecuteRequest:
+        setting, folder = self._setting, self._here(task).judge_attempt(task.attempt).root
+        files.make_dir(folder)
+        # A judge answers in words; where it writes files all the same, they are not the iteration's.
+        return ExecuteRequest(
+            prompt=self._prompt(task),
+            model=task.by.model,
+            config=task.by.config,
+            workdir=setting.project,
+            environment={
+                **setting.environment,
+                MARK: f"{setting.run_id}/{task.mark}",
+                "MOCK_ITERATION": str(task.iteration),
+                "MOCK_PROVIDER": "judge",
+            },
+            status_path=os.path.join(folder, "status.json"),
+            result_path=os.path.join(folder, "result.json"),
+            session=setting.plan.session.name,
+            stage=task.name,
+            iteration=task.iteration,
+            attempt=task.attempt,
+            node=recorded_key(setting.plan, task.place.path, task.place.run),
+            branch=task.place.branch or "",
+            judges=True,
+        )
+
+    def _prompt(self, task: JudgeTask) -> str:
+        layout, place, node = self._setting.layout, task.place, task.node
+        progress = layout.progress(self._setting.plan.mode, place.folder, place.scope)
+        return fill(
+            self._template(),
+            {
+                "STAGE_NAME": node.name or node.id,
+                "ITERATION": str(task.iteration),
+                "GOAL": node.description or node.context or "",
+                "RESULT_JSON": files.read_text(self._here(task).result) or "",
+                "PROGRESS_TEXT": files.read_text(progress) or "",
+                "HISTORY": _history(self._history.stage(place.path, place.branch, place.run).paths),
+            },
+        )
+
+    def _template(self) -> str:
+        home = self._environ.get("HOME", "")
+        places = (
+            self._environ.get("JUDGE_PROMPT_PATH", ""),
+            os.path.join(home, ".config", "agent-pipelines", "prompts", "judge.md") if home else "",
+            os.path.join(self._setting.project, "scripts", "prompts", "judge.md"),
+        )
+        texts = (_readable(path) for path in places if path)
+        return next((text for text in texts if text is not None), self._builtin_prompt)
+
+
+def _readable(path: str) -> str | None:
+    try:
+        return files.read_text(path)
+    except StorageFailed as error:
+        log.warning("the judge's prompt can't be read, the next one is taken: %s", error.message)
+        return None
+
+
+def _history(outputs: list[str]) -> str:
+    """Earlier outputs, oldest first; the oldest are left out when all would be too much."""
+    kept: list[str] = []
+    room = HISTORY_CHARS
+    for path in reversed(outputs):
+        text = files.read_text(path) or ""
+        room -= len(text)
+        if room < 0:
+            kept.append(f"({len(outputs) - len(kept)} earlier outputs are left out)")
+            break
+        kept.append(f"### {os.path.basename(os.path.dirname(path))}\n\n{text.strip()}\n")
+    return "\n".join(reversed(kept))
+
+
+def _failed(task: JudgeTask, why: str, usage: Usage | None = None) -> f.JudgeCompleted:
+    log.warning("the judge couldn't be asked about iteration %d: %s", task.iteration, why)
+    unheard = f.JudgeResult(stop=False, reason=INVOKE_FAILED)
+    return f.JudgeCompleted("failed", unheard, task.attempt, usage)

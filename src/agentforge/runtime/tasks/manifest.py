@@ -1,0 +1,25 @@
+"""The manifest of a parallel block, and what each of its providers left, as files."""
+
+from agentforge.host import files
+from agentforge.model import facts as f
+from agentforge.model.task import ManifestTask
+from agentforge.runtime.branch_files import write_branch_files
+from agentforge.runtime.journal import Journal
+from agentforge.runtime.tasks.call import RunSetting
+from agentforge.views.manifest import manifest
+
+
+class ManifestPerformer:
+    """Writing it again after a crash gives the same file."""
+
+    def __init__(self, setting: RunSetting, journal: Journal) -> None:
+        self._setting = setting
+        self._journal = journal
+
+    def do(self, task: ManifestTask) -> f.AnyFact:
+        plan, journal = self._setting.plan, self._journal
+        path = self._setting.layout.manifest(task.place.folder)
+        content = manifest(plan, task.place.path, journal.view.history, journal.now())
+        write_branch_files(self._setting.layout, plan, journal.state)
+        files.replace(path, files.pretty(content))
+        return f.ManifestWritten(path)

@@ -1,0 +1,42 @@
+"""A look at the queue of tasks: asked for now, or as a cassette has it for a replay."""
+
+from collections.abc import Callable
+
+from agentforge.engine.node_keys import recorded_key
+from agentforge.model import facts as f
+from agentforge.model.cassette import Asked, Cassette
+from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.task import QueueTask
+from agentforge.ports.task_queue import TaskQueue
+from agentforge.runtime.tasks.call import RunSetting
+from agentforge.runtime.tasks.performer import Report
+
+
+class QueuePerformer:
+    """Asking changes nothing, so it may be asked again after a crash."""
+
+    def __init__(self, setting: RunSetting, queue: TaskQueue, load: Callable[[], Cassette]) -> None:
+        self._setting = setting
+        self._queue = queue
+        self._load = load
+
+    async def perform(self, task: QueueTask, *, fresh: bool, report: Report) -> f.AnyFact:  # noqa: ARG002
+        if self._setting.is_replay:
+            return self._played(task)
+        found = await self._queue.count()
+        if isinstance(found, Failure):
+            return f.ErrorOccurred(found.kind, found.message, task.name, 0)
+        fact = f.QueueChecked(found)
+        if self._setting.recorder:
+            self._setting.recorder.queue(task, fact)
+        return fact
+
+    def _played(self, task: QueueTask) -> f.AnyFact:
+        node = recorded_key(self._setting.plan, task.place.path, task.place.run)
+        asked = Asked(task.name, task.iteration, 1, "queue", node, task.place.branch or "")
+        found = self._load().find(asked)
+        if found is None or found.remaining is None:
+            where = f"after iteration {task.iteration} of stage {task.name!r}"
+            message = f"the cassette has no look at the queue {where}"
+            return f.ErrorOccurred(FailureKind.NOT_RECORDED, message, task.name, 0)
+        return f.QueueChecked(found.remaining)
