@@ -27,7 +27,7 @@ from agentforge.model.errors import InvalidRequest
 from agentforge.model.layout import RunLayout
 from agentforge.model.status import RunStatus
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
-from agentforge.runtime.control import Answer, answer
+from agentforge.runtime.control import Answer, give_answer
 from agentforge.sdk.signals import stop_on_signals
 from agentforge.testing import (
     FakeClock,
@@ -377,8 +377,8 @@ def test_question_is_answered_by_a_resume_and_the_answer_is_kept(tmp_path: Path)
 
 def test_two_answers_the_first_stands(tmp_path: Path) -> None:
     layout = RunLayout.of(str(tmp_path), "s")
-    first = answer(layout, Answer("limit-7", "cancel", "anna"))
-    second = answer(layout, Answer("limit-7", "resume", "ben"))
+    first = give_answer(layout, Answer("limit-7", "cancel", "anna"))
+    second = give_answer(layout, Answer("limit-7", "resume", "ben"))
     assert first == second == Answer("limit-7", "cancel", "anna")
     assert [path.name for path in (run_dir(tmp_path) / "answers").iterdir()] == ["limit-7.json"]
 
@@ -386,7 +386,7 @@ def test_two_answers_the_first_stands(tmp_path: Path) -> None:
 def test_resume_of_a_run_whose_question_was_answered_with_cancel_cancels(tmp_path: Path) -> None:
     async def main() -> None:
         request = await _asked(tmp_path)
-        answer(RunLayout.of(str(tmp_path), "s"), Answer(request, "cancel", "anna"))
+        give_answer(RunLayout.of(str(tmp_path), "s"), Answer(request, "cancel", "anna"))
         async with engine(tmp_path) as sdk:
             result = await sdk.resume("s", by="ben")
         assert (result.status, result.reason) == (RunStatus.ABORTED, "answered by anna")

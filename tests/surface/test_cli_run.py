@@ -97,9 +97,10 @@ def test_a_run_that_needs_a_person_exits_22_and_shows_the_question(project: Proj
     (project.root / file).write_text(f"guardrails: {{max_runtime_seconds: 0.5}}\n{text}")
     done = project.call("run", "-p", file, "-s", "auth")
     assert done.code == 22
-    assert done.lines[-3:] == [
+    assert done.lines[-4:] == [
         "‖ Paused after 0 iterations in Ns: runtime_limit",
         "  the runtime limit of 0.5 s is used up. Grant the same again?",
+        "  Answer: agentforge answer auth resume|cancel",
         "  Resume: agentforge resume auth",
     ]
     status = project.call("status", "auth")

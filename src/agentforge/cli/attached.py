@@ -23,6 +23,7 @@ from agentforge.sdk.results import RunResult
 from agentforge.sdk.signals import stop_on_signals
 from agentforge.views.durations import counted, span
 from agentforge.views.plain_text import one_line
+from agentforge.views.requests import request_lines
 from agentforge.views.status import resume_command
 
 T = TypeVar("T")
@@ -90,12 +91,12 @@ def conclude(call: Invocation, driven: Driven) -> int:
             seconds = round(driven.seconds, 3)
             print_json({**_fields(result), "duration_seconds": seconds, "resume_command": again})
         else:
-            lines = [*conclusion(result, driven.seconds), *_recorded(result)]
+            lines = [*conclusion(result, driven.seconds, call.program), *_recorded(result)]
             click.echo("\n".join([*lines, f"  Resume: {styled(again, 'busy')}"] if again else lines))
     return status
 
 
-def conclusion(result: RunResult, seconds: float) -> list[str]:
+def conclusion(result: RunResult, seconds: float, program: str = "agentforge") -> list[str]:
     amount = f"{counted(result.iterations, 'iteration')} in {span(seconds)}"
     match result.status.value:
         case "completed":
@@ -106,8 +107,11 @@ def conclusion(result: RunResult, seconds: float) -> list[str]:
         case "aborted":
             return [f"{styled('✗ Cancelled', 'warn')} after {amount}: {one_line(result.reason)}"]
         case _:
-            lines = [f"{styled('‖ Paused', 'warn')} after {amount}: {one_line(result.reason)}"]
-            return lines + [f"  {one_line(request.question)}" for request in result.requests]
+            waits = "‖ Awaiting approval" if result.status.value == "awaiting_approval" else "‖ Paused"
+            lines = [f"{styled(waits, 'warn')} after {amount}: {one_line(result.reason)}"]
+            for question, command in request_lines(result.session, result.requests, program):
+                lines += [f"  {question}", f"  Answer: {styled(command, 'busy')}"]
+            return lines
 
 
 def _stopped_early(driven: Driven) -> int:

@@ -26,6 +26,7 @@ COMMANDS: dict[str, str] = {
     "loop": "agentforge.cli.beginning:loop",
     "resume": "agentforge.cli.resume:resume",
     "recover": "agentforge.cli.recover:recover",
+    "answer": "agentforge.cli.answer:answer",
     "pause": "agentforge.cli.control:pause",
     "cancel": "agentforge.cli.control:cancel",
     "status": "agentforge.cli.status:status",

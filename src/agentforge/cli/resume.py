@@ -7,6 +7,7 @@ import click
 
 from agentforge.cli.invocation import Invocation, driving, invocation, record_option
 from agentforge.cli.sessions import chosen
+from agentforge.views.requests import request_lines
 from agentforge.views.stage_progress import current_step
 from agentforge.views.status import RESUMABLE
 
@@ -63,6 +64,7 @@ def go_on(
     info = call.runs.info(session)
     if not call.as_json and info.status in RESUMABLE:
         click.echo(f"Resuming session '{info.session}' from {_place(info)}")
+        _show_others(call, info)
 
     async def work(engine: "Engine") -> "RunResult":
         current_session.set(session)
@@ -80,6 +82,13 @@ def go_on(
         )
 
     return conclude(call, drive(call, work))
+
+
+def _show_others(call: Invocation, info: "RunInfo") -> None:
+    """What a resume doesn't answer."""
+    others = tuple(r for r in info.state.open_requests if r.kind != "escalation" or "resume" not in r.options)
+    for question, command in request_lines(info.session, others, call.program):
+        click.echo(f"Still open: {question}\n  Answer it with `{command}`.")
 
 
 def _place(info: "RunInfo") -> str:

@@ -67,7 +67,7 @@ def drop_pauses(layout: RunLayout) -> None:
             drop_control(layout, control)
 
 
-def answer(layout: RunLayout, given: Answer) -> Answer:
+def give_answer(layout: RunLayout, given: Answer) -> Answer:
     """Answer a request, once. The first answer stands: it is returned, whoever gave it."""
     files.make_dir(layout.answers)
     if _place(layout.answers, given.request, given):

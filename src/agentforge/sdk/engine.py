@@ -17,20 +17,26 @@ from agentforge.definition.compiler import Compiled
 from agentforge.engine.legal import refuse_cancel, refuse_pause, refuse_resume
 from agentforge.host import files
 from agentforge.model import facts as f
-from agentforge.model.errors import InvalidRequest, RunActive
+from agentforge.model.errors import IllegalMove, InvalidRequest, RunActive
 from agentforge.model.event import Cursor, Event
 from agentforge.model.ids import session_name
 from agentforge.model.plan import Overrides
 from agentforge.model.status import RunStatus
 from agentforge.ports.clock import Clock
 from agentforge.ports.provider import Provider
-from agentforge.runtime.control import Control, send_control
+from agentforge.runtime.control import Answer, Control, give_answer, send_control
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.supervised import SupervisorLimits
 from agentforge.sdk.adoption import take_over
 from agentforge.sdk.compiling import Compiling
 from agentforge.sdk.follow import Follower
-from agentforge.sdk.going_on import refuse_own_agent, say_go_on, session_started
+from agentforge.sdk.going_on import (
+    refuse_long_note,
+    refuse_own_agent,
+    request_to_answer,
+    say_go_on,
+    session_started,
+)
 from agentforge.sdk.locks import Locks
 from agentforge.sdk.offers import find_offers
 from agentforge.sdk.originals import is_original
@@ -219,6 +225,7 @@ class Engine:
         that is now, or by what the method of that name made of another.
         """
         self.runs.log(session)
+        refuse_long_note(context)
         self._locks.refuse_other_engine(session, force=force)
         take_over(self.runs, self._runner, session, self._compiling.known_providers)
         compiled = self.recompile(session) if recompile is True else recompile or None
@@ -226,7 +233,7 @@ class Engine:
             await stop_owner(self.runs, session, self._processes)
         journal = await self._take_up(session, accept_damage=accept_damage, compiled=compiled)
         try:
-            refuse_own_agent(journal, self.environ)
+            refuse_own_agent(journal.state, self.environ)
             refuse_resume(journal.state)
             if compiled is not None:
                 change_plan(journal, self.runs.layout(session), compiled)
@@ -281,6 +288,26 @@ class Engine:
         """Put right what owners left that died when all was recorded: lock files and old views. What is
         interrupted is left to `recover`."""
         self._locks.tidy()
+
+    async def answer(
+        self, session: str, answer: str, *, request: str | None = None, by: str = "person"
+    ) -> RunResult | None:
+        """Answer an open request of the run, and continue the run if it waits for that. Counters and limits
+        stay as they are. The result, unless another process drives the run or a person paused it."""
+        state = self.runs.info(session).state
+        refuse_own_agent(state, self.environ, "answer")
+        asked = request_to_answer(state, request, answer)
+        given = give_answer(self.runs.layout(session), Answer(asked.id, answer, by))
+        if given.answer != answer:
+            raise IllegalMove(f"request {asked.id!r} was already answered by {given.by}: {given.answer}")
+        self._runner.wake(session)
+        if not state.waits:
+            return None
+        try:
+            journal = await self._take_up(session, accept_damage=False)
+        except RunActive:
+            return None
+        return await self._runner.drive(journal)
 
     async def pause(self, session: str, reason: str = "requested", *, now: bool = False) -> None:
         """Pause the run when the current iteration is done; `now` ends its agent."""

@@ -1,5 +1,6 @@
 """The first words of a run in its log, and a person's word that it goes on."""
 
+import logging
 import uuid
 from collections.abc import Mapping
 
@@ -9,10 +10,13 @@ from agentforge.engine.ruling import RESUME
 from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.layout import RunLayout
+from agentforge.model.state import MAX_NOTES_BYTES, Request, RunState
 from agentforge.model.status import RunStatus
-from agentforge.runtime.control import Answer, answer, drop_pauses
+from agentforge.runtime.control import Answer, drop_pauses, give_answer
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.supervised import MARK
+
+log = logging.getLogger("agentforge.run")
 
 
 def session_started(compiled: Compiled, settings: f.Settings) -> f.SessionStarted:
@@ -32,12 +36,36 @@ def session_started(compiled: Compiled, settings: f.Settings) -> f.SessionStarte
     )
 
 
-def refuse_own_agent(journal: Journal, environ: Mapping[str, str]) -> None:
+def refuse_own_agent(state: RunState, environ: Mapping[str, str], verb: str = "resume") -> None:
     """A run's own agents never answer for a person."""
-    if environ.get(MARK, "").startswith(f"{journal.state.run_id}/"):
+    if environ.get(MARK, "").startswith(f"{state.run_id}/"):
         raise InvalidRequest(
-            f"an agent of session {journal.session!r} may not resume it", hint="a person has to"
+            f"an agent of session {state.session!r} may not {verb} it", hint="a person has to"
         )
+
+
+def refuse_long_note(text: str | None) -> None:
+    size = len((text or "").encode("utf-8", "replace"))
+    if size > MAX_NOTES_BYTES:
+        raise InvalidRequest(
+            f"the context has {size} bytes, and {MAX_NOTES_BYTES} is the maximum",
+            hint="put the text into a file of the project and name the file instead",
+        )
+
+
+def request_to_answer(state: RunState, id: str | None, answer: str) -> Request:
+    """The open request that an answer is for; refused if there is none, or if it isn't offered."""
+    found = [request for request in state.open_requests if id in (None, request.id)]
+    if not found:
+        what = f"request {id!r}" if id else "a request"
+        raise InvalidRequest(f"session {state.session!r} has no open {what.removeprefix('a ')}")
+    if len(found) > 1:
+        ids = ", ".join(request.id for request in found)
+        raise InvalidRequest(f"session {state.session!r} has several open requests: {ids}", hint="name one")
+    if answer not in found[0].options:
+        offered = ", ".join(found[0].options)
+        raise InvalidRequest(f"{answer!r} is not an option of request {found[0].id!r}", hint=f"use {offered}")
+    return found[0]
 
 
 def say_go_on(
@@ -48,8 +76,16 @@ def say_go_on(
     drop_pauses(layout)
     for request in journal.state.open_requests:
         if request.kind == "escalation" and RESUME in request.options:
-            given = answer(layout, Answer(request.id, RESUME, resumed.by))
+            given = give_answer(layout, Answer(request.id, RESUME, resumed.by))
             # Somebody may have been first, and the first answer stands.
             journal.record(f.RequestAnswered(request.id, given.answer, given.by), request.at)
+    before = len(journal.state.notes)
     is_running = journal.state.status is RunStatus.RUNNING
     journal.record(taken_up if is_running else resumed, journal.state.cursor)
+    dropped = before + bool(resumed.context) - len(journal.state.notes)
+    if dropped > 0:
+        log.warning(
+            "the oldest notes no longer fit into the context (%d bytes in total): dropped %d",
+            MAX_NOTES_BYTES,
+            dropped,
+        )

@@ -33,6 +33,9 @@ class SyncEngine:
     def recover(self, session: str, **options: Any) -> RunResult | None:
         return self._runner.run(self.engine.recover(session, **options))
 
+    def answer(self, session: str, answer: str, **options: Any) -> RunResult | None:
+        return self._runner.run(self.engine.answer(session, answer, **options))
+
     def pause(self, session: str, reason: str = "requested", *, now: bool = False) -> None:
         self._runner.run(self.engine.pause(session, reason, now=now))
 

@@ -9,6 +9,7 @@ from agentforge.model.buffer import BufferHealth
 from agentforge.model.plan import Mode, Plan, ProviderChoice, StageNode, Step
 from agentforge.model.state import Request, RunState, StageState
 from agentforge.model.status import RunStatus, TaskStatus
+from agentforge.views.requests import request_lines
 from agentforge.views.stage_progress import StageProgress, current_step, stage_progress
 from agentforge.views.summary import Health, Summary
 
@@ -100,6 +101,9 @@ class StatusView(Struct, frozen=True):
     resume_command: str | None = None
     waiting: tuple[WaitStatus, ...] = ()
     resting: tuple[RestStatus, ...] = ()
+    requests: tuple[Request, ...] = ()
+    """Questions that are open, also while the rest of the run goes on."""
+    answer_commands: tuple[str, ...] = ()
 
 
 def status_view(
@@ -149,6 +153,8 @@ def status_view(
         resume_command=resume_command(state.session, status, program, by_person=not state.run_id),
         waiting=tuple(waiting(plan, state)) if state.status is RunStatus.RUNNING else (),
         resting=tuple(_resting(plan, state, now)),
+        requests=state.open_requests,
+        answer_commands=tuple(c for _, c in request_lines(state.session, state.open_requests, program)),
     )
 
 

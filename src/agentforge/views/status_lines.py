@@ -48,6 +48,7 @@ def status_rows(view: StatusView, now: datetime, zone: tzinfo) -> list[Row]:
     rows += [Row("Damage", one_line(damage), "bad") for damage in view.log.damage]
     rows += _failure(view)
     rows += _pause(view)
+    rows += _requests(view)
     if view.resume_command:
         rows.append(Row("Resume", view.resume_command, "busy"))
     return rows
@@ -147,5 +148,11 @@ def _failure(view: StatusView) -> list[Row]:
 def _pause(view: StatusView) -> list[Row]:
     if view.pause is None:
         return []
-    rows = [Row("Pause reason", one_line(view.pause.reason))] if view.pause.reason else []
-    return rows + [Row("Question", one_line(request.question), "warn") for request in view.pause.requests]
+    return [Row("Pause reason", one_line(view.pause.reason))] if view.pause.reason else []
+
+
+def _requests(view: StatusView) -> list[Row]:
+    rows = []
+    for request, command in zip(view.requests, view.answer_commands, strict=True):
+        rows += [Row("Question", one_line(request.question), "warn"), Row("Answer", command, "busy")]
+    return rows
