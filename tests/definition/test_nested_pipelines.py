@@ -195,7 +195,7 @@ class TestRecursion:
     ("node", "expected", "word"),
     [
         ("{id: n, pipeline: nowhere}", "unknown-pipeline 1:27", "`nowhere`"),
-        ("{id: n, pipeline: }", "missing-key 1:9", "names no pipeline"),
+        ("{id: n, pipeline: }", "missing-key 1:17", "names no pipeline"),
         ("{id: n, pipeline: [x]}", "bad-type 1:27", "`pipeline`"),
         ("{id: n, pipeline: inner.yaml, runs: 0}", "bad-value 1:45", "`runs`"),
         ("{id: n, pipeline: inner.yaml, runs: {max: 3}}", "bad-type 1:45", "`runs`"),
@@ -204,7 +204,7 @@ class TestRecursion:
         ("{id: n, pipeline: inner.yaml, runs: 1000000}", "too-large 1:1", "2,000,000 steps"),
         ("{pipeline: inner.yaml}", "missing-key 1:9", "no `id`"),
         ("{id: n, pipeline: broken.yaml}", "syntax 2:1", ""),
-        ("{id: n, pipeline: empty.yaml}", "empty-pipeline 1:1", ""),
+        ("{id: n, pipeline: empty.yaml}", "empty-pipeline 1:8", ""),
         ("{id: n, pipeline: bad.yaml}", "unsupported 1:1", "hooks"),
     ],
 )

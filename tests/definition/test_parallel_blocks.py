@@ -174,7 +174,7 @@ class TestOverrides:
         (block("[{name: claude, model: a}, {name: claude, model: b}]"), "duplicate-provider 4:52", "twice"),
         (block("[a/b]"), "bad-id 4:19", "directory"),
         (block(stages="[]"), "missing-key 5:15", "no `stages`"),
-        (block(stages=""), "missing-key 4:7", "no `stages`"),
+        (block(stages=""), "missing-key 5:7", "no `stages`"),
         (block(stages="{id: a}"), "bad-type 5:15", "must be a list"),
         (block(stages="[s]"), "bad-type 5:16", "stage of the block"),
         (block(stages="[{stage: s}]"), "missing-key 5:16", "stage 1 has no `id`"),
@@ -190,7 +190,7 @@ class TestOverrides:
         (block(more="      failure_mode: []\n"), "bad-type 6:21", "`failure_mode`"),
         (block(more="    stage: s\n"), "conflict 6:5", "both `parallel` and `stage`"),
         (block(more="    pipeline: s\n"), "conflict 6:5", "both `parallel` and `pipeline`"),
-        ("nodes: [{id: a, parallel: }]\n", "missing-key 1:9", "`parallel` is empty"),
+        ("nodes: [{id: a, parallel: }]\n", "missing-key 1:17", "`parallel` is empty"),
         ("nodes: [{id: a, parallel: 3}]\n", "bad-type 1:27", "mapping"),
     ],
 )

@@ -174,7 +174,7 @@ def test_lint_takes_a_pipeline_before_a_stage_and_reports_both_kinds() -> None:
     world = TextWorld(
         {".claude/pipelines/a.yaml": "nodes: []\n", ".claude/stages/a/stage.yaml": "delay: -1\n"}
     )
-    assert [where(d) for d in lint(world, "a")] == ["empty-pipeline 1:1"]
+    assert [where(d) for d in lint(world, "a")] == ["empty-pipeline 1:8"]
     assert [where(d) for d in lint(world, "a", "stage")] == ["bad-value 1:8", "missing-prompt 1:1"]
     assert [d.code for d in lint(world, "b")] == ["unknown-stage"]
     assert [d.code for d in lint(world, "../b")] == ["unknown-pipeline"]

@@ -29,7 +29,7 @@ def node(line: str) -> str:
         ("runs: 99999999999999999999999999", "bad-type 5:11", "whole number"),
         ("termination: {type: fixed, iterations: 0}", "bad-value 5:44", "termination.iterations"),
         ("termination: {max: -1}", "bad-value 5:24", "termination.max"),
-        ("termination: {max: x}", "bad-type 5:24", "`max`"),
+        ("termination: {max: x}", "bad-type 5:24", "`termination.max`"),
         ("termination: fixed", "bad-type 5:18", "mapping"),
         ("termination: {type: whatever}", "bad-value 5:25", "`whatever`"),
         ("termination: {type: fixxed}", "bad-value 5:25", "`fixxed`"),
@@ -190,7 +190,7 @@ def test_deprecated_stages_key_warns() -> None:
 
 
 def test_nodes_and_stages_together_are_a_conflict() -> None:
-    (diagnostic,) = found(f"{HEAD}stages: []\n")
+    (diagnostic,) = found(f"{HEAD}stages: [{{id: a, stage: s}}]\n")
     assert where(diagnostic) == "conflict 5:1"
 
 
@@ -199,7 +199,7 @@ def test_nodes_and_stages_together_are_a_conflict() -> None:
     [
         ("name: p\n", "empty-pipeline 1:1"),
         ("name: p\nnodes:\n", "empty-pipeline 2:1"),
-        ("name: p\nnodes: []\n", "empty-pipeline 2:1"),
+        ("name: p\nnodes: []\n", "empty-pipeline 2:8"),
         ("name: p\nnodes: {a: b}\n", "bad-type 2:8"),
         ("name: p\nnodes: s\n", "bad-type 2:8"),
         ("name: p\nnodes: [s]\n", "bad-type 2:9"),

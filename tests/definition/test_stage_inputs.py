@@ -78,7 +78,7 @@ def test_a_number_serves_as_an_id() -> None:
         ("{from: c}", "later-node 6:20", "its own output", "from_previous_iterations"),
         ("{from: d}", "later-node 6:20", "runs later", "reorder"),
         ("{from: {a: b}}", "bad-type 6:20", "text", ""),
-        ("{from: a, select: some}", "bad-value 6:31", "`some`", "ways: all, history, latest"),
+        ("{from: a, select: some}", "bad-value 6:31", "`some`", "values: all, history, latest"),
         ("{from: a, select: histroy}", "bad-value 6:31", "`histroy`", "did you mean `history`?"),
         ("{from: a, select: []}", "bad-type 6:31", "text", ""),
     ],

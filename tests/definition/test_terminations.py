@@ -100,11 +100,19 @@ def test_bd_dependency_for_a_queue_anywhere(text: str, expected: bool) -> None:
 @pytest.mark.parametrize(
     ("line", "expected", "word"),
     [
-        ("termination: {type: judgment, max: 3, consensus: 0}", "bad-value 4:54", "`consensus`"),
-        ("termination: {type: judgment, max: 3, min_iterations: -1}", "bad-value 4:59", "`min_iterations`"),
-        ("termination: {type: judgment, max: 3, min_iterations: x}", "bad-type 4:59", "`min_iterations`"),
+        ("termination: {type: judgment, max: 3, consensus: 0}", "bad-value 4:54", "termination.consensus"),
+        (
+            "termination: {type: judgment, max: 3, min_iterations: -1}",
+            "bad-value 4:59",
+            "termination.min_",
+        ),
+        (
+            "termination: {type: judgment, max: 3, min_iterations: x}",
+            "bad-type 4:59",
+            "termination.min_",
+        ),
         ("termination: {type: queue, max: 3, check_before: 1}", "bad-type 4:54", "true or false"),
-        ("termination: {type: queue, max: 3, command: [x]}", "bad-type 4:49", "`command`"),
+        ("termination: {type: queue, max: 3, command: [x]}", "bad-type 4:49", "`termination.command`"),
         ("completion: plateau\n    consensus: 0\n    runs: 2", "bad-value 5:16", "`consensus`"),
         ("check_before: maybe", "bad-type 4:19", "true or false"),
     ],

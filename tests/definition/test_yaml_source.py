@@ -8,8 +8,8 @@ import yaml
 
 from agentforge.definition.core_schema import plain_value
 from agentforge.definition.diagnostics import Report
-from agentforge.definition.fields import as_data
 from agentforge.definition.growth import MAX_DEPTH
+from agentforge.definition.kinds import as_data
 from agentforge.definition.source import FASTEST_LOADER, MAX_TEXT_CHARS, SourceText, parse_mapping
 from agentforge.definition.tree import Keyed
 

@@ -5,8 +5,8 @@ from posixpath import dirname
 from msgspec import Struct
 
 from agentforge.definition.diagnostics import Report
+from agentforge.definition.file_keys import read_pipeline
 from agentforge.definition.paths import relative
-from agentforge.definition.reading import read_pipeline
 from agentforge.definition.resolve import StageLookup, find_pipeline, pipeline_names
 from agentforge.definition.resolved import (
     ResolvedBlock,

@@ -8,18 +8,23 @@ import msgspec
 from msgspec import Struct
 
 from agentforge.definition.assemble import Assembly, Located
-from agentforge.definition.check import check_pipeline, check_provider, check_stage, check_termination
-from agentforge.definition.check_size import check_size
 from agentforge.definition.diagnostics import Report
+from agentforge.definition.file_keys import read_pipeline
 from agentforge.definition.inputs import session_inputs
+from agentforge.definition.kinds import COUNT
 from agentforge.definition.link import link
 from agentforge.definition.lower import DEFAULT_RUNS, Setting, lower, provider_levels
 from agentforge.definition.precedence import DEFAULT_PROVIDER, JUDGE_PROVIDER, Above, gather, naming_level
-from agentforge.definition.reading import read_pipeline
 from agentforge.definition.resolve import StageLookup, is_stage_name
 from agentforge.definition.resolved import ResolvedBlock, ResolvedNested, ResolvedPipeline, ResolvedStage
 from agentforge.definition.source import SourceText, parse_mapping
 from agentforge.definition.spec import BlockSpec, NodeSpec, PipelineSpec, WorkSpec, Written
+from agentforge.definition.validate import (
+    validate_nodes,
+    validate_provider,
+    validate_size,
+    validate_termination,
+)
 from agentforge.model.diagnostic import Diagnostic
 from agentforge.model.errors import DefinitionError
 from agentforge.model.ids import session_name
@@ -66,6 +71,7 @@ class Compilation:
         runs = None
         if max_iterations is not None:
             runs = Written(max_iterations, self._report.argument(f"{name} {max_iterations}"))
+            COUNT.validate(runs, "`runs`", self._report)
         node = NodeSpec(at, Written(basename(name), at), ref, WorkSpec(runs=runs))
         spec = PipelineSpec(source, basename(name), (node,))
         return self._finish("loop", Located(spec, self._sources.project, ()), 1)
@@ -74,10 +80,10 @@ class Compilation:
         pipeline = Assembly(self._sources, self._report).pipeline(located)
         links = link(pipeline, self._report)
         for part, depth in _pipelines(pipeline):
-            self._check(part, DEFAULT_RUNS["pipeline" if depth else mode], depth)
-        check_size(pipeline, passes, self._report)
+            self._validate(part, DEFAULT_RUNS["pipeline" if depth else mode], depth)
+        validate_size(pipeline, passes, self._report)
         if judge := self._sources.environment.get(JUDGE_PROVIDER):
-            self._check_provider(Written(judge, self._report.variable(JUDGE_PROVIDER, judge)))
+            self._validate_provider(Written(judge, self._report.variable(JUDGE_PROVIDER, judge)))
         compiled_at, created_at = self._time("COMPILE_TIMESTAMP"), self._time("SESSION_CREATED_AT")
         specs = [part.spec for part, _ in _pipelines(pipeline)]
         inputs = session_inputs(self._sources, self._above.overrides.inputs, specs, self._report)
@@ -89,8 +95,8 @@ class Compilation:
         plan = lower(pipeline, links, setting, passes)
         return Compiled(plan, self._report.diagnostics, located.spec.source)
 
-    def _check(self, pipeline: ResolvedPipeline, default_runs: int, depth: int) -> None:
-        check_pipeline(pipeline.spec, self._report)
+    def _validate(self, pipeline: ResolvedPipeline, default_runs: int, depth: int) -> None:
+        validate_nodes(pipeline.spec, self._report)
         limit = pipeline.spec.max_runtime
         if depth and limit:
             message = "`guardrails` of a pipeline within another have no effect"
@@ -98,29 +104,26 @@ class Compilation:
             self._report.warning("ignored-key", limit.at, message, hint)
         for node in pipeline.nodes:
             if isinstance(node, ResolvedBlock):
-                self._check_block(node.block)
+                self._validate_block(node.block)
                 for stage in node.stages:
-                    self._check_stage(stage, default_runs)
+                    self._validate_stage(stage, default_runs)
             elif isinstance(node, ResolvedStage):
-                self._check_stage(node, default_runs)
+                self._validate_stage(node, default_runs)
                 named = naming_level(provider_levels(pipeline.spec, node, self._above))
                 for spec in (named, *named.fallbacks) if named else ():
                     if spec.type:
-                        self._check_provider(spec.type)
+                        self._validate_provider(spec.type)
                 if named is None:
-                    self._check_provider(Written(DEFAULT_PROVIDER, node.spec.at))
+                    self._validate_provider(Written(DEFAULT_PROVIDER, node.spec.at))
 
-    def _check_stage(self, node: ResolvedStage | None, default_runs: int) -> None:
-        if node is None:
-            return
-        if node.stage:
-            check_stage(node.stage, self._report)
-        check_termination(node, default_runs, self._report)
+    def _validate_stage(self, node: ResolvedStage | None, default_runs: int) -> None:
+        if node:
+            validate_termination(node, default_runs, self._report)
 
-    def _check_block(self, block: BlockSpec) -> None:
+    def _validate_block(self, block: BlockSpec) -> None:
         for branch in block.branches:
             if branch.provider.type:
-                self._check_provider(branch.provider.type)
+                self._validate_provider(branch.provider.type)
         for level in self._above.providers:
             for said in (level.type, level.model):
                 if said:
@@ -128,8 +131,8 @@ class Compilation:
                     hint = "a block runs with the providers that it names"
                     self._report.warning("block-keeps-providers", said.at, message, hint)
 
-    def _check_provider(self, named: Written[str]) -> None:
-        check_provider(named, self._known_providers, self._report)
+    def _validate_provider(self, named: Written[str]) -> None:
+        validate_provider(named, self._known_providers, self._report)
 
     def _time(self, variable: str) -> datetime:
         """Now, unless a variable fixes it for output that can be compared."""

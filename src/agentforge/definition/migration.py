@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from agentforge.definition.assemble import Assembly, Located
 from agentforge.definition.diagnostics import Report
+from agentforge.definition.file_keys import read_pipeline
 from agentforge.definition.paths import relative
 from agentforge.definition.precedence import canonical
-from agentforge.definition.reading import read_pipeline
 from agentforge.definition.resolve import StageLookup
 from agentforge.definition.resolved import ResolvedBlock, ResolvedPipeline, ResolvedStage
 from agentforge.definition.source import SourceText, parse_mapping

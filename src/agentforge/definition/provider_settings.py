@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from agentforge.definition.check_secrets import check_given, check_settings
 from agentforge.definition.diagnostics import Report
-from agentforge.definition.fields import as_data
+from agentforge.definition.kinds import as_data
+from agentforge.definition.secret_values import validate_given, validate_settings
 from agentforge.definition.source import SourceText, parse_value
 from agentforge.definition.tree import Keyed, kind_of
 from agentforge.model.errors import DefinitionError
@@ -39,7 +39,7 @@ def settings_in(environment: Mapping[str, str], report: Report) -> dict[str, Any
         return {}
     tree = parse_value(SourceText(f"<{VARIABLE}>", text), report)
     if isinstance(tree, Keyed):
-        check_settings(tree, report)
+        validate_settings(tree, report)
         return dict(as_data(tree, VARIABLE, report))
     if tree:
         message = f"{VARIABLE} must be a mapping, not {kind_of(tree)}"
@@ -56,7 +56,7 @@ def plain_settings(given: Mapping[str, Any], report: Report) -> dict[str, Any]:
         report.error("bad-value", at, f"the provider's settings hold what JSON can't carry: {error}")
         return {}
     if found:
-        check_given(found, report.argument("provider_config"), report)
+        validate_given(found, report.argument("provider_config"), report)
     return found
 
 

@@ -7,8 +7,8 @@ from posixpath import isabs, join
 from msgspec import Struct
 
 from agentforge.definition.diagnostics import Report
+from agentforge.definition.file_keys import read_stage
 from agentforge.definition.paths import absolute, relative
-from agentforge.definition.reading import read_stage
 from agentforge.definition.resolved import ResolvedStage
 from agentforge.definition.source import SourceText, parse_mapping
 from agentforge.definition.spec import NodeSpec, StageSpec, WorkSpec, Written

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from agentforge.definition.diagnostics import Report
+from agentforge.definition.node_keys import SELECTS
 from agentforge.definition.precedence import canonical
 from agentforge.definition.resolved import ResolvedBlock, ResolvedNested, ResolvedNode, ResolvedPipeline
 from agentforge.definition.spec import BlockSpec, NodeSpec, ParallelRef, Written
@@ -13,7 +14,6 @@ from agentforge.model.plan import FromParallel, FromStage, Select
 SAME_BLOCK = (
     "Cross-provider dependencies within a parallel block are not supported. Split into sequential blocks."
 )
-_SELECTS: dict[str, Select] = {"latest": "latest", "history": "all", "all": "all"}
 
 
 class Here(Struct, frozen=True):
@@ -36,7 +36,7 @@ class Scope:
 
     def from_stage(self, ref: Written[str], select: Written[str] | None, here: Here) -> FromStage | None:
         """An earlier stage of the same branch, else an earlier node."""
-        chosen = self._select(select)
+        chosen = _select(select)
         stages = self._block_stages(here.index)[: here.stage or 0]
         position = _position(stages, ref.value)
         if position is not None:
@@ -50,7 +50,7 @@ class Scope:
 
     def from_parallel(self, ref: ParallelRef, here: Here) -> FromParallel | None:
         """A stage of an earlier block."""
-        select = self._select(ref.select)
+        select = _select(ref.select)
         index = self._named_block(ref, ref.block, here) if ref.block else self._only_block(ref, here)
         block = None if index is None else self._nodes[index].block
         if index is None or block is None:
@@ -63,15 +63,6 @@ class Scope:
             providers=self._providers(ref, block),
             select=select,
         )
-
-    def _select(self, written: Written[str] | None) -> Select:
-        if written is None:
-            return "latest"
-        if written.value not in _SELECTS:
-            hint = choice(written.value, "ways", _SELECTS)
-            message = f"no way to `select` called {shown(written.value)}"
-            self._report.error("bad-value", written.at, message, hint)
-        return _SELECTS.get(written.value, "latest")
 
     def _block_stages(self, index: int) -> tuple[NodeSpec, ...]:
         block = self._nodes[index].block
@@ -198,6 +189,10 @@ class Scope:
         message = f"nothing before this is called {shown(ref.value)}"
         hint = choice(ref.value, "ids", known) if known else "there is nothing to take from yet"
         self._report.error("unknown-node", ref.at, message, hint)
+
+
+def _select(written: Written[str] | None) -> Select:
+    return SELECTS.get(written.value, "latest") if written else "latest"
 
 
 def _position(nodes: tuple[NodeSpec, ...], name: str) -> int | None:

@@ -5,7 +5,6 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct, field
 
 from agentforge.definition.source import SourceText
-from agentforge.definition.tree import Scalar
 from agentforge.model.diagnostic import Place
 
 T = TypeVar("T")
@@ -16,15 +15,6 @@ class Written(Struct, Generic[T], frozen=True):
 
     value: T
     at: Place
-
-
-class Leftover(Struct, frozen=True):
-    """A key that has no meaning where it stands."""
-
-    key: Scalar
-    where: str
-    known: tuple[str, ...]
-    """The keys that do have one there."""
 
 
 class ProviderSpec(Struct, frozen=True):
@@ -137,8 +127,8 @@ class BlockSpec(Struct, frozen=True):
 class NodeSpec(Struct, frozen=True):
     at: Place
     id: Written[str] | None
-    stage: Written[str] | None
-    work: WorkSpec
+    stage: Written[str] | None = None
+    work: WorkSpec = WorkSpec()
     inputs: InputsSpec = InputsSpec()
     block: BlockSpec | None = None
     pipeline: Written[str] | None = None
@@ -150,7 +140,6 @@ class StageSpec(Struct, frozen=True):
     source: SourceText
     work: WorkSpec
     name: Written[str] | None = None
-    leftovers: tuple[Leftover, ...] = ()
 
 
 class PipelineSpec(Struct, frozen=True):
@@ -164,4 +153,3 @@ class PipelineSpec(Struct, frozen=True):
     commands: dict[str, str] = field(default_factory=dict)
     max_runtime: Written[float] | None = None
     tmux: bool = True
-    leftovers: tuple[Leftover, ...] = ()

@@ -16,7 +16,7 @@ from agentforge.adapters.providers.gemini import GEMINI
 from agentforge.adapters.providers.opencode import OPENCODE
 from agentforge.adapters.providers.type_words import in_words
 from agentforge.definition.diagnostics import Report
-from agentforge.definition.fields import as_data, as_text
+from agentforge.definition.kinds import as_data, as_text
 from agentforge.definition.source import SourceText, parse_mapping
 from agentforge.definition.suggest import choice
 from agentforge.definition.tree import Entry, Keyed, Listed, Tree

@@ -13,30 +13,30 @@ from agentforge.model.secrecy import can_be_secret, is_secret_name, looks_like_p
 _PLAIN_WORDS = re.compile(r"[a-z]+(?:[-_ ][a-z]+)*")
 
 
-def check_settings(keyed: Keyed, report: Report) -> None:
+def validate_settings(keyed: Keyed, report: Report) -> None:
     """A provider's settings as somebody wrote them, its `env` included."""
     for entry in keyed.entries:
-        _check_tree(entry.key, entry.value, report)
+        _validate_tree(entry.key, entry.value, report)
         if entry.key.text == "env" and isinstance(entry.value, Keyed):
             for variable in entry.value.entries:
-                _check_tree(variable.key, variable.value, report, in_env=True)
+                _validate_tree(variable.key, variable.value, report, in_env=True)
 
 
-def check_given(config: Mapping[str, Any], at: Place, report: Report) -> None:
+def validate_given(config: Mapping[str, Any], at: Place, report: Report) -> None:
     """The same of settings that a caller gave as data."""
     env = config.get("env")
     for name, value in config.items():
-        _check(name, value, at, report)
+        _validate(name, value, at, report)
     for name, value in env.items() if isinstance(env, Mapping) else ():
-        _check(str(name), value, at, report, in_env=True)
+        _validate(str(name), value, at, report, in_env=True)
 
 
-def _check_tree(key: Scalar, value: Tree, report: Report, *, in_env: bool = False) -> None:
+def _validate_tree(key: Scalar, value: Tree, report: Report, *, in_env: bool = False) -> None:
     if isinstance(value, Scalar):
-        _check(key.text, value.value, value.at, report, in_env=in_env)
+        _validate(key.text, value.value, value.at, report, in_env=in_env)
 
 
-def _check(name: str, value: Any, at: Place, report: Report, *, in_env: bool = False) -> None:
+def _validate(name: str, value: Any, at: Place, report: Report, *, in_env: bool = False) -> None:
     if not (isinstance(value, str) and is_secret_name(name) and _is_literal_secret(value)):
         return
     variable = name if in_env else name.upper()

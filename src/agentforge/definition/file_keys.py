@@ -1,0 +1,81 @@
+"""Second pass: trees to specs. The keys of a pipeline file and of a stage.yaml, and how they are read."""
+
+from posixpath import basename, splitext
+
+from agentforge.definition.diagnostics import Report
+from agentforge.definition.kinds import FLAG, SOME_TEXTS, TEXT, Anything, ListOf, Missing, Texts
+from agentforge.definition.node_keys import NODE
+from agentforge.definition.source import SourceText
+from agentforge.definition.spec import PipelineSpec, StageSpec, WorkSpec
+from agentforge.definition.table import Entries, Key, Nested, Required, Table
+from agentforge.definition.tree import Keyed
+from agentforge.definition.work_keys import DEFAULT_KEYS, GUARDRAILS, LATER, WORK_KEYS, build_work
+
+UNNAMED = "pipeline"
+
+_NO_NODES = Missing("empty pipeline: it has no nodes", "add `- id: …` with `stage: …`", "empty-pipeline")
+_NODES = ListOf(NODE, if_empty=_NO_NODES)
+
+
+def _as_found(entries: Entries) -> Entries:
+    return entries
+
+
+DEFAULTS = Table("defaults", DEFAULT_KEYS, build_work, later=LATER)
+
+PIPELINE = Table(
+    "pipeline",
+    (
+        Key("name", TEXT),
+        Key("version", Anything()),
+        Key("description", TEXT),
+        Key("inputs", SOME_TEXTS, "Files, globs and folders that the run begins with."),
+        Key("commands", Texts(), "The project's commands, for the agents' context."),
+        Key("tmux", FLAG),
+        Key("guardrails", Nested(GUARDRAILS), "Limits of the whole run."),
+        Key("defaults", Nested(DEFAULTS), "For all nodes, weaker than stage.yaml."),
+        Key("nodes", _NODES, "What runs, in this order."),
+        Key("stages", _NODES, "Now `nodes`.", deprecated=True),
+        *DEFAULT_KEYS,
+    ),
+    _as_found,
+    required=(Required(("nodes", "stages"), _NO_NODES),),
+    later=LATER,
+)
+
+STAGE = Table(
+    "stage",
+    (Key("name", TEXT), Key("version", Anything()), Key("progress", Anything()), *WORK_KEYS),
+    _as_found,
+    later=LATER,
+)
+
+
+def read_pipeline(source: SourceText, tree: Keyed, report: Report) -> PipelineSpec:
+    entries = PIPELINE.read(tree, report)
+    get, old = entries.values.get, entries.key("stages")
+    if old and entries.key("nodes"):
+        report.error("conflict", old.at, "the pipeline has both `nodes` and `stages`", "keep `nodes`")
+    elif old:
+        report.warning("deprecated-key", old.at, "`stages` is deprecated", "rename it to `nodes`")
+    name, description, tmux = get("name"), get("description"), get("tmux")
+    return PipelineSpec(
+        source=source,
+        name=name.value if name else _stem(source.file),
+        nodes=get("nodes") or get("stages") or (),
+        levels=(get("defaults", WorkSpec()), build_work(entries.of(DEFAULT_KEYS))),
+        description=description.value if description else None,
+        inputs=get("inputs"),
+        commands=get("commands", {}),
+        max_runtime=get("guardrails"),
+        tmux=tmux.value if tmux else True,
+    )
+
+
+def read_stage(source: SourceText, tree: Keyed, report: Report) -> StageSpec:
+    entries = STAGE.read(tree, report)
+    return StageSpec(source, build_work(entries.of(WORK_KEYS)), entries.values.get("name"))
+
+
+def _stem(file: str) -> str:
+    return splitext(basename(file))[0] if not file.startswith("<") else UNNAMED

@@ -1,0 +1,240 @@
+"""The keys of nodes: a stage, a parallel block or a pipeline within the pipeline, and the inputs of each."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from agentforge.definition.diagnostics import Report
+from agentforge.definition.kinds import (
+    COUNT,
+    SOME_TEXTS,
+    TEXT,
+    Anything,
+    ListOf,
+    Missing,
+    Schema,
+    Text,
+    as_data,
+)
+from agentforge.definition.spec import (
+    BlockSpec,
+    BranchSpec,
+    InputsSpec,
+    NodeSpec,
+    ParallelRef,
+    ProviderSpec,
+)
+from agentforge.definition.table import Entries, Key, Nested, Required, Table
+from agentforge.definition.tree import Keyed, Listed, Scalar, Tree, kind_of
+from agentforge.definition.work_keys import LATER, WORK_KEYS, build_work, read_settings
+from agentforge.model.plan import Select
+
+SELECTS: dict[str, Select] = {"latest": "latest", "history": "all", "all": "all"}
+_SELECT = Key("select", Text(tuple(SELECTS)), "The last output, or that of every iteration.")
+
+PARALLEL_SOURCE = Table(
+    "from_parallel",
+    (
+        Key("stage", TEXT, "The id of a stage in an earlier block."),
+        Key("block", TEXT, "The block's id, where several have such a stage."),
+        Key("providers", SOME_TEXTS, "Only these providers of the block."),
+        _SELECT,
+    ),
+    lambda entries: ParallelRef(entries.at, **entries.values) if "stage" in entries.values else None,
+    name="parallelSource",
+    prefix="from_parallel.",
+    required=(
+        Required(
+            ("stage",),
+            Missing(
+                "`from_parallel` has no `stage`", "add `stage: …`, the id of a stage in an earlier block"
+            ),
+        ),
+    ),
+)
+
+
+def _inputs(entries: Entries) -> InputsSpec:
+    trees = {key.name: tree for key in INPUTS.keys if (tree := entries.tree(key.name))}
+    select = entries.key("select")
+    if select and "select" in trees and "from" not in trees:
+        hint = "in `from_parallel`, write it beside `stage`"
+        entries.report.warning("ignored-key", select.at, "`select` has no effect without `from`", hint)
+    return InputsSpec(
+        written={name: as_data(tree, f"`inputs.{name}`", entries.report) for name, tree in trees.items()},
+        stages=entries.values.get("from", ()),
+        select=entries.values.get("select"),
+        parallel=entries.values.get("from_parallel", ()),
+        parallel_list=isinstance(trees.get("from_parallel"), Listed),
+    )
+
+
+INPUTS = Table(
+    "inputs",
+    (
+        Key("from", SOME_TEXTS, "Earlier nodes, or earlier stages of the same branch."),
+        _SELECT,
+        Key(
+            "from_parallel",
+            ListOf(Nested(PARALLEL_SOURCE, short="stage"), or_one=True),
+            "Stages of earlier parallel blocks.",
+        ),
+        Key("from_initial", Anything()),
+        Key("from_previous_iterations", Anything()),
+    ),
+    _inputs,
+    name="inputs",
+    prefix="inputs.",
+)
+
+_ID = (Key("id", TEXT, "A short name, unique in the pipeline."), Key("name", TEXT, "Another word for `id`."))
+_INPUTS = Key("inputs", Nested(INPUTS), "Whose outputs the stage finds in its context.")
+
+
+def _branch(entries: Entries) -> BranchSpec:
+    """`name` is the branch's own, `type` says which provider it is; each stands for the other."""
+    name, kind = entries.values.get("name"), entries.values.get("type")
+    keyed = Keyed(entries.at, tuple(entries.written.values()))
+    config = read_settings(keyed, entries.report, but=BRANCH.keys)
+    return BranchSpec(
+        entries.at,
+        name or kind,
+        ProviderSpec(kind or name, entries.values.get("model"), config),
+        written=name.value if name and not entries.written else as_data(keyed, "`providers`", entries.report),
+        inputs=entries.values.get("inputs", InputsSpec()),
+    )
+
+
+BRANCH = Table(
+    "provider of the block",
+    (
+        Key("name", TEXT, "The branch's own name, unique in the block."),
+        Key("type", TEXT, "Which provider, where the name is another one."),
+        Key("model", TEXT, "The provider's model."),
+        Key("inputs", Nested(INPUTS), "For all stages of this provider."),
+    ),
+    _branch,
+    name="branch",
+    required=(
+        Required(
+            ("name", "type"),
+            Missing("a provider of the block has no `name`", "add `name: claude` or another"),
+        ),
+    ),
+    is_open=True,
+)
+
+_OF_A_STAGE = ("stage", "loop", "prompt")
+_ID_KEYS = (
+    Key("id", TEXT, "A short name, unique in the pipeline."),
+    Key("name", TEXT, "Another word for `id`."),
+    Key("inputs", Nested(INPUTS), "Whose outputs the stage finds in its context."),
+)
+_STAGE_KEYS = (
+    *_ID_KEYS,
+    Key("stage", TEXT, "The name of the stage: its folder."),
+    Key("loop", TEXT, "Now `stage`.", deprecated=True),
+    *WORK_KEYS,
+)
+
+
+def _stage_node(entries: Entries) -> NodeSpec:
+    get = entries.values.get
+    is_stage = not any(entries.key(other) for other in ("executor", "parallel", "pipeline"))
+    return _node(entries, WORK_KEYS, stage=get("stage") or get("loop"), is_stage=is_stage)
+
+
+def _node(entries: Entries, work: tuple[Key, ...], **more: Any) -> NodeSpec:
+    node_id = entries.values.get("id") or entries.values.get("name")
+    inputs = entries.values.get("inputs", InputsSpec())
+    return NodeSpec(entries.at, node_id, work=build_work(entries.of(work)), inputs=inputs, **more)
+
+
+STAGE_NODE, STAGE_OF_BLOCK = (
+    Table(where, _STAGE_KEYS, _stage_node, "stageNode", required=(Required(_OF_A_STAGE),), later=LATER)
+    for where in ("node", "stage of the block")
+)
+
+
+class Node(Struct, frozen=True):
+    """A node in a list: a stage, or what one of its keys makes it."""
+
+    stage: Table[NodeSpec]
+    others: dict[str, Table[NodeSpec]] = {}
+
+    def read(self, tree: Tree, _: str, report: Report) -> NodeSpec | None:
+        if not isinstance(tree, Keyed):
+            hint = f"write `- stage: {tree.text}`" if isinstance(tree, Scalar) and tree.text else ""
+            message = f"a {self.stage.where} must be a mapping, not {kind_of(tree)}"
+            report.error("bad-type", tree.at, message, hint)
+            return None
+        kinds = [entry.key for entry in tree.entries if entry.key.text in ("parallel", "pipeline")]
+        if kinds and not self.others:
+            for key in kinds:
+                message = f"`{key.text}` can't stand inside a parallel block"
+                report.error("unsupported", key.at, message, hint="give it a node of its own")
+        if not kinds or not self.others:
+            return self.stage.read(tree, report, skipped=("parallel", "pipeline"))
+        kind = "parallel" if any(key.text == "parallel" for key in kinds) else "pipeline"
+        others = [name for name in (*_OF_A_STAGE, "parallel", "pipeline") if name != kind]
+        for entry in tree.entries:
+            if entry.key.text in others:
+                message = f"a node can't have both `{kind}` and `{entry.key.text}`"
+                report.error("conflict", entry.key.at, message, hint="make them two nodes")
+        return self.others[kind].read(tree, report, skipped=others)
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        stage = self.stage.schema(definitions)
+        if self.others:
+            return {"oneOf": [stage, *(table.schema(definitions) for table in self.others.values())]}
+        return {"allOf": [stage], "properties": {"parallel": False, "pipeline": False}}
+
+
+_NO_PROVIDERS = Missing("the parallel block has no `providers`", "name at least one")
+_NO_STAGES = Missing("the parallel block has no `stages`", "add `- id: …` with `stage: …`")
+
+BLOCK = Table(
+    "parallel",
+    (
+        Key(
+            "providers",
+            ListOf(Nested(BRANCH, short="name"), if_empty=_NO_PROVIDERS),
+            "Each runs all stages, at the same time as the others.",
+        ),
+        Key("stages", ListOf(Node(STAGE_OF_BLOCK), if_empty=_NO_STAGES), "In this order, by each provider."),
+        Key("failure_mode", TEXT),
+    ),
+    lambda entries: BlockSpec(
+        entries.at,
+        entries.values.get("providers", ()),
+        entries.values.get("stages", ()),
+        entries.values.get("failure_mode"),
+    ),
+    name="parallel",
+    required=(Required(("providers",), _NO_PROVIDERS), Required(("stages",), _NO_STAGES)),
+)
+
+_DESCRIPTION = Key("description", TEXT)
+PARALLEL_NODE = Table(
+    "parallel node",
+    (*_ID_KEYS, _DESCRIPTION, Key("parallel", Nested(BLOCK), "Stages that several providers run at once.")),
+    lambda entries: _node(entries, (_DESCRIPTION,), block=entries.values.get("parallel"), is_stage=False),
+    name="parallelNode",
+    required=(
+        Required(
+            ("parallel",),
+            Missing("`parallel` is empty", "add `providers: [claude, codex]` and `stages:`"),
+        ),
+    ),
+    later=LATER,
+)
+_NESTED_WORK = (_DESCRIPTION, Key("runs", COUNT, "How often the pipeline runs."))
+PIPELINE_NODE = Table(
+    "pipeline node",
+    (*_ID_KEYS, *_NESTED_WORK, Key("pipeline", TEXT, "The name or the path of a pipeline.")),
+    lambda entries: _node(entries, _NESTED_WORK, pipeline=entries.values.get("pipeline"), is_stage=False),
+    name="pipelineNode",
+    required=(Required(("pipeline",), Missing("`pipeline` names no pipeline", "add its name or path")),),
+    later=LATER,
+)
+NODE = Node(STAGE_NODE, {"parallel": PARALLEL_NODE, "pipeline": PIPELINE_NODE})

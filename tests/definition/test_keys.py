@@ -1,0 +1,131 @@
+"""Every key of every mapping, straight from the tables: the reader and the JSON Schema agree on it."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from jsonschema import Draft7Validator
+
+from agentforge.definition.diagnostics import Report
+from agentforge.definition.file_keys import PIPELINE, STAGE
+from agentforge.definition.kinds import Anything, Flag, ListOf, Number, Text, Texts
+from agentforge.definition.node_keys import Node
+from agentforge.definition.source import SourceText, parse_mapping
+from agentforge.definition.table import Key, Nested, Table
+from agentforge.model.diagnostic import Diagnostic
+
+
+def tables(table: Table[Any], seen: dict[str, Table[Any]]) -> dict[str, Table[Any]]:
+    """The table and all that its keys lead to, by the word for each in messages."""
+    if table.where not in seen:
+        seen[table.where] = table
+        for key in table.keys:
+            for inner in _inside(key.kind):
+                tables(inner, seen)
+    return seen
+
+
+def _inside(kind: Any) -> Iterator[Table[Any]]:
+    match kind:
+        case ListOf():
+            yield from _inside(kind.item)
+        case Nested():
+            yield kind.table
+        case Node():
+            yield from (kind.stage, *kind.others.values())
+
+
+ALL = tables(STAGE, tables(PIPELINE, {}))
+ROWS = [(table, key) for table in ALL.values() for key in table.keys]
+TYPED = [(table, key) for table, key in ROWS if not isinstance(key.kind, Anything)]
+RANGED = [(table, key) for table, key in ROWS if isinstance(key.kind, Number)]
+
+
+def named(value: Any) -> str:
+    return value.where if isinstance(value, Table) else value.name if isinstance(value, Key) else ""
+
+
+def sample(kind: Any) -> Any:
+    match kind:
+        case Text():
+            return kind.options[1] if kind.options else (*kind.proposed, "x")[0]
+        case Number():
+            return kind.low + 1
+        case Flag():
+            return True
+        case Texts():
+            return {"test": "make"}
+        case ListOf():
+            return [sample(kind.item)]
+        case Nested():
+            return least(kind.table)
+        case Node():
+            return {"id": "n", "stage": "s"}
+        case _:
+            return {"any": 1}
+
+
+def least(table: Table[Any]) -> dict[str, Any]:
+    """The smallest mapping that has all that is required."""
+    names = (required.names[0] for required in table.required)
+    return {name: sample(table.kind_of_key(name)) for name in names}
+
+
+def read(table: Table[Any], mapping: dict[str, Any]) -> tuple[Diagnostic, ...]:
+    report = Report()
+    keyed = parse_mapping(SourceText("p.yaml", json.dumps(mapping)), report)
+    assert keyed
+    table.read(keyed, report)
+    return report.diagnostics
+
+
+def fits(table: Table[Any], mapping: dict[str, Any]) -> bool:
+    definitions: dict[str, Any] = {}
+    schema = {**table.written_out(definitions), "definitions": definitions}
+    return bool(Draft7Validator(schema).is_valid(mapping))
+
+
+def test_the_tables_cover_every_mapping() -> None:
+    assert set(ALL) == {
+        *("pipeline", "defaults", "stage", "node", "stage of the block", "parallel node", "pipeline node"),
+        *("parallel", "provider of the block", "provider", "termination", "retry", "on_limit", "sandbox"),
+        *("guardrails", "inputs", "from_parallel"),
+    }
+
+
+@pytest.mark.parametrize(("table", "key"), ROWS, ids=named)
+def test_a_fitting_value_is_read_without_an_error_and_fits_the_schema(table: Table[Any], key: Key) -> None:
+    mapping = {**least(table), key.name: sample(key.kind)}
+    assert [found for found in read(table, mapping) if found.is_error] == []
+    assert fits(table, mapping)
+
+
+@pytest.mark.parametrize(("table", "key"), TYPED, ids=named)
+def test_a_value_of_the_wrong_type_is_refused_by_both(table: Table[Any], key: Key) -> None:
+    mapping = {**least(table), key.name: [[]]}
+    diagnostics = [found for found in read(table, mapping) if found.code == "bad-type"]
+    assert len(diagnostics) == 1
+    assert diagnostics[0].place.col == json.dumps(mapping).index("[[]]") + 1 + isinstance(key.kind, ListOf)
+    assert not fits(table, mapping)
+
+
+@pytest.mark.parametrize(("table", "key"), RANGED, ids=named)
+def test_a_number_out_of_range_is_refused_by_both(table: Table[Any], key: Key) -> None:
+    assert isinstance(key.kind, Number)
+    for value in (key.kind.low - 1, key.kind.high + 1):
+        mapping = {**least(table), key.name: value}
+        (diagnostic,) = [found for found in read(table, mapping) if found.is_error]
+        assert (diagnostic.code, f"{key.name}` must be from" in diagnostic.message) == ("bad-value", True)
+        assert not fits(table, mapping)
+
+
+@pytest.mark.parametrize(("table", "key"), RANGED, ids=named)
+def test_a_number_in_quotes_counts_as_a_number(table: Table[Any], key: Key) -> None:
+    mapping = {**least(table), key.name: f"{sample(key.kind):g}"}
+    assert [found for found in read(table, mapping) if found.is_error] == []
+    assert fits(table, mapping)
+    mapping = {**least(table), key.name: "soon"}
+    (diagnostic,) = [found for found in read(table, mapping) if found.is_error]
+    assert (diagnostic.code, "number" in diagnostic.message) == ("bad-type", True)
+    assert not fits(table, mapping)
