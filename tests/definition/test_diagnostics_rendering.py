@@ -13,7 +13,7 @@ def shown(text: str, col: int) -> str:
 def test_the_whole_form() -> None:
     diagnostics = found("name: p\nnodes:\n  - id: n\n    stage: s\n    contxt: x\n    runs: 0\n")
     assert render(diagnostics) == (
-        "p.yaml:5:5: unknown-key: unknown key `contxt` in node is ignored (warning)\n"
+        "p.yaml:5:5: unknown-key: unknown key `contxt` in node\n"
         "  |     contxt: x\n"
         "  |     ^\n"
         "  hint: did you mean `context`?\n"

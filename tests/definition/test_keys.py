@@ -129,3 +129,24 @@ def test_a_number_in_quotes_counts_as_a_number(table: Table[Any], key: Key) -> N
     (diagnostic,) = [found for found in read(table, mapping) if found.is_error]
     assert (diagnostic.code, "number" in diagnostic.message) == ("bad-type", True)
     assert not fits(table, mapping)
+
+
+@pytest.mark.parametrize(("table", "key"), ROWS, ids=named)
+def test_slips_of_the_schema_are_errors_of_the_compiler(table: Table[Any], key: Key) -> None:
+    """A key that an editor marks never compiles: the schema is no stricter than the compiler."""
+    name = key.name
+    if table.is_open or len(name) < 3:
+        return
+    slips = {name[:-1], f"{name}x", f"x{name}", f"{name[:1]}x{name[2:]}", f"{name[1]}{name[0]}{name[2:]}"}
+    for slip in slips - {other.name for other in table.keys} - {name}:
+        mapping = {**least(table), slip: 1}
+        errors = [found for found in read(table, mapping) if found.is_error]
+        assert [found.code for found in errors] == ["unknown-key"], slip
+        assert not fits(table, mapping), slip
+
+
+@pytest.mark.parametrize("table", ALL.values(), ids=named)
+def test_a_key_that_is_like_no_other_fits_the_schema(table: Table[Any]) -> None:
+    mapping = {**least(table), "zzzzzz": 1}
+    assert not any(found.is_error for found in read(table, mapping))
+    assert fits(table, mapping)

@@ -188,6 +188,9 @@ class TestOverrides:
         (block(stages="[{id: a, pipeline: x}]"), "unsupported 5:24", "inside a parallel block"),
         (block(stages="[{id: a, stage: s, hooks: {}}]"), "unsupported 5:34", "hooks"),
         (block(more="      failure_mode: []\n"), "bad-type 6:21", "`failure_mode`"),
+        (block(more="      failure: x\n"), "unknown-key 6:7", "`failure` in parallel"),
+        (block(more="    sandbox: bwrap\n"), "unsupported 6:5", "sandbox"),
+        (block(more="    semantics: at_most_once\n"), "unsupported 6:5", "semantics"),
         (block(more="    stage: s\n"), "conflict 6:5", "both `parallel` and `stage`"),
         (block(more="    pipeline: s\n"), "conflict 6:5", "both `parallel` and `pipeline`"),
         ("nodes: [{id: a, parallel: }]\n", "missing-key 1:17", "`parallel` is empty"),
@@ -204,7 +207,7 @@ def test_shape_of_a_block(text: str, expected: str, word: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected", "word"),
     [
-        (block(more="      failure: x\n"), "unknown-key 6:7", "in parallel is ignored"),
+        (block(more="      weight: x\n"), "unknown-key 6:7", "in parallel is ignored"),
         (block(more="    runs: 3\n"), "unknown-key 6:5", "in parallel node is ignored"),
         (block(stages="[{id: a, stage: s, zzz: 1}]"), "unknown-key 5:34", "stage of the block"),
         (block(stages="[{id: a, stage: s, provider: codex}]"), "ignored-key 5:44", "`providers` decide"),

@@ -210,12 +210,12 @@ class TestSingleStage:
 
 
 def test_warnings_come_with_the_plan() -> None:
-    result = compiled(f"nmae: x\n{TEXT}")
+    result = compiled(f"zzz: x\n{TEXT}")
     assert [d.code for d in result.warnings] == ["unknown-key"]
 
 
 def test_warnings_come_with_the_errors_too() -> None:
     with pytest.raises(DefinitionError) as refused:
-        compiled(f"nmae: x\nhooks: {{}}\n{TEXT}")
+        compiled(f"zzz: x\nhooks: {{}}\n{TEXT}")
     assert [d.severity for d in refused.value.diagnostics] == ["warning", "error"]
     assert str(refused.value) == "1 error in the definition"

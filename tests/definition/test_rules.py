@@ -143,19 +143,31 @@ def test_a_stage_may_hold_a_later_termination_when_the_node_makes_it_fixed() -> 
 
 
 @pytest.mark.parametrize(
-    ("line", "key", "hint"),
+    ("line", "meant"),
     [
-        ("contxt: x", "contxt", "did you mean `context`?"),
-        ("Runs: 3", "Runs", "did you mean `runs`?"),
-        ("zzz: 1", "zzz", "known keys: "),
-        ("zzz:", "zzz", "known keys: "),
+        ("sandbx: bwrap", "sandbox"),
+        ("contxt: x", "context"),
+        ("Runs: 3", "runs"),
+        ("time_out: 5", "timeout"),
+        ("idle-timeout:", "idle_timeout"),
     ],
 )
-def test_unknown_keys_warn_with_a_suggestion(line: str, key: str, hint: str) -> None:
+def test_a_misspelt_key_is_an_error_that_names_the_known_one(line: str, meant: str) -> None:
     (diagnostic,) = found(node(line))
+    key = line.partition(":")[0]
+    assert where(diagnostic) == "unknown-key 5:5"
+    assert diagnostic.message == f"unknown key `{key}` in node"
+    assert diagnostic.hint == f"did you mean `{meant}`?"
+    assert diagnostic.is_error
+
+
+@pytest.mark.parametrize("line", ["zzz: 1", "zzz:", "owner: me", "x-ticket: 7"])
+def test_a_key_that_is_like_no_other_is_ignored_with_a_warning(line: str) -> None:
+    (diagnostic,) = found(node(line))
+    key = line.partition(":")[0]
     assert where(diagnostic) == "unknown-key 5:5"
     assert diagnostic.message == f"unknown key `{key}` in node is ignored"
-    assert diagnostic.hint.startswith(hint)
+    assert diagnostic.hint.startswith("known keys: check_before, ")
     assert not diagnostic.is_error
 
 
@@ -166,13 +178,16 @@ def test_unknown_keys_warn_with_a_suggestion(line: str, key: str, hint: str) -> 
         (f"defaults: {{provder: claude}}\n{HEAD}", ["unknown-key 1:12"]),
         (f"guardrails: {{max_runtime: 3}}\n{HEAD}", ["unknown-key 1:14"]),
         (node("retry: {attempts: 3}"), ["unknown-key 5:13"]),
-        (node("guardrails: {max: 3}"), ["unknown-key 5:18"]),
+        (node("guardrails: {max_seconds: 3}"), ["unknown-key 5:18"]),
+        (node("sandbox: {type: bwrap, netwrok: off}"), ["unknown-key 5:28"]),
         (node("termination: {typ: fixed}"), ["unknown-key 5:19"]),
         (node("inputs: {frm: x}"), ["unknown-key 5:14"]),
     ],
 )
-def test_unknown_keys_are_found_in_every_mapping(text: str, expected: list[str]) -> None:
-    assert [where(diagnostic) for diagnostic in found(text)] == expected
+def test_misspelt_keys_are_found_in_every_mapping(text: str, expected: list[str]) -> None:
+    diagnostics = found(text)
+    assert [where(diagnostic) for diagnostic in diagnostics] == expected
+    assert all(diagnostic.is_error for diagnostic in diagnostics)
 
 
 def test_unknown_key_in_stage_yaml() -> None:

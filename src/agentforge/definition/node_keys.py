@@ -215,6 +215,8 @@ BLOCK = Table(
 )
 
 _DESCRIPTION = Key("description", TEXT)
+# What only stages keep so far. Ignored at a block or a nested pipeline, they would be dropped promises.
+_LATER = LATER | {"sandbox", "semantics", "timeout", "idle_timeout", "retry", "on_limit"}
 PARALLEL_NODE = Table(
     "parallel node",
     (*_ID_KEYS, _DESCRIPTION, Key("parallel", Nested(BLOCK), "Stages that several providers run at once.")),
@@ -226,7 +228,7 @@ PARALLEL_NODE = Table(
             Missing("`parallel` is empty", "add `providers: [claude, codex]` and `stages:`"),
         ),
     ),
-    later=LATER,
+    later=_LATER,
 )
 _NESTED_WORK = (_DESCRIPTION, Key("runs", COUNT, "How often the pipeline runs."))
 PIPELINE_NODE = Table(
@@ -235,6 +237,6 @@ PIPELINE_NODE = Table(
     lambda entries: _node(entries, _NESTED_WORK, pipeline=entries.values.get("pipeline"), is_stage=False),
     name="pipelineNode",
     required=(Required(("pipeline",), Missing("`pipeline` names no pipeline", "add its name or path")),),
-    later=LATER,
+    later=_LATER,
 )
 NODE = Node(STAGE_NODE, {"parallel": PARALLEL_NODE, "pipeline": PIPELINE_NODE})

@@ -121,8 +121,11 @@ class Table(Struct, Generic[T], frozen=True):
             if name in self.later:
                 hint = "remove the key; this version would not honour it"
                 entries.report.error("unsupported", at, f"not supported yet: {self.prefix}{name}", hint)
+            elif hint := did_you_mean(name, known):
+                # Most likely a typing mistake. Ignored, an agent could run unconfined or without its limits.
+                entries.report.error("unknown-key", at, what, hint)
             else:
-                hint = did_you_mean(name, known) or f"known keys: {', '.join(sorted(known))}"
+                hint = f"known keys: {', '.join(sorted(known))}"
                 entries.report.warning("unknown-key", at, f"{what} is ignored", hint)
 
 
