@@ -282,6 +282,45 @@ def test_all_diagnostics_at_once_over_all_files() -> None:
     ]
 
 
+def test_a_node_whose_stage_is_unknown_is_validated_all_the_same() -> None:
+    text = (
+        "nodes:\n  - id: a\n    stage: worx\n    provider: cluade\n    termination: {type: fixt, max: 0}\n"
+        "    timeout: soon\n    inputs: {from: nobody}\n  - id: b\n    stage: worx\n"
+        "    provider: [claude, codx]\n    termination: {type: judgment}\n"
+    )
+    diagnostics = found(text, known_providers=["claude", "codex"])
+    assert [where(diagnostic) for diagnostic in diagnostics] == [
+        "unknown-stage 3:12",
+        "unknown-provider 4:15",
+        "bad-value 5:25",
+        "bad-value 5:36",
+        "bad-type 6:14",
+        "unknown-node 7:20",
+        "unknown-stage 9:12",
+        "unknown-provider 10:24",
+    ]
+
+
+def test_what_an_unknown_stage_could_say_is_not_held_against_the_node() -> None:
+    """Its stage.yaml could name a provider and a maximum."""
+    text = "nodes:\n  - {id: a, stage: worx, termination: {type: judgment}}\n"
+    assert [where(diagnostic) for diagnostic in found(text, known_providers=["mock"])] == [
+        "unknown-stage 2:20"
+    ]
+
+
+def test_stages_of_a_block_are_validated_beside_an_unknown_one() -> None:
+    text = (
+        "nodes:\n  - id: a\n    parallel:\n      providers: [cluade]\n      stages:\n"
+        "        - {id: x, stage: worx, termination: {type: items}}\n"
+    )
+    assert [where(diagnostic) for diagnostic in found(text, known_providers=["claude"])] == [
+        "unknown-provider 4:19",
+        "unknown-stage 6:26",
+        "unsupported 6:52",
+    ]
+
+
 def test_a_stage_that_two_nodes_use_is_reported_once() -> None:
     text = "nodes:\n  - {id: a, stage: s}\n  - {id: b, stage: s}\n"
     assert len(found(text, stage("s", "timeout: 0\n"))) == 1

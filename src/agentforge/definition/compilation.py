@@ -113,7 +113,7 @@ class Compilation:
                 for spec in (named, *named.fallbacks) if named else ():
                     if spec.type:
                         self._validate_provider(spec.type)
-                if named is None:
+                if named is None and node.is_found:
                     self._validate_provider(Written(DEFAULT_PROVIDER, node.spec.at))
 
     def _validate_stage(self, node: ResolvedStage | None, default_runs: int) -> None:

@@ -55,8 +55,6 @@ def stage_findings(sources: Sources, name: str) -> list[Finding]:
     node = StageLookup(sources, sources.project, Report()).resolve(
         NodeSpec(at, None, Written(name, at), WorkSpec())
     )
-    if node is None:
-        return []
     path = node.prompt_path
     told = _of_prompt(relative(sources.project, path), sources.read(path) or "") if path else ()
     return [*_of_work(node), *told]
@@ -77,7 +75,7 @@ def _of_nodes(pipeline: ResolvedPipeline) -> Iterator[Finding]:
     earlier: list[str] = []
     for node in pipeline.nodes:
         if isinstance(node, ResolvedStage):
-            yield from _of_stage_node(node)
+            yield from _of_stage_node(node) if node.is_found else ()
             yield from _of_inputs(node.spec.inputs, earlier)
             yield from _of_inline_prompt(node)
         elif isinstance(node, ResolvedBlock):

@@ -24,7 +24,7 @@ _STAGE_NAME = re.compile(r"[^/\x00]+(?:/[^/\x00]+)*")
 class FoundStage(Struct, frozen=True):
     directory: str
     spec: StageSpec | None
-    """Nothing when its file can't be read; the report says why."""
+    """None if its file can't be read; the report says why."""
 
 
 class PromptSearch(Struct, frozen=True):
@@ -100,15 +100,12 @@ class StageLookup:
         self._roots = stage_roots(sources, beside)
         self._found: dict[str, FoundStage | None] = {}
 
-    def resolve(self, node: NodeSpec) -> ResolvedStage | None:
-        """Nothing, and a diagnostic, when the node's stage can't be found or read."""
+    def resolve(self, node: NodeSpec) -> ResolvedStage:
         if node.stage is None:
             return ResolvedStage(node, None, None)
-        if not is_stage_name(node.stage.value):
-            return None
-        found = self.find(node.stage)
+        found = self.find(node.stage) if is_stage_name(node.stage.value) else None
         if found is None or found.spec is None:
-            return None
+            return ResolvedStage(node, None, None, is_found=False)
         if node.work.prompt:
             return ResolvedStage(node, found.spec, None)
         return ResolvedStage(node, found.spec, self._prompt(node.stage, found.directory, found.spec))

@@ -8,9 +8,11 @@ from agentforge.definition.spec import BlockSpec, NodeSpec, PipelineSpec, StageS
 class ResolvedStage(Struct, frozen=True):
     spec: NodeSpec
     stage: StageSpec | None
-    """Nothing where the node is all there is."""
+    """None where the node is all there is, or where the stage wasn't found."""
     prompt_path: str | None
-    """Absolute; nothing where the node says its prompt itself, or none is found and the report says so."""
+    """Absolute; None where the node says its prompt itself, or none is found and the report says so."""
+    is_found: bool = True
+    """False, and a diagnostic, where the stage that the node names can't be found or read."""
 
     @property
     def stage_work(self) -> WorkSpec:
@@ -34,4 +36,4 @@ ResolvedNode = ResolvedStage | ResolvedBlock | ResolvedNested
 class ResolvedPipeline(Struct, frozen=True):
     spec: PipelineSpec
     nodes: tuple[ResolvedNode | None, ...]
-    """One for each of the spec's nodes; nothing where the report says why."""
+    """One for each of the spec's nodes; None where the report says why."""

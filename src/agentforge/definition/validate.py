@@ -36,6 +36,8 @@ def validate_termination(node: ResolvedStage, default_runs: int, report: Report)
     elif kind.value not in KINDS:
         hint = choice(kind.value, "types", KINDS)
         report.error("bad-value", kind.at, f"no termination type {shown(kind.value)}", hint)
+    elif not node.is_found:
+        return  # Its stage.yaml may say more.
     elif merged.count is None and default_runs == 1:
         message = f"`{kind.value}` without `max` ends after one iteration in a pipeline"
         report.warning("no-maximum", node.spec.at, message, hint="add `runs: …` or `max: …`")
