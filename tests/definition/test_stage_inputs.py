@@ -91,9 +91,25 @@ def test_references_that_mean_nothing(inputs: str, expected: str, message: str, 
     assert hint in diagnostic.hint
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("stages:\n  - {name: a, loop: s}\n  - {name: b, loop: s, inputs: {from: zz}}\n", "3:39"),
+        ("nodes:\n  - {name: a, loop: s}\n  - {name: b, stage: s, inputs: {from: [a, zz]}}\n", "3:44"),
+        ("nodes:\n  - {id: a, prompt: x, inputs: {from: [zz], select: all}}\n", "2:40"),
+        ("nodes:\n  - {id: a, prompt: x}\n  - {id: b, pipeline: p.yaml, inputs: {from: zz}}\n", "3:46"),
+    ],
+)
+def test_an_unknown_id_is_an_error_in_every_form_of_node(text: str, expected: str) -> None:
+    errors = [diagnostic for diagnostic in found(text) if diagnostic.code == "unknown-node"]
+    assert [where(diagnostic) for diagnostic in errors] == [f"unknown-node {expected}"]
+    assert errors[0].message == "no earlier node is called `zz`"
+    assert errors[0].is_error
+
+
 def test_the_first_node_has_nothing_to_take_from() -> None:
     (diagnostic,) = found("nodes: [{id: a, prompt: x, inputs: {from: b}}]\n")
-    assert diagnostic.hint == "there is nothing to take from yet"
+    assert diagnostic.hint == "no node runs before this one"
 
 
 def test_select_without_from_is_warned_of() -> None:
@@ -162,6 +178,13 @@ class TestInsideABlock:
         (diagnostic,) = found(f"{text}  - {{id: after, prompt: x}}\n")
         assert where(diagnostic) == expected
         assert word in diagnostic.message
+
+    def test_a_mistake_that_a_nearer_level_hides_is_reported(self) -> None:
+        text = BLOCK.format(
+            stage_inputs="{from: draft}", provider_inputs="{from: zz}", block_inputs="{from_parallel: yy}"
+        )
+        text = text.replace("{id: draft, prompt: x}", "{id: draft, prompt: x, inputs: {from: before}}")
+        assert [where(diagnostic) for diagnostic in found(text)] == ["unknown-node 4:29", "unknown-node 6:56"]
 
     def test_a_first_stage_cannot_take_from_a_second(self) -> None:
         text = BLOCK.format(stage_inputs="{}", provider_inputs="{}", block_inputs="{}")

@@ -76,6 +76,12 @@ class Pair:
         return load(self.recorded_dir / "plan.json", self.recorded_names)
 
     @property
+    def given(self) -> dict[str, set[str]]:
+        about = [command for command in self.case.commands if command.session == self.session]
+        names = {name for command in about for name in command.given}
+        return {name: {c.given[name] for c in about if name in c.given} for name in names}
+
+    @property
     def our_plan(self) -> Any:
         return load(self.ours / "plan.json", self.our_names)
 

@@ -17,6 +17,10 @@ class Known(Protocol):
     parted: dict[tuple[str, str], int]
 
     @property
+    def given(self) -> dict[str, set[str]]:
+        """What the caller said about `provider`, `model` and `context`."""
+
+    @property
     def our_plan(self) -> Any: ...
 
     @property
@@ -134,6 +138,12 @@ def _family(model: str) -> str:
     return "gpt" if model.startswith("gpt") else "claude"
 
 
+def _is_the_callers(difference: Difference, known: Known | None) -> bool:
+    """Ours is what the caller said, where the original kept what the files say."""
+    name = {"type": "provider"}.get(key := difference.path.rpartition(".")[2], key)
+    return known is not None and difference.ours in known.given.get(name, ())
+
+
 def _is_of_another_stage(difference: Difference, known: Known | None) -> bool:
     """Recorded is the output of a stage whose name only ends in the one that was asked for."""
     name = difference.path.split(".")[2]
@@ -158,6 +168,12 @@ IN_FILES: list[tuple[str, str, str, Explains]] = [
     ("runs-win", r"plan\.json$", r"^nodes\.\d+\.termination\.max$", _max_is_runs),
     ("runs-win", r"context\.json$", r"^limits\.max_iterations$", _max_is_runs),
     ("no-leftovers", r"plan\.json$", r"^nodes\.\d+(\.stages\.\d+)?\.termination\.", _is_type_change),
+    (
+        "caller-wins",
+        r"plan\.json$",
+        r"^nodes\.\d+\.(provider\.(type|model)|(stages\.\d+\.)?context)$",
+        _is_the_callers,
+    ),
     ("own-model", r"plan\.json$", r"^nodes\.\d+\.provider\.model$", _is_of_another_provider),
     ("texts", r"plan\.json$", r"^pipeline\.commands\.", _as_text),
     ("plateau-is-said", r"state\.json$", r"^history\.\d+\.signals\.plateau_suspected$", _always),

@@ -10,15 +10,15 @@ from typing import Any
 
 import msgspec
 from tests.parity.compare import Report
-from tests.parity.differences import MISSING, Difference, differ
+from tests.parity.differences import Difference, differ
 from tests.parity.explain import explain
+from tests.parity.partings import explain_refusal
 from tests.parity.recorded import Case
 
+from agentforge.definition.diagnostics import render
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Overrides
 from agentforge.sdk.engine import Engine
-
-CALLER = "caller-wins"
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Compiled:
     case: Case
     our_plan: Any
     recorded_plan: Any
+    given: dict[str, set[str]] = field(default_factory=dict)
     parted: dict[tuple[str, str], int] = field(default_factory=dict)
 
 
@@ -57,24 +58,22 @@ def _one(
     recorded = json.loads(recorded_path.read_text()) if recorded_path.is_file() else None
     report.checked += 1
     ours = _compiled(case, source, recorded, asked, {} if asked else given or {})
-    if recorded is None or ours is None:
-        if (recorded is None) != (ours is None):
-            known = "compiled" if ours is None else "refused"
-            difference = Difference(f"{name} plan.json", "", known, "refused" if ours is None else "compiled")
-            report.note(difference, "checked-definition" if ours is None else None)
+    refused = isinstance(ours, DefinitionError)
+    if recorded is None or refused:
+        if (recorded is None) != refused:
+            sides = ("compiled", "refused") if refused else ("refused", "compiled")
+            difference = Difference(f"{name} plan.json", "", *sides)
+            report.note(difference, explain_refusal(render(ours.diagnostics)) if refused else None)
         return
-    known = Compiled(case, ours, recorded)
+    known = Compiled(case, ours, recorded, {key: {value} for key, value in (given or {}).items()})
     for difference in differ(f"{name} plan.json", recorded, ours):
-        rule = explain(difference, known)
-        if given and difference.ours in (*given.values(), MISSING) and "provider" in difference.path:
-            rule = rule or CALLER
-        report.note(difference, rule)
+        report.note(difference, explain(difference, known))
 
 
 def _compiled(
     case: Case, source: str, recorded: Any, asked: dict[str, str], variables: dict[str, str]
-) -> dict[str, Any] | None:
-    """Our plan as JSON; nothing if ours refuses it."""
+) -> dict[str, Any] | DefinitionError:
+    """Our plan as JSON, or why ours refuses it."""
     project: Path = case.moments[0].root if case.moments else case.root
     times = recorded or {
         "compiled_at": "2026-01-01T00:00:00Z",
@@ -89,11 +88,11 @@ def _compiled(
     }
     session = recorded["session"]["name"] if recorded else "golden"
     engine = Engine(project, environ=environment)
-    overrides = Overrides(provider=asked.get("provider"), model=asked.get("model"))
+    overrides = Overrides(**asked)
     try:
         compiled = engine.compile(f"{source}.yaml", session=session, overrides=overrides)
-    except DefinitionError:
-        return None
+    except DefinitionError as error:
+        return error
     plan: dict[str, Any] = json.loads(
         msgspec.json.encode(compiled.plan).replace(str(project).encode(), b"@PROJECT@")
     )
@@ -102,4 +101,4 @@ def _compiled(
 
 def _given(path: Path) -> dict[str, str]:
     first = path.read_text().splitlines()[0] if path.is_file() else ""
-    return dict(re.findall(r"\b(provider|model)=(\S+)", first))
+    return dict(re.findall(r"\b(provider|model|context)=(\S+)", first))

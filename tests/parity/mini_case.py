@@ -1,4 +1,4 @@
-"""A small recorded case, written here: one loop of one iteration, as agent-pipelines leaves it."""
+"""Small recorded cases: a loop of one iteration, or a pipeline, as agent-pipelines leaves them."""
 
 import json
 from pathlib import Path
@@ -31,6 +31,23 @@ def write_mini_case(root: Path) -> Path:
     _write(iteration / "context.json", json.dumps(_context()))
     _write(iteration / "result.json", json.dumps(RESULT))
     _write(iteration / "output.md", "whatever\n")
+    return root
+
+
+def write_pipeline_case(
+    root: Path, pipeline: str, options: str = "", plan: dict[str, Any] | None = None
+) -> Path:
+    """A pipeline that was run once and looked at once, of which only the plan was kept."""
+    words = f"pipeline pipe.yaml {SESSION} {options} --foreground".replace("  ", " ")
+    for number, command in ((1, words), (2, f"status {SESSION}")):
+        _write(root / f"cmd-0{number}.txt", f"# env: MOCK_MODE=true\n@ENGINE@/scripts/run.sh {command}\n")
+        _write(root / f"cmd-0{number}.rc", "0\n")
+    _write(root / "cmd-02.out", f"Session: {SESSION}\nStatus: complete\n")
+    project = root / "after-run"
+    _write(project / "pipe.yaml", pipeline)
+    _write(project / "stages/work/stage.yaml", "name: work\nmodel: sonnet\ncontext: of the stage\ndelay: 0\n")
+    _write(project / "stages/work/prompt.md", "Do it: ${CONTEXT}\n")
+    _write(project / ".claude/pipeline-runs" / SESSION / "plan.json", json.dumps(plan or {"version": 1}))
     return root
 
 

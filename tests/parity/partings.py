@@ -99,8 +99,10 @@ def explain_exit(outcome: "Outcome", played: "Played") -> str | None:
             return "named-inputs-exist"
         case (0, 2) if _is_usage(said):
             return "strict-words"
-        case (0, 2) if "no session" in said and _was_refused(command.session, played):
-            return "checked-definition"
+        case (0, 2) if "no session" in said and command.session is not None:
+            return explain_missing(command.session, played)
+        case (0, 2) if "in the definition" in said and _leads_nowhere(said):
+            return explain_refusal(said)
         case (0 | 1, 0 | 2) if command.rc != 0 and outcome.rc != 0:
             return "exit-codes"
         case (0 | 1, 0 | 2) if command.positional[:1] in (["lint"], ["dry-run"]):
@@ -124,9 +126,19 @@ def explain_missing(session: str, played: "Played") -> str | None:
     for outcome in about:
         if outcome.rc == 2 and _is_usage(outcome.out + outcome.err):
             return "strict-words"
-        if outcome.rc == 2 and "in the definition" in outcome.err and outcome.command.rc != 0:
-            return "checked-definition"
+        refused = outcome.rc == 2 and "in the definition" in outcome.err
+        if refused and (outcome.command.rc != 0 or _leads_nowhere(outcome.err)):
+            return explain_refusal(outcome.err)
     return None
+
+
+def explain_refusal(said: str) -> str:
+    """Why a definition that the original took is refused, by the diagnostics."""
+    return "sources-exist" if _leads_nowhere(said) else "checked-definition"
+
+
+def _leads_nowhere(said: str) -> bool:
+    return re.search(r":\d+:\d+: (unknown-node|later-node|wrong-kind|ambiguous-stage): ", said) is not None
 
 
 def explain_added(session: str, played: "Played") -> str | None:
@@ -187,10 +199,6 @@ def _is_usage(said: str) -> bool:
         re.search(r"No such option|unexpected extra argument|requires an argument|is not a valid", said)
         is not None
     )
-
-
-def _was_refused(session: str | None, played: "Played") -> bool:
-    return session is not None and explain_missing(session, played) == "checked-definition"
 
 
 def _input_text(played: "Played") -> str:

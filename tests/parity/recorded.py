@@ -53,6 +53,18 @@ class Command:
         return found
 
     @property
+    def given(self) -> dict[str, str]:
+        """What the command line and the environment say about `provider`, `model` and `context`."""
+        found = {}
+        for name in ("provider", "model", "context"):
+            for variable in (f"CLAUDE_PIPELINE_{name.upper()}", f"PIPELINE_CLI_{name.upper()}"):
+                if self.environment.get(variable):
+                    found[name] = self.environment[variable]
+            option = f"--{name}="
+            found.update((name, word.removeprefix(option)) for word in self.words if word.startswith(option))
+        return found
+
+    @property
     def drives(self) -> bool:
         words = self.positional
         return bool(words) and self.program == "run.sh" and words[0] not in LOOKING_WORDS

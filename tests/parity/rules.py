@@ -148,8 +148,9 @@ RULES = [
     Rule(
         "caller-wins",
         SPECIFIED,
-        "`--provider`, `--model` and their variables outrank all files",
-        "The provider precedence says so. In the original they ranked below node and stage.yaml.",
+        "`--provider`, `--model`, `--context` and their variables outrank all files, in plan.json, too",
+        "The precedence says so. In the original provider and model ranked below node and stage.yaml, and a "
+        "context reached the prompt without being in the plan.",
     ),
     # -- what happens
     Rule(
@@ -220,6 +221,12 @@ RULES = [
         "A person typed it, so it is a mistake; the original went on without it. In a pipeline it warns.",
     ),
     Rule(
+        "sources-exist",
+        DECIDED,
+        "`inputs` that name no earlier node or stage are refused",
+        "A misspelt `from` is a mistake; the original ran the stage without that input.",
+    ),
+    Rule(
         "strict-words",
         DECIDED,
         "words, options and numbers that nobody knows are refused",
@@ -229,7 +236,7 @@ RULES = [
         "checked-definition",
         DECIDED,
         "a definition that can't work is refused before anything runs",
-        "For example `runs: 0`; the original failed in the middle of the run.",
+        "For example `runs: 0` or a misspelt key; the original failed in the middle of a run or ignored it.",
     ),
     Rule(
         "lint-says-what-runs",

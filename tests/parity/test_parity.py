@@ -10,7 +10,7 @@ import pytest
 from tests.parity.__main__ import examine
 from tests.parity.cases import CASES, REPOSITORY, needs_cases
 from tests.parity.compare import Report
-from tests.parity.mini_case import SESSION, write_mini_case
+from tests.parity.mini_case import SESSION, write_mini_case, write_pipeline_case
 from tests.parity.recorded import load_case
 from tests.parity.report import lines, rule_table
 
@@ -91,6 +91,56 @@ def test_report_shows_both_sides_and_counts_what_has_no_rule(case: Path) -> None
     assert "NO RULE: s1 stage-00-work/iterations/001/context.json limits.max_iterations" in text
     assert "     - 7\n     + 1\n" in text
     assert "1 differences without a rule" in text
+
+
+PIPE = "name: p\nnodes:\n  - id: a\n    stage: work\n"
+AS_WRITTEN = {"provider": {"type": "claude", "model": "sonnet"}, "context": "of the stage"}
+
+
+def of_plan(case: Path) -> dict[str, str | None]:
+    """The differences of plan.json, each with its rule."""
+    report = examine(load_case(case))
+    return {found.path: rule for found, rule in report.found if found.where.endswith("plan.json")}
+
+
+@pytest.mark.parametrize(
+    "options", ["--model=haiku --context=now", "--provider=codex --model=gpt-5-codex --context=now"]
+)
+def test_what_the_caller_says_outranks_the_files_in_plan_json(tmp_path: Path, options: str) -> None:
+    case = write_pipeline_case(tmp_path / "case", PIPE, options, {"nodes": [AS_WRITTEN]})
+    found = of_plan(case)
+    assert {"nodes.0.provider.model", "nodes.0.context"} <= set(found)
+    assert set(found.values()) == {"caller-wins"}
+
+
+def test_the_stages_of_a_block_get_the_callers_context_too(tmp_path: Path) -> None:
+    block = (
+        "name: p\nnodes:\n  - id: a\n    parallel: {providers: [claude], stages: [{id: b, stage: work}]}\n"
+    )
+    plan = {"nodes": [{"stages": [{"context": "of the stage"}]}]}
+    case = write_pipeline_case(tmp_path / "case", block, "--context=now", plan)
+    assert of_plan(case) == {"nodes.0.stages.0.context": "caller-wins"}
+
+
+def test_harness_sees_another_model_or_context_that_the_caller_did_not_ask_for(tmp_path: Path) -> None:
+    recorded = {"provider": {"type": "claude", "model": "haiku"}, "context": "other"}
+    case = write_pipeline_case(tmp_path / "case", PIPE, "--model=opus", {"nodes": [recorded]})
+    assert of_plan(case) == {"nodes.0.provider.model": "caller-wins", "nodes.0.context": None}
+    case = write_pipeline_case(tmp_path / "other", PIPE, "--context=now", {"nodes": [recorded]})
+    assert of_plan(case) == {"nodes.0.provider.model": None, "nodes.0.context": "caller-wins"}
+
+
+@pytest.mark.parametrize("wanted", ["{from: no}", "{from: [a, no]}", "{from: b}", "{from_parallel: a}"])
+def test_an_input_that_names_no_earlier_node_is_refused_by_a_rule(tmp_path: Path, wanted: str) -> None:
+    pipe = f"{PIPE}  - id: b\n    stage: work\n    inputs: {wanted}\n"
+    report = examine(load_case(write_pipeline_case(tmp_path / "case", pipe)))
+    assert [rule for _, rule in report.found] == ["sources-exist"] * 3
+    assert [found.path for found, _ in report.found] == ["exit", "exit", SESSION]
+
+
+def test_harness_sees_another_refusal_of_what_the_original_ran(tmp_path: Path) -> None:
+    case = write_pipeline_case(tmp_path / "case", f"{PIPE}    timeout: soon\n")
+    assert [str(found.path) for found in examine(load_case(case)).unexplained][:1] == ["exit"]
 
 
 def test_rules_are_listed_in_the_documentation() -> None:

@@ -154,6 +154,23 @@ def test_migrate_check_reports_what_is_refused(tmp_path: Path) -> None:
     assert found(tmp_path) == {("pipe.yaml", 4, "checked-definition")}
 
 
+def test_migrate_check_says_what_agent_pipelines_did_with_what_is_refused(tmp_path: Path) -> None:
+    stage(tmp_path, "work", "name: work\n")
+    (tmp_path / "pipe.yaml").write_text(
+        "name: p\nnodes:\n  - id: a\n    stage: work\n    sandbx: bwrap\n"
+        "  - id: b\n    stage: work\n    inputs: {from: nobody}\n"
+    )
+    code, text = check(tmp_path)
+    assert code == 1
+    rows = {line.split()[0]: line.split(maxsplit=3)[1:] for line in text.splitlines() if "pipe.yaml:" in line}
+    level, rule, message = rows["pipe.yaml:5"]
+    assert (level, rule) == ("refused", "checked-definition")
+    assert "did you mean `sandbox`?); agent-pipelines ignored it" in message
+    level, rule, message = rows["pipe.yaml:8"]
+    assert (level, rule) == ("refused", "sources-exist")
+    assert message == "unknown-node: no earlier node is called `nobody`; agent-pipelines went on without it"
+
+
 def test_migrate_check_reads_finished_runs_of_the_original(tmp_path: Path) -> None:
     run = OriginalRun(tmp_path)
     run.begin_loop()

@@ -6,6 +6,8 @@ the block's. What a pipeline within a pipeline is given goes to its first stage.
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.resolved import ResolvedBlock, ResolvedNested, ResolvedPipeline
 from agentforge.definition.scope import Here, Scope
@@ -13,7 +15,7 @@ from agentforge.definition.spec import InputsSpec
 from agentforge.model.plan import Sources
 
 Links = dict[tuple[str, str], Sources]
-"""By the stage's full path and the branch it runs in; nothing for a stage without inputs of others."""
+"""By the stage's full path and the branch it runs in; no entry for a stage without inputs of others."""
 _NOTHING = Sources()
 
 
@@ -69,20 +71,18 @@ class _Linking:
 
 
 def _sources(scope: Scope, levels: Sequence[tuple[InputsSpec, Here]]) -> Sources:
-    """Levels strongest first; `from` and `from_parallel` each come from the strongest that has them."""
-    stages, blocks = _NOTHING.from_stage, _NOTHING.from_parallel
-    as_list = False
-    for inputs, here in levels:
+    """Levels strongest first; `from` and `from_parallel` each come from the strongest that has them. All
+    levels are resolved, so that a mistake is reported also where a stronger level hides it."""
+    merged = _NOTHING
+    for inputs, here in reversed(levels):
+        stages = [scope.from_stage(ref, inputs.select, here) for ref in inputs.stages]
+        blocks = [scope.from_parallel(ref, here) for ref in inputs.parallel]
         if "from" in inputs.written:
-            found = (scope.from_stage(ref, inputs.select, here) for ref in inputs.stages)
-            stages = tuple(dict.fromkeys(source for source in found if source))
-            break
-    for inputs, here in levels:
+            merged = replace(merged, from_stage=tuple(dict.fromkeys(filter(None, stages))))
         if "from_parallel" in inputs.written:
-            refs = (scope.from_parallel(ref, here) for ref in inputs.parallel)
-            blocks, as_list = tuple(source for source in refs if source), inputs.parallel_list
-            break
-    return Sources(stages, blocks, as_list)
+            found = tuple(filter(None, blocks))
+            merged = replace(merged, from_parallel=found, parallel_list=inputs.parallel_list)
+    return merged
 
 
 def _first_of(given: Sources, own: Sources) -> Sources:

@@ -18,7 +18,7 @@ from agentforge.definition.resolved import ResolvedBlock, ResolvedPipeline, Reso
 from agentforge.definition.source import SourceText, parse_mapping
 from agentforge.definition.spec import InputsSpec, NodeSpec, WorkSpec, Written
 from agentforge.definition.termination import merge
-from agentforge.model.diagnostic import Place
+from agentforge.model.diagnostic import Diagnostic, Place
 from agentforge.ports.sources import Sources
 
 Level = Literal["refused", "changes", "note"]
@@ -35,6 +35,20 @@ class Finding(Struct, frozen=True):
     level: Level
     place: Place
     message: str
+
+
+_NO_SOURCE = frozenset(("unknown-node", "later-node", "wrong-kind", "ambiguous-stage"))
+"""What the compiler calls an `inputs` that leads nowhere."""
+
+
+def refusal(found: Diagnostic, place: Place) -> Finding:
+    """An error of the compiler, beside what agent-pipelines did instead."""
+    message = f"{found.code}: {found.message}"
+    if found.code in _NO_SOURCE:
+        return Finding("sources-exist", "refused", place, f"{message}; agent-pipelines went on without it")
+    if found.code == "unknown-key":
+        message = f"{message} ({found.hint}); agent-pipelines ignored it"
+    return Finding("checked-definition", "refused", place, message)
 
 
 def pipeline_findings(sources: Sources, path: str) -> list[Finding]:

@@ -21,7 +21,7 @@ class Here(Struct, frozen=True):
 
     index: int
     stage: int | None = None
-    """Nothing for a node, and for what is said for a whole block or branch: it sees no stage of the block."""
+    """None for a node, and for what is said for a whole block or branch: it sees no stage of the block."""
     branch: str | None = None
 
 
@@ -162,7 +162,8 @@ class Scope:
             message = f"{shown(ref.value)} is a stage of a parallel block"
             self._report.error("wrong-kind", ref.at, message, hint=f"use `from_parallel: {ref.value}`")
         else:
-            self._report_unknown(ref, [node.id.value for node in self._nodes[: here.index] if node.id])
+            earlier = [node.id.value for node in self._nodes[: here.index] if node.id]
+            self._report_unknown(ref, "node", earlier)
 
     def _explain_missing_in_blocks(self, ref: Written[str], here: Here) -> None:
         if _position(self._nodes[: here.index], ref.value) is not None:
@@ -180,14 +181,14 @@ class Scope:
                 for stage in self._block_stages(index)
                 if stage.id
             ]
-            self._report_unknown(ref, stages)
+            self._report_unknown(ref, "stage of a parallel block", stages)
 
     def _is_in_a_block(self, name: str, before: int) -> bool:
         return any(_position(self._block_stages(index), name) is not None for index in range(before))
 
-    def _report_unknown(self, ref: Written[str], known: list[str]) -> None:
-        message = f"nothing before this is called {shown(ref.value)}"
-        hint = choice(ref.value, "ids", known) if known else "there is nothing to take from yet"
+    def _report_unknown(self, ref: Written[str], what: str, known: list[str]) -> None:
+        message = f"no earlier {what} is called {shown(ref.value)}"
+        hint = choice(ref.value, "ids", known) if known else f"no {what} runs before this one"
         self._report.error("unknown-node", ref.at, message, hint)
 
 

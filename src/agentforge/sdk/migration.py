@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from agentforge.definition.compiler import lint
-from agentforge.definition.migration import Finding, Level, pipeline_findings, stage_findings
+from agentforge.definition.migration import Finding, Level, pipeline_findings, refusal, stage_findings
 from agentforge.model import facts as f
 from agentforge.model.diagnostic import Diagnostic, Place
 from agentforge.model.errors import AgentForgeError
@@ -87,7 +87,7 @@ def _refused(diagnostics: list[Diagnostic], target: str) -> Iterator[Finding]:
         if found.is_error:
             # What is wrong with the thing as a whole has no place in a file.
             place = Place(target, 1, 1) if found.place.file.startswith("<") else found.place
-            yield Finding("checked-definition", "refused", place, f"{found.code}: {found.message}")
+            yield refusal(found, place)
 
 
 def _of_run(runs: Runs, session: str, project: str) -> Iterator[Finding]:
