@@ -1,6 +1,14 @@
-"""lint, stages, pipelines: what there is here, and what is wrong with it."""
+"""lint, schema, stages, pipelines: what there is here, and what is wrong with it."""
 
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from jsonschema import Draft7Validator
 from tests.surface.terminal import WRITE_RESULT, Project
+
+BUILTIN = Path(__file__).resolve().parents[2] / "src" / "agentforge" / "builtin"
 
 
 def test_lint_prints_every_diagnostic_and_a_summary(project: Project) -> None:
@@ -48,6 +56,46 @@ def test_lint_of_an_empty_project_says_so(project: Project) -> None:
     done = project.call("lint")
     assert done.code == 0
     assert done.lines[-1] == "Summary: 0 targets, 0 passed, 0 failed"
+
+
+@pytest.mark.parametrize(
+    ("words", "title", "key"),
+    [
+        ((), "AgentForge pipeline", "nodes"),
+        (("pipeline",), "AgentForge pipeline", "nodes"),
+        (("stage",), "AgentForge stage", "prompt"),
+        (("stage", "--json"), "AgentForge stage", "prompt"),
+    ],
+)
+def test_schema_prints_json_schema(project: Project, words: tuple[str, ...], title: str, key: str) -> None:
+    done = project.call("schema", *words)
+    assert (done.code, done.err) == (0, "")
+    printed = json.loads(done.out)
+    Draft7Validator.check_schema(printed)
+    assert printed["title"] == title
+    assert printed["properties"][key]["description"]
+
+
+def test_the_printed_schema_accepts_every_built_in_definition_and_refuses_mistakes(project: Project) -> None:
+    pipeline = Draft7Validator(json.loads(project.call("schema").out))
+    stage = Draft7Validator(json.loads(project.call("schema", "stage").out))
+    pipelines, stages = [*BUILTIN.glob("pipelines/*.yaml")], [*BUILTIN.glob("stages/*/stage.yaml")]
+    assert pipelines
+    assert stages
+    for path in pipelines:
+        pipeline.validate(yaml.safe_load(path.read_text()))
+    for path in stages:
+        stage.validate(yaml.safe_load(path.read_text()))
+    assert stage.is_valid({"timeout": 5})
+    assert not stage.is_valid({"timeout": "soon"})
+    assert not stage.is_valid({"timeuot": 5})
+    assert stage.is_valid({"ticket": 5})
+
+
+def test_schema_of_another_word_is_a_usage_error(project: Project) -> None:
+    done = project.call("schema", "node")
+    assert (done.code, done.out) == (2, "")
+    assert "no schema named 'node'; choose `pipeline` or `stage`" in done.err
 
 
 def test_stages_and_pipelines_list_what_there_is(project: Project) -> None:

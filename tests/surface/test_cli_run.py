@@ -254,7 +254,7 @@ def test_without_arguments_the_help_is_shown(project: Project) -> None:
 
 COMMANDS = """
 run pipeline loop resume recover pause cancel status tail list runs
-lint dry-run stages pipelines log doctor demo version help
+lint dry-run schema stages pipelines log doctor demo version help
 """
 
 

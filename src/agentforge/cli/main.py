@@ -35,6 +35,7 @@ COMMANDS: dict[str, str] = {
     "replay": "agentforge.cli.replay:replay",
     "lint": "agentforge.cli.lint:lint",
     "dry-run": "agentforge.cli.dry_run:dry_run",
+    "schema": "agentforge.cli.schema:schema",
     "stages": "agentforge.cli.catalog:stages",
     "pipelines": "agentforge.cli.catalog:pipelines",
     "providers": "agentforge.cli.providers:providers",

@@ -52,6 +52,7 @@ VERBS = frozenset(
         "resume",
         "run",
         "runs",
+        "schema",
         "stages",
         "status",
         "tail",
