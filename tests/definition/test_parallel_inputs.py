@@ -201,7 +201,7 @@ def test_a_stage_that_several_blocks_have_needs_the_block() -> None:
         ("{providers: [claude]}", "missing-key 15:29", "no `stage`", "add `stage"),
         ("{stage: []}", "bad-type 15:37", "text", ""),
         ("[[generate]]", "bad-type 15:30", "a list", ""),
-        ("[~]", "bad-type 15:30", "nothing", ""),
+        ("[~]", "bad-type 15:30", "null", ""),
     ],
 )
 def test_sources_that_mean_nothing(inputs: str, expected: str, message: str, hint: str) -> None:

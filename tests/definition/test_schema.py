@@ -4,11 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from jsonschema import Draft7Validator
 
+from agentforge.definition.diagnostics import Report
+from agentforge.definition.kinds import as_data
 from agentforge.definition.schema import DIALECT, pipeline_schema, stage_schema
+from agentforge.definition.source import SourceText, parse_value
 
+from .test_compile_parity import DIFFERENT, MATRIX, SAME
+from .test_compile_parity import pytestmark as needs_matrix
 from .test_pipelines_page import EXAMPLES, examples
 
 BUILTIN = Path(__file__).resolve().parents[2] / "src" / "agentforge" / "builtin"
@@ -17,8 +21,10 @@ STAGE = Draft7Validator(stage_schema())
 
 
 def loaded(text: str) -> Any:
-    """The text by YAML 1.2, as editors read it: PyYAML takes `on` and `off` for booleans."""
-    return yaml.load(text, Loader=yaml.BaseLoader if "network: o" in text else yaml.SafeLoader)
+    """The text as editors read it, by YAML 1.2; PyYAML takes `on` for a boolean and knows dates."""
+    tree = parse_value(SourceText("p.yaml", text), Report())
+    assert tree
+    return as_data(tree, "the file", Report())
 
 
 @pytest.mark.parametrize("schema", [pipeline_schema(), stage_schema()], ids=["pipeline", "stage"])
@@ -47,6 +53,12 @@ def test_built_in_stages_fit_the_schema(path: Path) -> None:
 )
 def test_examples_of_the_documentation_fit_the_schema(example: str) -> None:
     PIPELINE.validate(loaded(example))
+
+
+@needs_matrix
+@pytest.mark.parametrize("case", [*SAME, *DIFFERENT])
+def test_definitions_of_agent_pipelines_that_compile_fit_the_schema(case: str) -> None:
+    PIPELINE.validate(loaded((MATRIX / f"{case}.yaml").read_text()))
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,19 @@
 from posixpath import basename, splitext
 
 from agentforge.definition.diagnostics import Report
-from agentforge.definition.kinds import FLAG, SOME_TEXTS, TEXT, Anything, ListOf, Missing, Texts
+from agentforge.definition.kinds import FLAG, SOME_TEXTS, TEXT, Anything, ListOf, Required, Texts
 from agentforge.definition.node_keys import NODE
 from agentforge.definition.source import SourceText
 from agentforge.definition.spec import PipelineSpec, StageSpec, WorkSpec
-from agentforge.definition.table import Entries, Key, Nested, Required, Table
+from agentforge.definition.table import Entries, Key, Nested, Table
 from agentforge.definition.tree import Keyed
 from agentforge.definition.work_keys import DEFAULT_KEYS, GUARDRAILS, LATER, WORK_KEYS, build_work
 
 UNNAMED = "pipeline"
 
-_NO_NODES = Missing("empty pipeline: it has no nodes", "add `- id: …` with `stage: …`", "empty-pipeline")
-_NODES = ListOf(NODE, if_empty=_NO_NODES)
+_EMPTY = "empty pipeline: it has no nodes"
+_REQUIRED = Required(("nodes", "stages"), _EMPTY, "add `- id: …` with `stage: …`", "empty-pipeline")
+_NODES = ListOf(NODE, required=_REQUIRED)
 
 
 def _as_found(entries: Entries) -> Entries:
@@ -39,7 +40,7 @@ PIPELINE = Table(
         *DEFAULT_KEYS,
     ),
     _as_found,
-    required=(Required(("nodes", "stages"), _NO_NODES),),
+    required=(_REQUIRED,),
     later=LATER,
 )
 
@@ -53,7 +54,7 @@ STAGE = Table(
 
 def read_pipeline(source: SourceText, tree: Keyed, report: Report) -> PipelineSpec:
     entries = PIPELINE.read(tree, report)
-    get, old = entries.values.get, entries.key("stages")
+    get, old = entries.get, entries.key("stages")
     if old and entries.key("nodes"):
         report.error("conflict", old.at, "the pipeline has both `nodes` and `stages`", "keep `nodes`")
     elif old:
@@ -74,7 +75,7 @@ def read_pipeline(source: SourceText, tree: Keyed, report: Report) -> PipelineSp
 
 def read_stage(source: SourceText, tree: Keyed, report: Report) -> StageSpec:
     entries = STAGE.read(tree, report)
-    return StageSpec(source, build_work(entries.of(WORK_KEYS)), entries.values.get("name"))
+    return StageSpec(source, build_work(entries.of(WORK_KEYS)), entries.get("name"))
 
 
 def _stem(file: str) -> str:

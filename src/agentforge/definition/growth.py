@@ -77,7 +77,7 @@ class Growth:
             self._refuse("syntax", at, f"the alias `*{anchor}` stands inside what it refers to")
         grown = self._anchors.get(anchor)
         if grown is None:
-            self._refuse("syntax", at, f"nothing is anchored as `&{anchor}` before this alias")
+            self._refuse("syntax", at, f"the alias `*{anchor}` has no anchor `&{anchor}` before it")
         self._add(grown, None)
 
     def open(self, line: int, column: int, tag: str | None, anchor: str | None, *, keyed: bool) -> None:

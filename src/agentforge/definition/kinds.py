@@ -34,11 +34,13 @@ class Kind(Protocol):
         """The kind as JSON Schema; mappings with a name of their own are added to `definitions`."""
 
 
-class Missing(Struct, frozen=True):
-    """What to say where something has to be there and isn't."""
+class Required(Struct, frozen=True):
+    """One of these keys has to be there, and what to say if none is."""
 
-    message: str
-    hint: str
+    names: tuple[str, ...]
+    message: str = ""
+    """Without one only the schema requires them: the compiler reports it later, in other words."""
+    hint: str = ""
     code: str = "missing-key"
 
     def tell(self, at: Place, report: Report) -> None:
@@ -135,7 +137,7 @@ class ListOf(Struct, frozen=True):
     item: Kind
     or_one: bool = False
     """Whether a single item needs no list."""
-    if_empty: Missing | None = None
+    required: Required | None = None
     """For lists that make no sense without items."""
 
     def read(self, tree: Tree, name: str, report: Report) -> tuple[Any, ...] | None:
@@ -143,14 +145,14 @@ class ListOf(Struct, frozen=True):
             report.error("bad-type", tree.at, f"{name} must be a list, not {kind_of(tree)}")
             return None
         items = tree.items if isinstance(tree, Listed) else (tree,)
-        if self.if_empty and not items:
-            self.if_empty.tell(tree.at, report)
+        if self.required and not items:
+            self.required.tell(tree.at, report)
         found = (self.item.read(item, name, report) for item in items)
         return tuple(item for item in found if item is not None)
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
         item = self.item.schema(definitions)
-        several: Schema = {"type": "array", "items": item, **({"minItems": 1} if self.if_empty else {})}
+        several: Schema = {"type": "array", "items": item, **({"minItems": 1} if self.required else {})}
         return {"anyOf": [item, several]} if self.or_one else several
 
 

@@ -1,4 +1,4 @@
-"""Last pass: a checked, resolved pipeline to its Plan. Decides by precedence; reports nothing."""
+"""Last pass: a validated, resolved pipeline to its Plan. Decides by precedence; reports nothing."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime

@@ -3,11 +3,17 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from agentforge.definition.paths import relative
-from agentforge.definition.precedence import Above, choose_policy, first_text, merge_commands, strongest
+from agentforge.definition.precedence import (
+    Above,
+    choose_policy,
+    choose_sandbox,
+    first_text,
+    merge_commands,
+    strongest,
+)
 from agentforge.definition.resolved import ResolvedStage
 from agentforge.definition.spec import WorkSpec, Written
 from agentforge.definition.termination import merge
@@ -16,7 +22,6 @@ from agentforge.model.plan import (
     LimitPolicy,
     ProviderChoice,
     RetryPolicy,
-    SandboxChoice,
     Semantics,
     Sources,
     StageNode,
@@ -75,7 +80,7 @@ def lower_stage(
         fallbacks=wiring.fallbacks,
         on_limit=choose_policy(LimitPolicy, (level.on_limit for level in said)),
         semantics=_semantics(said),
-        sandbox=_sandbox(said),
+        sandbox=choose_sandbox(level.sandbox for level in said),
         **_prompt(node, levels.project),
     )
 
@@ -87,22 +92,6 @@ def guardrails(limit: Written[float] | None) -> Guardrails | None:
 def _semantics(said: Sequence[WorkSpec]) -> Semantics:
     written = first_text(*(level.semantics for level in reversed(said)))
     return "at_most_once" if written == "at_most_once" else "at_least_once"
-
-
-def _sandbox(said: Sequence[WorkSpec]) -> SandboxChoice | None:
-    """The strongest level's as a whole: what one of them may reach is not for another's."""
-    spec = next((level.sandbox for level in reversed(said) if level.sandbox), None)
-    if spec is None:
-        return None
-    written = {
-        "type": spec.type,
-        "network": spec.network,
-        "image": spec.image,
-    }
-    chosen = {name: value.value for name, value in written.items() if value}
-    paths = {"writable": spec.writable, "hidden": spec.hidden}
-    lists = {name: tuple(path.value for path in given) for name, given in paths.items() if given}
-    return msgspec.convert({**chosen, **lists}, SandboxChoice)
 
 
 def _prompt(node: ResolvedStage, project: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from agentforge.definition.kinds import (
     TEXT,
     Anything,
     ListOf,
-    Missing,
+    Required,
     Schema,
     Text,
     as_data,
@@ -24,7 +24,7 @@ from agentforge.definition.spec import (
     ParallelRef,
     ProviderSpec,
 )
-from agentforge.definition.table import Entries, Key, Nested, Required, Table
+from agentforge.definition.table import Entries, Key, Nested, Table
 from agentforge.definition.tree import Keyed, Listed, Scalar, Tree, kind_of
 from agentforge.definition.work_keys import LATER, WORK_KEYS, build_work, read_settings
 from agentforge.model.plan import Select
@@ -44,12 +44,7 @@ PARALLEL_SOURCE = Table(
     name="parallelSource",
     prefix="from_parallel.",
     required=(
-        Required(
-            ("stage",),
-            Missing(
-                "`from_parallel` has no `stage`", "add `stage: …`, the id of a stage in an earlier block"
-            ),
-        ),
+        Required(("stage",), "`from_parallel` has no `stage`", "add `stage: …`, an id in an earlier block"),
     ),
 )
 
@@ -62,9 +57,9 @@ def _inputs(entries: Entries) -> InputsSpec:
         entries.report.warning("ignored-key", select.at, "`select` has no effect without `from`", hint)
     return InputsSpec(
         written={name: as_data(tree, f"`inputs.{name}`", entries.report) for name, tree in trees.items()},
-        stages=entries.values.get("from", ()),
-        select=entries.values.get("select"),
-        parallel=entries.values.get("from_parallel", ()),
+        stages=entries.get("from", ()),
+        select=entries.get("select"),
+        parallel=entries.get("from_parallel", ()),
         parallel_list=isinstance(trees.get("from_parallel"), Listed),
     )
 
@@ -87,21 +82,17 @@ INPUTS = Table(
     prefix="inputs.",
 )
 
-_ID = (Key("id", TEXT, "A short name, unique in the pipeline."), Key("name", TEXT, "Another word for `id`."))
-_INPUTS = Key("inputs", Nested(INPUTS), "Whose outputs the stage finds in its context.")
-
 
 def _branch(entries: Entries) -> BranchSpec:
     """`name` is the branch's own, `type` says which provider it is; each stands for the other."""
-    name, kind = entries.values.get("name"), entries.values.get("type")
-    keyed = Keyed(entries.at, tuple(entries.written.values()))
+    name, kind, keyed = entries.get("name"), entries.get("type"), entries.keyed
     config = read_settings(keyed, entries.report, but=BRANCH.keys)
     return BranchSpec(
         entries.at,
         name or kind,
-        ProviderSpec(kind or name, entries.values.get("model"), config),
-        written=name.value if name and not entries.written else as_data(keyed, "`providers`", entries.report),
-        inputs=entries.values.get("inputs", InputsSpec()),
+        ProviderSpec(kind or name, entries.get("model"), config),
+        written=name.value if name and not keyed.entries else as_data(keyed, "`providers`", entries.report),
+        inputs=entries.get("inputs", InputsSpec()),
     )
 
 
@@ -116,10 +107,7 @@ BRANCH = Table(
     _branch,
     name="branch",
     required=(
-        Required(
-            ("name", "type"),
-            Missing("a provider of the block has no `name`", "add `name: claude` or another"),
-        ),
+        Required(("name", "type"), "a provider of the block has no `name`", "add `name: claude` or another"),
     ),
     is_open=True,
 )
@@ -139,14 +127,13 @@ _STAGE_KEYS = (
 
 
 def _stage_node(entries: Entries) -> NodeSpec:
-    get = entries.values.get
     is_stage = not any(entries.key(other) for other in ("executor", "parallel", "pipeline"))
-    return _node(entries, WORK_KEYS, stage=get("stage") or get("loop"), is_stage=is_stage)
+    return _node(entries, WORK_KEYS, stage=entries.get("stage") or entries.get("loop"), is_stage=is_stage)
 
 
 def _node(entries: Entries, work: tuple[Key, ...], **more: Any) -> NodeSpec:
-    node_id = entries.values.get("id") or entries.values.get("name")
-    inputs = entries.values.get("inputs", InputsSpec())
+    node_id = entries.get("id") or entries.get("name")
+    inputs = entries.get("inputs", InputsSpec())
     return NodeSpec(entries.at, node_id, work=build_work(entries.of(work)), inputs=inputs, **more)
 
 
@@ -190,28 +177,25 @@ class Node(Struct, frozen=True):
         return {"allOf": [stage], "properties": {"parallel": False, "pipeline": False}}
 
 
-_NO_PROVIDERS = Missing("the parallel block has no `providers`", "name at least one")
-_NO_STAGES = Missing("the parallel block has no `stages`", "add `- id: …` with `stage: …`")
+_PROVIDERS = Required(("providers",), "the parallel block has no `providers`", "name at least one")
+_STAGES = Required(("stages",), "the parallel block has no `stages`", "add `- id: …` with `stage: …`")
 
 BLOCK = Table(
     "parallel",
     (
         Key(
             "providers",
-            ListOf(Nested(BRANCH, short="name"), if_empty=_NO_PROVIDERS),
+            ListOf(Nested(BRANCH, short="name"), required=_PROVIDERS),
             "Each runs all stages, at the same time as the others.",
         ),
-        Key("stages", ListOf(Node(STAGE_OF_BLOCK), if_empty=_NO_STAGES), "In this order, by each provider."),
+        Key("stages", ListOf(Node(STAGE_OF_BLOCK), required=_STAGES), "In this order, by each provider."),
         Key("failure_mode", TEXT),
     ),
-    lambda entries: BlockSpec(
-        entries.at,
-        entries.values.get("providers", ()),
-        entries.values.get("stages", ()),
-        entries.values.get("failure_mode"),
+    lambda found: BlockSpec(
+        found.at, found.get("providers", ()), found.get("stages", ()), found.get("failure_mode")
     ),
     name="parallel",
-    required=(Required(("providers",), _NO_PROVIDERS), Required(("stages",), _NO_STAGES)),
+    required=(_PROVIDERS, _STAGES),
 )
 
 _DESCRIPTION = Key("description", TEXT)
@@ -220,13 +204,10 @@ _LATER = LATER | {"sandbox", "semantics", "timeout", "idle_timeout", "retry", "o
 PARALLEL_NODE = Table(
     "parallel node",
     (*_ID_KEYS, _DESCRIPTION, Key("parallel", Nested(BLOCK), "Stages that several providers run at once.")),
-    lambda entries: _node(entries, (_DESCRIPTION,), block=entries.values.get("parallel"), is_stage=False),
+    lambda entries: _node(entries, (_DESCRIPTION,), block=entries.get("parallel"), is_stage=False),
     name="parallelNode",
     required=(
-        Required(
-            ("parallel",),
-            Missing("`parallel` is empty", "add `providers: [claude, codex]` and `stages:`"),
-        ),
+        Required(("parallel",), "`parallel` is empty", "add `providers: [claude, codex]` and `stages:`"),
     ),
     later=_LATER,
 )
@@ -234,9 +215,9 @@ _NESTED_WORK = (_DESCRIPTION, Key("runs", COUNT, "How often the pipeline runs.")
 PIPELINE_NODE = Table(
     "pipeline node",
     (*_ID_KEYS, *_NESTED_WORK, Key("pipeline", TEXT, "The name or the path of a pipeline.")),
-    lambda entries: _node(entries, _NESTED_WORK, pipeline=entries.values.get("pipeline"), is_stage=False),
+    lambda entries: _node(entries, _NESTED_WORK, pipeline=entries.get("pipeline"), is_stage=False),
     name="pipelineNode",
-    required=(Required(("pipeline",), Missing("`pipeline` names no pipeline", "add its name or path")),),
+    required=(Required(("pipeline",), "`pipeline` names no pipeline", "add its name or path"),),
     later=_LATER,
 )
 NODE = Node(STAGE_NODE, {"parallel": PARALLEL_NODE, "pipeline": PIPELINE_NODE})

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.provider_settings import merged_settings, plain_settings, settings_in
-from agentforge.definition.spec import LimitSpec, ProviderSpec, RetrySpec, WorkSpec, Written
-from agentforge.model.plan import LimitPolicy, Overrides, ProviderChoice, RetryPolicy
+from agentforge.definition.spec import LimitSpec, ProviderSpec, RetrySpec, SandboxSpec, WorkSpec, Written
+from agentforge.model.plan import LimitPolicy, Overrides, ProviderChoice, RetryPolicy, SandboxChoice
 
 DEFAULT_PROVIDER = "claude"
 JUDGE_MODEL = "haiku"
@@ -120,13 +120,29 @@ Policy = TypeVar("Policy", RetryPolicy, LimitPolicy)
 
 
 def choose_policy(kind: type[Policy], levels: Iterable[RetrySpec | LimitSpec | None]) -> Policy | None:
-    """Levels weakest first; key by key. Nothing if nobody says anything."""
-    said: dict[str, float | str] = {}
+    """Levels weakest first; key by key. None if no level says anything."""
+    said: dict[str, Any] = {}
     for level in levels:
-        if level:
-            fields = ((name, getattr(level, name)) for name in level.__struct_fields__)
-            said |= {name: written.value for name, written in fields if written}
+        said |= _plain(level)
     return msgspec.convert(said, kind) if said else None
+
+
+def choose_sandbox(levels: Iterable[SandboxSpec | None]) -> SandboxChoice | None:
+    """The strongest level's as a whole: what one of them may reach is not for another's."""
+    said = [_plain(level) for level in levels if level]
+    return msgspec.convert(said[-1], SandboxChoice) if said else None
+
+
+def _plain(spec: Struct | None) -> dict[str, Any]:
+    """What a spec says, without the places."""
+    said: dict[str, Any] = {}
+    for name in spec.__struct_fields__ if spec else ():
+        match getattr(spec, name):
+            case Written(value=value):
+                said[name] = value
+            case tuple(items):
+                said[name] = tuple(item.value for item in items)
+    return said
 
 
 def strongest(levels: Iterable[Written[float] | None]) -> float | None:

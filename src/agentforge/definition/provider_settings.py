@@ -83,7 +83,7 @@ def _setting(pair: str, report: Report) -> dict[str, Any]:
 
 
 def _value(key: str, text: str, report: Report) -> Any:
-    """The value as YAML has it; nothing at all is an empty text."""
+    """The value as YAML; no value at all is an empty text."""
     if not text.strip():
         return ""
     tree = parse_value(SourceText(f"<{OPTION} {key}>", text), report)

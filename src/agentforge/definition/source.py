@@ -50,7 +50,7 @@ class SourceText(Struct, frozen=True):
 
 
 def parse_mapping(source: SourceText, report: Report, loader: Any = FASTEST_LOADER) -> Keyed | None:
-    """The document as a mapping, or nothing when the report says why not."""
+    """The document as a mapping, or None if the report says why not."""
     tree = parse_value(source, report, loader)
     if tree is None:
         return None
@@ -61,7 +61,7 @@ def parse_mapping(source: SourceText, report: Report, loader: Any = FASTEST_LOAD
 
 
 def parse_value(source: SourceText, report: Report, loader: Any = FASTEST_LOADER) -> Tree | None:
-    """The document, whatever it is, or nothing when the report says why not."""
+    """The document, whatever it is, or None if the report says why not."""
     report.add_text(source.file, source.text)
     return _parse(source, report, loader) if _is_readable(source, report) else None
 

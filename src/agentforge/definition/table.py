@@ -3,10 +3,10 @@
 from collections.abc import Callable, Collection
 from typing import Any, Generic, TypeVar
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from agentforge.definition.diagnostics import Report
-from agentforge.definition.kinds import Kind, Missing, Schema, as_mapping
+from agentforge.definition.kinds import Kind, Required, Schema, as_mapping
 from agentforge.definition.suggest import did_you_mean
 from agentforge.definition.tree import Entry, Keyed, Listed, Scalar, Tree, is_null, kind_of, shown
 from agentforge.model.diagnostic import Place
@@ -22,22 +22,21 @@ class Key(Struct, frozen=True):
     deprecated: bool = False
 
 
-class Required(Struct, frozen=True):
-    """One of these keys has to be there."""
-
-    names: tuple[str, ...]
-    if_missing: Missing | None = None
-    """Without it only the schema requires them: the compiler reports it later, in other words."""
-
-
 class Entries(Struct, frozen=True):
     """What was found in one mapping."""
 
-    at: Place
+    keyed: Keyed
     report: Report
-    written: dict[str, Entry] = field(default_factory=dict)
-    values: dict[str, Any] = field(default_factory=dict)
+    written: dict[str, Entry]
+    values: dict[str, Any]
     """By key, as its kind read them; without those that couldn't be read."""
+
+    @property
+    def at(self) -> Place:
+        return self.keyed.at
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self.values.get(name, default)
 
     def key(self, name: str) -> Scalar | None:
         """The key itself, as written."""
@@ -52,7 +51,7 @@ class Entries(Struct, frozen=True):
         """The entries of these keys alone."""
         names = {key.name for key in keys}
         values = {name: value for name, value in self.values.items() if name in names}
-        return Entries(self.at, self.report, self.written, values)
+        return Entries(self.keyed, self.report, self.written, values)
 
 
 class Table(Struct, Generic[T], frozen=True):
@@ -73,7 +72,7 @@ class Table(Struct, Generic[T], frozen=True):
 
     def read(self, keyed: Keyed, report: Report, skipped: Collection[str] = ()) -> T:
         """`skipped` are keys about which the report has something to say already."""
-        entries = Entries(keyed.at, report, {entry.key.text: entry for entry in keyed.entries})
+        entries = Entries(keyed, report, {entry.key.text: entry for entry in keyed.entries}, {})
         for key in self.keys:
             tree = entries.tree(key.name)
             value = None if tree is None else key.kind.read(tree, f"`{self.prefix}{key.name}`", report)
@@ -81,14 +80,14 @@ class Table(Struct, Generic[T], frozen=True):
                 entries.values[key.name] = value
         self._diagnose_unknown(entries, skipped)
         for required in self.required:
-            if required.if_missing and not any(entries.tree(name) for name in required.names):
+            if required.message and not any(entries.tree(name) for name in required.names):
                 null = [entries.written[name].key.at for name in required.names if name in entries.written]
-                required.if_missing.tell((*null, keyed.at)[0], report)
+                required.tell((*null, keyed.at)[0], report)
         return self.build(entries)
 
     def read_short(self, name: str, value: Any, at: Place, report: Report) -> T:
         """As if the mapping had this one key."""
-        return self.build(Entries(at, report, {}, {name: value}))
+        return self.build(Entries(Keyed(at, ()), report, {}, {name: value}))
 
     def kind_of_key(self, name: str) -> Kind:
         return next(key.kind for key in self.keys if key.name == name)
@@ -122,7 +121,7 @@ class Table(Struct, Generic[T], frozen=True):
                 hint = "remove the key; this version would not honour it"
                 entries.report.error("unsupported", at, f"not supported yet: {self.prefix}{name}", hint)
             elif hint := did_you_mean(name, known):
-                # Most likely a typing mistake. Ignored, an agent could run unconfined or without its limits.
+                # Ignored, it could leave an agent unconfined or without its limits.
                 entries.report.error("unknown-key", at, what, hint)
             else:
                 hint = f"known keys: {', '.join(sorted(known))}"

@@ -12,9 +12,9 @@ LATER = ("items",)
 
 class Merged(Struct, frozen=True):
     type: Written[str] | None
-    """Nothing: fixed."""
+    """None means fixed."""
     count: Written[int] | None
-    """Nothing: nobody says how often."""
+    """None if no file says how often."""
     min_iterations: Written[int] | None
     consensus: Written[int] | None
     check_before: Written[bool] | None

@@ -49,7 +49,7 @@ def kind_of(tree: Tree) -> str:
         case Scalar(value=int() | float()):
             return f"the number `{tree.text}`"
         case Scalar(value=None):
-            return "nothing"
+            return "null"
         case Scalar():
             return f"the text {shown(tree.text)}"
 

@@ -15,8 +15,8 @@ from agentforge.definition.kinds import (
     TIME_LIMIT,
     Flag,
     ListOf,
-    Missing,
     Number,
+    Required,
     Schema,
     Text,
     Texts,
@@ -33,7 +33,7 @@ from agentforge.definition.spec import (
     WorkSpec,
     Written,
 )
-from agentforge.definition.table import Entries, Key, Nested, Required, Table
+from agentforge.definition.table import Entries, Key, Nested, Table
 from agentforge.definition.termination import KINDS
 from agentforge.definition.tree import Keyed, Tree
 from agentforge.model.plan import SANDBOXES, OnLimit, Semantics
@@ -72,10 +72,8 @@ def read_settings(keyed: Keyed, report: Report, but: tuple[Key, ...] = ()) -> di
 
 
 def _provider(entries: Entries) -> ProviderSpec:
-    chosen = entries.values.get("type") or entries.values.get("name")
-    keyed = Keyed(entries.at, tuple(entries.written.values()))
-    config = read_settings(keyed, entries.report, but=PROVIDER.keys)
-    return ProviderSpec(chosen, entries.values.get("model"), config)
+    config = read_settings(entries.keyed, entries.report, but=PROVIDER.keys)
+    return ProviderSpec(entries.get("type") or entries.get("name"), entries.get("model"), config)
 
 
 PROVIDER = Table(
@@ -87,9 +85,7 @@ PROVIDER = Table(
     ),
     _provider,
     name="provider",
-    required=(
-        Required(("type", "name"), Missing("`provider` has no `type`", "add `type: claude` or another")),
-    ),
+    required=(Required(("type", "name"), "`provider` has no `type`", "add `type: claude` or another"),),
     is_open=True,
 )
 
@@ -166,25 +162,23 @@ SANDBOX = Table(
     _sandbox,
     name="sandbox",
     prefix="sandbox.",
-    required=(
-        Required(("type",), Missing("`sandbox` has no `type`", "add `type: bwrap` or `type: docker`")),
-    ),
+    required=(Required(("type",), "`sandbox` has no `type`", "add `type: bwrap` or `type: docker`"),),
 )
 
 GUARDRAILS: Table[Written[float] | None] = Table(
     "guardrails",
     (Key("max_runtime_seconds", TIME_LIMIT, "After so many seconds the run pauses and asks."),),
-    lambda entries: entries.values.get("max_runtime_seconds"),
+    lambda entries: entries.get("max_runtime_seconds"),
     name="guardrails",
     prefix="guardrails.",
 )
 
-_EMPTY_CHAIN = Missing("`provider` is an empty list", "name at least one, as in `[claude, codex]`")
+_NAMED = Required(("provider",), "`provider` is an empty list", "name one or more: `[claude, codex]`")
 
 DEFAULT_KEYS = (
     Key(
         "provider",
-        ListOf(Nested(PROVIDER, short="type"), or_one=True, if_empty=_EMPTY_CHAIN),
+        ListOf(Nested(PROVIDER, short="type"), or_one=True, required=_NAMED),
         "Who does the work. In a list the next takes over when one can't work.",
     ),
     Key("provider_config", Settings(), "The provider's own settings."),
@@ -197,7 +191,7 @@ DEFAULT_KEYS = (
     Key(
         "semantics",
         Text(get_args(Semantics)),
-        "`at_most_once`: a person says whether work that came to nothing is done again.",
+        "`at_most_once`: ask a person before an attempt that failed is made again.",
     ),
     Key("sandbox", Nested(SANDBOX, short="type"), "What the agent is confined by."),
 )
