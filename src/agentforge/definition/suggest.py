@@ -4,12 +4,20 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 _MAX_LISTED = 12
+_RESEMBLES = 0.6
+_MISSPELT = 0.72
+"""Below it lie different words: `termination` resembles `description`, and is no typing mistake."""
 
 
-def closest(name: str, known: Iterable[str]) -> str | None:
+def closest(name: str, known: Iterable[str], cutoff: float = _RESEMBLES) -> str | None:
     lowered = {candidate.lower(): candidate for candidate in known}
-    found = get_close_matches(name.lower()[:80], lowered, n=1, cutoff=0.6)
+    found = get_close_matches(name.lower()[:80], lowered, n=1, cutoff=cutoff)
     return lowered[found[0]] if found else None
+
+
+def is_misspelt(name: str, known: Iterable[str]) -> bool:
+    """Whether the name is so close to a known one that it can only be a typing mistake or a short form."""
+    return closest(name, known, _MISSPELT) is not None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -7,11 +7,14 @@ from msgspec import Struct
 
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.kinds import Kind, Required, Schema, as_mapping
-from agentforge.definition.suggest import did_you_mean
+from agentforge.definition.suggest import did_you_mean, is_misspelt
 from agentforge.definition.tree import Entry, Keyed, Listed, Scalar, Tree, is_null, kind_of, shown
 from agentforge.model.diagnostic import Place
 
 T = TypeVar("T")
+
+OWN = "x-"
+"""Keys that begin with it are the user's own, and left alone."""
 
 
 class Key(Struct, frozen=True):
@@ -115,16 +118,16 @@ class Table(Struct, Generic[T], frozen=True):
         known = {key.name for key in self.keys}
         for name, entry in entries.written.items():
             at, what = entry.key.at, f"unknown key {shown(name)} in {self.where}"
-            if name in known or name in skipped or self.is_open:
+            if name in known or name in skipped or self.is_open or name.startswith(OWN):
                 continue
             if name in self.later:
                 hint = "remove the key; this version would not honour it"
                 entries.report.error("unsupported", at, f"not supported yet: {self.prefix}{name}", hint)
-            elif hint := did_you_mean(name, known):
+            elif is_misspelt(name, known):
                 # Ignored, it could leave an agent unconfined or without its limits.
-                entries.report.error("unknown-key", at, what, hint)
+                entries.report.error("unknown-key", at, what, did_you_mean(name, known))
             else:
-                hint = f"known keys: {', '.join(sorted(known))}"
+                hint = did_you_mean(name, known) or f"known keys: {', '.join(sorted(known))}"
                 entries.report.warning("unknown-key", at, f"{what} is ignored", hint)
 
 
@@ -162,7 +165,7 @@ def misspellings(names: Collection[str]) -> str:
     that are swapped. JSON Schema can't say how alike words are, so the compiler refuses some more."""
     slips: dict[str, None] = {}
     for name in sorted(names):
-        if len(name) < 3:
+        if len(name) < 4:
             continue  # Nearly everything short is one mistake away from it.
         for i in range(len(name)):
             before, char, after = name[:i], name[i], name[i + 1 :]
