@@ -27,12 +27,12 @@ DEFAULTS = Table("defaults", DEFAULT_KEYS, build_work, later=LATER)
 PIPELINE = Table(
     "pipeline",
     (
-        Key("name", TEXT),
-        Key("version", Anything()),
-        Key("description", TEXT),
+        Key("name", TEXT, "The pipeline's name; the file's without one."),
+        Key("version", Anything(), "Without effect."),
+        Key("description", TEXT, "What the pipeline is for; `agentforge pipelines` shows it."),
         Key("inputs", SOME_TEXTS, "Files, globs and folders that the run begins with."),
         Key("commands", Texts(), "The project's commands, for the agents' context."),
-        Key("tmux", FLAG),
+        Key("tmux", FLAG, "Whether the plan lists tmux as needed."),
         Key("guardrails", Nested(GUARDRAILS), "Limits of the whole run."),
         Key("defaults", Nested(DEFAULTS), "For all nodes, weaker than stage.yaml."),
         Key("nodes", _NODES, "What runs, in this order."),
@@ -46,7 +46,12 @@ PIPELINE = Table(
 
 STAGE = Table(
     "stage",
-    (Key("name", TEXT), Key("version", Anything()), Key("progress", Anything()), *WORK_KEYS),
+    (
+        Key("name", TEXT, "The stage's name; its folder's without one."),
+        Key("version", Anything(), "Without effect."),
+        Key("progress", Anything(), "Without effect."),
+        *WORK_KEYS,
+    ),
     _as_found,
     later=LATER,
 )

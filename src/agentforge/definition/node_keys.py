@@ -74,8 +74,8 @@ INPUTS = Table(
             ListOf(Nested(PARALLEL_SOURCE, short="stage"), or_one=True),
             "Stages of earlier parallel blocks.",
         ),
-        Key("from_initial", Anything()),
-        Key("from_previous_iterations", Anything()),
+        Key("from_initial", Anything(), "Always in the context; kept in the plan."),
+        Key("from_previous_iterations", Anything(), "Always in the context; kept in the plan."),
     ),
     _inputs,
     name="inputs",
@@ -189,7 +189,7 @@ BLOCK = Table(
             "Each runs all stages, at the same time as the others.",
         ),
         Key("stages", ListOf(Node(STAGE_OF_BLOCK), required=_STAGES), "In this order, by each provider."),
-        Key("failure_mode", TEXT),
+        Key("failure_mode", TEXT, "Kept in the plan; without effect."),
     ),
     lambda found: BlockSpec(
         found.at, found.get("providers", ()), found.get("stages", ()), found.get("failure_mode")
@@ -198,7 +198,7 @@ BLOCK = Table(
     required=(_PROVIDERS, _STAGES),
 )
 
-_DESCRIPTION = Key("description", TEXT)
+_DESCRIPTION = Key("description", TEXT, "What the node is for.")
 # What only stages keep so far. Ignored at a block or a nested pipeline, they would be dropped promises.
 _LATER = LATER | {"sandbox", "semantics", "timeout", "idle_timeout", "retry", "on_limit"}
 PARALLEL_NODE = Table(

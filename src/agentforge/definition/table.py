@@ -20,7 +20,7 @@ OWN = "x-"
 class Key(Struct, frozen=True):
     name: str
     kind: Kind
-    about: str = ""
+    about: str
     """For editors, which show it beside the key."""
     deprecated: bool = False
 
@@ -105,14 +105,19 @@ class Table(Struct, Generic[T], frozen=True):
     def written_out(self, definitions: dict[str, Schema]) -> Schema:
         schema: Schema = {"type": "object", "properties": {}}
         for key in self.keys:
-            about = {"description": key.about} if key.about else {}
-            old = {"deprecated": True} if key.deprecated else {}
-            schema["properties"][key.name] = {**key.kind.schema(definitions), **about, **old}
-        wanted = [{"anyOf": [{"required": [name]} for name in one.names]} for one in self.required]
+            old = {"deprecated": True, "deprecationMessage": key.about} if key.deprecated else {}
+            schema["properties"][key.name] = {
+                **key.kind.schema(definitions),
+                "description": key.about,
+                **old,
+            }
         if not self.is_open:
             schema["patternProperties"] = {misspellings([key.name for key in self.keys]): False}
             schema["properties"] |= dict.fromkeys(sorted(self.later), False)
-        return {**schema, "allOf": wanted} if wanted else schema
+        schema["required"] = [one.names[0] for one in self.required if len(one.names) == 1]
+        several = [one.names for one in self.required if len(one.names) > 1]
+        schema["allOf"] = [{"anyOf": [{"required": [name]} for name in names]} for names in several]
+        return {keyword: value for keyword, value in schema.items() if value}
 
     def _diagnose_unknown(self, entries: Entries, skipped: Collection[str]) -> None:
         known = {key.name for key in self.keys}

@@ -81,7 +81,7 @@ PROVIDER = Table(
     (
         Key("type", TEXT, "Which provider: `claude`, `codex`, `command`, …"),
         Key("name", TEXT, "Another word for `type`."),
-        Key("model", TEXT),
+        Key("model", TEXT, "The provider's model."),
     ),
     _provider,
     name="provider",
@@ -198,7 +198,7 @@ DEFAULT_KEYS = (
 
 WORK_KEYS = (
     *DEFAULT_KEYS,
-    Key("description", TEXT),
+    Key("description", TEXT, "What the stage is for."),
     Key("prompt", TEXT, "In a node: the prompt itself. In stage.yaml: its file."),
     Key("context", TEXT, "What `${CONTEXT}` in the prompt stands for."),
     Key("output_path", TEXT, "Where the agent is asked to write; `${SESSION}` is filled in."),
