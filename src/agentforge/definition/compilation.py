@@ -1,6 +1,6 @@
 """One compilation: the passes in their order, one report over all files."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from posixpath import basename
 
@@ -10,7 +10,6 @@ from msgspec import Struct
 from agentforge.definition.assemble import Assembly, Located
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.file_keys import read_pipeline
-from agentforge.definition.inputs import session_inputs
 from agentforge.definition.kinds import COUNT
 from agentforge.definition.link import link
 from agentforge.definition.lower import DEFAULT_RUNS, Setting, lower, provider_levels
@@ -86,7 +85,7 @@ class Compilation:
             self._validate_provider(Written(judge, self._report.variable(JUDGE_PROVIDER, judge)))
         compiled_at, created_at = self._time("COMPILE_TIMESTAMP"), self._time("SESSION_CREATED_AT")
         specs = [part.spec for part, _ in _pipelines(pipeline)]
-        inputs = session_inputs(self._sources, self._above.overrides.inputs, specs, self._report)
+        inputs = _session_inputs(self._sources, self._above.overrides.inputs, specs, self._report)
         if self._report.has_errors:
             raise DefinitionError(self._report.diagnostics)
         setting = Setting(
@@ -155,3 +154,27 @@ def _pipelines(pipeline: ResolvedPipeline, depth: int = 0) -> Iterator[tuple[Res
     for node in pipeline.nodes:
         if isinstance(node, ResolvedNested):
             yield from _pipelines(node.pipeline, depth + 1)
+
+
+def _session_inputs(
+    sources: Sources, asked: tuple[str, ...], specs: Iterable[PipelineSpec], report: Report
+) -> tuple[str, ...]:
+    """The files that a run begins with: what the caller and the pipelines name, sorted, each once."""
+    found: set[str] = set()
+    for pattern in asked:
+        files = sources.expand(pattern)
+        found.update(files)
+        if not files:
+            report.error(
+                "missing-input",
+                report.argument(f"--input {pattern}"),
+                f"no file fits the input `{pattern}`",
+                hint="give a file, a glob or a folder, relative to the project",
+            )
+    for written in (written for spec in specs for written in spec.inputs or ()):
+        files = sources.expand(written.value)
+        found.update(files)
+        if not files:
+            message = f"no file fits the input `{written.value}`"
+            report.warning("missing-input", written.at, message, hint="the run begins without it")
+    return tuple(sorted(found))
