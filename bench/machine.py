@@ -31,7 +31,7 @@ def machine(root: Path) -> Machine:
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         load=round(os.getloadavg()[0], 1),
         memory_gb=round(memory, 1),
-        file_system=_file_system(root),
+        file_system=file_system(root),
         python=platform.python_version(),
         msgspec=msgspec.__version__,
     )
@@ -46,7 +46,7 @@ def _processor() -> str:
     return next(named, platform.machine())
 
 
-def _file_system(root: Path) -> str:
+def file_system(root: Path) -> str:
     real = f"{root.resolve()}/"
     over = [mount for mount in read_mounts() if real.startswith(mount.point.rstrip("/") + "/")]
     return max(over, key=lambda mount: len(mount.point)).type if over else "unknown"

@@ -11,6 +11,9 @@ from bench.machine import Machine
 from bench.measure import Measure
 
 HEADINGS = ("measure", "value", "floor", "ratio", "aim", "met", "what the floor is")
+NUMBERS = frozenset(
+    {"value", "floor", "ratio", "iterations", "disk bytes/iteration", "Python bytes alive", "resident bytes"}
+)
 
 
 class Report(Struct, frozen=True):
@@ -33,8 +36,8 @@ def text(report: Report) -> str:
     ]
     parts = [
         facts,
-        _table(HEADINGS, [_cells(measure) for measure in report.measures]),
-        _table(("iterations", "disk bytes/iteration", "Python bytes alive", "resident bytes"), growth),
+        table(HEADINGS, [_cells(measure) for measure in report.measures]),
+        table(("iterations", "disk bytes/iteration", "Python bytes alive", "resident bytes"), growth),
         f"took {report.seconds:.0f} s{' (quick: too few samples to judge by)' if report.quick else ''}",
     ]
     return "\n\n".join(parts)
@@ -60,18 +63,14 @@ def _quantity(value: float, unit: str) -> str:
     return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.1f} {unit}"
 
 
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Names and words to the left, numbers to the right."""
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: frozenset[str] = NUMBERS) -> str:
+    """Names and words to the left, the columns `numbers` to the right."""
     widths = [max(len(row[i]) for row in (headings, *rows)) for i in range(len(headings))]
     lines = []
     for row in (headings, ["-" * width for width in widths], *rows):
         cells = [
-            cell.rjust(width) if heading in _NUMBERS else cell.ljust(width)
+            cell.rjust(width) if heading in numbers else cell.ljust(width)
             for heading, cell, width in zip(headings, row, widths, strict=True)
         ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
-
-
-_NUMBERS = {"value", "floor", "ratio", "iterations", "disk bytes/iteration", "Python bytes alive"}
-_NUMBERS |= {"resident bytes"}
