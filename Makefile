@@ -7,6 +7,8 @@ N      ?= 200
 SEED   ?= 1
 JOBS   ?= 0
 CASES  ?= ../shared/parity
+DIR    ?= .bench
+ARGS   ?=
 
 # The agent CLIs that tests run; Python packages bring Claude Code and Codex, constraints-agents.txt pins them.
 AGENTS   := .agents
@@ -16,7 +18,10 @@ NPM      ?= npm
 PACKAGE   = $(AGENTS)/venv/bin/python -c 'import sys; from importlib.util import find_spec; \
             print(find_spec(sys.argv[1]).submodule_search_locations[0])'
 
-.PHONY: demo test check lint types layers crash parity bench wheel agents agents-pypi agents-npm test-agents clean
+# The systems that bench-peers measures beside AgentForge; constraints-peers.txt pins them.
+PEERS    := .peers
+
+.PHONY: demo test check lint types layers crash parity bench bench-peers peers wheel agents agents-pypi agents-npm test-agents clean
 
 demo: $(STAMP)
 	$(BIN)/agentforge demo
@@ -45,6 +50,11 @@ parity: $(STAMP)           ## recorded cases of agent-pipelines, played with our
 
 bench: $(STAMP)            ## costs beside their floors, as a table and JSON
 	$(BIN)/python -m bench
+
+bench-peers: $(STAMP) $(PEERS)/.installed  ## beside LangGraph, Burr and DBOS: DIR=FOLDER on the disk, ARGS=OPTIONS
+	$(BIN)/python -m bench.peers --dir $(DIR) $(ARGS)
+
+peers: $(PEERS)/.installed ## what bench-peers measures, into .peers/
 
 wheel: $(STAMP)            ## builds the wheel, runs it from an empty environment elsewhere
 	$(BIN)/python -m pytest -q tests/surface/test_wheel.py
@@ -78,6 +88,12 @@ $(AGENTS)/npm-%.stamp:
 	ln -sf ../npm/node_modules/.bin/opencode ../npm/node_modules/.bin/gemini $(AGENTS)/bin/
 	touch $@
 
+$(PEERS)/.installed: constraints-peers.txt
+	test -x $(PEERS)/venv/bin/python || $(PYTHON) -m venv $(PEERS)/venv
+	$(PEERS)/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-peers.txt \
+	    langgraph langgraph-checkpoint-sqlite apache-burr dbos
+	touch $@
+
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "AgentForge needs Python 3.11 or later")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -85,4 +101,4 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(AGENTS) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(AGENTS) $(PEERS) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

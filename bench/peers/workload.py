@@ -1,0 +1,75 @@
+"""The step that every system runs, and how workers take turns. Standard library only, as peers import it."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+# What the step returns, to be kept by each system in its own way.
+RESULT = {
+    "decision": "continue",
+    "reason": "one more to go",
+    "summary": "did next to nothing",
+    "output": "done\n",
+}
+
+
+class Turns:
+    """Lets a run go on for so many steps at a time: after each turn it waits for a line on standard input."""
+
+    def __init__(self, every: int) -> None:
+        self._every = every
+        self._calls = 0
+        self._began = 0.0
+        self._turns: list[float] = []
+
+    def begin(self) -> None:
+        self._wait({"ready": True})
+
+    def step(self) -> dict[str, str]:
+        """What a system calls as its step. A turn ends where a step begins, when those before it are kept."""
+        if self._every and self._calls and self._calls % self._every == 0:
+            self._turns.append(perf_counter() - self._began)
+            self._wait({"turn": len(self._turns)})
+        self._calls += 1
+        return RESULT
+
+    def end(self) -> dict[str, Any]:
+        rest = perf_counter() - self._began
+        return {"seconds": sum(self._turns) + rest, "turns": self._turns, "turn_steps": self._every}
+
+    def _wait(self, message: dict[str, Any]) -> None:
+        print(json.dumps(message), flush=True)
+        if not sys.stdin.readline():
+            sys.exit("nobody waits for this worker any more")
+        self._began = perf_counter()
+
+
+def worker(package: str, run: Callable[[Path, int, Turns], dict[str, Any]]) -> None:
+    """Call `run(folder, steps, turns)`, which returns what `Turns.end` does, and print it as JSON."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("steps", type=int)
+    parser.add_argument("turn_steps", type=int)
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True)
+    took = run(options.folder, options.steps, Turns(options.turn_steps))
+    apparent, allocated = disk_bytes(options.folder)
+    told = {"apparent_bytes": apparent, "allocated_bytes": allocated, "steps": options.steps, **took}
+    print(json.dumps({"version": version(package) if package else "", **told}))
+
+
+def disk_bytes(folder: Path) -> tuple[int, int]:
+    """Apparent and allocated size of all files and folders below, as `du` counts them."""
+    apparent = allocated = 0
+    for path, _, names in os.walk(folder):
+        for name in ("", *names):
+            found = os.lstat(os.path.join(path, name))
+            apparent += found.st_size
+            allocated += found.st_blocks * 512
+    return apparent, allocated
