@@ -9,7 +9,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-
 from bench.agents import SAYS, STATUS
 from bench.machine import machine
 from bench.peers import chart, places

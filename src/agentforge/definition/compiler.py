@@ -33,6 +33,7 @@ INLINE = "<inline>"
 # The words of the command line: those of agent-pipelines, and ours.
 VERBS = frozenset(
     [
+        "answer",
         "cancel",
         "demo",
         "doctor",
