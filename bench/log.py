@@ -9,7 +9,7 @@ from agentforge.model import facts as f
 from agentforge.model.event import Cursor, Event
 from agentforge.model.layout import RunLayout
 from agentforge.runtime.journal import Journal
-from agentforge.runtime.run_view import see_all
+from agentforge.views.run_model import see_all
 from bench import floors
 from bench.long_logs import long_run
 from bench.measure import Measure, beside

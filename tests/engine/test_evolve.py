@@ -16,7 +16,7 @@ from agentforge.model.errors import LogCorrupt
 from agentforge.model.event import Cursor, Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Judgment
-from agentforge.model.result import Decision, Result
+from agentforge.model.result import Decision, Result, Usage
 from agentforge.model.state import RunState
 from agentforge.model.status import NodeStatus, RunStatus
 from agentforge.model.task import PrepareTask
@@ -331,3 +331,20 @@ def test_state_holds_no_collection_that_grows_by_iteration() -> None:
         if number >= 100:
             sizes.add(len(encode(state)))
     assert len(sizes) == 1
+
+
+def test_usage_is_summed_over_successes_failures_and_the_judge_and_unknown_numbers_are_left_out() -> None:
+    def completed(usage: Usage | None = None) -> f.AnyFact:
+        return f.IterationCompleted("plan", 1, Decision.CONTINUE, "", "/r", Result(), 1, usage=usage)
+
+    failed = f.ErrorOccurred(
+        FailureKind.RESULT_MISSING, "x", "plan", 1, usage=Usage(input_tokens=100, cost_usd=0.5)
+    )
+    judged = f.JudgeCompleted("success", f.JudgeResult(False, ""), usage=Usage(1, 2, cost_usd=0.25))
+    facts = [completed(Usage(10, 20, cost_usd=0.25)), failed, completed(), judged]
+    for branch in (None, "claude"):
+        here = Cursor("0.0" if branch else "0", 1, 1, branch)
+        spent = fold(
+            [event(1, started(PLAN)), *(event(n, fact, here) for n, fact in enumerate(facts, 2))]
+        ).spending
+        assert (spent.input_tokens, spent.output_tokens, spent.cost_usd) == (111, 22, 1.0)

@@ -114,7 +114,7 @@ def test_usage_of_a_failed_attempt_is_kept_with_its_session(tmp_path: Path) -> N
             tmp_path, providers={"scripted": provider}, environ=ENVIRON, clock=FakeClock()
         ) as made:
             await made.run(pipeline(), session="s")
-            assert made.status("s").summary.input_tokens == 12
+            assert made.status("s").state.spending.input_tokens == 12
 
     run(main())
     state = load(run_dir(tmp_path) / "state.json")

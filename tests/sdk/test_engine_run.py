@@ -354,8 +354,9 @@ def test_very_long_session_of_more_than_a_thousand_iterations(tmp_path: Path) ->
     state = load(run_dir(tmp_path) / "state.json")
     assert (len(state["history"]), state["history_omitted"]) == (1000, 50)
     context = load(iteration_dir(tmp_path, 1_050) / "context.json")
-    assert len(context["inputs"]["from_previous_iterations"]) == 1000
-    assert context["inputs"]["from_previous_iterations_omitted"] == 49
+    assert len(context["inputs"]["from_previous_iterations"]) == 100
+    assert context["inputs"]["from_previous_iterations_omitted"] == 949
+    assert context["inputs"]["previous_iterations"]["count"] == 1_049
     assert len(provider.calls) == 1_050
 
 

@@ -180,8 +180,8 @@ def test_what_the_judge_used_counts_for_the_run(tmp_path: Path) -> None:
         return ExecuteResult(output=STOP, usage=Usage(100, 7, cost_usd=0.25))
 
     go(tmp_path, scripted(spends))
-    summary = ObservedSession(tmp_path, "s").info().summary
-    assert (summary.input_tokens, summary.output_tokens, summary.cost_usd) == (100, 7, 0.25)
+    spent = ObservedSession(tmp_path, "s").info().state.spending
+    assert (spent.input_tokens, spent.output_tokens, spent.cost_usd) == (100, 7, 0.25)
 
 
 # -- who it is

@@ -369,7 +369,7 @@ def test_thousand_iterations_in_a_block(tmp_path: Path) -> None:
     manifest = load(run_dir(tmp_path) / BLOCK / "manifest.json")
     assert len(manifest["providers"]["codex"]["draft"]["history"]) == 510
     last = context_of(iteration(tmp_path, "codex", 510))
-    assert len(last["inputs"]["from_previous_iterations"]) == 509
+    assert len(last["inputs"]["from_previous_iterations"]) == 100
     assert all("/codex/" in path for path in last["inputs"]["from_previous_iterations"])
 
 

@@ -195,7 +195,8 @@ def test_state_of_a_branch_that_the_plan_does_not_have_is_shown_as_it_is() -> No
 
 def test_what_stages_left_moves_with_them_to_the_paths_of_another_plan() -> None:
     history = told(("0", None, 1, "gone.md"), ("1", None, 1, "moved.md"), ("2", None, 1, "stays.md"))
-    history.move({"0": None, "1": "0"})
+    moved = f.PlanChanged(plan_of(DUEL), paths={"0": None, "1": "0"})
+    history.take(event(9, moved, None))
     assert history.stage("0").paths == ["moved.md"]
     assert history.stage("1").paths == []
     assert history.stage("2").paths == ["stays.md"]

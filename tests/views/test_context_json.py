@@ -1,15 +1,17 @@
-"""context.json's text: the same JSON as if it were encoded in one piece, however many outputs it lists."""
+"""The earlier outputs that context.json lists: the latest of the current visit, and how many there are."""
 
-import json
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
+from tests.engine.plans import plan_of, stage
 
 from agentforge.model import facts as f
 from agentforge.model.event import Cursor, Event
+from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place
 from agentforge.model.result import Decision, Result
-from agentforge.views.context_file import ContextFile, Inputs, Limits, Paths, StageRef, context_json
+from agentforge.views.context_file import PREDECESSORS, Inputs, context_file
 from agentforge.views.history import KEPT, History
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
@@ -37,37 +39,30 @@ def history_of(outputs: list[str]) -> History:
     return history
 
 
-def context(history: History, commands: dict[str, str]) -> ContextFile:
-    return ContextFile(
-        session='an "odd" one: "from_previous_iterations": []',
-        pipeline="p",
-        stage=StageRef("work", 0, "work"),
-        iteration=1,
-        paths=Paths("a", "b", "c", "d", "e", "f"),
-        inputs=Inputs((), {}, {}, (), history.stage("0").omitted),
-        limits=Limits(3, -1),
-        commands=commands,
-    )
+def inputs_of(history: History, place: Place = HERE) -> Inputs:
+    plan, node, layout = plan_of(stage("plan")), stage("plan"), RunLayout("/r", "s")
+    context = context_file(plan, place, node, 1, layout, history=history, remaining_seconds=None)
+    return context.inputs
 
 
-@pytest.mark.parametrize(
-    "outputs",
-    [[], ["/r/001/output.md"], ["/r/001/output.md", '/r/"quoted" \\ 部分/output.md', "/r/\n/output.md"]],
-)
-def test_context_json_lists_the_earlier_outputs_as_pretty_json(outputs: list[str]) -> None:
-    history = history_of(outputs)
-    text = context_json(context(history, {"from_previous_iterations": "[]"}), HERE, history)
-    value = json.loads(text)
-    assert value["inputs"]["from_previous_iterations"] == outputs
-    assert text.decode() == json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+@pytest.mark.parametrize("count", [0, 1, PREDECESSORS])
+def test_context_lists_all_earlier_outputs_while_they_are_few(count: int) -> None:
+    outputs = [f"/r/{number:03d}/output.md" for number in range(count)]
+    inputs = msgspec.to_builtins(inputs_of(history_of(outputs)))
+    assert list(inputs["from_previous_iterations"]) == outputs
+    assert inputs["from_previous_iterations_omitted"] == 0
+    assert "previous_iterations" not in inputs
 
 
-def test_context_json_lists_the_last_thousand_outputs_and_counts_the_others() -> None:
-    outputs = [f"/r/{number:03d}/output.md" for number in range(KEPT + 7)]
-    history = history_of(outputs)
-    inputs = json.loads(context_json(context(history, {}), HERE, history))["inputs"]
-    assert inputs["from_previous_iterations"] == outputs[7:]
-    assert inputs["from_previous_iterations_omitted"] == 7
+def test_context_lists_the_latest_hundred_and_says_how_many_there_are_and_where() -> None:
+    outputs = [f"/r/{number:03d}/output.md" for number in range(3 * KEPT)]
+    inputs = inputs_of(history_of(outputs))
+    assert inputs.from_previous_iterations == tuple(outputs[-100:])
+    assert inputs.from_previous_iterations_omitted == 3 * KEPT - 100
+    assert msgspec.to_builtins(inputs.previous_iterations) == {
+        "count": 3 * KEPT,
+        "directory": "/r/stage-00-plan/iterations",
+    }
 
 
 @pytest.mark.parametrize(
@@ -77,10 +72,8 @@ def test_context_json_lists_the_last_thousand_outputs_and_counts_the_others() ->
 )
 def test_outputs_are_those_of_the_current_node_run_and_branch_only(elsewhere: Place) -> None:
     history = history_of(["/first/output.md"])
-    text = context_json(context(history, {}), elsewhere, history)
-    assert json.loads(text)["inputs"]["from_previous_iterations"] == []
-    assert history.stage(elsewhere.path, elsewhere.branch, elsewhere.run).omitted == 0
-    assert len(history.entries) == 1
+    assert inputs_of(history, elsewhere).from_previous_iterations == ()
+    assert inputs_of(history).from_previous_iterations == ("/first/output.md",)
 
 
 def test_history_keeps_the_last_thousand_iterations_and_counts_the_others() -> None:

@@ -13,7 +13,7 @@ from agentforge.model import facts as f
 from agentforge.model.buffer import BufferHealth
 from agentforge.model.event import Cursor, Event
 from agentforge.model.failure import FailureKind
-from agentforge.model.result import Decision, Result, Signals, Usage
+from agentforge.model.result import Decision, Result, Signals
 from agentforge.views.branch_file import branch_file
 from agentforge.views.durations import counted
 from agentforge.views.event_line import event_line
@@ -54,15 +54,6 @@ def test_summary_counts_what_happened() -> None:
     assert (summary.events, summary.iterations, summary.attempts) == (9, 1, 3)
     assert (summary.adopted, summary.lost, summary.recoveries, summary.errors) == (1, 1, 1, 1)
     assert (summary.last_type, summary.last_at) == ("iteration_complete", NOON)
-
-
-def test_usage_is_summed_over_successes_failures_and_the_judge_and_unknown_numbers_are_left_out() -> None:
-    failed = f.ErrorOccurred(
-        FailureKind.RESULT_MISSING, "x", "plan", 1, usage=Usage(input_tokens=100, cost_usd=0.5)
-    )
-    judged = f.JudgeCompleted("success", f.JudgeResult(False, ""), usage=Usage(1, 2, cost_usd=0.25))
-    summary = folded(completed(usage=Usage(10, 20, cost_usd=0.25)), failed, completed(), judged)
-    assert (summary.input_tokens, summary.output_tokens, summary.cost_usd) == (111, 22, 1.0)
 
 
 def test_consecutive_errors_count_recent_error_events_until_non_error() -> None:

@@ -16,14 +16,15 @@ from agentforge.cli.invocation import Invocation
 from agentforge.cli.log_output import log_event, set_up_logs
 from agentforge.cli.output import note, print_json, styled, while_read
 from agentforge.model.errors import AgentForgeError
-from agentforge.model.facts import PlanChanged, SessionStarted
-from agentforge.model.plan import Plan
+from agentforge.model.event import Event
+from agentforge.model.facts import SessionStarted
 from agentforge.sdk.engine import Engine
 from agentforge.sdk.results import RunResult
 from agentforge.sdk.signals import stop_on_signals
 from agentforge.views.durations import counted, span
 from agentforge.views.plain_text import one_line
 from agentforge.views.requests import request_lines
+from agentforge.views.run_model import RunModel
 from agentforge.views.status import resume_command
 
 T = TypeVar("T")
@@ -65,18 +66,27 @@ async def _drive(call: Invocation, work: Callable[[Engine], Awaitable[T]], *, se
 
 
 async def _watch(engine: Engine, display: Display) -> None:
-    plans: dict[str, Plan] = {}
+    runs: dict[str, RunModel] = {}
     try:
         async for event in engine.subscribe():
-            display.show(event)
-            if isinstance(event.fact, SessionStarted | PlanChanged):
-                plans[event.session] = event.fact.plan
-            elif event.session not in plans:
-                plans[event.session] = engine.status(event.session).plan
-            log_event(event, plans[event.session])
+            run = runs.get(event.session)
+            if run is None:
+                run = runs[event.session] = _model(engine, event)
+            run.catch_up(event)
+            display.show(event, run)
+            if run.plan is not None:
+                log_event(event, run.plan)
     except AgentForgeError as error:
         # What is shown may end before the run does, never the other way round.
         note(f"The display ended: {error.message}")
+
+
+def _model(engine: Engine, event: Event) -> RunModel:
+    """Of a run that began in another process, everything up to about now is taken from its files."""
+    if isinstance(event.fact, SessionStarted):
+        return RunModel()
+    info = engine.status(event.session)
+    return RunModel(info.plan, info.state, info.summary)
 
 
 def conclude(call: Invocation, driven: Driven) -> int:

@@ -7,20 +7,20 @@ import queue
 import sys
 import threading
 from contextlib import suppress
+from copy import copy
 from typing import Protocol
 
 import click
 
 from agentforge.cli.invocation import Invocation
 from agentforge.cli.output import drop_stdout, styled
-from agentforge.cli.watched import Watched
 from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
 from agentforge.model.plan import Plan
 from agentforge.sdk.engine import STOP_GRACE
-from agentforge.sdk.runs import Runs
 from agentforge.views.durations import counted
 from agentforge.views.run_line import RunLine, run_line
+from agentforge.views.run_model import RunModel
 
 log = logging.getLogger("agentforge.display")
 
@@ -45,7 +45,7 @@ class Painter(Protocol):
     tick_seconds: float | None
     """How often `tick` is wanted while nothing happens."""
 
-    def event(self, event: Event) -> None: ...
+    def event(self, event: Event, run: RunModel) -> None: ...
 
     def say(self, text: str) -> None: ...
 
@@ -57,12 +57,14 @@ class Painter(Protocol):
 class Display:
     def __init__(self, painter: Painter | None) -> None:
         self._painter = painter
-        self._items: queue.SimpleQueue[Event | str | None] = queue.SimpleQueue()
+        self._items: queue.SimpleQueue[tuple[Event, RunModel] | str | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._paint, name="display", daemon=True)
         self._thread.start()
 
-    def show(self, event: Event) -> None:
-        self._items.put(event)
+    def show(self, event: Event, run: RunModel) -> None:
+        """`run`: as it is after the event."""
+        # A copy: the model goes on changing while the display's own thread draws.
+        self._items.put((event, copy(run)))
 
     def stopping(self, at_once: bool) -> None:
         self._items.put(ENDING if at_once else STOPPING)
@@ -80,7 +82,7 @@ class Display:
                 if item is None:
                     break
                 if painter is not None:
-                    painter.say(item) if isinstance(item, str) else painter.event(item)
+                    painter.say(item) if isinstance(item, str) else painter.event(*item)
                 if painter is not None and self._items.empty():
                     painter.tick()
             except queue.Empty:
@@ -103,14 +105,13 @@ class PlainLines:
 
     tick_seconds: float | None = None
 
-    def __init__(self, runs: Runs, *, name_sessions: bool) -> None:
-        self._runs = runs
+    def __init__(self, *, name_sessions: bool) -> None:
         self._name_sessions = name_sessions
-        self._watched: dict[str, Watched] = {}
 
-    def event(self, event: Event) -> None:
-        watched = self._watched.setdefault(event.session, Watched(self._runs, event.session))
-        plan = watched.take(event)
+    def event(self, event: Event, run: RunModel) -> None:
+        plan = run.plan
+        if plan is None:
+            return
         if isinstance(event.fact, SessionStarted):
             click.echo("\n".join(header(plan)))
         line = run_line(event, plan)
@@ -135,8 +136,8 @@ def display_for(call: Invocation, *, several: bool = False) -> Display:
     if _can_draw() and not several:
         from agentforge.cli.live import LivePainter
 
-        return Display(LivePainter(call.runs))
-    return Display(PlainLines(call.runs, name_sessions=several))
+        return Display(LivePainter(call.root))
+    return Display(PlainLines(name_sessions=several))
 
 
 def header(plan: Plan) -> list[str]:

@@ -11,19 +11,19 @@ from rich.table import Table
 from rich.text import Text
 
 from agentforge.cli.display import header
-from agentforge.cli.watched import Watched
 from agentforge.model.event import Event
 from agentforge.model.facts import IterationStarted, NodeStarted, SessionStarted
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.sdk.agent_words import AgentWords
-from agentforge.sdk.runs import Runs
 from agentforge.views.durations import counted, money, span
 from agentforge.views.plain_text import one_line
 from agentforge.views.run_line import RunLine, run_line
+from agentforge.views.run_model import RunModel
 from agentforge.views.stage_progress import BranchProgress, StageProgress, stage_progress
 from agentforge.views.status import waiting
 from agentforge.views.status_lines import branch_words
+from agentforge.views.summary import Summary
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 MOST_STAGES = 10
@@ -42,20 +42,19 @@ STAGE_MARKS = {
 class LivePainter:
     tick_seconds: float | None = 0.12
 
-    def __init__(self, runs: Runs) -> None:
-        self._runs = runs
-        self._words = AgentWords(runs.project, os.environ)
-        self._watched: Watched | None = None
+    def __init__(self, project: str) -> None:
+        self._words = AgentWords(project, os.environ)
+        self._run: RunModel | None = None
         self._notice = ""
         self._began = monotonic()
         self._frame = 0
         self._console = Console(highlight=False)
         self._live: Live | None = None
 
-    def event(self, event: Event) -> None:
-        if self._watched is None:
-            self._watched = Watched(self._runs, event.session)
-        plan = self._watched.take(event)
+    def event(self, event: Event, run: RunModel) -> None:
+        plan, self._run = run.plan, run
+        if plan is None:
+            return
         live = self._started(plan)
         # The rows below already say what has begun; what is done stays above.
         if isinstance(event.fact, NodeStarted | IterationStarted | SessionStarted):
@@ -90,11 +89,11 @@ class LivePainter:
         return self._live
 
     def _picture(self) -> RenderableType:
-        watched = self._watched
-        if watched is None or watched.plan is None or watched.state is None:
+        run = self._run
+        if run is None or run.plan is None or run.state is None:
             return Text("")
-        plan, state = watched.plan, watched.state
-        parts: list[RenderableType] = [Text(""), self._stages(plan, state), self._footer(watched)]
+        plan, state = run.plan, run.state
+        parts: list[RenderableType] = [Text(""), self._stages(plan, state), self._footer(run.summary, state)]
         room = max(10, self._console.width - 5)
         for wait in waiting(plan, state):
             left = span((wait.until - datetime.now(UTC)).total_seconds())
@@ -143,14 +142,14 @@ class LivePainter:
             text.append(f"  attempt {attempt.number}", "yellow")
         return text
 
-    def _footer(self, watched: Watched) -> Text:
-        summary = watched.summary
+    def _footer(self, summary: Summary, state: RunState) -> Text:
+        spending = state.spending
         parts = [span(monotonic() - self._began), counted(summary.iterations, "iteration")]
         if summary.errors:
             parts.append(counted(summary.errors, "error"))
-        if summary.cost_usd:
-            parts.append(money(summary.cost_usd))
-        if tokens := summary.input_tokens + summary.output_tokens:
+        if spending.cost_usd:
+            parts.append(money(spending.cost_usd))
+        if tokens := spending.input_tokens + spending.output_tokens:
             parts.append(f"{tokens:,} tokens")
         return Text("    " + " · ".join(parts), "dim")
 

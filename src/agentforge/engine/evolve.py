@@ -37,6 +37,7 @@ from agentforge.model.status import RunStatus
 
 CONTROLS_KEPT = 32
 BEGINNINGS = (f.SessionStarted, f.LogAdopted)
+SPENDS = (f.IterationCompleted, f.ErrorOccurred, f.JudgeCompleted)
 FREQUENT = (f.IterationStarted, f.AttemptStarted, f.IterationCompleted)
 
 
@@ -69,6 +70,7 @@ def _frequent(
         at=evolve_stage(_node(state, event), event, fact),
         recoveries=0 if isinstance(fact, f.IterationCompleted) else state.recoveries,
         recoveries_excused=0 if isinstance(fact, f.IterationCompleted) else state.recoveries_excused,
+        spending=state.spending.plus(fact.usage) if isinstance(fact, SPENDS) else state.spending,
     )
 
 
@@ -139,7 +141,9 @@ def _apply(state: RunState, event: Event) -> RunState:
 
 
 def _stage_turn(state: RunState, event: Event, fact: StageFact) -> RunState:
-    """What happens in a stage, be it a step of the run or a stage of a provider's branch."""
+    """What happens in a stage, be it a node of the run or a stage of a provider's branch."""
+    if isinstance(fact, SPENDS) and fact.usage is not None:
+        state = replace(state, spending=state.spending.plus(fact.usage))
     if isinstance(fact, f.IterationCompleted) and state.recoveries:
         state = replace(state, recoveries=0, recoveries_excused=0)
     if event.cursor is not None and event.cursor.provider is not None:

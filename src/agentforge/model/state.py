@@ -273,6 +273,23 @@ def kept_notes(notes: tuple[Note, ...]) -> tuple[Note, ...]:
     return notes[len(notes) - kept :]
 
 
+class Spending(Struct, frozen=True):
+    """What all attempts and judges of the run used, as far as their providers say."""
+
+    cost_usd: float = 0.0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def plus(self, usage: Usage | None) -> "Spending":
+        if usage is None:
+            return self
+        return Spending(
+            self.cost_usd + (usage.cost_usd or 0.0),
+            self.input_tokens + (usage.input_tokens or 0),
+            self.output_tokens + (usage.output_tokens or 0),
+        )
+
+
 class RunState(Struct, frozen=True):
     session: str
     run_id: str
@@ -293,6 +310,7 @@ class RunState(Struct, frozen=True):
     """Which time round each pipeline is that the current node is in, the outermost first."""
     stages: tuple[StageRecord, ...] = ()
     """Nodes that are done: the latest visit of each, in the order in which they ended."""
+    spending: Spending = Spending()
     stop: Stop | None = None
     requests: tuple[Request, ...] = ()
     """Open ones, and answered ones whose consequences aren't recorded yet."""

@@ -19,7 +19,7 @@ from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.ports.clock import Clock
 from agentforge.ports.event_log import LogWriter
-from agentforge.runtime.run_view import RunView, see_all
+from agentforge.views.run_model import RunModel, see_all
 
 Observer = Callable[[], None]
 
@@ -40,7 +40,7 @@ class Journal:
         self.session = session
         self.writer = writer
         self.opened_at = writer.head
-        self.view: RunView = see_all(writer.replay())
+        self.view: RunModel = see_all(writer.replay())
         self._clock = clock
         self._monotonic = monotonic
         self._observers: list[Observer] = []

@@ -17,12 +17,12 @@ from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
 from agentforge.ports.event_log import EventLog, Head, LogReader
 from agentforge.runtime.lock_file import read_lock
-from agentforge.runtime.run_view import RunView, see_all
 from agentforge.sdk.originals import is_at_work, is_original, sketched
 from agentforge.sdk.results import RunInfo, RunRow, ShownStatus
 from agentforge.sdk.wiring import log_of
+from agentforge.views.run_model import RunModel, see_all
 from agentforge.views.stage_progress import current_step
-from agentforge.views.state_file import Snapshot
+from agentforge.views.state_file import SNAPSHOT_VERSION, Snapshot
 from agentforge.views.summary import health
 
 
@@ -128,14 +128,14 @@ class Runs:
             kept_from=state.session if state.session != session else None,
         )
 
-    def _from_cache(self, snapshot: Snapshot, log: EventLog, reader: LogReader) -> RunView | None:
+    def _from_cache(self, snapshot: Snapshot, log: EventLog, reader: LogReader) -> RunModel | None:
         """state.json's snapshot brought up to date from the log's tail; nothing unless it fits the log."""
         plan = None if snapshot.state.recompiled else self._plan_of(log)
         if plan is None:
             return None
         try:
             head = Head(snapshot.state.seq, snapshot.hash, snapshot.length)
-            return see_all(reader.events(after=head), RunView(plan, snapshot.state, snapshot.summary))
+            return see_all(reader.events(after=head), RunModel(plan, snapshot.state, snapshot.summary))
         except LogConflict:
             return None
 
@@ -153,9 +153,10 @@ class Runs:
 def _snapshot(layout: RunLayout) -> Snapshot | None:
     content = files.read_bytes(layout.state)
     try:
-        return None if content is None else _cache_decoder.decode(content).snapshot
+        snapshot = None if content is None else _cache_decoder.decode(content).snapshot
     except msgspec.DecodeError:
         return None
+    return snapshot if snapshot and snapshot.version == SNAPSHOT_VERSION else None
 
 
 def shown_status(state: RunState, *, held: bool) -> ShownStatus:

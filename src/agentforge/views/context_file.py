@@ -2,14 +2,13 @@
 
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place
 from agentforge.model.plan import Plan, StageNode
 from agentforge.model.state import position_of
-from agentforge.views.history import KEPT, History, StageOutputs
+from agentforge.views.history import History
 from agentforge.views.inputs import from_parallel, from_stage
 
 
@@ -28,14 +27,24 @@ class Paths(Struct, frozen=True):
     result: str
 
 
-class Inputs(Struct, frozen=True):
+PREDECESSORS = 100
+
+
+class PreviousIterations(Struct, frozen=True):
+    count: int
+    directory: str
+
+
+class Inputs(Struct, frozen=True, omit_defaults=True):
     from_initial: tuple[str, ...]
     from_stage: dict[str, Any]
     from_parallel: dict[str, Any] | list[dict[str, Any]]
     from_previous_iterations: tuple[str, ...]
-    """Left out here; `context_json` puts them in."""
+    """The latest of them."""
     from_previous_iterations_omitted: int
-    """How many earlier outputs aren't listed; the stage's directory has them all."""
+    """How many earlier outputs aren't listed."""
+    previous_iterations: PreviousIterations | None = None
+    """How many there are and where, if not all are listed."""
 
 
 class Limits(Struct, frozen=True):
@@ -63,11 +72,6 @@ class ContextFile(Struct, frozen=True):
     parallel_scope: ParallelScope | None = None
 
 
-# Unambiguous: a quote inside any text of the file is escaped, and the commands come after the inputs.
-_NONE_LISTED = b'"from_previous_iterations": []'
-_LISTED = b'"from_previous_iterations": [\n      %b\n    ]'
-
-
 def context_file(
     plan: Plan,
     place: Place,
@@ -77,11 +81,13 @@ def context_file(
     *,
     history: History,
     remaining_seconds: float | None,
-    most: int = KEPT,
+    most: int = PREDECESSORS,
 ) -> ContextFile:
     """`most`: how many earlier outputs are listed."""
     folder, scope = place.folder, place.scope
-    here, earlier = layout.iteration(folder, number), _earlier(place, history)
+    here, earlier = layout.iteration(folder, number), history.stage(place.path, place.branch, place.run)
+    listed = tuple(earlier.outputs[-most:])
+    omitted = earlier.written - len(listed)
     return ContextFile(
         session=plan.session.name,
         pipeline="loop" if plan.mode == "loop" else plan.pipeline.name,
@@ -99,8 +105,11 @@ def context_file(
             from_initial=plan.session.inputs,
             from_stage=from_stage(node.sources, history),
             from_parallel=from_parallel(node.sources, history, plan, layout),
-            from_previous_iterations=(),
-            from_previous_iterations_omitted=max(earlier.omitted, earlier.written - most),
+            from_previous_iterations=listed,
+            from_previous_iterations_omitted=omitted,
+            previous_iterations=PreviousIterations(earlier.written, f"{layout.stage_dir(folder)}/iterations")
+            if omitted
+            else None,
         ),
         limits=Limits(
             max_iterations=node.termination.max,
@@ -109,18 +118,3 @@ def context_file(
         commands=plan.pipeline.commands | node.commands,
         parallel_scope=ParallelScope(f"{layout.root}/{scope}", layout.root) if scope else None,
     )
-
-
-def context_json(context: ContextFile, place: Place, history: History, most: int = KEPT) -> bytes:
-    """The text of the file. It lists up to a thousand earlier outputs, so each was encoded once, when it
-    came about, and is only joined to the others here."""
-    text = msgspec.json.format(msgspec.json.encode(context), indent=2) + b"\n"
-    encoded = _earlier(place, history).encoded
-    earlier = list(encoded)[-most:] if most < len(encoded) else encoded
-    if not earlier:
-        return text
-    return text.replace(_NONE_LISTED, _LISTED % b",\n      ".join(earlier), 1)
-
-
-def _earlier(place: Place, history: History) -> StageOutputs:
-    return history.stage(place.path, place.branch, place.run)

@@ -1,11 +1,10 @@
-"""The latest iterations, for state.json and `from_previous_iterations`: bounded, however long a run is."""
+"""The latest iterations, for state.json and the inputs of later ones: bounded, however long a run is."""
 
-from collections import deque
 from collections.abc import Mapping
 from datetime import datetime
+from typing import TypeVar
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from agentforge.model import facts as f
 from agentforge.model.adopted import StageLeft
@@ -29,72 +28,68 @@ class HistoryEntry(Struct, frozen=True):
     risk: str
 
 
-class StageOutputs:
-    """What a stage's iterations left, in one of its runs."""
+class StageOutputs(Struct):
+    """What a stage's iterations left, in its latest visit."""
 
-    def __init__(self, run: int = 1) -> None:
-        self.run = run
-        self.encoded: deque[bytes] = deque(maxlen=KEPT)
-        """output.md of each iteration that said something, oldest first, each as JSON."""
-        self.written = 0
-        self.iterations = 0
-        self.result_file = ""
-        self.reason = ""
-        """Why the stage ended; empty while it goes on."""
-
-    @property
-    def omitted(self) -> int:
-        return self.written - len(self.encoded)
+    run: int = 1
+    outputs: list[str] = field(default_factory=list)
+    """output.md of each iteration that said something, oldest first; more than is kept, at times."""
+    written: int = 0
+    iterations: int = 0
+    result_file: str = ""
+    reason: str = ""
+    """Why the stage ended; empty while it goes on."""
 
     @property
     def paths(self) -> list[str]:
-        return [msgspec.json.decode(path, type=str) for path in self.encoded]
+        return self.outputs[-KEPT:]
+
+    @property
+    def omitted(self) -> int:
+        return self.written - len(self.paths)
 
     @property
     def status_file(self) -> str:
-        """Beside the latest result; nothing before the first."""
+        """Beside the latest result; empty before the first."""
         folder, slash, _ = self.result_file.rpartition("/")
         return f"{folder}{slash}status.json" if self.result_file else ""
 
     @property
     def latest(self) -> str | None:
-        return msgspec.json.decode(self.encoded[-1], type=str) if self.encoded else None
+        return self.outputs[-1] if self.outputs else None
 
 
-NOTHING = StageOutputs()
-
-
-class History:
+class History(Struct):
     """Taken in event by event, in place: an iteration must not cost more because many came before it."""
 
-    def __init__(self) -> None:
-        self._entries: deque[HistoryEntry] = deque(maxlen=KEPT)
-        self._completed = 0
-        self._stages: dict[tuple[str, str | None], tuple[int, StageOutputs]] = {}
-        self.manifests: dict[str, str] = {}
-        """Of each block, the latest."""
+    recent: list[HistoryEntry] = field(default_factory=list)
+    """The latest entries; more than is kept, at times."""
+    completed: int = 0
+    stages: dict[str, StageOutputs] = field(default_factory=dict)
+    manifests: dict[str, str] = field(default_factory=dict)
+    """Of each block, the latest."""
 
     @property
     def entries(self) -> tuple[HistoryEntry, ...]:
-        return tuple(self._entries)
+        return tuple(self.recent[-KEPT:])
 
     @property
     def omitted(self) -> int:
         """How many earlier ones are in the log only."""
-        return self._completed - len(self._entries)
+        return self.completed - len(self.recent[-KEPT:])
 
     def stage(self, path: str, provider: str | None = None, run: int | None = None) -> StageOutputs:
-        """What the stage at that path left in its latest run; nothing if another run is asked for."""
-        latest, outputs = self._stages.get((path, provider), (0, NOTHING))
-        return outputs if run is None or run == latest else NOTHING
+        """What the stage at that path left in its latest visit; empty if another visit is asked for."""
+        found = self.stages.get(_key(path, provider))
+        return found if found is not None and run in (None, found.run) else StageOutputs()
 
     def take(self, event: Event) -> None:
         match event.fact:
             case f.IterationStarted() | f.AttemptStarted():
                 return  # The frequent ones first.
             case f.IterationCompleted() as fact:
-                self._entries.append(_entry(event, fact))
-                self._completed += 1
+                _append(self.recent, _entry(event, fact))
+                self.completed += 1
                 self._complete(event, fact)
             case f.NodeCompleted(reason=reason) | f.StageCompleted(reason=reason):
                 if event.cursor is not None:
@@ -103,14 +98,10 @@ class History:
                 if event.cursor is not None:
                     self.manifests[event.cursor.node_path] = path
             case f.LogAdopted(left=left):
-                self._stages = {(stage.path, stage.provider): (1, _left(stage)) for stage in left}
-
-    def move(self, paths: Mapping[str, str | None]) -> None:
-        """The run goes on by another plan: what stages left belongs to the paths that they have there."""
-        found = {(paths.get(path, path), who): left for (path, who), left in self._stages.items()}
-        self._stages = {(path, who): left for (path, who), left in found.items() if path is not None}
-        moved = {paths.get(path, path): manifest for path, manifest in self.manifests.items()}
-        self.manifests = {path: manifest for path, manifest in moved.items() if path is not None}
+                self.stages = {_key(stage.path, stage.provider): _left(stage) for stage in left}
+            case f.PlanChanged(paths=paths):
+                self.stages = _moved(self.stages, paths)
+                self.manifests = _moved(self.manifests, paths)
 
     def _complete(self, event: Event, fact: f.IterationCompleted) -> None:
         if event.cursor is None:
@@ -119,28 +110,50 @@ class History:
         outputs.iterations = event.cursor.iteration
         outputs.result_file = fact.result_file
         if fact.output:
-            outputs.encoded.append(msgspec.json.encode(fact.output))
+            _append(outputs.outputs, fact.output)
             outputs.written += 1
 
     def _of(self, cursor: Cursor) -> StageOutputs:
-        key = (cursor.node_path, cursor.provider)
-        run, outputs = self._stages.get(key, (0, NOTHING))
-        if run != cursor.node_run:
-            outputs = StageOutputs(cursor.node_run)
-            self._stages[key] = (cursor.node_run, outputs)
-        return outputs
+        key = _key(cursor.node_path, cursor.provider)
+        found = self.stages.get(key)
+        if found is None or found.run != cursor.node_run:
+            found = self.stages[key] = StageOutputs(cursor.node_run)
+        return found
+
+
+def _key(path: str, provider: str | None) -> str:
+    return path if provider is None else f"{path}@{provider}"
+
+
+T = TypeVar("T")
+
+
+def _append(kept: list[T], item: T) -> None:
+    """Cut now and then, so that it costs little each time."""
+    kept.append(item)
+    if len(kept) > 2 * KEPT:
+        del kept[:KEPT]
+
+
+def _moved(known: dict[str, T], paths: Mapping[str, str | None]) -> dict[str, T]:
+    """By the paths of another plan; what is gone there is left out."""
+    moved: dict[str, T] = {}
+    for key, value in known.items():
+        path, at, provider = key.partition("@")
+        now = paths.get(path, path)
+        if now is not None:
+            moved[f"{now}{at}{provider}"] = value
+    return moved
 
 
 def _left(stage: StageLeft) -> StageOutputs:
-    outputs = StageOutputs()
-    outputs.encoded.extend(msgspec.json.encode(path) for path in stage.outputs)
-    outputs.written = stage.omitted + len(stage.outputs)
-    outputs.iterations, outputs.result_file, outputs.reason = (
-        stage.iterations,
-        stage.result_file,
-        stage.reason,
+    return StageOutputs(
+        outputs=list(stage.outputs),
+        written=stage.omitted + len(stage.outputs),
+        iterations=stage.iterations,
+        result_file=stage.result_file,
+        reason=stage.reason,
     )
-    return outputs
 
 
 def _entry(event: Event, fact: f.IterationCompleted) -> HistoryEntry:

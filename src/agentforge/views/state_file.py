@@ -18,10 +18,14 @@ from agentforge.views.history import History, HistoryEntry
 from agentforge.views.stage_progress import current_step
 from agentforge.views.summary import Summary
 
+SNAPSHOT_VERSION = 2
+"""Of the shape of the state and the summary: a snapshot of another shape is ignored."""
+
 
 class Snapshot(Struct, frozen=True):
     """Where the log stood when this was written, and what it folded to: a cache, valid while it fits."""
 
+    version: int
     length: int
     hash: str
     state: RunState
@@ -112,7 +116,7 @@ def state_file(
         failed_at=state.completed_at if state.status is RunStatus.FAILED else None,
         resumed_at=state.resumed_at,
         resume_from=None if state.status in FINAL else (state.node.completed if state.node else 0) + 1,
-        snapshot=Snapshot(length, head_hash, state, summary, buffer),
+        snapshot=Snapshot(SNAPSHOT_VERSION, length, head_hash, state, summary, buffer),
     )
 
 

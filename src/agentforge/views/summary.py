@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from agentforge.model import facts as f
 from agentforge.model.event import Event
-from agentforge.model.result import Usage
 from agentforge.views.durations import counted
 
 WARNING_BELOW = 0.3
@@ -24,9 +23,6 @@ class Summary(Struct, frozen=True):
     consecutive_errors: int = 0
     without_progress: int = 0
     """Iterations that suspected a plateau or said nothing."""
-    cost_usd: float = 0.0
-    input_tokens: int = 0
-    output_tokens: int = 0
     last_type: str = ""
     last_at: datetime | None = None
 
@@ -48,22 +44,18 @@ def fold(summary: Summary, event: Event) -> Summary:
             return seen
         case f.IterationCompleted() as fact:
             stalled = fact.result.signals.plateau_suspected or not fact.result.summary.strip()
-            counted = replace(
+            return replace(
                 seen,
                 iterations=seen.iterations + 1,
                 without_progress=seen.without_progress + (1 if stalled else 0),
             )
-            return _spent(counted, fact.usage)
         case f.AttemptStarted():
             return replace(seen, attempts=seen.attempts + 1, consecutive_errors=summary.consecutive_errors)
-        case f.ErrorOccurred() as fact:
-            failed = replace(seen, errors=seen.errors + 1, consecutive_errors=summary.consecutive_errors + 1)
-            return _spent(failed, fact.usage)
+        case f.ErrorOccurred():
+            return replace(seen, errors=seen.errors + 1, consecutive_errors=summary.consecutive_errors + 1)
         case f.RetryScheduled() | f.LimitMet() | f.ProviderChanged() | f.TimerFired() | f.SessionFailed():
             # What follows from an error is not yet a sign that it is over.
             return replace(seen, consecutive_errors=summary.consecutive_errors)
-        case f.JudgeCompleted(usage=usage):
-            return _spent(seen, usage)
         case f.AttemptAdopted():
             return replace(seen, adopted=seen.adopted + 1)
         case f.AttemptLost():
@@ -85,14 +77,3 @@ def health(summary: Summary) -> Health:
     if summary.without_progress:
         warnings.append(f"{counted(summary.without_progress, 'iteration')} without progress")
     return Health(score, "warning" if score < WARNING_BELOW else "ok", tuple(warnings))
-
-
-def _spent(summary: Summary, usage: Usage | None) -> Summary:
-    if usage is None:
-        return summary
-    return replace(
-        summary,
-        cost_usd=summary.cost_usd + (usage.cost_usd or 0.0),
-        input_tokens=summary.input_tokens + (usage.input_tokens or 0),
-        output_tokens=summary.output_tokens + (usage.output_tokens or 0),
-    )

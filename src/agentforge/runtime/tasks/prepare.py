@@ -17,8 +17,8 @@ from agentforge.model.layout import IterationLayout, RunLayout
 from agentforge.model.place import Place
 from agentforge.model.plan import Plan, StageNode
 from agentforge.model.task import AgentTask, PrepareTask
-from agentforge.views.context_file import ContextFile, context_file, context_json
-from agentforge.views.history import KEPT, History
+from agentforge.views.context_file import PREDECESSORS, ContextFile, context_file
+from agentforge.views.history import History
 
 SESSION_PROGRESS = """\
 # Progress: {session}
@@ -56,7 +56,7 @@ class Preparer:
 
     def do(self, task: PrepareTask) -> AnyFact:
         """Write the iteration's files; the outcome is `iteration_start`, or an error without a prompt."""
-        return self._prepare(task, KEPT)
+        return self._prepare(task, PREDECESSORS)
 
     def _prepare(self, task: PrepareTask, most: int) -> AnyFact:
         """`most`: how many earlier outputs the agent is pointed to."""
@@ -75,7 +75,7 @@ class Preparer:
         self._ensure_progress(task.place, node, context.paths.progress)
         text = render(template, self._values(task, context))
         prompt = text.encode()
-        files.write(here.context, context_json(context, task.place, self._history, most))
+        files.write(here.context, files.pretty(context))
         files.write(here.prompt, prompt)
         self._ready[task.id] = Prepared(text, is_new)
         return IterationStarted(
@@ -95,7 +95,7 @@ class Preparer:
         """Make sure that an iteration prepared earlier has its files: they were written without waiting for
         the disk, so a power cut may have taken them. One that took too long gets a shorter context."""
         here, again = self._here(task), _preparation(task)
-        most = SHORT_CONTEXT if task.brief else KEPT
+        most = SHORT_CONTEXT if task.brief else PREDECESSORS
         prompt = files.read_bytes(here.prompt)
         if (
             prompt is not None
@@ -104,7 +104,7 @@ class Preparer:
         ):
             if task.brief:
                 context = self._context(again, most)
-                files.replace(here.context, context_json(context, task.place, self._history, most))
+                files.replace(here.context, files.pretty(context))
             return None
         outcome = self._prepare(again, most)
         self._ready.pop(again.id, None)

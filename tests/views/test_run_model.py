@@ -1,0 +1,46 @@
+"""The read model: one fold of a run's events, which can be stored and read back."""
+
+import msgspec
+from tests.engine.plans import block, plan_of, stage
+from tests.engine.playbook import play
+
+from agentforge.views.run_model import RunModel, see_all
+
+PLAN = plan_of(block("claude codex", stage("draft", runs=2)), stage("merge"))
+SCRIPT = """
+    > start
+    < node_start duel
+    < claude: parallel_provider_start
+    < codex: parallel_provider_start
+    ? claude: prepare draft 1
+    ? codex: prepare draft 1
+    > claude: prepared
+    < claude: attempt_start 1
+    ? claude: execute draft 1 attempt 1
+    ? codex: prepare draft 1
+    > claude: completed
+    ? claude: prepare draft 2
+    ? codex: prepare draft 1
+"""
+
+
+def test_read_model_survives_being_stored() -> None:
+    model = see_all(play(PLAN, SCRIPT).events)
+    stored = msgspec.json.decode(msgspec.json.encode(model), type=RunModel)
+    assert stored == model
+
+
+def test_read_model_that_was_stored_goes_on_as_if_it_had_not_been() -> None:
+    events = play(PLAN, SCRIPT).events
+    for cut in range(1, len(events)):
+        begun = see_all(events[:cut])
+        stored = msgspec.json.decode(msgspec.json.encode(begun), type=RunModel)
+        assert see_all(events[cut:], stored) == see_all(events)
+
+
+def test_read_model_begun_from_a_state_skips_what_that_has_seen() -> None:
+    events = play(PLAN, SCRIPT).events
+    model = see_all(events[:6])
+    for event in events:
+        model.catch_up(event)
+    assert model == see_all(events)
