@@ -60,6 +60,7 @@ def measure_all(root: Path, sizes: Sizes, *, quick: bool) -> Report:
     new files, for minutes."""
     began = perf_counter()
     measures = asyncio.run(iteration.in_process(root, sizes.iterations))
+    measures += asyncio.run(iteration.log_only(root, sizes.iterations))
     measures += asyncio.run(iteration.command(root, sizes.command_rounds, sizes.command_iterations))
     measures += log.replays(root, sizes.lengths, sizes.replay_rounds)
     measures += startup.status(root, sizes.lengths[-1], sizes.status_rounds)

@@ -1,5 +1,6 @@
 """Agents that do next to nothing, and the engines and pipelines that run them."""
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from agentforge.ports.provider import Capabilities, ExecuteRequest, ExecuteResul
 from agentforge.sdk.engine import Engine
 
 STATUS = b'{"decision":"continue","reason":"one more to go","summary":"did next to nothing"}'
+RESULT = json.loads(STATUS)
 SAYS = "done\n"
 # A program as close to `true` as an agent may be: it says what it did.
 COMMAND = ["/bin/sh", "-c", f"printf '%s' '{STATUS.decode()}' > \"$AGENTFORGE_STATUS\"; echo done"]
@@ -22,9 +24,15 @@ class InProcess:
     name = "inprocess"
 
     def __init__(
-        self, between: Callable[[ExecuteRequest], None] | None = None, *, is_timed: bool = True
+        self,
+        between: Callable[[ExecuteRequest], None] | None = None,
+        *,
+        is_timed: bool = True,
+        uses_files: bool = False,
     ) -> None:
+        """`uses_files`: it writes its status as a file, as an agent does, instead of returning a result."""
         self._between = between
+        self._uses_files = uses_files
         self._is_timed = is_timed
         self._left: float | None = None
         self.engine_seconds: list[float] = []
@@ -36,7 +44,7 @@ class InProcess:
         """Nothing to release."""
 
     def capabilities(self) -> Capabilities:
-        return Capabilities()
+        return Capabilities(uses_files=self._uses_files)
 
     def validate(self) -> None:
         """Always usable."""
@@ -45,12 +53,13 @@ class InProcess:
         called = perf_counter()
         if self._is_timed and self._left is not None:
             self.engine_seconds.append(called - self._left)
-        with open(request.status_path, "wb") as file:  # noqa: ASYNC230 - the agent's own time isn't counted.
-            file.write(STATUS)
+        if self._uses_files:
+            with open(request.status_path, "wb") as file:  # noqa: ASYNC230 - the agent's own time isn't counted.
+                file.write(STATUS)
         if self._between is not None:
             self._between(request)
         self._left = perf_counter()
-        return ExecuteResult(output=SAYS)
+        return ExecuteResult(output=SAYS, result=None if self._uses_files else RESULT)
 
 
 def engine_in(root: Path, agent: InProcess | None = None) -> Engine:

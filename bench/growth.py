@@ -60,6 +60,8 @@ class Watch:
         for number in range(to - self._every + 1, to + 1):
             # Not by pathlib, which leaves its traces in the memory that is looked at.
             folder = f"{self._layout.root}/stage-00-work/iterations/{number:03d}"
+            if not os.path.isdir(folder):
+                continue
             with os.scandir(folder) as files:
                 total += sum(file.stat().st_size for file in files)
             shutil.rmtree(folder)

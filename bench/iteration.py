@@ -20,7 +20,7 @@ from bench.agents import COMMAND, STATUS, InProcess, command_pipeline, engine_in
 from bench.measure import Measure, beside, timed
 
 # What the engine writes for every iteration; the agent's own status.json isn't among them.
-FILES = ("context.json", "prompt.md", "output.md", "result.json", "attempts.jsonl")
+FILES = ("context.json", "prompt.md", "output.md", "result.json")
 AGENTS_OWN = {"status.json": STATUS}
 AT_MOST = 1.5
 WARM_UP = 5
@@ -31,8 +31,10 @@ class Interleaved:
     """After each round of the engine's iterations the same ones once more, plainly: noise meets both, and
     neither has to begin with the other's caches."""
 
-    def __init__(self, run: RunLayout, plain: Path) -> None:
+    def __init__(self, run: RunLayout, plain: Path, names: tuple[str, ...] = FILES) -> None:
+        """`names`: of the files of an iteration, if it has any."""
         self._run = run
+        self._names = names
         self._plain = floors.PlainIterations(plain)
         self._plain_log = floors.PlainLog(plain / "appends.jsonl")
         self._seen = 0
@@ -45,9 +47,10 @@ class Interleaved:
             return
         stage = Path(request.status_path).parents[1]
         folders = [stage / f"{number:03d}" for number in range(done - ROUND + 1, done + 1)]
-        written = [{name: (folder / name).read_bytes() for name in FILES} for folder in folders]
+        written = [{name: (folder / name).read_bytes() for name in self._names} for folder in folders]
         events = self._events_per_iteration()
-        self.files_seconds += [self._plain.write(events, files, AGENTS_OWN) for files in written]
+        if self._names:
+            self.files_seconds += [self._plain.write(events, files, AGENTS_OWN) for files in written]
         self.append_seconds += [self._plain_log.append(events) for _ in written]
 
     def _events_per_iteration(self) -> bytes:
@@ -63,10 +66,10 @@ class Interleaved:
 
 
 async def in_process(root: Path, iterations: int) -> list[Measure]:
-    """Of a young run, and once the list of earlier outputs in context.json is as long as it gets."""
+    """With files. Of a young run, and once the list of earlier outputs is as long as it gets."""
     session = "inprocess"
     between = Interleaved(RunLayout.of(str(root), session), root / "plain-inprocess")
-    agent = InProcess(between)
+    agent = InProcess(between, uses_files=True)
     async with engine_in(root, agent) as engine:
         result = await engine.run(in_process_pipeline(iterations), session=session)
     between.close()
@@ -79,6 +82,20 @@ async def in_process(root: Path, iterations: int) -> list[Measure]:
             name = f"iteration in process, {when}"
             measures.append(beside(name, "µs", spent, floors.FILES, floor, at_most=AT_MOST))
     return measures
+
+
+async def log_only(root: Path, iterations: int) -> list[Measure]:
+    """With a provider that reads no files: an iteration is its events."""
+    session = "logonly"
+    between = Interleaved(RunLayout.of(str(root), session), root / "plain-logonly", names=())
+    agent = InProcess(between)
+    async with engine_in(root, agent) as engine:
+        result = await engine.run(in_process_pipeline(iterations), session=session)
+    between.close()
+    assert result.iterations == iterations, result
+    floor = between.append_seconds[WARM_UP:]
+    spent = agent.engine_seconds[WARM_UP:][: len(floor)]
+    return [beside("iteration in process, log only", "µs", spent, "(a) one synced append", floor)]
 
 
 async def command(root: Path, rounds: int, per_round: int) -> list[Measure]:

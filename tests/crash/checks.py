@@ -141,14 +141,22 @@ def _numbers(story: Story) -> Iterator[str]:
 
 
 def _attempts(story: Story) -> Iterator[str]:
-    """attempts.jsonl tells of every attempt that has an outcome."""
+    """attempts.jsonl tells of every attempt that has an outcome; an iteration that succeeded at once has no
+    such file."""
     told: dict[Path, list[int]] = {}
+    at_once: set[Path] = set()
     for event in story.events():
         if event["type"] in OUTCOMES and event["data"]["attempt"]:
             at = event["cursor"]
             file = _stage_folder(story, at) / "iterations" / f"{at['iteration']:03d}" / "attempts.jsonl"
             told.setdefault(file, []).append(event["data"]["attempt"])
+            if event["type"] == "iteration_complete" and told[file] == [1]:
+                at_once.add(file)
     for file, numbers in told.items():
+        if file in at_once:
+            if file.exists():
+                yield f"{file.parent.name} succeeded at once, and yet it has an attempts.jsonl"
+            continue
         written = [json.loads(line)["attempt"] for line in file.read_text().splitlines()]
         if written != numbers:
             yield f"{file.parent.name}/attempts.jsonl tells of attempts {written} instead of {numbers}"

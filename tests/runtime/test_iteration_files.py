@@ -313,7 +313,7 @@ def test_every_attempt_leaves_a_record_and_retries_do_not_advance_the_iteration(
     assert (second["attempt"], second["status"], second["error"]) == (2, "success", None)
     assert second["output_path"] == "output.md"
     assert clock.waits == [2.0]
-    assert [record["status"] for record in attempts(tmp_path, 2)] == ["success"]
+    assert not (iteration_dir(tmp_path, 2) / "attempts.jsonl").exists()
 
 
 def test_canonical_files_are_those_of_the_last_attempt_and_earlier_ones_lie_beside(tmp_path: Path) -> None:

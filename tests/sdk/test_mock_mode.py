@@ -22,7 +22,6 @@ def test_single_stage_pipeline_runs_n_iterations_without_any_agent_installed(tmp
     for number in (1, 2, 3):
         here = session.run_dir / "stage-00-plan" / "iterations" / f"{number:03d}"
         assert sorted(path.name for path in here.iterdir()) == [
-            "attempts.jsonl",
             "context.json",
             "output.md",
             "prompt.md",

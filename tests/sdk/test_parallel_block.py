@@ -45,7 +45,6 @@ def test_provider_stages_run_concurrently_with_isolated_directories(tmp_path: Pa
     for name in TWO:
         here = iteration(tmp_path, name)
         assert sorted(path.name for path in here.iterdir()) == [
-            "attempts.jsonl",
             "context.json",
             "output.md",
             "prompt.md",

@@ -35,9 +35,7 @@ class Agent:
         self.tell("execute")
         if request.prompt.strip() == "work":
             await asyncio.Event().wait()
-        with open(request.result_path, "w") as file:
-            file.write('{"summary": "done"}')
-        return ExecuteResult(output="done")
+        return ExecuteResult(output="done", result={"summary": "done"})
 
     async def shutdown(self):
         self.tell("shutdown")

@@ -56,6 +56,17 @@ def normalise_result(result_text: str | None, status_text: str | None) -> Result
     return _from_status(written)
 
 
+def normalise_returned(result: JSONObject | None) -> Result | Failure:
+    """The result that a provider inside the engine returned instead of writing it."""
+    if result is None:
+        return Failure(
+            FailureKind.RESULT_MISSING,
+            "the provider returned no result: return `ExecuteResult(result={...})`, or declare"
+            " `Capabilities(uses_files=True)` to write result.json",
+        )
+    return _from_result(result)
+
+
 def clean_output(raw: bytes) -> CleanOutput:
     """The text of output.md: without escape codes, in valid UTF-8, at most 1 MB cut at a line.
 

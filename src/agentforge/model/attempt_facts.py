@@ -151,5 +151,7 @@ class IterationCompleted(Fact, frozen=True):
     result: Result
     duration_ms: int
     output: str | None = None
-    """output.md, or nothing where the agent said nothing."""
+    """output.md, or None where the agent said nothing."""
+    text: str | None = None
+    """What the agent said, where no file was written: then result and output are only here."""
     usage: Usage | None = None

@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 from msgspec import Struct, field
 
 from agentforge.model.failure import Failure
-from agentforge.model.result import Usage
+from agentforge.model.result import JSONObject, Usage
 
 
 class ExecuteRequest(Struct, frozen=True):
@@ -42,6 +42,8 @@ class ExecuteResult(Struct, frozen=True):
     usage: Usage | None = None
     failure: Failure | None = None
     """Set when the provider knows better than the exit code why the attempt failed."""
+    result: JSONObject | None = None
+    """What an agent would write to result.json, from a provider inside the engine."""
 
 
 class Capabilities(Struct, frozen=True):
@@ -52,6 +54,10 @@ class Capabilities(Struct, frozen=True):
     requires_sandbox: bool = False
     supports_resume: bool = False
     """Whether it can go on with an agent's own session (`ExecuteRequest.resume`)."""
+    uses_files: bool = False
+    """Of a provider inside the engine: whether `execute` reads or writes the iteration's files (prompt.md,
+    context.json, the progress file, result.json, status.json). One that doesn't gets its prompt in the
+    request and returns its result, and the engine writes nothing but the log. Programs always have them."""
     concurrent: bool = True
     """Whether several `execute` calls may run at once; otherwise the engine makes them wait in line."""
 

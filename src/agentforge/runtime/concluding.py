@@ -13,7 +13,7 @@ from zlib import crc32
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.engine.normalise import clean_output, normalise_result
+from agentforge.engine.normalise import clean_output, normalise_result, normalise_returned
 from agentforge.host import files
 from agentforge.model import facts as f
 from agentforge.model.failure import Failure, FailureKind
@@ -51,6 +51,8 @@ class Attempted(Struct, frozen=True):
     """False: nothing ran."""
     prompt: str = ""
     """As it was rendered just now; otherwise its file has it."""
+    light: bool = False
+    """Whether no file is written: what comes of it is in the log alone."""
     is_clean: bool = False
     """Whether nobody can have left anything in the iteration's folder."""
     output_path: str | None = None
@@ -72,7 +74,8 @@ def conclude(about: Attempted, ended: ExecuteResult, now: datetime) -> f.AnyFact
     engine's gets further than here."""
     ended = _without_secrets(about, ended)
     raw = ended.output.encode("utf-8", "replace")
-    wrote_output = _write_output(about, raw)
+    text = _write_output(about, raw)
+    wrote_output = bool(text)
     result = _judge(about, ended)
     if isinstance(result, Failure):
         return _failed(about, ended, result, wrote_output, now)
@@ -95,6 +98,7 @@ def conclude(about: Attempted, ended: ExecuteResult, now: datetime) -> f.AnyFact
         result=result,
         duration_ms=ended.duration_ms,
         output=about.here.output if wrote_output else None,
+        text=text if about.light else None,
         usage=ended.usage,
     )
 
@@ -115,6 +119,8 @@ def _judge(about: Attempted, ended: ExecuteResult) -> Result | Failure:
             f"{about.by.type} exited with status {ended.exit_code}: {last.strip()[:200]}",
             ended.exit_code,
         )
+    if about.light or ended.result is not None:
+        return normalise_returned(ended.result)
     return normalise_result(files.read_text(about.here.result), files.read_text(about.here.status))
 
 
@@ -134,7 +140,8 @@ def _failed(
         "timestamp": now,
         "output_path": output,
     }
-    files.replace(about.here.error, files.pretty(details))
+    if not about.light:
+        files.replace(about.here.error, files.pretty(details))
     return f.ErrorOccurred(
         kind=failure.kind,
         message=failure.message,
@@ -165,31 +172,35 @@ def _without_secrets(about: Attempted, ended: ExecuteResult) -> ExecuteResult:
     failure = ended.failure
     if failure is not None:
         failure = replace(failure, message=about.redactor.text(failure.message))
-    return replace(ended, output=about.redactor.text(ended.output), failure=failure)
+    result = ended.result and about.redactor.data(ended.result)
+    return replace(ended, output=about.redactor.text(ended.output), failure=failure, result=result)
 
 
 def hide_secrets(about: Attempted) -> None:
     """In the files that the agent wrote for us."""
-    for path in (about.here.result, about.here.status) if about.redactor else ():
+    written_by_agent = (about.here.result, about.here.status)
+    for path in written_by_agent if about.redactor and not about.light else ():
         written = files.read_bytes(path)
         if written is not None and (kept := about.redactor.bytes(written)) != written:
             files.replace(path, kept)
 
 
-def _write_output(about: Attempted, raw: bytes) -> bool:
+def _write_output(about: Attempted, raw: bytes) -> str:
+    """The text of output.md; empty where the agent said nothing."""
     clean = clean_output(raw)
     if clean.truncated_from is not None:
         log.warning(
             "Iteration %d output truncated from %d bytes to 1MB", about.iteration, clean.truncated_from
         )
-    if not clean.text:
-        return False
-    files.write(about.here.output, clean.text.encode())
-    return True
+    if clean.text and not about.light:
+        files.write(about.here.output, clean.text.encode())
+    return clean.text
 
 
 def _write_result(about: Attempted, content: bytes) -> None:
     """The normalised result, in place of what the agent wrote."""
+    if about.light:
+        return
     if not about.repeatable:
         files.write(about.here.result, content)
     elif files.read_bytes(about.here.result) != content:
@@ -232,7 +243,10 @@ def _target_note(about: Attempted) -> str:
 def note_attempt(
     about: Attempted, status: str, error: str | None, now: datetime, output: str | None = None
 ) -> None:
-    """Put the attempt's record into attempts.jsonl, once however often its outcome is taken."""
+    """Put the attempt's record into attempts.jsonl, once however often its outcome is taken. An iteration
+    that succeeds at once needs none."""
+    if about.light or (about.number == 1 and status == "success"):
+        return
     record: dict[str, Any] = {
         "attempt": about.number,
         "status": status,

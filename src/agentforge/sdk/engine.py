@@ -25,6 +25,7 @@ from agentforge.model.status import RunStatus
 from agentforge.ports.clock import Clock
 from agentforge.ports.provider import Provider
 from agentforge.runtime.control import Answer, Control, give_answer, send_control
+from agentforge.runtime.iteration_files import write_iteration_files
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.supervised import SupervisorLimits
 from agentforge.sdk.adoption import take_over
@@ -340,8 +341,12 @@ class Engine:
         return self.runs.rows(count)
 
     def inspect(self, session: str) -> RunInfo:
-        """How the run stands, folded from its whole log: no cache is trusted, all damage is reported."""
-        return self.runs.info(session, cached=False)
+        """The run, folded from its whole log: no cache is trusted, all damage is reported. The files of
+        iterations that were run without any are written."""
+        info = self.runs.info(session, cached=False)
+        if info.summary.without_files:
+            write_iteration_files(self.runs.events(session))
+        return info
 
     def events(self, session: str) -> Iterator[Event]:
         return self.runs.events(session)

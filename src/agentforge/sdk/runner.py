@@ -23,6 +23,7 @@ from agentforge.ports.provider import Provider
 from agentforge.runtime.confining import Confiner
 from agentforge.runtime.driver import Driver, Performers
 from agentforge.runtime.head_keeper import HeadKeeper
+from agentforge.runtime.iteration_files import LATEST, write_iteration_files
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.lock_file import read_lock, remove_lock, write_lock
 from agentforge.runtime.state_writer import StateWriter
@@ -30,6 +31,7 @@ from agentforge.runtime.supervised import Supervised, SupervisorLimits
 from agentforge.runtime.tasks.agent import AgentPerformer
 from agentforge.runtime.tasks.call import Calls, RunSetting
 from agentforge.runtime.tasks.judge import JudgePerformer
+from agentforge.runtime.tasks.light import LightStages
 from agentforge.runtime.tasks.manifest import ManifestPerformer
 from agentforge.runtime.tasks.prepare import Preparer
 from agentforge.runtime.tasks.queue import QueuePerformer
@@ -230,6 +232,8 @@ class Runner:
         task = asyncio.create_task(driver.drive())
         try:
             await asyncio.shield(task)
+            if journal.view.summary.without_files:
+                write_iteration_files(log_of(layout, self._environ).reader().events(), LATEST)
         except asyncio.CancelledError:
             driver.ask_to_pause("cancelled_by_caller", grace=self._stop_grace)
             await task
@@ -291,7 +295,8 @@ class Runner:
         confiner = Confiner(sandboxes(self._environ), project, layout)
         calls = Calls(provider_of, self._registry.turns, supervised, confiner)
         history = journal.view.history
-        preparer = Preparer(project, layout, plan, history)
+        light = LightStages(plan, provider_of, is_kept=setting.recorder is not None)
+        preparer = Preparer(project, layout, plan, history, is_light=light)
         queue = Beads(project, plan.session.name, self._environ)
         judge = JudgePerformer(
             setting, calls, history, environ=self._environ, builtin_prompt=builtin_judge_prompt()

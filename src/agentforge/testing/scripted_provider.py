@@ -33,13 +33,16 @@ class ScriptedProvider:
         resumes: bool = False,
         seconds: float = 0.0,
         unusable: str = "",
+        uses_files: bool = True,
     ) -> None:
+        """`uses_files`: acts may write files; otherwise they return their results (`returns`)."""
         self._script = script
         self._name = name
         self._concurrent = concurrent
         self._resumes = resumes
         self._seconds = seconds
         self._unusable = unusable
+        self._uses_files = uses_files
         self.calls: list[ExecuteRequest] = []
         self.lifecycle: list[str] = []
         """`init`, `validate` and `shutdown`, in the order they were called."""
@@ -58,7 +61,9 @@ class ScriptedProvider:
         self.lifecycle.append("shutdown")
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(concurrent=self._concurrent, supports_resume=self._resumes)
+        return Capabilities(
+            concurrent=self._concurrent, supports_resume=self._resumes, uses_files=self._uses_files
+        )
 
     def validate(self) -> None:
         self.lifecycle.append("validate")
@@ -94,6 +99,12 @@ def says(
     return writes(
         msgspec.json.encode(result).decode(), output=summary if output is None else output, usage=usage
     )
+
+
+def returns(summary: str, decision: str = "continue", output: str | None = None, **more: Any) -> Act:
+    """A success without files: the result is returned."""
+    result = {"summary": summary, "decision": decision, **more}
+    return lambda _: ExecuteResult(output=summary if output is None else output, result=result)
 
 
 def writes(result: str, output: str = "", *, usage: Usage | None = None) -> Act:

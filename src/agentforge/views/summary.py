@@ -21,6 +21,8 @@ class Summary(Struct, frozen=True):
     recoveries: int = 0
     errors: int = 0
     consecutive_errors: int = 0
+    without_files: int = 0
+    """Iterations whose result and output are in the log alone."""
     without_progress: int = 0
     """Iterations that suspected a plateau or said nothing."""
     last_type: str = ""
@@ -47,6 +49,7 @@ def fold(summary: Summary, event: Event) -> Summary:
             return replace(
                 seen,
                 iterations=seen.iterations + 1,
+                without_files=seen.without_files + (fact.text is not None),
                 without_progress=seen.without_progress + (1 if stalled else 0),
             )
         case f.AttemptStarted():

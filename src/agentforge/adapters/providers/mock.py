@@ -44,7 +44,7 @@ class MockProvider:
         """Nothing to release."""
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(supports_tools=True, supports_reasoning_control=True)
+        return Capabilities(supports_tools=True, supports_reasoning_control=True, uses_files=True)
 
     def validate(self) -> None:
         folder = self._own.fixtures_dir or self._environ.get("MOCK_FIXTURES_DIR", "")

@@ -44,14 +44,12 @@ class AgentPerformer:
     async def perform(self, task: AgentTask, *, fresh: bool, report: Report) -> f.AnyFact:
         if task.ending:
             return await self._end(task)
-        prepared = self._preparer.prepared(task)
-        if fresh and prepared is None and (unprepared := self._preparer.restore(task)):
-            return unprepared
-        about = self._about(task)
-        if prepared is not None:
-            about = replace(about, prompt=prepared.prompt, is_clean=prepared.is_new)
-        call = self._call(task)
+        about, call = self._about(task), self._call(task)
         if fresh:
+            prepared = self._preparer.prepared(task)
+            if isinstance(prepared, f.ErrorOccurred):
+                return prepared
+            about = replace(about, prompt=prepared.prompt, is_clean=prepared.is_new or about.light)
             return self._outcome(about, await self._calls.make(call, lambda: self._request(task, about)))
         ended = await self._calls.reattach(call, lambda pid: report(f.AttemptAdopted(task.attempt, pid)))
         return self._outcome(about, ended)
@@ -108,6 +106,7 @@ class AgentPerformer:
             heeds_promise=setting.plan.mode == "loop" and isinstance(node.termination, Queue),
             redactor=setting.redactor,
             at=task.place,
+            light=self._preparer.is_light(task.place, node),
         )
 
     def _call(self, task: AgentTask) -> Call:

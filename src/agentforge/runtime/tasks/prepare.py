@@ -4,6 +4,7 @@ Repeating it after a crash writes the same files again; nothing is appended.
 """
 
 import os
+from collections.abc import Callable
 from hashlib import sha256
 
 from msgspec import Struct
@@ -40,17 +41,28 @@ BRANCH_PROGRESS = "# Progress: {session} ({provider})\n\nProvider: {provider}\n\
 class Prepared(Struct, frozen=True):
     """An iteration that this very engine made ready: nothing of it has to be looked up on the disk."""
 
-    prompt: str
-    is_new: bool
+    prompt: str = ""
+    """Empty: its file has it."""
+    is_new: bool = False
     """Its folder wasn't there before, so nobody has left anything in it."""
 
 
 class Preparer:
-    def __init__(self, project: str, layout: RunLayout, plan: Plan, history: History) -> None:
+    def __init__(
+        self,
+        project: str,
+        layout: RunLayout,
+        plan: Plan,
+        history: History,
+        *,
+        is_light: Callable[[Place, StageNode], bool] = lambda _place, _node: False,
+    ) -> None:
+        """`is_light`: whether a stage's iterations need no files."""
         self._project = project
         self._layout = layout
         self._plan = plan
         self._history = history
+        self.is_light = is_light
         self._ready: dict[str, Prepared] = {}
         """Prepared here, and the agent not started yet."""
 
@@ -69,48 +81,55 @@ class Preparer:
                 stage=node.id,
                 attempt=0,
             )
-        context = self._context(task, most)
-        here = self._here(task)
-        is_new = files.make_dir(here.root)
-        self._ensure_progress(task.place, node, context.paths.progress)
-        text = render(template, self._values(task, context))
-        prompt = text.encode()
-        files.write(here.context, files.pretty(context))
-        files.write(here.prompt, prompt)
+        text, is_new = self._rendered(task, template, most)
         self._ready[task.id] = Prepared(text, is_new)
         return IterationStarted(
             stage=node.name or node.id,
             type=node.stage,
             provider=node.provider.type,
             model=node.provider.model,
-            prompt_sha256=sha256(prompt).hexdigest(),
+            prompt_sha256=sha256(text.encode()).hexdigest(),
         )
 
-    def prepared(self, task: AgentTask) -> Prepared | None:
-        """The iteration of an attempt, if it was prepared here and this is the first attempt at it."""
-        ready = self._ready.pop(_preparation(task).id, None)
-        return ready if task.attempt == 1 else None
+    def _rendered(self, task: PrepareTask, template: str, most: int) -> tuple[str, bool]:
+        """The prompt, with all files of the iteration written if it needs any; whether its folder is new."""
+        progress = self._layout.progress(self._plan.mode, task.place.folder, task.place.scope)
+        text = render(template, self._values(task, progress))
+        if self.is_light(task.place, task.node):
+            return text, True
+        here = self._here(task)
+        is_new = files.make_dir(here.root)
+        self._ensure_progress(task.place, task.node, progress)
+        files.write(here.context, files.pretty(self._context(task, most)))
+        files.write(here.prompt, text.encode())
+        return text, is_new
 
-    def restore(self, task: AgentTask) -> ErrorOccurred | None:
+    def prepared(self, task: AgentTask) -> Prepared | ErrorOccurred:
+        """The iteration of an attempt that is about to start."""
+        ready = self._ready.pop(_preparation(task).id, None)
+        if ready is not None and task.attempt == 1:
+            return ready
+        return self._restored(task)
+
+    def _restored(self, task: AgentTask) -> Prepared | ErrorOccurred:
         """Make sure that an iteration prepared earlier has its files: they were written without waiting for
         the disk, so a power cut may have taken them. One that took too long gets a shorter context."""
         here, again = self._here(task), _preparation(task)
         most = SHORT_CONTEXT if task.brief else PREDECESSORS
-        prompt = files.read_bytes(here.prompt)
+        prompt = None if self.is_light(task.place, task.node) else files.read_bytes(here.prompt)
         if (
             prompt is not None
             and sha256(prompt).hexdigest() == task.prompt_sha256
             and os.path.exists(here.context)
         ):
             if task.brief:
-                context = self._context(again, most)
-                files.replace(here.context, files.pretty(context))
-            return None
+                files.replace(here.context, files.pretty(self._context(again, most)))
+            return Prepared()
         outcome = self._prepare(again, most)
-        self._ready.pop(again.id, None)
-        if not isinstance(outcome, ErrorOccurred):
-            return None
-        return replace(outcome, attempt=task.attempt, started=False)
+        again_ready = self._ready.pop(again.id, Prepared())
+        if isinstance(outcome, ErrorOccurred):
+            return replace(outcome, attempt=task.attempt, started=False)
+        return replace(again_ready, is_new=False)
 
     def _here(self, task: PrepareTask | AgentTask) -> IterationLayout:
         return self._layout.iteration(task.place.folder, task.iteration)
@@ -132,7 +151,7 @@ class Preparer:
             most=most,
         )
 
-    def _values(self, task: PrepareTask, context: ContextFile) -> dict[str, str]:
+    def _values(self, task: PrepareTask, progress: str) -> dict[str, str]:
         here = self._here(task)
         session = self._plan.session.name
         own = (task.node.context,) if task.node.context else ()
@@ -140,8 +159,8 @@ class Preparer:
             "CTX": here.context,
             "STATUS": here.status,
             "RESULT": here.result,
-            "PROGRESS": context.paths.progress,
-            "PROGRESS_FILE": context.paths.progress,
+            "PROGRESS": progress,
+            "PROGRESS_FILE": progress,
             "OUTPUT": here.output,
             "OUTPUT_PATH": output_path(self._project, task.node, session) or "",
             "SESSION": session,
