@@ -16,8 +16,8 @@ from bench.peers.rounds import ALL, PEERS_PYTHON, WITH_PROGRAMS, Phase
 SECONDS = 420
 PHASES = (
     Phase(ALL, steps=200, rounds=3),
-    Phase((WITH_PROGRAMS,), steps=50, rounds=1, turn_steps=0),
-    Phase((WITH_PROGRAMS,), steps=200, rounds=1, turn_steps=0),
+    Phase((WITH_PROGRAMS,), steps=300, rounds=1, turn_steps=0),
+    Phase((WITH_PROGRAMS,), steps=600, rounds=1, turn_steps=0),
     Phase(ALL, steps=2000, rounds=1),
 )
 QUICK = (

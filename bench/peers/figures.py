@@ -78,7 +78,7 @@ def _turns(told: Told) -> list[float]:
 
 
 def targets(found: Sequence[Row]) -> list[Target]:
-    """Of every place. Bytes are judged by what is allocated, as that is what a disk loses."""
+    """Of every place. Bytes are those in files; what a file system makes of them is shown beside."""
     judged = []
     for row in found:
         at = f"{row.place}, {row.steps:,} steps"
@@ -87,10 +87,10 @@ def targets(found: Sequence[Row]) -> list[Target]:
                 judged.append(
                     _at_most(f"time beside LangGraph: {at}", row.of_langgraph, MOST_OF_LANGGRAPH, " ×")
                 )
-            judged.append(_at_most(f"disk per step: {at}", row.allocated_per_step, MOST_BYTES, " bytes"))
+            judged.append(_at_most(f"disk per step: {at}", row.apparent_per_step, MOST_BYTES, " bytes"))
         elif row.system == WITH_PROGRAMS.name:
             most = MOST_BYTES_WITH_PROGRAMS
-            judged.append(_at_most(f"disk per program: {at}", row.allocated_per_step, most, " bytes"))
+            judged.append(_at_most(f"disk per program: {at}", row.apparent_per_step, most, " bytes"))
     return judged + _flat(found)
 
 
@@ -101,7 +101,7 @@ def _flat(found: Sequence[Row]) -> list[Target]:
         for place in dict.fromkeys(row.place for row in found):
             here = sorted((r for r in found if (r.place, r.system) == (place, name)), key=lambda r: r.steps)
             if len(here) > 1:
-                growth = here[-1].allocated_per_step / here[0].allocated_per_step
+                growth = here[-1].apparent_per_step / here[0].apparent_per_step
                 at = f"{place}, {here[-1].steps:,} steps against {here[0].steps:,}"
                 judged.append(_at_most(f"{what}, flat: {at}", growth, FLAT, " ×"))
     return judged

@@ -65,11 +65,11 @@ def worker(package: str, run: Callable[[Path, int, Turns], dict[str, Any]]) -> N
 
 
 def disk_bytes(folder: Path) -> tuple[int, int]:
-    """Apparent and allocated size of all files and folders below, as `du` counts them."""
+    """Bytes in all files below, and what these and their folders take of the disk, as `du` counts it."""
     apparent = allocated = 0
     for path, _, names in os.walk(folder):
         for name in ("", *names):
             found = os.lstat(os.path.join(path, name))
-            apparent += found.st_size
+            apparent += found.st_size if name else 0
             allocated += found.st_blocks * 512
     return apparent, allocated

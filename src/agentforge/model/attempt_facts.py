@@ -154,4 +154,11 @@ class IterationCompleted(Fact, frozen=True):
     """output.md, or None where the agent said nothing."""
     text: str | None = None
     """What the agent said, where no file was written: then result and output are only here."""
+
+    @property
+    def output_file(self) -> str | None:
+        """output.md, also where it isn't written yet; or None where the agent said nothing."""
+        if self.output is None and self.text:
+            return f"{self.result_file.rpartition('/')[0]}/output.md"
+        return self.output
     usage: Usage | None = None

@@ -97,7 +97,7 @@ def conclude(about: Attempted, ended: ExecuteResult, now: datetime) -> f.AnyFact
         result_file=about.here.result,
         result=result,
         duration_ms=ended.duration_ms,
-        output=about.here.output if wrote_output else None,
+        output=about.here.output if wrote_output and not about.light else None,
         text=text if about.light else None,
         usage=ended.usage,
     )

@@ -147,32 +147,32 @@ class Driver:
 
     async def _reconcile(self, wanted: tuple[Work, ...]) -> None:
         """Start what is missing, cancel what is no longer wanted."""
-        ids = {work.id for work in wanted}
-        for stale in [id for id in self._running if id not in ids]:
+        named = {work.id: work for work in wanted}
+        for stale in [id for id in self._running if id not in named]:
             await self._drop(stale)
-        if any(self._is_act(work) for work in wanted if work.id not in self._running):
+        missing = {id: work for id, work in named.items() if id not in self._running}
+        if any(self._is_act(work) for work in missing.values()):
             # The intent is durable before anything happens because of it.
             await self._journal.sync()
         if self._outcomes:
             # Something ended by itself just now: what is wanted has to be asked again.
             return
         # From here on nothing is waited for: else a task that ends meanwhile would be started twice.
-        for work in wanted:
-            if work.id not in self._running:
-                self._begin(work)
+        for id, work in missing.items():
+            self._begin(id, work)
 
     def _is_act(self, work: Work) -> bool:
         """Whether it touches the world."""
         return not isinstance(work, Wait) and work.KIND in self._performers.waited_for
 
-    def _begin(self, work: Work) -> None:
+    def _begin(self, id: str, work: Work) -> None:
         if not isinstance(work, Wait) and work.KIND in self._performers.immediate:
             fact = self._performers.immediate[work.KIND].do(work)
             self._outcomes.append(_Outcome(work, fact))
         else:
-            self._running[work.id] = asyncio.create_task(self._perform(work))
+            self._running[id] = asyncio.create_task(self._perform(id, work))
 
-    async def _perform(self, work: Work) -> None:
+    async def _perform(self, id: str, work: Work) -> None:
         """Do the work and leave what came of it for the loop."""
         try:
             fact = await (self._fire(work) if isinstance(work, Wait) else self._do(work))
@@ -180,7 +180,7 @@ class Driver:
             self._crash = error
         else:
             self._outcomes.append(_Outcome(work, fact))
-        self._running.pop(work.id, None)
+        self._running.pop(id, None)
         self.wake()
 
     async def _fire(self, wait: Wait) -> f.AnyFact:

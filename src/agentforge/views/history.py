@@ -109,8 +109,8 @@ class History(Struct):
         outputs = self._of(event.cursor)
         outputs.iterations = event.cursor.iteration
         outputs.result_file = fact.result_file
-        if fact.output:
-            _append(outputs.outputs, fact.output)
+        if output := fact.output_file:
+            _append(outputs.outputs, output)
             outputs.written += 1
 
     def _of(self, cursor: Cursor) -> StageOutputs:
