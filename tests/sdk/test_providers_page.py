@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -23,6 +24,7 @@ from agentforge.model.failure import LIMITS
 from agentforge.model.failure import FailureKind as K
 from agentforge.ports.provider import ExecuteRequest, Exit
 from agentforge.sdk.described_providers import described_providers
+from agentforge.sdk.sync import SyncEngine
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/providers.md").read_text()
 SOURCE = Path(__file__).resolve().parents[2] / "src"
@@ -147,7 +149,7 @@ def test_a_description_like_another_keeps_what_it_does_not_say(agents: dict[str,
 
 
 def test_the_python_example_runs(tmp_path: Path) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    code, _ = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     put_cli(tmp_path / "bin", "my-agent", speaking("claude"))
     environ = {
         "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
@@ -164,6 +166,18 @@ def test_the_python_example_runs(tmp_path: Path) -> None:
         timeout=60,
     )
     assert (done.returncode, done.stdout.strip()) == (0, "completed"), done.stderr
+
+
+def test_the_provider_inside_the_engine_runs(tmp_path: Path) -> None:
+    _, code = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    with SyncEngine(tmp_path, providers={"shouting": names["Shouting"]()}, environ={}) as engine:
+        made = {"nodes": [{"id": "a", "prompt": "tidy up", "provider": "shouting", "runs": 3, "delay": 0}]}
+        result = engine.run(made, session="s")
+    assert (result.completed, result.iterations) == (True, 1)
+    written = tmp_path / ".claude/pipeline-runs/s/stage-00-a/iterations/001/output.md"
+    assert written.read_text() == "TIDY UP\n"
 
 
 # -- what the tables name
