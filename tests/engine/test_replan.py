@@ -66,6 +66,14 @@ def test_replan_between_nodes_goes_on_behind_what_is_done_or_at_what_is_next() -
         place_in(plan_of(stage("new")), OLD, between)
 
 
+def test_replan_between_nodes_keeps_to_where_the_run_was_sent() -> None:
+    """A router sent it back, and the engine died before that node was entered."""
+    sent_back = state_after(OLD, entered("build", "1"), done("build", "1", "0"))
+    assert place_in(plan_of(stage("new"), stage("plan"), stage("build")), OLD, sent_back) == "1"
+    with pytest.raises(IllegalMove, match=r"node 'plan', where the run is, is no longer in refine\.yaml"):
+        place_in(plan_of(stage("build"), stage("more")), OLD, sent_back)
+
+
 def test_replan_behind_the_last_node_is_refused_when_that_is_gone() -> None:
     over = state_after(OLD, entered("build", "1"), done("build", "1"))
     assert place_in(plan_of(stage("build"), stage("more")), OLD, over) == "1"

@@ -78,10 +78,11 @@ def moved_paths(old: Plan, new: Plan) -> dict[str, str | None]:
 def _between(
     new: Plan, old: Plan, state: RunState, following: f.Destination | None, paths: dict[str, str | None]
 ) -> f.Destination | None:
-    """Behind the node that is done, else at the one that is next."""
+    """Behind the node that is done, else at the one that is next; where that isn't the one behind it, the run
+    was sent there, and that holds."""
     done = state.stages[-1].path if state.stages else ""
     path = paths.get(done)
-    if path is not None:
+    if path is not None and following == next_node(old, done, state.rounds):
         return next_node(new, path, state.rounds)
     upcoming = paths.get(following.path) if following else None
     if following is not None and upcoming is not None:
