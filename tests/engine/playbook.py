@@ -4,6 +4,8 @@
     < node_start plan           the engine decides: record this
     ? prepare plan 1            and this should be running now (nothing, if there is no such line)
     @ 5                         five seconds pass
+    ^ 0                         the node that is done next leads to 0 (`^ 1.0 2,1`: in these rounds), as a
+                                router may decide; what it leads to is recorded, and the engine goes on
     = completed                 the run's status
 
 In a parallel block a line names the provider whose branch it is about: `> claude: completed`.
@@ -16,6 +18,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Literal
 
+from msgspec.structs import replace
 from tests.engine.plans import NOON, RUN_ID, SESSION, started
 
 from agentforge.engine.decide import decide
@@ -44,6 +47,8 @@ class Play:
         self.work: tuple[Work, ...] = ()
         self.provider: str | None = None
         """Whose branch the line is about."""
+        self.routed: f.Destination | None = None
+        """Where the node that is done next leads to, if not onward."""
 
     def happens(self, words: str) -> list[str]:
         """Record what the world says; the engine's answer, line by line."""
@@ -72,9 +77,15 @@ class Play:
                 self.work = decision.work
                 return said + [f"? {_whose(work.cursor)}{self._shown_work(work)}" for work in decision.work]
             for draft in decision.facts:
-                self.record(draft.fact, draft.cursor)
+                self.record(self._as_routed(draft.fact), draft.cursor)
                 said.append(f"< {_whose(draft.cursor)}{self._shown(draft.fact)}")
         raise AssertionError(f"the engine doesn't stop talking: {said}")
+
+    def _as_routed(self, fact: f.AnyFact) -> f.AnyFact:
+        if self.routed is None or not isinstance(fact, f.NodeCompleted):
+            return fact
+        to, self.routed = self.routed, None
+        return replace(fact, next=to)
 
     def record(self, fact: f.AnyFact, cursor: Cursor | None) -> None:
         refuse_illegal(self.state, fact, cursor)
@@ -200,6 +211,8 @@ def play(plan: Plan, script: str) -> Play:
             answer = conversation.happens(words)
         elif mark == "@":
             conversation.now += timedelta(seconds=float(words))
+        elif mark == "^":
+            conversation.routed = _destination(words)
         else:
             assert mark == "=", f"{place}: no such mark"
             assert conversation.state is not None
@@ -207,6 +220,11 @@ def play(plan: Plan, script: str) -> Play:
     assert not answer, f"at the end the engine also says {answer}"
     refold(conversation)
     return conversation
+
+
+def _destination(words: str) -> f.Destination:
+    path, _, rounds = words.partition(" ")
+    return f.Destination(path, tuple(map(int, rounds.split(","))) if rounds else (1,))
 
 
 def refold(conversation: Play) -> None:
