@@ -313,6 +313,18 @@ def _pause(play: Play, words: list[str]) -> f.AnyFact:
     return f.PauseRequested(words[0], now="now" in words, due_at=due)
 
 
+def _asked(play: Play, words: list[str]) -> f.AnyFact:
+    """The id, which begins with the kind; `due=60`: in so many seconds the `default=no` counts. Later parts
+    of the engine ask like this."""
+    said = dict(word.split("=") for word in words[1:])
+    due = play.now + timedelta(seconds=float(said["due"])) if "due" in said else None
+    kind: f.RequestKind = words[0].partition("-")[0]  # type: ignore[assignment]
+    options = ("yes", "no", "cancel")
+    return f.RequestOpened(
+        words[0], kind, words[0], kind, "May it?", options, due_at=due, default=said.get("default")
+    )
+
+
 SAYINGS: dict[str, Callable[[Play, list[str]], f.AnyFact]] = {
     "start": _start,
     "prepared": _prepared,
@@ -334,6 +346,7 @@ SAYINGS: dict[str, Callable[[Play, list[str]], f.AnyFact]] = {
     "fired": _fired,
     "pause": _pause,
     "cancel": lambda play, words: f.CancelRequested(words[0]),
+    "asked": _asked,
     "answer": lambda play, words: f.RequestAnswered(words[0], words[1] if words[1:] else "resume", "person"),
     "resume": lambda play, words: f.SessionResumed("person", " ".join(words) or None),
     "recover": lambda play, _: f.SessionRecovered(4711, "here"),
