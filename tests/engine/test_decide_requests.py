@@ -538,6 +538,27 @@ def test_run_awaits_approval_when_nothing_else_is_runnable_and_an_answer_leaves_
     assert [request.id for request in state_of(conversation).open_requests] == ["approval-1"]
 
 
+def test_run_awaits_approval_again_while_the_other_request_is_open() -> None:
+    play(
+        plan_of(stage()),
+        f"""{BEGIN}
+        > asked approval-1
+        ? execute plan 1 attempt 1
+        > asked approval-2
+        ? execute plan 1 attempt 1
+        {lost_beside("-12", "awaiting_approval approval-1 approval-2 attempts_lost-12")}
+        > answer approval-1 yes
+        < session_continued approval-1
+        < request_resolved approval-1 continue
+        < awaiting_approval approval-2 attempts_lost-12
+        = awaiting_approval
+        > cancel enough
+        < session_aborted enough
+        = aborted
+        """,
+    )
+
+
 # -- people who pause
 
 

@@ -220,7 +220,9 @@ def _with_request(state: RunState, id: str, **changes: object) -> RunState:
 
 
 def _granted(state: RunState, event: Event, request: Request) -> RunState:
-    """What was asked about may go on. Nothing is forgotten: a counter that was met is met again."""
+    """What was escalated may go on. Nothing is forgotten: a counter that was met is met again."""
+    if request.kind != "escalation":
+        return state
     if request.reason == "recoveries_without_progress":
         return replace(state, recoveries_excused=state.recoveries)
     if request.reason == "runtime_limit":
