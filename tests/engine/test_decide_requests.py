@@ -481,6 +481,15 @@ def test_answer_in_time_makes_the_timer_moot() -> None:
     assert count(conversation, f.RequestAnswered) == 1
 
 
+def test_timer_before_the_answer_in_the_log_decides_for_the_default() -> None:
+    conversation = play(plan_of(stage()), ASKED)
+    conversation.now += timedelta(seconds=60)
+    conversation.record(f.TimerFired("request:question-1"), None)
+    with pytest.raises(IllegalMove, match="its time is over"):
+        conversation.record(f.RequestAnswered("question-1", "yes", "person"), None)
+    assert conversation.answer()[0] == "< request_answered question-1 no default"
+
+
 def test_answer_before_the_timer_in_the_log_counts() -> None:
     conversation = play(plan_of(stage()), ASKED)
     conversation.now += timedelta(seconds=60)

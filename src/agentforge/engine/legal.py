@@ -90,6 +90,8 @@ def _refuse_request(state: RunState, fact: f.AnyFact) -> None:
         known = next((request for request in state.requests if request.id == fact.id), None)
         if known is None or known.is_open != isinstance(fact, f.RequestAnswered):
             raise IllegalMove(f"{fact.TYPE} for request {fact.id!r}, which isn't waiting for it")
+        if isinstance(fact, f.RequestAnswered) and known.is_overdue and fact.by != "default":
+            raise IllegalMove(f"request {fact.id!r} is answered, and its time is over: the default counts")
 
 
 def _refuse_judge(judge: TaskState, fact: f.AnyFact) -> None:

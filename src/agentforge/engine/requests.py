@@ -43,7 +43,7 @@ def defaults(state: RunState) -> tuple[Draft, ...]:
     return tuple(
         Draft(f.RequestAnswered(request.id, request.default, "default"), request.at or state.cursor)
         for request in state.open_requests
-        if request.overdue and request.default is not None
+        if request.is_overdue and request.default is not None
     )
 
 

@@ -251,6 +251,11 @@ class Request(Struct, frozen=True, omit_defaults=True):
     def is_open(self) -> bool:
         return self.answer is None
 
+    @property
+    def is_overdue(self) -> bool:
+        """Whether its time was over before anybody answered: then its default is the answer."""
+        return self.is_open and self.overdue and self.default is not None
+
 
 class Note(Struct, frozen=True):
     """Something that was added to the context of all later iterations."""

@@ -123,7 +123,9 @@ class Driver:
         """Record what people answered, unchanged; the engine decides what follows."""
         state = self._journal.state
         if state.requests and state.status not in FINAL:
-            for request, answer in given_answers(self._layout, state.open_requests):
+            # What came when its time was over already is too late: the log's order decides.
+            in_time = (request for request in state.open_requests if not request.is_overdue)
+            for request, answer in given_answers(self._layout, in_time):
                 self._journal.record(f.RequestAnswered(request.id, answer.answer, answer.by), request.at)
 
     def _record_asked(self, controls: list[Control]) -> None:

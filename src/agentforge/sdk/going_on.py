@@ -75,7 +75,7 @@ def say_go_on(
     nobody had stopped it. What else was asked stays open."""
     drop_pauses(layout)
     for request in journal.state.open_requests:
-        if request.kind == "escalation" and RESUME in request.options:
+        if request.kind == "escalation" and RESUME in request.options and not request.is_overdue:
             given = give_answer(layout, Answer(request.id, RESUME, resumed.by))
             # Somebody may have been first, and the first answer stands.
             journal.record(f.RequestAnswered(request.id, given.answer, given.by), request.at)
