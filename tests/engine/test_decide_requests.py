@@ -674,3 +674,49 @@ def test_task_that_kills_its_engine_three_times_asks_a_person(plan: Plan, script
     conversation.happens(f"answer {request.id}")
     assert [work.id for work in conversation.work] == waiting
     assert conversation.happens(outcome), "and it can be done"
+
+
+# -- the runtime limit in a block
+
+
+def test_runtime_granted_after_all_branches_ran_out_of_it_is_granted_to_each() -> None:
+    """Both agents were ended by the limit at their last attempt; only one branch asks."""
+    draft = stage("draft", retry=RetryPolicy(max_attempts=1))
+    play(
+        plan_of(block("claude codex", draft), max_runtime=100),
+        f"""{BEGIN_BLOCK.replace("attempt_start 1", "attempt_start 1 timeout=100")}
+        @ 100
+        > claude: error iteration_timeout
+        < claude: request_opened runtime_limit-10
+        ? codex: execute draft 1 attempt 1
+        > codex: error iteration_timeout
+        < session_paused runtime_limit
+        > answer runtime_limit-10
+        < session_continued runtime_limit-10
+        < claude: request_resolved runtime_limit-10 continue
+        < claude: attempt_start 2 timeout=100
+        < codex: attempt_start 2 timeout=100
+        ? claude: execute draft 1 attempt 2
+        ? codex: execute draft 1 attempt 2
+        """,
+    )
+
+
+def test_runtime_granted_to_a_block_says_nothing_about_work_that_must_not_be_done_twice() -> None:
+    draft = stage("draft", runs=2, semantics="at_most_once")
+    play(
+        plan_of(block("claude codex", draft), max_runtime=100),
+        f"""{BEGIN_BLOCK.replace("attempt_start 1", "attempt_start 1 timeout=100")}
+        @ 100
+        > claude: completed
+        < claude: request_opened runtime_limit-10
+        ? codex: execute draft 1 attempt 1
+        > codex: error iteration_timeout
+        < codex: request_opened at_most_once-12
+        < session_paused at_most_once
+        > answer runtime_limit-10
+        < session_continued runtime_limit-10
+        < claude: request_resolved runtime_limit-10 continue
+        ? claude: prepare draft 2
+        """,
+    )

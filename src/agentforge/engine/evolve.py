@@ -20,7 +20,7 @@ from agentforge.engine.requests import TIMER, stage_asked_about
 from agentforge.model import facts as f
 from agentforge.model.errors import LogCorrupt, LogTooOld
 from agentforge.model.event import Cursor, Event
-from agentforge.model.failure import Failure
+from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.state import (
     Between,
     BlockState,
@@ -33,7 +33,7 @@ from agentforge.model.state import (
     Stop,
     kept_notes,
 )
-from agentforge.model.status import RunStatus
+from agentforge.model.status import RunStatus, TaskStatus
 
 CONTROLS_KEPT = 32
 BEGINNINGS = (f.SessionStarted, f.LogAdopted)
@@ -226,9 +226,21 @@ def _granted(state: RunState, event: Event, request: Request) -> RunState:
     if request.reason == "recoveries_without_progress":
         return replace(state, recoveries_excused=state.recoveries)
     if request.reason == "runtime_limit":
-        state = replace(state, clock_from=event.at)
+        state = _more_time(replace(state, clock_from=event.at), request)
     stage = stage_asked_about(state, request.at)
     return state if stage is None else _with_stage(state, request.at, excused(stage))
+
+
+def _more_time(state: RunState, request: Request) -> RunState:
+    """One branch asks for all: those whose agents were ended by the limit, too, go on."""
+    if request.scope != "run":
+        return state
+    for provider, stage in tuple(state.under_way()):
+        attempt = stage.iteration.attempt if stage.iteration else None
+        failure = attempt.failure if attempt and attempt.status is TaskStatus.FAILED else None
+        if attempt and not attempt.once and failure and failure.kind is FailureKind.ITERATION_TIMEOUT:
+            state = _with_stage(state, Cursor(stage.path, stage.run, 0, provider), excused(stage))
+    return state
 
 
 def _with_stage(state: RunState, at: Cursor | None, stage: StageState) -> RunState:
