@@ -7,6 +7,7 @@ from tests.engine.plans import NOON, block, plan_of, stage
 from tests.engine.playbook import Play, play
 
 from agentforge.engine.evolve import evolve
+from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove
 from agentforge.model.plan import Judgment, Plan, Queue, RetryPolicy
@@ -720,3 +721,33 @@ def test_runtime_granted_to_a_block_says_nothing_about_work_that_must_not_be_don
         ? claude: prepare draft 2
         """,
     )
+
+
+# -- going on by another plan
+
+
+@pytest.mark.parametrize("branch", [None, "codex"])
+@pytest.mark.parametrize(("answer", "number"), [("resume", 2), ("succeeded", 0)])
+def test_question_follows_its_node_when_that_moves(branch: str | None, answer: str, number: int) -> None:
+    """It isn't asked again, and the answer is for the node that was asked about."""
+    draft = stage("plan", runs=2, semantics="at_most_once")
+    nodes = (block("claude codex", draft),) if branch else (draft,)
+    script = BEGIN_BLOCK.replace("draft", "plan") if branch else BEGIN
+    conversation = play(plan_of(*nodes), script)
+    conversation.happens("codex: lost" if branch else "lost")
+    if branch:
+        conversation.happens("claude: lost")
+    before = len(state_of(conversation).open_requests)
+    moved = plan_of(stage("first"), *nodes)
+    conversation.record(plan_change(moved, conversation.plan, state_of(conversation)), None)
+    conversation.answer()
+    assert len(state_of(conversation).open_requests) == before
+    (request,) = (r for r in state_of(conversation).open_requests if r.at and r.at.provider == branch)
+    conversation.happens(f"answer {request.id} {answer}")
+    assert len(state_of(conversation).open_requests) == before - 1
+    work = conversation.work[0]
+    assert work.id == task_id("1.0@codex" if branch else "1", answer, number)
+
+
+def task_id(path: str, answer: str, number: int) -> str:
+    return f"{path}/1/1/{number}/agent" if answer == "resume" else f"{path}/1/2/0/prepare"

@@ -15,7 +15,16 @@ from agentforge.engine.evolve_attempt import with_attempt, with_iteration
 from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove
 from agentforge.model.plan import ParallelNode, Plan, StageNode, Step
-from agentforge.model.state import Between, BlockState, BranchState, Position, RunState, StageState, Start
+from agentforge.model.state import (
+    Between,
+    BlockState,
+    BranchState,
+    Position,
+    Request,
+    RunState,
+    StageState,
+    Start,
+)
 
 _INDEX = re.compile(r"(^|/)(stage|parallel|pipeline)-\d+-")
 _GO_ON = "put it back, resume without --recompile, or begin anew with --force"
@@ -52,9 +61,21 @@ def replanned(state: RunState, fact: f.PlanChanged) -> RunState:
         state,
         stages=tuple(replace(record, path=path) for record, path in known if path is not None),
         visits={path: count for path, count in visits if path is not None},
+        requests=tuple(_asked_in(request, paths) for request in state.requests),
         recompiled=True,
     )
     return replace(moved, at=_position(moved.at, fact), rounds=fact.at.rounds if fact.at else moved.rounds)
+
+
+def _asked_in(request: Request, paths: dict[str, str | None]) -> Request:
+    """A question follows the node that it is about, so that it isn't asked again."""
+    at = request.at
+    path = paths.get(at.node_path) if at else None
+    if at is None or path is None:
+        return request
+    reason, mark, place = request.key.partition("@")
+    about = f"{path}{place.removeprefix(at.node_path)}" if place.startswith(at.node_path) else place
+    return replace(request, at=replace(at, node_path=path), key=f"{reason}{mark}{about}")
 
 
 def _position(at: Position, fact: f.PlanChanged) -> Position:
