@@ -751,3 +751,22 @@ def test_question_follows_its_node_when_that_moves(branch: str | None, answer: s
 
 def task_id(path: str, answer: str, number: int) -> str:
     return f"{path}/1/1/{number}/agent" if answer == "resume" else f"{path}/1/2/0/prepare"
+
+
+# -- the end
+
+
+def test_question_that_progress_made_moot_is_closed_by_the_end_of_the_run() -> None:
+    conversation = play(BLOCK, BEGIN_BLOCK)
+    for _ in range(3):
+        conversation.happens("recover")
+    assert conversation.happens("codex: lost") == [
+        "< codex: request_opened recoveries_without_progress-13",
+        "? claude: execute draft 1 attempt 1",
+    ]
+    conversation.happens("claude: completed")
+    assert [work.id for work in conversation.work] == ["0.0@codex/1/1/2/agent"], "that was progress"
+    conversation.happens("codex: completed")
+    conversation.happens("manifest")
+    assert state_of(conversation).status.value == "completed"
+    assert state_of(conversation).requests == ()

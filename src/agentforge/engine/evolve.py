@@ -292,7 +292,7 @@ def _session_turn(
         case f.AwaitingApproval():
             return _paused(state, event, RunStatus.AWAITING_APPROVAL, "awaiting_approval", waits=True)
         case f.SessionAborted(reason=reason):
-            return replace(_ended(state, event, RunStatus.ABORTED, reason), requests=())
+            return _ended(state, event, RunStatus.ABORTED, reason)
         case f.SessionRecovered(by="recovery"):
             return replace(state, recoveries=state.recoveries + 1)
         case f.SessionContinued():
@@ -306,7 +306,9 @@ def _session_turn(
 
 
 def _ended(state: RunState, event: Event, status: RunStatus, reason: str) -> RunState:
-    return replace(state, status=status, completed_at=event.at, completion_reason=reason, stop=None)
+    """For good: nobody is asked anything any more."""
+    ended = replace(state, status=status, completed_at=event.at, completion_reason=reason)
+    return replace(ended, stop=None, requests=())
 
 
 def _paused(state: RunState, event: Event, status: RunStatus, reason: str, *, waits: bool) -> RunState:
