@@ -1,11 +1,12 @@
 """Rehearsing a past run with another pipeline: the route is the same, or it is said where it parts."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engine.any_log import PLAN, any_log
 from tests.engine.any_run import PLANS, any_run
 from tests.engine.plans import block, nested, plan_of, stage
-from tests.engine.playbook import play
+from tests.engine.playbook import Play, play
 
 from agentforge.engine.rehearsal import rehearse
 from agentforge.engine.replan import plan_change
@@ -65,6 +66,18 @@ def test_any_run_can_be_rehearsed_with_any_plan(run: tuple[Plan, list[Event]], o
 def test_even_a_damaged_log_can_be_rehearsed(events: list[Event], plan: Plan) -> None:
     rehearse(plan, events)
     rehearse(plan, events[1:])
+
+
+@pytest.mark.parametrize("answer", ["succeeded", "resume", "cancel"])
+def test_what_a_person_answered_is_followed(answer: str) -> None:
+    """Also where it counts an iteration as complete that no agent completed."""
+    plan = plan_of(stage("review", runs=2, semantics="at_most_once"))
+    conversation = Play(plan)
+    for words in ("start", "prepared", "lost", f"answer at_most_once-6 {answer}"):
+        conversation.happens(words)
+    rehearsal = rehearse(plan, conversation.events)
+    assert rehearsal.is_same
+    assert rehearsal.past == rehearsal.now
 
 
 def test_prompts_models_and_delays_are_no_part_of_the_route() -> None:

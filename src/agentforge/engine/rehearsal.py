@@ -167,7 +167,11 @@ class _Comparison:
         if here is None and event.cursor is not None and not isinstance(fact, f.TimerFired):
             # Damage left it without a place even in its own plan: it is nobody's outcome.
             return self._past.keys.at(event.cursor) is None
-        found = self._reach(lambda decision: wanted(decision.work, fact, here), here, fires=_can_wait(fact))
+        found = self._reach(
+            lambda decision: wanted(decision.work, fact, here) or _confirmed(decision, fact, here),
+            here,
+            fires=_can_wait(fact),
+        )
         if found or self._run.state.stop is not None:
             self._run.record(fact, here, event.at)
             return True
@@ -259,6 +263,14 @@ class _Comparison:
 def _is_heard(fact: f.AnyFact) -> bool:
     """Whether a judge was heard or failed; one that is passed over is the engine's own decision."""
     return isinstance(fact, f.JudgeCompleted) and fact.status != "skipped"
+
+
+def _confirmed(decision: Decision, fact: f.AnyFact, here: Cursor | None) -> Draft | None:
+    """The same iteration, where it counts as complete because a person answered so."""
+    if not isinstance(fact, f.IterationCompleted):
+        return None
+    found = (draft for draft in decision.facts if isinstance(draft.fact, f.IterationCompleted))
+    return next((draft for draft in found if draft.cursor == here), None)
 
 
 def _can_wait(fact: f.AnyFact) -> bool:
