@@ -1,11 +1,19 @@
-"""Hypothesis: whole runs, as the driver would have recorded them, in a world that answers anything."""
+"""Hypothesis: whole runs, as the driver would have recorded them, in a world that answers anything.
+
+`any_run` keeps to the known plans and to what the engine decides. `any_wild_run` takes place on any plan:
+nodes lead back to earlier ones as a router may have it, and questions are asked that later parts of the
+engine will ask. In both, people answer what they like in any order.
+"""
 
 from datetime import timedelta
+from itertools import count
 
 from hypothesis import strategies as st
+from msgspec import Struct
 from msgspec.structs import replace
 from tests.engine.plans import NOON, RUN_ID, SESSION, block, nested, plan_of, stage, started
 
+from agentforge.engine.decide import Decision as Decided
 from agentforge.engine.decide import decide
 from agentforge.engine.evolve import evolve
 from agentforge.engine.legal import refuse_illegal
@@ -14,7 +22,18 @@ from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove
 from agentforge.model.event import Cursor, Event
 from agentforge.model.failure import FailureKind
-from agentforge.model.plan import Judgment, LimitPolicy, Plan, ProviderChoice, Queue, Semantics
+from agentforge.model.plan import (
+    Fixed,
+    Judgment,
+    LimitPolicy,
+    Node,
+    Plan,
+    ProviderChoice,
+    Queue,
+    RetryPolicy,
+    Semantics,
+    StageNode,
+)
 from agentforge.model.result import Decision, Result, Signals
 from agentforge.model.state import RunState
 from agentforge.model.status import FINAL, RunStatus
@@ -41,6 +60,13 @@ PLANS = (
     plan_of(nested("polish", stage("refine"), block("claude codex", stage("vote")), runs=2), stage("last")),
 )
 STEPS = 40
+LUCK = {
+    "mixed": ["fine", "fine", "fine", "stop", "error", "lost"],
+    "good": ["fine", "fine", "fine", "fine", "stop"],
+    "dying": ["lost", "lost", "lost", "fine"],
+    "failing": ["error", "error", "fine"],
+}
+"""What comes of an agent's attempts in a run."""
 
 _kinds = st.sampled_from(
     [
@@ -56,9 +82,13 @@ _kinds = st.sampled_from(
 class _World:
     """Drives a run as the driver does, with answers drawn at random."""
 
-    def __init__(self, draw: st.DrawFn, plan: Plan) -> None:
+    def __init__(self, draw: st.DrawFn, plan: Plan, *, wild: bool = False) -> None:
         self.draw = draw
         self.plan = plan
+        self.wild = wild
+        self.luck = draw(st.sampled_from(sorted(LUCK))) if wild else "mixed"
+        self.decided: list[tuple[Plan, Decided]] = []
+        """After each event: the plan in force, and what the engine says then."""
         self.now = NOON
         self.events: list[Event] = []
         self.record(started(plan), Cursor("0", 0, 0))
@@ -76,6 +106,9 @@ class _World:
         event = Event(len(self.events) + 1, self.now, SESSION, RUN_ID, fact, cursor)
         self.events.append(event)
         self._state = evolve(self._state, event)
+        if isinstance(fact, f.PlanChanged):
+            self.plan = fact.plan
+        self.decided.append((self.plan, decide(self.plan, self._state)))
 
     def settle(self) -> tuple[Work, ...] | None:
         """Record what is decided; nothing if the engine dies in the middle of it."""
@@ -84,10 +117,22 @@ class _World:
             if not decision.facts:
                 return decision.work
             for draft in decision.facts:
-                if self.draw(st.integers(0, 30)) == 30:
+                if self.rarely(30):
                     return None
-                self.record(draft.fact, draft.cursor)
+                self.record(self._routed(draft.fact), draft.cursor)
         raise AssertionError("the engine doesn't stop talking")
+
+    def rarely(self, times: int) -> bool:
+        """About once in so many times; not at the ends of a range, which Hypothesis prefers."""
+        return self.draw(st.integers(0, times)) == times // 2
+
+    def _routed(self, fact: f.AnyFact) -> f.AnyFact:
+        """As decided, or as a router may have it: to any node, in any round."""
+        if not self.wild or not isinstance(fact, f.NodeCompleted) or not self.draw(st.booleans()):
+            return fact
+        path = self.draw(st.sampled_from([step.path for step in self.plan.steps]))
+        rounds = tuple(self.draw(st.integers(1, 2)) for _ in path.split("."))
+        return replace(fact, next=f.Destination(path, rounds))
 
     def step(self) -> bool:
         """One turn of the world; False when the run is over."""
@@ -96,14 +141,16 @@ class _World:
             return self._taken_up()
         if self.state.status in FINAL:
             return False
+        if self.rarely(8) and self._people():
+            return True
         if self.state.status is not RunStatus.RUNNING:
-            return self._resumed()
+            return (self.draw(st.booleans()) and self._people()) or self._resumed()
         happens = self.draw(st.integers(0, 20))
-        if happens == 0:
+        if happens == 7:
             self.record(f.PauseRequested("asked", now=self.draw(st.booleans())), self.state.cursor)
-        elif happens == 1 and self.draw(st.booleans()):
+        elif happens == 8 and self.rarely(4):
             self.record(f.CancelRequested("asked"), self.state.cursor)
-        elif happens == 2:
+        elif happens == 9:
             return self._taken_up()
         else:
             # Several may come in before the engine is asked again.
@@ -125,25 +172,61 @@ class _World:
         return True
 
     def _resumed(self) -> bool:
-        if not self.draw(st.booleans()):
+        if not self.wild and not self.draw(st.booleans()):
             return False
-        if self.draw(st.integers(0, 3)) == 3:
+        if self.rarely(4):
             self._recompiled()
         for request in self.state.open_requests:
-            self.record(f.RequestAnswered(request.id, "resume", "person"), self.state.cursor)
+            if "resume" in request.options:
+                self.record(f.RequestAnswered(request.id, "resume", "person"), self.state.cursor)
         self.record(f.SessionResumed("person"), self.state.cursor)
         return True
 
+    def _people(self) -> bool:
+        """Somebody asks or answers something; False if there is nothing to answer."""
+        if self.wild and self.state.status is RunStatus.RUNNING and self.draw(st.booleans()):
+            self._ask()
+            return True
+        open_requests = [request for request in self.state.open_requests if not request.is_overdue]
+        if not open_requests:
+            return False
+        for request in self.draw(st.lists(st.sampled_from(open_requests), min_size=1, max_size=3)):
+            answer = f.RequestAnswered(request.id, self.draw(st.sampled_from(request.options)), "person")
+            if request.id in {known.id for known in self.state.open_requests}:
+                self.record(answer, request.at)
+            else:
+                self.refused(answer, request.at)
+        return True
+
+    def refused(self, fact: f.AnyFact, cursor: Cursor | None) -> None:
+        try:
+            refuse_illegal(self.state, fact, cursor)
+        except IllegalMove:
+            return
+        raise AssertionError(f"nobody refuses {fact}")
+
+    def _ask(self) -> None:
+        """As approvals will."""
+        id = f"approval-{len(self.events) + 1}"
+        due = self.draw(st.none() | st.just(self.now + timedelta(seconds=40)))
+        options = ("yes", "no", "cancel")
+        self.record(
+            f.RequestOpened(id, "approval", id, "approval", "May it?", options, due_at=due, default="no"),
+            self.state.cursor,
+        )
+
     def _recompiled(self) -> None:
         number = len(self.plan.nodes)
-        extra = replace(stage(f"extra-{number}"), path=str(number))
-        changed = replace(self.plan, nodes=(*self.plan.nodes, extra))
+        extra = stage(f"extra-{number}")
+        nodes = (
+            (extra, *self.plan.nodes) if self.wild and self.draw(st.booleans()) else (*self.plan.nodes, extra)
+        )
+        changed = replace(self.plan, nodes=plan_of(*nodes).nodes)
         try:
             fact = plan_change(changed, self.plan, self.state)
         except IllegalMove:
             return
         self.record(fact, self.state.cursor)
-        self.plan = changed
 
     def _answer(self, work: Work) -> None:
         fact = self._fact(work)
@@ -177,7 +260,7 @@ class _World:
         return f.JudgeCompleted("success", f.JudgeResult(said == "stop", "because"), attempt)
 
     def _outcome(self, attempt: int, *, ended: bool) -> f.AnyFact:
-        said = self.draw(st.sampled_from(["fine", "fine", "fine", "stop", "error", "lost"]))
+        said = self.draw(st.sampled_from(LUCK[self.luck]))
         if ended and said != "fine":
             return f.AttemptCancelled(attempt, "ended on request")
         if said == "lost":
@@ -197,3 +280,61 @@ def any_run(draw: st.DrawFn) -> tuple[Plan, list[Event]]:
         if not world.step():
             break
     return world.plan, world.events
+
+
+# -- any plan
+
+
+@st.composite
+def any_plan(draw: st.DrawFn) -> Plan:
+    """Stages that end in every way, blocks, pipelines in pipelines; every node has a name of its own."""
+    names = (f"n{number}" for number in count())
+
+    def any_stage(**changes: object) -> StageNode:
+        node = stage(
+            next(names),
+            termination=draw(_terminations),
+            delay=draw(st.sampled_from([0.0, 0.0, 2.0])),
+            semantics=draw(st.sampled_from(["at_least_once", "at_least_once", "at_most_once"])),
+            retry=draw(st.none() | st.builds(RetryPolicy, st.integers(1, 3))),
+            on_limit=draw(st.none() | st.builds(LimitPolicy, st.sampled_from(["wait", "next", "fail"]))),
+        )
+        return replace(node, **changes)
+
+    def any_node(depth: int) -> Node:
+        kind = draw(st.sampled_from(["stage", "stage", "block", "nested"]))
+        if kind == "block":
+            stages = [any_stage() for _ in range(draw(st.integers(1, 2)))]
+            return block("claude codex", *stages, id=next(names))
+        if kind == "nested" and depth:
+            inside = [any_node(depth - 1) for _ in range(draw(st.integers(1, 2)))]
+            return nested(next(names), *inside, runs=draw(st.integers(1, 2)))
+        fallbacks = draw(st.sampled_from([(), (), (ProviderChoice("codex", "gpt"),)]))
+        return any_stage(fallbacks=fallbacks)
+
+    nodes = [any_node(2) for _ in range(draw(st.integers(1, 3)))]
+    limit = draw(st.sampled_from([None, None, 60.0, 3000.0]))
+    return plan_of(*nodes, passes=draw(st.integers(1, 2)), max_runtime=limit)
+
+
+_terminations = st.one_of(
+    st.builds(Fixed, st.integers(1, 3)),
+    st.builds(Judgment, st.integers(1, 3), st.integers(0, 2), st.integers(1, 2)),
+    st.builds(Queue, st.integers(1, 3), st.booleans()),
+)
+
+
+class WildRun(Struct, frozen=True):
+    events: list[Event]
+    decided: list[tuple[Plan, Decided]]
+    """After each event: the plan in force, and what the live run decided then."""
+    state: RunState
+
+
+@st.composite
+def any_wild_run(draw: st.DrawFn, steps: int = 60) -> WildRun:
+    world = _World(draw, draw(any_plan()), wild=True)
+    for _ in range(draw(st.integers(steps // 2, steps))):
+        if not world.step():
+            break
+    return WildRun(world.events, world.decided, world.state)

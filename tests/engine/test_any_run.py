@@ -1,0 +1,203 @@
+"""Properties of whole runs: any plan, nodes entered again, crashes, answers, recompiles.
+
+A prefix of the log says the same as the run that wrote it said then; visits have no gaps; a request is
+answered and resolved once; the state doesn't grow.
+"""
+
+from collections import Counter, defaultdict
+from itertools import pairwise
+
+import msgspec
+from hypothesis import HealthCheck, given, settings
+from tests.engine.any_run import WildRun, any_wild_run
+from tests.engine.plans import block, nested, plan_of, stage
+from tests.engine.playbook import Play
+
+from agentforge.engine.decide import decide
+from agentforge.engine.evolve import evolve
+from agentforge.model import facts as f
+from agentforge.model.codec import GENESIS, Payload, decode, encode
+from agentforge.model.event import Event
+from agentforge.model.plan import ParallelNode, Plan
+from agentforge.model.state import RunState
+from agentforge.model.status import FINAL
+from agentforge.model.task import Wait
+
+heavy = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def _no_payload(payload: Payload) -> bytes:
+    raise AssertionError(f"nothing was put beside the log: {payload}")
+
+
+def written(events: list[Event]) -> list[Event]:
+    """The events as another process reads them."""
+    lines, previous = [], GENESIS
+    for event in events:
+        line, previous = encode(event, previous)
+        lines.append(line)
+    return [decode(line, _no_payload) for line in lines]
+
+
+def reread(state: RunState) -> RunState:
+    return msgspec.json.decode(msgspec.json.encode(state), type=RunState)
+
+
+@heavy
+@given(any_wild_run())
+def test_any_prefix_read_afresh_decides_what_the_live_run_decided(run: WildRun) -> None:
+    state: RunState | None = None
+    for event, (plan, decision) in zip(written(run.events), run.decided, strict=True):
+        state = evolve(state, event)
+        assert decide(plan, state) == decision
+    assert state == run.state
+
+
+@heavy
+@given(any_wild_run())
+def test_any_state_that_was_written_and_read_decides_the_same(run: WildRun) -> None:
+    state: RunState | None = None
+    for event, (plan, decision) in zip(run.events, run.decided, strict=True):
+        state = reread(evolve(state, event))
+        assert decide(plan, state) == decision
+    assert state == run.state
+
+
+@heavy
+@given(any_wild_run())
+def test_visits_of_any_run_are_numbered_without_gaps(run: WildRun) -> None:
+    numbers = defaultdict(list)
+    folders = Counter[str]()
+    for event in run.events:
+        if isinstance(event.fact, f.NodeStarted):
+            numbers[event.fact.name].append(event.fact.run)
+            folders[event.fact.folder] += 1
+    for name, found in numbers.items():
+        assert found == list(range(1, len(found) + 1)), name
+    assert set(folders.values()) <= {1}, "each visit has a folder of its own"
+    for step in run.decided[-1][0].steps:
+        assert run.state.visits.get(step.path, 0) == len(numbers[step.node.id])
+
+
+@heavy
+@given(any_wild_run())
+def test_iterations_of_any_visit_are_numbered_without_gaps(run: WildRun) -> None:
+    begun = defaultdict(list)
+    for event, (plan, _) in zip(run.events, run.decided, strict=True):
+        if isinstance(event.fact, f.IterationCompleted) and event.cursor:
+            at = event.cursor
+            node = plan.stage(at.node_path, at.provider)
+            assert node is not None
+            begun[node.id, at.node_run, at.provider].append(at.iteration)
+    for place, found in begun.items():
+        assert found == list(range(1, len(found) + 1)), place
+
+
+@heavy
+@given(any_wild_run())
+def test_every_request_of_any_run_is_answered_once_and_resolved_once_or_closed_by_the_end(
+    run: WildRun,
+) -> None:
+    seen: dict[str, list[str]] = {}
+    for event in run.events:
+        if isinstance(event.fact, f.RequestOpened):
+            assert event.fact.id not in seen, "an id is given once"
+        if isinstance(event.fact, f.RequestOpened | f.RequestAnswered | f.RequestResolved):
+            seen.setdefault(event.fact.id, []).append(event.fact.TYPE)
+    whole = ["request_opened", "request_answered", "request_resolved"]
+    left = {request.id for request in run.state.requests}
+    for id, life in seen.items():
+        assert life == whole[: len(life)], id
+        if life != whole:
+            assert id in left or run.state.status in FINAL, id
+    assert left <= set(seen)
+    if run.state.status in FINAL:
+        assert not left
+
+
+@heavy
+@given(any_wild_run())
+def test_only_one_question_of_a_kind_is_open_at_a_place(run: WildRun) -> None:
+    state: RunState | None = None
+    for event in run.events:
+        state = evolve(state, event)
+        keys = [request.key for request in state.requests]
+        assert len(keys) == len(set(keys))
+
+
+@heavy
+@given(any_wild_run())
+def test_time_and_numbers_of_attempts_never_go_back(run: WildRun) -> None:
+    assert all(one.at <= other.at for one, other in pairwise(run.events))
+    begun: dict[object, int] = {}
+    for event in run.events:
+        if isinstance(event.fact, f.PlanChanged):
+            begun.clear()  # The same attempts have other places there.
+        if isinstance(event.fact, f.AttemptStarted):
+            assert event.fact.attempt > begun.get(event.cursor, 0), "no claim is made twice"
+            begun[event.cursor] = event.fact.attempt
+
+
+# -- the size of the state
+
+
+def places(plan: Plan) -> int:
+    """Stages of every branch, blocks and nodes."""
+    return sum(len(step.stages) + isinstance(step.node, ParallelNode) for step in plan.steps)
+
+
+def size(state: RunState) -> int:
+    return len(msgspec.json.encode(state))
+
+
+@heavy
+@given(any_wild_run(steps=120))
+def test_size_of_any_state_is_bounded_by_the_plan(run: WildRun) -> None:
+    """Apart from what people are asked, which waits for them."""
+    bound = 2000 + 1200 * places(run.decided[-1][0])
+    assert size(msgspec.structs.replace(run.state, requests=())) <= bound
+
+
+def driven(plan: Plan, visits: int, iterations: int) -> dict[int, RunState]:
+    """The state at each visit of the first node, in which so many iterations take place; the last node leads
+    back each time."""
+    conversation, last = Play(plan), plan.steps[-1]
+    found: dict[int, RunState] = {}
+    conversation.happens("start")
+    while len(found) < visits:
+        assert conversation.state is not None
+        found.setdefault(conversation.state.visits["0"], conversation.state)
+        work = conversation.work[0]
+        assert not isinstance(work, Wait)
+        if work.place.path.startswith(last.path):
+            conversation.routed = f.Destination("0")
+        is_enough = work.place.path == "0" and work.iteration == iterations
+        said = {
+            "prepare": "prepared",
+            "agent": "completed stop" if is_enough else "completed",
+            "manifest": "manifest",
+        }
+        who = f"{work.place.branch}: " if work.place.branch else ""
+        conversation.happens(who + said[work.KIND])
+    return found
+
+
+GROWING = plan_of(
+    stage("plan", runs=1000),
+    nested("polish", stage("refine"), stage("check")),
+    block("claude codex", stage("draft")),
+)
+DIGITS = 40
+"""Numbers of visits, iterations and events become longer."""
+
+
+def test_state_after_fifty_visits_is_not_larger_than_after_five() -> None:
+    states = driven(GROWING, 50, 1)
+    assert sorted(states) == list(range(1, 51))
+    assert size(states[50]) - size(states[5]) <= DIGITS
+
+
+def test_state_after_many_iterations_is_not_larger_than_after_a_few() -> None:
+    few, many = driven(GROWING, 3, 2)[3], driven(GROWING, 3, 200)[3]
+    assert many.seq - few.seq > 1000
+    assert size(many) - size(few) <= DIGITS
