@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.engine.plans import NOON
 from tests.sdk import blocks
 from tests.sdk.projects import (
     ENVIRON,
@@ -25,10 +26,10 @@ from agentforge.adapters.system_clock import SystemClock
 from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove, InvalidRequest
 from agentforge.model.layout import RunLayout
-from agentforge.model.state import MAX_NOTES_BYTES
+from agentforge.model.state import MAX_NOTES_BYTES, Request
 from agentforge.model.status import RunStatus
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
-from agentforge.runtime.control import Answer, give_answer
+from agentforge.runtime.control import Answer, give_answer, given_answers
 from agentforge.runtime.journal import Journal
 from agentforge.sdk.engine import Engine
 from agentforge.sdk.results import RunResult
@@ -173,6 +174,80 @@ def test_cancel_answered_in_a_branch_ends_the_other(tmp_path: Path) -> None:
             result = await going
         assert (result.status, result.reason) == (RunStatus.ABORTED, "answered by anna")
         assert result.requests == ()
+
+    run(main())
+
+
+NOT_OFFERED = b'{"request": "ID", "answer": "sing", "by": "eve"}'
+NO_ANSWERS = {
+    "no json": b"not json",
+    "of another": b'{"request": "another", "answer": "resume", "by": "eve"}',
+    "not offered": NOT_OFFERED,
+    "incomplete": b'{"request": "ID"}',
+    "empty": b"",
+    "too long": b"x" * 100_000,
+}
+REQUEST = Request("limit-7", "escalation", "limit", "limit", "Go on?", ("resume", "cancel"), NOON)
+
+
+@pytest.mark.parametrize("what", NO_ANSWERS)
+def test_what_is_no_answer_is_put_aside_once(
+    tmp_path: Path, what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = answer_file(tmp_path, REQUEST.id)
+    file.parent.mkdir(parents=True)
+    file.write_bytes(NO_ANSWERS[what].replace(b"ID", REQUEST.id.encode()))
+    for _ in range(2):
+        assert list(given_answers(layout_of(tmp_path), [REQUEST])) == []
+    assert [path.name for path in file.parent.iterdir()] == ["limit-7.json.refused"]
+    assert caplog.text.count("the answer to request 'limit-7' isn't one of") == 1
+    given = give_answer(layout_of(tmp_path), Answer(REQUEST.id, "resume", "anna"))
+    assert list(given_answers(layout_of(tmp_path), [REQUEST])) == [(REQUEST, given)]
+
+
+@pytest.mark.parametrize("content", [NOT_OFFERED, NO_ANSWERS["too long"]], ids=["not offered", "too long"])
+def test_answer_that_makes_no_sense_is_put_aside_and_a_later_one_counts(
+    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        gate = Gate("claude")
+        codex = ScriptedProvider([crashes(), says("done")], name="codex")
+        async with blocks.engine(tmp_path, {"claude": gate, "codex": codex}) as sdk:
+            going = asyncio.create_task(sdk.run(duel(), session="s"))
+            await gate.working.wait()
+            request = await open_request(sdk)
+            file = answer_file(tmp_path, request)
+            file.parent.mkdir()
+            file.write_bytes(content.replace(b"ID", request.encode()))
+            await eventually(lambda: not file.exists())
+            assert file.with_name(f"{file.name}.refused").exists()
+            assert f"the answer to request {request!r} isn't one of" in caplog.text
+            assert counted(tmp_path, "request_answered") == 0
+            give_answer(layout_of(tmp_path), Answer(request, "resume", "anna"))
+            await eventually(lambda: counted(tmp_path, "parallel_provider_complete") == 1)
+            gate.finish.set()
+            assert (await going).completed
+
+    with caplog.at_level(logging.WARNING, "agentforge.run"):
+        run(main())
+
+
+@pytest.mark.parametrize("content", [b"not json", NOT_OFFERED], ids=["no json", "not offered"])
+@pytest.mark.parametrize("verb", ["answer", "resume"])
+def test_answer_that_makes_no_sense_does_not_keep_a_person_from_answering_a_run_that_nobody_drives(
+    tmp_path: Path, content: bytes, verb: str
+) -> None:
+    async def main() -> None:
+        async with engine(tmp_path, ScriptedProvider([crashes(), says("done")])) as sdk:
+            request = await asked(sdk)
+            file = answer_file(tmp_path, request)
+            file.parent.mkdir()
+            file.write_bytes(content.replace(b"ID", request.encode()))
+            result = await (sdk.answer("s", "resume") if verb == "answer" else sdk.resume("s"))
+        assert result is not None
+        assert result.completed
+        assert load(file) == {"request": request, "answer": "resume", "by": "person"}
+        assert file.with_name(f"{file.name}.refused").exists()
 
     run(main())
 

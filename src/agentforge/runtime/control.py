@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from agentforge.host import files
+from agentforge.model.errors import StorageFailed
 from agentforge.model.layout import RunLayout
 from agentforge.model.state import Request
 
@@ -76,15 +77,20 @@ def give_answer(layout: RunLayout, given: Answer) -> Answer:
     return msgspec.json.decode(content or b"", type=Answer)
 
 
+def answer_request(layout: RunLayout, request: Request, answer: str, by: str) -> Answer:
+    """The same for a request that is known: what lies there already and makes no sense is put aside first."""
+    first = next(given_answers(layout, (request,)), None)
+    return first[1] if first else give_answer(layout, Answer(request.id, answer, by))
+
+
 def given_answers(layout: RunLayout, requests: Iterable[Request]) -> Iterator[tuple[Request, Answer]]:
     """The answers to these requests that are there and make sense. One that doesn't is put aside, so that
     another can be given."""
     for request in requests:
         path = os.path.join(layout.answers, f"{request.id}.json")
-        content = files.read_bytes(path, MAX_ANSWER_BYTES)
-        if content is None:
+        if not os.path.lexists(path):
             continue
-        answer = _decoded(content)
+        answer = _read(path)
         if answer is not None and answer.request == request.id and answer.answer in request.options:
             yield request, answer
             continue
@@ -92,10 +98,11 @@ def given_answers(layout: RunLayout, requests: Iterable[Request]) -> Iterator[tu
         files.move(path, f"{path}.refused")
 
 
-def _decoded(content: bytes) -> Answer | None:
+def _read(path: str) -> Answer | None:
+    """Nothing where it can't be read as an answer; a run doesn't end because of what somebody left there."""
     try:
-        return msgspec.json.decode(content, type=Answer)
-    except msgspec.DecodeError:
+        return msgspec.json.decode(files.read_bytes(path, MAX_ANSWER_BYTES) or b"", type=Answer)
+    except (msgspec.DecodeError, StorageFailed):
         return None
 
 

@@ -24,7 +24,7 @@ from agentforge.model.plan import Overrides
 from agentforge.model.status import RunStatus
 from agentforge.ports.clock import Clock
 from agentforge.ports.provider import Provider
-from agentforge.runtime.control import Answer, Control, give_answer, send_control
+from agentforge.runtime.control import Control, answer_request, send_control
 from agentforge.runtime.iteration_files import write_iteration_files
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.supervised import SupervisorLimits
@@ -298,7 +298,7 @@ class Engine:
         state = self.runs.info(session).state
         refuse_own_agent(state, self.environ, "answer")
         asked = request_to_answer(state, request, answer)
-        given = give_answer(self.runs.layout(session), Answer(asked.id, answer, by))
+        given = answer_request(self.runs.layout(session), asked, answer, by)
         if given.answer != answer:
             raise IllegalMove(f"request {asked.id!r} was already answered by {given.by}: {given.answer}")
         self._runner.wake(session)

@@ -12,7 +12,7 @@ from agentforge.model.errors import InvalidRequest
 from agentforge.model.layout import RunLayout
 from agentforge.model.state import MAX_NOTES_BYTES, Request, RunState
 from agentforge.model.status import RunStatus
-from agentforge.runtime.control import Answer, drop_pauses, give_answer
+from agentforge.runtime.control import answer_request, drop_pauses
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.supervised import MARK
 
@@ -76,7 +76,7 @@ def say_go_on(
     drop_pauses(layout)
     for request in journal.state.open_requests:
         if request.kind == "escalation" and RESUME in request.options and not request.is_overdue:
-            given = give_answer(layout, Answer(request.id, RESUME, resumed.by))
+            given = answer_request(layout, request, RESUME, resumed.by)
             # Somebody may have been first, and the first answer stands.
             journal.record(f.RequestAnswered(request.id, given.answer, given.by), request.at)
     before = len(journal.state.notes)
