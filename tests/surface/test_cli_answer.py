@@ -1,0 +1,166 @@
+"""`agentforge answer`: what a run asks, the command that answers it, and how it goes on."""
+
+import pytest
+from tests.surface.terminal import WRITE_RESULT, Project
+
+from agentforge.adapters.jsonl_log import JsonlLog
+from agentforge.adapters.system_clock import SystemClock
+from agentforge.model import facts as f
+from agentforge.runtime.journal import Journal
+
+ONCE = "    semantics: at_most_once\n"
+AGENT = f"echo run >> count; if [ -e ok ]; then {WRITE_RESULT}; else exit 1; fi"
+
+
+@pytest.fixture
+def asking(project: Project) -> Project:
+    """A run `auth` that stopped with a question."""
+    file = project.pipeline(f"plan={AGENT}", extra=ONCE)
+    done = project.call("run", "-p", file, "-s", "auth")
+    assert done.code == 22
+    assert "  Answer: agentforge answer auth resume|succeeded|cancel\n" in done.out
+    return project
+
+
+def request_of(project: Project) -> str:
+    """The id of the latest question."""
+    opened = [event["data"] for event in project.events("auth") if event["type"] == "request_opened"]
+    id: str = opened[-1]["id"]
+    return id
+
+
+def inject(project: Project) -> None:
+    """An approval, as later parts of the engine will ask for it."""
+    log = JsonlLog(str(project.run_dir("auth") / "events.jsonl"))
+    journal = Journal("auth", log.open(), SystemClock())
+    options = ("yes", "no", "cancel")
+    journal.record(
+        f.RequestOpened("approval-1", "approval", "deploy", "approval", "Deploy?", options),
+        journal.state.cursor,
+    )
+    journal.close()
+
+
+# -- listing
+
+
+@pytest.mark.parametrize("named", [["auth"], []])
+def test_answer_without_an_answer_lists_what_is_asked_with_the_exact_command(
+    asking: Project, named: list[str]
+) -> None:
+    done = asking.call("answer", *named)
+    question, command = done.out.splitlines()
+    assert done.code == 0
+    assert question.startswith("attempt 1 at iteration 1 of stage 'plan' came to no result")
+    assert command == "  agentforge answer auth resume|succeeded|cancel"
+
+
+def test_answer_lists_several_requests_each_with_its_name(asking: Project) -> None:
+    inject(asking)
+    commands = asking.call("answer", "auth").out.splitlines()[1::2]
+    assert commands == [
+        "  agentforge answer --request at_most_once-6 auth resume|succeeded|cancel",
+        "  agentforge answer --request approval-1 auth yes|no|cancel",
+    ]
+
+
+def test_answer_lists_as_json(asking: Project) -> None:
+    listed = asking.call("answer", "auth", "--json").json
+    assert listed["session"] == "auth"
+    (request,) = listed["requests"]
+    assert (request["id"], request["kind"]) == (request_of(asking), "escalation")
+    assert request["options"] == ["resume", "succeeded", "cancel"]
+
+
+def test_answer_says_so_when_nothing_is_asked(project: Project) -> None:
+    project.call("run", "-p", project.pipeline(f"plan={WRITE_RESULT}"), "-s", "auth")
+    done = project.call("answer", "auth")
+    assert (done.code, done.out) == (0, "Session 'auth' has no open requests.\n")
+    assert project.call("answer", "auth", "--json").json == {"session": "auth", "requests": []}
+
+
+# -- answering
+
+
+def test_answer_continues_the_run_attached_to_its_end(asking: Project) -> None:
+    (asking.root / "ok").touch()
+    done = asking.call("answer", "auth", "resume")
+    assert done.code == 0
+    assert "· person answered: resume" in done.out
+    assert "· continues after an answer" in done.out
+    assert done.lines[-2] == "✓ Completed: 1 iteration in Ns"
+    assert (asking.root / "count").read_text() == "run\nrun\n"
+
+
+def test_answer_that_leads_to_another_question_ends_as_a_run_that_needs_a_person(asking: Project) -> None:
+    first = request_of(asking)
+    done = asking.call("answer", "auth", "resume", "--request", first)
+    assert done.code == 22
+    assert "  Answer: agentforge answer auth resume|succeeded|cancel\n" in done.out
+    assert request_of(asking) != first
+
+
+def test_answer_may_count_the_work_as_done(asking: Project) -> None:
+    assert asking.call("answer", "auth", "succeeded").code == 0
+    assert (asking.root / "count").read_text() == "run\n"
+    assert asking.state("auth")["status"] == "completed"
+
+
+def test_answer_may_cancel_the_run(asking: Project) -> None:
+    done = asking.call("answer", "auth", "cancel")
+    assert done.code == 23
+    assert done.lines[-1] == "✗ Cancelled after 0 iterations in Ns: answered by person"
+    assert asking.state("auth")["requests"] == []
+
+
+def test_answer_as_json_tells_how_the_run_stopped(asking: Project) -> None:
+    (asking.root / "ok").touch()
+    done = asking.call("answer", "auth", "resume", "--json")
+    assert (done.code, done.json["status"], done.json["requests"]) == (0, "completed", [])
+
+
+# -- refusing
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["auth", "sing"], "Error: 'sing' is not an option of request 'at_most_once-6'"),
+        (["auth", "resume", "--request", "other-1"], "Error: session 'auth' has no open request 'other-1'"),
+        (["nobody", "resume"], "Error: no session 'nobody'"),
+    ],
+)
+def test_answer_that_is_not_offered_or_not_asked_for_is_a_usage_error(
+    asking: Project, arguments: list[str], message: str
+) -> None:
+    before = asking.events("auth")
+    done = asking.call("answer", *arguments)
+    assert done.code == 2
+    assert done.err.startswith(message)
+    assert "Traceback" not in done.err
+    assert asking.events("auth") == before
+    assert not (asking.run_dir("auth") / "answers").exists()
+
+
+def test_answer_names_the_options(asking: Project) -> None:
+    assert "hint: use resume, succeeded, cancel" in asking.call("answer", "auth", "sing").err
+
+
+def test_answer_to_a_run_that_asks_nothing_is_a_usage_error(asking: Project) -> None:
+    asking.call("answer", "auth", "succeeded")
+    done = asking.call("answer", "auth", "resume")
+    assert (done.code, done.err) == (2, "Error: session 'auth' has no open request\n")
+
+
+def test_answer_to_one_of_several_requests_has_to_name_it(asking: Project) -> None:
+    inject(asking)
+    done = asking.call("answer", "auth", "cancel")
+    assert done.code == 2
+    assert "has several open requests: at_most_once-6, approval-1" in done.err
+    assert asking.call("answer", "auth", "cancel", "--request", "approval-1").code == 23
+
+
+def test_answer_without_any_session_is_a_usage_error(project: Project) -> None:
+    done = project.call("answer")
+    assert done.code == 2
+    assert done.err.startswith("Error: there is no session with open requests in")
