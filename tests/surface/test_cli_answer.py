@@ -164,3 +164,17 @@ def test_answer_without_any_session_is_a_usage_error(project: Project) -> None:
     done = project.call("answer")
     assert done.code == 2
     assert done.err.startswith("Error: there is no session with open requests in")
+
+
+# -- beside `resume`
+
+
+def test_resume_shows_the_command_for_what_it_does_not_answer(asking: Project) -> None:
+    inject(asking)
+    done = asking.call("resume", "auth")
+    assert done.code == 22
+    assert done.out.splitlines()[1:3] == [
+        "Still open: Deploy?",
+        "  Answer it with `agentforge answer --request approval-1 auth yes|no|cancel`.",
+    ]
+    assert asking.state("auth")["status"] == "awaiting_approval"

@@ -86,9 +86,11 @@ def go_on(
 
 def _show_others(call: Invocation, info: "RunInfo") -> None:
     """What a resume doesn't answer."""
-    others = tuple(r for r in info.state.open_requests if r.kind != "escalation" or "resume" not in r.options)
-    for question, command in request_lines(info.session, others, call.program):
-        click.echo(f"Still open: {question}\n  Answer it with `{command}`.")
+    asked = info.state.open_requests
+    lines = request_lines(info.session, asked, call.program)
+    for request, (question, command) in zip(asked, lines, strict=True):
+        if request.kind != "escalation" or "resume" not in request.options:
+            click.echo(f"Still open: {question}\n  Answer it with `{command}`.")
 
 
 def _place(info: "RunInfo") -> str:
