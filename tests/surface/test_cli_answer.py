@@ -29,16 +29,17 @@ def request_of(project: Project) -> str:
     return id
 
 
-def inject(project: Project) -> None:
-    """An approval, as later parts of the engine will ask for it."""
+def record(project: Project, fact: f.AnyFact) -> None:
     log = JsonlLog(str(project.run_dir("auth") / "events.jsonl"))
     journal = Journal("auth", log.open(), SystemClock())
-    options = ("yes", "no", "cancel")
-    journal.record(
-        f.RequestOpened("approval-1", "approval", "deploy", "approval", "Deploy?", options),
-        journal.state.cursor,
-    )
+    journal.record(fact, journal.state.cursor)
     journal.close()
+
+
+def inject(project: Project) -> None:
+    """An approval, as later parts of the engine will ask for it."""
+    options = ("yes", "no", "cancel")
+    record(project, f.RequestOpened("approval-1", "approval", "deploy", "approval", "Deploy?", options))
 
 
 # -- listing
@@ -178,3 +179,16 @@ def test_resume_shows_the_command_for_what_it_does_not_answer(asking: Project) -
         "  Answer it with `agentforge answer --request approval-1 auth yes|no|cancel`.",
     ]
     assert asking.state("auth")["status"] == "awaiting_approval"
+
+
+# -- runs that are not continued at once
+
+
+def test_answer_to_a_run_that_nobody_drives_says_how_it_goes_on(asking: Project) -> None:
+    record(asking, f.SessionResumed("person"))  # And the engine died.
+    (asking.root / "ok").touch()
+    done = asking.call("answer", "auth", "resume")
+    assert done.code == 0
+    assert done.err == "Answered session 'auth': resume. Nobody drives it: `agentforge recover auth`.\n"
+    assert asking.call("recover", "auth").code == 0
+    assert asking.state("auth")["status"] == "completed"

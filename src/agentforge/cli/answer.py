@@ -8,6 +8,7 @@ from agentforge.cli.invocation import Invocation, driving, invocation
 from agentforge.cli.output import note, print_json, styled
 from agentforge.cli.sessions import chosen
 from agentforge.views.requests import request_lines
+from agentforge.views.status import resume_command
 
 if TYPE_CHECKING:
     from agentforge.sdk.engine import Engine
@@ -59,5 +60,15 @@ def _said(call: Invocation, session: str, answer: str) -> int:
     if call.as_json:
         print_json({"session": session, "answer": answer, "continued": False})
     else:
-        note(f"Answered session '{session}': {answer}. It is driven elsewhere or was paused by a person.")
+        note(f"Answered session '{session}': {answer}. {_how_it_goes_on(call, session)}")
     return 0
+
+
+def _how_it_goes_on(call: Invocation, session: str) -> str:
+    """Where the answer alone didn't continue it here."""
+    status = call.runs.info(session).status
+    again = resume_command(session, status, call.program)
+    if again is None:
+        return "The process that drives it takes the answer."
+    why = "Nobody drives it" if status == "interrupted" else f"It is {status}, and counts the answer then"
+    return f"{why}: `{again}`."
