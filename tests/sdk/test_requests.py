@@ -252,6 +252,38 @@ def test_answer_that_makes_no_sense_does_not_keep_a_person_from_answering_a_run_
     run(main())
 
 
+def test_answer_that_comes_while_the_run_is_being_paused_is_taken_before_the_driver_leaves(
+    tmp_path: Path,
+) -> None:
+    """It is there when the question is recorded, and the pause with it."""
+
+    def crash_and_answer(request: ExecuteRequest) -> ExecuteResult:
+        give_answer(layout_of(tmp_path), Answer("at_most_once-6", "resume", "anna"))
+        return crashes()(request)
+
+    async def main() -> None:
+        async with engine(tmp_path, ScriptedProvider([crash_and_answer, says("done")])) as sdk:
+            assert (await sdk.run(ONCE, session="s")).completed
+
+    run(main())
+    assert counted(tmp_path, "request_answered") == counted(tmp_path, "session_continued") == 1
+
+
+def test_answer_waits_for_a_driver_that_is_about_to_let_go_of_the_run(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with engine(tmp_path, ScriptedProvider([crashes(), says("done")])) as sdk:
+            request = await asked(sdk)
+            leaving = JsonlLog(layout_of(tmp_path).log).open()
+            answering = asyncio.create_task(sdk.answer("s", "resume"))
+            await eventually(answer_file(tmp_path, request).exists)
+            leaving.close()
+            result = await answering
+        assert result is not None
+        assert result.completed
+
+    run(main())
+
+
 # -- before a driver is there
 
 

@@ -68,13 +68,16 @@ class Driver:
                 self._take_answers()
                 wanted = self._settle()
                 if self._journal.state.status is not RunStatus.RUNNING and not wanted:
-                    break
+                    await self._journal.sync()
+                    # Whoever answers later than this sees that the run waits, and takes it up.
+                    if not self._take_answers():
+                        break
+                    continue
                 await self._reconcile(wanted)
                 await self._state_writer.write_if_due()
                 if not (self._outcomes or self._asked or self._crash):
                     await self._wait()
                 self._take_outcomes()
-            await self._journal.sync()
             await self._state_writer.write()
         finally:
             await self._let_go()
@@ -119,14 +122,17 @@ class Driver:
             for control in taken:
                 drop_control(self._layout, control)
 
-    def _take_answers(self) -> None:
-        """Record what people answered, unchanged; the engine decides what follows."""
+    def _take_answers(self) -> bool:
+        """Record what people answered, unchanged; the engine decides what follows. Whether there was any."""
         state = self._journal.state
-        if state.requests and state.status not in FINAL:
-            # What came when its time was over already is too late: the log's order decides.
-            in_time = (request for request in state.open_requests if not request.is_overdue)
-            for request, answer in given_answers(self._layout, in_time):
-                self._journal.record(f.RequestAnswered(request.id, answer.answer, answer.by), request.at)
+        if not state.requests or state.status in FINAL:
+            return False
+        # What came when its time was over already is too late: the log's order decides.
+        in_time = [request for request in state.open_requests if not request.is_overdue]
+        answered = list(given_answers(self._layout, in_time))
+        for request, answer in answered:
+            self._journal.record(f.RequestAnswered(request.id, answer.answer, answer.by), request.at)
+        return bool(answered)
 
     def _record_asked(self, controls: list[Control]) -> None:
         for control in controls:

@@ -37,6 +37,8 @@ from agentforge.sdk.going_on import (
     request_to_answer,
     say_go_on,
     session_started,
+    waits_for,
+    when_free,
 )
 from agentforge.sdk.locks import Locks
 from agentforge.sdk.offers import find_offers
@@ -302,13 +304,11 @@ class Engine:
         if given.answer != answer:
             raise IllegalMove(f"request {asked.id!r} was already answered by {given.by}: {given.answer}")
         self._runner.wake(session)
-        if not state.waits:
-            return None
-        try:
-            journal = await self._take_up(session, accept_damage=False)
-        except RunActive:
-            return None
-        return await self._runner.drive(journal)
+        journal = await when_free(
+            lambda: self._take_up(session, accept_damage=False),
+            lambda: waits_for(self.runs.info(session).state, asked.id),
+        )
+        return await self._runner.drive(journal) if journal else None
 
     async def pause(self, session: str, reason: str = "requested", *, now: bool = False) -> None:
         """Pause the run when the current iteration is done; `now` ends its agent."""

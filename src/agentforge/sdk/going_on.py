@@ -1,14 +1,16 @@
 """The first words of a run in its log, and a person's word that it goes on."""
 
+import asyncio
 import logging
 import uuid
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 
 from agentforge import __version__
 from agentforge.definition.compiler import Compiled
 from agentforge.engine.ruling import RESUME
 from agentforge.model import facts as f
-from agentforge.model.errors import InvalidRequest
+from agentforge.model.errors import InvalidRequest, RunActive
 from agentforge.model.layout import RunLayout
 from agentforge.model.state import MAX_NOTES_BYTES, Request, RunState
 from agentforge.model.status import RunStatus
@@ -66,6 +68,24 @@ def request_to_answer(state: RunState, id: str | None, answer: str) -> Request:
         offered = ", ".join(found[0].options)
         raise InvalidRequest(f"{answer!r} is not an option of request {found[0].id!r}", hint=f"use {offered}")
     return found[0]
+
+
+def waits_for(state: RunState, request: str) -> bool:
+    """Whether the run stopped until the request is answered."""
+    return state.waits and any(known.id == request for known in state.open_requests)
+
+
+async def when_free(
+    take_up: Callable[[], Awaitable[Journal]], is_wanted: Callable[[], bool], seconds: float = 2.0
+) -> Journal | None:
+    """The run's journal, as long as it is wanted. Who stopped the run may not have let go of it yet."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    while is_wanted() and loop.time() < until:
+        with suppress(RunActive):
+            return await take_up()
+        await asyncio.sleep(0.02)
+    return None
 
 
 def say_go_on(
