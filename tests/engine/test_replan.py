@@ -172,6 +172,18 @@ def test_replanned_records_follow_their_nodes() -> None:
     assert gone.stages == ()
 
 
+def test_replanned_visits_of_a_node_that_comes_back_are_counted_on() -> None:
+    """Its folders are still there."""
+    inside = state_after(OLD, entered("plan", "0"), done("plan", "0", "1"), entered("build", "1"))
+    without, again = plan_of(stage("build")), plan_of(stage("new"), stage("build"), stage("plan"))
+    gone = evolve(inside, event(9, plan_change(without, OLD, inside)))
+    assert gone.visits == {"stage-plan": 1, "0": 1}
+    still_gone = evolve(gone, event(10, plan_change(without, without, gone)))
+    assert still_gone.visits == gone.visits
+    back = evolve(still_gone, event(11, plan_change(again, without, still_gone)))
+    assert back.visits == {"2": 1, "1": 1}
+
+
 @pytest.mark.parametrize("branch", [None, "claude"])
 def test_replan_forgets_whose_session_it_was_and_who_rests_as_the_chain_may_be_another(
     branch: str | None,

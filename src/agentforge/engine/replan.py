@@ -32,8 +32,10 @@ _GO_ON = "put it back, resume without --recompile, or begin anew with --force"
 
 def plan_change(new: Plan, old: Plan, state: RunState) -> f.PlanChanged:
     """The fact that the run goes on by the new plan; raises IllegalMove where it has no place there."""
-    paths = moved_paths(old, new)
-    return f.PlanChanged(new, _destination(new, old, state, paths), paths)
+    paths, now = moved_paths(old, new), dict(_places(new))
+    back: dict[str, str | None] = {name: now[name] for name in state.visits if name in now}
+    gone = {step.path: key_of(step) for step in old.steps if paths[step.path] is None}
+    return f.PlanChanged(new, _destination(new, old, state, paths), paths | back, gone)
 
 
 def _destination(new: Plan, old: Plan, state: RunState, paths: dict[str, str | None]) -> f.Destination | None:
@@ -56,7 +58,7 @@ def replanned(state: RunState, fact: f.PlanChanged) -> RunState:
     """The state in the terms of the new plan."""
     paths = fact.paths
     known = ((record, paths.get(record.path, record.path)) for record in state.stages)
-    visits = ((paths.get(path, path), count) for path, count in state.visits.items())
+    visits = ((paths.get(p, p) or fact.gone.get(p), count) for p, count in state.visits.items())
     moved = replace(
         state,
         stages=tuple(replace(record, path=path) for record, path in known if path is not None),

@@ -248,6 +248,8 @@ class PlanChanged(Fact, frozen=True):
     """Where in the new plan the run is, or goes next; None: at its end."""
     paths: dict[str, str | None] = field(default_factory=dict)
     """Where the new plan has what was at each path; None where that is gone."""
+    gone: dict[str, str] = field(default_factory=dict)
+    """What the nodes at those paths are called, in any plan: one that comes back counts its visits on."""
 
 
 class TmuxSessionCleaned(Fact, frozen=True):

@@ -310,7 +310,7 @@ class RunState(Struct, frozen=True):
     """Of the latest event, in a parallel block that of the block itself."""
     at: Position = Start()
     visits: dict[str, int] = field(default_factory=dict)
-    """How often each path was entered."""
+    """How often each path was entered; of nodes that the plan no longer has, by their names."""
     rounds: tuple[int, ...] = (1,)
     """Which time round each pipeline is that the current node is in, the outermost first."""
     stages: tuple[StageRecord, ...] = ()
