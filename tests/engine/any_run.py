@@ -216,11 +216,15 @@ class _World:
         )
 
     def _recompiled(self) -> None:
-        number = len(self.plan.nodes)
-        extra = stage(f"extra-{number}")
-        nodes = (
-            (extra, *self.plan.nodes) if self.wild and self.draw(st.booleans()) else (*self.plan.nodes, extra)
-        )
+        """A node more at the end; in the wild also at the beginning, or one less, which may come back."""
+        nodes = list(self.plan.nodes)
+        taken = {node.id for node in nodes}
+        extra = stage(next(name for n in count() if (name := f"extra-{n}") not in taken))
+        change = self.draw(st.sampled_from(["last", "first", "less"])) if self.wild else "last"
+        if change == "less" and len(nodes) > 1:
+            nodes.remove(self.draw(st.sampled_from(nodes)))
+        else:
+            nodes.insert(0 if change == "first" else len(nodes), extra)
         changed = replace(self.plan, nodes=plan_of(*nodes).nodes)
         try:
             fact = plan_change(changed, self.plan, self.state)
