@@ -56,6 +56,7 @@ _names: dict[str, st.SearchStrategy[Any]] = {
     "providers": st.sampled_from([("claude", "codex"), ("codex",), ()]),
     "stages": st.just(("draft", "check")),
     "path": st.sampled_from(PATHS),
+    "gone": st.dictionaries(st.sampled_from(PATHS), st.sampled_from(["stage-plan", "a"]), max_size=2),
     "requests": st.lists(st.sampled_from(["a", "b"]), max_size=2).map(tuple),
     "rounds": st.lists(st.integers(1, 3), max_size=3).map(tuple),
     "next": st.none() | st.builds(f.Destination, st.sampled_from(PATHS), st.just((1,))),

@@ -5,6 +5,7 @@ Nothing in the engine leads back yet, so the scripts say where a node leads (`^`
 
 import json
 
+import msgspec
 from msgspec.structs import replace
 from tests.engine.plans import block, event, nested, plan_of, stage
 from tests.engine.playbook import Play, play
@@ -20,7 +21,7 @@ from agentforge.model.plan import FromStage, Judgment, Plan, Queue, Sources
 from agentforge.model.result import Decision, Result
 from agentforge.model.state import BlockState, RunState, StageState
 from agentforge.model.task import AgentTask, ManifestTask, PrepareTask
-from agentforge.views.context_file import context_file, context_json
+from agentforge.views.context_file import context_file
 from agentforge.views.history import History
 
 
@@ -359,7 +360,7 @@ def test_context_of_a_later_visit_has_the_inputs_and_history_of_latest_visits_on
     )
     assert context.paths.output == f"{LAYOUT.root}/stage-01-build/run-002/iterations/002/output.md"
     assert context.paths.progress == f"{LAYOUT.root}/stage-01-build/run-002/progress.md"
-    inputs = json.loads(context_json(context, task.place, history))["inputs"]
+    inputs = json.loads(msgspec.json.encode(context))["inputs"]
     assert inputs["from_stage"] == {"plan": ["plan-2-1.md"]}
     assert inputs["from_previous_iterations"] == ["build-2-1.md"]
 

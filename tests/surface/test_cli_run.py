@@ -99,8 +99,8 @@ def test_a_run_that_needs_a_person_exits_22_and_shows_the_question(project: Proj
     assert done.code == 22
     assert done.lines[-4:] == [
         "‖ Paused after 0 iterations in Ns: runtime_limit",
-        "  the runtime limit of 0.5 s is used up. Grant the same again?",
-        "  Answer: agentforge answer auth resume|cancel",
+        "  the runtime limit of 0.5 s is used up. Grant the same again? [resume, cancel]",
+        "  Answer: agentforge answer auth resume",
         "  Resume: agentforge resume auth",
     ]
     status = project.call("status", "auth")

@@ -117,7 +117,7 @@ def test_a_paused_run_shows_its_reason_and_its_questions() -> None:
     view = seen(STARTED, NODE, asked, paused, status="paused")
     rows = shown(view)
     assert rows["Pause reason"] == "runtime_limit"
-    assert rows["Question"] == "Go on?"
+    assert rows["Question"] == "Go on? [resume]"
     assert view.stages[0].mark == "stopped"
 
 

@@ -161,4 +161,5 @@ class IterationCompleted(Fact, frozen=True):
         if self.output is None and self.text:
             return f"{self.result_file.rpartition('/')[0]}/output.md"
         return self.output
+
     usage: Usage | None = None

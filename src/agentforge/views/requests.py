@@ -5,17 +5,21 @@ from agentforge.views.plain_text import one_line
 
 
 def answer_command(session: str, request: Request, program: str, *, only: bool) -> str:
-    """`only`: whether the run asks nothing else, so that the request needn't be named."""
+    """With the first option, so that it can be pasted as it is. `only`: whether the run asks nothing else, so
+    that the request needn't be named."""
     dash = "-- " if session.startswith("-") else ""
     named = "" if only else f" --request {request.id}"
-    options = "|".join(request.options)
-    return f"{program} answer{named} {dash}{session} {options}"
+    return f"{program} answer{named} {dash}{session} {request.options[0]}"
 
 
 def request_lines(session: str, requests: tuple[Request, ...], program: str) -> list[tuple[str, str]]:
-    """Each question, and the command that answers it."""
+    """Each question with its options, and the command that answers it."""
     only = len(requests) == 1
     return [
-        (one_line(request.question), answer_command(session, request, program, only=only))
+        (
+            f"{one_line(request.question)} [{', '.join(request.options)}]",
+            answer_command(session, request, program, only=only),
+        )
         for request in requests
+        if request.options
     ]

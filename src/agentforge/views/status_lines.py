@@ -153,6 +153,8 @@ def _pause(view: StatusView) -> list[Row]:
 
 def _requests(view: StatusView) -> list[Row]:
     rows = []
-    for request, command in zip(view.requests, view.answer_commands, strict=True):
-        rows += [Row("Question", one_line(request.question), "warn"), Row("Answer", command, "busy")]
+    for request in view.requests:
+        options = ", ".join(request.options)
+        rows.append(Row("Question", f"{one_line(request.question)} [{options}]", "warn"))
+    rows += [Row("Answer", command, "busy") for command in view.answer_commands]
     return rows
