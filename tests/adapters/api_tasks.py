@@ -4,8 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from agentforge.adapters.api.events import Event
-from agentforge.adapters.api.task import Endpoint, Files, Outcome, Task
+from agentforge.adapters.api.task import Endpoint, Event, Files, Outcome, Task
 from agentforge.testing.model_server import Call, ModelServer, Script, Turn
 
 FORMATS = ("anthropic", "openai")

@@ -8,8 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.adapters.api_tasks import DONE, WORK, WRITES, Ran, task
 
-from agentforge.adapters.api.events import TextSaid, ToolCalled
-from agentforge.adapters.api.task import ExtraTool, ToolCall
+from agentforge.adapters.api.task import ExtraTool, TextSaid, ToolCall, ToolCalled
 from agentforge.testing.model_server import Call, ModelServer, Script, Tokens, Turn
 
 

@@ -14,9 +14,8 @@ import pytest
 from msgspec.structs import replace
 from tests.adapters.api_tasks import KEY, WORK, task
 
-from agentforge.adapters.api.events import Ended, SessionBegun, decode
 from agentforge.adapters.api.program import program_argv
-from agentforge.adapters.api.task import CommandRules, Task
+from agentforge.adapters.api.task import CommandRules, Ended, SessionBegun, Task, decode
 from agentforge.testing.model_server import Call, Fault, ModelServer, Script, Turn
 
 VARIABLE = "SOME_KEY"

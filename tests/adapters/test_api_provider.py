@@ -13,8 +13,7 @@ import pytest
 import yaml
 
 import agentforge
-from agentforge.adapters.api.events import Ended, Retrying, SessionBegun, TextSaid, ToolCalled, encode
-from agentforge.adapters.api.task import Task
+from agentforge.adapters.api.task import Ended, Retrying, SessionBegun, Task, TextSaid, ToolCalled, encode
 from agentforge.adapters.providers.api import ApiProvider
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind

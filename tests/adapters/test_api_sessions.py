@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 from tests.adapters.api_tasks import KEY, WORK, Ran, task
 
-from agentforge.adapters.api.events import SessionBegun, Warned
+from agentforge.adapters.api.task import SessionBegun, Warned
 from agentforge.testing.model_server import Fault, ModelServer, Script, Turn
 
 

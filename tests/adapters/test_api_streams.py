@@ -10,8 +10,7 @@ from typing import Any
 
 from tests.adapters.api_tasks import Ran, files
 
-from agentforge.adapters.api.events import Retrying
-from agentforge.adapters.api.task import Endpoint, Task
+from agentforge.adapters.api.task import Endpoint, Retrying, Task
 from agentforge.model.failure import FailureKind
 
 

@@ -9,11 +9,18 @@ from pathlib import Path
 import pytest
 from tests.sdk.projects import eventually
 
-from agentforge.adapters.api.commands import CommandTool, is_allowed, run_tool, words
-from agentforge.adapters.api.file_tools import EDIT_BYTES, READ_BYTES, FileTools
 from agentforge.adapters.api.search import search
-from agentforge.adapters.api.searching import SearchTool
 from agentforge.adapters.api.task import DEFAULT_ALLOWED, CommandRules
+from agentforge.adapters.api.tools import (
+    EDIT_BYTES,
+    READ_BYTES,
+    CommandTool,
+    FileTools,
+    SearchTool,
+    is_allowed,
+    run_tool,
+    words,
+)
 from agentforge.adapters.api.workspace import ToolError, Workspace
 
 ENVIRON = {"PATH": "/usr/bin:/bin"}

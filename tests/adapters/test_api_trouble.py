@@ -7,8 +7,7 @@ import pytest
 from msgspec.structs import replace
 from tests.adapters.api_tasks import KEY, WORK, Ran, files, task
 
-from agentforge.adapters.api.events import Retrying
-from agentforge.adapters.api.task import Endpoint, Task
+from agentforge.adapters.api.task import Endpoint, Retrying, Task
 from agentforge.model.failure import FailureKind
 from agentforge.testing.model_server import FOREVER, Call, Fault, ModelServer, Script, Turn
 

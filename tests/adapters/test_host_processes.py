@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.adapters.host_processes import host_processes
-from agentforge.adapters.linux_processes import LinuxProcesses
-from agentforge.adapters.macos_processes import MacProcesses
+from agentforge.adapters.processes import LinuxProcesses, MacProcesses, host_processes
 from agentforge.adapters.supervisor_start import SupervisorStarter, compiled
 from agentforge.model.errors import AgentForgeError
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.adapters.jsonl_log import BufferSettings, JsonlLog, buffer_settings
-from agentforge.adapters.log_verify import verify
+from agentforge.adapters.jsonl_log import BufferSettings, JsonlLog, buffer_settings, verify
 from agentforge.adapters.mounts import (
     Mount,
     parse_mount_output,

@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 
-from agentforge.adapters.providers.fixtures import (
+from agentforge.adapters.providers.mock import (
     RESPONSE,
     MockConfig,
+    MockProvider,
+    is_mock_mode,
+    mock_delay,
     mock_response,
     write_mock_outcome,
     write_mock_result,
     write_mock_status,
 )
-from agentforge.adapters.providers.mock import MockProvider, is_mock_mode, mock_delay
 from agentforge.engine.normalise import normalise_result
 from agentforge.model.errors import InvalidRequest, ProviderUnusable
 from agentforge.model.failure import FailureKind

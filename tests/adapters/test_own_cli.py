@@ -10,7 +10,7 @@ from tests.adapters.fake_clis import put_cli, shown
 import agentforge
 from agentforge import AgentCli, CliAgent
 from agentforge.adapters.providers.agent_cli import OutputFields
-from agentforge.adapters.providers.own_cli import OwnCli
+from agentforge.adapters.providers.cli_agent import OwnCli
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import FailureKind as K
 from agentforge.model.result import Usage

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from agentforge.adapters.providers.builtin import builtin_providers
-from agentforge.adapters.providers.cassette import load_cassette
-from agentforge.adapters.providers.replay import ReplayProvider
+from agentforge.adapters.providers.replay import ReplayProvider, load_cassette
 from agentforge.adapters.providers.replay_player import NO_EXCHANGE, STEP_FAILED
 from agentforge.model.cassette import VERSION, Asked, Kind, Say, parse_cassette
 from agentforge.model.errors import ProviderUnusable

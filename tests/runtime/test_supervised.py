@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.adapters.host_processes import host_processes
+from agentforge.adapters.processes import host_processes
 from agentforge.model.layout import AttemptLayout
 from agentforge.model.plan import ProviderChoice
 from agentforge.ports.provider import Command

@@ -11,7 +11,7 @@ import pytest
 from tests.parity.cases import CASES, needs_cases
 from tests.sdk.original_runs import SESSION, OriginalRun, plan_json
 
-from agentforge.adapters.log_verify import verify
+from agentforge.adapters.jsonl_log import verify
 from agentforge.model.errors import IllegalMove, InvalidRequest, RunExists
 from agentforge.model.status import RunStatus
 from agentforge.sdk.engine import Engine

@@ -1,12 +1,16 @@
-"""What this machine has: programs with their versions, and how fast a write becomes durable."""
+"""What this machine has: programs with their versions, how fast a write becomes durable, and which model
+server answers on loopback."""
 
+import json
 import os
 import re
 import shutil
 import tempfile
 from collections.abc import Mapping
+from http.client import HTTPConnection, HTTPException
 from statistics import median
 from time import perf_counter
+from typing import Any
 
 from msgspec import Struct
 
@@ -56,3 +60,38 @@ def sync_speed(folder: str) -> SyncSpeed:
     except OSError as error:
         return SyncSpeed(error=f"can't write to {folder}: {error.strerror or error}")
     return SyncSpeed(median(taken))
+
+
+LOOPBACK = "127.0.0.1"
+PROBE_SECONDS = 1.0
+MOST_BYTES = 1_000_000
+
+
+class Listening(Struct, frozen=True):
+    models: tuple[str, ...] | None
+    """Nothing if what listens there doesn't answer as a model server does."""
+
+
+def model_server(port: int, seconds: float = PROBE_SECONDS) -> Listening | None:
+    """Asks for the list of models; nothing if nobody listens."""
+    connection = HTTPConnection(LOOPBACK, port, timeout=seconds)
+    try:
+        connection.connect()
+    except OSError:
+        return None
+    try:
+        connection.request("GET", "/v1/models")
+        answer = connection.getresponse()
+        return Listening(_models(answer.read(MOST_BYTES)) if answer.status == 200 else None)
+    except (OSError, HTTPException):
+        return Listening(None)
+    finally:
+        connection.close()
+
+
+def _models(body: bytes) -> tuple[str, ...] | None:
+    try:
+        found: Any = json.loads(body)["data"] or []
+        return tuple(str(model["id"]) for model in found)
+    except (ValueError, KeyError, TypeError):
+        return None

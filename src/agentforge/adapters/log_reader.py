@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from agentforge.adapters.log_scan import EMPTY, TAIL_BYTES, Scan, continues
+from agentforge.adapters.log_scan import EMPTY, TAIL_BYTES, OriginalPrefix, Scan, continues
 from agentforge.adapters.log_store import Snapshot, TakeSnapshot
-from agentforge.adapters.original_prefix import OriginalPrefix
 from agentforge.model import codec
 from agentforge.model.errors import LogConflict, LogTooNew
 from agentforge.model.event import Event

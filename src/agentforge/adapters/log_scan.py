@@ -9,12 +9,41 @@ first line of ours follows on the hash of them all.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from hashlib import sha256
 
-from agentforge.adapters.original_prefix import OriginalPrefix
 from agentforge.model import codec
 from agentforge.model.errors import LogTooNew
-from agentforge.model.original import is_event, is_original
+from agentforge.model.event import Event
+from agentforge.model.original import Upcaster, is_event, is_original
 from agentforge.ports.event_log import Damage, Head
+
+_HASH_CHARS = 32
+
+
+class OriginalPrefix:
+    def __init__(self) -> None:
+        self._sha = sha256()
+        self._upcaster = Upcaster()
+        self.lines = 0
+
+    def take(self, line: bytes) -> None:
+        self.lines += 1
+        self._sha.update(line)
+        self._sha.update(b"\n")
+
+    def events(self, line: bytes) -> list[Event]:
+        """What the line that was taken last says; raises DamagedLine. Asked for every line, or for none."""
+        return self._upcaster.take(line, self.lines)
+
+    @property
+    def sha256(self) -> str:
+        return self._sha.hexdigest()
+
+    @property
+    def hash(self) -> str:
+        """What the first line of ours is chained to."""
+        return self.sha256[:_HASH_CHARS]
+
 
 EMPTY = Head(seq=0, hash=codec.GENESIS, length=0)
 CHUNK_BYTES = 256 * 1024

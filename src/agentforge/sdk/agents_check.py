@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from agentforge.adapters import host_probe
 from agentforge.adapters.api.endpoint import LOCAL
-from agentforge.adapters.loopback_probe import model_server
+from agentforge.adapters.host_probe import model_server
 from agentforge.adapters.providers.agent_cli import AgentCli
 from agentforge.adapters.providers.builtin import builtin_providers
 from agentforge.adapters.providers.claude import CLAUDE

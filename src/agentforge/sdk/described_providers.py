@@ -10,11 +10,11 @@ import msgspec
 from agentforge.adapters.providers.agent_cli import AgentCli, Words
 from agentforge.adapters.providers.claude import CLAUDE
 from agentforge.adapters.providers.cli_agent import CliAgent
-from agentforge.adapters.providers.cli_check import problems
 from agentforge.adapters.providers.codex import CODEX
+from agentforge.adapters.providers.command_line import problems
+from agentforge.adapters.providers.config import in_words
 from agentforge.adapters.providers.gemini import GEMINI
 from agentforge.adapters.providers.opencode import OPENCODE
-from agentforge.adapters.providers.type_words import in_words
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.kinds import as_data, as_text
 from agentforge.definition.source import SourceText, parse_mapping

@@ -1,6 +1,6 @@
 """`log verify`: everything that can be said about a run's log, also where the run itself can't be shown."""
 
-from agentforge.adapters.log_verify import LogReport, verify
+from agentforge.adapters.jsonl_log import LogReport, verify
 from agentforge.sdk.runs import Runs
 
 __all__ = ["LogReport", "verify_log"]

@@ -8,9 +8,9 @@ from contextlib import suppress
 from typing import Literal
 
 from agentforge.adapters.beads import Beads
-from agentforge.adapters.providers.cassette import load_cassette
 from agentforge.adapters.providers.environment import secrets_in
 from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
+from agentforge.adapters.providers.replay import load_cassette
 from agentforge.model import facts as f
 from agentforge.model.errors import LogCorrupt, RunActive, UnknownRun
 from agentforge.model.ids import session_name

@@ -26,7 +26,7 @@ def builtin_judge_prompt() -> str:
 
 
 def processes() -> Processes:
-    from agentforge.adapters.host_processes import host_processes
+    from agentforge.adapters.processes import host_processes
 
     return host_processes(SUPERVISOR)
 

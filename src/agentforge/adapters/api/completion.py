@@ -1,11 +1,19 @@
-"""How a task ends: the tool `complete`, and the result file that it becomes."""
+"""What a model is told before the task, and how a task ends: the tool `complete`, and the result file that it
+becomes. What the model gives is validated here: pydantic-ai only shows a schema to the model and takes what
+comes."""
 
 import os
 from copy import deepcopy
 from typing import Any
 
 import msgspec
+from jsonschema import Draft202012Validator, SchemaError
+from jsonschema.protocols import Validator
+from jsonschema.validators import validator_for
+from referencing import Registry
+from referencing.exceptions import Unresolvable
 
+from agentforge.adapters.api.task import Task
 from agentforge.host import files
 
 COMPLETE = "complete"
@@ -83,3 +91,52 @@ def _refers(node: Any, definitions: Any) -> bool:
     text = msgspec.json.encode([node, definitions]).decode()
     inner = msgspec.json.encode(definitions).decode()
     return '"$ref"' in inner or text.count('"$ref"') != text.count('"$ref":"#/$defs/')
+
+
+MOST = 10
+
+
+class NotASchema(ValueError):
+    pass
+
+
+def checker(schema: dict[str, Any]) -> Validator:
+    """Raises NotASchema. References are followed within the schema only, never over the network."""
+    kind = validator_for(schema, default=Draft202012Validator)
+    try:
+        kind.check_schema(schema)
+    except SchemaError as error:
+        raise NotASchema(f"at {error.json_path}: {error.message}") from error
+    registry: Registry[Any] = Registry()
+    return kind(schema, registry=registry)
+
+
+def misfits(check: Validator, data: Any) -> list[str]:
+    """What is wrong with the data, where; empty if it fits."""
+    try:
+        errors = sorted(check.iter_errors(data), key=lambda error: error.json_path)
+    except Unresolvable as error:
+        return [f"the schema refers to something that isn't there: {error}"]
+    found = [f"{error.json_path}: {error.message[:300]}" for error in errors[:MOST]]
+    return found + ([f"and {len(errors) - MOST} more"] if len(errors) > MOST else [])
+
+
+SYSTEM = """\
+You are a step of an automated pipeline and work on the files in {workspace}. Nobody reads along and nobody
+can answer questions: decide for yourself. Use the tools to look at the files and to change them; paths are
+relative to that folder. When the work is done, call `{complete}` with a summary and your decision. Where the
+task asks for a result.json or a status.json, `{complete}` writes it: give it the same content instead.
+"""
+
+GO_ON = """\
+You were interrupted. What you did before has been kept, but the last tool calls may not have taken effect:
+look before you repeat them. Then finish the task, and call `{complete}`.
+"""
+
+
+def system_of(task: Task) -> str:
+    return task.system or SYSTEM.format(workspace=task.files.workspace, complete=COMPLETE)
+
+
+def go_on() -> str:
+    return GO_ON.format(complete=COMPLETE)

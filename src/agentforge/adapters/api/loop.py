@@ -1,31 +1,49 @@
 """The tool loop: a model is asked, its tools are run, until it completes the task or can't go on.
 
-pydantic-ai does the talking. What is ours: asking again after trouble, with the conversation as it was before
-the request; noticing an answer that was cut short; keeping the conversation on disk; judging what the model
-completes with.
+pydantic-ai does the talking. What is ours: asking again after trouble, with the conversation as it was
+before the request; noticing an answer that was cut short; keeping the conversation on disk; judging what
+the model completes with.
 """
 
 import asyncio
+import os
+import signal
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 from pydantic_ai import Agent, ModelRetry, RunContext, StructuredDict, ToolOutput
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model
 from pydantic_ai.run import AgentRun
 from pydantic_ai.usage import UsageLimits
 
-from agentforge.adapters.api.completion import COMPLETE, COMPLETE_DESCRIPTION, complete_schema
-from agentforge.adapters.api.conversation import Conversation, begin, concluded
-from agentforge.adapters.api.events import Event, Retrying, SessionBegun, ToolCalled, Warned
+from agentforge.adapters.api.completion import (
+    COMPLETE,
+    COMPLETE_DESCRIPTION,
+    NotASchema,
+    checker,
+    complete_schema,
+    misfits,
+    system_of,
+)
+from agentforge.adapters.api.conversation import Conversation, SessionStore, begin, concluded
 from agentforge.adapters.api.failures import StepLimit, StreamCut, TooLong, Trouble, trouble_of
-from agentforge.adapters.api.instructions import system_of
-from agentforge.adapters.api.models import model_of, settings_of
-from agentforge.adapters.api.narrator import Narrator
-from agentforge.adapters.api.schema_check import NotASchema, checker, misfits
-from agentforge.adapters.api.sessions import SessionStore
-from agentforge.adapters.api.task import ExtraTool, Outcome, Task
+from agentforge.adapters.api.models import Narrator, model_of, settings_of
+from agentforge.adapters.api.task import (
+    Ended,
+    Event,
+    ExtraTool,
+    Outcome,
+    Retrying,
+    SessionBegun,
+    Task,
+    ToolCalled,
+    Warned,
+    encode,
+)
 from agentforge.adapters.api.toolbox import RECORDED, Handler, Report, Toolbox, shown
 from agentforge.adapters.api.workspace import Workspace
 from agentforge.model.failure import Failure, FailureKind
@@ -202,3 +220,47 @@ def _unusable(error: Exception, task: Task) -> Failure:
 
 def _unheard(_event: Event) -> None:
     """Nobody follows the progress."""
+
+
+FAILED, TERMINATED = 1, 143
+
+
+def run(key: str) -> int:
+    try:
+        task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
+    except msgspec.DecodeError as error:
+        _say(
+            Ended("failed", failure=Failure(FailureKind.PROVIDER_CRASHED, f"the task can't be read: {error}"))
+        )
+        return FAILED
+    try:
+        outcome = asyncio.run(_until_told(task, key))
+    except asyncio.CancelledError:
+        return TERMINATED
+    _say(_ended(outcome))
+    return FAILED if outcome.failure else 0
+
+
+async def _until_told(task: Task, key: str) -> Outcome:
+    """Do the task; SIGTERM and SIGINT end it at once, with what its tools started."""
+
+    work = asyncio.current_task()
+    assert work is not None
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, work.cancel)
+    return await run_task(task, key=key, environ=dict(os.environ), report=_say)
+
+
+def _ended(outcome: Outcome) -> Ended:
+    return Ended(
+        "failed" if outcome.failure else "completed",
+        outcome.text,
+        outcome.steps,
+        outcome.usage,
+        outcome.failure,
+    )
+
+
+def _say(event: Event) -> None:
+    sys.stdout.buffer.write(encode(event))
+    sys.stdout.buffer.flush()

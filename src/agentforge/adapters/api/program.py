@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
     match arguments:
         case ["run", *variables]:
             key = take_key(variables)
-            from agentforge.adapters.api.run import run
+            from agentforge.adapters.api.loop import run
 
             return run(key)
         case ["search", asked]:

@@ -10,13 +10,22 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from agentforge.adapters.api.endpoint import ADDRESSES, KEYS, TOKEN, endpoint_of
-from agentforge.adapters.api.events import Ended, SessionBegun, decode, in_words
 from agentforge.adapters.api.program import program_argv
-from agentforge.adapters.api.task import DEFAULT_ALLOWED, Api, CommandRules, Endpoint, Files, Task
+from agentforge.adapters.api.task import (
+    DEFAULT_ALLOWED,
+    Api,
+    CommandRules,
+    Ended,
+    Endpoint,
+    Files,
+    SessionBegun,
+    Task,
+    decode,
+    in_words,
+)
 from agentforge.adapters.providers.config import ConfigReader
 from agentforge.adapters.providers.environment import Scalar, agent_environment, secrets_in
-from agentforge.adapters.providers.oneshot import exit_status
-from agentforge.adapters.providers.program_provider import ProgramProvider
+from agentforge.adapters.providers.program import ProgramProvider, exit_status
 from agentforge.host import files
 from agentforge.model.errors import ProviderUnusable, StorageFailed
 from agentforge.model.layout import LOCKS, RUNS

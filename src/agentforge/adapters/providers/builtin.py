@@ -4,13 +4,12 @@ from collections.abc import Mapping
 
 from agentforge.adapters.providers.api import ApiProvider
 from agentforge.adapters.providers.claude import CLAUDE
-from agentforge.adapters.providers.cli_agent import CliAgent
+from agentforge.adapters.providers.cli_agent import CliAgent, OwnCli
 from agentforge.adapters.providers.codex import CODEX
 from agentforge.adapters.providers.command import CommandProvider
 from agentforge.adapters.providers.gemini import GEMINI
 from agentforge.adapters.providers.mock import MockProvider
 from agentforge.adapters.providers.opencode import OPENCODE
-from agentforge.adapters.providers.own_cli import OwnCli
 from agentforge.adapters.providers.replay import ReplayProvider
 from agentforge.ports.provider import Provider
 

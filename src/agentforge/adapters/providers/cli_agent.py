@@ -1,4 +1,4 @@
-"""An agent's own command-line program as a provider: what is particular to one CLI is its description."""
+"""Agents that are command-line programs: described by us, by a file, or by the stage itself (`cli`)."""
 
 import logging
 import math
@@ -8,18 +8,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agentforge.adapters.providers.agent_cli import AgentCli
-from agentforge.adapters.providers.cli_check import check_cli
-from agentforge.adapters.providers.command_line import Extras, chosen_model, taken_apart, words
-from agentforge.adapters.providers.config import ConfigReader
+from agentforge.adapters.providers.command_line import Extras, check_cli, chosen_model, taken_apart, words
+from agentforge.adapters.providers.config import ConfigReader, in_words
 from agentforge.adapters.providers.environment import Scalar, agent_environment, as_text, secrets_in
-from agentforge.adapters.providers.interpreting import interpreted
-from agentforge.adapters.providers.program import find_program, refuse_impossible
-from agentforge.adapters.providers.program_provider import ProgramProvider
-from agentforge.adapters.providers.readers import reader_of
+from agentforge.adapters.providers.outcome import interpreted, reader_of
+from agentforge.adapters.providers.program import ProgramProvider, find_program, refuse_impossible
 from agentforge.adapters.providers.stream import json_line, one_line
 from agentforge.model.errors import ProviderUnusable
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
@@ -140,9 +138,9 @@ def check_config(cli: AgentCli, config: CliConfig, model: str, inherited: Mappin
     _idle_timeout(cli, config)
 
 
-def _texts(words: Iterable[Scalar]) -> tuple[str, ...]:
+def _texts(words: Iterable[Any]) -> tuple[Any, ...]:
     """Numbers in YAML are words on a command line."""
-    return tuple(as_text(word) for word in words)
+    return tuple(as_text(word) if isinstance(word, Scalar) else word for word in words)
 
 
 def _environment(
@@ -219,3 +217,54 @@ def _program(cli: AgentCli, config: CliConfig, workdir: str, environment: Mappin
         f"{cli.shown_name} CLI not found: no program {cli.program_name!r} {where}",
         hint=f"install it, or give another one with `command` in the config of provider {cli.name}",
     )
+
+
+NAME = "cli"
+DESCRIBES = frozenset(item.encode_name for item in msgspec.structs.fields(AgentCli)) - {"name"}
+
+
+class OwnCli(ProgramProvider):
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        super().__init__(NAME, environ)
+        self._config = ConfigReader(NAME, CliConfig)
+
+    def capabilities(self) -> Capabilities:
+        # Whether a stage's program can go on with a session is known only where the stage is.
+        return Capabilities(supports_tools=True, supports_reasoning_control=True, supports_resume=True)
+
+    def validate(self) -> None:
+        """There is nothing to look for before a stage says what."""
+
+    def check_settings(self, model: str, config: Mapping[str, Any]) -> None:
+        check_config(described(config), self._config.read(_settings(config)), model, self._environ)
+
+    def command(self, request: ExecuteRequest) -> Command:
+        cli = described(request.config)
+        config = self._config.read(_settings(request.config))
+        return command_of(cli, config, request, self._environ)[0]
+
+    def interpret(self, exit: Exit) -> ExecuteResult:
+        cli = described(exit.config or {"program": NAME})
+        return interpreted(cli, reader_of(cli), exit)
+
+
+def described(config: Mapping[str, Any]) -> AgentCli:
+    """The description among a stage's settings."""
+    found = {key: value for key, value in config.items() if key in DESCRIBES}
+    if not found.get("program"):
+        raise ProviderUnusable(
+            "provider cli: no `program` is given", hint="name it: `provider: {type: cli, program: my-agent}`"
+        )
+    words = {key: _texts(value) for key, value in found.items() if isinstance(value, list | tuple)}
+    try:
+        cli = msgspec.convert({**found, **words, "name": found["program"]}, AgentCli, str_keys=True)
+    except msgspec.ValidationError as error:
+        raise ProviderUnusable(
+            f"provider cli: {in_words(error)}", hint="correct the provider's config in the stage"
+        ) from error
+    check_cli(cli)
+    return cli
+
+
+def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in config.items() if key not in DESCRIBES}

@@ -1,7 +1,26 @@
-"""Codex: `codex exec`, with the prompt on stdin and an effort of reasoning, as in `gpt-5.2-codex:high`."""
+"""Codex: `codex exec`, with the prompt on stdin and an effort of reasoning, as in `gpt-5.2-codex:high`; and
+its output, `--json`."""
+
+import re
+from collections.abc import Sequence
 
 from agentforge.adapters.providers.agent_cli import AgentCli
+from agentforge.adapters.providers.stream import (
+    Complaint,
+    Event,
+    Reading,
+    error_line,
+    json_line,
+    mapping_at,
+    number_at,
+    objects_at,
+    one_line,
+    retry_line,
+    text_at,
+)
 from agentforge.model.failure import FailureKind
+from agentforge.model.result import Usage
+from agentforge.ports.provider import Exit
 
 # Without it the agent may end its turn with a question, or sit and wait for the next message.
 EXIT_INSTRUCTION = """
@@ -55,3 +74,110 @@ CODEX = AgentCli(
     lost_session_patterns=("no rollout found",),
     failures={"To use Codex with your ChatGPT plan": FailureKind.PROVIDER_AUTH},
 )
+
+
+TYPES = frozenset({"error", "thread.started"})
+PREFIXES = ("turn.", "item.")
+RECONNECTING = re.compile(r"Reconnecting\.\.\. (?:\S+ )*?\((.*)\)", re.DOTALL)
+
+
+class CodexStream:
+    def is_event(self, event: Event) -> bool:
+        kind = event.get("type")
+        return isinstance(kind, str) and (kind in TYPES or kind.startswith(PREFIXES))
+
+    def read(self, events: Sequence[Event], exit: Exit) -> Reading:
+        texts = [
+            text_at(event, "item", "text")
+            for event in events
+            if event["type"] == "item.completed" and text_at(event, "item", "type") == "agent_message"
+        ]
+        last = next((event for event in reversed(events) if event["type"].startswith("turn.")), {})
+        finished = last.get("type") in ("turn.completed", "turn.failed")
+        complaint = None
+        if last.get("type") != "turn.completed":
+            complaint = _complaint(text_at(last, "error", "message") or _last_error(events))
+        return Reading(
+            finished=finished,
+            answer=texts[-1] if texts and complaint is None else "",
+            texts=texts,
+            complaint=complaint,
+            usage=_usage(events, last, exit),
+        )
+
+    def progress(self, event: Event) -> str:
+        match event.get("type"):
+            case "error":
+                message = text_at(event, "message")
+                found = RECONNECTING.match(message)
+                return retry_line(found[1]) if found else error_line(_plain(message))
+            case "item.started" | "item.completed":
+                return _item_line(mapping_at(event, "item"), begins=event["type"] == "item.started")
+        # A turn's failure repeats the error before it.
+        return ""
+
+
+def _item_line(item: Event, *, begins: bool) -> str:
+    match item.get("type"):
+        case "agent_message":
+            return one_line(text_at(item, "text"))
+        case "error":
+            return one_line(f"! {one_line(text_at(item, 'message'))}")
+        case "command_execution" if begins:
+            return one_line(f"→ shell: {_bare(text_at(item, 'command'))}")
+        case "command_execution" if number_at(item, "exit_code"):
+            return error_line(f"exit {number_at(item, 'exit_code')}: {_bare(text_at(item, 'command'))}")
+        case "file_change" if begins:
+            paths = ", ".join(text_at(change, "path") for change in objects_at(item, "changes"))
+            return one_line(f"→ edit: {paths}")
+        case "mcp_tool_call" if begins:
+            return one_line(f"→ {text_at(item, 'server')}.{text_at(item, 'tool')}")
+        case "web_search" if begins:
+            return one_line(f"→ search: {text_at(item, 'query')}")
+    return ""
+
+
+def _bare(command: str) -> str:
+    """The command without the shell that it is handed to."""
+    found = re.fullmatch(r"\S*/(?:ba|z|da)?sh -l?c (.*)", command, re.DOTALL)
+    return (found[1] if found else command).strip("\"'")
+
+
+def _last_error(events: Sequence[Event]) -> str:
+    """What it was struggling with when it stopped; what went on after an error was got over."""
+    last = events[-1]
+    return text_at(last, "message") if last["type"] == "error" else ""
+
+
+def _complaint(message: str) -> Complaint | None:
+    if not message:
+        return None
+    found = RECONNECTING.match(message)
+    return Complaint(_plain(found[1] if found else message), status=_status(message))
+
+
+def _plain(message: str) -> str:
+    """What the server said, where the whole of its answer is given."""
+    answer = json_line(message)
+    return text_at(answer, "error", "message") or message
+
+
+def _status(message: str) -> int | None:
+    answer = json_line(message)
+    return number_at(answer, "error", "code") or number_at(answer, "status") or None
+
+
+def _usage(events: Sequence[Event], last: Event, exit: Exit) -> Usage | None:
+    session = next((text_at(event, "thread_id") for event in events if event.get("thread_id")), "")
+    used = mapping_at(last, "usage")
+    if not used:
+        return Usage(model=exit.model or None, agent_session=session) if session else None
+    # Its counts are those of the whole thread.
+    before = exit.before or Usage()
+    return Usage(
+        input_tokens=max(0, number_at(used, "input_tokens") - (before.input_tokens or 0)),
+        output_tokens=max(0, number_at(used, "output_tokens") - (before.output_tokens or 0)),
+        cached_tokens=max(0, number_at(used, "cached_input_tokens") - (before.cached_tokens or 0)),
+        model=exit.model or None,
+        agent_session=session or None,
+    )

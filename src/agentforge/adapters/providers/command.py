@@ -9,8 +9,7 @@ from msgspec import Struct, field
 
 from agentforge.adapters.providers.config import ConfigReader
 from agentforge.adapters.providers.environment import Scalar, agent_environment, as_text, secrets_in
-from agentforge.adapters.providers.program import find_program, refuse_impossible
-from agentforge.adapters.providers.program_provider import ProgramProvider
+from agentforge.adapters.providers.program import ProgramProvider, find_program, refuse_impossible
 from agentforge.model.errors import ProviderUnusable
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest
 

@@ -1,7 +1,25 @@
-"""Gemini CLI: `gemini`, with the prompt on stdin and its stream of events as output."""
+"""Gemini CLI: `gemini`, with the prompt on stdin; and its output, `stream-json`. Its exit status, an HTTP
+status modulo 256, tells little."""
+
+from collections.abc import Sequence
 
 from agentforge.adapters.providers.agent_cli import AgentCli
+from agentforge.adapters.providers.failures import STATUSES
+from agentforge.adapters.providers.stream import (
+    Complaint,
+    Event,
+    Reading,
+    error_line,
+    json_line,
+    mapping_at,
+    number_at,
+    one_line,
+    text_at,
+    tool_line,
+)
 from agentforge.model.failure import FailureKind
+from agentforge.model.result import Usage
+from agentforge.ports.provider import Exit
 
 GEMINI = AgentCli(
     name="gemini",
@@ -34,3 +52,102 @@ GEMINI = AgentCli(
         r"^terminated$": FailureKind.PROVIDER_UNREACHABLE,
     },
 )
+
+
+TYPES = frozenset({"init", "message", "tool_use", "tool_result", "error", "result"})
+API_ERROR = "[API Error: "
+
+
+class GeminiStream:
+    def is_event(self, event: Event) -> bool:
+        return event.get("type") in TYPES and "timestamp" in event
+
+    def read(self, events: Sequence[Event], exit: Exit) -> Reading:
+        texts = _texts(events)
+        last = next((event for event in reversed(events) if event["type"] == "result"), {})
+        failed = text_at(last, "status") != "success"
+        return Reading(
+            finished=bool(last),
+            answer=texts[-1] if texts and not failed else "",
+            texts=texts,
+            complaint=_complaint(last, events, exit) if failed else None,
+            usage=_usage(events, last, exit),
+        )
+
+    def progress(self, event: Event) -> str:
+        match event.get("type"):
+            case "message" if event.get("role") == "assistant":
+                return one_line(text_at(event, "content"))
+            case "tool_use":
+                return tool_line(text_at(event, "tool_name"), mapping_at(event, "parameters"))
+            case "tool_result" if event.get("status") == "error":
+                return error_line(text_at(event, "error", "message") or text_at(event, "output"))
+            case "error":
+                return error_line(text_at(event, "message"))
+            case "result" if text_at(event, "error", "message"):
+                return error_line(_plain(text_at(event, "error", "message")))
+        return ""
+
+
+def _texts(events: Sequence[Event]) -> list[str]:
+    """What the agent said between one tool and the next: it comes in pieces."""
+    texts, piece = [], ""
+    for event in events:
+        if event["type"] == "message" and event.get("role") == "assistant":
+            piece += text_at(event, "content")
+        elif piece:
+            texts.append(piece)
+            piece = ""
+    return [*texts, piece] if piece else texts
+
+
+def _complaint(last: Event, events: Sequence[Event], exit: Exit) -> Complaint | None:
+    message = text_at(last, "error", "message")
+    if message:
+        return Complaint(_plain(message), status=_status(message) or _status_of(exit))
+    said = (text_at(event, "message") for event in reversed(events) if event["type"] == "error")
+    message = next(said, "no reason given" if last else "")
+    return Complaint(message) if message else None
+
+
+def _plain(message: str) -> str:
+    inner = _inner(message)
+    return text_at(json_line(inner), "error", "message") or inner
+
+
+def _inner(message: str) -> str:
+    """What is within the brackets; advice may follow them."""
+    inside, closed, advice = message.removeprefix(API_ERROR).rpartition("]")
+    return f"{inside} {advice.strip()}".strip() if closed else message
+
+
+def _status(message: str) -> int | None:
+    return number_at(json_line(_inner(message)), "error", "code") or None
+
+
+def _status_of(exit: Exit) -> int | None:
+    """The HTTP status that the exit status is the rest of; its own statuses are the rest of none."""
+    rest = exit.exit_code or 0
+    return next((status for status in STATUSES if rest > 1 and status % 256 == rest), None)
+
+
+def _usage(events: Sequence[Event], last: Event, exit: Exit) -> Usage | None:
+    first = next((event for event in events if event["type"] == "init"), {})
+    stats = mapping_at(last, "stats")
+    session = text_at(first, "session_id") if _is_kept(events, stats) else ""
+    model = text_at(first, "model") or exit.model or None
+    if not stats:
+        return Usage(model=model, agent_session=session) if session else None
+    return Usage(
+        input_tokens=number_at(stats, "input_tokens"),
+        output_tokens=number_at(stats, "output_tokens"),
+        cached_tokens=number_at(stats, "cached"),
+        model=model,
+        agent_session=session or None,
+    )
+
+
+def _is_kept(events: Sequence[Event], stats: Event) -> bool:
+    """Of a session whose first answer never came, nothing is kept that could be gone on with."""
+    used = any(event["type"] == "tool_use" for event in events) or number_at(stats, "total_tokens")
+    return bool(used) or not stats

@@ -1,11 +1,32 @@
-"""Where an agent's program is, and what it can't be called with."""
+"""Providers whose agent is a program: where it is, how it is run once, and what they have in common."""
 
+import asyncio
 import os
 import shutil
+import signal
+import tempfile
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import IO
 
+from msgspec.structs import replace
+
+from agentforge.host.programs import Program, run_async
 from agentforge.model.errors import ProviderUnusable
+from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.redaction import Redactor
+from agentforge.ports.provider import (
+    Capabilities,
+    Command,
+    ExecuteRequest,
+    ExecuteResult,
+    Exit,
+    ProcessProvider,
+)
 
 # Linux takes no single argument longer than this, whatever the total may be.
 MAX_ARGUMENT_BYTES = 128 * 1024 - 1
@@ -32,3 +53,144 @@ def refuse_impossible(provider: str, words: Iterable[str]) -> None:
                 f"provider {provider}: an argument of {size} bytes is longer than the system takes",
                 hint="use `prompt: stdin` or `prompt: file`",
             )
+
+
+TIMED_OUT = 124
+"""What `timeout` exits with."""
+AFTER_SECONDS = 10.0
+
+
+async def execute_once(provider: ProcessProvider, request: ExecuteRequest) -> ExecuteResult:
+    """What `execute` of a process provider does: its command, run here, and what it makes of the end."""
+    try:
+        return await _in_time(provider, provider.command(request), request)
+    except ProviderUnusable as error:
+        return ExecuteResult(failure=as_failure(error), exit_code=127)
+
+
+async def _in_time(provider: ProcessProvider, command: Command, request: ExecuteRequest) -> ExecuteResult:
+    try:
+        async with asyncio.timeout(command.timeout):
+            exit = await run_once(command, request.workdir)
+    except TimeoutError:
+        message = f"the agent was ended after {command.timeout or 0:g} s"
+        return ExecuteResult(failure=Failure(FailureKind.ITERATION_TIMEOUT, message), exit_code=TIMED_OUT)
+    return provider.interpret(replace(exit, model=request.model, config=request.config))
+
+
+async def run_once(command: Command, workdir: str) -> Exit:
+    began = time.monotonic()
+    # Files instead of pipes: a program that doesn't read its prompt can't break the write, and a
+    # background process that keeps the output open can't hold up the end.
+    with (
+        tempfile.TemporaryFile() as stdin,
+        tempfile.TemporaryFile() as output,
+        tempfile.TemporaryFile() as errors,
+    ):
+        stdin.write(command.stdin.encode("utf-8", "replace"))
+        stdin.seek(0)
+        apart = errors if command.separate_errors else output
+        code = await _to_its_end(command, workdir, (stdin.fileno(), output.fileno(), apart.fileno()))
+        hide = Redactor(command.secrets).text
+        return Exit(
+            exit_code=code if code >= 0 else None,
+            signal=-code if code < 0 else None,
+            duration_ms=round((time.monotonic() - began) * 1000),
+            output=hide(_text(output)),
+            errors=hide(_text(errors)),
+            ended_at=datetime.now(UTC),
+        )
+
+
+def as_failure(error: ProviderUnusable) -> Failure:
+    message = f"{error.message}; {error.hint}" if error.hint else error.message
+    return Failure(FailureKind.PROVIDER_MISSING, message)
+
+
+def exit_status(exit: Exit) -> int:
+    """One number, as a shell would say it: a signal counts from 128."""
+    if exit.exit_code is not None:
+        return exit.exit_code
+    return 128 + (exit.signal or 0)
+
+
+async def _to_its_end(command: Command, workdir: str, ends: tuple[int, int, int]) -> int:
+    process = await _spawn(command, workdir, ends)
+    try:
+        return await process.wait()
+    except BaseException:
+        await _end(process)
+        raise
+    finally:
+        if command.after:
+            await asyncio.shield(_run_after(command, workdir))
+
+
+async def _run_after(command: Command, workdir: str) -> None:
+    """End what the program started elsewhere; the program itself is gone, so a failure changes nothing."""
+    await run_async(Program(command.after, AFTER_SECONDS, cwd=workdir, env=command.env))
+
+
+async def _spawn(command: Command, workdir: str, ends: tuple[int, int, int]) -> asyncio.subprocess.Process:
+    stdin, output, errors = ends
+    try:
+        return await asyncio.create_subprocess_exec(
+            *command.argv,
+            cwd=workdir,
+            env=command.env,
+            stdin=stdin,
+            stdout=output,
+            stderr=errors,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ProviderUnusable(
+            f"{command.argv[0]!r} can't be started in {workdir}: {error.strerror}",
+            hint="check that the program exists and is executable, and that the folder exists",
+        ) from error
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode("utf-8", "replace")
+
+
+class ProgramProvider(ABC):
+    """A process provider; what is left to say is the program and what it can do."""
+
+    def __init__(self, name: str, environ: Mapping[str, str] | None = None) -> None:
+        self._name = name
+        self._environ = dict(os.environ if environ is None else environ)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    # Empty on purpose: a program needs neither, and a subclass that does says so.
+    async def init(self) -> None:  # noqa: B027
+        """Nothing to set up."""
+
+    async def shutdown(self) -> None:  # noqa: B027
+        """Nothing to release."""
+
+    @abstractmethod
+    def capabilities(self) -> Capabilities: ...
+
+    @abstractmethod
+    def validate(self) -> None: ...
+
+    @abstractmethod
+    def command(self, request: ExecuteRequest) -> Command: ...
+
+    def interpret(self, exit: Exit) -> ExecuteResult:
+        return ExecuteResult(output=exit.output, exit_code=exit_status(exit), duration_ms=exit.duration_ms)
+
+    async def execute(self, request: ExecuteRequest) -> ExecuteResult:
+        return await execute_once(self, request)

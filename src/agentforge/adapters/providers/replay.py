@@ -11,14 +11,26 @@ import msgspec
 from msgspec import Meta, Struct
 
 from agentforge.adapters.providers import replay_player
-from agentforge.adapters.providers.cassette import load_cassette
 from agentforge.adapters.providers.config import ConfigReader
 from agentforge.adapters.providers.environment import agent_environment, secrets_in
-from agentforge.adapters.providers.program_provider import ProgramProvider
-from agentforge.model.cassette import Fail
-from agentforge.model.errors import ProviderUnusable
+from agentforge.adapters.providers.program import ProgramProvider
+from agentforge.host import files
+from agentforge.model.cassette import Cassette, Fail, parse_cassette
+from agentforge.model.errors import ProviderUnusable, StorageFailed
 from agentforge.model.failure import LIMITS, Failure, FailureKind
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
+
+
+def load_cassette(path: str) -> Cassette:
+    """Raises ProviderUnusable with every error, each with its line."""
+    try:
+        text = files.read_existing(path).decode("utf-8")
+    except (StorageFailed, UnicodeDecodeError) as error:
+        why = error.message if isinstance(error, StorageFailed) else f"{path}: not UTF-8 text"
+        raise ProviderUnusable(
+            f"the cassette can't be read: {why}", hint="correct `cassette` in the provider's config"
+        ) from error
+    return parse_cassette(text, path)
 
 
 class ReplayConfig(Struct, frozen=True):

@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from agentforge.adapters.providers.agent_cli import AgentCli
+from agentforge.adapters.providers.claude import ClaudeStream
+from agentforge.adapters.providers.codex import CodexStream
 from agentforge.adapters.providers.failures import failure_of
-from agentforge.adapters.providers.oneshot import exit_status
+from agentforge.adapters.providers.gemini import GeminiStream
+from agentforge.adapters.providers.opencode import OpencodeStream
+from agentforge.adapters.providers.program import exit_status
 from agentforge.adapters.providers.stream import (
     COLOUR,
     Complaint,
+    JsonLinesStream,
     Reading,
     StreamReader,
     json_lines,
@@ -19,6 +24,26 @@ from agentforge.adapters.providers.stream import (
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.result import Usage
 from agentforge.ports.provider import ExecuteResult, Exit
+
+STREAMS: dict[str, StreamReader] = {
+    "claude": ClaudeStream(),
+    "codex": CodexStream(),
+    "gemini": GeminiStream(),
+    "opencode": OpencodeStream(),
+}
+TEXT = "text"
+JSON_LINES = "json_lines"
+FORMATS = (TEXT, JSON_LINES, *STREAMS)
+
+
+def reader_of(cli: AgentCli) -> StreamReader | None:
+    """None reads text: there is nothing to take apart."""
+    if cli.output == TEXT:
+        return None
+    if cli.output == JSON_LINES:
+        return JsonLinesStream(cli.fields)
+    return STREAMS[cli.output]
+
 
 # How far back from the end an error is looked for in plain text.
 TAIL_LINES = 20
