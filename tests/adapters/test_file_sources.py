@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from agentforge.adapters.file_sources import FileSources
-from agentforge.definition.catalog import available_stages
 from agentforge.definition.compiler import compile_pipeline, compile_stage, lint
+from agentforge.definition.resolve import available_stages
 from agentforge.model.errors import StorageFailed
 from agentforge.ports.sources import Sources
 

@@ -7,9 +7,9 @@ import pytest
 
 from agentforge.adapters.file_sources import FileSources
 from agentforge.cli.main import ALIASES, COMMANDS
-from agentforge.definition.catalog import available_pipelines, available_stages
 from agentforge.definition.compiler import VERBS, compile_pipeline, lint
 from agentforge.definition.diagnostics import render
+from agentforge.definition.resolve import available_pipelines, available_stages
 from agentforge.definition.template import VARIABLES
 from agentforge.model.plan import Plan
 

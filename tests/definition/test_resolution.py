@@ -2,8 +2,8 @@
 
 import pytest
 
-from agentforge.definition.catalog import available_pipelines, available_stages
 from agentforge.definition.compiler import compile_pipeline, compile_stage, compile_text, lint
+from agentforge.definition.resolve import available_pipelines, available_stages
 from agentforge.model.errors import DefinitionError
 
 from .world import TextWorld, where

@@ -7,8 +7,8 @@ import pytest
 from jsonschema import Draft7Validator
 
 from agentforge.definition.diagnostics import Report
+from agentforge.definition.file_keys import DIALECT, pipeline_schema, stage_schema
 from agentforge.definition.kinds import as_data
-from agentforge.definition.schema import DIALECT, pipeline_schema, stage_schema
 from agentforge.definition.source import SourceText, parse_value
 
 from .test_compile_parity import DIFFERENT, MATRIX, SAME

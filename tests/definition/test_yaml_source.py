@@ -6,12 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
-from agentforge.definition.core_schema import plain_value
 from agentforge.definition.diagnostics import Report
-from agentforge.definition.growth import MAX_DEPTH
 from agentforge.definition.kinds import as_data
-from agentforge.definition.source import FASTEST_LOADER, MAX_TEXT_CHARS, SourceText, parse_mapping
-from agentforge.definition.tree import Keyed
+from agentforge.definition.source import FASTEST_LOADER, MAX_DEPTH, MAX_TEXT_CHARS, SourceText, parse_mapping
+from agentforge.definition.tree import Keyed, plain_value
 
 from .world import where
 

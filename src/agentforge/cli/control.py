@@ -1,10 +1,18 @@
-"""`agentforge pause` and `cancel`: what people ask of a run while it goes on."""
+"""What people tell a run while it goes on: `pause`, `cancel`, and `answer` to what it asks."""
+
+from typing import TYPE_CHECKING
 
 import click
 
-from agentforge.cli.invocation import driving, invocation
-from agentforge.cli.output import print_json
+from agentforge.cli.invocation import Invocation, driving, invocation
+from agentforge.cli.output import note, print_json, styled
 from agentforge.cli.sessions import chosen
+from agentforge.views.requests import request_lines
+from agentforge.views.status import resume_command
+
+if TYPE_CHECKING:
+    from agentforge.sdk.engine import Engine
+    from agentforge.sdk.results import RunResult
 
 
 @click.command()
@@ -59,3 +67,63 @@ def cancel(session: str | None, reason: str) -> None:
         click.echo(f"Cancelled session '{name}'.")
     else:
         click.echo(f"Asked session '{name}' to end; its driver ends the agent now.")
+
+
+ASKING = {"running", "interrupted", "paused", "awaiting_approval"}
+
+
+@click.command()
+@click.argument("session", required=False)
+@click.argument("answer", required=False)
+@click.option("--request", metavar="ID", help="Which request, if the run has several open.")
+@driving
+def answer(session: str | None, answer: str | None, request: str | None) -> int | None:
+    """Answer a question that a run asks, and continue the run.
+
+    ANSWER is one of the options of the request. The first answer counts. Without ANSWER, list the open
+    requests of the run. Counters and limits stay as they are; `resume` resets them.
+    """
+    call = invocation()
+    name = chosen(call, session, ASKING, "with open requests")
+    if answer is None:
+        _list(call, name)
+        return None
+
+    from agentforge.cli.attached import conclude, drive
+
+    async def work(engine: "Engine") -> "RunResult | None":
+        return await engine.answer(name, answer, request=request)
+
+    driven = drive(call, work)
+    if driven.outcome is None and driven.signal is None:
+        return _said(call, name, answer)
+    return conclude(call, driven)
+
+
+def _list(call: Invocation, session: str) -> None:
+    requests = call.runs.info(session).state.open_requests
+    if call.as_json:
+        print_json({"session": session, "requests": requests})
+        return
+    if not requests:
+        click.echo(f"Session '{session}' has no open requests.")
+    for question, command in request_lines(session, requests, call.program):
+        click.echo(f"{question}\n  {styled(command, 'busy')}")
+
+
+def _said(call: Invocation, session: str, answer: str) -> int:
+    if call.as_json:
+        print_json({"session": session, "answer": answer, "continued": False})
+    else:
+        note(f"Answered session '{session}': {answer}. {_how_it_goes_on(call, session)}")
+    return 0
+
+
+def _how_it_goes_on(call: Invocation, session: str) -> str:
+    """Where the answer alone didn't continue it here."""
+    status = call.runs.info(session).status
+    again = resume_command(session, status, call.program)
+    if again is None:
+        return "The engine that owns it takes the answer."
+    why = "No engine runs it" if status == "interrupted" else f"It is {status}, and counts the answer then"
+    return f"{why}: `{again}`."

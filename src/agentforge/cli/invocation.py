@@ -66,58 +66,51 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
     setattr(root.obj, str(parameter.name), value)
 
 
-def project_option(command: Decorated) -> Decorated:
-    return click.option(
+def options_of(*options: Callable[[Decorated], Decorated]) -> Callable[[Decorated], Decorated]:
+    """Several options as one decorator; help lists them in this order."""
+
+    def decorate(command: Decorated) -> Decorated:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+record_option = click.option(
+    "--record", is_flag=True, help="Keep what the agents do as a cassette, for `replay`."
+)
+json_option = click.option(
+    "--json", "as_json", is_flag=True, callback=_keep, expose_value=False, help="Print JSON for programs."
+)
+looking = options_of(
+    click.option(
         "-C",
         "--project",
         metavar="DIR",
         callback=_keep,
         expose_value=False,
         help="The project's folder.  [default: $PROJECT_ROOT or the current folder]",
-    )(command)
-
-
-def json_option(command: Decorated) -> Decorated:
-    return click.option(
-        "--json",
-        "as_json",
-        is_flag=True,
-        callback=_keep,
-        expose_value=False,
-        help="Print JSON for programs.",
-    )(command)
-
-
-def log_options(command: Decorated) -> Decorated:
-    level = click.option(
+    ),
+    json_option,
+)
+"""The options of commands that look at runs."""
+driving = options_of(
+    looking,
+    click.option(
         "--log-level",
         type=click.Choice(LOG_LEVELS, case_sensitive=False),
         callback=_keep,
         expose_value=False,
         help="What is logged to stderr.  [default: $AGENT_PIPELINES_LOG_LEVEL; "
         "else warn on a terminal, info otherwise]",
-    )
-    format_ = click.option(
+    ),
+    click.option(
         "--log-format",
         type=click.Choice(LOG_FORMATS, case_sensitive=False),
         callback=_keep,
         expose_value=False,
         help="[default: pretty on a terminal, json otherwise]",
-    )
-    return level(format_(command))
-
-
-def record_option(command: Decorated) -> Decorated:
-    return click.option(
-        "--record", is_flag=True, help="Keep what the agents do as a cassette, for `replay`."
-    )(command)
-
-
-def looking(command: Decorated) -> Decorated:
-    """The options of commands that look at runs."""
-    return project_option(json_option(command))
-
-
-def driving(command: Decorated) -> Decorated:
-    """The options of commands that drive runs."""
-    return project_option(json_option(log_options(command)))
+    ),
+)
+"""The options of commands that drive runs."""

@@ -1,16 +1,22 @@
-"""`agentforge lint`: everything that is wrong with stages and pipelines, all at once."""
+"""Definitions as they are written: `lint`, `schema` for editors, and `migrate check` for projects of
+agent-pipelines."""
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from agentforge.cli import exit_codes
-from agentforge.cli.invocation import invocation, looking
+from agentforge.cli.invocation import invocation, json_option, looking
 from agentforge.cli.output import print_json, styled
+from agentforge.model.errors import InvalidRequest
+from agentforge.views.durations import counted
+from agentforge.views.plain_text import one_line, padded, width
 
 if TYPE_CHECKING:
     from agentforge.sdk.definitions import Definitions, Linted
+    from agentforge.sdk.migration import Migration
+
 
 KINDS = ("loop", "stage", "pipeline")
 
@@ -88,3 +94,79 @@ def _as_json(found: "list[Linted]", failed: "list[Linted]") -> dict[str, object]
         for linted in found
     ]
     return {"targets": targets, "passed": len(found) - len(failed), "failed": len(failed)}
+
+
+@click.command()
+@click.argument("kind", metavar="[pipeline|stage]", default="pipeline")
+@json_option
+def schema(kind: str) -> None:
+    """Print the JSON Schema of pipeline files (default), or of stage.yaml.
+
+    Editors that support YAML complete, explain and validate keys with it; docs/pipelines.md says how to set
+    them up.
+
+    \b
+      agentforge schema pipeline > .vscode/agentforge-pipeline.json
+      agentforge schema stage > .vscode/agentforge-stage.json
+    """
+    from agentforge.definition.file_keys import pipeline_schema, stage_schema
+
+    schemas = {"pipeline": pipeline_schema, "stage": stage_schema}
+    if kind not in schemas:
+        raise click.UsageError(f"no schema named '{kind}'; choose `pipeline` or `stage`")
+    print_json(schemas[kind]())
+
+
+TONES = {"refused": "bad", "changes": "warn", "note": "dim"}
+
+
+@click.group()
+def migrate() -> None:
+    """Come from agent-pipelines' shell engine."""
+
+
+@migrate.command()
+@click.argument("folder", metavar="[DIR]", required=False)
+@looking
+def check(folder: str | None) -> int:
+    """Say what would behave differently here.
+
+    Reads the pipelines, stages and finished runs of the project in DIR and changes nothing. Exits 1 if
+    anything is refused or behaves differently; notes don't count.
+    """
+    from agentforge.sdk.migration import check_migration
+
+    call = invocation()
+    project = os.path.abspath(folder) if folder else call.root
+    if not os.path.isdir(project):
+        raise InvalidRequest(f"there is no folder {project}", hint="give the project's folder")
+    found = check_migration(project, os.environ)
+    if call.as_json:
+        print_json({"same": found.is_same, **_fields(found)})
+    else:
+        _print_findings(found, project)
+    return exit_codes.COMPLETED if found.is_same else exit_codes.FAILED
+
+
+def _print_findings(found: "Migration", project: str) -> None:
+    rows = [(f"{one.place.file}:{one.place.line}", one) for one in found.findings]
+    columns = max((width(where) for where, _ in rows), default=0)
+    rules = max((len(one.rule) for _, one in rows), default=0)
+    for where, one in rows:
+        level = styled(f"{one.level:<7}", TONES[one.level])
+        click.echo(f"{padded(where, columns)}  {level}  {one.rule:<{rules}}  {one_line(one.message)}")
+    amounts = ((found.pipelines, "pipeline"), (found.stages, "stage"), (found.runs, "run"))
+    looked_at = ", ".join(counted(number, noun) for number, noun in amounts)
+    if rows:
+        click.echo()
+    words = {
+        level: counted(sum(one.level == level for one in found.findings), noun)
+        for level, noun in (("refused", "refusal"), ("changes", "change"), ("note", "note"))
+    }
+    click.echo(f"{project}: {looked_at}: {', '.join(words.values())}")
+    if not found.is_same:
+        click.echo("docs/migration.md says for each rule what to do.")
+
+
+def _fields(found: "Migration") -> dict[str, Any]:
+    return {name: getattr(found, name) for name in found.__struct_fields__}

@@ -1,17 +1,28 @@
-"""`agentforge log verify`: whether a run's log is whole."""
+"""A run's log: `log verify` says whether it is whole, `tail` shows its events as they are written."""
 
+import os
+import time
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import invocation, looking
-from agentforge.cli.output import print_json, styled
+from agentforge.cli.output import note, print_json, styled
+from agentforge.cli.status import local_zone
 from agentforge.views.durations import counted
+from agentforge.views.event_line import event_json, event_line
 from agentforge.views.plain_text import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agentforge.cli.invocation import Invocation
+    from agentforge.model.event import Event
     from agentforge.sdk.log_check import LogReport
+    from agentforge.sdk.tail import Tail
+
 
 SHOWN_LINES = 20
 LIMITS = "This finds accidents, not tampering: whoever can write the file can write a chain that fits."
@@ -64,3 +75,105 @@ def _print(name: str, report: "LogReport") -> None:
 
 def _fields(report: "LogReport") -> dict[str, Any]:
     return {name: getattr(report, name) for name in report.__struct_fields__}
+
+
+POLL_SECONDS = 0.2
+WORDS_CHARS = 400
+ABANDONED_SECONDS = 2.0
+"""How long nobody may drive a run that hasn't stopped before tail stops waiting for it."""
+
+TONES = {
+    "error": "bad",
+    "session_failed": "bad",
+    "attempt_lost": "warn",
+    "retry_scheduled": "warn",
+    "limit_met": "warn",
+    "provider_changed": "warn",
+    "session_paused": "warn",
+    "request_opened": "warn",
+    "iteration_complete": "good",
+    "node_complete": "good",
+    "session_complete": "good",
+    "session_start": "strong",
+    "node_start": "strong",
+}
+
+
+@click.command()
+@click.argument("session", required=False)
+@click.argument("count", metavar="[LINES]", type=click.IntRange(min=0), required=False)
+@click.option(
+    "--lines", type=click.IntRange(min=0), help="How many past events to show first.  [default: 50]"
+)
+@click.option("--follow/--no-follow", default=True, help="Wait for more until the run stops.  [default: yes]")
+@click.option("--words", is_flag=True, help="Also what the agents at work say, while following.")
+@looking
+def tail(session: str | None, count: int | None, lines: int | None, follow: bool, words: bool) -> None:
+    """Follow the events of a run until it stops.
+
+    With --json each event is one line of JSON under the keys that it has in the log.
+    """
+    from agentforge.cli.sessions import to_look_at
+    from agentforge.sdk.tail import Tail
+
+    call = invocation()
+    name = to_look_at(call, session)
+    place = Tail(call.runs, name)
+    shown = next(number for number in (lines, count, _default_lines()) if number is not None)
+    show = _printer(as_json=call.as_json)
+    try:
+        for event in deque(place.news(), maxlen=shown):
+            show(event)
+        if follow:
+            _follow(place, show, name, _listener(call, name) if words and not call.as_json else None)
+    except KeyboardInterrupt:
+        # The usual way to stop watching.
+        return
+
+
+def _follow(
+    place: "Tail", show: "Callable[[Event], None]", name: str, listen: "Callable[[], None] | None"
+) -> None:
+    left_since: float | None = None
+    while not place.is_over:
+        if listen:
+            listen()
+        driven = place.is_driven
+        for event in place.news():
+            show(event)
+            driven = True
+        left_since = None if driven else left_since or time.monotonic()
+        if left_since and time.monotonic() - left_since > ABANDONED_SECONDS:
+            note(f"Nobody drives session '{name}' now: `agentforge recover {name}` takes it up.")
+            return
+        time.sleep(POLL_SECONDS)
+
+
+def _listener(call: "Invocation", name: str) -> "Callable[[], None]":
+    from agentforge.sdk.agent_words import AgentWords
+
+    heard = AgentWords(call.runs.project, os.environ)
+
+    def listen() -> None:
+        info = call.runs.info(name)
+        for branch, said in heard.news(info.plan, info.state):
+            words = one_line(f"{branch}: {said}" if branch else said, WORDS_CHARS)
+            click.echo(styled(f"  │ {words}", "dim"))
+
+    return listen
+
+
+def _printer(*, as_json: bool) -> "Callable[[Event], None]":
+    zone = local_zone()
+
+    def as_line(event: "Event") -> None:
+        line = event_line(event, zone)
+        tone = TONES.get(line.type, "plain")
+        click.echo(f"{styled(f'[{line.time}]', 'dim')} {styled(line.type, tone)} {line.details}".rstrip())
+
+    return (lambda event: click.echo(event_json(event))) if as_json else as_line
+
+
+def _default_lines() -> int:
+    written = os.environ.get("EVENTS_TAIL_LINES", "")
+    return int(written) if written.isascii() and written.isdigit() else 50

@@ -1,11 +1,12 @@
 """The program `agentforge`: finds the command, loads only that one, turns every error into words.
 
-`agent-pipelines` is the same program under the name that users of the original type.
+`agent-pipelines` is the same program under the name that users of the original type, who put flags anywhere
+in the line.
 """
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -14,37 +15,62 @@ import click
 
 from agentforge import __version__
 from agentforge.cli import exit_codes
-from agentforge.cli.flags import behind_command
 from agentforge.cli.invocation import Invocation, driving, invocation
 from agentforge.cli.output import drop_stdout, show_error, show_unexpected, show_usage_error
 from agentforge.model.errors import AgentForgeError
 
+PLAIN = frozenset({"--force", "--resume", "--recompile", "--record", "--foreground", "--no-tmux", "--tmux"})
+VALUED = frozenset({"--provider", "--model", "--provider-config", "--context", "--input", "-i", "--command"})
+OURS = frozenset({"-C", "--project", "--log-level", "--log-format"})
+"""Options of the program itself that take a value; they may stay where they are."""
+
+
+def behind_command(arguments: Sequence[str], is_command: Callable[[str], bool]) -> list[str]:
+    """The line with agent-pipelines' flags behind its first word.
+
+    `--resume SESSION`, without a command, is how a paused run is gone on with.
+    """
+    kept: list[str] = []
+    moved: list[str] = []
+    rest = list(arguments)
+    while rest and rest[0].startswith("-") and rest[0] not in ("-", "--"):
+        name, equals, _ = rest[0].partition("=")
+        taken = 1 if equals or name not in VALUED | OURS else 2
+        (moved if name in PLAIN | VALUED else kept).extend(rest[:taken])
+        rest = rest[taken:]
+    if not moved or not rest:
+        return list(arguments)
+    if "--resume" in moved and not is_command(rest[0]):
+        return [*kept, "resume", *(flag for flag in moved if flag != "--resume"), *rest]
+    return [*kept, rest[0], *moved, *rest[1:]]
+
+
 # Where each command is defined; a module is imported only when its command is used or described.
 COMMANDS: dict[str, str] = {
-    "run": "agentforge.cli.run:run",
-    "pipeline": "agentforge.cli.beginning:pipeline",
-    "loop": "agentforge.cli.beginning:loop",
+    "run": "agentforge.cli.start:run",
+    "pipeline": "agentforge.cli.start:pipeline",
+    "loop": "agentforge.cli.start:loop",
     "resume": "agentforge.cli.resume:resume",
-    "recover": "agentforge.cli.recover:recover",
-    "answer": "agentforge.cli.answer:answer",
+    "recover": "agentforge.cli.resume:recover",
+    "answer": "agentforge.cli.control:answer",
     "pause": "agentforge.cli.control:pause",
     "cancel": "agentforge.cli.control:cancel",
     "status": "agentforge.cli.status:status",
-    "tail": "agentforge.cli.tail:tail",
-    "list": "agentforge.cli.listing:list_runs",
+    "tail": "agentforge.cli.log:tail",
+    "list": "agentforge.cli.catalog:list_runs",
     "replay": "agentforge.cli.replay:replay",
     "lint": "agentforge.cli.lint:lint",
-    "dry-run": "agentforge.cli.dry_run:dry_run",
-    "schema": "agentforge.cli.schema:schema",
+    "dry-run": "agentforge.cli.start:dry_run",
+    "schema": "agentforge.cli.lint:schema",
     "stages": "agentforge.cli.catalog:stages",
     "pipelines": "agentforge.cli.catalog:pipelines",
-    "providers": "agentforge.cli.providers:providers",
+    "providers": "agentforge.cli.catalog:providers",
     "log": "agentforge.cli.log:log",
-    "migrate": "agentforge.cli.migrate:migrate",
-    "doctor": "agentforge.cli.doctor:doctor",
+    "migrate": "agentforge.cli.lint:migrate",
+    "doctor": "agentforge.cli.about:doctor",
     "demo": "agentforge.cli.demo:demo",
-    "version": "agentforge.cli.version:version",
-    "help": "agentforge.cli.help:help_",
+    "version": "agentforge.cli.about:version",
+    "help": "agentforge.cli.about:help_",
 }
 ALIASES = {"runs": "list"}
 ORIGINAL = "agent-pipelines"
@@ -104,7 +130,7 @@ def _stages(ctx: click.Context, args: Sequence[str]) -> list[str]:
 
 
 def _unknown(ctx: click.Context, word: str, stages: Sequence[str]) -> click.UsageError:
-    from agentforge.definition.suggest import did_you_mean
+    from agentforge.definition.diagnostics import did_you_mean
     from agentforge.views.plain_text import one_line
 
     shown = one_line(word, 60)

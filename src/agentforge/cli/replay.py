@@ -55,7 +55,7 @@ def replay(*, source: str, pipeline: str | None, session: str | None, speed: flo
 def _replay(call: Invocation, source: str, pipeline: str | None, session: str | None, speed: float) -> int:
     from agentforge.cli.attached import conclude, drive
     from agentforge.cli.log_output import current_session
-    from agentforge.cli.run import compile_shown
+    from agentforge.cli.start import compile_shown
     from agentforge.sdk.replaying import compiled_for_replay, find_recording
 
     recording = find_recording(call.runs, source)

@@ -4,20 +4,20 @@ from posixpath import dirname
 
 from msgspec import Struct
 
-from agentforge.definition.diagnostics import Report
+from agentforge.definition.diagnostics import Report, choice
 from agentforge.definition.file_keys import read_pipeline
-from agentforge.definition.paths import relative
 from agentforge.definition.resolve import StageLookup, find_pipeline, pipeline_names
-from agentforge.definition.resolved import (
+from agentforge.definition.source import SourceText, parse_mapping, relative
+from agentforge.definition.spec import (
+    NodeSpec,
+    PipelineSpec,
     ResolvedBlock,
     ResolvedNested,
     ResolvedNode,
     ResolvedPipeline,
     ResolvedStage,
+    Written,
 )
-from agentforge.definition.source import SourceText, parse_mapping
-from agentforge.definition.spec import NodeSpec, PipelineSpec, Written
-from agentforge.definition.suggest import choice
 from agentforge.ports.sources import Sources
 
 # Pipelines that include each other twice double with every level, so their sum is bounded while assembling.

@@ -15,9 +15,18 @@ from agentforge.definition.link import link
 from agentforge.definition.lower import DEFAULT_RUNS, Setting, lower, provider_levels
 from agentforge.definition.precedence import DEFAULT_PROVIDER, JUDGE_PROVIDER, Above, gather, naming_level
 from agentforge.definition.resolve import StageLookup, is_stage_name
-from agentforge.definition.resolved import ResolvedBlock, ResolvedNested, ResolvedPipeline, ResolvedStage
 from agentforge.definition.source import SourceText, parse_mapping
-from agentforge.definition.spec import BlockSpec, NodeSpec, PipelineSpec, WorkSpec, Written
+from agentforge.definition.spec import (
+    BlockSpec,
+    NodeSpec,
+    PipelineSpec,
+    ResolvedBlock,
+    ResolvedNested,
+    ResolvedPipeline,
+    ResolvedStage,
+    WorkSpec,
+    Written,
+)
 from agentforge.definition.validate import (
     validate_nodes,
     validate_provider,

@@ -8,11 +8,9 @@ from typing import Any, Literal
 import msgspec
 
 from agentforge.definition.compilation import Compilation, Compiled
-from agentforge.definition.diagnostics import Report
-from agentforge.definition.paths import relative
+from agentforge.definition.diagnostics import Report, choice
 from agentforge.definition.resolve import find_pipeline, is_stage_name, pipeline_names
-from agentforge.definition.source import SourceText
-from agentforge.definition.suggest import choice
+from agentforge.definition.source import SourceText, relative
 from agentforge.model.diagnostic import Diagnostic, Place
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Overrides
@@ -92,12 +90,7 @@ def compile_pipeline(
 
 
 def compile_kept(
-    sources: Sources,
-    name: str,
-    text: str,
-    session: str,
-    *,
-    known_providers: Collection[str] | None = None,
+    sources: Sources, name: str, text: str, session: str, *, known_providers: Collection[str] | None = None
 ) -> Compiled:
     """A pipeline whose text was kept elsewhere, as if it still lay where `name` says (relative to the
     project)."""

@@ -1,9 +1,12 @@
-"""Second pass: trees to specs. The keys of a pipeline file and of a stage.yaml, and how they are read."""
+"""Second pass: trees to specs. The keys of a pipeline file and of a stage.yaml, how they are read, and their
+JSON Schema (draft 7, which all editors know). It describes shapes; names, references and combinations are
+the compiler's."""
 
 from posixpath import basename, splitext
+from typing import Any
 
 from agentforge.definition.diagnostics import Report
-from agentforge.definition.kinds import FLAG, SOME_TEXTS, TEXT, Anything, ListOf, Required, Texts
+from agentforge.definition.kinds import FLAG, SOME_TEXTS, TEXT, Anything, ListOf, Required, Schema, Texts
 from agentforge.definition.node_keys import NODE
 from agentforge.definition.source import SourceText
 from agentforge.definition.spec import PipelineSpec, StageSpec, WorkSpec
@@ -85,3 +88,21 @@ def read_stage(source: SourceText, tree: Keyed, report: Report) -> StageSpec:
 
 def _stem(file: str) -> str:
     return splitext(basename(file))[0] if not file.startswith("<") else UNNAMED
+
+
+DIALECT = "http://json-schema.org/draft-07/schema#"
+
+
+def pipeline_schema() -> Schema:
+    return _schema("AgentForge pipeline", PIPELINE)
+
+
+def stage_schema() -> Schema:
+    """Of a stage.yaml; every key has a default, as the prompt may be all there is."""
+    return _schema("AgentForge stage", STAGE)
+
+
+def _schema(title: str, table: Table[Any]) -> Schema:
+    definitions: dict[str, Schema] = {}
+    schema = table.written_out(definitions)
+    return {"$schema": DIALECT, "title": title, **schema, "definitions": definitions}

@@ -9,11 +9,9 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.definition.core_schema import plain_value
-from agentforge.definition.diagnostics import Report
+from agentforge.definition.diagnostics import Report, choice
 from agentforge.definition.spec import Written
-from agentforge.definition.suggest import choice
-from agentforge.definition.tree import Keyed, Listed, Scalar, Tree, kind_of, shown
+from agentforge.definition.tree import Keyed, Listed, Scalar, Tree, kind_of, plain_value, shown
 from agentforge.model.diagnostic import Place
 
 Schema = dict[str, Any]

@@ -11,13 +11,19 @@ from msgspec import Struct
 from agentforge.definition.assemble import Assembly, Located
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.file_keys import read_pipeline
-from agentforge.definition.paths import relative
 from agentforge.definition.precedence import canonical
 from agentforge.definition.resolve import StageLookup
-from agentforge.definition.resolved import ResolvedBlock, ResolvedPipeline, ResolvedStage
-from agentforge.definition.source import SourceText, parse_mapping
-from agentforge.definition.spec import InputsSpec, NodeSpec, WorkSpec, Written
-from agentforge.definition.termination import merge
+from agentforge.definition.source import SourceText, parse_mapping, relative
+from agentforge.definition.spec import (
+    InputsSpec,
+    NodeSpec,
+    ResolvedBlock,
+    ResolvedPipeline,
+    ResolvedStage,
+    WorkSpec,
+    Written,
+    merge,
+)
 from agentforge.model.diagnostic import Diagnostic, Place
 from agentforge.ports.sources import Sources
 

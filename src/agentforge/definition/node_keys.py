@@ -16,14 +16,7 @@ from agentforge.definition.kinds import (
     Text,
     as_data,
 )
-from agentforge.definition.spec import (
-    BlockSpec,
-    BranchSpec,
-    InputsSpec,
-    NodeSpec,
-    ParallelRef,
-    ProviderSpec,
-)
+from agentforge.definition.spec import BlockSpec, BranchSpec, InputsSpec, NodeSpec, ParallelRef, ProviderSpec
 from agentforge.definition.table import Entries, Key, Nested, Table
 from agentforge.definition.tree import Keyed, Listed, Scalar, Tree, kind_of
 from agentforge.definition.work_keys import LATER, WORK_KEYS, build_work, read_settings

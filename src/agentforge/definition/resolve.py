@@ -1,4 +1,5 @@
-"""Third pass: names to files. Which stage, prompt or pipeline a name means, and where it was looked for."""
+"""Third pass: names to files. Which stage, prompt or pipeline a name means, where it was looked for, and what
+there is to run."""
 
 import re
 from collections.abc import Iterable
@@ -6,13 +7,11 @@ from posixpath import isabs, join
 
 from msgspec import Struct
 
-from agentforge.definition.diagnostics import Report
+from agentforge.definition.diagnostics import Report, choice
 from agentforge.definition.file_keys import read_stage
-from agentforge.definition.paths import absolute, relative
-from agentforge.definition.resolved import ResolvedStage
-from agentforge.definition.source import SourceText, parse_mapping
-from agentforge.definition.spec import NodeSpec, StageSpec, WorkSpec, Written
-from agentforge.definition.suggest import choice
+from agentforge.definition.source import SourceText, absolute, parse_mapping, relative
+from agentforge.definition.spec import NodeSpec, ResolvedStage, StageSpec, WorkSpec, Written
+from agentforge.definition.tree import Scalar
 from agentforge.ports.sources import Sources
 
 _STAGE_FILE = "stage.yaml"
@@ -182,3 +181,43 @@ def pipeline_names(sources: Sources) -> list[str]:
         if name.endswith((".yaml", ".yml"))
     }
     return list(names)
+
+
+class Available(Struct, frozen=True):
+    name: str
+    description: str
+    path: str
+    """Relative to the project where it lies inside."""
+
+
+def available_stages(sources: Sources) -> list[Available]:
+    roots = stage_roots(sources, sources.project)
+    found: list[Available] = []
+    for name in sorted(stage_names(sources, roots)):
+        folders = (join(root, name) for root in roots)
+        folder = next(folder for folder in folders if is_stage_folder(sources, folder))
+        path = join(folder, "stage.yaml")
+        found.append(Available(name, _description(sources, path), relative(sources.project, folder)))
+    return found
+
+
+def available_pipelines(sources: Sources) -> list[Available]:
+    found: list[Available] = []
+    for name in sorted(pipeline_names(sources)):
+        path = find_pipeline(sources, name)
+        if path:
+            found.append(Available(name, _description(sources, path), relative(sources.project, path)))
+    return found
+
+
+def _description(sources: Sources, path: str) -> str:
+    """What the file says of itself; a broken one is listed all the same, without words."""
+    tree = parse_mapping(SourceText(path, sources.read(path) or ""), Report())
+    for entry in tree.entries if tree else ():
+        if (
+            entry.key.text == "description"
+            and isinstance(entry.value, Scalar)
+            and entry.value.value is not None
+        ):
+            return " ".join(entry.value.text.split())
+    return ""

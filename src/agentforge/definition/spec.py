@@ -1,4 +1,5 @@
-"""What was written in a pipeline or a stage: typed, with places, before any name is looked up."""
+"""What was written in a pipeline or a stage: typed, with places; first as it stands, then with its names
+looked up."""
 
 from typing import Any, Generic, TypeVar
 
@@ -6,6 +7,7 @@ from msgspec import Struct, field
 
 from agentforge.definition.source import SourceText
 from agentforge.model.diagnostic import Place
+from agentforge.model.plan import Fixed, Judgment, Queue, Termination
 
 T = TypeVar("T")
 
@@ -153,3 +155,86 @@ class PipelineSpec(Struct, frozen=True):
     commands: dict[str, str] = field(default_factory=dict)
     max_runtime: Written[float] | None = None
     tmux: bool = True
+
+
+class ResolvedStage(Struct, frozen=True):
+    spec: NodeSpec
+    stage: StageSpec | None
+    """None where the node is all there is, or where the stage wasn't found."""
+    prompt_path: str | None
+    """Absolute; None where the node says its prompt itself, or none is found and the report says so."""
+    is_found: bool = True
+    """False, and a diagnostic, where the stage that the node names can't be found or read."""
+
+    @property
+    def stage_work(self) -> WorkSpec:
+        return self.stage.work if self.stage else WorkSpec()
+
+
+class ResolvedBlock(Struct, frozen=True):
+    spec: NodeSpec
+    block: BlockSpec
+    stages: tuple[ResolvedStage | None, ...]
+
+
+class ResolvedNested(Struct, frozen=True):
+    spec: NodeSpec
+    pipeline: "ResolvedPipeline"
+
+
+ResolvedNode = ResolvedStage | ResolvedBlock | ResolvedNested
+
+
+class ResolvedPipeline(Struct, frozen=True):
+    spec: PipelineSpec
+    nodes: tuple[ResolvedNode | None, ...]
+    """One for each of the spec's nodes; None where the report says why."""
+
+
+FIXED = "fixed"
+KINDS = (FIXED, "judgment", "queue")
+LATER = ("items",)
+
+
+class Merged(Struct, frozen=True):
+    type: Written[str] | None
+    """None means fixed."""
+    count: Written[int] | None
+    """None if no file says how often."""
+    min_iterations: Written[int] | None
+    consensus: Written[int] | None
+    check_before: Written[bool] | None
+    command: Written[str] | None
+
+    @property
+    def kind(self) -> str:
+        return self.type.value if self.type else FIXED
+
+    def lowered(self, runs: int) -> Termination:
+        """Settings that the type doesn't have are dropped: they were written for the type it had before."""
+        if self.kind == "judgment":
+            return Judgment(runs, _value(self.min_iterations), _value(self.consensus))
+        if self.kind == "queue":
+            command = self.command.value if self.command else None
+            return Queue(runs, bool(self.check_before and self.check_before.value), command)
+        return Fixed(runs)
+
+
+def merge(node: WorkSpec, stage: WorkSpec) -> Merged:
+    """Key by key. The node was written last, so it wins, also with its `runs` over the stage's `max`."""
+    mine, theirs = node.termination or _SILENT, stage.termination or _SILENT
+    return Merged(
+        type=mine.type or theirs.type,
+        count=mine.count or node.runs or theirs.count or stage.runs,
+        min_iterations=mine.min_iterations or theirs.min_iterations,
+        consensus=mine.consensus or theirs.consensus,
+        check_before=mine.check_before or node.check_before or theirs.check_before or stage.check_before,
+        command=mine.command or theirs.command,
+    )
+
+
+def _value(written: Written[int] | None) -> int | None:
+    return written.value if written else None
+
+
+_SILENT = TerminationSpec()

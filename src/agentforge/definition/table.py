@@ -5,9 +5,8 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from agentforge.definition.diagnostics import Report
+from agentforge.definition.diagnostics import Report, did_you_mean, is_misspelt
 from agentforge.definition.kinds import Kind, Required, Schema, as_mapping
-from agentforge.definition.suggest import did_you_mean, is_misspelt
 from agentforge.definition.tree import Entry, Keyed, Listed, Scalar, Tree, is_null, kind_of, shown
 from agentforge.model.diagnostic import Place
 
@@ -106,11 +105,7 @@ class Table(Struct, Generic[T], frozen=True):
         schema: Schema = {"type": "object", "properties": {}}
         for key in self.keys:
             old = {"deprecated": True, "deprecationMessage": key.about} if key.deprecated else {}
-            schema["properties"][key.name] = {
-                **key.kind.schema(definitions),
-                "description": key.about,
-                **old,
-            }
+            schema["properties"][key.name] = {**key.kind.schema(definitions), "description": key.about, **old}
         if not self.is_open:
             schema["patternProperties"] = {misspellings([key.name for key in self.keys]): False}
             schema["properties"] |= dict.fromkeys(sorted(self.later), False)

@@ -3,14 +3,23 @@
 import re
 from collections.abc import Collection, Sequence
 
-from agentforge.definition.diagnostics import Report
+from agentforge.definition.diagnostics import Report, choice
 from agentforge.definition.kinds import MAX_RUNS
 from agentforge.definition.precedence import canonical
 from agentforge.definition.resolve import is_stage_name
-from agentforge.definition.resolved import ResolvedNested, ResolvedPipeline, ResolvedStage
-from agentforge.definition.spec import BlockSpec, NodeSpec, PipelineSpec, Written
-from agentforge.definition.suggest import choice
-from agentforge.definition.termination import FIXED, KINDS, LATER, merge
+from agentforge.definition.spec import (
+    FIXED,
+    KINDS,
+    LATER,
+    BlockSpec,
+    NodeSpec,
+    PipelineSpec,
+    ResolvedNested,
+    ResolvedPipeline,
+    ResolvedStage,
+    Written,
+    merge,
+)
 from agentforge.definition.tree import shown
 
 MAX_STEPS = 100_000

@@ -23,8 +23,9 @@ from agentforge.definition.kinds import (
     as_data,
     as_mapping,
 )
-from agentforge.definition.secret_values import validate_settings
+from agentforge.definition.provider_settings import validate_settings
 from agentforge.definition.spec import (
+    KINDS,
     LimitSpec,
     ProviderSpec,
     RetrySpec,
@@ -34,7 +35,6 @@ from agentforge.definition.spec import (
     Written,
 )
 from agentforge.definition.table import Entries, Key, Nested, Table
-from agentforge.definition.termination import KINDS
 from agentforge.definition.tree import Keyed, Tree
 from agentforge.model.plan import SANDBOXES, OnLimit, Semantics
 

@@ -6,8 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from agentforge.definition.catalog import Available, available_pipelines, available_stages
 from agentforge.definition.compiler import lint
+from agentforge.definition.resolve import Available, available_pipelines, available_stages
 from agentforge.model.diagnostic import Diagnostic
 from agentforge.sdk.wiring import known_providers, sources_of
 

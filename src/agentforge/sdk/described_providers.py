@@ -15,10 +15,9 @@ from agentforge.adapters.providers.command_line import problems
 from agentforge.adapters.providers.config import in_words
 from agentforge.adapters.providers.gemini import GEMINI
 from agentforge.adapters.providers.opencode import OPENCODE
-from agentforge.definition.diagnostics import Report
+from agentforge.definition.diagnostics import Report, choice
 from agentforge.definition.kinds import as_data, as_text
 from agentforge.definition.source import SourceText, parse_mapping
-from agentforge.definition.suggest import choice
 from agentforge.definition.tree import Entry, Keyed, Listed, Tree
 from agentforge.host import files
 from agentforge.model.diagnostic import Place

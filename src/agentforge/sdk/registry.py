@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 
-from agentforge.definition.suggest import choice
+from agentforge.definition.diagnostics import choice
 from agentforge.model.errors import AgentForgeError, InvalidRequest, UnknownProvider
 from agentforge.ports.provider import Capabilities, Provider
 from agentforge.sdk.lifecycle import INIT_SECONDS, set_up, shut_down

@@ -29,12 +29,7 @@ ADDRESSES: dict[Api, str] = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENA
 
 
 def endpoint_of(
-    name: str,
-    environ: Mapping[str, str],
-    *,
-    api: Api | None = None,
-    base_url: str = "",
-    key_env: str = "",
+    name: str, environ: Mapping[str, str], *, api: Api | None = None, base_url: str = "", key_env: str = ""
 ) -> Endpoint:
     """The endpoint; raises ProviderUnusable where it can't be told, or where the key isn't there."""
     maker, model = _apart(name)

@@ -179,11 +179,7 @@ def _progress_file(iteration: str) -> tuple[str, ...]:
 
 def _endpoint(config: ApiConfig, model: str, environ: Mapping[str, str]) -> Endpoint:
     return endpoint_of(
-        model or config.model,
-        environ,
-        api=config.api,
-        base_url=config.base_url,
-        key_env=config.api_key_env,
+        model or config.model, environ, api=config.api, base_url=config.base_url, key_env=config.api_key_env
     )
 
 

@@ -46,10 +46,7 @@ def agent_environment(
 
 
 def secrets_in(
-    environment: Mapping[str, str],
-    names: Collection[str] = (),
-    *,
-    inherited: Mapping[str, str] | None = None,
+    environment: Mapping[str, str], names: Collection[str] = (), *, inherited: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
     """The values that must not be seen: of variables whose name says so, and of `names` (or patterns).
 

@@ -147,8 +147,7 @@ class MockProvider:
         folder = self._own.fixtures_dir or self._environ.get("MOCK_FIXTURES_DIR", "")
         if folder and not Path(folder).is_dir():
             raise ProviderUnusable(
-                f"mock fixtures folder {folder} doesn't exist",
-                hint="create it, or correct MOCK_FIXTURES_DIR",
+                f"mock fixtures folder {folder} doesn't exist", hint="create it, or correct MOCK_FIXTURES_DIR"
             )
 
     def check_settings(self, model: str, config: Mapping[str, Any]) -> None:  # noqa: ARG002 - the port's

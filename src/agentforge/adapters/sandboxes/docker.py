@@ -52,10 +52,7 @@ class DockerSandbox:
         home = command.env.get("HOME") or "/"
         name = container_name(mark)
         mounts = in_order(
-            (
-                *(Mount(path, Seen.WRITABLE) for path in command.state),
-                *given_mounts(within, choice, home),
-            )
+            (*(Mount(path, Seen.WRITABLE) for path in command.state), *given_mounts(within, choice, home))
         )
         user = f"{os.geteuid()}:{os.getegid()}"
         argv = (

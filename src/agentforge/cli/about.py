@@ -1,13 +1,44 @@
-"""`agentforge doctor`: what is usable here, and the exact fix for what isn't."""
+"""What is known about the program itself: `version`, `help`, and `doctor`, with the exact fix for what isn't
+usable here."""
 
 import os
+import platform
 
 import click
 
+from agentforge import __version__
 from agentforge.cli import exit_codes
-from agentforge.cli.invocation import invocation, looking
+from agentforge.cli.invocation import invocation, json_option, looking
 from agentforge.cli.output import hanging, print_json, styled
 from agentforge.views.plain_text import padded, width
+
+
+@click.command()
+@json_option
+def version() -> None:
+    """Print the version."""
+    if invocation().as_json:
+        print_json({"version": __version__, "python": platform.python_version()})
+    else:
+        click.echo(f"agentforge, version {__version__}")
+
+
+@click.command("help")
+@click.argument("command", required=False)
+@click.pass_context
+def help_(context: click.Context, command: str | None) -> None:
+    """Show this help, or that of COMMAND."""
+    root = context.find_root()
+    assert isinstance(root.command, click.Group)
+    if command is None:
+        click.echo(root.get_help())
+        return
+    found = root.command.get_command(root, command)
+    if found is None:
+        raise click.UsageError(f"'{command}' is no command: `{invocation().name} help` lists them")
+    with click.Context(found, info_name=command, parent=root) as about:
+        click.echo(found.get_help(about))
+
 
 MARKS = {"ok": ("✓", "good"), "note": ("·", "dim"), "warning": ("!", "warn"), "broken": ("✗", "bad")}
 
