@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from agentforge.cli.demo import Demo
-from agentforge.cli.demo_screen import Screen
+from agentforge.cli.demo import Screen
 
 
 def main() -> None:

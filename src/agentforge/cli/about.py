@@ -9,7 +9,7 @@ import click
 from agentforge import __version__
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import invocation, json_option, looking
-from agentforge.cli.output import hanging, print_json, styled
+from agentforge.cli.output import hanging, marked, print_json, styled
 from agentforge.views.plain_text import padded, width
 
 
@@ -40,9 +40,6 @@ def help_(context: click.Context, command: str | None) -> None:
         click.echo(found.get_help(about))
 
 
-MARKS = {"ok": ("✓", "good"), "note": ("·", "dim"), "warning": ("!", "warn"), "broken": ("✗", "bad")}
-
-
 @click.command()
 @looking
 def doctor() -> int:
@@ -55,24 +52,23 @@ def doctor() -> int:
     call = invocation()
     checks = examine(call.root, os.environ)
     usable = is_usable(checks)
+    status = exit_codes.COMPLETED if usable else exit_codes.FAILED
     if call.as_json:
         print_json({"usable": usable, "checks": checks})
-        return exit_codes.COMPLETED if usable else exit_codes.FAILED
+        return status
     columns = max(width(check.name) for check in checks)
-    group = ""
+    group, indent = "", columns + 6
     for check in checks:
         if check.group != group:
             group = check.group
             click.echo(styled(group.capitalize(), "strong"))
-        mark, tone = MARKS[check.level]
-        indent = columns + 6
-        click.echo(f"  {styled(mark, tone)} {padded(check.name, columns)}  {hanging(check.found, indent)}")
+        click.echo(f"  {marked(check.level)} {padded(check.name, columns)}  {hanging(check.found, indent)}")
         if check.fix:
             click.echo(f"{' ' * indent}{hanging('fix: ' + check.fix, indent, 'busy')}")
     broken = [check.name for check in checks if check.level == "broken"]
     click.echo()
     if usable:
         click.echo(styled("AgentForge can run here.", "good"))
-        return exit_codes.COMPLETED
-    click.echo(styled(f"AgentForge can't run here yet: {', '.join(broken)}", "bad"))
-    return exit_codes.FAILED
+    else:
+        click.echo(styled(f"AgentForge can't run here yet: {', '.join(broken)}", "bad"))
+    return status

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from agentforge.cli import exit_codes
 from agentforge.cli.display import Display, display_for
@@ -93,15 +94,18 @@ def conclude(call: Invocation, driven: Driven) -> int:
     """Say how the run stopped and what to do next; the exit status."""
     result: RunResult | None = driven.outcome
     if result is None:
-        return _stopped_early(driven)
+        assert driven.signal is not None
+        note("Stopped before anything was started.")
+        return exit_codes.of_signal(driven.signal)
     status = exit_codes.of_result(result, driven.signal)
     again = resume_command(result.session, result.status.value, call.program)
     with while_read():
         if call.as_json:
             seconds = round(driven.seconds, 3)
-            print_json({**_fields(result), "duration_seconds": seconds, "resume_command": again})
+            print_json({**asdict(result), "duration_seconds": seconds, "resume_command": again})
         else:
-            lines = [*conclusion(result, driven.seconds, call.program), *_recorded(result)]
+            lines = conclusion(result, driven.seconds, call.program)
+            lines += [f"  Recorded: {_shown(result.cassette)}"] if result.cassette else []
             click.echo("\n".join([*lines, f"  Resume: {styled(again, 'busy')}"] if again else lines))
     return status
 
@@ -110,10 +114,10 @@ def conclusion(result: RunResult, seconds: float, program: str = "agentforge") -
     amount = f"{counted(result.iterations, 'iteration')} in {span(seconds)}"
     match result.status.value:
         case "completed":
-            return [f"{styled('✓ Completed', 'good')}: {amount}", f"  {_shown_dir(result)}"]
+            return [f"{styled('✓ Completed', 'good')}: {amount}", f"  {_shown(result.run_dir)}"]
         case "failed":
             error = one_line(f"{result.error_type}: {result.error}")
-            return [f"{styled('✗ Failed', 'bad')} after {amount}: {error}", f"  {_shown_dir(result)}"]
+            return [f"{styled('✗ Failed', 'bad')} after {amount}: {error}", f"  {_shown(result.run_dir)}"]
         case "aborted":
             return [f"{styled('✗ Cancelled', 'warn')} after {amount}: {one_line(result.reason)}"]
         case _:
@@ -122,24 +126,6 @@ def conclusion(result: RunResult, seconds: float, program: str = "agentforge") -
             for question, command in request_lines(result.session, result.requests, program):
                 lines += [f"  {question}", f"  Answer: {styled(command, 'busy')}"]
             return lines
-
-
-def _stopped_early(driven: Driven) -> int:
-    assert driven.signal is not None
-    note("Stopped before anything was started.")
-    return exit_codes.of_signal(driven.signal)
-
-
-def _fields(result: RunResult) -> dict[str, Any]:
-    return {name: getattr(result, name) for name in result.__struct_fields__}
-
-
-def _recorded(result: RunResult) -> list[str]:
-    return [f"  Recorded: {_shown(result.cassette)}"] if result.cassette else []
-
-
-def _shown_dir(result: RunResult) -> str:
-    return _shown(result.run_dir)
 
 
 def _shown(path: str) -> str:

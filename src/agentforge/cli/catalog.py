@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from agentforge.cli.invocation import invocation, looking
-from agentforge.cli.output import hanging, print_json, styled
+from agentforge.cli.output import hanging, marked, print_json, styled
 from agentforge.views.durations import age
 from agentforge.views.plain_text import one_line, padded, width
 from agentforge.views.status_lines import STATUS_TONES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from agentforge.definition.resolve import Available
     from agentforge.ports.provider import Capabilities
     from agentforge.sdk.provider_list import ProviderInfo
@@ -119,7 +117,7 @@ async def _look(project: str) -> "Sequence[ProviderInfo]":
 
 
 def _lines(info: "ProviderInfo", columns: int) -> list[str]:
-    mark = styled("✓", "good") if info.usable else styled("✗", "bad")
+    mark = marked("ok" if info.usable else "broken")
     origin = info.origin if info.origin == "built in" else f"{info.origin}: {info.place}"
     said = "; ".join(_abilities(info.capabilities)) if info.capabilities else ""
     about, indent = f"{origin} · {said}" if said else origin, columns + 6

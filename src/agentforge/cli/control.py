@@ -4,15 +4,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentforge.cli.invocation import Invocation, driving, invocation
+from agentforge.cli.invocation import Invocation, chosen, driving, invocation
 from agentforge.cli.output import note, print_json, styled
-from agentforge.cli.sessions import chosen
 from agentforge.views.requests import request_lines
 from agentforge.views.status import resume_command
 
 if TYPE_CHECKING:
     from agentforge.sdk.engine import Engine
     from agentforge.sdk.results import RunResult
+    from agentforge.sdk.sync import SyncEngine
+
+
+OPEN = {"running", "interrupted", "paused", "awaiting_approval"}
+"""The statuses of runs that aren't over."""
 
 
 @click.command()
@@ -25,14 +29,10 @@ def pause(session: str | None, now: bool, reason: str) -> None:
 
     `agentforge resume` goes on with it.
     """
-    from agentforge.cli.log_output import set_up_logs
-    from agentforge.sdk.sync import SyncEngine
-
     call = invocation()
-    set_up_logs(call)
     name = chosen(call, session, {"running", "interrupted"}, "to pause")
-    with SyncEngine(call.root) as sync:
-        sync.pause(name, reason, now=now)
+    with _engine(call) as engine:
+        engine.pause(name, reason, now=now)
     driven = call.runs.info(name).status == "running"
     if call.as_json:
         print_json({"session": name, "asked": "pause", "now": now, "driven": driven})
@@ -52,15 +52,10 @@ def cancel(session: str | None, reason: str) -> None:
 
     Its agent is ended, and the run can't be resumed.
     """
-    from agentforge.cli.log_output import set_up_logs
-    from agentforge.sdk.sync import SyncEngine
-
     call = invocation()
-    set_up_logs(call)
-    open_statuses = {"running", "interrupted", "paused", "awaiting_approval"}
-    name = chosen(call, session, open_statuses, "to cancel")
-    with SyncEngine(call.root) as sync:
-        result = sync.cancel(name, reason)
+    name = chosen(call, session, OPEN, "to cancel")
+    with _engine(call) as engine:
+        result = engine.cancel(name, reason)
     if call.as_json:
         print_json({"session": name, "asked": "cancel", "cancelled": result is not None})
     elif result is not None:
@@ -69,7 +64,12 @@ def cancel(session: str | None, reason: str) -> None:
         click.echo(f"Asked session '{name}' to end; its driver ends the agent now.")
 
 
-ASKING = {"running", "interrupted", "paused", "awaiting_approval"}
+def _engine(call: Invocation) -> "SyncEngine":
+    from agentforge.cli.log_output import set_up_logs
+    from agentforge.sdk.sync import SyncEngine
+
+    set_up_logs(call)
+    return SyncEngine(call.root)
 
 
 @click.command()
@@ -84,7 +84,7 @@ def answer(session: str | None, answer: str | None, request: str | None) -> int 
     requests of the run. Counters and limits stay as they are; `resume` resets them.
     """
     call = invocation()
-    name = chosen(call, session, ASKING, "with open requests")
+    name = chosen(call, session, OPEN, "with open requests")
     if answer is None:
         _list(call, name)
         return None

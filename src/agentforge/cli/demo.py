@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct, structs
 
-from agentforge.cli.demo_screen import Screen, line_of
 from agentforge.model import facts as f
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.event import Event
@@ -24,11 +25,78 @@ from agentforge.sdk.runs import Runs
 from agentforge.sdk.tail import Tail
 from agentforge.sdk.wiring import BUILTIN
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+MARKS: dict[str, tuple[str, str]] = {
+    "note": ("·", "dim"),
+    "command": ("$", "bold cyan"),
+    "stage": ("▶", "bold"),
+    "work": ("…", "dim"),
+    "agent": ("│", "bright_black"),
+    "done": ("✓", "green"),
+    "kill": ("✗", "bold red"),
+    "adopted": ("↻", "bold yellow"),
+    "lost": ("!", "red"),
+}
+WITHIN_A_STAGE = frozenset({"work", "agent", "done", "adopted", "lost"})
 SESSION = "demo"
 PATIENCE = 60.0
 # The recorded session runs pytest; where that isn't installed, the same tests run under unittest.
 PYTEST = '"-m", "pytest", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider"'
 UNITTEST = '"-m", "unittest", "-q"'
+
+
+class Screen:
+    def __init__(self, console: "Console") -> None:
+        self._console = console
+
+    def show(self, kind: str, text: str) -> None:
+        mark, style = MARKS[kind]
+        indent = "  " if kind in WITHIN_A_STAGE else ""
+        self._console.print(
+            f"{indent}{mark} {text}", style=style, highlight=False, markup=False, soft_wrap=True
+        )
+
+    def show_table(self, survived: "Survived", kept: str | None) -> None:
+        from rich.table import Table
+
+        table = Table(title="What the run survived", title_justify="left", show_header=False)
+        table.add_column(style="bold")
+        table.add_column(justify="right")
+        for name in survived.__struct_fields__:
+            if name != "commit":
+                table.add_row(name.replace("_", " "), str(getattr(survived, name)))
+        self._console.print()
+        self._console.print(table)
+        self._console.print(f"Committed: {survived.commit}", style="green", highlight=False, markup=False)
+        if kept:
+            self._console.print(f"Kept in {kept}", highlight=False, markup=False)
+
+
+def line_of(event: Event) -> tuple[str, str] | None:
+    """What to show of an event, if anything: a kind and a text."""
+    match event.fact:
+        case f.NodeStarted(name=name):
+            return "stage", name
+        case f.AttemptStarted(attempt=attempt):
+            iteration = event.cursor.iteration if event.cursor else 0
+            return "work", f"iteration {iteration}, attempt {attempt}: the agent begins"
+        case f.AttemptAdopted(pid=pid):
+            return "adopted", f"the agent is still at work: adopted (supervisor PID {pid})"
+        case f.AttemptLost(reason=reason):
+            return "lost", f"attempt lost: {reason}"
+        case f.IterationCompleted(result=result, duration_ms=duration):
+            return "done", f"{result.summary} ({duration / 1000:.1f} s)"
+        case f.ErrorOccurred(message=message):
+            return "lost", message
+        case f.SessionRecovered():
+            return "adopted", "a new engine takes the run up from its log"
+        case f.SessionCompleted():
+            return "done", "the run is complete"
+        case _:
+            return None
+
 
 Show = Callable[[str, str], None]
 
@@ -56,12 +124,14 @@ def demo(keep: bool, as_json: bool) -> None:
     No key, no network, under a minute. The agent is a recorded session that is played back by a real
     process; pytest, git and the kills are real.
     """
+    from rich.console import Console
+
     if shutil.which("git") is None:
         raise AgentForgeError("the demo commits with git, which isn't installed", hint="install git")
     folder = tempfile.mkdtemp(prefix="agentforge-demo-")
-    screen = None if as_json else _screen()
+    screen = None if as_json else Screen(Console())
     try:
-        survived = Demo(folder, screen.show if screen else _silent).play()
+        survived = Demo(folder, screen.show if screen else lambda _kind, _text: None).play()
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
@@ -71,16 +141,6 @@ def demo(keep: bool, as_json: bool) -> None:
         screen.show_table(survived, folder if keep else None)
     if survived.iterations_lost or survived.iterations_repeated:
         raise SystemExit(1)
-
-
-def _screen() -> Screen:
-    from rich.console import Console
-
-    return Screen(Console())
-
-
-def _silent(_kind: str, _text: str) -> None:
-    """For --json: nothing but the numbers is printed."""
 
 
 class Demo:
@@ -202,9 +262,7 @@ class Demo:
         return here.attempt(attempt.number).root
 
     def _agent_pid(self) -> int:
-        with open(os.path.join(self._attempt_dir(), "agent.json"), encoding="utf-8") as file:
-            pid: int = json.load(file)["pid"]
-        return pid
+        return int(json.loads(Path(self._attempt_dir(), "agent.json").read_text(encoding="utf-8"))["pid"])
 
     def _kill(self, engine: subprocess.Popen[bytes], when: str) -> None:
         engine.send_signal(signal.SIGKILL)
@@ -257,7 +315,5 @@ def _environment(folder: str) -> dict[str, str]:
 
 
 def _use_unittest(cassette: str) -> None:
-    with open(cassette, encoding="utf-8") as file:
-        recorded = file.read()
-    with open(cassette, "w", encoding="utf-8") as file:
-        file.write(recorded.replace(PYTEST, UNITTEST))
+    recorded = Path(cassette).read_text(encoding="utf-8")
+    Path(cassette).write_text(recorded.replace(PYTEST, UNITTEST), encoding="utf-8")

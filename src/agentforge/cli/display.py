@@ -13,7 +13,7 @@ from typing import Protocol
 import click
 
 from agentforge.cli.invocation import Invocation
-from agentforge.cli.output import drop_stdout, styled
+from agentforge.cli.output import drop_stdout, marked, styled
 from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
 from agentforge.model.plan import Plan
@@ -29,14 +29,6 @@ STOPPING = (
     "Press Ctrl-C again to end it at once."
 )
 ENDING = "Ending the agent now."
-
-MARKS = {
-    "begin": ("▸", "busy"),
-    "done": ("✓", "good"),
-    "failed": ("✗", "bad"),
-    "wait": ("‖", "warn"),
-    "note": ("·", "dim"),
-}
 
 
 class Painter(Protocol):
@@ -161,9 +153,8 @@ def header(plan: Plan) -> list[str]:
 
 
 def coloured(line: RunLine) -> str:
-    mark, tone = MARKS[line.mark]
     words = f"{styled(line.subject, 'strong')} {line.text}" if line.subject else line.text
-    return f"{styled(mark, tone)} {words}"
+    return f"{marked(line.mark)} {words}"
 
 
 def _can_draw() -> bool:

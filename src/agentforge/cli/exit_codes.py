@@ -1,8 +1,4 @@
-"""How every command of the program ends: one table.
-
-0 completed, or waiting as was asked; 1 failed; 2 usage or definition error; 20 stopped by a stage timeout;
-21 by a cycle limit; 22 a person is needed; 23 cancelled; 129, 130 and 143 stopped by a signal, resumable.
-"""
+"""How every command of the program ends: one table."""
 
 from collections.abc import Iterable, Mapping
 from signal import Signals

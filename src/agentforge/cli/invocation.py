@@ -1,18 +1,23 @@
-"""What every command is told: which project, in which form to print, how to log."""
+"""What every command is told: which project, which session, in which form to print, how to log."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from agentforge.model.errors import InvalidRequest
+
 if TYPE_CHECKING:
+    from agentforge.sdk.results import RunRow
     from agentforge.sdk.runs import Runs
+
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 LOG_LEVELS = ("debug", "info", "warn", "error")
 LOG_FORMATS = ("pretty", "json")
+LOOKED_AT = 50
 
 
 class Invocation:
@@ -33,10 +38,13 @@ class Invocation:
         return Runs(self.root, os.environ)
 
     @property
+    def latest(self) -> "Sequence[RunRow]":
+        """The runs that are considered when none is named, the latest first."""
+        return [row for row in self.runs.rows(LOOKED_AT) if row.kept_from is None]
+
+    @property
     def root(self) -> str:
         """The project's folder, absolute; refused if there is none."""
-        from agentforge.model.errors import InvalidRequest
-
         root = os.path.abspath(self.project)
         if not os.path.isdir(root):
             raise InvalidRequest(f"there is no folder {root}", hint="give the project with -C DIR")
@@ -114,3 +122,42 @@ driving = options_of(
     ),
 )
 """The options of commands that drive runs."""
+
+
+def chosen(call: Invocation, named: str | None, fitting: Collection[str], doing: str) -> str:
+    """`fitting`: the statuses that make sense for what is being done, as in `to resume`."""
+    if named is not None:
+        return named
+    rows = call.latest
+    fit = [row for row in rows if row.status in fitting]
+    if len(fit) == 1:
+        return fit[0].session
+    if not fit:
+        raise InvalidRequest(f"there is no session {doing} in {call.root}", hint=_known(rows))
+    raise InvalidRequest(
+        f"several sessions are there {doing}: {_named(fit)}", hint="name one of them, as in the list"
+    )
+
+
+def to_look_at(call: Invocation, named: str | None) -> str:
+    """For commands that only look: the only run that isn't over, else the only one at all."""
+    if named is not None:
+        return named
+    rows = call.latest
+    going_on = [row for row in rows if row.status not in ("completed", "aborted")]
+    for fit in (going_on, rows):
+        if len(fit) == 1:
+            return fit[0].session
+    if not rows:
+        raise InvalidRequest(f"there are no sessions in {call.root} yet", hint=_known(rows))
+    raise InvalidRequest(f"which session? {_named(going_on or rows)}", hint="name one of them")
+
+
+def _named(rows: "Sequence[RunRow]") -> str:
+    return ", ".join(f"{row.session} ({row.status})" for row in rows)
+
+
+def _known(rows: "Sequence[RunRow]") -> str:
+    if not rows:
+        return "begin one with `agentforge run -p FILE`"
+    return f"the latest: {_named(rows[:5])}"

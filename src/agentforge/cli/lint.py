@@ -2,9 +2,10 @@
 agent-pipelines."""
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 import click
+from msgspec.structs import asdict
 
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import invocation, json_option, looking
@@ -16,9 +17,7 @@ from agentforge.views.plain_text import one_line, padded, width
 if TYPE_CHECKING:
     from agentforge.sdk.definitions import Definitions, Linted
     from agentforge.sdk.migration import Migration
-
-
-KINDS = ("loop", "stage", "pipeline")
+TONES = {"refused": "bad", "changes": "warn", "note": "dim"}
 
 
 @click.command()
@@ -36,7 +35,7 @@ def lint(kind: str | None, name: str | None, strict: bool) -> int:
 
     call = invocation()
     found = _targets(Definitions(call.root, os.environ), kind, name)
-    failed = [linted for linted in found if not _passes(linted, strict=strict)]
+    failed = [linted for linted in found if not linted.passed or (strict and linted.diagnostics)]
     if call.as_json:
         print_json(_as_json(found, failed))
     else:
@@ -52,18 +51,14 @@ def lint(kind: str | None, name: str | None, strict: bool) -> int:
 def _targets(definitions: "Definitions", kind: str | None, name: str | None) -> "list[Linted]":
     if kind is None:
         return definitions.lint_all()
-    if kind not in KINDS:
+    if kind not in ("loop", "stage", "pipeline"):
         if name is None and ("/" in kind or kind.endswith((".yaml", ".yml"))):
             return [definitions.lint(kind, "pipeline")]
         raise click.UsageError(f"'{kind}' is neither `loop` nor `pipeline`: agentforge lint pipeline {kind}")
+    wanted: Literal["pipeline", "stage"] = "pipeline" if kind == "pipeline" else "stage"
     if name is not None:
-        return [definitions.lint(name, "pipeline" if kind == "pipeline" else "stage")]
-    wanted = "pipeline" if kind == "pipeline" else "stage"
+        return [definitions.lint(name, wanted)]
     return [linted for linted in definitions.lint_all() if linted.kind == wanted]
-
-
-def _passes(linted: "Linted", *, strict: bool) -> bool:
-    return linted.passed and not (strict and linted.diagnostics)
 
 
 def _print(linted: "Linted", *, passed: bool) -> None:
@@ -76,11 +71,8 @@ def _print(linted: "Linted", *, passed: bool) -> None:
     words = "Passed, with warnings" if passed else "Validation failed"
     click.echo(f"    {styled('[PASS]', 'good') if passed else styled('[FAIL]', 'bad')} {words}")
     for diagnostic in linted.diagnostics:
-        first, *rest = render_one(diagnostic).split("\n")
         word = styled("[ERROR]", "bad") if diagnostic.is_error else styled("[WARN]", "warn")
-        click.echo(f"    {word} {first}")
-        for line in rest:
-            click.echo(f"    {line}")
+        click.echo(f"    {word} " + render_one(diagnostic).replace("\n", "\n    "))
 
 
 def _as_json(found: "list[Linted]", failed: "list[Linted]") -> dict[str, object]:
@@ -117,9 +109,6 @@ def schema(kind: str) -> None:
     print_json(schemas[kind]())
 
 
-TONES = {"refused": "bad", "changes": "warn", "note": "dim"}
-
-
 @click.group()
 def migrate() -> None:
     """Come from agent-pipelines' shell engine."""
@@ -142,7 +131,7 @@ def check(folder: str | None) -> int:
         raise InvalidRequest(f"there is no folder {project}", hint="give the project's folder")
     found = check_migration(project, os.environ)
     if call.as_json:
-        print_json({"same": found.is_same, **_fields(found)})
+        print_json({"same": found.is_same, **asdict(found)})
     else:
         _print_findings(found, project)
     return exit_codes.COMPLETED if found.is_same else exit_codes.FAILED
@@ -166,7 +155,3 @@ def _print_findings(found: "Migration", project: str) -> None:
     click.echo(f"{project}: {looked_at}: {', '.join(words.values())}")
     if not found.is_same:
         click.echo("docs/migration.md says for each rule what to do.")
-
-
-def _fields(found: "Migration") -> dict[str, Any]:
-    return {name: getattr(found, name) for name in found.__struct_fields__}

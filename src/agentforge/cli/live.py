@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentforge.cli.display import header
+from agentforge.cli.output import MARKS
 from agentforge.model.event import Event
 from agentforge.model.facts import IterationStarted, NodeStarted, SessionStarted
 from agentforge.model.plan import Plan
@@ -29,14 +30,8 @@ FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 MOST_STAGES = 10
 BAR_COLUMNS = 24
 
-LINE_STYLES = {"begin": "cyan", "done": "green", "failed": "red", "wait": "yellow", "note": "dim"}
-LINE_MARKS = {"begin": "▸", "done": "✓", "failed": "✗", "wait": "‖", "note": "·"}
-STAGE_MARKS = {
-    "done": ("✓", "green"),
-    "failed": ("✗", "red"),
-    "stopped": ("‖", "yellow"),
-    "waiting": ("·", "dim"),
-}
+STYLES = {"busy": "cyan", "good": "green", "bad": "red", "warn": "yellow", "dim": "dim"}
+"""Rich's words for our tones."""
 
 
 class LivePainter:
@@ -126,8 +121,8 @@ class LivePainter:
     def _mark(self, row: StageProgress | BranchProgress) -> Text:
         if row.mark == "current":
             return Text(FRAMES[self._frame % len(FRAMES)], "bold cyan")
-        mark, style = STAGE_MARKS[row.mark]
-        return Text(mark, style)
+        mark, tone = MARKS[row.mark]
+        return Text(mark, STYLES[tone])
 
     def _doing(self, row: StageProgress, state: RunState) -> Text:
         text = Text(f"{row.completed}/{row.total}", "bold" if row.mark == "current" else "dim")
@@ -155,8 +150,8 @@ class LivePainter:
 
 
 def _line(line: RunLine) -> Text:
-    style = LINE_STYLES[line.mark]
-    text = Text(f"  {LINE_MARKS[line.mark]} ", style)
+    mark, tone = MARKS[line.mark]
+    text = Text(f"  {mark} ", STYLES[tone])
     if line.subject:
         text.append(f"{line.subject} ", "bold")
     return text.append(line.text, "red" if line.level == "error" else "default")
@@ -169,7 +164,7 @@ def _name_style(row: StageProgress | BranchProgress) -> str:
 def _bar(row: StageProgress | BranchProgress) -> RenderableType:
     if row.mark == "waiting" or not row.total:
         return Text("")
-    colour = {"done": "green", "failed": "red", "stopped": "yellow"}.get(row.mark, "cyan")
+    colour = STYLES[MARKS[row.mark][1]]
     # A stage that ended early is done all the same.
     completed = row.total if row.mark == "done" else row.completed
     return ProgressBar(row.total, completed, BAR_COLUMNS, complete_style=colour, finished_style=colour)

@@ -3,12 +3,13 @@
 import os
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import asdict
 
 from agentforge.cli import exit_codes
-from agentforge.cli.invocation import invocation, looking
+from agentforge.cli.invocation import Invocation, invocation, looking, to_look_at
 from agentforge.cli.output import note, print_json, styled
 from agentforge.cli.status import local_zone
 from agentforge.views.durations import counted
@@ -18,7 +19,6 @@ from agentforge.views.plain_text import one_line
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agentforge.cli.invocation import Invocation
     from agentforge.model.event import Event
     from agentforge.sdk.log_check import LogReport
     from agentforge.sdk.tail import Tail
@@ -26,6 +26,17 @@ if TYPE_CHECKING:
 
 SHOWN_LINES = 20
 LIMITS = "This finds accidents, not tampering: whoever can write the file can write a chain that fits."
+POLL_SECONDS = 0.2
+WORDS_CHARS = 400
+ABANDONED_SECONDS = 2.0
+"""How long nobody may drive a run that hasn't stopped before tail stops waiting for it."""
+TONES = {
+    **dict.fromkeys(("error", "session_failed"), "bad"),
+    **dict.fromkeys(("attempt_lost", "retry_scheduled", "limit_met", "provider_changed"), "warn"),
+    **dict.fromkeys(("session_paused", "request_opened"), "warn"),
+    **dict.fromkeys(("iteration_complete", "node_complete", "session_complete"), "good"),
+    **dict.fromkeys(("session_start", "node_start"), "strong"),
+}
 
 
 @click.group()
@@ -41,14 +52,13 @@ def verify(session: str | None) -> int:
 
     Finds accidents (lost, doubled, swapped or edited lines), not tampering.
     """
-    from agentforge.cli.sessions import to_look_at
     from agentforge.sdk.log_check import verify_log
 
     call = invocation()
     name = to_look_at(call, session)
     report = verify_log(call.runs, name)
     if call.as_json:
-        print_json({"session": name, "intact": report.is_intact, **_fields(report)})
+        print_json({"session": name, "intact": report.is_intact, **asdict(report)})
     else:
         _print(name, report)
     return exit_codes.COMPLETED if report.is_intact else exit_codes.FAILED
@@ -73,32 +83,6 @@ def _print(name: str, report: "LogReport") -> None:
     click.echo(styled(LIMITS, "dim"))
 
 
-def _fields(report: "LogReport") -> dict[str, Any]:
-    return {name: getattr(report, name) for name in report.__struct_fields__}
-
-
-POLL_SECONDS = 0.2
-WORDS_CHARS = 400
-ABANDONED_SECONDS = 2.0
-"""How long nobody may drive a run that hasn't stopped before tail stops waiting for it."""
-
-TONES = {
-    "error": "bad",
-    "session_failed": "bad",
-    "attempt_lost": "warn",
-    "retry_scheduled": "warn",
-    "limit_met": "warn",
-    "provider_changed": "warn",
-    "session_paused": "warn",
-    "request_opened": "warn",
-    "iteration_complete": "good",
-    "node_complete": "good",
-    "session_complete": "good",
-    "session_start": "strong",
-    "node_start": "strong",
-}
-
-
 @click.command()
 @click.argument("session", required=False)
 @click.argument("count", metavar="[LINES]", type=click.IntRange(min=0), required=False)
@@ -113,7 +97,6 @@ def tail(session: str | None, count: int | None, lines: int | None, follow: bool
 
     With --json each event is one line of JSON under the keys that it has in the log.
     """
-    from agentforge.cli.sessions import to_look_at
     from agentforge.sdk.tail import Tail
 
     call = invocation()
@@ -149,7 +132,7 @@ def _follow(
         time.sleep(POLL_SECONDS)
 
 
-def _listener(call: "Invocation", name: str) -> "Callable[[], None]":
+def _listener(call: Invocation, name: str) -> "Callable[[], None]":
     from agentforge.sdk.agent_words import AgentWords
 
     heard = AgentWords(call.runs.project, os.environ)

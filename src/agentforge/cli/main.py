@@ -23,28 +23,6 @@ PLAIN = frozenset({"--force", "--resume", "--recompile", "--record", "--foregrou
 VALUED = frozenset({"--provider", "--model", "--provider-config", "--context", "--input", "-i", "--command"})
 OURS = frozenset({"-C", "--project", "--log-level", "--log-format"})
 """Options of the program itself that take a value; they may stay where they are."""
-
-
-def behind_command(arguments: Sequence[str], is_command: Callable[[str], bool]) -> list[str]:
-    """The line with agent-pipelines' flags behind its first word.
-
-    `--resume SESSION`, without a command, is how a paused run is gone on with.
-    """
-    kept: list[str] = []
-    moved: list[str] = []
-    rest = list(arguments)
-    while rest and rest[0].startswith("-") and rest[0] not in ("-", "--"):
-        name, equals, _ = rest[0].partition("=")
-        taken = 1 if equals or name not in VALUED | OURS else 2
-        (moved if name in PLAIN | VALUED else kept).extend(rest[:taken])
-        rest = rest[taken:]
-    if not moved or not rest:
-        return list(arguments)
-    if "--resume" in moved and not is_command(rest[0]):
-        return [*kept, "resume", *(flag for flag in moved if flag != "--resume"), *rest]
-    return [*kept, rest[0], *moved, *rest[1:]]
-
-
 # Where each command is defined; a module is imported only when its command is used or described.
 COMMANDS: dict[str, str] = {
     "run": "agentforge.cli.start:run",
@@ -74,10 +52,29 @@ COMMANDS: dict[str, str] = {
 }
 ALIASES = {"runs": "list"}
 ORIGINAL = "agent-pipelines"
-
 EPILOG = "\b\nExit codes:\n" + "\n".join(
     f"  {code:>3}  {words}" for code, words in exit_codes.MEANINGS.items()
 )
+
+
+def behind_command(arguments: Sequence[str], is_command: Callable[[str], bool]) -> list[str]:
+    """The line with agent-pipelines' flags behind its first word.
+
+    `--resume SESSION`, without a command, is how a paused run is gone on with.
+    """
+    kept: list[str] = []
+    moved: list[str] = []
+    rest = list(arguments)
+    while rest and rest[0].startswith("-") and rest[0] not in ("-", "--"):
+        name, equals, _ = rest[0].partition("=")
+        taken = 1 if equals or name not in VALUED | OURS else 2
+        (moved if name in PLAIN | VALUED else kept).extend(rest[:taken])
+        rest = rest[taken:]
+    if not moved or not rest:
+        return list(arguments)
+    if "--resume" in moved and not is_command(rest[0]):
+        return [*kept, "resume", *(flag for flag in moved if flag != "--resume"), *rest]
+    return [*kept, rest[0], *moved, *rest[1:]]
 
 
 class Commands(click.Group):

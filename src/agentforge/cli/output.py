@@ -23,11 +23,24 @@ COLOURS: dict[str, dict[str, Any]] = {
     "dim": {"dim": True},
     "strong": {"bold": True},
 }
+MARKS = {
+    **dict.fromkeys(("begin", "current"), ("▸", "busy")),
+    **dict.fromkeys(("done", "ok"), ("✓", "good")),
+    **dict.fromkeys(("failed", "broken"), ("✗", "bad")),
+    **dict.fromkeys(("wait", "stopped"), ("‖", "warn")),
+    **dict.fromkeys(("note", "waiting"), ("·", "dim")),
+    "warning": ("!", "warn"),
+}
+"""By what became of a run, a stage or something that was probed: the mark, and its tone."""
 
 
 def styled(text: str, tone: str) -> str:
     colour = COLOURS[tone]
     return click.style(text, **colour) if colour and not os.environ.get("NO_COLOR") else text
+
+
+def marked(what: str) -> str:
+    return styled(*MARKS[what])
 
 
 def is_terminal() -> bool:
@@ -56,37 +69,24 @@ def print_json(value: Any) -> None:
 
 def show_error(error: "AgentForgeError", *, as_json: bool) -> int:
     """Say what is wrong and what to do next; the exit status that goes with it."""
-    status = exit_codes.BY_ERROR.get(error.code, exit_codes.FAILED)
-    diagnostics = getattr(error, "diagnostics", ())
-    if as_json:
-        about: dict[str, Any] = {"code": error.code, "message": error.message}
-        if error.hint:
-            about["hint"] = error.hint
-        if diagnostics:
-            about["diagnostics"] = diagnostics
-        print_json({"error": about})
-        return status
-    if diagnostics:
+    about: dict[str, Any] = {"code": error.code, "message": error.message}
+    if error.hint:
+        about["hint"] = error.hint
+    if diagnostics := getattr(error, "diagnostics", ()):
+        about["diagnostics"] = diagnostics
+    if diagnostics and not as_json:
         from agentforge.definition.diagnostics import render
 
         click.echo(render(diagnostics), err=True)
         click.echo(err=True)
-    _say("Error", error.message, "bad")
-    if error.hint:
-        _say("hint", error.hint, "busy", indent="  ")
-    return status
+    _show(about, as_json=as_json)
+    return exit_codes.BY_ERROR.get(error.code, exit_codes.FAILED)
 
 
 def show_usage_error(error: click.ClickException, *, as_json: bool) -> int:
     context = getattr(error, "ctx", None)
     hint = getattr(error, "hint", "") or (f"{context.command_path} --help" if context else "")
-    message = error.format_message()
-    if as_json:
-        print_json({"error": {"code": "usage", "message": message, "hint": hint}})
-        return exit_codes.USAGE
-    _say("Error", message, "bad")
-    if hint:
-        _say("hint", hint, "busy", indent="  ")
+    _show({"code": "usage", "message": error.format_message(), "hint": hint}, as_json=as_json)
     return exit_codes.USAGE
 
 
@@ -96,12 +96,17 @@ def show_unexpected(error: BaseException, *, as_json: bool) -> int:
         traceback.print_exception(error)
     message = f"unexpected {type(error).__name__}: {error}"
     hint = "set AGENTFORGE_DEBUG=1 to see the details; the run's log is safe"
-    if as_json:
-        print_json({"error": {"code": "unexpected", "message": message, "hint": hint}})
-    else:
-        _say("Error", message, "bad")
-        _say("hint", hint, "busy", indent="  ")
+    _show({"code": "unexpected", "message": message, "hint": hint}, as_json=as_json)
     return exit_codes.FAILED
+
+
+def _show(about: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"error": about})
+        return
+    _say("Error", about["message"], "bad")
+    if hint := about.get("hint"):
+        _say("hint", hint, "busy", indent="  ")
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """`agentforge replay`: a recorded run without its agents, or only whether it would go the same way."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -92,7 +92,20 @@ def _check(call: Invocation, source: str, pipeline: str | None) -> int:
     set_up_logs(call)
     found = check_route(Engine(call.root), source, pipeline)
     if call.as_json:
-        print_json(_fields(found))
+        route = found.rehearsal
+        print_json(
+            {
+                "session": found.session,
+                "pipeline": found.pipeline,
+                "same": found.is_same,
+                "difference": route.difference,
+                "words": difference_words(route),
+                "unrecorded": route.unrecorded,
+                "past": route.past,
+                "now": route.now,
+                "damage": found.damage,
+            }
+        )
     else:
         _print(found)
     return exit_codes.COMPLETED if found.is_same else exit_codes.FAILED
@@ -113,18 +126,3 @@ def _print(found: "RouteCheck") -> None:
         click.echo(styled(title, "dim"))
         for line in route_lines(turns):
             click.echo(f"  {line}")
-
-
-def _fields(found: "RouteCheck") -> dict[str, Any]:
-    route = found.rehearsal
-    return {
-        "session": found.session,
-        "pipeline": found.pipeline,
-        "same": found.is_same,
-        "difference": route.difference,
-        "words": difference_words(route),
-        "unrecorded": route.unrecorded,
-        "past": route.past,
-        "now": route.now,
-        "damage": found.damage,
-    }

@@ -8,9 +8,8 @@ import click
 from msgspec import Struct
 
 from agentforge.cli import exit_codes
-from agentforge.cli.invocation import Invocation, driving, invocation, record_option
+from agentforge.cli.invocation import Invocation, chosen, driving, invocation, record_option
 from agentforge.cli.output import note, print_json, styled
-from agentforge.cli.sessions import chosen
 from agentforge.model.errors import AgentForgeError
 from agentforge.views.plain_text import padded, width
 from agentforge.views.requests import request_lines
@@ -138,16 +137,13 @@ def recover(session: str | None, accept_damage: bool) -> int:
     Engine(call.root).tidy()
     names = [session] if session is not None else _interrupted(call)
     if session is not None and (refusal := _nothing_to_do(call, session)):
-        _say_nothing(call, refusal)
-        return exit_codes.COMPLETED
+        return _say_nothing(call, refusal)
     if not names:
-        _say_nothing(call, "Nothing to recover: no run of this project is interrupted.")
-        return exit_codes.COMPLETED
+        return _say_nothing(call, "Nothing to recover: no run of this project is interrupted.")
     if len(names) == 1:
         driven = drive(call, lambda engine: _one(engine, names[0], accept_damage=accept_damage))
         if driven.outcome is None and driven.signal is None:
-            _say_nothing(call, f"Somebody else took up session '{names[0]}' just now.")
-            return exit_codes.COMPLETED
+            return _say_nothing(call, f"Somebody else took up session '{names[0]}' just now.")
         return conclude(call, driven)
     driven = drive(call, lambda engine: _all(engine, names, accept_damage=accept_damage), several=True)
     found = [_recovered(name, outcome, driven.signal) for name, outcome in (driven.outcome or {}).items()]
@@ -183,19 +179,18 @@ def _nothing_to_do(call: Invocation, session: str) -> str:
         return f"Session '{session}' was begun by agent-pipelines: `{command}` takes it up."
     if status == "interrupted":
         return ""
-    if status == "running":
-        return f"Session '{session}' is running: nothing to recover."
-    if status in ("completed", "aborted"):
+    if status in ("running", "completed", "aborted"):
         return f"Session '{session}' is {status}: nothing to recover."
     command = resume_command(session, status, call.program)
     return f"Session '{session}' is {status}, not interrupted: `{command}` goes on with it."
 
 
-def _say_nothing(call: Invocation, text: str) -> None:
+def _say_nothing(call: Invocation, text: str) -> int:
     if call.as_json:
         print_json({"recovered": [], "message": text})
     else:
         click.echo(text)
+    return exit_codes.COMPLETED
 
 
 def _recovered(session: str, outcome: Any, signal: Any) -> Recovered:

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentforge.cli.invocation import invocation, looking
-from agentforge.cli.output import is_terminal, print_json, styled
-from agentforge.cli.sessions import to_look_at
+from agentforge.cli.invocation import invocation, looking, to_look_at
+from agentforge.cli.output import is_terminal, marked, print_json, styled
 from agentforge.views.plain_text import padded, width
 from agentforge.views.stage_progress import BranchProgress, StageProgress
 from agentforge.views.status import LogStatus, StatusView, status_view
@@ -15,14 +14,6 @@ from agentforge.views.status_lines import Row, branch_words, status_rows
 
 if TYPE_CHECKING:
     from agentforge.sdk.results import RunInfo
-
-MARKS = {
-    "done": ("✓", "good"),
-    "current": ("▸", "busy"),
-    "failed": ("✗", "bad"),
-    "stopped": ("‖", "warn"),
-    "waiting": ("·", "dim"),
-}
 
 
 @click.command()
@@ -80,17 +71,15 @@ def local_zone() -> tzinfo:
 
 
 def stage_line(stage: StageProgress, columns: int) -> str:
-    mark, tone = MARKS[stage.mark]
     done = f"{stage.completed}/{stage.total}"
     reason = f"  {stage.reason}" if stage.reason and stage.completed < stage.total else ""
-    return f"  {styled(mark, tone)} {padded(stage.id, columns)}  {done}{styled(reason, 'dim')}"
+    return f"  {marked(stage.mark)} {padded(stage.id, columns)}  {done}{styled(reason, 'dim')}"
 
 
 def branch_line(branch: BranchProgress, columns: int) -> str:
     """One provider of a parallel block, below it."""
-    mark, tone = MARKS[branch.mark]
     words = styled(padded(branch.provider, columns), "strong")
-    return f"      {styled(mark, tone)} {words}  {branch_words(branch)}"
+    return f"      {marked(branch.mark)} {words}  {branch_words(branch)}"
 
 
 def _line(row: Row, *, aligned: bool) -> str:
