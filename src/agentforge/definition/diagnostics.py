@@ -18,6 +18,10 @@ _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _MARGIN = "  | "
 _MAX_WIDTH = 120
 _KEEP_LEFT = 60
+_MAX_LISTED = 12
+_RESEMBLES = 0.6
+_MISSPELT = 0.72
+"""Below it lie different words: `termination` resembles `description`, and is no typing mistake."""
 
 
 class Report:
@@ -122,12 +126,6 @@ def _blank(char: str) -> str:
 def _printable(line: str) -> str:
     """A definition is somebody's text: it must not steer the terminal that shows it."""
     return "".join(char if char.isprintable() or char == "\t" else "\ufffd" for char in line)
-
-
-_MAX_LISTED = 12
-_RESEMBLES = 0.6
-_MISSPELT = 0.72
-"""Below it lie different words: `termination` resembles `description`, and is no typing mistake."""
 
 
 def closest(name: str, known: Iterable[str], cutoff: float = _RESEMBLES) -> str | None:

@@ -68,9 +68,10 @@ def read_pipeline(source: SourceText, tree: Keyed, report: Report) -> PipelineSp
     elif old:
         report.warning("deprecated-key", old.at, "`stages` is deprecated", "rename it to `nodes`")
     name, description, tmux = get("name"), get("description"), get("tmux")
+    inline = source.file.startswith("<")
     return PipelineSpec(
         source=source,
-        name=name.value if name else _stem(source.file),
+        name=name.value if name else UNNAMED if inline else splitext(basename(source.file))[0],
         nodes=get("nodes") or get("stages") or (),
         levels=(get("defaults", WorkSpec()), build_work(entries.of(DEFAULT_KEYS))),
         description=description.value if description else None,
@@ -84,10 +85,6 @@ def read_pipeline(source: SourceText, tree: Keyed, report: Report) -> PipelineSp
 def read_stage(source: SourceText, tree: Keyed, report: Report) -> StageSpec:
     entries = STAGE.read(tree, report)
     return StageSpec(source, build_work(entries.of(WORK_KEYS)), entries.get("name"))
-
-
-def _stem(file: str) -> str:
-    return splitext(basename(file))[0] if not file.startswith("<") else UNNAMED
 
 
 DIALECT = "http://json-schema.org/draft-07/schema#"

@@ -29,6 +29,7 @@ from agentforge.model.plan import FromParallel, FromStage, Select, Sources
 SAME_BLOCK = (
     "Cross-provider dependencies within a parallel block are not supported. Split into sequential blocks."
 )
+_NOTHING = Sources()
 
 
 class Here(Struct, frozen=True):
@@ -119,11 +120,8 @@ class Scope:
 
     def _only_block(self, ref: ParallelRef, here: Here) -> int | None:
         """The earlier block that has the stage. Where several have, guessing one would hide a mistake."""
-        having = [
-            index
-            for index in range(here.index)
-            if _position(self._block_stages(index), ref.stage.value) is not None
-        ]
+        name = ref.stage.value
+        having = [i for i in range(here.index) if _position(self._block_stages(i), name) is not None]
         if len(having) == 1:
             return having[0]
         if having:
@@ -170,9 +168,7 @@ class Scope:
             message = f"{shown(ref.value)} is a stage of this block, which only its stages can take from"
             self._report.error("later-node", ref.at, message, hint="move the `inputs` to the stage")
         elif own is not None or later is not None:
-            self._report.error(
-                "later-node", ref.at, f"{shown(ref.value)} runs later than this", "reorder them"
-            )
+            self._report_later(ref)
         elif self._is_in_a_block(ref.value, here.index):
             message = f"{shown(ref.value)} is a stage of a parallel block"
             self._report.error("wrong-kind", ref.at, message, hint=f"use `from_parallel: {ref.value}`")
@@ -186,20 +182,17 @@ class Scope:
             hint = "use `from`, or name one of the block's stages"
             self._report.error("wrong-kind", ref.at, message, hint)
         elif self._is_in_a_block(ref.value, len(self._nodes)):
-            self._report.error(
-                "later-node", ref.at, f"{shown(ref.value)} runs later than this", "reorder them"
-            )
+            self._report_later(ref)
         else:
-            stages = [
-                stage.id.value
-                for index in range(here.index)
-                for stage in self._block_stages(index)
-                if stage.id
-            ]
-            self._report_unknown(ref, "stage of a parallel block", stages)
+            stages = [stage for index in range(here.index) for stage in self._block_stages(index)]
+            known = [stage.id.value for stage in stages if stage.id]
+            self._report_unknown(ref, "stage of a parallel block", known)
 
     def _is_in_a_block(self, name: str, before: int) -> bool:
         return any(_position(self._block_stages(index), name) is not None for index in range(before))
+
+    def _report_later(self, ref: Written[str]) -> None:
+        self._report.error("later-node", ref.at, f"{shown(ref.value)} runs later than this", "reorder them")
 
     def _report_unknown(self, ref: Written[str], what: str, known: list[str]) -> None:
         message = f"no earlier {what} is called {shown(ref.value)}"
@@ -226,7 +219,6 @@ def _last_stage(node: ResolvedNode, path: str) -> str | None:
 
 Links = dict[tuple[str, str], Sources]
 """By the stage's full path and the branch it runs in; no entry for a stage without inputs of others."""
-_NOTHING = Sources()
 
 
 def link(pipeline: ResolvedPipeline, report: Report) -> Links:

@@ -52,6 +52,9 @@ from agentforge.model.plan import (
     StageNode,
 )
 
+DEFAULT_RUNS: dict[Mode, int] = {"pipeline": 1, "loop": 25}
+_NO_PROVIDER = ProviderChoice("", "")
+
 
 class Levels(Struct, frozen=True):
     """What stands around the stages of a pipeline."""
@@ -61,6 +64,7 @@ class Levels(Struct, frozen=True):
     commands: Mapping[str, str]
     above: Above
     project: str
+    default_runs: int
 
 
 class Wiring(Struct, frozen=True):
@@ -72,13 +76,11 @@ class Wiring(Struct, frozen=True):
     fallbacks: tuple[ProviderChoice, ...] = ()
 
 
-def lower_stage(
-    path: str, node: ResolvedStage, levels: Levels, wiring: Wiring, default_runs: int
-) -> StageNode:
+def lower_stage(path: str, node: ResolvedStage, levels: Levels, wiring: Wiring) -> StageNode:
     work, stage = node.spec.work, node.stage_work
     said = (*levels.pipeline, stage, work)
     termination = merge(work, stage)
-    runs = termination.count.value if termination.count else default_runs
+    runs = termination.count.value if termination.count else levels.default_runs
     ref = node.spec.stage.value if node.spec.stage else None
     node_id = node.spec.id.value if node.spec.id else path
     context = levels.above.context
@@ -130,10 +132,6 @@ def _own_name(node: ResolvedStage, ref: str | None) -> str | None:
     return name if name != ref else None
 
 
-DEFAULT_RUNS: dict[Mode, int] = {"pipeline": 1, "loop": 25}
-_NO_PROVIDER = ProviderChoice("", "")
-
-
 class Setting(Struct, frozen=True):
     """Of this compilation, not of the files: who asks, where and when."""
 
@@ -178,14 +176,17 @@ class _Lowering:
                 inputs=None if spec.inputs is None else tuple(written.value for written in spec.inputs),
                 guardrails=guardrails(spec.max_runtime),
             ),
-            dependencies=_dependencies(spec, nodes),
+            # The tools that agent-pipelines would want for this plan; ours needs none but `bd`.
+            dependencies={"jq": True, "yq": True, "tmux": spec.tmux, "bd": any(map(_needs_bd, nodes))},
             nodes=nodes,
             passes=passes,
             judge=setting.above.judge,
         )
 
     def _nodes(self, pipeline: ResolvedPipeline, prefix: str, commands: Mapping[str, str]) -> Iterator[Node]:
-        levels = Levels(pipeline.spec.levels, commands, self._setting.above, self._setting.project)
+        setting = self._setting
+        default_runs = DEFAULT_RUNS["pipeline" if prefix else setting.mode]
+        levels = Levels(pipeline.spec.levels, commands, setting.above, setting.project, default_runs)
         for index, node in enumerate(pipeline.nodes):
             path = str(index)
             if isinstance(node, ResolvedBlock):
@@ -198,7 +199,7 @@ class _Lowering:
                 wiring = Wiring(
                     choose_provider(said), node.spec.inputs.written, sources, choose_fallbacks(said)
                 )
-                yield self._stage(path, node, levels, wiring, prefix)
+                yield lower_stage(path, node, levels, wiring)
 
     def _nested(
         self, path: str, node: ResolvedNested, prefix: str, commands: Mapping[str, str]
@@ -220,21 +221,19 @@ class _Lowering:
             path=path,
             id=node_id.value if node_id else path,
             providers=tuple(branch.written for branch in block.branches),
-            stages=tuple(self._shared(path, node, prefix, levels)),
+            stages=tuple(self._shared(path, node, levels)),
             inputs=node.spec.inputs.written,
             branches=tuple(self._branch(path, node, branch, prefix, levels) for branch in block.branches),
             description=description.value if description else None,
             failure_mode=block.failure_mode.value if block.failure_mode else None,
         )
 
-    def _shared(
-        self, path: str, node: ResolvedBlock, prefix: str, levels: Levels
-    ) -> Iterator[dict[str, Any]]:
+    def _shared(self, path: str, node: ResolvedBlock, levels: Levels) -> Iterator[dict[str, Any]]:
         """The block's stages as agent-pipelines writes them, which knows no branches."""
         for position, stage in enumerate(node.stages):
             if stage:
                 wiring = Wiring(_NO_PROVIDER, stage.spec.inputs.written)
-                lowered = self._stage(f"{path}.{position}", stage, levels, wiring, prefix)
+                lowered = lower_stage(f"{path}.{position}", stage, levels, wiring)
                 shared: dict[str, Any] = msgspec.to_builtins(lowered)
                 del shared["provider"]
                 said = stage.spec.work.provider
@@ -253,19 +252,8 @@ class _Lowering:
                 chosen = choose_in_block(weaker, branch.provider, stage.spec.work.provider, above)
                 inputs = inherited(stage.spec.inputs, branch.inputs, node.spec.inputs)
                 wiring = Wiring(chosen, inputs, self._links.get((f"{prefix}{here}", name)))
-                stages.append(self._stage(here, stage, levels, wiring, prefix))
+                stages.append(lower_stage(here, stage, levels, wiring))
         return Branch(name, tuple(stages))
-
-    def _stage(
-        self, path: str, node: ResolvedStage, levels: Levels, wiring: Wiring, prefix: str
-    ) -> StageNode:
-        default_runs = DEFAULT_RUNS["pipeline" if prefix else self._setting.mode]
-        return lower_stage(path, node, levels, wiring, default_runs)
-
-
-def _dependencies(spec: PipelineSpec, nodes: tuple[Node, ...]) -> dict[str, bool]:
-    """The tools that agent-pipelines would want for this plan; ours needs none but `bd`."""
-    return {"jq": True, "yq": True, "tmux": spec.tmux, "bd": any(_needs_bd(node) for node in nodes)}
 
 
 def _needs_bd(node: Node) -> bool:

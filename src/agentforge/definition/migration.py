@@ -8,11 +8,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from agentforge.definition.assemble import Assembly, Located
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.file_keys import read_pipeline
 from agentforge.definition.precedence import canonical
-from agentforge.definition.resolve import StageLookup
+from agentforge.definition.resolve import Assembly, Located, StageLookup
 from agentforge.definition.source import SourceText, parse_mapping, relative
 from agentforge.definition.spec import (
     InputsSpec,
@@ -97,7 +96,8 @@ def _of_nodes(pipeline: ResolvedPipeline) -> Iterator[Finding]:
         if isinstance(node, ResolvedStage):
             yield from _of_stage_node(node) if node.is_found else ()
             yield from _of_inputs(node.spec.inputs, earlier)
-            yield from _of_inline_prompt(node)
+            if prompt := node.spec.work.prompt:
+                yield from _of_prompt(prompt.at.file, prompt.value, prompt.at)
         elif isinstance(node, ResolvedBlock):
             yield from _of_block(node, earlier)
         elif node is not None:
@@ -176,11 +176,6 @@ def _of_inputs(inputs: InputsSpec, earlier: list[str]) -> Iterator[Finding]:
         if taken is not None:
             message = f"reads `{wanted.value}`; agent-pipelines may have taken `{taken}`, which ends in it"
             yield Finding("exact-stages", "changes", wanted.at, message)
-
-
-def _of_inline_prompt(node: ResolvedStage) -> Iterator[Finding]:
-    if prompt := node.spec.work.prompt:
-        yield from _of_prompt(prompt.at.file, prompt.value, prompt.at)
 
 
 def _of_prompt(file: str, text: str, at: Place | None = None) -> Iterator[Finding]:

@@ -18,6 +18,9 @@ from agentforge.model.secrecy import can_be_secret, is_secret_name, looks_like_p
 
 # As `lm-studio` or `not-needed`, for a server on this machine that wants a key and doesn't look at it.
 _PLAIN_WORDS = re.compile(r"[a-z]+(?:[-_ ][a-z]+)*")
+VARIABLE = "AGENTFORGE_PROVIDER_CONFIG"
+OPTION = "--provider-config"
+_SHAPE = "such as timeout=60, or env.LANG=C for a key within another"
 
 
 def validate_settings(keyed: Keyed, report: Report) -> None:
@@ -56,11 +59,6 @@ def _validate(name: str, value: Any, at: Place, report: Report, *, in_env: bool 
 def _is_literal_secret(value: str) -> bool:
     refers = value.startswith("$") or looks_like_path(value)
     return can_be_secret(value) and not refers and _PLAIN_WORDS.fullmatch(value) is None
-
-
-VARIABLE = "AGENTFORGE_PROVIDER_CONFIG"
-OPTION = "--provider-config"
-_SHAPE = "such as timeout=60, or env.LANG=C for a key within another"
 
 
 def merged_settings(weaker: Mapping[str, Any], stronger: Mapping[str, Any]) -> dict[str, Any]:

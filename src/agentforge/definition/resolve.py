@@ -1,16 +1,27 @@
-"""Third pass: names to files. Which stage, prompt or pipeline a name means, where it was looked for, and what
-there is to run."""
+"""Third pass: names to files. Which stage, prompt or pipeline a name means, where it was looked for, what
+there is to run, and a pipeline with everything that its nodes name."""
 
 import re
 from collections.abc import Iterable
-from posixpath import isabs, join
+from posixpath import dirname, isabs, join
 
 from msgspec import Struct
 
 from agentforge.definition.diagnostics import Report, choice
-from agentforge.definition.file_keys import read_stage
+from agentforge.definition.file_keys import read_pipeline, read_stage
 from agentforge.definition.source import SourceText, absolute, parse_mapping, relative
-from agentforge.definition.spec import NodeSpec, ResolvedStage, StageSpec, WorkSpec, Written
+from agentforge.definition.spec import (
+    NodeSpec,
+    PipelineSpec,
+    ResolvedBlock,
+    ResolvedNested,
+    ResolvedNode,
+    ResolvedPipeline,
+    ResolvedStage,
+    StageSpec,
+    WorkSpec,
+    Written,
+)
 from agentforge.definition.tree import Scalar
 from agentforge.ports.sources import Sources
 
@@ -18,6 +29,9 @@ _STAGE_FILE = "stage.yaml"
 _DEFAULT_PROMPTS = ("prompts/prompt.md", "prompt.md")
 _PIPELINE_SUFFIXES = ("", ".yaml", ".yml")
 _STAGE_NAME = re.compile(r"[^/\x00]+(?:/[^/\x00]+)*")
+# Pipelines that include each other twice double with every level, so their sum is bounded while assembling.
+MAX_NODES = 5_000
+MAX_DEPTH = 16
 
 
 class FoundStage(Struct, frozen=True):
@@ -34,26 +48,20 @@ class PromptSearch(Struct, frozen=True):
 
 def stage_roots(sources: Sources, beside: str) -> tuple[str, ...]:
     """The folders that hold stages, strongest first; `beside` is the folder of the pipeline file."""
-    environment = sources.environment
-    roots = [join(sources.project, ".claude", "stages"), join(beside, "stages")]
-    if environment.get("STAGES_DIR"):
-        roots.append(absolute(sources.project, environment["STAGES_DIR"]))
-    if environment.get("AGENT_PIPELINES_ROOT"):
-        roots.append(
-            absolute(sources.project, join(environment["AGENT_PIPELINES_ROOT"], "scripts", "stages"))
-        )
-    return (*roots, join(sources.builtin, "stages"))
+    return _roots(sources, "stages", "STAGES_DIR", join(beside, "stages"))
 
 
 def pipeline_roots(sources: Sources) -> tuple[str, ...]:
-    environment = sources.environment
-    roots = [join(sources.project, ".claude", "pipelines")]
-    if environment.get("PIPELINES_DIR"):
-        roots.append(absolute(sources.project, environment["PIPELINES_DIR"]))
-    if environment.get("AGENT_PIPELINES_ROOT"):
-        root = join(environment["AGENT_PIPELINES_ROOT"], "scripts", "pipelines")
-        roots.append(absolute(sources.project, root))
-    return (*roots, join(sources.builtin, "pipelines"))
+    return _roots(sources, "pipelines", "PIPELINES_DIR")
+
+
+def _roots(sources: Sources, kind: str, variable: str, *beside: str) -> tuple[str, ...]:
+    roots = [join(sources.project, ".claude", kind), *beside]
+    if folder := sources.environment.get(variable):
+        roots.append(absolute(sources.project, folder))
+    if original := sources.environment.get("AGENT_PIPELINES_ROOT"):
+        roots.append(absolute(sources.project, join(original, "scripts", kind)))
+    return (*roots, join(sources.builtin, kind))
 
 
 def find_pipeline(sources: Sources, name: str, beside: str | None = None) -> str | None:
@@ -116,15 +124,11 @@ class StageLookup:
             self._found[ref.value] = self._load(folder) if folder else None
         found = self._found[ref.value]
         if found is None:
-            hint = choice(ref.value, "stages", self.names())
+            hint = choice(ref.value, "stages", stage_names(self._sources, self._roots))
             searched = ", ".join(self._shown(join(root, ref.value)) for root in self._roots)
-            self._report.error(
-                "unknown-stage", ref.at, f"no stage named `{ref.value}`; searched {searched}", hint
-            )
+            message = f"no stage named `{ref.value}`; searched {searched}"
+            self._report.error("unknown-stage", ref.at, message, hint)
         return found
-
-    def names(self) -> Iterable[str]:
-        return stage_names(self._sources, self._roots)
 
     def _load(self, folder: str) -> FoundStage:
         path = join(folder, _STAGE_FILE)
@@ -221,3 +225,66 @@ def _description(sources: Sources, path: str) -> str:
         ):
             return " ".join(entry.value.text.split())
     return ""
+
+
+class Located(Struct, frozen=True):
+    """A pipeline and where it was found, which is where its own names are looked up from."""
+
+    spec: PipelineSpec
+    beside: str
+    chain: tuple[str, ...]
+    """The files that led here, itself last."""
+
+
+class Assembly:
+    def __init__(self, sources: Sources, report: Report) -> None:
+        self._sources = sources
+        self._report = report
+        self._nodes = 0
+
+    def pipeline(self, located: Located) -> ResolvedPipeline:
+        lookup = StageLookup(self._sources, located.beside, self._report)
+        self._nodes += sum(1 + len(node.block.stages if node.block else ()) for node in located.spec.nodes)
+        nodes = tuple(self._node(node, located, lookup) for node in located.spec.nodes)
+        return ResolvedPipeline(located.spec, nodes)
+
+    def _node(self, node: NodeSpec, located: Located, lookup: StageLookup) -> ResolvedNode | None:
+        if node.block:
+            stages = tuple(_stage(stage, lookup) for stage in node.block.stages)
+            return ResolvedBlock(node, node.block, stages)
+        if node.pipeline:
+            nested = self._nested(node.pipeline, located)
+            return ResolvedNested(node, self.pipeline(nested)) if nested else None
+        return _stage(node, lookup)
+
+    def _nested(self, ref: Written[str], located: Located) -> Located | None:
+        path = find_pipeline(self._sources, ref.value, located.beside)
+        if path is None:
+            hint = choice(ref.value, "pipelines", pipeline_names(self._sources))
+            self._report.error("unknown-pipeline", ref.at, f"no pipeline file or name `{ref.value}`", hint)
+            return None
+        if path in located.chain:
+            chain = " → ".join(self._shown(step) for step in (*located.chain, path))
+            message = f"the pipeline includes itself: {chain}"
+            self._report.error("recursive-pipeline", ref.at, message, hint="break the circle")
+            return None
+        if len(located.chain) >= MAX_DEPTH or self._nodes > MAX_NODES:
+            message = f"pipelines within pipelines: more than {MAX_DEPTH} deep or {MAX_NODES} nodes"
+            self._report.error("too-large", ref.at, message)
+            return None
+        return self._read(path, located)
+
+    def _read(self, path: str, located: Located) -> Located | None:
+        source = SourceText(self._shown(path), self._sources.read(path) or "")
+        tree = parse_mapping(source, self._report)
+        if tree is None:
+            return None
+        spec = read_pipeline(source, tree, self._report)
+        return Located(spec, dirname(path), (*located.chain, path))
+
+    def _shown(self, path: str) -> str:
+        return relative(self._sources.project, path)
+
+
+def _stage(node: NodeSpec, lookup: StageLookup) -> ResolvedStage | None:
+    return lookup.resolve(node) if node.is_stage else None

@@ -7,7 +7,7 @@ bounded while reading, and the values follow YAML 1.2 whichever loader is instal
 import re
 from hashlib import sha256
 from posixpath import isabs, join, normpath
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import yaml
 from msgspec import Struct
@@ -35,33 +35,32 @@ _SCALAR_TAGS: dict[str, tuple[type, ...]] = {
     _TAG + "bool": (bool,),
     _TAG + "null": (type(None),),
 }
+MAX_TEXT_CHARS = 1_000_000
+# The characters that YAML allows, apart from surrogates, which stand for bytes that aren't UTF-8.
+_NOT_ALLOWED = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+FASTEST_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Refused(Exception):
     """Reading ended early; the report says why."""
 
 
-class _Grown:
+class _Grown(NamedTuple):
     """A finished value, with its size and depth as if all aliases were written out."""
 
-    __slots__ = ("depth", "size", "tree")
-
-    def __init__(self, tree: Tree, size: int, depth: int) -> None:
-        self.tree = tree
-        self.size = size
-        self.depth = depth
+    tree: Tree
+    size: int
+    depth: int
 
 
-class _Open:
+class _Open(Struct):
     """A list or mapping whose end hasn't come yet."""
 
-    __slots__ = ("anchor", "at", "children", "keyed")
-
-    def __init__(self, at: Place, anchor: str | None, *, keyed: bool) -> None:
-        self.at = at
-        self.anchor = anchor
-        self.keyed = keyed
-        self.children: list[_Grown] = []
+    at: Place
+    anchor: str | None
+    keyed: bool
+    children: list[_Grown] = []
 
 
 class Growth:
@@ -102,7 +101,7 @@ class Growth:
         at = self._place(line, column)
         if tag not in (None, "!", _TAG + ("map" if keyed else "seq")):
             self._report.error("bad-tag", at, f"the tag `{tag}` isn't known here", hint="remove it")
-        self._open.append(_Open(at, anchor, keyed=keyed))
+        self._open.append(_Open(at, anchor, keyed))
         if len(self._open) > MAX_DEPTH:
             self._too_deep(at)
 
@@ -178,14 +177,6 @@ def relative(root: str, path: str) -> str:
     """Relative to the root where the path lies inside it, else absolute; plans and messages name files so."""
     root, path = normpath(root), normpath(path)
     return path.removeprefix(root.rstrip("/") + "/")
-
-
-MAX_TEXT_CHARS = 1_000_000
-
-# The characters that YAML allows, apart from surrogates, which stand for bytes that aren't UTF-8.
-_NOT_ALLOWED = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-FASTEST_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class SourceText(Struct, frozen=True):

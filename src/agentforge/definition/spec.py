@@ -10,6 +10,9 @@ from agentforge.model.diagnostic import Place
 from agentforge.model.plan import Fixed, Judgment, Queue, Termination
 
 T = TypeVar("T")
+FIXED = "fixed"
+KINDS = (FIXED, "judgment", "queue")
+LATER = ("items",)
 
 
 class Written(Struct, Generic[T], frozen=True):
@@ -38,7 +41,21 @@ class TerminationSpec(Struct, frozen=True):
 
     @property
     def count(self) -> Written[int] | None:
+        """None if no file says how often."""
         return self.max or self.iterations
+
+    @property
+    def kind(self) -> str:
+        return self.type.value if self.type else FIXED
+
+    def lowered(self, runs: int) -> Termination:
+        """Settings that the type doesn't have are dropped: they were written for the type it had before."""
+        if self.kind == "judgment":
+            return Judgment(runs, _value(self.min_iterations), _value(self.consensus))
+        if self.kind == "queue":
+            command = self.command.value if self.command else None
+            return Queue(runs, bool(self.check_before and self.check_before.value), command)
+        return Fixed(runs)
 
 
 class RetrySpec(Struct, frozen=True):
@@ -191,41 +208,12 @@ class ResolvedPipeline(Struct, frozen=True):
     """One for each of the spec's nodes; None where the report says why."""
 
 
-FIXED = "fixed"
-KINDS = (FIXED, "judgment", "queue")
-LATER = ("items",)
-
-
-class Merged(Struct, frozen=True):
-    type: Written[str] | None
-    """None means fixed."""
-    count: Written[int] | None
-    """None if no file says how often."""
-    min_iterations: Written[int] | None
-    consensus: Written[int] | None
-    check_before: Written[bool] | None
-    command: Written[str] | None
-
-    @property
-    def kind(self) -> str:
-        return self.type.value if self.type else FIXED
-
-    def lowered(self, runs: int) -> Termination:
-        """Settings that the type doesn't have are dropped: they were written for the type it had before."""
-        if self.kind == "judgment":
-            return Judgment(runs, _value(self.min_iterations), _value(self.consensus))
-        if self.kind == "queue":
-            command = self.command.value if self.command else None
-            return Queue(runs, bool(self.check_before and self.check_before.value), command)
-        return Fixed(runs)
-
-
-def merge(node: WorkSpec, stage: WorkSpec) -> Merged:
+def merge(node: WorkSpec, stage: WorkSpec) -> TerminationSpec:
     """Key by key. The node was written last, so it wins, also with its `runs` over the stage's `max`."""
-    mine, theirs = node.termination or _SILENT, stage.termination or _SILENT
-    return Merged(
+    mine, theirs = node.termination or TerminationSpec(), stage.termination or TerminationSpec()
+    return TerminationSpec(
         type=mine.type or theirs.type,
-        count=mine.count or node.runs or theirs.count or stage.runs,
+        max=mine.count or node.runs or theirs.count or stage.runs,
         min_iterations=mine.min_iterations or theirs.min_iterations,
         consensus=mine.consensus or theirs.consensus,
         check_before=mine.check_before or node.check_before or theirs.check_before or stage.check_before,
@@ -235,6 +223,3 @@ def merge(node: WorkSpec, stage: WorkSpec) -> Merged:
 
 def _value(written: Written[int] | None) -> int | None:
     return written.value if written else None
-
-
-_SILENT = TerminationSpec()

@@ -11,6 +11,18 @@ from msgspec import Struct
 from agentforge.model.diagnostic import Place
 
 ScalarValue = None | bool | int | float | str
+_NULL = frozenset(("", "~", "null", "Null", "NULL"))
+_TRUE = frozenset(("true", "True", "TRUE"))
+_FALSE = frozenset(("false", "False", "FALSE"))
+_DECIMAL = re.compile(r"[-+]?[0-9]+")
+_OCTAL = re.compile(r"0o[0-7]+")
+_HEX = re.compile(r"0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_INFINITE = re.compile(r"[-+]?\.(inf|Inf|INF)")
+_NAN = frozenset((".nan", ".NaN", ".NAN"))
+# Beyond 64 bits no JSON reader agrees on a number, so such digits stay text.
+_MAX_INTEGER_CHARS = 24
+_INTEGERS = range(-(2**63), 2**63)
 
 
 class Scalar(Struct, frozen=True):
@@ -64,21 +76,6 @@ def shown(text: str, limit: int = 40) -> str:
     """A value quoted in a message, on one line and not endless."""
     line = " ".join(text.split())
     return f"`{line if len(line) <= limit else line[: limit - 1] + '…'}`"
-
-
-_NULL = frozenset(("", "~", "null", "Null", "NULL"))
-_TRUE = frozenset(("true", "True", "TRUE"))
-_FALSE = frozenset(("false", "False", "FALSE"))
-_DECIMAL = re.compile(r"[-+]?[0-9]+")
-_OCTAL = re.compile(r"0o[0-7]+")
-_HEX = re.compile(r"0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_INFINITE = re.compile(r"[-+]?\.(inf|Inf|INF)")
-_NAN = frozenset((".nan", ".NaN", ".NAN"))
-
-# Beyond 64 bits no JSON reader agrees on a number, so such digits stay text.
-_MAX_INTEGER_CHARS = 24
-_INTEGERS = range(-(2**63), 2**63)
 
 
 def plain_value(text: str) -> ScalarValue:

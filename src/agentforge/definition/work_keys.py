@@ -234,12 +234,8 @@ def build_work(entries: Entries) -> WorkSpec:
         kind = Written(_COMPLETIONS.get(completion.value, completion.value), completion.at)
         termination = TerminationSpec(kind, **older)
     else:
-        _warn_of_effectless(entries, *(name for name, value in older.items() if value))
+        for name in (name for name, value in older.items() if value):
+            message = f"`{name}` belongs to the older `completion` and has no effect here"
+            at = entries.written[name].key.at
+            entries.report.warning("ignored-key", at, message, hint="move it into `termination`")
     return WorkSpec(runs=runs, termination=termination, **values)
-
-
-def _warn_of_effectless(entries: Entries, *names: str) -> None:
-    for name in names:
-        message = f"`{name}` belongs to the older `completion` and has no effect here"
-        at = entries.written[name].key.at
-        entries.report.warning("ignored-key", at, message, hint="move it into `termination`")
