@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
 
-from agentforge.adapters.supervisor_start import compiled
+from agentforge.adapters.processes import compiled
 from agentforge.model.facts import IterationCompleted
 from agentforge.model.layout import RunLayout
 from agentforge.ports.provider import ExecuteRequest

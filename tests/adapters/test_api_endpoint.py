@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agentforge.adapters.api.endpoint import endpoint_of
-from agentforge.adapters.api.failures import resets_at
+from agentforge.adapters.api.models import resets_at
 from agentforge.adapters.api.task import Endpoint
 from agentforge.model.errors import ProviderUnusable
 

@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.adapters.processes import LinuxProcesses, MacProcesses, host_processes
-from agentforge.adapters.supervisor_start import SupervisorStarter, compiled
+from agentforge.adapters.processes import (
+    LinuxProcesses,
+    MacProcesses,
+    SupervisorStarter,
+    compiled,
+    host_processes,
+)
 from agentforge.model.errors import AgentForgeError
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.adapters.file_sources import FileSources
+from agentforge.adapters.project_files import FileSources
 from agentforge.cli.main import ALIASES, COMMANDS
 from agentforge.definition.compiler import VERBS, compile_pipeline, lint
 from agentforge.definition.diagnostics import render

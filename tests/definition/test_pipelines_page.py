@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.adapters.file_sources import FileSources
+from agentforge.adapters.project_files import FileSources
 from agentforge.definition.compiler import compile_text
 from agentforge.model.plan import ParallelNode, StageNode
 

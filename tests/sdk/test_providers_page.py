@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from tests.adapters.fake_clis import STREAMS, put_cli, speaking
 
-from agentforge.adapters.file_sources import FileSources
+from agentforge.adapters.project_files import FileSources
 from agentforge.adapters.providers.agent_cli import AgentCli, OutputFields
 from agentforge.adapters.providers.claude import CLAUDE
 from agentforge.adapters.providers.cli_agent import CliAgent, CliConfig

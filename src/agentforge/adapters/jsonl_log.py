@@ -8,10 +8,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from agentforge.adapters import lease
+from agentforge.adapters.host_probe import Mount, read_mounts, why_not_local
 from agentforge.adapters.jsonl_file import JsonlFile, PayloadStore, snapshot_of
 from agentforge.adapters.log_reader import Reader
 from agentforge.adapters.log_writer import Buffering, Writer, warn
-from agentforge.adapters.mounts import Mount, read_mounts, why_not_local
 from agentforge.host.disk import Disk, Patience
 from agentforge.host.files import storage
 from agentforge.model.codec import Payload
@@ -51,7 +51,7 @@ class JsonlLog:
         sleep: Callable[[float], None] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._path = str(path)
+        self.path = str(path)
         self._directory = str(Path(path).parent)
         self._disk = disk or Disk()
         self._mounts = mounts
@@ -59,26 +59,23 @@ class JsonlLog:
         self._payloads = PayloadStore(str(Path(path).with_name("payloads")), self._disk, self._patience)
         self._buffering = Buffering(buffer_events, flush_seconds, on_warning, monotonic)
 
-    @property
-    def path(self) -> str:
-        return self._path
-
     def exists(self) -> bool:
-        return Path(self._path).exists()
+        return Path(self.path).exists()
 
     def is_held(self) -> bool:
-        with storage(f"can't ask who holds the log {self._path}"):
-            return lease.is_held(self._path)
+        with storage(f"can't ask who holds the log {self.path}"):
+            return lease.is_held(self.path)
 
     def reader(self) -> Reader:
-        return Reader(lambda: snapshot_of(self._path, self._payloads))
+        return Reader(lambda: snapshot_of(self.path, self._payloads))
 
     def open(self) -> Writer:
         fd = self._take_lease()
         try:
-            file = JsonlFile(self._path, fd, self._disk, self._patience, self._payloads)
+            file = JsonlFile(self.path, fd, self._disk, self._patience, self._payloads)
             if file.length == 0:
-                self._make_name_durable()
+                with storage(f"can't make the new log {self.path} durable"):
+                    self._disk.sync_directory(self._directory)
             return Writer(file, self._buffering)
         except BaseException:
             os.close(fd)
@@ -98,28 +95,24 @@ class JsonlLog:
             os.close(fd)  # The run was moved aside while we waited; its place has a new log, or none.
 
     def _lock(self, fd: int) -> None:
-        with storage(f"can't lock the log {self._path}"):
+        with storage(f"can't lock the log {self.path}"):
             taken = lease.take(fd, self._patience.sleep)
         if not taken:
             raise RunActive(
-                f"the log {self._path} is held by another process",
+                f"the log {self.path} is held by another process",
                 hint="wait for it, or stop it with `--force`",
             )
 
     def _open_file(self) -> int:
-        with storage(f"can't open the log {self._path}"):
+        with storage(f"can't open the log {self.path}"):
             self._disk.make_directories(self._directory)
-            return self._disk.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+            return self._disk.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
 
     def _is_current(self, fd: int) -> bool:
         try:
-            return os.path.samestat(os.fstat(fd), os.stat(self._path))
+            return os.path.samestat(os.fstat(fd), os.stat(self.path))
         except FileNotFoundError:
             return False
-
-    def _make_name_durable(self) -> None:
-        with storage(f"can't make the new log {self._path} durable"):
-            self._disk.sync_directory(self._directory)
 
     def _check_local(self) -> None:
         if reason := why_not_local(os.path.realpath(self._directory), self._mounts()):

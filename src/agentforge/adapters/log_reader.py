@@ -1,14 +1,66 @@
-"""The events of a log, read without its lease and in constant memory, whatever lies under it."""
+"""The events of a log, read without its lease and in constant memory, whatever lies under it; and the seam to
+that: where a log's bytes lie, and how they are kept."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
 
 from agentforge.adapters.log_scan import EMPTY, TAIL_BYTES, OriginalPrefix, Scan, continues
-from agentforge.adapters.log_store import Snapshot, TakeSnapshot
 from agentforge.model import codec
+from agentforge.model.codec import Payload
 from agentforge.model.errors import LogConflict, LogTooNew
 from agentforge.model.event import Event
 from agentforge.model.original import BEGINNING, is_original
 from agentforge.ports.event_log import Damage, Head, TornTail
+
+
+class Snapshot(Protocol):
+    """The log's bytes as they were at one moment; later appends don't show."""
+
+    @property
+    def length(self) -> int: ...
+
+    def chunks(self, start: int, end: int) -> Iterator[bytes]: ...
+
+    def load(self, payload: Payload) -> bytes:
+        """Raises DamagedLine if it is missing or isn't what the line says."""
+        ...
+
+
+TakeSnapshot = Callable[[], AbstractContextManager[Snapshot]]
+
+
+class Store(Snapshot, Protocol):
+    """The log's bytes while its lease is held."""
+
+    @property
+    def failure(self) -> str:
+        """Why nothing may be written through this store any more; empty while it is sound."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Append all of it or nothing; raises StorageFailed, or LogConflict if somebody else wrote."""
+        ...
+
+    def sync(self) -> None:
+        """Wait until what was written is durable."""
+        ...
+
+    def keep_aside(self, start: int) -> str:
+        """Copy everything from `start` elsewhere, durably; where."""
+        ...
+
+    def cut(self, length: int) -> None:
+        """Cut the log off at a length, durably."""
+        ...
+
+    def save(self, data: bytes) -> Payload:
+        """Keep data beside the log; durable when this returns."""
+        ...
+
+    def close(self) -> None:
+        """Give the lease back."""
+        ...
 
 
 class Reader:

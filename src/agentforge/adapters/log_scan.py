@@ -18,6 +18,10 @@ from agentforge.model.original import Upcaster, is_event, is_original
 from agentforge.ports.event_log import Damage, Head
 
 _HASH_CHARS = 32
+EMPTY = Head(seq=0, hash=codec.GENESIS, length=0)
+CHUNK_BYTES = 256 * 1024
+# As much of a log before a known head as it takes to recognise that head.
+TAIL_BYTES = codec.SUFFIX_BYTES + 1
 
 
 class OriginalPrefix:
@@ -43,12 +47,6 @@ class OriginalPrefix:
     def hash(self) -> str:
         """What the first line of ours is chained to."""
         return self.sha256[:_HASH_CHARS]
-
-
-EMPTY = Head(seq=0, hash=codec.GENESIS, length=0)
-CHUNK_BYTES = 256 * 1024
-# As much of a log before a known head as it takes to recognise that head.
-TAIL_BYTES = codec.SUFFIX_BYTES + 1
 
 
 def continues(tail: bytes, head: Head) -> bool:
@@ -82,16 +80,7 @@ class Scan:
     """One pass over a log in constant memory. What it says about the log is as of the last line given out."""
 
     __slots__ = (
-        "_last",
-        "_lost",
-        "_open",
-        "_seq",
-        "damage",
-        "hash",
-        "length",
-        "number",
-        "original",
-        "rest",
+        *("_last", "_lost", "_open", "_seq", "damage", "hash", "length", "number", "original", "rest"),
         "torn_bytes",
     )
 
@@ -203,7 +192,8 @@ class Scan:
         if not codec.hash_of(line):
             return f"event {seq} doesn't end in a hash"
         if seq > expected:
-            return f"event {seq} where {expected} was expected: {_count(seq - expected)} missing before it"
+            missing = "1 event is" if seq - expected == 1 else f"{seq - expected} events are"
+            return f"event {seq} where {expected} was expected: {missing} missing before it"
         if seq <= last:
             return f"event {seq} where {expected} was expected: repeated or out of order"
         return f"event {seq} doesn't match its hash: it was changed, or the line before it was"
@@ -222,7 +212,3 @@ def _why_unloadable(line: bytes, load: Callable[[codec.Payload], bytes]) -> str:
 def slices(data: bytes, start: int, end: int) -> Iterator[bytes]:
     for at in range(start, end, CHUNK_BYTES):
         yield data[at : min(at + CHUNK_BYTES, end)]
-
-
-def _count(events: int) -> str:
-    return f"{events} event is" if events == 1 else f"{events} events are"

@@ -14,8 +14,8 @@ from threading import RLock
 
 from msgspec import Struct
 
+from agentforge.adapters.log_reader import Store
 from agentforge.adapters.log_scan import Lines, Scan
-from agentforge.adapters.log_store import Store
 from agentforge.model import codec
 from agentforge.model.buffer import BufferHealth
 from agentforge.model.errors import InvalidRequest, LogConflict, LogCorrupt, LogTooNew, StorageFailed

@@ -36,7 +36,8 @@ def members(table: Table, known: Iterable[Row], myself: int) -> dict[int, Row]:
     spared = _ancestors(table, myself)
     spared_sessions = {table[pid].session for pid in spared if pid in table}
     found = {row.pid for row in table.values() if row.marked} - spared
-    found |= {row.pid for row in known if _same(table.get(row.pid), row)} - spared
+    same = (row.pid for row in known if row.pid in table and table[row.pid].start_time == row.start_time)
+    found |= set(same) - spared
     while True:
         sessions = {table[pid].session for pid in found}
         sessions = {leader for leader in sessions if leader in found or leader not in table} - spared_sessions
@@ -55,10 +56,6 @@ def _ancestors(table: Table, pid: int) -> set[int]:
         pid = table[pid].parent
         line.add(pid)
     return line
-
-
-def _same(now: Row | None, before: Row) -> bool:
-    return now is not None and now.start_time == before.start_time
 
 
 class MarkedTree:

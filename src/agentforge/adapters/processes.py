@@ -1,19 +1,92 @@
-"""Processes of this machine. On Linux, /proc identifies them and a pidfd reports their end; on macOS, `ps`
-and `sysctl` do, less reliably: environments may be hidden from us."""
+"""Processes of this machine, and the start of the supervisor. On Linux, /proc identifies them and a pidfd
+reports their end; on macOS, `ps` and `sysctl` do, less reliably: environments may be hidden from us."""
 
 import asyncio
+import importlib.util
 import os
+import py_compile
 import signal
+import struct
+import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from agentforge.adapters.marked_tree import MarkedTree, Row
-from agentforge.adapters.supervisor_start import SupervisorStarter
 from agentforge.host.programs import Program, run
 from agentforge.model.errors import AgentForgeError
 from agentforge.ports.process import Identity, Processes
+
+POLL_SECONDS = 0.05
+PS_POLL_SECONDS = 0.1
+ASK_SECONDS = 10.0
+MAX_LISTING = 64 * 1024 * 1024
+
+
+class _Detached(subprocess.Popen[bytes]):
+    """Meant to outlive us, so that leaving it running is no leak worth a warning."""
+
+    def __del__(self, *_: object) -> None:
+        with suppress(Exception):
+            self.poll()
+
+
+class SupervisorStarter:
+    def __init__(self, script: str) -> None:
+        self._script = script
+        self._program: str | None = None
+        self._children: list[_Detached] = []
+
+    def start(self, spec_path: str) -> int:
+        """The pid; until `reap` is called it can't become another process's."""
+        self.reap()
+        if self._program is None:
+            self._program = compiled(self._script)
+        argv = [sys.executable, "-I", "-S", self._program, str(Path(spec_path).absolute())]
+        try:
+            child = _Detached(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                close_fds=True,
+            )
+        except OSError as exc:
+            raise AgentForgeError(
+                f"can't start the supervisor with {sys.executable or 'this Python'}: {exc.strerror}",
+                hint="check the limits on processes and memory, then resume the run",
+            ) from exc
+        self._children.append(child)
+        return child.pid
+
+    def reap(self) -> None:
+        self._children = [child for child in self._children if child.poll() is None]
+
+
+def compiled(script: str) -> str:
+    """The script's bytecode, which spares every attempt the compilation; or the script itself."""
+    cached = importlib.util.cache_from_source(script)
+    if _is_current(cached, script):
+        return cached
+    try:
+        # Written atomically; the mode is the one that `_is_current` can tell.
+        mode = py_compile.PycInvalidationMode.TIMESTAMP
+        return py_compile.compile(script, cfile=cached, doraise=True, invalidation_mode=mode) or script
+    except (OSError, py_compile.PyCompileError):
+        return script
+
+
+def _is_current(cached: str, script: str) -> bool:
+    try:
+        source = Path(script).stat()
+        with Path(cached).open("rb") as file:
+            header = file.read(16)
+    except OSError:
+        return False
+    stamp = struct.pack("<LLL", 0, int(source.st_mtime) & 0xFFFFFFFF, source.st_size & 0xFFFFFFFF)
+    return header == importlib.util.MAGIC_NUMBER + stamp
 
 
 def host_processes(supervisor: str, platform: str = sys.platform) -> Processes:
@@ -28,9 +101,6 @@ def host_processes(supervisor: str, platform: str = sys.platform) -> Processes:
         "started, which needs process sessions and signals",
         hint="use Linux or macOS; on Windows, run it inside WSL 2",
     )
-
-
-POLL_SECONDS = 0.05
 
 
 class LinuxProcesses:
@@ -143,10 +213,6 @@ async def _readable(descriptor: int) -> None:
 
 Ask = Callable[[tuple[str, ...]], str]
 """Runs a program and returns what it printed; empty if it had nothing to say."""
-
-PS_POLL_SECONDS = 0.1
-ASK_SECONDS = 10.0
-MAX_LISTING = 64 * 1024 * 1024
 
 
 def ask_system(argv: tuple[str, ...]) -> str:

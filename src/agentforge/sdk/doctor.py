@@ -9,7 +9,7 @@ from functools import partial
 from typing import get_args
 
 from agentforge.adapters import host_probe
-from agentforge.adapters.mounts import read_mounts, why_not_local
+from agentforge.adapters.host_probe import read_mounts, why_not_local
 from agentforge.sdk.agents_check import agent_checks
 from agentforge.sdk.checks import Check, Group
 from agentforge.sdk.providers_check import provider_checks, sandbox_checks

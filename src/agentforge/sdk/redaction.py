@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping
 
-from agentforge.adapters.providers.environment import secrets_in
+from agentforge.adapters.providers.program import secrets_in
 from agentforge.model.redaction import Redactor
 
 

@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import Literal
 
 from agentforge.adapters.beads import Beads
-from agentforge.adapters.providers.environment import secrets_in
 from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
+from agentforge.adapters.providers.program import secrets_in
 from agentforge.adapters.providers.replay import load_cassette
 from agentforge.model import facts as f
 from agentforge.model.errors import LogCorrupt, RunActive, UnknownRun

@@ -32,7 +32,7 @@ def processes() -> Processes:
 
 
 def sources_of(project: str, environ: Mapping[str, str]) -> Sources:
-    from agentforge.adapters.file_sources import FileSources
+    from agentforge.adapters.project_files import FileSources
 
     return FileSources(project, builtin=BUILTIN, environment=environ)
 
@@ -45,7 +45,7 @@ def sandboxes(environ: Mapping[str, str]) -> Mapping[str, Sandbox]:
 
 
 def workspace_of(project: str, environ: Mapping[str, str]) -> Workspace:
-    from agentforge.adapters.workspace_files import WorkspaceFiles
+    from agentforge.adapters.project_files import WorkspaceFiles
 
     return WorkspaceFiles(project, environ)
 

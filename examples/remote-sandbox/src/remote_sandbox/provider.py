@@ -10,8 +10,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from agentforge.adapters.providers.config import ConfigReader
-from agentforge.adapters.providers.environment import agent_environment
-from agentforge.adapters.providers.program import ProgramProvider
+from agentforge.adapters.providers.program import ProgramProvider, agent_environment
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit

@@ -20,18 +20,26 @@ from pydantic_ai.models import Model
 from pydantic_ai.run import AgentRun
 from pydantic_ai.usage import UsageLimits
 
-from agentforge.adapters.api.completion import (
+from agentforge.adapters.api.conversation import (
     COMPLETE,
     COMPLETE_DESCRIPTION,
-    NotASchema,
-    checker,
+    Conversation,
+    SessionStore,
+    begin,
     complete_schema,
-    misfits,
+    concluded,
     system_of,
 )
-from agentforge.adapters.api.conversation import Conversation, SessionStore, begin, concluded
-from agentforge.adapters.api.failures import StepLimit, StreamCut, TooLong, Trouble, trouble_of
-from agentforge.adapters.api.models import Narrator, model_of, settings_of
+from agentforge.adapters.api.models import (
+    Narrator,
+    StepLimit,
+    StreamCut,
+    TooLong,
+    Trouble,
+    model_of,
+    settings_of,
+    trouble_of,
+)
 from agentforge.adapters.api.task import (
     Ended,
     Event,
@@ -44,7 +52,16 @@ from agentforge.adapters.api.task import (
     Warned,
     encode,
 )
-from agentforge.adapters.api.toolbox import RECORDED, Handler, Report, Toolbox, shown
+from agentforge.adapters.api.toolbox import (
+    RECORDED,
+    Handler,
+    NotASchema,
+    Report,
+    Toolbox,
+    misfits,
+    shown,
+    validator,
+)
 from agentforge.adapters.api.workspace import Workspace
 from agentforge.model.failure import Failure, FailureKind
 
@@ -53,6 +70,7 @@ LONGEST_WAIT = 30.0
 """A longer one is the engine's: its timers survive a restart."""
 CORRECTIONS = 3
 """How often the model may correct a call that isn't valid."""
+FAILED, TERMINATED = 1, 143
 
 
 async def run_task(
@@ -67,7 +85,7 @@ async def run_task(
 
     `environ` is what commands find, `handlers` answers the caller's own tools, by name.
     """
-    report = report or _unheard
+    report = report or (lambda _event: None)
     store = SessionStore(task.files.sessions)
     talk = begin(task, store)
     report(SessionBegun(talk.session, task.endpoint.model, talk.resumed))
@@ -122,9 +140,9 @@ class _Loop:
             output_type=[*(_output(tool) for tool in endings), *([] if self._task.schema else [str])],
             retries={"tools": CORRECTIONS, "output": CORRECTIONS},
         )
-        checks = {tool.name: checker(tool.input_schema) for tool in endings}
+        checks = {tool.name: validator(tool.input_schema) for tool in endings}
         if self._task.schema is not None:
-            checker(self._task.schema)
+            validator(self._task.schema)
 
         @agent.output_validator
         def valid(context: RunContext[None], given: Any) -> Any:
@@ -209,7 +227,7 @@ def _misfits_of_result(task: Task, name: str, given: dict[str, Any]) -> list[str
     """What `complete` is shown may be less than the schema itself asks for."""
     if task.schema is None or name != COMPLETE or "result" not in given:
         return []
-    return misfits(checker(task.schema), given["result"])
+    return misfits(validator(task.schema), given["result"])
 
 
 def _unusable(error: Exception, task: Task) -> Failure:
@@ -218,47 +236,29 @@ def _unusable(error: Exception, task: Task) -> Failure:
     return trouble_of(error, task.endpoint, datetime.now(UTC)).failure
 
 
-def _unheard(_event: Event) -> None:
-    """Nobody follows the progress."""
-
-
-FAILED, TERMINATED = 1, 143
-
-
 def run(key: str) -> int:
     try:
         task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
     except msgspec.DecodeError as error:
-        _say(
-            Ended("failed", failure=Failure(FailureKind.PROVIDER_CRASHED, f"the task can't be read: {error}"))
-        )
+        failure = Failure(FailureKind.PROVIDER_CRASHED, f"the task can't be read: {error}")
+        _say(Ended("failed", failure=failure))
         return FAILED
     try:
         outcome = asyncio.run(_until_told(task, key))
     except asyncio.CancelledError:
         return TERMINATED
-    _say(_ended(outcome))
+    how = "failed" if outcome.failure else "completed"
+    _say(Ended(how, outcome.text, outcome.steps, outcome.usage, outcome.failure))
     return FAILED if outcome.failure else 0
 
 
 async def _until_told(task: Task, key: str) -> Outcome:
     """Do the task; SIGTERM and SIGINT end it at once, with what its tools started."""
-
     work = asyncio.current_task()
     assert work is not None
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, work.cancel)
     return await run_task(task, key=key, environ=dict(os.environ), report=_say)
-
-
-def _ended(outcome: Outcome) -> Ended:
-    return Ended(
-        "failed" if outcome.failure else "completed",
-        outcome.text,
-        outcome.steps,
-        outcome.usage,
-        outcome.failure,
-    )
 
 
 def _say(event: Event) -> None:

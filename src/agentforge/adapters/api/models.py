@@ -1,12 +1,15 @@
-"""From an endpoint to the model that pydantic-ai talks to, and what it says, as it says it. Only the format
-that is needed is imported."""
+"""The model that pydantic-ai talks to: from an endpoint, with what it says as it says it, and what its errors
+mean. Only the format that is needed is imported."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Any
 
 import httpx2
+from msgspec import Struct
+from pydantic_ai import exceptions as e
 from pydantic_ai.messages import (
     PartDeltaEvent,
     PartStartEvent,
@@ -20,9 +23,14 @@ from pydantic_ai.settings import ModelSettings
 
 from agentforge.adapters.api.task import Endpoint, Task, TextSaid, Thinking
 from agentforge.adapters.api.toolbox import Report
+from agentforge.model.failure import Failure, FailureKind
 
 NO_KEY = "none"
 """Clients insist on a key; a server without one ignores it."""
+PIECE = 400
+LIFE_SECONDS = 1.0
+K = FailureKind
+_WORDS = 300
 
 
 @asynccontextmanager
@@ -63,10 +71,6 @@ def _openai(endpoint: Endpoint, key: str, http: httpx2.AsyncClient) -> Model:
     return OpenAIChatModel(endpoint.model, provider=provider)
 
 
-PIECE = 400
-LIFE_SECONDS = 1.0
-
-
 class Narrator:
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -102,3 +106,171 @@ class Narrator:
         if monotonic() - self._last_sign >= LIFE_SECONDS:
             self._last_sign = monotonic()
             self._report(Thinking())
+
+
+class StreamCut(Exception):
+    """The answer ended before the model said that it was complete."""
+
+
+class TooLong(Exception):
+    """The answer ended because it may not be longer."""
+
+
+class StepLimit(Exception):
+    """The model has had all its turns."""
+
+
+class Trouble(Struct, frozen=True):
+    failure: Failure
+    again: bool = False
+    """Whether the same request may succeed a little later."""
+    wait: float | None = None
+    """Seconds that the endpoint asks for."""
+
+
+def trouble_of(error: Exception, endpoint: Endpoint, now: datetime) -> Trouble:
+    match error:
+        case e.ModelQuotaExceededError():
+            return _limited(K.PROVIDER_QUOTA, f"the quota at {endpoint.shown} is used up", error, now)
+        case e.ModelRateLimitError():
+            return _limited(
+                K.PROVIDER_RATE_LIMITED, f"{endpoint.shown} limits the rate of requests", error, now
+            )
+        case e.ModelTimeoutError(phase="connect"):
+            return _unreachable(error, endpoint)
+        case e.ModelTimeoutError() | e.ModelRequestTimeout():
+            return _plain(
+                K.PROVIDER_TIMEOUT, f"{endpoint.shown} didn't answer in time; see `request_timeout`"
+            )
+        case e.ModelConnectionError():
+            return _unreachable(error, endpoint)
+        case StreamCut():
+            message = f"the answer from {endpoint.shown} broke off: it gives no reason for its end"
+            return Trouble(Failure(K.PROVIDER_UNREACHABLE, message), again=True)
+        case e.ModelUnavailableError() | e.ModelServerError():
+            return _overloaded(error, endpoint)
+        case e.ModelHTTPError(status_code=status) if status >= 500:
+            return _overloaded(error, endpoint)
+        case e.ModelAPIError():
+            return _refused(error, endpoint)
+        case _:
+            return _plain(*_of_the_agent(error))
+
+
+def _refused(error: e.ModelAPIError, endpoint: Endpoint) -> Trouble:
+    """The same request would be refused again."""
+    match error:
+        case e.ModelAuthenticationError():
+            key = f"the key in {endpoint.key_env}" if endpoint.key_env else "a request without a key"
+            hint = f"correct {endpoint.key_env}" if endpoint.key_env else "set `api_key_env`"
+            return _plain(K.PROVIDER_AUTH, f"{endpoint.shown} refuses {key} ({_said(error)}); {hint}")
+        case e.ModelContextWindowExceededError():
+            return _plain(K.AGENT_LIMIT, f"the conversation is too long for {endpoint.model}")
+        case e.ModelNotFoundError():
+            return _plain(K.PROVIDER_MISSING, _not_found(error, endpoint))
+        case _:
+            return _plain(
+                K.PROVIDER_MISSING,
+                f"{endpoint.shown} refuses the request ({_said(error)}); check `model`, `base_url` and `api`",
+            )
+
+
+def _of_the_agent(error: Exception) -> tuple[FailureKind, str]:
+    match error:
+        case StepLimit():
+            return K.AGENT_LIMIT, "the model took all its steps without an end; see `max_steps`"
+        case TooLong() | e.IncompleteToolCall():
+            return K.AGENT_LIMIT, "the model's answer was longer than `max_tokens` allows"
+        case e.ContentFilterError():
+            return K.AGENT_ERROR, f"the model's answer was filtered: {_short(str(error))}"
+        case e.UnexpectedModelBehavior():
+            return K.RESULT_INVALID, f"the model gave no valid result: {_because(error)}"
+        case e.UserError():
+            return K.PROVIDER_MISSING, _short(str(error))
+        case _:
+            return K.PROVIDER_CRASHED, f"{type(error).__name__}: {_short(str(error))}"
+
+
+def resets_at(headers: Mapping[str, str], retry_after: float | None, now: datetime) -> datetime | None:
+    """When a limit ends: the latest of those that are used up, as far as the headers say."""
+    moments = []
+    for name, value in headers.items():
+        if name.startswith("anthropic-ratelimit-") and name.endswith("-reset"):
+            remaining = headers.get(name.removesuffix("-reset") + "-remaining", "0")
+            moment = _moment(value)
+            if moment is not None and remaining.strip() == "0":
+                moments.append(moment)
+    if retry_after is not None:
+        moments.append(now + timedelta(seconds=retry_after))
+    return max((moment for moment in moments if moment >= now), default=None)
+
+
+def _limited(kind: FailureKind, what: str, error: e.ModelAPIError, now: datetime) -> Trouble:
+    headers = error.headers or {} if isinstance(error, e.ModelHTTPError) else {}
+    until = resets_at(headers, error.retry_after, now)
+    failure = Failure(kind, f"{what} ({_said(error)})", resets_at=until)
+    again = kind is K.PROVIDER_RATE_LIMITED
+    return Trouble(failure, again, (until - now).total_seconds() if until else None)
+
+
+def _overloaded(error: e.ModelAPIError, endpoint: Endpoint) -> Trouble:
+    failure = Failure(K.PROVIDER_OVERLOADED, f"{endpoint.shown} can't answer now ({_said(error)})")
+    return Trouble(failure, again=True, wait=error.retry_after)
+
+
+def _unreachable(error: e.ModelAPIError, endpoint: Endpoint) -> Trouble:
+    if getattr(error, "phase", None) in ("read", "write"):
+        message = f"the connection to {endpoint.shown} broke off ({_cause(error)})"
+        return Trouble(Failure(K.PROVIDER_UNREACHABLE, message), again=True)
+    hint = endpoint.start_hint or "check `base_url`"
+    message = f"no connection to {endpoint.shown} ({_cause(error)}); is the server running there? {hint}"
+    return Trouble(Failure(K.PROVIDER_UNREACHABLE, message), again=True)
+
+
+def _not_found(error: e.ModelAPIError, endpoint: Endpoint) -> str:
+    hint = "check its name, or whether your key may use it"
+    if endpoint.start_hint:
+        hint = f"load it into the server first, or name one that it lists at {endpoint.base_url}/models"
+    return f"model {endpoint.model!r} isn't found at {endpoint.shown} ({_said(error)}); {hint}"
+
+
+def _plain(kind: FailureKind, message: str) -> Trouble:
+    return Trouble(Failure(kind, message))
+
+
+def _said(error: Exception) -> str:
+    """The endpoint's own words."""
+    body = getattr(error, "body", None)
+    if isinstance(body, dict):
+        inner = body.get("error", body)
+        body = inner.get("message") if isinstance(inner, dict) else inner
+    status = getattr(error, "status_code", None)
+    words = _short(str(body)) if body else ("" if status else _short(str(error)))
+    return f"{status}: {words}".rstrip(": ") if status else words
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost reason: the outer ones say only that there was an error."""
+    while error.__cause__ is not None or error.__context__ is not None:
+        error = error.__cause__ or error.__context__ or error
+    return _short(str(error)) or type(error).__name__
+
+
+def _because(error: BaseException) -> str:
+    reason = error.__cause__
+    return _short(f"{error}: {reason}" if reason is not None else str(error))
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())[:_WORDS]
+
+
+def _moment(value: str) -> datetime | None:
+    """RFC 3339, or seconds since the epoch."""
+    try:
+        if value.isdecimal():
+            return datetime.fromtimestamp(int(value), UTC)
+        moment = datetime.fromisoformat(value)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,18 +1,27 @@
-"""The tools that a model is given: ours and the caller's. What goes wrong in one is told to the model."""
+"""The tools that a model is given: ours and the caller's. What goes wrong in one is told to the model. Calls
+are validated here: pydantic-ai only shows a schema to the model and takes what comes."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from jsonschema import Draft202012Validator, SchemaError
+from jsonschema.protocols import Validator
+from jsonschema.validators import validator_for
 from pydantic_ai import Tool
 from pydantic_core import SchemaValidator, core_schema
+from referencing import Registry
+from referencing.exceptions import Unresolvable
 
-from agentforge.adapters.api.completion import checker, misfits
 from agentforge.adapters.api.task import Event, Task, ToolAnswered, ToolCall, ToolCalled
 from agentforge.adapters.api.tools import CommandTool, FileTools, SearchTool
 from agentforge.adapters.api.workspace import ToolError, Workspace
 
 _PATH = {"type": "string", "description": "Relative to the workspace."}
+SHOWN_CHARACTERS = 500
+MOST_MISFITS = 10
+RECORDED = "recorded"
+_OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))
 
 
 def _input(required: tuple[str, ...], **properties: dict[str, Any]) -> dict[str, Any]:
@@ -66,10 +75,6 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-SHOWN_CHARACTERS = 500
-RECORDED = "recorded"
-_OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))
-
 Handler = Callable[..., str | Awaitable[str]]
 """Takes the call's input as keyword arguments."""
 Report = Callable[[Event], None]
@@ -113,7 +118,10 @@ class Toolbox:
         ]
         theirs = [
             self._tool(
-                tool.name, tool.description, tool.input_schema, self._handlers.get(tool.name, _recorded)
+                tool.name,
+                tool.description,
+                tool.input_schema,
+                self._handlers.get(tool.name, lambda **_: RECORDED),
             )
             for tool in extra.values()
             if not tool.ends
@@ -125,7 +133,7 @@ class Toolbox:
         self._report(ToolAnswered(name, answer[:SHOWN_CHARACTERS]))
 
     def _tool(self, name: str, description: str, schema: dict[str, Any], handler: Handler) -> Tool[None]:
-        check = checker(schema)
+        check = validator(schema)
 
         async def call(**given: Any) -> str:
             self._report(ToolCalled(name, shown(given)))
@@ -138,6 +146,31 @@ class Toolbox:
         # Without this, input that is no object at all ends the loop.
         tool.function_schema.validator = _OBJECT
         return tool
+
+
+class NotASchema(ValueError):
+    pass
+
+
+def validator(schema: dict[str, Any]) -> Validator:
+    """Raises NotASchema. References are followed within the schema only, never over the network."""
+    kind = validator_for(schema, default=Draft202012Validator)
+    try:
+        kind.check_schema(schema)
+    except SchemaError as error:
+        raise NotASchema(f"at {error.json_path}: {error.message}") from error
+    registry: Registry[Any] = Registry()
+    return kind(schema, registry=registry)
+
+
+def misfits(check: Validator, data: Any) -> list[str]:
+    """What is wrong with the data, where; empty if it fits."""
+    try:
+        errors = sorted(check.iter_errors(data), key=lambda error: error.json_path)
+    except Unresolvable as error:
+        return [f"the schema refers to something that isn't there: {error}"]
+    found = [f"{error.json_path}: {error.message[:300]}" for error in errors[:MOST_MISFITS]]
+    return found + ([f"and {len(errors) - MOST_MISFITS} more"] if len(errors) > MOST_MISFITS else [])
 
 
 def shown(given: dict[str, Any]) -> dict[str, Any]:
@@ -159,7 +192,3 @@ async def _answer(handler: Handler, given: dict[str, Any]) -> str:
     except Exception as error:
         # The model may do without it; a loop that ends here has lost all that was paid for.
         return f"error: {type(error).__name__}: {error}"
-
-
-def _recorded(**_given: Any) -> str:
-    return RECORDED

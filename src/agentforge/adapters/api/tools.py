@@ -15,6 +15,11 @@ from agentforge.host.programs import Ended, NoExit, Program, run_async
 READ_BYTES = 256 * 1024
 EDIT_BYTES = 4 * 1024 * 1024
 MOST_ENTRIES = 1000
+EVERYTHING = "*"
+GRACE = 2.0
+SHELL = ("sh", "-c")
+_OPERATORS = frozenset({"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1", "<<", "|&", "&>"})
+OUTPUT_BYTES = 128 * 1024
 
 
 class FileTools:
@@ -87,12 +92,6 @@ def _line(entry: Entry) -> str:
             return f"{entry.name} ({kind})"
 
 
-EVERYTHING = "*"
-GRACE = 2.0
-SHELL = ("sh", "-c")
-_OPERATORS = frozenset({"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1", "<<", "|&", "&>"})
-
-
 class CommandTool:
     def __init__(self, workspace: Workspace, rules: CommandRules, environ: Mapping[str, str]) -> None:
         self._workspace = workspace
@@ -154,9 +153,6 @@ def _checked(argv: list[str]) -> list[str]:
     if any("\0" in word for word in argv):
         raise ToolError("a command can't contain a null character")
     return argv
-
-
-OUTPUT_BYTES = 128 * 1024
 
 
 class SearchTool:

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from agentforge.adapters.providers.environment import Scalar
+from agentforge.adapters.providers.program import Scalar
 from agentforge.model.failure import FailureKind
 
 Words = tuple[str, ...]

@@ -24,8 +24,13 @@ from agentforge.adapters.api.task import (
     in_words,
 )
 from agentforge.adapters.providers.config import ConfigReader
-from agentforge.adapters.providers.environment import Scalar, agent_environment, secrets_in
-from agentforge.adapters.providers.program import ProgramProvider, exit_status
+from agentforge.adapters.providers.program import (
+    ProgramProvider,
+    Scalar,
+    agent_environment,
+    exit_status,
+    secrets_in,
+)
 from agentforge.host import files
 from agentforge.model.errors import ProviderUnusable, StorageFailed
 from agentforge.model.layout import LOCKS, RUNS

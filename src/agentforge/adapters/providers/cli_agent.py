@@ -13,17 +13,26 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agentforge.adapters.providers.agent_cli import AgentCli
-from agentforge.adapters.providers.command_line import Extras, check_cli, chosen_model, taken_apart, words
+from agentforge.adapters.providers.command_line import Extras, chosen_model, taken_apart, validate_cli, words
 from agentforge.adapters.providers.config import ConfigReader, in_words
-from agentforge.adapters.providers.environment import Scalar, agent_environment, as_text, secrets_in
 from agentforge.adapters.providers.outcome import interpreted, reader_of
-from agentforge.adapters.providers.program import ProgramProvider, find_program, refuse_impossible
+from agentforge.adapters.providers.program import (
+    ProgramProvider,
+    Scalar,
+    agent_environment,
+    as_text,
+    find_program,
+    refuse_impossible,
+    secrets_in,
+)
 from agentforge.adapters.providers.stream import json_line, one_line
 from agentforge.model.errors import ProviderUnusable
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
 
 _log = logging.getLogger(__name__)
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+NAME = "cli"
+DESCRIBES = frozenset(item.encode_name for item in msgspec.structs.fields(AgentCli)) - {"name"}
 
 
 class CliConfig(Struct, frozen=True):
@@ -58,40 +67,36 @@ class CliAgent(ProgramProvider):
         config: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(cli.name, environ)
-        check_cli(cli)
-        self._cli = cli
+        validate_cli(cli)
+        self.cli = cli
         self._reader = reader_of(cli)
         self._config = ConfigReader(cli.name, CliConfig, config)
         self._warned: set[str] = set()
 
-    @property
-    def cli(self) -> AgentCli:
-        return self._cli
-
     def capabilities(self) -> Capabilities:
         return Capabilities(
-            supports_tools=self._cli.tools,
-            supports_reasoning_control=bool(self._cli.efforts),
-            supports_resume=bool(self._cli.resume_arguments),
+            supports_tools=self.cli.tools,
+            supports_reasoning_control=bool(self.cli.efforts),
+            supports_resume=bool(self.cli.resume_arguments),
         )
 
     def validate(self) -> None:
-        _program(self._cli, self._config.read({}), str(Path.cwd()), self._environ)
+        _program(self.cli, self._config.read({}), str(Path.cwd()), self._environ)
 
     def check_settings(self, model: str, config: Mapping[str, Any]) -> None:
-        check_config(self._cli, self._config.read(config), model, self._environ)
+        validate_config(self.cli, self._config.read(config), model, self._environ)
 
     def command(self, request: ExecuteRequest) -> Command:
-        command, warning = command_of(self._cli, self._config.read(request.config), request, self._environ)
+        command, warning = command_of(self.cli, self._config.read(request.config), request, self._environ)
         if warning and warning not in self._warned:
             self._warned.add(warning)
             _log.warning("provider %s: %s", self.name, warning)
         return command
 
     def interpret(self, exit: Exit) -> ExecuteResult:
-        wanted = exit.model or self._environ.get(self._cli.model_variable, "") or self._cli.default_model
-        model = taken_apart(self._cli, wanted)[0]
-        return interpreted(self._cli, self._reader, replace(exit, model=model))
+        wanted = exit.model or self._environ.get(self.cli.model_variable, "") or self.cli.default_model
+        model = taken_apart(self.cli, wanted)[0]
+        return interpreted(self.cli, self._reader, replace(exit, model=model))
 
     def progress(self, line: str) -> str:
         event = json_line(line) if self._reader else None
@@ -130,7 +135,7 @@ def command_of(
     return command, chosen.warning
 
 
-def check_config(cli: AgentCli, config: CliConfig, model: str, inherited: Mapping[str, str]) -> None:
+def validate_config(cli: AgentCli, config: CliConfig, model: str, inherited: Mapping[str, str]) -> None:
     """Raises ProviderUnusable for what can't be meant, whatever the rest of the request is."""
     environment = {**inherited, **{name: as_text(value) for name, value in config.env.items()}}
     chosen_model(cli, model, config.effort, environment)
@@ -219,10 +224,6 @@ def _program(cli: AgentCli, config: CliConfig, workdir: str, environment: Mappin
     )
 
 
-NAME = "cli"
-DESCRIBES = frozenset(item.encode_name for item in msgspec.structs.fields(AgentCli)) - {"name"}
-
-
 class OwnCli(ProgramProvider):
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
         super().__init__(NAME, environ)
@@ -236,7 +237,7 @@ class OwnCli(ProgramProvider):
         """There is nothing to look for before a stage says what."""
 
     def check_settings(self, model: str, config: Mapping[str, Any]) -> None:
-        check_config(described(config), self._config.read(_settings(config)), model, self._environ)
+        validate_config(described(config), self._config.read(_settings(config)), model, self._environ)
 
     def command(self, request: ExecuteRequest) -> Command:
         cli = described(request.config)
@@ -262,7 +263,7 @@ def described(config: Mapping[str, Any]) -> AgentCli:
         raise ProviderUnusable(
             f"provider cli: {in_words(error)}", hint="correct the provider's config in the stage"
         ) from error
-    check_cli(cli)
+    validate_cli(cli)
     return cli
 
 

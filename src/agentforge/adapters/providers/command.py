@@ -8,8 +8,15 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from agentforge.adapters.providers.config import ConfigReader
-from agentforge.adapters.providers.environment import Scalar, agent_environment, as_text, secrets_in
-from agentforge.adapters.providers.program import ProgramProvider, find_program, refuse_impossible
+from agentforge.adapters.providers.program import (
+    ProgramProvider,
+    Scalar,
+    agent_environment,
+    as_text,
+    find_program,
+    refuse_impossible,
+    secrets_in,
+)
 from agentforge.model.errors import ProviderUnusable
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest
 
@@ -103,25 +110,19 @@ def _find(program: str, workdir: str, environment: Mapping[str, str]) -> str:
 
 
 def _with_prompt(config: CommandConfig, words: tuple[str, ...], request: ExecuteRequest) -> tuple[str, ...]:
-    match config.prompt:
-        case "argument":
-            return (*words, request.prompt)
-        case "file":
-            return _with_prompt_file(config, words, request.prompt_path)
-        case "stdin" | "none":
-            return words
-
-
-def _with_prompt_file(config: CommandConfig, words: tuple[str, ...], prompt_path: str) -> tuple[str, ...]:
+    if config.prompt == "argument":
+        return (*words, request.prompt)
+    if config.prompt != "file":
+        return words
     if not any(PLACEHOLDER in word for word in words):
         raise ProviderUnusable(
             f"provider command: `prompt: file` needs {PLACEHOLDER} where the path belongs",
             hint=f"for example `argv: [my-agent, --task, {PLACEHOLDER!r}]`",
         )
-    if not prompt_path:
+    if not request.prompt_path:
         raise ProviderUnusable(
             "provider command: `prompt: file`, but the request names no prompt file",
             hint="set `prompt_path` in the request, or use `prompt: stdin`",
         )
-    written = shlex.quote(prompt_path) if config.run else prompt_path
+    written = shlex.quote(request.prompt_path) if config.run else request.prompt_path
     return tuple(word.replace(PLACEHOLDER, written) for word in words)

@@ -12,6 +12,14 @@ from agentforge.model.errors import ProviderUnusable
 from agentforge.ports.provider import ExecuteRequest
 
 PLACEHOLDER = re.compile(r"\{(model|effort|session|prompt|retries|model_provider)\}")
+TEMPLATES = {
+    "prompt_arguments": {"prompt"},
+    "model_arguments": {"model"},
+    "effort_arguments": {"effort"},
+    "resume_arguments": {"session"},
+    "retry_arguments": {"retries", "model_provider"},
+}
+"""Which placeholders have a value where."""
 
 
 class Chosen(Struct, frozen=True):
@@ -110,23 +118,13 @@ def _prompt_words(cli: AgentCli, request: ExecuteRequest) -> Words:
     return tuple(word.replace("{prompt}", given) for word in template)
 
 
-TEMPLATES = {
-    "prompt_arguments": {"prompt"},
-    "model_arguments": {"model"},
-    "effort_arguments": {"effort"},
-    "resume_arguments": {"session"},
-    "retry_arguments": {"retries", "model_provider"},
-}
-"""Which placeholders have a value where."""
-
-
 class Problem(NamedTuple):
     key: str
     message: str
     hint: str
 
 
-def check_cli(cli: AgentCli) -> None:
+def validate_cli(cli: AgentCli) -> None:
     """Raises ProviderUnusable for the first thing that is wrong."""
     for problem in problems(cli):
         raise ProviderUnusable(f"provider {cli.name}: {problem.message}", hint=problem.hint)

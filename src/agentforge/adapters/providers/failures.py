@@ -29,6 +29,19 @@ _CLOCK = re.compile(
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 # No plan's limit lasts longer; what says more was misread.
 _LONGEST = timedelta(days=32)
+K = FailureKind
+STATUSES: Mapping[int, FailureKind] = {
+    401: K.PROVIDER_AUTH,
+    402: K.PROVIDER_QUOTA,
+    403: K.PROVIDER_AUTH,
+    408: K.PROVIDER_UNREACHABLE,
+    429: K.PROVIDER_RATE_LIMITED,
+    **dict.fromkeys((500, 502, 503, 504, 529), K.PROVIDER_OVERLOADED),
+}
+NOT_FOUND = 404
+_STATUS_IN_TEXT = re.compile(
+    r"(?:API Error: |status[: ]+|status code:? |rejected \(|HTTP |\"code\":\s*)([45]\d\d)\b", re.IGNORECASE
+)
 
 
 def limit_ends(text: str, now: datetime | None, here: tzinfo | None = None) -> datetime | None:
@@ -82,18 +95,6 @@ def _by_the_clock(text: str, now: datetime, here: tzinfo | None) -> datetime | N
 
 Table = Sequence[tuple[str, FailureKind]]
 
-K = FailureKind
-
-STATUSES: Mapping[int, FailureKind] = {
-    401: K.PROVIDER_AUTH,
-    402: K.PROVIDER_QUOTA,
-    403: K.PROVIDER_AUTH,
-    408: K.PROVIDER_UNREACHABLE,
-    429: K.PROVIDER_RATE_LIMITED,
-    **dict.fromkeys((500, 502, 503, 504, 529), K.PROVIDER_OVERLOADED),
-}
-
-NOT_FOUND = 404
 
 BEFORE_STATUS: Table = (
     # A quota arrives with 400, 403 or 429, so that the words know better.
@@ -122,10 +123,6 @@ AFTER_STATUS: Table = (
     (r"fetch failed|error sending request|could not resolve|dns|network", K.PROVIDER_UNREACHABLE),
     (r"stream (closed|disconnected|ended without)|socket hang up|unable to connect", K.PROVIDER_UNREACHABLE),
     (r"timed? ?out|timeout", K.PROVIDER_TIMEOUT),
-)
-
-_STATUS_IN_TEXT = re.compile(
-    r"(?:API Error: |status[: ]+|status code:? |rejected \(|HTTP |\"code\":\s*)([45]\d\d)\b", re.IGNORECASE
 )
 
 

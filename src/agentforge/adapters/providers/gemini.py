@@ -104,7 +104,8 @@ def _texts(events: Sequence[Event]) -> list[str]:
 def _complaint(last: Event, events: Sequence[Event], exit: Exit) -> Complaint | None:
     message = text_at(last, "error", "message")
     if message:
-        return Complaint(_plain(message), status=_status(message) or _status_of(exit))
+        status = number_at(json_line(_inner(message)), "error", "code")
+        return Complaint(_plain(message), status=status or _status_of(exit))
     said = (text_at(event, "message") for event in reversed(events) if event["type"] == "error")
     message = next(said, "no reason given" if last else "")
     return Complaint(message) if message else None
@@ -119,10 +120,6 @@ def _inner(message: str) -> str:
     """What is within the brackets; advice may follow them."""
     inside, closed, advice = message.removeprefix(API_ERROR).rpartition("]")
     return f"{inside} {advice.strip()}".strip() if closed else message
-
-
-def _status(message: str) -> int | None:
-    return number_at(json_line(_inner(message)), "error", "code") or None
 
 
 def _status_of(exit: Exit) -> int | None:

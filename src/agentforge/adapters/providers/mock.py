@@ -126,13 +126,9 @@ class MockProvider:
         config: MockConfig | None = None,
     ) -> None:
         self._environ = dict(os.environ if environ is None else environ)
-        self._name = name
+        self.name = name
         self._own = config or MockConfig()
         self._config = ConfigReader(name, MockConfig, msgspec.structs.asdict(self._own))
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     async def init(self) -> None:
         """Nothing to set up."""

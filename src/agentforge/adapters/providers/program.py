@@ -1,4 +1,5 @@
-"""Providers whose agent is a program: where it is, how it is run once, and what they have in common."""
+"""Providers whose agent is a program: where it is, what is in its environment, how it is run once, and what
+they have in common."""
 
 import asyncio
 import os
@@ -7,9 +8,10 @@ import signal
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO
 
@@ -19,6 +21,7 @@ from agentforge.host.programs import Program, run_async
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.redaction import Redactor
+from agentforge.model.secrecy import can_be_secret, is_secret_name, looks_like_path
 from agentforge.ports.provider import (
     Capabilities,
     Command,
@@ -28,8 +31,85 @@ from agentforge.ports.provider import (
     ProcessProvider,
 )
 
+RESULT = "AGENTFORGE_RESULT"
+STATUS = "AGENTFORGE_STATUS"
+PROMPT = "AGENTFORGE_PROMPT"
+
+ALWAYS_PASSED = (
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "COLORTERM", "NO_COLOR", "TMPDIR", "TZ"),
+    *("LANG", "LANGUAGE", "LC_*", "XDG_*_HOME", "XDG_*_DIR", "XDG_*_DIRS"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
+    *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
+)
+"""What reaches an agent even where its environment is declared; docs/sandboxes.md lists it for users."""
+
+Scalar = str | int | float | bool
 # Linux takes no single argument longer than this, whatever the total may be.
 MAX_ARGUMENT_BYTES = 128 * 1024 - 1
+TIMED_OUT = 124
+"""What `timeout` exits with."""
+AFTER_SECONDS = 10.0
+
+
+def agent_environment(
+    inherited: Mapping[str, str],
+    request: ExecuteRequest,
+    extra: Mapping[str, Scalar] | None = None,
+    *,
+    passes: Collection[str] | None = None,
+) -> dict[str, str]:
+    """The inherited variables, what the engine adds, the stage's own, and where to write.
+
+    With `passes`, only those inherited that every program needs and those that it names; a name may be a
+    shell pattern (`ANTHROPIC_*`).
+    """
+    environment = dict(inherited) if passes is None else _passing(inherited, passes)
+    environment.update(request.environment)
+    environment.update((name, as_text(value)) for name, value in (extra or {}).items())
+    environment[RESULT] = request.result_path
+    environment[STATUS] = request.status_path
+    if request.prompt_path:
+        environment[PROMPT] = request.prompt_path
+    return environment
+
+
+def secrets_in(
+    environment: Mapping[str, str], names: Collection[str] = (), *, inherited: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """The values that must not be seen: of variables whose name says so, and of `names` (or patterns).
+
+    An agent may come upon a value that is `inherited` and wasn't passed on to it, in a file for instance.
+    """
+    found = {
+        value
+        for name, value in (*environment.items(), *(inherited or {}).items())
+        if (is_secret_name(name) or _matches(name, names)) and can_be_secret(value) and not _is_path(value)
+    }
+    return tuple(sorted(found))
+
+
+def as_text(value: Scalar) -> str:
+    """As YAML spells it: `true`, not `True`."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _passing(inherited: Mapping[str, str], passes: Collection[str]) -> dict[str, str]:
+    patterns = (*ALWAYS_PASSED, *passes)
+    return {name: value for name, value in inherited.items() if _matches(name, patterns)}
+
+
+def _matches(name: str, patterns: Collection[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _is_path(value: str) -> bool:
+    """A key may begin with a slash, too; a path's first folder is there."""
+    if not value.startswith("/"):
+        return looks_like_path(value)
+    return os.path.exists("/" + value.split("/", 2)[1])
 
 
 def find_program(program: str, workdir: str, environment: Mapping[str, str]) -> str | None:
@@ -53,11 +133,6 @@ def refuse_impossible(provider: str, words: Iterable[str]) -> None:
                 f"provider {provider}: an argument of {size} bytes is longer than the system takes",
                 hint="use `prompt: stdin` or `prompt: file`",
             )
-
-
-TIMED_OUT = 124
-"""What `timeout` exits with."""
-AFTER_SECONDS = 10.0
 
 
 async def execute_once(provider: ProcessProvider, request: ExecuteRequest) -> ExecuteResult:
@@ -166,12 +241,8 @@ class ProgramProvider(ABC):
     """A process provider; what is left to say is the program and what it can do."""
 
     def __init__(self, name: str, environ: Mapping[str, str] | None = None) -> None:
-        self._name = name
+        self.name = name
         self._environ = dict(os.environ if environ is None else environ)
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     # Empty on purpose: a program needs neither, and a subclass that does says so.
     async def init(self) -> None:  # noqa: B027

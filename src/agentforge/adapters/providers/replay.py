@@ -12,8 +12,7 @@ from msgspec import Meta, Struct
 
 from agentforge.adapters.providers import replay_player
 from agentforge.adapters.providers.config import ConfigReader
-from agentforge.adapters.providers.environment import agent_environment, secrets_in
-from agentforge.adapters.providers.program import ProgramProvider
+from agentforge.adapters.providers.program import ProgramProvider, agent_environment, secrets_in
 from agentforge.host import files
 from agentforge.model.cassette import Cassette, Fail, parse_cassette
 from agentforge.model.errors import ProviderUnusable, StorageFailed

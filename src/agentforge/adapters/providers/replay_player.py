@@ -155,24 +155,12 @@ def edit(step: Step) -> None:
         raise StepFailed(f"{step['path']} doesn't hold the text to replace")
 
 
-def delete(step: Step) -> None:
-    inside(step["path"]).unlink(missing_ok=True)
-
-
 def run(step: Step) -> None:
     words = [_filled(word) for word in step["argv"]]
     ended = subprocess.run(words, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, check=False)
     expected = step.get("exit_code")
     if expected is not None and step.get("enforce", True) and ended.returncode != expected:
         raise StepFailed(f"{' '.join(words)} ended with {ended.returncode}, recorded was {expected}")
-
-
-def write_result(step: Step) -> None:
-    _write_told("AGENTFORGE_RESULT", step)
-
-
-def write_status(step: Step) -> None:
-    _write_told("AGENTFORGE_STATUS", step)
 
 
 def end(step: Step) -> None:
@@ -189,10 +177,10 @@ ACTIONS: dict[str, Callable[[Step], None]] = {
     "write": write,
     "append": append,
     "edit": edit,
-    "delete": delete,
+    "delete": lambda step: inside(step["path"]).unlink(missing_ok=True),
     "run": run,
-    "result": write_result,
-    "status": write_status,
+    "result": lambda step: _write_told("AGENTFORGE_RESULT", step),
+    "status": lambda step: _write_told("AGENTFORGE_STATUS", step),
     "exit": end,
     "fail": fail,
 }

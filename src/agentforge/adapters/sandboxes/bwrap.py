@@ -24,6 +24,22 @@ from agentforge.ports.sandbox import Confinement
 _INSTALLATION = ("pyvenv.cfg", "conda-meta", "bin/node", "bin/python3", "bin/java")
 _MAX_HOPS = 8
 _SITE = ("site-packages", "dist-packages")
+TRIAL_SECONDS = 10.0
+TMP = "/tmp"  # noqa: S108 - the sandbox's own, in memory.
+# Emptied, since sockets, other people's files and credentials lie there.
+EMPTIED = (TMP, "/var/tmp", "/run", "/var/run", "/home", "/root")  # noqa: S108
+# Which a program with a network, or one that commits, expects to find.
+EXPECTED = ("/etc/resolv.conf", "~/.gitconfig", "~/.config/git/config", "~/.config/git/ignore")
+KERNEL_SWITCHES = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/acpi", "/proc/scsi")
+_SWITCHES = (
+    ("/proc/sys/kernel/unprivileged_userns_clone", "0", "sudo sysctl -w kernel.unprivileged_userns_clone=1"),
+    ("/proc/sys/user/max_user_namespaces", "0", "sudo sysctl -w user.max_user_namespaces=15000"),
+    (
+        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
+)
 
 
 def program_files(program: str, environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -85,33 +101,11 @@ def _our_own() -> Iterable[str]:
     return (sys.prefix, sys.base_prefix, package, *sites)
 
 
-TRIAL_SECONDS = 10.0
-TMP = "/tmp"  # noqa: S108 - the sandbox's own, in memory.
-# Emptied, since sockets, other people's files and credentials lie there.
-EMPTIED = (TMP, "/var/tmp", "/run", "/var/run", "/home", "/root")  # noqa: S108
-# Which a program with a network, or one that commits, expects to find.
-EXPECTED = ("/etc/resolv.conf", "~/.gitconfig", "~/.config/git/config", "~/.config/git/ignore")
-
-KERNEL_SWITCHES = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/acpi", "/proc/scsi")
-
-_SWITCHES = (
-    ("/proc/sys/kernel/unprivileged_userns_clone", "0", "sudo sysctl -w kernel.unprivileged_userns_clone=1"),
-    ("/proc/sys/user/max_user_namespaces", "0", "sudo sysctl -w user.max_user_namespaces=15000"),
-    (
-        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
-        "1",
-        "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
-    ),
-)
-
-
 class BwrapSandbox:
+    name = "bwrap"
+
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
         self._environ = dict(os.environ if environ is None else environ)
-
-    @property
-    def name(self) -> str:
-        return "bwrap"
 
     def check(self, choice: SandboxChoice) -> None:
         program = self._program()
@@ -133,10 +127,12 @@ class BwrapSandbox:
         program = self._program()
         home = command.env.get("HOME") or os.path.expanduser("~")
         mounts = _mounts(command, choice, within, home)
+        hidden = [mount.path for mount in mounts if mount.seen is Seen.HIDDEN]
+        sealed = [path for path in hidden if os.path.isdir(path)]
         confined = (
             *(program, "--ro-bind", "/", "/", *_isolation(choice)),
             *(word for mount in mounts for word in _arguments(mount)),
-            *(word for mount in mounts if mount.seen is Seen.HIDDEN for word in _sealed(mount)),
+            *(word for path in sealed for word in ("--remount-ro", path)),
             *("--chdir", within.workspace),
         )
         argv = (*confined, "--", *command.argv)
@@ -219,10 +215,6 @@ def _arguments(mount: Mount) -> tuple[str, ...]:
             return ("--ro-bind", os.devnull, mount.path)
         case Seen.EMPTY | Seen.HIDDEN:
             return ("--tmpfs", mount.path)
-
-
-def _sealed(mount: Mount) -> tuple[str, ...]:
-    return ("--remount-ro", mount.path) if os.path.isdir(mount.path) else ()
 
 
 @cache

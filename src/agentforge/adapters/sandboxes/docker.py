@@ -26,12 +26,10 @@ KEPT_OUT = (
 
 
 class DockerSandbox:
+    name = "docker"
+
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
         self._environ = dict(os.environ if environ is None else environ)
-
-    @property
-    def name(self) -> str:
-        return "docker"
 
     def check(self, choice: SandboxChoice) -> None:
         client = self._client()
