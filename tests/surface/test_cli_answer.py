@@ -189,6 +189,6 @@ def test_answer_to_a_run_that_nobody_drives_says_how_it_goes_on(asking: Project)
     (asking.root / "ok").touch()
     done = asking.call("answer", "auth", "resume")
     assert done.code == 0
-    assert done.err == "Answered session 'auth': resume. Nobody drives it: `agentforge recover auth`.\n"
+    assert done.err == "Answered session 'auth': resume. No engine runs it: `agentforge recover auth`.\n"
     assert asking.call("recover", "auth").code == 0
     assert asking.state("auth")["status"] == "completed"
