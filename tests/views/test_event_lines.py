@@ -42,9 +42,9 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     ),
     (f.AttemptStarted(1, 2, "command", "opus"), "node=1 run=1 iter=2 attempt=1", None),
     (
-        f.AttemptAdopted(1, 99),
+        f.AttemptReattached(1, 99),
         "node=1 run=1 iter=2 attempt=1 pid=99",
-        "build 2/3 goes on: its agent is still at work and was adopted (PID 99)",
+        "build 2/3 reattached to the running agent (PID 99)",
     ),
     (
         f.AttemptLost(1, "its supervisor died", started=True),

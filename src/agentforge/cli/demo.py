@@ -40,7 +40,7 @@ class Survived(Struct, frozen=True):
     iterations: int
     attempts: int
     kills_survived: int
-    agents_adopted: int
+    agents_reattached: int
     iterations_lost: int
     iterations_repeated: int
     commit: str
@@ -221,7 +221,7 @@ class Demo:
             iterations=info.summary.iterations,
             attempts=info.summary.attempts,
             kills_survived=self._kills,
-            agents_adopted=info.summary.adopted,
+            agents_reattached=info.summary.reattached,
             iterations_lost=planned - info.summary.iterations,
             iterations_repeated=starts - info.summary.iterations,
             commit=self._git("log", "--oneline", "-1"),

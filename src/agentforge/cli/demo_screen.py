@@ -18,10 +18,10 @@ MARKS: dict[str, tuple[str, str]] = {
     "agent": ("│", "bright_black"),
     "done": ("✓", "green"),
     "kill": ("✗", "bold red"),
-    "adopted": ("↻", "bold yellow"),
+    "reattached": ("↻", "bold yellow"),
     "lost": ("!", "red"),
 }
-WITHIN_A_STAGE = frozenset({"work", "agent", "done", "adopted", "lost"})
+WITHIN_A_STAGE = frozenset({"work", "agent", "done", "reattached", "lost"})
 
 
 class Screen:
@@ -59,8 +59,8 @@ def line_of(event: Event) -> tuple[str, str] | None:
         case f.AttemptStarted(attempt=attempt):
             iteration = event.cursor.iteration if event.cursor else 0
             return "work", f"iteration {iteration}, attempt {attempt}: the agent begins"
-        case f.AttemptAdopted(pid=pid):
-            return "adopted", f"the agent is still at work: adopted (supervisor PID {pid})"
+        case f.AttemptReattached(pid=pid):
+            return "reattached", f"reattached to the running agent (supervisor PID {pid})"
         case f.AttemptLost(reason=reason):
             return "lost", f"attempt lost: {reason}"
         case f.IterationCompleted(result=result, duration_ms=duration):
@@ -68,7 +68,7 @@ def line_of(event: Event) -> tuple[str, str] | None:
         case f.ErrorOccurred(message=message):
             return "lost", message
         case f.SessionRecovered():
-            return "adopted", "a new engine takes the run up from its log"
+            return "reattached", "a new engine recovers the run from its log"
         case f.SessionCompleted():
             return "done", "the run is complete"
         case _:

@@ -36,9 +36,9 @@ class Recovered(Struct, frozen=True):
 def recover(session: str | None, accept_damage: bool) -> int:
     """Take up runs that were left behind.
 
-    A run is interrupted when its engine died or the machine went down. Agents that are still at work are
-    adopted. Without SESSION, all interrupted runs of the project, side by side. Runs that a person paused
-    or cancelled aren't touched.
+    A run is interrupted when its engine died or the machine went down. It reattaches to agents that are
+    still running. Without SESSION, all interrupted runs of the project, side by side. Runs that a person
+    paused or cancelled aren't touched.
     """
     from agentforge.cli.attached import conclude, drive
     from agentforge.sdk.engine import Engine

@@ -30,7 +30,7 @@ QUIET_AT_MOST = 64
 
 _BRINGS_A_PLAN = f.SessionStarted | f.LogAdopted | f.PlanChanged
 _TAKEN_AS_IT_IS = (
-    f.AttemptAdopted,
+    f.AttemptReattached,
     f.WorkerCompleted,
     f.PauseRequested,
     f.CancelRequested,

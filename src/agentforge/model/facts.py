@@ -11,10 +11,10 @@ from msgspec import Struct, field
 
 from agentforge.model.adopted import BlockPosition, DoneStage, StageLeft, StagePosition
 from agentforge.model.attempt_facts import (
-    AttemptAdopted,
     AttemptCancelled,
     AttemptEnding,
     AttemptLost,
+    AttemptReattached,
     AttemptStarted,
     ErrorOccurred,
     IterationCompleted,
@@ -432,7 +432,7 @@ AnyFact = (
     | SessionResumed
     | SessionAborted
     | SessionRecovered
-    | AttemptAdopted
+    | AttemptReattached
     | AttemptLost
     | AttemptEnding
     | AttemptCancelled
