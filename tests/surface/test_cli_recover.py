@@ -49,7 +49,7 @@ def test_recover_takes_up_all_interrupted_runs_side_by_side(project: Project) ->
         "  one  completed    all_loops_complete",
         "  two  completed    all_loops_complete",
     ]
-    assert "one: · taken up where it was left" in done.out
+    assert "one: · recovered where it was left" in done.out
 
 
 def test_recover_as_json(project: Project) -> None:

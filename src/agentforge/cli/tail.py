@@ -87,7 +87,7 @@ def _follow(
             driven = True
         left_since = None if driven else left_since or time.monotonic()
         if left_since and time.monotonic() - left_since > ABANDONED_SECONDS:
-            note(f"Nobody drives session '{name}' now: `agentforge recover {name}` takes it up.")
+            note(f"Nobody drives session '{name}' now: `agentforge recover {name}` recovers it.")
             return
         time.sleep(POLL_SECONDS)
 

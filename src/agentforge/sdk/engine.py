@@ -28,7 +28,6 @@ from agentforge.runtime.control import Answer, Control, give_answer, send_contro
 from agentforge.runtime.iteration_files import write_iteration_files
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.supervised import SupervisorLimits
-from agentforge.sdk.adoption import take_over
 from agentforge.sdk.compiling import Compiling
 from agentforge.sdk.follow import Follower
 from agentforge.sdk.going_on import (
@@ -39,6 +38,7 @@ from agentforge.sdk.going_on import (
     session_started,
 )
 from agentforge.sdk.locks import Locks
+from agentforge.sdk.log_import import import_original
 from agentforge.sdk.offers import find_offers
 from agentforge.sdk.originals import is_original
 from agentforge.sdk.provider_list import ProviderInfo, look_at_all
@@ -228,7 +228,7 @@ class Engine:
         self.runs.log(session)
         refuse_long_note(context)
         self._locks.refuse_other_engine(session, force=force)
-        take_over(self.runs, self._runner, session, self._compiling.known_providers)
+        import_original(self.runs, self._runner, session, self._compiling.known_providers)
         compiled = self.recompile(session) if recompile is True else recompile or None
         if force:
             await stop_owner(self.runs, session, self._processes)

@@ -109,7 +109,7 @@ def _of_run(runs: Runs, session: str, project: str) -> Iterator[Finding]:
         message = f"session {session!r} is running: let it finish, or stop it, before resuming it here"
         yield Finding("resumes-in-place", "note", last, message)
     else:
-        message = f"session {session!r} is {status}: `agentforge resume {session}` takes it up where it stood"
+        message = f"session {session!r} is {status}: `agentforge resume {session}` imports and continues it"
         yield Finding("resumes-in-place", "note", last, message)
     yield from _of_events(log, events)
 

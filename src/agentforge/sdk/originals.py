@@ -17,7 +17,7 @@ from agentforge.ports.event_log import EventLog
 
 
 def is_original(state: RunState) -> bool:
-    """Whether the run was begun by agent-pipelines' own engine and not yet taken up by ours."""
+    """Whether the run was begun by agent-pipelines' own engine and not yet imported."""
     return not state.run_id
 
 

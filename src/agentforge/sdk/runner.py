@@ -201,7 +201,7 @@ class Runner:
         layout = self._runs.layout(session)
         try:
             if is_original(journal.state):
-                return  # Its files are for the engine that wrote them, until the run is taken up.
+                return  # Its files are for the engine that wrote them, until the run is imported.
             journal.wait_for_disk()
             StateWriter(layout, journal, self._keeper(layout)).put()
             note_ended(self._runs.project, journal.plan, journal.state)

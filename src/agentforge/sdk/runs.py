@@ -9,7 +9,7 @@ import msgspec
 from agentforge.host import files
 from agentforge.model.errors import AgentForgeError, LogConflict, LogCorrupt, UnknownRun
 from agentforge.model.event import Event
-from agentforge.model.facts import LogAdopted, SessionStarted
+from agentforge.model.facts import LogImported, SessionStarted
 from agentforge.model.ids import session_name
 from agentforge.model.layout import RunLayout, runs_dir
 from agentforge.model.plan import Plan
@@ -68,7 +68,7 @@ class Runs:
         return self.log(session).reader().events()
 
     def is_original(self, session: str) -> bool:
-        """Whether the run was begun by agent-pipelines' own engine and not yet taken up by ours."""
+        """Whether the run was begun by agent-pipelines' own engine and not yet imported."""
         first = next(iter(self.events(session)), None)
         return first is not None and not first.trace_id and is_original(self.info(session).state)
 
@@ -143,7 +143,7 @@ class Runs:
         """The plan that the run began with: in the log's first event that is ours."""
         for event in log.reader().events():
             fact = event.fact
-            if isinstance(fact, LogAdopted) or (isinstance(fact, SessionStarted) and fact.run_id):
+            if isinstance(fact, LogImported) or (isinstance(fact, SessionStarted) and fact.run_id):
                 return fact.plan
             if event.trace_id:
                 return None

@@ -197,7 +197,7 @@ def _of_session(fact: AnyFact) -> list[tuple[str, Any]]:
 
 def _of_log(fact: AnyFact) -> list[tuple[str, Any]]:
     match fact:
-        case f.LogAdopted():
+        case f.LogImported():
             return [("lines", fact.lines), ("engine", fact.engine)]
         case f.LogRepaired():
             return [("bytes", fact.bytes)]

@@ -122,7 +122,7 @@ def _judged(place: str, fact: f.JudgeCompleted) -> RunLine:
 def _of_session(fact: AnyFact) -> RunLine | None:
     match fact:
         case f.SessionRecovered():
-            return RunLine("", "taken up where it was left")
+            return RunLine("", "recovered where it was left")
         case f.SessionResumed():
             return RunLine("", "resumed")
         case f.PauseRequested():
@@ -137,9 +137,9 @@ def _of_session(fact: AnyFact) -> RunLine | None:
             return RunLine("", f"{one_line(fact.by)} answered: {one_line(fact.answer)}")
         case f.SessionContinued():
             return RunLine("", "continues after an answer")
-        case f.LogAdopted():
+        case f.LogImported():
             return RunLine(
-                "", f"taken up from agent-pipelines, after {counted(fact.lines, 'event')} of its own"
+                "", f"imported from agent-pipelines, after {counted(fact.lines, 'event')} of its own"
             )
         case f.LogRepaired():
             text = f"the log's last line was torn; {fact.bytes} bytes were kept aside"

@@ -1,34 +1,32 @@
-"""What agent-pipelines' own engine left in a run's folders: looked through once, when the run is taken up."""
+"""What agent-pipelines' own engine left in a run's folders: read once, when the run is imported."""
 
 import os
 from collections.abc import Iterator
 
 from agentforge.host import files
-from agentforge.model.adopted import BlockPosition, BranchPosition, DoneStage, StageLeft, StagePosition
+from agentforge.model.facts import StageLeft
 from agentforge.model.layout import IterationLayout, RunLayout
 from agentforge.model.place import Place, inner_place
 from agentforge.model.plan import ParallelNode, Plan, Step
-from agentforge.model.state import position_of
+from agentforge.model.state import BlockState, BranchState, Position, StageRecord, StageState, position_of
 from agentforge.runtime.concluding import LEFT_BEHIND
 from agentforge.views.history import KEPT
 
 
 def left_behind(
-    layout: RunLayout,
-    plan: Plan,
-    done: tuple[DoneStage, ...],
-    node: StagePosition | None,
-    block: BlockPosition | None,
+    layout: RunLayout, plan: Plan, done: tuple[StageRecord, ...], at: Position
 ) -> tuple[StageLeft, ...]:
     """The outputs of all iterations that are complete, for the stages that come."""
     found: list[StageLeft] = []
     for record in done:
         for place, iterations in _places_of(layout, plan, record):
             found.append(_left(layout, place, iterations, record.reason))
-    if node is not None:
-        found.append(_left(layout, _place(plan.places[node.path]), node.completed, ""))
-    for branch in block.branches if block else ():
-        found += _of_branch(layout, plan, branch)
+    match at:
+        case StageState():
+            found.append(_left(layout, _place(plan.places[at.path]), at.completed, ""))
+        case BlockState():
+            for branch in at.branches:
+                found += _of_branch(layout, plan, branch)
     return tuple(found)
 
 
@@ -63,7 +61,7 @@ def _place(step: Step) -> Place:
     return Place(step.path, 1, step.dir)
 
 
-def _places_of(layout: RunLayout, plan: Plan, record: DoneStage) -> Iterator[tuple[Place, int]]:
+def _places_of(layout: RunLayout, plan: Plan, record: StageRecord) -> Iterator[tuple[Place, int]]:
     """The stages of a step that is done, each with its iterations."""
     step = plan.places[record.path]
     for place in _places_in(step):
@@ -72,7 +70,7 @@ def _places_of(layout: RunLayout, plan: Plan, record: DoneStage) -> Iterator[tup
         yield place, kept if in_block else record.iterations
 
 
-def _of_branch(layout: RunLayout, plan: Plan, branch: BranchPosition) -> Iterator[StageLeft]:
+def _of_branch(layout: RunLayout, plan: Plan, branch: BranchState) -> Iterator[StageLeft]:
     for record in branch.stages:
         place = _inner(plan, branch.provider, record.path)
         yield _left(layout, place, record.iterations, record.reason)
