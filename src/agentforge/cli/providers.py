@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agentforge.ports.provider import Capabilities
-    from agentforge.sdk.provider_list import ProviderInfo
+    from agentforge.sdk.readiness import ProviderInfo
 
 
 @click.command()

@@ -41,7 +41,7 @@ from agentforge.sdk.locks import Locks
 from agentforge.sdk.log_import import import_original
 from agentforge.sdk.offers import find_offers
 from agentforge.sdk.originals import is_original
-from agentforge.sdk.provider_list import ProviderInfo, look_at_all
+from agentforge.sdk.readiness import ProviderInfo, look_at_all
 from agentforge.sdk.recompiling import (
     change_plan,
     plan_changed,
