@@ -20,8 +20,7 @@ from agentforge.model import facts as f
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.event import Event
 from agentforge.model.place import folder_of
-from agentforge.sdk.runs import Runs
-from agentforge.sdk.tail import Tail
+from agentforge.sdk.runs import Runs, Tail
 from agentforge.sdk.wiring import BUILTIN
 
 SESSION = "demo"

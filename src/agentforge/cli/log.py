@@ -11,7 +11,7 @@ from agentforge.views.durations import counted
 from agentforge.views.plain_text import one_line
 
 if TYPE_CHECKING:
-    from agentforge.sdk.log_check import LogReport
+    from agentforge.sdk.runs import LogReport
 
 SHOWN_LINES = 20
 LIMITS = "This finds accidents, not tampering: whoever can write the file can write a chain that fits."
@@ -31,11 +31,10 @@ def verify(session: str | None) -> int:
     Finds accidents (lost, doubled, swapped or edited lines), not tampering.
     """
     from agentforge.cli.sessions import to_look_at
-    from agentforge.sdk.log_check import verify_log
 
     call = invocation()
     name = to_look_at(call, session)
-    report = verify_log(call.runs, name)
+    report = call.runs.verify(name)
     if call.as_json:
         print_json({"session": name, "intact": report.is_intact, **_fields(report)})
     else:

@@ -14,8 +14,7 @@ from agentforge.views.route_words import difference_words, route_lines
 
 if TYPE_CHECKING:
     from agentforge.sdk.engine import Engine
-    from agentforge.sdk.rehearsing import RouteCheck
-    from agentforge.sdk.replaying import Recording
+    from agentforge.sdk.recordings import Recording, RouteComparison
     from agentforge.sdk.results import RunResult
 
 SHOWN_NOTES = 20
@@ -56,7 +55,7 @@ def _replay(call: Invocation, source: str, pipeline: str | None, session: str | 
     from agentforge.cli.attached import conclude, drive
     from agentforge.cli.log_output import current_session
     from agentforge.cli.run import compile_shown
-    from agentforge.sdk.replaying import compiled_for_replay, find_recording
+    from agentforge.sdk.recordings import compiled_for_replay, find_recording
 
     recording = find_recording(call.runs, source)
 
@@ -87,10 +86,10 @@ def _announce(call: Invocation, recording: "Recording", session: str) -> None:
 def _check(call: Invocation, source: str, pipeline: str | None) -> int:
     from agentforge.cli.log_output import set_up_logs
     from agentforge.sdk.engine import Engine
-    from agentforge.sdk.rehearsing import check_route
+    from agentforge.sdk.recordings import compare_route
 
     set_up_logs(call)
-    found = check_route(Engine(call.root), source, pipeline)
+    found = compare_route(Engine(call.root), source, pipeline)
     if call.as_json:
         print_json(_fields(found))
     else:
@@ -98,7 +97,7 @@ def _check(call: Invocation, source: str, pipeline: str | None) -> int:
     return exit_codes.COMPLETED if found.is_same else exit_codes.FAILED
 
 
-def _print(found: "RouteCheck") -> None:
+def _print(found: "RouteComparison") -> None:
     for damage in found.damage:
         note(f"line {damage.line} of the log is damaged and left out: {one_line(damage.reason)}")
     name, route = f"session '{found.session}'", found.rehearsal
@@ -115,7 +114,7 @@ def _print(found: "RouteCheck") -> None:
             click.echo(f"  {line}")
 
 
-def _fields(found: "RouteCheck") -> dict[str, Any]:
+def _fields(found: "RouteComparison") -> dict[str, Any]:
     route = found.rehearsal
     return {
         "session": found.session,

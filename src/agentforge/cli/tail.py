@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from agentforge.cli.invocation import Invocation
     from agentforge.model.event import Event
-    from agentforge.sdk.tail import Tail
+    from agentforge.sdk.runs import Tail
 
 POLL_SECONDS = 0.2
 WORDS_CHARS = 400
@@ -57,7 +57,7 @@ def tail(session: str | None, count: int | None, lines: int | None, follow: bool
     With --json each event is one line of JSON under the keys that it has in the log.
     """
     from agentforge.cli.sessions import to_look_at
-    from agentforge.sdk.tail import Tail
+    from agentforge.sdk.runs import Tail
 
     call = invocation()
     name = to_look_at(call, session)

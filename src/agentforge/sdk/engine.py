@@ -48,8 +48,8 @@ from agentforge.sdk.recompiling import (
     restore_plan_file,
     warn_if_changed,
 )
+from agentforge.sdk.recordings import Replay
 from agentforge.sdk.registry import Registry
-from agentforge.sdk.replaying import Replay
 from agentforge.sdk.results import RunInfo, RunResult, RunRow
 from agentforge.sdk.runner import Runner
 from agentforge.sdk.runs import Runs

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator
 
 from agentforge.model.event import Event
 from agentforge.ports.event_log import Head
-from agentforge.sdk.runs import Runs
-from agentforge.sdk.tail import Tail
+from agentforge.sdk.runs import Runs, Tail
 
 POLL_SECONDS = 0.25
 

@@ -39,10 +39,9 @@ from agentforge.sdk.endings import note_ended, tell_ended
 from agentforge.sdk.follow import Follower
 from agentforge.sdk.originals import is_original
 from agentforge.sdk.readiness import make_ready
-from agentforge.sdk.recording import played_provider, recorder_of
+from agentforge.sdk.recordings import Replay, played_provider, recorder_of
 from agentforge.sdk.redaction import environment_redactor
 from agentforge.sdk.registry import Registry
-from agentforge.sdk.replaying import Replay
 from agentforge.sdk.results import RunResult, result_of
 from agentforge.sdk.runs import Runs
 from agentforge.sdk.sessions import active, move_aside, refuse_taken, stop_owner

@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from agentforge.adapters.log_verify import LogReport, verify
 from agentforge.host import files
+from agentforge.model import facts as f
 from agentforge.model.errors import AgentForgeError, LogConflict, LogCorrupt, UnknownRun
 from agentforge.model.event import Event
-from agentforge.model.facts import LogImported, SessionStarted
 from agentforge.model.ids import session_name
 from agentforge.model.layout import RunLayout, runs_dir
 from agentforge.model.plan import Plan
@@ -24,6 +25,10 @@ from agentforge.views.run_model import RunModel, see_all
 from agentforge.views.stage_progress import current_step
 from agentforge.views.state_file import SNAPSHOT_VERSION, Snapshot
 from agentforge.views.summary import health
+
+__all__ = ["LogReport", "Runs", "Tail", "shown_status"]
+
+STOPS = (f.SessionCompleted, f.SessionFailed, f.SessionPaused, f.SessionAborted)
 
 
 class _Cached(msgspec.Struct):
@@ -66,6 +71,11 @@ class Runs:
 
     def events(self, session: str) -> Iterator[Event]:
         return self.log(session).reader().events()
+
+    def verify(self, session: str) -> LogReport:
+        """All that can be said about the log, also where the run itself can't be shown."""
+        self.log(session)
+        return verify(self.layout(session).log)
 
     def is_original(self, session: str) -> bool:
         """Whether the run was begun by agent-pipelines' own engine and not yet imported."""
@@ -143,7 +153,7 @@ class Runs:
         """The plan that the run began with: in the log's first event that is ours."""
         for event in log.reader().events():
             fact = event.fact
-            if isinstance(fact, LogImported) or (isinstance(fact, SessionStarted) and fact.run_id):
+            if isinstance(fact, f.LogImported) or (isinstance(fact, f.SessionStarted) and fact.run_id):
                 return fact.plan
             if event.trace_id:
                 return None
@@ -163,3 +173,36 @@ def shown_status(state: RunState, *, held: bool) -> ShownStatus:
     if state.status is RunStatus.RUNNING and not held:
         return "interrupted"
     return state.status.value
+
+
+class Tail:
+    def __init__(self, runs: Runs, session: str, after: Head | None = None) -> None:
+        self._log = runs.log(session)
+        self._head = after
+        self._stopped = False
+
+    def news(self) -> Iterator[Event]:
+        """Events since the last look."""
+        reader = self._log.reader()
+        try:
+            yield from self._read(reader)
+        except LogConflict:
+            # The run was kept aside and its name begun anew: this is another log.
+            self._head = None
+            yield from self._read(reader)
+
+    def _read(self, reader: LogReader) -> Iterator[Event]:
+        for event in reader.events(after=self._head):
+            self._stopped = isinstance(event.fact, STOPS)
+            yield event
+        self._head = reader.head
+
+    @property
+    def is_driven(self) -> bool:
+        """Whether somebody drives the run now."""
+        return self._log.is_held()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has stopped and nobody drives it on."""
+        return self._stopped and not self.is_driven
