@@ -28,32 +28,31 @@ from agentforge.runtime.control import Answer, Control, give_answer, send_contro
 from agentforge.runtime.iteration_files import write_iteration_files
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.supervised import SupervisorLimits
-from agentforge.sdk.compiling import Compiling
+from agentforge.sdk.definitions import Compiler
 from agentforge.sdk.follow import Follower
-from agentforge.sdk.going_on import (
-    refuse_long_note,
-    refuse_own_agent,
-    request_to_answer,
-    say_go_on,
-    session_started,
-)
 from agentforge.sdk.locks import Locks
 from agentforge.sdk.log_import import import_original
 from agentforge.sdk.offers import find_offers
 from agentforge.sdk.originals import is_original
 from agentforge.sdk.readiness import ProviderInfo, look_at_all
-from agentforge.sdk.recompiling import (
-    change_plan,
-    plan_changed,
-    restore_plan_file,
-    warn_if_changed,
-)
 from agentforge.sdk.recordings import Replay
 from agentforge.sdk.registry import Registry
 from agentforge.sdk.results import RunInfo, RunResult, RunRow
+from agentforge.sdk.resumption import (
+    change_plan,
+    plan_changed,
+    record_resume,
+    refuse_long_note,
+    refuse_own_agent,
+    request_to_answer,
+    restore_plan_file,
+    session_started,
+    warn_if_changed,
+    write_definition,
+)
 from agentforge.sdk.runner import Runner
 from agentforge.sdk.runs import Runs
-from agentforge.sdk.sessions import active, default_session, stop_owner, write_definition
+from agentforge.sdk.sessions import active, default_session, stop_owner
 from agentforge.sdk.wiring import processes
 
 log = logging.getLogger("agentforge.run")
@@ -93,7 +92,7 @@ class Engine:
             stop_grace=stop_grace,
             sandboxed=sandboxed,
         )
-        self._compiling = Compiling(self.project, self.environ, self.registry, is_mock=self._runner.is_mock)
+        self._compiler = Compiler(self.project, self.environ, self.registry, is_mock=self._runner.is_mock)
         self._locks = Locks(self.runs, self._runner, self._processes, self.environ)
 
     async def __aenter__(self) -> "Engine":
@@ -154,13 +153,13 @@ class Engine:
         overrides = replace(overrides or Overrides(), max_iterations=max_iterations)
         if stage is not None:
             name = session_name(stage if session is None else session)
-            return self._compiling.stage(stage, name, overrides)
+            return self._compiler.stage(stage, name, overrides)
         assert pipeline is not None
         if session is None:
             # Only the pipeline itself says what it is called.
-            found = self._compiling.pipeline(pipeline, "pipeline", overrides, passes)
+            found = self._compiler.pipeline(pipeline, "pipeline", overrides, passes)
             session = default_session(found.plan.pipeline.name, self._clock.now())
-        return self._compiling.pipeline(pipeline, session_name(session), overrides, passes)
+        return self._compiler.pipeline(pipeline, session_name(session), overrides, passes)
 
     def recompile(
         self,
@@ -172,7 +171,7 @@ class Engine:
     ) -> Compiled:
         """Compile the definition of a run that has begun, as it is now, for `resume`. What was asked for when
         it began still holds, apart from what `overrides` say."""
-        return self._compiling.anew(self.runs.info(session).plan, pipeline, overrides or Overrides(), passes)
+        return self._compiler.anew(self.runs.info(session).plan, pipeline, overrides or Overrides(), passes)
 
     async def start(
         self,
@@ -228,7 +227,7 @@ class Engine:
         self.runs.log(session)
         refuse_long_note(context)
         self._locks.refuse_other_engine(session, force=force)
-        import_original(self.runs, self._runner, session, self._compiling.known_providers)
+        import_original(self.runs, self._runner, session, self._compiler.known_providers)
         compiled = self.recompile(session) if recompile is True else recompile or None
         if force:
             await stop_owner(self.runs, session, self._processes)
@@ -239,8 +238,10 @@ class Engine:
             if compiled is not None:
                 change_plan(journal, self.runs.layout(session), compiled)
             self._record_notes(journal, notes)
-            taken_up = self._runner.recovered("person", context, record=record)
-            say_go_on(journal, self.runs.layout(session), f.SessionResumed(by, context, record), taken_up)
+            recovered = self._runner.recovered("person", context, record=record)
+            record_resume(
+                journal, self.runs.layout(session), f.SessionResumed(by, context, record), recovered
+            )
         except BaseException:
             self._runner.release(journal)
             raise
@@ -390,7 +391,7 @@ class Engine:
                 await self._locks.release_tasks(session)
             restore_plan_file(journal, self.runs.layout(session))
             if compiled is None:
-                warn_if_changed(journal.plan, self._compiling.sources)
+                warn_if_changed(journal.plan, self._compiler.sources)
         except BaseException:
             self._runner.release(journal)
             raise

@@ -28,8 +28,7 @@ from agentforge.ports.event_log import Damage
 from agentforge.ports.provider import Provider
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.recording import Recorder
-from agentforge.sdk.compiling import PipelineSource
-from agentforge.sdk.recompiling import source_to_compile
+from agentforge.sdk.definitions import PipelineSource, source_to_compile
 from agentforge.sdk.redaction import environment_redactor
 from agentforge.sdk.wiring import workspace_of
 

@@ -5,7 +5,6 @@ import os
 import re
 from datetime import datetime
 
-from agentforge.definition.compiler import Compiled
 from agentforge.host import files
 from agentforge.model.errors import RunActive, RunExists
 from agentforge.model.layout import RunLayout
@@ -80,10 +79,3 @@ def move_aside(layout: RunLayout, now: datetime) -> str:
     aside = f"{layout.root}.{now:%Y%m%d-%H%M%S}-{now.microsecond:06d}"
     files.move(layout.root, aside)
     return aside
-
-
-def write_definition(layout: RunLayout, compiled: Compiled) -> None:
-    """plan.json and a copy of what it was compiled from, for people and tools; the log has its own copy."""
-    files.make_dir(layout.root)
-    files.replace(layout.plan, files.pretty(compiled.plan))
-    files.replace(os.path.join(layout.root, "pipeline.yaml"), compiled.source.text.encode("utf-8", "replace"))
