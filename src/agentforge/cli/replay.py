@@ -63,7 +63,7 @@ def _replay(call: Invocation, source: str, pipeline: str | None, session: str | 
         compiled = compile_shown(lambda sdk: compiled_for_replay(sdk, recording, pipeline, session), engine)
         current_session.set(compiled.plan.session.name)
         try:
-            await engine.check_start(compiled, replay=recording.replay(speed))
+            await engine.validate_start(compiled, replay=recording.replay(speed))
         except RunExists as taken:
             raise RunExists(taken.message, hint="give this replay another name: `-s NEW`") from taken
         _announce(call, recording, compiled.plan.session.name)

@@ -17,10 +17,7 @@ def left_behind(
     layout: RunLayout, plan: Plan, done: tuple[StageRecord, ...], at: Position
 ) -> tuple[StageLeft, ...]:
     """The outputs of all iterations that are complete, for the stages that come."""
-    found: list[StageLeft] = []
-    for record in done:
-        for place, iterations in _places_of(layout, plan, record):
-            found.append(_left(layout, place, iterations, record.reason))
+    found = [left for record in done for left in _of_record(layout, plan, record)]
     match at:
         case StageState():
             found.append(_left(layout, _place(plan.places[at.path]), at.completed, ""))
@@ -35,7 +32,7 @@ def set_rest_aside(layout: RunLayout, plan: Plan, left: tuple[StageLeft, ...]) -
     was under way, and of later ones, which an earlier pass of that engine may have left."""
     complete = {(stage.path, stage.provider): stage.iterations for stage in left}
     for place in (place for step in plan.steps for place in _places_in(step)):
-        for name in files.listing(f"{layout.stage_dir(place.folder)}/iterations"):
+        for name in _iterations(layout, place):
             done = complete.get((place.path, place.branch), 0)
             if name.isascii() and name.isdigit() and int(name) > done:
                 _set_aside(layout.iteration(place.folder, int(name)))
@@ -61,13 +58,18 @@ def _place(step: Step) -> Place:
     return Place(step.path, 1, step.dir)
 
 
-def _places_of(layout: RunLayout, plan: Plan, record: StageRecord) -> Iterator[tuple[Place, int]]:
-    """The stages of a step that is done, each with its iterations."""
+def _iterations(layout: RunLayout, place: Place) -> list[str]:
+    return files.listing(f"{layout.stage_dir(place.folder)}/iterations")
+
+
+def _of_record(layout: RunLayout, plan: Plan, record: StageRecord) -> Iterator[StageLeft]:
+    """A record of a block doesn't say how many iterations each of its stages had: their folders do."""
     step = plan.places[record.path]
     for place in _places_in(step):
-        in_block = isinstance(step.node, ParallelNode)
-        kept = len(files.listing(f"{layout.stage_dir(place.folder)}/iterations")) if in_block else 0
-        yield place, kept if in_block else record.iterations
+        count = record.iterations
+        if isinstance(step.node, ParallelNode):
+            count = len(_iterations(layout, place))
+        yield _left(layout, place, count, record.reason)
 
 
 def _of_branch(layout: RunLayout, plan: Plan, branch: BranchState) -> Iterator[StageLeft]:

@@ -1,6 +1,8 @@
 """The stages and pipelines of a project: what there is, what is wrong with it, and compiling it for a run."""
 
+import re
 from collections.abc import Mapping
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -137,3 +139,9 @@ def merged(before: Overrides, now: Overrides) -> Overrides:
         max_iterations=now.max_iterations or before.max_iterations,
         config=merged_settings({} if now.provider else before.config, now.config),
     )
+
+
+def default_session(pipeline: str, now: datetime) -> str:
+    """The pipeline's name with the time."""
+    usable = re.sub(r"[^\w-]+", "-", pipeline)[:40].strip("-") or "pipeline"
+    return f"{usable}-{now:%Y%m%d-%H%M%S}"

@@ -145,8 +145,7 @@ def _folders(project: str, environ: Mapping[str, str]) -> Iterator[Probe]:
     sources = sources_of(project, environ)
     for name in FOLDERS:
         if value := environ.get(name):
-            there = sources.is_dir(value if value.startswith("/") else f"{project}/{value}")
-            if there:
+            if sources.is_dir(value if value.startswith("/") else f"{project}/{value}"):
                 yield Probe("settings", name, "ok", value)
             else:
                 fix = f"create the folder, or unset {name}"

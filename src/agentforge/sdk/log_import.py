@@ -23,29 +23,29 @@ from agentforge.model.state import Between, BlockState, RunState, StageState, St
 from agentforge.ports.sources import Sources
 from agentforge.runtime.imported_files import left_behind, set_rest_aside
 from agentforge.runtime.journal import Journal
-from agentforge.sdk.originals import is_original, kept_definition, loop_maximum, read_json, sketched
-from agentforge.sdk.runner import Runner
+from agentforge.sdk.leases import Leases
+from agentforge.sdk.originals import is_original, loop_maximum, read_json, sketched
 from agentforge.sdk.runs import Runs
 from agentforge.sdk.wiring import log_of, sources_of
 
 
 def import_original(
-    runs: Runs, runner: Runner, session: str, known_providers: Collection[str] | None
+    runs: Runs, leases: Leases, session: str, settings: f.Settings, known_providers: Collection[str] | None
 ) -> None:
     """Make a run of agent-pipelines' own engine one of ours; does nothing if it already is."""
     if not runs.is_original(session):
         return
     refuse_resume(runs.info(session).state)
-    journal = runner.open(session)
+    journal = leases.open(session)
     try:
         if is_original(journal.state):
             sources = sources_of(runs.project, runs.environ)
             layout = runs.layout(session)
             plan = _compiled(layout, sources, journal.plan, journal.state, known_providers)
             _refuse_misfit(plan, journal.state)
-            _record(journal, layout, plan, runner.settings())
+            _record(journal, layout, plan, settings)
     finally:
-        runner.release(journal)
+        leases.release(journal)
 
 
 def _record(journal: Journal, layout: RunLayout, plan: Plan, settings: f.Settings) -> None:
@@ -90,7 +90,9 @@ def _compiled(
         source = written.get("source")
         path = source.get("path") if isinstance(source, dict) else None
         name = path if isinstance(path, str) and path else plan.source.path
-        text = files.read_text(kept_definition(layout)) or sources.read(join(sources.project, name)) or ""
+        text = (
+            files.read_text(f"{layout.root}/pipeline.yaml") or sources.read(join(sources.project, name)) or ""
+        )
         fresh = compile_kept(sources, name, text, state.session, known_providers=known).plan
     session = written.get("session")
     inputs = session.get("inputs") if isinstance(session, dict) else None

@@ -134,17 +134,10 @@ class ProviderInfo(Struct, frozen=True):
 async def look_at_all(registry: Registry) -> Sequence[ProviderInfo]:
     """Each is brought up to see whether it does; the engine shuts them down."""
     broken = await registry.try_ready(registry.names, LOOK_SECONDS)
-    return [_info(registry, name, broken.get(name)) for name in registry.names]
-
-
-def _info(registry: Registry, name: str, problem: AgentForgeError | None) -> ProviderInfo:
-    offer, provider = registry.offer(name), registry.known(name)
-    return ProviderInfo(
-        name,
-        offer.origin,
-        offer.place,
-        problem is None,
-        provider.capabilities() if provider else None,
-        problem.message if problem else "",
-        problem.hint if problem else "",
-    )
+    found = []
+    for name in registry.names:
+        offer, provider, problem = registry.offer(name), registry.known(name), broken.get(name)
+        can = provider.capabilities() if provider else None
+        why = (problem.message, problem.hint) if problem else ("", "")
+        found.append(ProviderInfo(name, offer.origin, offer.place, problem is None, can, *why))
+    return found

@@ -48,10 +48,13 @@ class Runs:
     def layout(self, session: str) -> RunLayout:
         return RunLayout.of(self.project, session_name(session))
 
+    def log_file(self, session: str) -> EventLog:
+        """The log of a run, whether it exists or not."""
+        return log_of(self.layout(session), self.environ)
+
     def log(self, session: str) -> EventLog:
         """The log of a run that exists."""
-        layout = self.layout(session)
-        log = log_of(layout, self.environ)
+        log = self.log_file(session)
         if not log.exists():
             known = ", ".join(self.sessions()[:5]) or "none yet"
             raise UnknownRun(
