@@ -9,9 +9,18 @@ from contextlib import contextmanager, suppress
 from agentforge.adapters import lease
 from agentforge.adapters.beads import Beads
 from agentforge.host import files
-from agentforge.model.errors import AgentForgeError, LogCorrupt, RunActive, RunExists, UnknownRun
+from agentforge.model.errors import (
+    AgentForgeError,
+    LogCorrupt,
+    RunActive,
+    RunExists,
+    StorageFailed,
+    UnknownRun,
+)
 from agentforge.model.ids import session_name
 from agentforge.model.layout import lock_file
+from agentforge.model.plan import Plan
+from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
 from agentforge.ports.clock import Clock
 from agentforge.ports.process import Processes
@@ -19,8 +28,8 @@ from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.living_agents import has_living_agent
 from agentforge.runtime.lock_file import LockFile, locked_sessions, read_lock, remove_lock, write_lock
+from agentforge.runtime.loop_completions import Completion, add_completion, completion_of
 from agentforge.runtime.state_writer import StateWriter
-from agentforge.sdk.endings import note_ended
 from agentforge.sdk.originals import is_original
 from agentforge.sdk.runs import Runs
 
@@ -226,3 +235,14 @@ async def stop_owner(runs: Runs, session: str, processes: Processes) -> None:
             f"it didn't stop within {STOP_PATIENCE:g} s",
             hint=f"end process {lock.pid} yourself, then try again",
         ) from None
+
+
+def note_ended(project: str, plan: Plan, state: RunState) -> Completion | None:
+    """Tell tools of the end of a single-stage run. What was noted, or None if it is known already or isn't
+    to be told."""
+    ended = completion_of(plan, state)
+    try:
+        return ended if ended is not None and add_completion(project, ended) else None
+    except StorageFailed as error:
+        log.warning("the end of session %r isn't noted: %s", state.session, error.message)
+        return None

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Literal
 
 from agentforge.adapters.beads import Beads
+from agentforge.adapters.desktop import notify
 from agentforge.adapters.providers.cassette import load_cassette
 from agentforge.adapters.providers.environment import secrets_in
 from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
@@ -32,9 +33,8 @@ from agentforge.runtime.tasks.light import LightStages
 from agentforge.runtime.tasks.manifest import ManifestPerformer
 from agentforge.runtime.tasks.prepare import Preparer
 from agentforge.runtime.tasks.queue import QueuePerformer
-from agentforge.sdk.endings import tell_ended
 from agentforge.sdk.follow import Follower
-from agentforge.sdk.leases import Leases, stop_owner
+from agentforge.sdk.leases import Leases, note_ended, stop_owner
 from agentforge.sdk.originals import is_original
 from agentforge.sdk.readiness import make_ready
 from agentforge.sdk.recordings import Replay, played_provider, recorder_of
@@ -43,6 +43,9 @@ from agentforge.sdk.registry import Registry
 from agentforge.sdk.results import RunResult, result_of
 from agentforge.sdk.runs import Runs
 from agentforge.sdk.wiring import builtin_judge_prompt, sandboxes
+
+NOTIFICATION = "Loop Agent"
+"""The title of what people are shown when a single-stage run has ended."""
 
 
 class Runner:
@@ -169,7 +172,10 @@ class Runner:
             self._registry.let_go(session)
             over.set()
             self._leases.release(journal)
-        await tell_ended(self._runs.project, journal.plan, journal.state, self._environ)
+        # The run is over and recorded: whatever goes wrong here doesn't change that.
+        if ended := note_ended(self._runs.project, journal.plan, journal.state):
+            text = f"{ended.type} {ended.session}: {ended.status}"
+            await asyncio.to_thread(notify, NOTIFICATION, text, self._environ)
         return result_of(journal.state, journal.view.summary, layout.root)
 
     def interrupt(self, reason: str, *, now: bool) -> bool:
