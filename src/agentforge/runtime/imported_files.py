@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 from agentforge.host import files
 from agentforge.model.facts import StageLeft
-from agentforge.model.layout import IterationLayout, RunLayout
+from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place, inner_place
 from agentforge.model.plan import ParallelNode, Plan, Step
 from agentforge.model.state import BlockState, BranchState, Position, StageRecord, StageState, position_of
-from agentforge.runtime.concluding import LEFT_BEHIND
+from agentforge.runtime.concluding import move_left_behind
 from agentforge.views.history import KEPT
 
 
@@ -35,14 +35,7 @@ def set_rest_aside(layout: RunLayout, plan: Plan, left: tuple[StageLeft, ...]) -
         for name in _iterations(layout, place):
             done = complete.get((place.path, place.branch), 0)
             if name.isascii() and name.isdigit() and int(name) > done:
-                _set_aside(layout.iteration(place.folder, int(name)))
-
-
-def _set_aside(here: IterationLayout) -> None:
-    for name in LEFT_BEHIND.intersection(files.listing(here.root)):
-        aside = here.attempt(0).root
-        files.make_dir(aside)
-        files.move(os.path.join(here.root, name), os.path.join(aside, name))
+                move_left_behind(layout.iteration(place.folder, int(name)), 0)
 
 
 def _places_in(step: Step) -> Iterator[Place]:

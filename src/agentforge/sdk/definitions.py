@@ -1,10 +1,10 @@
 """The stages and pipelines of a project: what there is, what is wrong with it, and compiling it for a run."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -23,9 +23,6 @@ from agentforge.model.errors import InvalidRequest
 from agentforge.model.plan import Overrides, Plan
 from agentforge.ports.sources import Sources
 from agentforge.sdk.wiring import known_providers, sources_of
-
-if TYPE_CHECKING:
-    from agentforge.sdk.registry import Registry
 
 Kind = Literal["pipeline", "stage"]
 PipelineSource = str | Mapping[str, Any]
@@ -79,23 +76,23 @@ class Compiler:
     """For an engine: with its project, its environment and the providers that it knows."""
 
     def __init__(
-        self, project: str, environ: Mapping[str, str], registry: "Registry", *, is_mock: bool
+        self, project: str, environ: Mapping[str, str], known: Callable[[], Collection[str] | None]
     ) -> None:
+        """`known`: the names of the providers that there are now, or None if every name will do."""
         self._project = project
         self._environ = environ
-        self._registry = registry
-        self._is_mock = is_mock
+        self._known = known
 
     @property
     def sources(self) -> Sources:
         return sources_of(self._project, self._environ)
 
     def stage(self, stage: str, session: str, asked: Overrides) -> Compiled:
-        known = self.known_providers
+        known = self._known()
         return compile_stage(self.sources, stage, session, asked.max_iterations, asked, known_providers=known)
 
     def pipeline(self, pipeline: PipelineSource, session: str, asked: Overrides, passes: int) -> Compiled:
-        known = self.known_providers
+        known = self._known()
         if isinstance(pipeline, str) and "\n" not in pipeline:
             return compile_pipeline(
                 self.sources, pipeline, session, asked, known_providers=known, passes=passes
@@ -111,11 +108,6 @@ class Compiler:
             return self.stage(plan.only_stage.stage, plan.session.name, both)
         source = source_to_compile(plan) if pipeline is None else pipeline
         return self.pipeline(source, plan.session.name, both, passes or plan.passes)
-
-    @property
-    def known_providers(self) -> list[str] | None:
-        """In mock mode every name is played by the mock."""
-        return None if self._is_mock else self._registry.names
 
 
 def source_to_compile(plan: Plan) -> str:

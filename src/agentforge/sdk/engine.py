@@ -92,7 +92,7 @@ class Engine:
             stop_grace=stop_grace,
             sandboxed=sandboxed,
         )
-        self._compiler = Compiler(self.project, self.environ, self.registry, is_mock=self._runner.is_mock)
+        self._compiler = Compiler(self.project, self.environ, self._known_providers)
 
     async def __aenter__(self) -> "Engine":
         return self
@@ -224,9 +224,7 @@ class Engine:
         self.runs.log(session)
         refuse_long_note(context)
         self._leases.refuse_other_engine(session, force=force)
-        import_original(
-            self.runs, self._leases, session, self._runner.settings(), self._compiler.known_providers
-        )
+        import_original(self.runs, self._leases, session, self._runner.settings(), self._known_providers())
         compiled = self.recompile(session) if recompile is True else recompile or None
         if force:
             await stop_owner(self.runs, session, self._processes)
@@ -376,6 +374,10 @@ class Engine:
         await self.registry.close()
 
     # -- details
+
+    def _known_providers(self) -> Sequence[str] | None:
+        """In mock mode every name is played by the mock."""
+        return None if self._runner.is_mock else self.registry.names
 
     async def _reopen(
         self, session: str, *, accept_damage: bool, compiled: Compiled | None = None

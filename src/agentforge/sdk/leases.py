@@ -101,11 +101,10 @@ class Leases:
         if not found.exists():
             return False
         try:
-            self._runs.info(session)
+            with suppress(LogCorrupt):
+                self._runs.info(session)
         except UnknownRun:
             return found.is_held()
-        except LogCorrupt:
-            return True
         return True
 
     def refuse_taken(self, session: str) -> None:

@@ -59,7 +59,7 @@ def find_offers(project: str, environ: Mapping[str, str]) -> dict[str, Offer]:
     found = {name: _builtin(name, provider) for name, provider in builtin_providers(environ).items()}
     builtin = frozenset(found)
     for name, offered in offered_providers().items():
-        load = _bound(offered.load, environ)
+        load = partial(offered.load, environ)
         found[name] = Offer(name, "entry point", offered.place, load, shadows=name in builtin)
     for name, file in find_described(project).items():
         make = partial(described_provider, project, name, file, environ)
@@ -69,12 +69,6 @@ def find_offers(project: str, environ: Mapping[str, str]) -> dict[str, Offer]:
 
 def _builtin(name: str, provider: Provider) -> Offer:
     return Offer(name, "built in", f"agentforge {__version__}", lambda: provider)
-
-
-def _bound(
-    load: Callable[[Mapping[str, str]], Provider], environ: Mapping[str, str]
-) -> Callable[[], Provider]:
-    return lambda: load(environ)
 
 
 def find_described(project: str) -> dict[str, str]:

@@ -24,15 +24,7 @@ from agentforge.sdk.wiring import sandboxes
 
 Level = Literal["ok", "note", "warning", "broken"]
 Group = Literal[
-    "machine",
-    "project",
-    "tools",
-    "agents",
-    "environment",
-    "models",
-    "sandboxes",
-    "providers",
-    "settings",
+    "machine", "project", "tools", "agents", "environment", "models", "sandboxes", "providers", "settings"
 ]
 """In the order in which they are shown."""
 MOST_NAMED = 4

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -29,9 +29,11 @@ async def make_ready(
     fail when it is their turn."""
     judges = [plan.judge.type] if plan.is_judged else []
     broken = await registry.try_ready([*sorted(plan.providers()), *judges])
-    stages = list(_stages(plan))
+    # Each once, however often it runs.
+    stages = list({id(stage): stage for step in plan.steps for stage in step.stages}.values())
     for stage in stages:
-        _refuse_broken(stage, broken)
+        if all(choice.type in broken for choice in stage.chain):
+            raise broken[stage.provider.type]
         _validate_settings(stage, registry, broken)
     await _probe_sandboxes(stages, sandboxes)
     for stage in stages:
@@ -45,16 +47,6 @@ async def make_ready(
             _refuse_judge(stage, judge)
     for name, error in broken.items():
         log.warning("provider %s can't be used: %s", name, error.message)
-
-
-def _stages(plan: Plan) -> Iterator[StageNode]:
-    """Each once, however often it runs."""
-    yield from {id(stage): stage for step in plan.steps for stage in step.stages}.values()
-
-
-def _refuse_broken(stage: StageNode, broken: Mapping[str, AgentForgeError]) -> None:
-    if all(choice.type in broken for choice in stage.chain):
-        raise broken[stage.provider.type]
 
 
 def _validate_settings(stage: StageNode, registry: Registry, broken: Mapping[str, AgentForgeError]) -> None:
