@@ -171,9 +171,8 @@ class Leases:
 
     def _stale(self, session: str) -> LockFile | None:
         lock = read_lock(self._runs.project, session)
-        if lock is None or lease.is_held(lock_file(self._runs.project, session)):
-            return None
-        if lease.is_held(self._runs.layout(session).log):
+        held = (lock_file(self._runs.project, session), self._runs.layout(session).log)
+        if lock is None or any(map(lease.is_held, held)):
             return None
         if lock.process is not None:
             return None if self._processes.is_alive(lock.process) else lock

@@ -34,7 +34,7 @@ class Migration(Struct, frozen=True):
         return all(finding.level == "note" for finding in self.findings)
 
 
-def check_migration(project: str, environ: Mapping[str, str]) -> Migration:
+def examine_migration(project: str, environ: Mapping[str, str]) -> Migration:
     """Everything in the project, in the order of files; nothing is changed."""
     if os.path.isdir(os.path.join(project, "scripts", "stages")):
         environ = {"AGENT_PIPELINES_ROOT": project, **environ}
