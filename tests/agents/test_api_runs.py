@@ -196,7 +196,9 @@ def test_cancelling_within_a_command_leaves_nothing_running_and_nothing_late(
 
 
 @pytest.mark.crash
-def test_agent_outlives_its_engine_and_is_adopted(server: ModelServer, format: str, project: Path) -> None:
+def test_agent_outlives_its_engine_and_is_reattached_to(
+    server: ModelServer, format: str, project: Path
+) -> None:
     script = shell("echo $$ >> runs; while [ ! -e go ]; do sleep 0.02; done; echo went")
     # Without a key: the engine that is killed has no environment but its own.
     stage = node(server, script, format, config={"model": "m", "api": format, "api_key_env": ""})

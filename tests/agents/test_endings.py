@@ -87,7 +87,7 @@ def test_cancelled_agent_leaves_no_tool_running(trial: Trial) -> None:
     assert_nothing_comes_late(trial, began)
 
 
-def test_agent_outlives_its_engine_and_is_adopted_by_the_next(trial: Trial) -> None:
+def test_agent_outlives_its_engine_and_the_next_reattaches_to_it(trial: Trial) -> None:
     process = trial.start_engine(PATIENT)
     try:
         eventually(lambda: trial.has("started.txt"))

@@ -18,17 +18,17 @@ from pathlib import Path
 
 from .case import Case, Cut, play
 from .checks import violations
-from .points import any_adoption, any_escalation, any_sequence, any_time, baseline, every_case, spread
+from .points import any_escalation, any_reattachment, any_sequence, any_time, baseline, every_case, spread
 
 WORKERS = 2
-RANDOM = (any_sequence, any_sequence, any_time, any_time, any_adoption, any_adoption, any_escalation)
+RANDOM = (any_sequence, any_sequence, any_time, any_time, any_reattachment, any_reattachment, any_escalation)
 
 
 @dataclass(frozen=True)
 class Judged:
     case: Case
     kills: int
-    adopted: int
+    reattached: int
     lost: int
     asked: int
     violations: list[str]
@@ -82,7 +82,7 @@ def run(cases: list[Case], keep: Path | None, workers: int) -> list[Judged]:
 
 
 def table(done: list[Judged]) -> None:
-    row("scenario", "struck at", "runs", "killed", "adopted", "lost", "asked", "bad")
+    row("scenario", "struck at", "runs", "killed", "reattached", "lost", "asked", "bad")
     rows: dict[tuple[str, str], list[Judged]] = {}
     for judged in done:
         rows.setdefault((judged.case.scenario, _where(judged.case)), []).append(judged)
@@ -106,7 +106,7 @@ def _where(case: Case) -> str:
 
 def _sums(those: list[Judged]) -> list[int]:
     counted = [
-        sum(getattr(judged, name) for judged in those) for name in ("kills", "adopted", "lost", "asked")
+        sum(getattr(judged, name) for judged in those) for name in ("kills", "reattached", "lost", "asked")
     ]
     return [len(those), *counted, sum(1 for judged in those if judged.violations)]
 

@@ -104,7 +104,9 @@ def any_time(dice: random.Random) -> Case:
 
 
 def any_moment(scenario: str, dice: random.Random) -> Moment:
-    victims = dice.choice((*SUBSETS, "engine", "engine"))  # Alone more often: then its agent is adopted.
+    victims = dice.choice(
+        (*SUBSETS, "engine", "engine")
+    )  # Alone more often: then its agent is reattached to.
     return Moment(round(dice.uniform(0.0, baseline(scenario).seconds), 3), victims)
 
 
@@ -117,15 +119,15 @@ def any_sequence(dice: random.Random) -> Case:
     return Case(scenario, (first, *(_while_recovering(scenario, dice) for _ in range(dice.randint(1, 2)))))
 
 
-def any_adoption(dice: random.Random) -> Case:
-    """The engine alone dies while its agent works; and perhaps the one that adopts it, too."""
+def any_reattachment(dice: random.Random) -> Case:
+    """The engine alone dies while its agent works; and perhaps the one that reattaches to it, too."""
     scenario = dice.choice(("plain", "retry", "stage", "delay", "pause"))
     notes = baseline(scenario).counts["agent", "note"]
     orphan = Cut("agent", "note", dice.randint(1, notes), "after", "engine")
-    adopter = Cut(
+    second = Cut(
         "engine", dice.choice(("append", "sync", "rename")), dice.randint(1, 2), _any_when(dice), "engine"
     )
-    return Case(scenario, (orphan, adopter) if dice.random() < 0.4 else (orphan,))
+    return Case(scenario, (orphan, second) if dice.random() < 0.4 else (orphan,))
 
 
 def any_escalation(dice: random.Random) -> Case:

@@ -93,7 +93,7 @@ def test_killed_while_an_exchange_is_kept(when: str) -> None:
 
 
 @pytest.mark.parametrize("victims", ["engine", "engine+supervisor+agent"])
-def test_what_an_adopted_or_lost_agent_did_is_kept_once(victims: str) -> None:
+def test_what_a_reattached_or_lost_agent_did_is_kept_once(victims: str) -> None:
     expect_no_violation([Case.parse(f"record agent:note:{n}:after:{victims}") for n in (1, 3, 5)])
 
 
@@ -109,7 +109,7 @@ def outcomes_of(tmp_path: Path, case: str) -> list[str]:
 DONE = "iteration_complete"
 
 
-def test_engine_killed_alone_while_the_agent_works_adopts_it_and_runs_it_once(tmp_path: Path) -> None:
+def test_engine_killed_alone_while_the_agent_works_reattaches_and_runs_it_once(tmp_path: Path) -> None:
     assert outcomes_of(tmp_path, "plain agent:note:3:after:engine") == [DONE, "attempt_adopted", DONE, DONE]
 
 
@@ -126,7 +126,7 @@ def test_all_killed_together_loses_the_attempt_and_nothing_else(tmp_path: Path) 
     assert outcomes_of(tmp_path, case) == [DONE, "attempt_lost", DONE, DONE]
 
 
-def test_engine_killed_alone_while_two_branches_work_adopts_both(tmp_path: Path) -> None:
+def test_engine_killed_alone_while_two_branches_work_reattaches_to_both(tmp_path: Path) -> None:
     found = outcomes_of(tmp_path, "block agent:note:2:after:engine")
     assert found.count("attempt_adopted") >= 1
     assert found.count("attempt_lost") == 0

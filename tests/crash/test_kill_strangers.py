@@ -74,7 +74,7 @@ def forge_claim(run: CrashRun, **changes: object) -> None:
     claim.write_text(json.dumps(json.loads(claim.read_text()) | changes))
 
 
-def test_claim_of_before_a_host_reboot_is_lost_and_not_adopted(run: CrashRun) -> None:
+def test_claim_of_before_a_host_reboot_is_lost_and_not_reattached_to(run: CrashRun) -> None:
     run.turn(BEGIN, ALL_DIE)
     with innocent() as stranger:
         boot = "00000000-1111-2222-3333-444444444444"
@@ -84,7 +84,7 @@ def test_claim_of_before_a_host_reboot_is_lost_and_not_adopted(run: CrashRun) ->
     expect_sound(run)
 
 
-def test_claim_of_another_host_is_lost_and_not_adopted(run: CrashRun) -> None:
+def test_claim_of_another_host_is_lost_and_not_reattached_to(run: CrashRun) -> None:
     run.turn(BEGIN, ALL_DIE)
     with innocent() as stranger:
         forge_claim(run, pid=stranger.pid, start_time=start_time(stranger.pid), host="elsewhere")

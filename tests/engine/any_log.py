@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from tests.engine.plans import NOON, block, event, nested, plan_of, stage, started
 
 from agentforge.model import facts as f
-from agentforge.model.adopted import BlockPosition, BranchPosition, DoneStage, StageLeft, StagePosition
 from agentforge.model.event import Cursor, Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Judgment, Plan, ProviderChoice, Queue
 from agentforge.model.result import Decision, Result, Signals, Usage
+from agentforge.model.state import Between, BlockState, BranchState, StageRecord, StageState
+from agentforge.model.status import NodeStatus
 
 PLAN: Plan = plan_of(
     stage("plan", runs=3, delay=1),
@@ -63,29 +64,38 @@ _names: dict[str, st.SearchStrategy[Any]] = {
     "at": st.none() | st.builds(f.Destination, st.sampled_from(PATHS), st.just((2,))),
     "paths": st.dictionaries(st.sampled_from(PATHS), st.none() | st.sampled_from(PATHS), max_size=3),
 }
-_done = st.builds(DoneStage, st.just("plan"), st.sampled_from(PATHS), _small, _times, st.just("done"))
+_done = st.builds(StageRecord, st.just("plan"), st.sampled_from(PATHS), _small, _times, st.just("done"))
 _positions = st.builds(
-    StagePosition, path=st.sampled_from(PATHS), completed=_small, last_decision=st.none() | _decisions
+    StageState,
+    path=st.sampled_from(PATHS),
+    run=st.just(1),
+    completed=_small,
+    last_decision=st.none() | _decisions,
 )
 _branches = st.builds(
-    BranchPosition,
+    BranchState,
     provider=st.sampled_from(["claude", "codex"]),
-    status=st.sampled_from(["pending", "running", "completed", "failed"]),
+    status=st.sampled_from(NodeStatus),
     stages=st.lists(_done, max_size=2).map(tuple),
     stage=st.none() | _positions,
 )
 _own_names: dict[tuple[type, str], st.SearchStrategy[Any]] = {
-    (f.LogAdopted, "format"): st.just(f.LOG_FORMAT),
+    (f.LogImported, "format"): st.just(f.LOG_FORMAT),
     (f.SessionStarted, "format"): st.just(f.LOG_FORMAT),
-    (f.LogAdopted, "lines"): _small,
-    (f.LogAdopted, "started_at"): _times,
-    (f.LogAdopted, "stages"): st.lists(_done, max_size=3).map(tuple),
-    (f.LogAdopted, "node"): st.none() | _positions,
-    (f.LogAdopted, "block"): st.none()
-    | st.builds(
-        BlockPosition, path=st.sampled_from(PATHS), branches=st.lists(_branches, max_size=2).map(tuple)
+    (f.LogImported, "lines"): _small,
+    (f.LogImported, "started_at"): _times,
+    (f.LogImported, "stages"): st.lists(_done, max_size=3).map(tuple),
+    (f.LogImported, "at"): st.one_of(
+        _positions,
+        st.builds(Between, _names["next"]),
+        st.builds(
+            BlockState,
+            path=st.sampled_from(PATHS),
+            run=st.just(1),
+            branches=st.lists(_branches, max_size=2).map(tuple),
+        ),
     ),
-    (f.LogAdopted, "left"): st.just((StageLeft("0", 2, ("1.md", "2.md")),)),
+    (f.LogImported, "left"): st.just((f.StageLeft("0", 2, ("1.md", "2.md")),)),
     (f.RequestOpened, "kind"): st.sampled_from(["escalation", "approval"]),
     (f.RequestOpened, "scope"): st.sampled_from(["run", "branch"]),
     (f.RequestOpened, "answerers"): st.just(("person",)),

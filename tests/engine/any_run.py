@@ -168,7 +168,7 @@ class _World:
             if attempt and attempt.status.value == "running" and self.draw(st.booleans()):
                 assert at.iteration is not None
                 cursor = Cursor(at.path, at.run, at.iteration.number, provider)
-                self.record(f.AttemptAdopted(attempt.number, 4711), cursor)
+                self.record(f.AttemptReattached(attempt.number, 4711), cursor)
         return True
 
     def _resumed(self) -> bool:

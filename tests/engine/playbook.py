@@ -340,7 +340,7 @@ SAYINGS: dict[str, Callable[[Play, list[str]], f.AnyFact]] = {
     ),
     "manifest": lambda play, _: f.ManifestWritten("manifest.json"),
     "error": _error,
-    "adopted": lambda play, _: f.AttemptAdopted(play.attempt, 4711),
+    "reattached": lambda play, _: f.AttemptReattached(play.attempt, 4711),
     "lost": _lost,
     "cancelled": lambda play, words: f.AttemptCancelled(play.attempt, "ended on request", *words),
     "fired": _fired,
@@ -361,5 +361,5 @@ def _is_outcome(work: Work, fact: f.AnyFact) -> bool:
     """Whether the fact comes of that work; False for what is about the run as a whole."""
     if isinstance(work, Wait):
         return isinstance(fact, f.TimerFired) and fact.timer == work.timer
-    reattached = isinstance(fact, f.AttemptAdopted) and work.KIND == "agent"
+    reattached = isinstance(fact, f.AttemptReattached) and work.KIND == "agent"
     return reattached or type(fact) in FAMILIES[work.KIND].outcomes

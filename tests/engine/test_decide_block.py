@@ -456,7 +456,7 @@ def test_recovery_takes_up_every_branch_where_it_was() -> None:
         > recover
         ? claude: prepare draft 2
         ? codex: execute draft 1 attempt 1
-        > codex: adopted
+        > codex: reattached
         ? claude: prepare draft 2
         ? codex: execute draft 1 attempt 1
         > codex: lost

@@ -1,4 +1,4 @@
-"""Playbooks of engines that die: agents adopted, attempts lost, recoveries that come to nothing."""
+"""Playbooks of engines that die: agents reattached to, attempts lost, recoveries that come to nothing."""
 
 from tests.engine.plans import plan_of, stage
 from tests.engine.playbook import play
@@ -19,7 +19,7 @@ def test_recovery_takes_up_the_agent_that_is_still_running() -> None:
         f"""{BEGIN}
         > recover
         ? execute plan 1 attempt 1
-        > adopted
+        > reattached
         ? execute plan 1 attempt 1
         > completed
         < node_complete plan: Completed 1 iterations (max: 1)
@@ -154,7 +154,7 @@ def test_completed_iteration_is_progress() -> None:
     )
 
 
-def test_agent_at_work_is_adopted_before_anybody_is_asked() -> None:
+def test_agent_at_work_is_reattached_to_before_anybody_is_asked() -> None:
     play(
         plan_of(stage()),
         f"""{BEGIN}

@@ -4,7 +4,7 @@ import pytest
 from tests.engine.plans import plan_of, stage
 from tests.engine.playbook import play
 
-from agentforge.engine.retry import ATTEMPTS_PER_KIND, backoff, is_retryable, may_retry
+from agentforge.engine.retry import ATTEMPTS_PER_KIND, backoff, may_retry
 from agentforge.model.failure import LIMITS, FailureKind
 from agentforge.model.plan import RetryPolicy
 
@@ -46,7 +46,7 @@ def test_error_taxonomy_names_every_kind() -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind, retryable in TAXONOMY.items() if retryable])
 def test_retryable_error_is_tried_again_with_backoff(kind: str) -> None:
-    assert is_retryable(FailureKind(kind))
+    assert FailureKind(kind) in ATTEMPTS_PER_KIND
     play(
         plan_of(stage()),
         f"""{BEGIN}
@@ -60,7 +60,7 @@ def test_retryable_error_is_tried_again_with_backoff(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind, retryable in TAXONOMY.items() if not retryable])
 def test_fatal_error_fails_the_run_at_once(kind: str) -> None:
-    assert not is_retryable(FailureKind(kind))
+    assert FailureKind(kind) not in ATTEMPTS_PER_KIND
     play(
         plan_of(stage(retry=RetryPolicy(max_attempts=9))),
         f"""{BEGIN}

@@ -152,7 +152,7 @@ def test_evolve_is_total_on_any_fact_in_any_status(
 @given(any_fact)
 @unhurried
 def test_log_begins_with_session_start_or_is_refused(fact: f.AnyFact) -> None:
-    if isinstance(fact, f.SessionStarted | f.LogAdopted):
+    if isinstance(fact, f.SessionStarted | f.LogImported):
         assert evolve(None, event(1, fact)).status is RunStatus.RUNNING
     else:
         with pytest.raises(LogCorrupt, match="doesn't begin with session_start"):

@@ -101,7 +101,7 @@ def test_outcome_of_an_attempt_whose_beginning_a_damaged_log_lost_counts() -> No
 def test_other_timers_and_remarks_are_no_moves() -> None:
     state = at_work(TaskStatus.RUNNING)
     due = NOON + timedelta(seconds=1)
-    remarks = (f.TimerFired("delay"), f.AttemptAdopted(1, 7), f.PauseRequested("x", due_at=due))
+    remarks = (f.TimerFired("delay"), f.AttemptReattached(1, 7), f.PauseRequested("x", due_at=due))
     for fact in remarks:
         refuse_illegal(state, fact)
 

@@ -168,7 +168,7 @@ RULES = [
     Rule(
         "resumes-in-place",
         SPECIFIED,
-        "a resume goes on where the run was: finished providers are skipped, agents at work are adopted",
+        "a resume goes on where the run was: finished providers are skipped, running agents are kept",
         "The original ran all providers again, and started the interrupted iteration again.",
     ),
     Rule(

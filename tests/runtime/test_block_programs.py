@@ -62,7 +62,7 @@ def test_many_programs_at_once_lose_and_tear_no_event(project: Path, count: int)
         assert load(here / "result.json")["summary"] == str(number)
 
 
-def test_agents_of_all_branches_outlive_the_engine_and_are_adopted(project: Path) -> None:
+def test_agents_of_all_branches_outlive_the_engine_and_are_reattached_to(project: Path) -> None:
     names = ["a", "b", "c"]
     first = EngineProcess(project, block(names, PATIENT))
     eventually(lambda: len(agents(project)) == 3, 15)
@@ -83,7 +83,9 @@ def test_agents_of_all_branches_outlive_the_engine_and_are_adopted(project: Path
     assert load(run_dir(project) / "parallel-00-duel" / "manifest.json")["providers"].keys() == set(names)
 
 
-def test_branch_whose_agent_died_with_the_engine_is_begun_again_and_the_other_adopted(project: Path) -> None:
+def test_branch_whose_agent_died_with_the_engine_is_begun_again_and_the_other_reattached_to(
+    project: Path,
+) -> None:
     first = EngineProcess(project, block(["a", "b"], PATIENT))
     eventually(lambda: len(agents(project)) == 2, 15)
     first.kill()

@@ -6,8 +6,9 @@ import pytest
 from tests.adapters.fake_clis import put_cli, shown
 from tests.sdk.projects import ENVIRON, engine, iteration_dir, node, pipeline, run
 
-from agentforge.model.errors import DefinitionError, ProviderUnusable
-from agentforge.sdk.described_providers import described_provider, described_providers, find_described
+from agentforge.definition.diagnostics import Report
+from agentforge.model.errors import ProviderUnusable
+from agentforge.sdk.offers import described_provider, find_described, read_description
 from agentforge.sdk.results import RunResult
 
 
@@ -30,7 +31,6 @@ def go(project: Path, stage: dict[str, object]) -> RunResult:
 
 def test_a_project_without_any_has_none(tmp_path: Path) -> None:
     assert find_described(str(tmp_path)) == {}
-    assert described_providers(str(tmp_path), {}) == {}
 
 
 def test_a_described_provider_runs_a_stage(tmp_path: Path) -> None:
@@ -62,8 +62,8 @@ def test_a_described_provider_stands_in_for_a_built_in_one(tmp_path: Path) -> No
 
 
 def test_a_file_may_build_on_a_known_cli(tmp_path: Path) -> None:
-    describe(tmp_path, "fast", "like: codex\ndefault_model: gpt-5-codex-mini\ndefault_effort: low\n")
-    provider = described_providers(str(tmp_path), {})["fast"]
+    file = describe(tmp_path, "fast", "like: codex\ndefault_model: gpt-5-codex-mini\ndefault_effort: low\n")
+    provider = described_provider(str(tmp_path), "fast", file, {})
     assert provider.name == "fast"
     assert provider.capabilities().supports_resume
 
@@ -91,9 +91,10 @@ def test_a_file_may_build_on_a_known_cli(tmp_path: Path) -> None:
 )
 def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, text: str, place: str, says: str) -> None:
     file = describe(tmp_path, "mine", text)
-    with pytest.raises(DefinitionError) as refusal:
-        described_providers(str(tmp_path), {})
-    first = refusal.value.diagnostics[0]
+    report = Report()
+    read_description(str(tmp_path), "mine", file, report)
+    first = report.diagnostics[0]
+    assert first.is_error
     assert f"{first.place.line}:{first.place.col}" == place, first
     assert says in first.message
     with pytest.raises(ProviderUnusable) as unusable:
@@ -103,11 +104,10 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, text: str, place:
 
 
 def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
-    describe(tmp_path, "one", "nope: 1\nprogram: [x]\n")
-    describe(tmp_path, "two", "also: 1\n")
-    with pytest.raises(DefinitionError) as refusal:
-        described_providers(str(tmp_path), {})
-    assert len(refusal.value.diagnostics) == 3
+    report = Report()
+    for name, text in {"one": "nope: 1\nprogram: [x]\n", "two": "also: 1\n"}.items():
+        read_description(str(tmp_path), name, describe(tmp_path, name, text), report)
+    assert len(report.diagnostics) == 3
 
 
 def test_a_broken_file_does_not_stop_what_does_not_use_it(tmp_path: Path) -> None:

@@ -80,10 +80,10 @@ def test_first_resume_appends_log_adopted_and_the_chain_starts_there(loop: Origi
     assert (result.status, result.iterations) == (RunStatus.COMPLETED, 4)
     after = loop.log.read_bytes()
     assert after.startswith(before)
-    adopted = json.loads(after[len(before) :].splitlines()[0])
-    assert (adopted["type"], adopted["seq"]) == ("log_adopted", 6)
-    assert adopted["data"]["lines"] == 5
-    assert adopted["data"]["sha256"] == hashlib.sha256(before).hexdigest()
+    imported = json.loads(after[len(before) :].splitlines()[0])
+    assert (imported["type"], imported["seq"]) == ("log_adopted", 6)
+    assert imported["data"]["lines"] == 5
+    assert imported["data"]["sha256"] == hashlib.sha256(before).hexdigest()
     assert verify(loop.log).is_intact
 
 
@@ -108,7 +108,7 @@ def test_results_that_an_earlier_pass_left_do_not_count_for_later_iterations(loo
     assert "of another pass" not in (stale / "result.json").read_text()
 
 
-def test_run_that_was_adopted_and_left_is_taken_up_again(loop: OriginalRun) -> None:
+def test_run_that_was_imported_and_left_is_recovered(loop: OriginalRun) -> None:
     """Killed right after `log_adopted` was written."""
     before = len(loop.lines)
     resumed(loop.project)
@@ -216,7 +216,7 @@ def test_changed_line_before_log_adopted_is_noticed(loop: OriginalRun) -> None:
     assert not verify(loop.log).is_intact
 
 
-def test_run_of_the_original_is_not_recovered_paused_or_cancelled_before_it_is_taken_up(
+def test_run_of_the_original_is_not_recovered_paused_or_cancelled_before_it_is_imported(
     loop: OriginalRun,
 ) -> None:
     before = loop.log.read_bytes()
@@ -238,7 +238,7 @@ def test_definition_that_no_longer_fits_the_run_is_refused(tmp_path: Path) -> No
         resumed(tmp_path)
 
 
-def test_adopted_run_is_read_from_its_snapshot_and_by_followers(loop: OriginalRun) -> None:
+def test_imported_run_is_read_from_its_snapshot_and_by_followers(loop: OriginalRun) -> None:
     resumed(loop.project)
     engine = sdk(loop.project)
     assert engine.status(SESSION).state == engine.inspect(SESSION).state

@@ -44,7 +44,7 @@ def ready(project: Path, providers: dict[str, Provider], chain: list[str], **opt
 
     async def main() -> None:
         async with sdk:
-            await sdk.check_start(compiled(sdk, chain, sandbox))
+            await sdk.validate_start(compiled(sdk, chain, sandbox))
 
     run(main())
     return sdk
@@ -69,7 +69,7 @@ def test_a_broken_provider_of_another_stage_is_not_excused(tmp_path: Path) -> No
         async with engine(tmp_path, fine()) as sdk:
             two = pipeline(node("one"), node("two", provider="claude"))
             with pytest.raises(ProviderUnusable):
-                await sdk.check_start(sdk.compile(two, session="s"))
+                await sdk.validate_start(sdk.compile(two, session="s"))
 
     run(main())
 

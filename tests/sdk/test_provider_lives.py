@@ -8,7 +8,7 @@ import pytest
 from tests.sdk.projects import Gate, engine, node, pipeline, run
 
 from agentforge.model.errors import AgentForgeError, InvalidRequest, ProviderUnusable, UnknownProvider
-from agentforge.sdk import lifecycle
+from agentforge.sdk import registry
 from agentforge.sdk.engine import Engine
 from agentforge.sdk.registry import Registry
 from agentforge.testing import ScriptedProvider
@@ -173,7 +173,7 @@ def test_a_provider_that_does_not_come_up_in_time_is_refused(tmp_path: Path) -> 
 def test_a_shutdown_without_end_is_given_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(lifecycle, "SHUTDOWN_SECONDS", 0.05)
+    monkeypatch.setattr(registry, "SHUTDOWN_SECONDS", 0.05)
     stuck, other = SlowDown(), fine()
 
     async def main() -> None:

@@ -12,7 +12,7 @@ from tests.sdk.projects import run
 from agentforge.model.errors import ProviderUnusable
 from agentforge.sdk.engine import Engine
 from agentforge.sdk.offers import Origin
-from agentforge.sdk.provider_list import ProviderInfo
+from agentforge.sdk.readiness import ProviderInfo
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import says
 

@@ -19,11 +19,11 @@ from agentforge.adapters.providers.codex import CODEX
 from agentforge.adapters.providers.gemini import GEMINI
 from agentforge.adapters.providers.opencode import OPENCODE
 from agentforge.definition.compiler import compile_text
-from agentforge.engine.retry import is_retryable
+from agentforge.engine.retry import ATTEMPTS_PER_KIND
 from agentforge.model.failure import LIMITS
 from agentforge.model.failure import FailureKind as K
 from agentforge.ports.provider import ExecuteRequest, Exit
-from agentforge.sdk.described_providers import described_providers
+from agentforge.sdk.offers import described_provider, find_described
 from agentforge.sdk.sync import SyncEngine
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/providers.md").read_text()
@@ -43,7 +43,9 @@ def agents(tmp_path: Path) -> dict[str, CliAgent]:
     for name, text in FILES.items():
         (folder / f"{name}.yaml").write_text(text)
         put_cli(tmp_path / "bin", name)
-    found = described_providers(str(tmp_path), {"PATH": str(tmp_path / "bin")})
+    project, environ = str(tmp_path), {"PATH": str(tmp_path / "bin")}
+    files = find_described(project).items()
+    found = {name: described_provider(project, name, file, environ) for name, file in files}
     return {name: provider for name, provider in found.items() if isinstance(provider, CliAgent)}
 
 
@@ -220,5 +222,5 @@ def test_the_table_of_failures_is_true() -> None:
     }
     for name, happens in rows.items():
         kind = K(name)
-        assert happens.startswith("tried ") == is_retryable(kind), name
+        assert happens.startswith("tried ") == (kind in ATTEMPTS_PER_KIND), name
         assert (happens.startswith("waits") or happens == "the same") == (kind in LIMITS), name

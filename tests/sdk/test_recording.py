@@ -18,7 +18,7 @@ from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.route import Turn
 from agentforge.ports.provider import Provider
 from agentforge.sdk.engine import Engine
-from agentforge.sdk.replaying import compiled_for_replay, find_recording
+from agentforge.sdk.recordings import compiled_for_replay, find_recording
 from agentforge.sdk.results import RunResult
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import fails, writes

@@ -148,7 +148,7 @@ def test_tail_of_a_run_that_nobody_drives_says_so_and_ends(project: Project) -> 
         run.process.wait(10)
     done = project.call("tail", "auth")
     assert done.code == 0
-    assert "Nobody drives session 'auth' now: `agentforge recover auth` takes it up." in done.err
+    assert "Nobody drives session 'auth' now: `agentforge recover auth` recovers it." in done.err
     project.call("cancel", "auth")
 
 

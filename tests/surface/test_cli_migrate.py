@@ -12,7 +12,7 @@ import pytest
 from tests.parity.rules import BY_ID
 from tests.sdk.original_runs import OriginalRun
 
-from agentforge.sdk.migration import check_migration
+from agentforge.sdk.migration import examine_migration
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 GUIDE = REPOSITORY / "docs" / "migration.md"
@@ -74,7 +74,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def found(project: Path) -> set[tuple[str, int, str]]:
-    told = check_migration(str(project), {}).findings
+    told = examine_migration(str(project), {}).findings
     return {(one.place.file, one.place.line, one.rule) for one in told}
 
 

@@ -20,7 +20,7 @@ def killed(project: Project, session: str = "auth", file: str = "p.yaml") -> int
     return int((project.root / "pid").read_text())
 
 
-def test_recover_adopts_the_agent_that_is_still_at_work(project: Project) -> None:
+def test_recover_reattaches_to_the_agent_that_is_still_at_work(project: Project) -> None:
     project.pipeline(f"plan={AGENT}")
     pid = killed(project)
     assert is_alive(pid)
@@ -28,11 +28,11 @@ def test_recover_adopts_the_agent_that_is_still_at_work(project: Project) -> Non
     assert "Status: interrupted (nobody drives it)\n" in status
     assert "Resume: agentforge recover auth\n" in status
     with project.started("recover") as recovering:
-        wait_for(lambda: "attempt_adopted" in project.types("auth"), "the adoption")
+        wait_for(lambda: "attempt_adopted" in project.types("auth"), "the reattachment")
         (project.root / "go").touch()
         done = recovering.end()
     assert done.code == 0
-    assert "plan 1/1 goes on: its agent is still at work and was adopted" in done.out
+    assert "plan 1/1 reattached to the running agent" in done.out
     assert done.lines[-2] == "✓ Completed: 1 iteration in Ns"
     assert (project.root / "count").read_text() == "run\n"
 
@@ -49,7 +49,7 @@ def test_recover_takes_up_all_interrupted_runs_side_by_side(project: Project) ->
         "  one  completed    all_loops_complete",
         "  two  completed    all_loops_complete",
     ]
-    assert "one: · taken up where it was left" in done.out
+    assert "one: · recovered where it was left" in done.out
 
 
 def test_recover_as_json(project: Project) -> None:

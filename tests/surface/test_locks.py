@@ -100,7 +100,7 @@ def test_stale_lock_releases_the_orphaned_beads_of_its_session(project: Project)
 
 
 def test_beads_are_kept_while_the_agent_of_a_dead_engine_is_at_work(project: Project) -> None:
-    """It is adopted and finishes what it took; when it died too, its beads are given back."""
+    """It is reattached to and finishes what it took; when it died too, its beads are given back."""
     env = with_bd(project)
     file = project.pipeline(f"plan=echo $$ > up; while [ ! -e go ]; do sleep 0.02; done; {WRITE_RESULT}")
     with project.started("run", "-p", file, "-s", "auth") as run:

@@ -43,9 +43,9 @@ def agent_pid(project: Project) -> int:
 
 
 @pytest.mark.usefixtures("interrupted")
-def test_its_agent_is_adopted_and_nobody_else_is_asked(project: Project) -> None:
+def test_its_agent_is_reattached_to_and_nobody_else_is_asked(project: Project) -> None:
     with project.started("recover", "s") as run:
-        wait_for(lambda: "attempt_adopted" in project.types("s"), "the agent is adopted")
+        wait_for(lambda: "attempt_adopted" in project.types("s"), "the agent is reattached to")
         (project.root / "go").touch()
         assert run.end().code == 0
     assert (project.root / "who").read_text() == "by the first\n"
@@ -65,7 +65,7 @@ def test_another_attempt_is_made_by_the_next_of_the_chain(project: Project, inte
     assert not interrupted.exists()
     agent = agent_pid(project)
     with project.started("recover", "s") as run:
-        wait_for(lambda: "attempt_adopted" in project.types("s"), "the agent is adopted")
+        wait_for(lambda: "attempt_adopted" in project.types("s"), "the agent is reattached to")
         os.kill(agent, signal.SIGKILL)
         assert run.end().code == 0
     assert (project.root / "who").read_text() == "by the second\n"

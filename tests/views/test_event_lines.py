@@ -12,6 +12,7 @@ from agentforge.model.event import Cursor
 from agentforge.model.facts import AnyFact
 from agentforge.model.failure import FailureKind
 from agentforge.model.result import Decision, Result
+from agentforge.model.state import Between
 from agentforge.views.event_line import event_json, event_line
 from agentforge.views.run_line import ending_line, run_line
 
@@ -29,7 +30,7 @@ def completed(
 # The fact, its details in `tail`, its words on a terminal.
 LINES: list[tuple[AnyFact, str, str | None]] = [
     (f.SessionStarted("pipeline", "run-1", plan(), "1.0", format=f.LOG_FORMAT), "", None),
-    (f.SessionRecovered(7, "host"), "by=recovery pid=7", "taken up where it was left"),
+    (f.SessionRecovered(7, "host"), "by=recovery pid=7", "recovered where it was left"),
     (
         f.NodeStarted("build", "1", type="build", provider="command", model="opus", runs=3),
         "node=1 id=build kind=stage",
@@ -42,9 +43,9 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     ),
     (f.AttemptStarted(1, 2, "command", "opus"), "node=1 run=1 iter=2 attempt=1", None),
     (
-        f.AttemptAdopted(1, 99),
+        f.AttemptReattached(1, 99),
         "node=1 run=1 iter=2 attempt=1 pid=99",
-        "build 2/3 goes on: its agent is still at work and was adopted (PID 99)",
+        "build 2/3 reattached to the running agent (PID 99)",
     ),
     (
         f.AttemptLost(1, "its supervisor died", started=True),
@@ -140,9 +141,9 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     (f.SessionContinued(("r-1",)), "requests=r-1", "continues after an answer"),
     (f.JudgeEnding(1, "lunch"), 'node=1 run=1 iter=2 attempt=1 reason="lunch"', None),
     (
-        f.LogAdopted(7, "0" * 64, "pipeline", "r", plan(), "1.0", SOON),
+        f.LogImported(7, "0" * 64, "pipeline", "r", plan(), "1.0", SOON, Between(None)),
         "lines=7 engine=1.0",
-        "taken up from agent-pipelines, after 7 events of its own",
+        "imported from agent-pipelines, after 7 events of its own",
     ),
     (f.LogRepaired(5, "x"), "bytes=5", "the log's last line was torn; 5 bytes were kept aside"),
     (f.DamageAccepted((3, 4)), "lines=3,4", "goes on without 2 damaged lines"),

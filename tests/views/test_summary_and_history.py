@@ -44,7 +44,7 @@ def test_summary_counts_what_happened() -> None:
         started(plan_of(stage())),
         f.AttemptStarted(1, 2, "claude", "opus"),
         f.SessionRecovered(1, "here"),
-        f.AttemptAdopted(1, 7),
+        f.AttemptReattached(1, 7),
         f.AttemptLost(1, "died", started=True),
         f.AttemptStarted(2, 2, "claude", "opus"),
         ERROR,
@@ -52,7 +52,7 @@ def test_summary_counts_what_happened() -> None:
         completed(),
     )
     assert (summary.events, summary.iterations, summary.attempts) == (9, 1, 3)
-    assert (summary.adopted, summary.lost, summary.recoveries, summary.errors) == (1, 1, 1, 1)
+    assert (summary.reattached, summary.lost, summary.recoveries, summary.errors) == (1, 1, 1, 1)
     assert (summary.last_type, summary.last_at) == ("iteration_complete", NOON)
 
 

@@ -53,7 +53,7 @@ class Writer:
         self._closed = False
         self.repaired: TornTail | None = None
         self.damage: Sequence[Damage] = ()
-        self.adopted: OriginalLines | None = None
+        self.original: OriginalLines | None = None
         self._take_over()
 
     def _take_over(self) -> None:
@@ -69,7 +69,7 @@ class Writer:
             store.cut(scan.length)
         self.damage = tuple(scan.damage)
         if scan.original is not None:
-            self.adopted = OriginalLines(scan.original.lines, scan.original.sha256)
+            self.original = OriginalLines(scan.original.lines, scan.original.sha256)
         self._seq, self._hash, self._length = scan.head.seq, scan.hash, scan.length
         self._opened_length = self._length
 
@@ -84,13 +84,13 @@ class Writer:
     def replay(self) -> Iterator[Event]:
         # The chain was judged when the log was opened; this pass only decodes.
         damaged = frozenset(damage.line for damage in self.damage)
-        upcaster, originals = Upcaster(), self.adopted.lines if self.adopted else 0
+        upcaster, originals = Upcaster(), self.original.lines if self.original else 0
         number, load, decode = 0, self._store.load, codec.decode
         for batch in Lines().batches(self._store.chunks(0, self._opened_length)):
             for line in batch:
                 number += 1
                 if number <= originals:
-                    # What can't be read of them was settled when the run was taken up, or will be.
+                    # What can't be read of them was settled when the run was imported, or will be.
                     with suppress(codec.DamagedLine):
                         yield from upcaster.take(line, number)
                     continue

@@ -17,7 +17,7 @@ from agentforge.views.status_lines import STATUS_TONES
 if TYPE_CHECKING:
     from agentforge.definition.resolve import Available
     from agentforge.ports.provider import Capabilities
-    from agentforge.sdk.provider_list import ProviderInfo
+    from agentforge.sdk.readiness import ProviderInfo
     from agentforge.sdk.results import RunRow
 
 

@@ -37,7 +37,7 @@ def pause(session: str | None, now: bool, reason: str) -> None:
     if call.as_json:
         print_json({"session": name, "asked": "pause", "now": now, "driven": driven})
     elif not driven:
-        click.echo(f"Session '{name}' will pause as soon as it is taken up; nobody drives it now.")
+        click.echo(f"Session '{name}' will pause as soon as it is recovered; nobody drives it now.")
     else:
         when = "now" if now else "when its current iteration is done"
         click.echo(f"Asked session '{name}' to pause {when}.")

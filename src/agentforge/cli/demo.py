@@ -21,8 +21,7 @@ from agentforge.model import facts as f
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.event import Event
 from agentforge.model.place import folder_of
-from agentforge.sdk.runs import Runs
-from agentforge.sdk.tail import Tail
+from agentforge.sdk.runs import Runs, Tail
 from agentforge.sdk.wiring import BUILTIN
 
 if TYPE_CHECKING:
@@ -36,10 +35,10 @@ MARKS: dict[str, tuple[str, str]] = {
     "agent": ("│", "bright_black"),
     "done": ("✓", "green"),
     "kill": ("✗", "bold red"),
-    "adopted": ("↻", "bold yellow"),
+    "reattached": ("↻", "bold yellow"),
     "lost": ("!", "red"),
 }
-WITHIN_A_STAGE = frozenset({"work", "agent", "done", "adopted", "lost"})
+WITHIN_A_STAGE = frozenset({"work", "agent", "done", "reattached", "lost"})
 SESSION = "demo"
 PATIENCE = 60.0
 # The recorded session runs pytest; where that isn't installed, the same tests run under unittest.
@@ -82,8 +81,8 @@ def line_of(event: Event) -> tuple[str, str] | None:
         case f.AttemptStarted(attempt=attempt):
             iteration = event.cursor.iteration if event.cursor else 0
             return "work", f"iteration {iteration}, attempt {attempt}: the agent begins"
-        case f.AttemptAdopted(pid=pid):
-            return "adopted", f"the agent is still at work: adopted (supervisor PID {pid})"
+        case f.AttemptReattached(pid=pid):
+            return "reattached", f"reattached to the running agent (supervisor PID {pid})"
         case f.AttemptLost(reason=reason):
             return "lost", f"attempt lost: {reason}"
         case f.IterationCompleted(result=result, duration_ms=duration):
@@ -91,7 +90,7 @@ def line_of(event: Event) -> tuple[str, str] | None:
         case f.ErrorOccurred(message=message):
             return "lost", message
         case f.SessionRecovered():
-            return "adopted", "a new engine takes the run up from its log"
+            return "reattached", "a new engine recovers the run from its log"
         case f.SessionCompleted():
             return "done", "the run is complete"
         case _:
@@ -108,7 +107,7 @@ class Survived(Struct, frozen=True):
     iterations: int
     attempts: int
     kills_survived: int
-    agents_adopted: int
+    agents_reattached: int
     iterations_lost: int
     iterations_repeated: int
     commit: str
@@ -279,7 +278,7 @@ class Demo:
             iterations=info.summary.iterations,
             attempts=info.summary.attempts,
             kills_survived=self._kills,
-            agents_adopted=info.summary.adopted,
+            agents_reattached=info.summary.reattached,
             iterations_lost=planned - info.summary.iterations,
             iterations_repeated=starts - info.summary.iterations,
             commit=self._git("log", "--oneline", "-1"),

@@ -123,13 +123,13 @@ def check(folder: str | None) -> int:
     Reads the pipelines, stages and finished runs of the project in DIR and changes nothing. Exits 1 if
     anything is refused or behaves differently; notes don't count.
     """
-    from agentforge.sdk.migration import check_migration
+    from agentforge.sdk.migration import examine_migration
 
     call = invocation()
     project = os.path.abspath(folder) if folder else call.root
     if not os.path.isdir(project):
         raise InvalidRequest(f"there is no folder {project}", hint="give the project's folder")
-    found = check_migration(project, os.environ)
+    found = examine_migration(project, os.environ)
     if call.as_json:
         print_json({"same": found.is_same, **asdict(found)})
     else:

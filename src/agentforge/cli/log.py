@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from agentforge.model.event import Event
-    from agentforge.sdk.log_check import LogReport
-    from agentforge.sdk.tail import Tail
+    from agentforge.sdk.runs import LogReport, Tail
 
 
 SHOWN_LINES = 20
@@ -52,11 +51,10 @@ def verify(session: str | None) -> int:
 
     Finds accidents (lost, doubled, swapped or edited lines), not tampering.
     """
-    from agentforge.sdk.log_check import verify_log
 
     call = invocation()
     name = to_look_at(call, session)
-    report = verify_log(call.runs, name)
+    report = call.runs.verify(name)
     if call.as_json:
         print_json({"session": name, "intact": report.is_intact, **asdict(report)})
     else:
@@ -97,7 +95,7 @@ def tail(session: str | None, count: int | None, lines: int | None, follow: bool
 
     With --json each event is one line of JSON under the keys that it has in the log.
     """
-    from agentforge.sdk.tail import Tail
+    from agentforge.sdk.runs import Tail
 
     call = invocation()
     name = to_look_at(call, session)
@@ -127,7 +125,7 @@ def _follow(
             driven = True
         left_since = None if driven else left_since or time.monotonic()
         if left_since and time.monotonic() - left_since > ABANDONED_SECONDS:
-            note(f"Nobody drives session '{name}' now: `agentforge recover {name}` takes it up.")
+            note(f"Nobody drives session '{name}' now: `agentforge recover {name}` recovers it.")
             return
         time.sleep(POLL_SECONDS)
 

@@ -14,8 +14,7 @@ from agentforge.views.route_words import difference_words, route_lines
 
 if TYPE_CHECKING:
     from agentforge.sdk.engine import Engine
-    from agentforge.sdk.rehearsing import RouteCheck
-    from agentforge.sdk.replaying import Recording
+    from agentforge.sdk.recordings import Recording, RouteComparison
     from agentforge.sdk.results import RunResult
 
 SHOWN_NOTES = 20
@@ -56,7 +55,7 @@ def _replay(call: Invocation, source: str, pipeline: str | None, session: str | 
     from agentforge.cli.attached import conclude, drive
     from agentforge.cli.log_output import current_session
     from agentforge.cli.start import compile_shown
-    from agentforge.sdk.replaying import compiled_for_replay, find_recording
+    from agentforge.sdk.recordings import compiled_for_replay, find_recording
 
     recording = find_recording(call.runs, source)
 
@@ -64,7 +63,7 @@ def _replay(call: Invocation, source: str, pipeline: str | None, session: str | 
         compiled = compile_shown(lambda sdk: compiled_for_replay(sdk, recording, pipeline, session), engine)
         current_session.set(compiled.plan.session.name)
         try:
-            await engine.check_start(compiled, replay=recording.replay(speed))
+            await engine.validate_start(compiled, replay=recording.replay(speed))
         except RunExists as taken:
             raise RunExists(taken.message, hint="give this replay another name: `-s NEW`") from taken
         _announce(call, recording, compiled.plan.session.name)
@@ -87,10 +86,10 @@ def _announce(call: Invocation, recording: "Recording", session: str) -> None:
 def _check(call: Invocation, source: str, pipeline: str | None) -> int:
     from agentforge.cli.log_output import set_up_logs
     from agentforge.sdk.engine import Engine
-    from agentforge.sdk.rehearsing import check_route
+    from agentforge.sdk.recordings import compare_route
 
     set_up_logs(call)
-    found = check_route(Engine(call.root), source, pipeline)
+    found = compare_route(Engine(call.root), source, pipeline)
     if call.as_json:
         route = found.rehearsal
         print_json(
@@ -111,7 +110,7 @@ def _check(call: Invocation, source: str, pipeline: str | None) -> int:
     return exit_codes.COMPLETED if found.is_same else exit_codes.FAILED
 
 
-def _print(found: "RouteCheck") -> None:
+def _print(found: "RouteComparison") -> None:
     for damage in found.damage:
         note(f"line {damage.line} of the log is damaged and left out: {one_line(damage.reason)}")
     name, route = f"session '{found.session}'", found.rehearsal

@@ -124,11 +124,11 @@ class Recovered(Struct, frozen=True):
 @click.option("--accept-damage", is_flag=True, help="Go on although lines of the log are damaged.")
 @driving
 def recover(session: str | None, accept_damage: bool) -> int:
-    """Take up runs that were left behind.
+    """Recover interrupted runs.
 
-    A run is interrupted when its engine died or the machine went down. Agents that are still at work are
-    adopted. Without SESSION, all interrupted runs of the project, side by side. Runs that a person paused
-    or cancelled aren't touched.
+    A run is interrupted when its engine died or the machine went down. It reattaches to agents that are
+    still running. Without SESSION, all interrupted runs of the project, side by side. Runs that a person
+    paused or cancelled aren't touched.
     """
     from agentforge.cli.attached import conclude, drive
     from agentforge.sdk.engine import Engine
@@ -143,7 +143,7 @@ def recover(session: str | None, accept_damage: bool) -> int:
     if len(names) == 1:
         driven = drive(call, lambda engine: _one(engine, names[0], accept_damage=accept_damage))
         if driven.outcome is None and driven.signal is None:
-            return _say_nothing(call, f"Somebody else took up session '{names[0]}' just now.")
+            return _say_nothing(call, f"Another engine recovered session '{names[0]}' just now.")
         return conclude(call, driven)
     driven = drive(call, lambda engine: _all(engine, names, accept_damage=accept_damage), several=True)
     found = [_recovered(name, outcome, driven.signal) for name, outcome in (driven.outcome or {}).items()]
@@ -158,7 +158,7 @@ async def _one(engine: "Engine", session: str, *, accept_damage: bool) -> "RunRe
 
 
 async def _all(engine: "Engine", names: list[str], *, accept_damage: bool) -> dict[str, Any]:
-    """One that can't be taken up doesn't keep the others from it."""
+    """One that can't be recovered doesn't keep the others from it."""
     tasks = [asyncio.create_task(_one(engine, name, accept_damage=accept_damage)) for name in names]
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     return dict(zip(names, outcomes, strict=True))
@@ -168,7 +168,7 @@ def _interrupted(call: Invocation) -> list[str]:
     runs = call.runs
     rows = runs.rows(len(runs.sessions()))
     left = [row.session for row in rows if row.status == "interrupted" and row.kept_from is None]
-    # What another engine began is taken up when a person says so.
+    # A run of agent-pipelines is imported when a person says so.
     return [session for session in left if not runs.is_original(session)]
 
 
@@ -176,7 +176,7 @@ def _nothing_to_do(call: Invocation, session: str) -> str:
     status = call.runs.info(session).status
     if status == "interrupted" and call.runs.is_original(session):
         command = resume_command(session, status, call.program, by_person=True)
-        return f"Session '{session}' was begun by agent-pipelines: `{command}` takes it up."
+        return f"Session '{session}' was begun by agent-pipelines: `{command}` imports it."
     if status == "interrupted":
         return ""
     if status in ("running", "completed", "aborted"):

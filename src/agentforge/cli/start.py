@@ -160,12 +160,12 @@ async def _check(engine: "Engine", wanted: Wanted, background: "Background") -> 
     """What can be refused is refused here, where it is seen; the session."""
     if wanted.is_resumed and wanted.session is not None:
         background.refuse(wanted.session, force=wanted.force)
-        engine.check_resume(wanted.session, force=wanted.force, recompile=wanted.recompiled(engine))
+        engine.validate_resume(wanted.session, force=wanted.force, recompile=wanted.recompiled(engine))
         return wanted.session
     compiled = compile_shown(wanted.compiled, engine)
     session = compiled.plan.session.name
     background.refuse(session, force=wanted.force)
-    await engine.check_start(compiled, force=wanted.force)
+    await engine.validate_start(compiled, force=wanted.force)
     return session
 
 

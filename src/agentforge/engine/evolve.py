@@ -7,7 +7,6 @@ from typing import assert_never
 import msgspec
 from msgspec.structs import replace
 
-from agentforge.engine.evolve_adopted import adopted
 from agentforge.engine.evolve_block import (
     BlockFact,
     block_of,
@@ -36,7 +35,7 @@ from agentforge.model.state import (
 from agentforge.model.status import RunStatus, TaskStatus
 
 CONTROLS_KEPT = 32
-BEGINNINGS = (f.SessionStarted, f.LogAdopted)
+BEGINNINGS = (f.SessionStarted, f.LogImported)
 SPENDS = (f.IterationCompleted, f.ErrorOccurred, f.JudgeCompleted)
 FREQUENT = (f.IterationStarted, f.AttemptStarted, f.IterationCompleted)
 
@@ -46,7 +45,7 @@ def evolve(state: RunState | None, event: Event) -> RunState:
     fact = event.fact
     if isinstance(fact, BEGINNINGS):
         _refuse_older(event, fact)
-        return _started(event, fact) if isinstance(fact, f.SessionStarted) else adopted(event, fact)
+        return _started(event, fact)
     if state is None:
         raise LogCorrupt(
             f"the log of session {event.session!r} doesn't begin with session_start",
@@ -81,7 +80,7 @@ def _place(state: RunState, event: Event) -> Cursor | None:
     return Cursor(state.block.path, state.block.run, 0) if state.block else state.cursor
 
 
-def _refuse_older(event: Event, fact: f.SessionStarted | f.LogAdopted) -> None:
+def _refuse_older(event: Event, fact: f.SessionStarted | f.LogImported) -> None:
     """A run of agent-pipelines' own engine has no id of ours, and no format."""
     if fact.run_id and fact.format != f.LOG_FORMAT:
         raise LogTooOld(
@@ -91,8 +90,8 @@ def _refuse_older(event: Event, fact: f.SessionStarted | f.LogAdopted) -> None:
         )
 
 
-def _started(event: Event, fact: f.SessionStarted) -> RunState:
-    return RunState(
+def _started(event: Event, fact: f.SessionStarted | f.LogImported) -> RunState:
+    started = RunState(
         session=event.session,
         run_id=fact.run_id,
         mode=fact.mode,
@@ -104,6 +103,13 @@ def _started(event: Event, fact: f.SessionStarted) -> RunState:
         settings=fact.settings,
         cursor=event.cursor,
     )
+    if isinstance(fact, f.SessionStarted):
+        return started
+    # Nothing of what came before in the log counts, and agent-pipelines enters every node once.
+    entered = [record.path for record in fact.stages]
+    entered += [] if isinstance(fact.at, Between) else [fact.at.path]
+    visits = dict.fromkeys(entered, 1)
+    return replace(started, started_at=fact.started_at, at=fact.at, visits=visits, stages=fact.stages)
 
 
 def _apply(state: RunState, event: Event) -> RunState:
@@ -123,7 +129,7 @@ def _apply(state: RunState, event: Event) -> RunState:
             return replace(state, accepted_damage=(*state.accepted_damage, *lines))
         case f.PlanChanged():
             return replanned(state, fact)
-        case f.LogRepaired() | f.LogAdopted() | f.SessionStarted() | f.TmuxSessionCleaned():
+        case f.LogRepaired() | f.LogImported() | f.SessionStarted() | f.TmuxSessionCleaned():
             return state
         case (
             f.SessionCompleted()

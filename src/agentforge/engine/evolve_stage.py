@@ -11,7 +11,7 @@ from agentforge.model.failure import LIMITS, Failure
 from agentforge.model.state import AttemptState, IterationState, StageState, TaskState
 from agentforge.model.status import IterationStatus, TaskStatus
 
-_AttemptFact = f.AttemptAdopted | f.AttemptLost | f.AttemptEnding | f.AttemptCancelled
+_AttemptFact = f.AttemptReattached | f.AttemptLost | f.AttemptEnding | f.AttemptCancelled
 _AfterFailure = f.RetryScheduled | f.LimitMet | f.ProviderChanged
 _JudgeFact = f.JudgeStarted | f.JudgeEnding | f.JudgeCompleted | f.JudgeLost
 StageFact = (
@@ -117,7 +117,7 @@ def _completed(at: StageState, event: Event, fact: f.IterationCompleted) -> Stag
 
 def _attempt_turn(at: StageState, fact: _AttemptFact) -> StageState:
     match fact:
-        case f.AttemptAdopted():
+        case f.AttemptReattached():
             return at
         case f.AttemptEnding():
             return with_attempt(at, status=TaskStatus.ENDING)

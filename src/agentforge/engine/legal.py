@@ -62,8 +62,8 @@ def refuse_illegal(state: RunState | None, fact: f.AnyFact, cursor: Cursor | Non
         if kind is not f.SessionStarted:
             raise IllegalMove(f"{fact.TYPE} before session_start")
         return
-    if not state.run_id or kind is f.LogAdopted:
-        _refuse_beside_adoption(state, kind)
+    if not state.run_id or kind is f.LogImported:
+        _refuse_beside_import(state, kind)
         return
     if kind is f.SessionStarted:
         raise IllegalMove("session_start twice in one log")
@@ -101,19 +101,19 @@ def _refuse_judge(judge: TaskState, fact: f.AnyFact) -> None:
         move(TASK_MOVES, judge.status, target)
 
 
-def _refuse_beside_adoption(state: RunState, kind: type[f.AnyFact]) -> None:
+def _refuse_beside_import(state: RunState, kind: type[f.AnyFact]) -> None:
     if state.run_id:
         raise IllegalMove("log_adopted in a log that is ours")
-    if kind is not f.LogAdopted:
+    if kind is not f.LogImported:
         refuse_original(state)
 
 
 def refuse_original(state: RunState) -> None:
-    """Raise IllegalMove if the run was begun by agent-pipelines' own engine and not yet taken up."""
+    """Raise IllegalMove if the run was begun by agent-pipelines' own engine and not yet imported."""
     if not state.run_id:
         raise IllegalMove(
             f"Session {state.session!r} was begun by agent-pipelines' own engine.",
-            hint=f"`agentforge resume {state.session}` takes it up; only then it can be driven from here",
+            hint=f"`agentforge resume {state.session}` imports it; only then it can be driven from here",
         )
 
 

@@ -28,9 +28,9 @@ from agentforge.model.task import Wait
 QUIET_AT_MOST = 64
 """Waits and timers in a row that are no part of a route."""
 
-_BRINGS_A_PLAN = f.SessionStarted | f.LogAdopted | f.PlanChanged
+_BRINGS_A_PLAN = f.SessionStarted | f.LogImported | f.PlanChanged
 _TAKEN_AS_IT_IS = (
-    f.AttemptAdopted,
+    f.AttemptReattached,
     f.WorkerCompleted,
     f.PauseRequested,
     f.CancelRequested,
@@ -88,7 +88,7 @@ def rehearse(plan: Plan, events: Sequence[Event]) -> Rehearsal:
 
 def _folded(events: Sequence[Event]) -> RunState:
     """The state as of the last of them; what is before the run's beginning doesn't count."""
-    beginnings = (f.SessionStarted, f.LogAdopted)
+    beginnings = (f.SessionStarted, f.LogImported)
     begun = max((n for n, event in enumerate(events) if isinstance(event.fact, beginnings)), default=None)
     if begun is None:
         # Its beginning is lost to damage: a plan that was changed is a beginning, too.

@@ -20,10 +20,6 @@ ATTEMPTS_PER_KIND: dict[FailureKind, int] = {
 }
 
 
-def is_retryable(kind: FailureKind) -> bool:
-    return kind in ATTEMPTS_PER_KIND
-
-
 def may_retry(policy: RetryPolicy, failures: tuple[FailureKind, ...]) -> bool:
     """Whether another attempt is allowed after these failures, the last one included."""
     if not failures:

@@ -40,7 +40,7 @@ class AttemptStarted(Fact, frozen=True):
     """Whether it is made again only when a person says so."""
 
 
-class AttemptAdopted(Fact, frozen=True):
+class AttemptReattached(Fact, frozen=True):
     """A later engine found the agent still working and waits for it."""
 
     TYPE = "attempt_adopted"

@@ -5,15 +5,9 @@ from datetime import datetime
 from msgspec import Struct
 
 from agentforge.model.facts import AnyFact
+from agentforge.model.terms import Cursor
 
-
-class Cursor(Struct, frozen=True, omit_defaults=True):
-    """Where in the plan something happened."""
-
-    node_path: str
-    node_run: int
-    iteration: int
-    provider: str | None = None
+__all__ = ["Cursor", "Draft", "Event"]
 
 
 class Draft(Struct, frozen=True):

@@ -9,12 +9,11 @@ from typing import Literal, get_args
 
 from msgspec import Struct, field
 
-from agentforge.model.adopted import BlockPosition, DoneStage, StageLeft, StagePosition
 from agentforge.model.attempt_facts import (
-    AttemptAdopted,
     AttemptCancelled,
     AttemptEnding,
     AttemptLost,
+    AttemptReattached,
     AttemptStarted,
     ErrorOccurred,
     IterationCompleted,
@@ -27,21 +26,8 @@ from agentforge.model.fact import Fact
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Mode, Plan
 from agentforge.model.result import Usage
-
-
-class Settings(Struct, frozen=True, omit_defaults=True):
-    """What the environment decided for this run when it began, so that a resume decides the same."""
-
-    mock: bool = False
-    delay: float | None = None
-    """Replaces every stage's delay, as mock mode does."""
-    plateau_test: bool = False
-    """No judge: the workers' own suspicion of a plateau counts as its word."""
-    record: bool = False
-    """What agents do is kept as a cassette."""
-    replay: float | None = None
-    """A cassette is played at this speed instead of asking anybody."""
-
+from agentforge.model.state import Between, BlockState, StageRecord, StageState
+from agentforge.model.terms import Answerer, Destination, RequestKind, RequestScope, Settings
 
 LOG_FORMAT = 2
 """Of what a run's events say; a log of another format isn't read."""
@@ -63,16 +49,21 @@ class SessionStarted(Fact, frozen=True):
     format: int = 1
 
 
-class Destination(Struct, frozen=True):
-    """A node that is to be entered."""
+class StageLeft(Struct, frozen=True, omit_defaults=True):
+    """What the iterations of one stage of an imported run left behind."""
 
     path: str
-    rounds: tuple[int, ...] = (1,)
-    """Which time round each pipeline is that it is in, the outermost first."""
+    iterations: int
+    outputs: tuple[str, ...]
+    """Every output.md that exists, oldest first; the latest ones, if they are many."""
+    omitted: int = 0
+    result_file: str = ""
+    reason: str = ""
+    provider: str | None = None
 
 
-class LogAdopted(Fact, frozen=True):
-    """A run that agent-pipelines' own engine began was taken up. All that is needed to go on is here: the
+class LogImported(Fact, frozen=True):
+    """A run of agent-pipelines' own engine was imported. All that is needed to continue it is here: the
     lines before are only its past, and the chain begins with this one."""
 
     TYPE = "log_adopted"
@@ -84,20 +75,17 @@ class LogAdopted(Fact, frozen=True):
     run_id: str
     plan: Plan
     engine: str
-    """The version that took it up."""
+    """The version that imported it."""
     started_at: datetime
-    stages: tuple[DoneStage, ...] = ()
-    node: StagePosition | None = None
-    block: BlockPosition | None = None
-    next: Destination | None = None
-    """Where the run goes on, if it isn't at a node."""
+    at: StageState | BlockState | Between
+    stages: tuple[StageRecord, ...] = ()
     left: tuple[StageLeft, ...] = ()
     settings: Settings = field(default_factory=Settings)
     format: int = 1
 
 
 class SessionRecovered(Fact, frozen=True):
-    """A process took up a run that another one left behind."""
+    """A process recovered a run that another one left behind."""
 
     TYPE = "session_recovered"
 
@@ -330,11 +318,6 @@ class SessionAborted(Fact, frozen=True):
     reason: str
 
 
-RequestKind = Literal["approval", "checkpoint", "question", "escalation", "pause"]
-RequestScope = Literal["run", "branch"]
-Answerer = Literal["person", "agent"]
-
-
 class RequestOpened(Fact, frozen=True):
     """A question to a person; state, not a blocked thread."""
 
@@ -434,7 +417,7 @@ AnyFact = (
     | SessionResumed
     | SessionAborted
     | SessionRecovered
-    | AttemptAdopted
+    | AttemptReattached
     | AttemptLost
     | AttemptEnding
     | AttemptCancelled
@@ -449,7 +432,7 @@ AnyFact = (
     | RequestResolved
     | AwaitingApproval
     | SessionContinued
-    | LogAdopted
+    | LogImported
     | LogRepaired
     | DamageAccepted
     | TmuxSessionCleaned

@@ -16,14 +16,7 @@ from agentforge.model import facts as f
 from agentforge.model.codec import DamagedLine
 from agentforge.model.event import Cursor, Event
 from agentforge.model.failure import FailureKind
-from agentforge.model.plan import (
-    Mode,
-    Overrides,
-    PipelineInfo,
-    Plan,
-    PlanSession,
-    PlanSource,
-)
+from agentforge.model.plan import Mode, Overrides, PipelineInfo, Plan, PlanSession, PlanSource
 from agentforge.model.result import Decision, Result, Signals
 
 BEGINNING = b'{"ts":'

@@ -6,12 +6,11 @@ from datetime import datetime
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from agentforge.model.event import Cursor
-from agentforge.model.facts import Answerer, Destination, RequestKind, RequestScope, Settings
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.plan import Mode
 from agentforge.model.result import Decision, Usage
 from agentforge.model.status import IterationStatus, NodeStatus, RunStatus, TaskStatus
+from agentforge.model.terms import Answerer, Cursor, Destination, RequestKind, RequestScope, Settings
 
 AT_MOST_ONCE = "at_most_once"
 """Why a run is paused that asks whether work may be done again."""

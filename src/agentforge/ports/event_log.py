@@ -85,7 +85,7 @@ class LogWriter(Protocol):
         ...
 
     @property
-    def adopted(self) -> OriginalLines | None:
+    def original(self) -> OriginalLines | None:
         """The lines of another engine that the log begins with, if it does."""
         ...
 

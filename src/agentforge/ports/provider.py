@@ -63,7 +63,7 @@ class Capabilities(Struct, frozen=True):
 
 
 class Provider(Protocol):
-    """In-process providers run inside the engine: they can be neither adopted nor killed."""
+    """In-process providers run inside the engine: they can be neither reattached to nor killed."""
 
     @property
     def name(self) -> str: ...

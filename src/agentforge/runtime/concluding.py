@@ -277,7 +277,11 @@ def set_aside(about: Attempted) -> None:
     """Move what earlier attempts left behind, so that this one can't be judged by it."""
     if about.is_clean:
         return
-    aside = about.here.attempt(about.number - 1).root
-    for name in LEFT_BEHIND.intersection(files.listing(about.here.root)):
+    move_left_behind(about.here, about.number - 1)
+
+
+def move_left_behind(here: IterationLayout, attempt: int) -> None:
+    aside = here.attempt(attempt).root
+    for name in LEFT_BEHIND.intersection(files.listing(here.root)):
         files.make_dir(aside)
-        files.move(os.path.join(about.here.root, name), os.path.join(aside, name))
+        files.move(os.path.join(here.root, name), os.path.join(aside, name))

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 
-from msgspec import Struct
-
 from agentforge.engine.normalise import clean_output
 from agentforge.host import files
 from agentforge.model.errors import AgentForgeError
@@ -19,14 +17,6 @@ TAIL_BYTES = 64 * 1024
 """A line of a machine's output may be long."""
 
 
-class AtWork(Struct, frozen=True):
-    """An agent at work, and where its output is."""
-
-    branch: str | None
-    provider: str
-    output: str
-
-
 class AgentWords:
     def __init__(self, project: str, environ: Mapping[str, str]) -> None:
         self._project = project
@@ -37,25 +27,26 @@ class AgentWords:
 
     def last(self, plan: Plan, state: RunState) -> Iterator[tuple[str | None, str]]:
         """The last thing that each agent at work said, with the branch it is in."""
-        for agent in self._at_work(plan, state):
-            lines = reversed(_lines(_tail(agent.output)))
-            words = next((words for line in lines if (words := self._words(agent.provider, line))), "")
+        for branch, provider, output in self._at_work(plan, state):
+            lines = reversed(_lines(_tail(output)))
+            words = next((words for line in lines if (words := self._words(provider, line))), "")
             if words:
-                yield agent.branch, words
+                yield branch, words
 
     def news(self, plan: Plan, state: RunState) -> Iterator[tuple[str | None, str]]:
         """All that agents at work said since the last look."""
-        for agent in self._at_work(plan, state):
-            begin = self._read.get(agent.output, 0)
-            whole = files.read_part(agent.output, begin, TAIL_BYTES * 16)[0]
+        for branch, provider, output in self._at_work(plan, state):
+            begin = self._read.get(output, 0)
+            whole = files.read_part(output, begin, TAIL_BYTES * 16)[0]
             # A line that isn't whole yet is left for the next look.
             whole = whole[: whole.rfind(b"\n") + 1]
-            self._read[agent.output] = begin + len(whole)
+            self._read[output] = begin + len(whole)
             for line in _lines(whole):
-                if words := self._words(agent.provider, line):
-                    yield agent.branch, words
+                if words := self._words(provider, line):
+                    yield branch, words
 
-    def _at_work(self, plan: Plan, state: RunState) -> Iterator[AtWork]:
+    def _at_work(self, plan: Plan, state: RunState) -> Iterator[tuple[str | None, str, str]]:
+        """The branch, the provider and the output file of each agent at work."""
         layout = RunLayout.of(self._project, state.session)
         for branch, at in state.under_way():
             attempt = at.iteration.attempt if at.iteration else None
@@ -64,7 +55,7 @@ class AgentWords:
             node, place = plan.stage(at.path, branch), place_of(plan, state, branch, at)
             if node is not None and place is not None:
                 here = layout.iteration(place.folder, at.iteration.number).attempt(attempt.number)
-                yield AtWork(branch, node.chosen(attempt.choice).type, here.output)
+                yield branch, node.chosen(attempt.choice).type, here.output
 
     def _words(self, provider: str, line: str) -> str:
         if provider not in self._speakers:

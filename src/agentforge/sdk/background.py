@@ -13,9 +13,9 @@ from agentforge.adapters.tmux import Launch, Tmux, TmuxSession, command_line
 from agentforge.model.errors import AgentForgeError, InvalidRequest, RunActive
 from agentforge.model.facts import TmuxSessionCleaned
 from agentforge.runtime.lock_file import read_lock
+from agentforge.sdk.leases import active, stop_owner
 from agentforge.sdk.runs import Runs
-from agentforge.sdk.sessions import active, stop_owner
-from agentforge.sdk.wiring import log_of, processes
+from agentforge.sdk.wiring import processes
 
 log = logging.getLogger("agentforge.run")
 
@@ -43,8 +43,8 @@ class Background:
 
     async def make_way(self, session: str, *, force: bool) -> TmuxSessionCleaned | None:
         """See to it that the run can have its tmux session; what was cleaned up, for its log."""
-        if force:
-            await self._stop(session)
+        if force and self._runs.log_file(session).exists():
+            await stop_owner(self._runs, session, processes())
         found = self._tmux.find(tmux_name(session))
         return None if found is None else self._clean(found, session, stale=not force)
 
@@ -61,7 +61,12 @@ class Background:
         # One of ours that is alive and not driven is just beginning, or at its end.
         running = self._is_driven(session) or (found is not None and found.is_alive and found.run != "")
         if running and not force:
-            raise _running(found.name) if found else active(self._runs, session)
+            if found is None:
+                raise active(self._runs, session)
+            raise RunActive(
+                "Session already running. Use `--force` to override.",
+                hint=f"attach to it with `tmux attach -t {found.name}`",
+            )
 
     async def start(self, session: str, arguments: Sequence[str]) -> Begun:
         """Start the program with these arguments and wait until the run has begun."""
@@ -78,11 +83,6 @@ class Background:
                 )
             await asyncio.sleep(POLL_SECONDS)
         return Begun(session, name, self._tmux.is_around)
-
-    async def _stop(self, session: str) -> None:
-        log_file = log_of(self._runs.layout(session), self._environ)
-        if log_file.exists():
-            await stop_owner(self._runs, session, processes())
 
     def _clean(self, found: TmuxSession, session: str, *, stale: bool) -> TmuxSessionCleaned | None:
         lock = read_lock(self._runs.project, session)
@@ -104,7 +104,7 @@ class Background:
         )
 
     def _is_driven(self, session: str) -> bool:
-        return log_of(self._runs.layout(session), self._environ).is_held()
+        return self._runs.log_file(session).is_held()
 
     def _log_mark(self, session: str) -> tuple[int, int] | None:
         try:
@@ -112,10 +112,3 @@ class Background:
         except FileNotFoundError:
             return None
         return found.st_ino, found.st_size
-
-
-def _running(name: str) -> RunActive:
-    return RunActive(
-        "Session already running. Use `--force` to override.",
-        hint=f"attach to it with `tmux attach -t {name}`",
-    )

@@ -28,34 +28,32 @@ from agentforge.runtime.control import Control, answer_request, send_control
 from agentforge.runtime.iteration_files import write_iteration_files
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.supervised import SupervisorLimits
-from agentforge.sdk.adoption import take_over
-from agentforge.sdk.compiling import Compiling
+from agentforge.sdk.definitions import Compiler, default_session
 from agentforge.sdk.follow import Follower
-from agentforge.sdk.going_on import (
+from agentforge.sdk.leases import Leases, active, stop_owner
+from agentforge.sdk.log_import import import_original
+from agentforge.sdk.offers import find_offers
+from agentforge.sdk.originals import is_original
+from agentforge.sdk.readiness import ProviderInfo, look_at_all
+from agentforge.sdk.recordings import Replay
+from agentforge.sdk.registry import Registry
+from agentforge.sdk.results import RunInfo, RunResult, RunRow
+from agentforge.sdk.resumption import (
+    change_plan,
+    plan_changed,
+    record_resume,
     refuse_long_note,
     refuse_own_agent,
     request_to_answer,
-    say_go_on,
+    restore_plan_file,
     session_started,
     waits_for,
-    when_free,
-)
-from agentforge.sdk.locks import Locks
-from agentforge.sdk.offers import find_offers
-from agentforge.sdk.originals import is_original
-from agentforge.sdk.provider_list import ProviderInfo, look_at_all
-from agentforge.sdk.recompiling import (
-    change_plan,
-    plan_changed,
-    restore_plan_file,
     warn_if_changed,
+    when_free,
+    write_definition,
 )
-from agentforge.sdk.registry import Registry
-from agentforge.sdk.replaying import Replay
-from agentforge.sdk.results import RunInfo, RunResult, RunRow
 from agentforge.sdk.runner import Runner
 from agentforge.sdk.runs import Runs
-from agentforge.sdk.sessions import active, default_session, stop_owner, write_definition
 from agentforge.sdk.wiring import processes
 
 log = logging.getLogger("agentforge.run")
@@ -84,19 +82,19 @@ class Engine:
         self._clock: Clock = clock or SystemClock()
         self._processes = processes()
         self._follower = Follower(self.runs)
+        self._leases = Leases(self.runs, self._processes, self._clock)
         self._runner = Runner(
             self.runs,
+            self._leases,
             self.registry,
             self._follower,
-            self.environ,
             processes=self._processes,
             clock=self._clock,
             limits=limits or SupervisorLimits(),
             stop_grace=stop_grace,
             sandboxed=sandboxed,
         )
-        self._compiling = Compiling(self.project, self.environ, self.registry, is_mock=self._runner.is_mock)
-        self._locks = Locks(self.runs, self._runner, self._processes, self.environ)
+        self._compiler = Compiler(self.project, self.environ, self._known_providers)
 
     async def __aenter__(self) -> "Engine":
         return self
@@ -156,13 +154,13 @@ class Engine:
         overrides = replace(overrides or Overrides(), max_iterations=max_iterations)
         if stage is not None:
             name = session_name(stage if session is None else session)
-            return self._compiling.stage(stage, name, overrides)
+            return self._compiler.stage(stage, name, overrides)
         assert pipeline is not None
         if session is None:
             # Only the pipeline itself says what it is called.
-            found = self._compiling.pipeline(pipeline, "pipeline", overrides, passes)
+            found = self._compiler.pipeline(pipeline, "pipeline", overrides, passes)
             session = default_session(found.plan.pipeline.name, self._clock.now())
-        return self._compiling.pipeline(pipeline, session_name(session), overrides, passes)
+        return self._compiler.pipeline(pipeline, session_name(session), overrides, passes)
 
     def recompile(
         self,
@@ -174,7 +172,7 @@ class Engine:
     ) -> Compiled:
         """Compile the definition of a run that has begun, as it is now, for `resume`. What was asked for when
         it began still holds, apart from what `overrides` say."""
-        return self._compiling.anew(self.runs.info(session).plan, pipeline, overrides or Overrides(), passes)
+        return self._compiler.anew(self.runs.info(session).plan, pipeline, overrides or Overrides(), passes)
 
     async def start(
         self,
@@ -192,21 +190,19 @@ class Engine:
         if self.environ.get("AGENT_PIPELINES_LEGACY") == "1":
             log.warning("AGENT_PIPELINES_LEGACY has no effect: a run without its log doesn't exist")
         await self._runner.make_ready(compiled.plan, settings)
-        self._locks.refuse_other_engine(session, force=force)
-        await self._locks.clean()
+        self._leases.refuse_other_engine(session, force=force)
+        await self._leases.clean()
         if await self._runner.free_name(session, force=force):
-            await self._locks.release_tasks(session)
-        journal = self._runner.open_new(session)
-        try:
+            await self._leases.release_tasks(session)
+        journal = self._leases.open_new(session)
+        with self._leases.released_on_error(journal):
             layout = self.runs.layout(session)
             write_definition(layout, compiled)
             if replay is not None:
                 files.replace(layout.replayed, replay.content)
             journal.record(session_started(compiled, settings), Cursor("0", 0, 0))
-            self._record_notes(journal, notes)
-        except BaseException:
-            self._runner.release(journal)
-            raise
+            for note in notes:
+                journal.record(note, journal.state.cursor)
         return await self._runner.drive(journal)
 
     async def resume(
@@ -229,40 +225,42 @@ class Engine:
         """
         self.runs.log(session)
         refuse_long_note(context)
-        self._locks.refuse_other_engine(session, force=force)
-        take_over(self.runs, self._runner, session, self._compiling.known_providers)
+        self._leases.refuse_other_engine(session, force=force)
+        import_original(self.runs, self._leases, session, self._runner.settings(), self._known_providers())
         compiled = self.recompile(session) if recompile is True else recompile or None
         if force:
             await stop_owner(self.runs, session, self._processes)
-        journal = await self._take_up(session, accept_damage=accept_damage, compiled=compiled)
-        try:
+        journal = await self._reopen(session, accept_damage=accept_damage, compiled=compiled)
+        with self._leases.released_on_error(journal):
             refuse_own_agent(journal.state, self.environ)
             refuse_resume(journal.state)
             if compiled is not None:
                 change_plan(journal, self.runs.layout(session), compiled)
-            self._record_notes(journal, notes)
-            taken_up = self._runner.recovered("person", context, record=record)
-            say_go_on(journal, self.runs.layout(session), f.SessionResumed(by, context, record), taken_up)
-        except BaseException:
-            self._runner.release(journal)
-            raise
+            for note in notes:
+                journal.record(note, journal.state.cursor)
+            recovered = self._runner.recovered("person", context, record=record)
+            record_resume(
+                journal, self.runs.layout(session), f.SessionResumed(by, context, record), recovered
+            )
         return await self._runner.drive(journal)
 
-    async def check_start(
+    async def validate_start(
         self, compiled: Compiled, *, force: bool = False, replay: Replay | None = None
     ) -> None:
         """Raise what `start` would raise, without starting anything."""
         session = compiled.plan.session.name
         await self._runner.make_ready(compiled.plan, self._runner.settings(replay=replay))
         if not force:
-            self._locks.refuse_other_engine(session, force=False)
-            self._runner.refuse_taken(session)
+            self._leases.refuse_other_engine(session, force=False)
+            self._leases.refuse_taken(session)
 
-    def check_resume(self, session: str, *, force: bool = False, recompile: Compiled | bool = False) -> None:
-        """Raise what `resume` would raise, as far as that can be told without taking the run up."""
+    def validate_resume(
+        self, session: str, *, force: bool = False, recompile: Compiled | bool = False
+    ) -> None:
+        """Raise what `resume` would raise, as far as that can be told without opening the run."""
         info = self.runs.info(session)
         if not force:
-            self._locks.refuse_other_engine(session, force=False)
+            self._leases.refuse_other_engine(session, force=False)
         if info.status == "running" and not force:
             raise active(self.runs, session)
         refuse_resume(info.state)
@@ -271,18 +269,18 @@ class Engine:
             plan_changed(compiled.plan, info.plan, info.state)
 
     async def recover(self, session: str, *, accept_damage: bool = False) -> RunResult | None:
-        """Take up a run that was interrupted. What a person stopped is left alone, and what somebody
-        drives too: then the answer is nothing."""
+        """Continue a run that was interrupted. What a person stopped is left alone, and so is what another
+        engine drives: then the answer is None."""
         info = self.runs.info(session)
         if info.status != "interrupted" or is_original(info.state):
             return None
         try:
-            self._locks.refuse_other_engine(session, force=False)
-            journal = await self._take_up(session, accept_damage=accept_damage)
+            self._leases.refuse_other_engine(session, force=False)
+            journal = await self._reopen(session, accept_damage=accept_damage)
         except RunActive:
             return None
         if journal.state.status is not RunStatus.RUNNING:
-            self._runner.release(journal)
+            self._leases.release(journal)
             return None
         journal.record(self._runner.recovered("recovery"), journal.state.cursor)
         return await self._runner.drive(journal)
@@ -290,7 +288,7 @@ class Engine:
     def tidy(self) -> None:
         """Put right what owners left that died when all was recorded: lock files and old views. What is
         interrupted is left to `recover`."""
-        self._locks.tidy()
+        self._leases.tidy()
 
     async def answer(
         self, session: str, answer: str, *, request: str | None = None, by: str = "person"
@@ -305,7 +303,7 @@ class Engine:
             raise IllegalMove(f"request {asked.id!r} was already answered by {given.by}: {given.answer}")
         self._runner.wake(session)
         journal = await when_free(
-            lambda: self._take_up(session, accept_damage=False),
+            lambda: self._reopen(session, accept_damage=False),
             lambda: waits_for(self.runs.info(session).state, asked.id),
         )
         return await self._runner.drive(journal) if journal else None
@@ -321,7 +319,7 @@ class Engine:
         self._send(session, "cancel", reason, now=True)
         await self._runner.let_finish(session)
         try:
-            journal = await self._runner.take_up(session, accept_damage=True, to_work=False)
+            journal = await self._runner.reopen(session, accept_damage=True, to_work=False)
         except RunActive:
             return None
         return await self._runner.drive(journal)
@@ -377,28 +375,25 @@ class Engine:
 
     # -- details
 
-    async def _take_up(
+    def _known_providers(self) -> Sequence[str] | None:
+        """In mock mode every name is played by the mock."""
+        return None if self._runner.is_mock else self.registry.names
+
+    async def _reopen(
         self, session: str, *, accept_damage: bool, compiled: Compiled | None = None
     ) -> Journal:
         """Open a run to go on with it, by its own plan or another."""
-        freed = await self._locks.clean()
-        journal = await self._runner.take_up(
+        freed = await self._leases.clean()
+        journal = await self._runner.reopen(
             session, accept_damage=accept_damage, plan=compiled.plan if compiled else None
         )
-        try:
+        with self._leases.released_on_error(journal):
             if journal.state.status is RunStatus.RUNNING and session not in freed:
-                await self._locks.release_tasks(session)
+                await self._leases.release_tasks(session)
             restore_plan_file(journal, self.runs.layout(session))
             if compiled is None:
-                warn_if_changed(journal.plan, self._compiling.sources)
-        except BaseException:
-            self._runner.release(journal)
-            raise
+                warn_if_changed(journal.plan, self._compiler.sources)
         return journal
-
-    def _record_notes(self, journal: Journal, notes: Sequence[f.AnyFact]) -> None:
-        for note in notes:
-            journal.record(note, journal.state.cursor)
 
     def _send(self, session: str, action: Literal["pause", "cancel"], reason: str, *, now: bool) -> None:
         id = f"{self._clock.now():%Y%m%dT%H%M%S%f}-{uuid.uuid4().hex[:8]}"

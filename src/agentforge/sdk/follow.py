@@ -3,11 +3,11 @@ misses nothing; being told of news only saves it waiting."""
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 from agentforge.model.event import Event
 from agentforge.ports.event_log import Head
-from agentforge.sdk.runs import Runs
-from agentforge.sdk.tail import Tail
+from agentforge.sdk.runs import Runs, Tail
 
 POLL_SECONDS = 0.25
 
@@ -50,15 +50,9 @@ class Follower:
                         yield event
                 if last:
                     return
-                await _heard(news)
+                # Until there is news, or it is time to look for what other processes wrote.
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(POLL_SECONDS):
+                        await news.wait()
         finally:
             self._waiting.discard(news)
-
-
-async def _heard(news: asyncio.Event) -> None:
-    """Until there is news, or it is time to look for what other processes wrote."""
-    try:
-        async with asyncio.timeout(POLL_SECONDS):
-            await news.wait()
-    except TimeoutError:
-        return

@@ -34,7 +34,7 @@ class Migration(Struct, frozen=True):
         return all(finding.level == "note" for finding in self.findings)
 
 
-def check_migration(project: str, environ: Mapping[str, str]) -> Migration:
+def examine_migration(project: str, environ: Mapping[str, str]) -> Migration:
     """Everything in the project, in the order of files; nothing is changed."""
     if os.path.isdir(os.path.join(project, "scripts", "stages")):
         environ = {"AGENT_PIPELINES_ROOT": project, **environ}
@@ -103,14 +103,13 @@ def _of_run(runs: Runs, session: str, project: str) -> Iterator[Finding]:
         return
     last = Place(log, events[-1].seq if events else 1, 1)
     if status == "completed":
-        message = f"session {session!r} is completed: running it again under this name needs --force"
-        yield Finding("finished-is-finished", "note", last, message)
+        what = "running it again under this name needs --force"
     elif status == "running":
-        message = f"session {session!r} is running: let it finish, or stop it, before resuming it here"
-        yield Finding("resumes-in-place", "note", last, message)
+        what = "let it finish, or stop it, before resuming it here"
     else:
-        message = f"session {session!r} is {status}: `agentforge resume {session}` takes it up where it stood"
-        yield Finding("resumes-in-place", "note", last, message)
+        what = f"`agentforge resume {session}` imports and continues it"
+    rule = "finished-is-finished" if status == "completed" else "resumes-in-place"
+    yield Finding(rule, "note", last, f"session {session!r} is {status}: {what}")
     yield from _of_events(log, events)
 
 

@@ -1,6 +1,5 @@
 """Runs that agent-pipelines' own engine began: the plan that its files tell of, for looking at them."""
 
-import os
 from typing import Any
 
 import msgspec
@@ -17,7 +16,7 @@ from agentforge.ports.event_log import EventLog
 
 
 def is_original(state: RunState) -> bool:
-    """Whether the run was begun by agent-pipelines' own engine and not yet taken up by ours."""
+    """Whether the run was begun by agent-pipelines' own engine and not yet imported."""
     return not state.run_id
 
 
@@ -37,7 +36,7 @@ def sketched(layout: RunLayout, log: EventLog, plan: Plan, state: RunState) -> P
     else:
         nodes = _nodes(read_json(layout.plan))
         missing = range(len(nodes), max(entered, default=-1) + 1)
-        nodes += tuple(_entered_stage(index, entered.get(index)) for index in missing)
+        nodes += tuple(_entered_node(index, entered.get(index)) for index in missing)
     return replace(plan, nodes=nodes)
 
 
@@ -62,12 +61,6 @@ def loop_maximum(layout: RunLayout, stage: str, state: RunState) -> int | None:
     return None
 
 
-def provider_names(node: dict[str, Any]) -> list[str]:
-    written = node.get("providers") or []
-    names = [item.get("name") if isinstance(item, dict) else item for item in written]
-    return [name for name in names if isinstance(name, str)]
-
-
 def _entered(log: EventLog) -> dict[int, NodeStarted]:
     found = {}
     for event in log.reader().events():
@@ -79,25 +72,22 @@ def _entered(log: EventLog) -> dict[int, NodeStarted]:
 def _loop_stage(layout: RunLayout, plan: Plan, state: RunState, entered: NodeStarted | None) -> StageNode:
     stage = plan.pipeline.name or (entered.type if entered else "")
     most = loop_maximum(layout, stage, state) or (state.node.completed if state.node else 0)
-    return StageNode(
-        path="0",
-        id=stage,
-        stage=stage,
-        runs=most,
-        termination=Fixed(most),
-        inputs={},
-        provider=_choice(entered),
-    )
+    return _stage("0", stage, stage, most, _choice(entered))
 
 
-def _entered_stage(index: int, entered: NodeStarted | None) -> Node:
-    name = entered.name if entered else f"node-{index}"
-    if entered is not None and entered.kind == "parallel":
-        stages = tuple({"id": stage} for stage in entered.stages)
-        return _block({"path": str(index), "id": name, "providers": entered.providers, "stages": stages})
-    runs = entered.runs if entered else 0
-    stage = entered.type if entered else ""
-    return StageNode(str(index), name, stage, runs, Fixed(runs), {}, _choice(entered))
+def _entered_node(index: int, entered: NodeStarted | None) -> Node:
+    if entered is None:
+        return _stage(str(index), f"node-{index}", "", 0, _choice(None))
+    if entered.kind == "parallel":
+        stages = [{"id": stage} for stage in entered.stages]
+        return _block(
+            {"path": str(index), "id": entered.name, "providers": entered.providers, "stages": stages}
+        )
+    return _stage(str(index), entered.name, entered.type, entered.runs, _choice(entered))
+
+
+def _stage(path: str, id: str, stage: str, runs: int, provider: ProviderChoice) -> StageNode:
+    return StageNode(path, id, stage, runs, Fixed(runs), {}, provider)
 
 
 def _choice(entered: NodeStarted | None) -> ProviderChoice:
@@ -105,49 +95,37 @@ def _choice(entered: NodeStarted | None) -> ProviderChoice:
 
 
 def _nodes(plan: dict[str, Any]) -> tuple[Node, ...]:
+    """As plan.json has them, up to the first that can't be read."""
     written = plan.get("nodes")
     found: list[Node] = []
     for node in written if isinstance(written, list) else ():
         if not isinstance(node, dict):
             break
-        found.append(_block(node) if node.get("kind") == "parallel" else stage_of(node))
+        found.append(_block(node) if node.get("kind") == "parallel" else _written_stage(node))
     return tuple(found)
 
 
-def stage_of(node: dict[str, Any], provider: str = "") -> StageNode:
-    """A stage as plan.json has it; what can't be read is left out."""
-    choice = node.get("provider")
+def _written_stage(node: dict[str, Any], provider: str = "") -> StageNode:
+    """What can't be read is left out."""
+    choice, termination = node.get("provider"), node.get("termination")
     asked = choice if isinstance(choice, dict) else {}
-    most = termination.get("max") if isinstance(termination := node.get("termination"), dict) else None
-    runs = most if isinstance(most, int) else 0
-    return StageNode(
-        path=str(node.get("path", "")),
-        id=str(node.get("id", "")),
-        stage=str(node.get("ref") or node.get("id", "")),
-        runs=runs,
-        termination=Fixed(runs),
-        inputs={},
-        provider=ProviderChoice(
-            provider or str(asked.get("type", "")), str(asked.get("model") or node.get("model") or "")
-        ),
+    most = termination.get("max") if isinstance(termination, dict) else None
+    id, model = str(node.get("id", "")), str(asked.get("model") or node.get("model") or "")
+    return _stage(
+        str(node.get("path", "")),
+        id,
+        str(node.get("ref") or id),
+        most if isinstance(most, int) else 0,
+        ProviderChoice(provider or str(asked.get("type", "")), model),
     )
 
 
 def _block(node: dict[str, Any]) -> ParallelNode:
     stages = [stage for stage in node.get("stages") or () if isinstance(stage, dict)]
+    named = [item.get("name") if isinstance(item, dict) else item for item in node.get("providers") or ()]
     branches = tuple(
-        Branch(name, tuple(stage_of(stage, name) for stage in stages)) for name in provider_names(node)
+        Branch(name, tuple(_written_stage(stage, name) for stage in stages))
+        for name in named
+        if isinstance(name, str)
     )
-    return ParallelNode(
-        path=str(node.get("path", "")),
-        id=str(node.get("id", "")),
-        providers=(),
-        stages=(),
-        inputs={},
-        branches=branches,
-    )
-
-
-def kept_definition(layout: RunLayout) -> str:
-    """Where that engine keeps a copy of the pipeline."""
-    return os.path.join(layout.root, "pipeline.yaml")
+    return ParallelNode(str(node.get("path", "")), str(node.get("id", "")), (), (), {}, branches=branches)

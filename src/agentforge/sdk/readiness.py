@@ -1,20 +1,25 @@
-"""Whether a run can begin here: its providers come up, and what they are confined by is there."""
+"""Whether providers can be used here, and whether a run can begin: with its providers and sandboxes."""
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
 
 from agentforge.model.errors import AgentForgeError, InvalidSettings, ProviderUnusable
 from agentforge.model.plan import Judgment, Plan, StageNode
-from agentforge.ports.provider import ChecksSettings, Provider
+from agentforge.ports.provider import Capabilities, ChecksSettings, Provider
 from agentforge.ports.sandbox import Sandbox
 from agentforge.runtime.tasks.call import is_program
+from agentforge.sdk.offers import Origin
 from agentforge.sdk.registry import Registry
 
 ONLINE = frozenset({"claude", "codex", "opencode", "gemini", "api"})
 """Whose work begins with a call of a model; one on this machine isn't reached without a network, either."""
 
 log = logging.getLogger("agentforge.providers")
+LOOK_SECONDS = 10.0
+"""How long a provider may take to come up, when it is only looked at."""
 
 
 async def make_ready(
@@ -24,11 +29,13 @@ async def make_ready(
     fail when it is their turn."""
     judges = [plan.judge.type] if plan.is_judged else []
     broken = await registry.try_ready([*sorted(plan.providers()), *judges])
-    stages = list(_stages(plan))
+    # Each once, however often it runs.
+    stages = list({id(stage): stage for step in plan.steps for stage in step.stages}.values())
     for stage in stages:
-        _refuse_broken(stage, broken)
-        _check_settings(stage, registry, broken)
-    await _check_sandboxes(stages, sandboxes)
+        if all(choice.type in broken for choice in stage.chain):
+            raise broken[stage.provider.type]
+        _validate_settings(stage, registry, broken)
+    await _probe_sandboxes(stages, sandboxes)
     for stage in stages:
         for choice in stage.chain:
             # Also one that didn't come up: another run may bring it up while this one goes on.
@@ -42,17 +49,7 @@ async def make_ready(
         log.warning("provider %s can't be used: %s", name, error.message)
 
 
-def _stages(plan: Plan) -> Iterator[StageNode]:
-    """Each once, however often it runs."""
-    yield from {id(stage): stage for step in plan.steps for stage in step.stages}.values()
-
-
-def _refuse_broken(stage: StageNode, broken: Mapping[str, AgentForgeError]) -> None:
-    if all(choice.type in broken for choice in stage.chain):
-        raise broken[stage.provider.type]
-
-
-def _check_settings(stage: StageNode, registry: Registry, broken: Mapping[str, AgentForgeError]) -> None:
+def _validate_settings(stage: StageNode, registry: Registry, broken: Mapping[str, AgentForgeError]) -> None:
     """Also of those that would only stand in: what is wrong now is wrong then."""
     for choice in stage.chain:
         provider = registry[choice.type]
@@ -64,7 +61,7 @@ def _check_settings(stage: StageNode, registry: Registry, broken: Mapping[str, A
             raise InvalidSettings(f"stage {stage.id!r}: {error.message}", hint=error.hint) from error
 
 
-async def _check_sandboxes(stages: Iterable[StageNode], sandboxes: Mapping[str, Sandbox]) -> None:
+async def _probe_sandboxes(stages: Iterable[StageNode], sandboxes: Mapping[str, Sandbox]) -> None:
     """Each kind of confinement is tried once."""
     wanted = {stage.sandbox: stage.id for stage in stages if stage.sandbox and _is_confined(stage)}
     for choice, stage in wanted.items():
@@ -113,3 +110,26 @@ def _refuse_judge(stage: StageNode, judge: Provider) -> None:
 
 def _is_confined(stage: StageNode) -> bool:
     return stage.sandbox is not None and stage.sandbox.type != "none"
+
+
+class ProviderInfo(Struct, frozen=True):
+    name: str
+    origin: Origin
+    place: str
+    usable: bool
+    capabilities: Capabilities | None = None
+    """Nothing of one that can't even be loaded."""
+    problem: str = ""
+    fix: str = ""
+
+
+async def look_at_all(registry: Registry) -> Sequence[ProviderInfo]:
+    """Each is brought up to see whether it does; the engine shuts them down."""
+    broken = await registry.try_ready(registry.names, LOOK_SECONDS)
+    found = []
+    for name in registry.names:
+        offer, provider, problem = registry.offer(name), registry.known(name), broken.get(name)
+        can = provider.capabilities() if provider else None
+        why = (problem.message, problem.hint) if problem else ("", "")
+        found.append(ProviderInfo(name, offer.origin, offer.place, problem is None, can, *why))
+    return found

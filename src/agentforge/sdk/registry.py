@@ -1,18 +1,28 @@
-"""The providers an engine knows, each set up once and shut down on every way out."""
+"""The providers an engine knows, each set up once (init, then validate) and shut down on every way out."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from typing import NoReturn
 
 from agentforge.definition.diagnostics import choice
-from agentforge.model.errors import AgentForgeError, InvalidRequest, UnknownProvider
-from agentforge.ports.provider import Capabilities, Provider
-from agentforge.sdk.lifecycle import INIT_SECONDS, set_up, shut_down
+from agentforge.model.errors import AgentForgeError, InvalidRequest, ProviderUnusable, UnknownProvider
+from agentforge.model.failure import Failure, FailureKind
+from agentforge.ports.provider import (
+    Capabilities,
+    ExecuteRequest,
+    ExecuteResult,
+    Exit,
+    Provider,
+    ShowsProgress,
+)
+from agentforge.runtime.tasks.call import is_program
 from agentforge.sdk.offers import Offer
-from agentforge.sdk.unusable import Unusable
 
 log = logging.getLogger("agentforge.providers")
+INIT_SECONDS = 60.0
+SHUTDOWN_SECONDS = 10.0
 
 
 class Registry:
@@ -55,11 +65,6 @@ class Registry:
         if name in self._broken:
             return Unusable(name, self._broken[name], self.known(name))
         return self._provider(name)
-
-    def capabilities(self, name: str) -> Capabilities | None:
-        """Also of one that didn't come up; nothing of one that can't be made."""
-        provider = self.known(name)
-        return provider.capabilities() if provider else None
 
     def known(self, name: str) -> Provider | None:
         """The provider itself, whether it came up or not; nothing of one that can't be made."""
@@ -185,3 +190,80 @@ class Registry:
             # A package that takes the place of a built-in provider may come as a surprise.
             level = logging.WARNING if offer.origin == "entry point" else logging.INFO
             log.log(level, "provider %s is the one of %s and not the built-in one", name, offer.place)
+
+
+async def set_up(name: str, provider: Provider, seconds: float = INIT_SECONDS) -> None:
+    """Raises why the provider can't be used; what `init` took is released again then."""
+    try:
+        await _init(name, provider, seconds)
+        provider.validate()
+    except AgentForgeError:
+        await shut_down(name, provider)
+        raise
+    except Exception as error:
+        await shut_down(name, provider)
+        cause = str(error) or type(error).__name__
+        raise ProviderUnusable(f"provider {name!r} can't be used: {cause}") from error
+    except BaseException:
+        # Cancelled in the middle of it.
+        await shut_down(name, provider)
+        raise
+
+
+async def _init(name: str, provider: Provider, seconds: float) -> None:
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            await provider.init()
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise ProviderUnusable(f"provider {name!r} didn't come up within {seconds:g} s") from None
+
+
+async def shut_down(name: str, provider: Provider) -> None:
+    """One that fails to, or doesn't come to an end, holds up nobody."""
+    try:
+        async with asyncio.timeout(SHUTDOWN_SECONDS):
+            await provider.shutdown()
+    except Exception:
+        log.exception("provider %s failed to shut down", name)
+
+
+class Unusable:
+    def __init__(self, name: str, why: AgentForgeError, provider: Provider | None) -> None:
+        """`provider` is the one that it stands in for, where that could be made."""
+        self._name = name
+        self._why = why
+        self._provider = provider
+
+    @property
+    def name(self) -> str:
+        return self._provider.name if self._provider else self._name
+
+    async def init(self) -> None:
+        self.validate()
+
+    async def shutdown(self) -> None:
+        pass
+
+    def capabilities(self) -> Capabilities:
+        return self._provider.capabilities() if self._provider else Capabilities()
+
+    def validate(self) -> NoReturn:
+        raise ProviderUnusable(self._why.message, hint=self._why.hint)
+
+    def command(self, request: ExecuteRequest) -> NoReturn:  # noqa: ARG002 - the port's
+        self.validate()
+
+    async def execute(self, request: ExecuteRequest) -> ExecuteResult:  # noqa: ARG002 - the port's
+        self.validate()
+
+    def interpret(self, exit: Exit) -> ExecuteResult:
+        if self._provider is not None and is_program(self._provider):
+            return self._provider.interpret(exit)
+        failure = Failure(FailureKind.PROVIDER_MISSING, self._why.message)
+        return ExecuteResult(exit.output, exit.exit_code or 0, exit.duration_ms, failure=failure)
+
+    def progress(self, line: str) -> str:
+        return self._provider.progress(line) if isinstance(self._provider, ShowsProgress) else line

@@ -69,17 +69,15 @@ class RunRow(Struct, frozen=True):
 
 
 def result_of(state: RunState, summary: Summary, run_dir: str) -> RunResult:
-    reason = state.completion_reason or state.pause_reason or ""
-    if state.failure is not None:
-        reason = state.failure.message
+    failure = state.failure
     return RunResult(
         session=state.session,
         status=state.status,
-        reason=reason,
+        reason=failure.message if failure else state.completion_reason or state.pause_reason or "",
         iterations=summary.iterations,
         run_dir=run_dir,
-        error=state.failure.message if state.failure else None,
-        error_type=state.failure.kind.value if state.failure else None,
+        error=failure.message if failure else None,
+        error_type=failure.kind.value if failure else None,
         requests=state.open_requests,
         cassette=f"{run_dir}/cassette.jsonl" if state.settings.record else None,
     )

@@ -1,19 +1,19 @@
-"""Opening a run's log, putting the runtime together on it, and driving it to its end or pause."""
+"""Putting the runtime together on a run's log, and driving it to its end or pause."""
 
 import asyncio
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Literal
 
 from agentforge.adapters.beads import Beads
+from agentforge.adapters.desktop import notify
 from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
 from agentforge.adapters.providers.program import secrets_in
 from agentforge.adapters.providers.replay import load_cassette
 from agentforge.model import facts as f
-from agentforge.model.errors import LogCorrupt, RunActive, UnknownRun
-from agentforge.model.ids import session_name
+from agentforge.model.errors import LogCorrupt
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
 from agentforge.ports.clock import Clock
@@ -25,8 +25,6 @@ from agentforge.runtime.driver import Driver, Performers
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.iteration_files import LATEST, write_iteration_files
 from agentforge.runtime.journal import Journal
-from agentforge.runtime.lock_file import read_lock, remove_lock, write_lock
-from agentforge.runtime.state_writer import StateWriter
 from agentforge.runtime.supervised import Supervised, SupervisorLimits
 from agentforge.runtime.tasks.agent import AgentPerformer
 from agentforge.runtime.tasks.call import Calls, RunSetting
@@ -35,27 +33,28 @@ from agentforge.runtime.tasks.light import LightStages
 from agentforge.runtime.tasks.manifest import ManifestPerformer
 from agentforge.runtime.tasks.prepare import Preparer
 from agentforge.runtime.tasks.queue import QueuePerformer
-from agentforge.sdk.endings import note_ended, tell_ended
 from agentforge.sdk.follow import Follower
+from agentforge.sdk.leases import Leases, note_ended, stop_owner
 from agentforge.sdk.originals import is_original
 from agentforge.sdk.readiness import make_ready
-from agentforge.sdk.recording import played_provider, recorder_of
+from agentforge.sdk.recordings import Replay, played_provider, recorder_of
 from agentforge.sdk.redaction import environment_redactor
 from agentforge.sdk.registry import Registry
-from agentforge.sdk.replaying import Replay
 from agentforge.sdk.results import RunResult, result_of
 from agentforge.sdk.runs import Runs
-from agentforge.sdk.sessions import active, move_aside, refuse_taken, stop_owner
-from agentforge.sdk.wiring import builtin_judge_prompt, log_of, sandboxes
+from agentforge.sdk.wiring import builtin_judge_prompt, sandboxes
+
+NOTIFICATION = "Loop Agent"
+"""The title of what people are shown when a single-stage run has ended."""
 
 
 class Runner:
     def __init__(
         self,
         runs: Runs,
+        leases: Leases,
         registry: Registry,
         follower: Follower,
-        environ: Mapping[str, str],
         *,
         processes: Processes,
         clock: Clock,
@@ -64,9 +63,10 @@ class Runner:
         sandboxed: bool = False,
     ) -> None:
         self._runs = runs
+        self._environ = runs.environ
+        self._leases = leases
         self._registry = registry
         self._follower = follower
-        self._environ = environ
         self._processes = processes
         self._clock = clock
         self._limits = limits
@@ -96,23 +96,14 @@ class Runner:
     async def free_name(self, session: str, *, force: bool) -> bool:
         """Make sure that a new run can have this name; `force` stops and keeps aside what is there. Whether
         there was a run."""
-        layout = self._runs.layout(session)
-        if not self._is_taken(session):
-            return False
         if not force:
-            refuse_taken(self._runs, session)
+            self._leases.refuse_taken(session)
+        if not self._leases.is_taken(session):
+            return False
         await stop_owner(self._runs, session, self._processes)
         await self._give_up(session)
-        move_aside(layout, self._clock.now())
+        self._leases.move_aside(session)
         return True
-
-    def refuse_taken(self, session: str) -> None:
-        """Raise if a new run can't have this name."""
-        if self._is_taken(session):
-            refuse_taken(self._runs, session)
-
-    def _is_taken(self, session: str) -> bool:
-        return log_of(self._runs.layout(session), self._environ).exists() and self._has_begun(session)
 
     async def _give_up(self, session: str) -> None:
         """An interrupted run may have an agent at work: it is ended before the name goes to another run."""
@@ -123,90 +114,31 @@ class Runner:
         except LogCorrupt:
             # Nothing tells what this run was at, so there is nothing to end.
             return
-        journal = await self.take_up(session, accept_damage=True, to_work=False)
+        journal = await self.reopen(session, accept_damage=True, to_work=False)
         journal.record(f.CancelRequested("superseded by a new run"), journal.state.cursor)
         await self.drive(journal)
 
-    def _has_begun(self, session: str) -> bool:
-        """A log without its first event is what a kill at the very start leaves: nothing happened yet."""
-        try:
-            self._runs.info(session)
-        except UnknownRun:
-            return self._runs.log(session).is_held()
-        except LogCorrupt:
-            return True
-        return True
-
-    def open(self, session: str) -> Journal:
-        """Take the run's lease."""
-        session = session_name(session)
-        layout = self._runs.layout(session)
-        if session in self._drivers:
-            raise active(self._runs, session)
-        try:
-            writer = log_of(layout, self._environ).open()
-        except RunActive:
-            raise active(self._runs, session) from None
-        try:
-            write_lock(self._runs.project, session, self._processes, self._clock.now())
-            return Journal(session, writer, self._clock)
-        except BaseException:
-            remove_lock(self._runs.project, session)
-            writer.close()
-            raise
-
-    def open_new(self, session: str) -> Journal:
-        journal = self.open(session)
-        if journal.view.state is None:
-            return journal
-        # Somebody else began a run of this name since we looked, or a first line that had lost its
-        # newline turned out to be whole.
-        self.release(journal)
-        refuse_taken(self._runs, session)
-        raise active(self._runs, session)
-
-    async def take_up(
+    async def reopen(
         self, session: str, *, accept_damage: bool, to_work: bool = True, plan: Plan | None = None
     ) -> Journal:
         """Open a run that has begun; refuses to go on over damage that nobody accepted. `to_work`: the
         providers that the run needs are made ready, those of `plan` where it is to go on by that."""
-        journal = self.open(session)
-        try:
+        journal = self._leases.open(session)
+        with self._leases.released_on_error(journal):
             if to_work:
                 await self.make_ready(plan or journal.plan, journal.state.settings)
             damage = [d for d in journal.writer.damage if d.line not in journal.state.accepted_damage]
             if not accept_damage:
                 _refuse_damage(session, damage)
-                layout = self._runs.layout(session)
-                self._keeper(layout).refuse_other(journal.state.run_id, log_of(layout, self._environ))
+                keeper = HeadKeeper(self._runs.layout(session).root, self._environ)
+                keeper.refuse_other(journal.state.run_id, self._runs.log_file(session))
             if journal.writer.repaired is not None:
                 torn = journal.writer.repaired
                 journal.record(f.LogRepaired(torn.bytes, torn.kept), journal.state.cursor)
             if damage:
                 lines = tuple(d.line for d in damage)
                 journal.record(f.DamageAccepted(lines), journal.state.cursor)
-        except BaseException:
-            self.release(journal)
-            raise
         return journal
-
-    def tidy(self, session: str) -> None:
-        """Put right what an owner left that died when all was recorded: its lock file, an old state.json."""
-        if read_lock(self._runs.project, session) is None:
-            return
-        try:
-            journal = self.open(session)
-        except RunActive:
-            return
-        layout = self._runs.layout(session)
-        try:
-            if is_original(journal.state):
-                return  # Its files are for the engine that wrote them, until the run is taken up.
-            journal.wait_for_disk()
-            StateWriter(layout, journal, self._keeper(layout)).put()
-            note_ended(self._runs.project, journal.plan, journal.state)
-        finally:
-            self.release(journal)
 
     async def make_ready(self, plan: Plan, settings: f.Settings) -> None:
         if settings.replay is not None:
@@ -219,11 +151,8 @@ class Runner:
     async def drive(self, journal: Journal) -> RunResult:
         """Drive the run until it ends or pauses. Being cancelled is a graceful stop."""
         session, layout = journal.session, self._runs.layout(journal.session)
-        try:
+        with self._leases.released_on_error(journal):
             driver = self._driver(journal, layout)
-        except BaseException:
-            self.release(journal)
-            raise
         self._drivers[session] = driver
         self._registry.hold(session, _needed(journal))
         over = self._over[session] = asyncio.Event()
@@ -233,7 +162,7 @@ class Runner:
         try:
             await asyncio.shield(task)
             if journal.view.summary.without_files:
-                write_iteration_files(log_of(layout, self._environ).reader().events(), LATEST)
+                write_iteration_files(self._runs.events(session), LATEST)
         except asyncio.CancelledError:
             driver.ask_to_pause("cancelled_by_caller", grace=self._stop_grace)
             await task
@@ -242,8 +171,11 @@ class Runner:
             del self._drivers[session], self._over[session]
             self._registry.let_go(session)
             over.set()
-            self.release(journal)
-        await tell_ended(self._runs.project, journal.plan, journal.state, self._environ)
+            self._leases.release(journal)
+        # The run is over and recorded: whatever goes wrong here doesn't change that.
+        if ended := note_ended(self._runs.project, journal.plan, journal.state):
+            text = f"{ended.type} {ended.session}: {ended.status}"
+            await asyncio.to_thread(notify, NOTIFICATION, text, self._environ)
         return result_of(journal.state, journal.view.summary, layout.root)
 
     def interrupt(self, reason: str, *, now: bool) -> bool:
@@ -262,14 +194,6 @@ class Runner:
     def wake(self, session: str) -> None:
         if driver := self._drivers.get(session):
             driver.wake()
-
-    def release(self, journal: Journal) -> None:
-        """Give the lease back, on every way out."""
-        remove_lock(self._runs.project, journal.session)
-        journal.close()
-
-    def _keeper(self, layout: RunLayout) -> HeadKeeper:
-        return HeadKeeper(layout.root, self._environ)
 
     def _driver(self, journal: Journal, layout: RunLayout) -> Driver:
         plan, state = journal.plan, journal.state
@@ -309,7 +233,8 @@ class Runner:
                 "queue": QueuePerformer(setting, queue, lambda: load_cassette(layout.replayed)),
             },
         )
-        return Driver(journal, layout, performers, clock=self._clock, keeper=self._keeper(layout))
+        keeper = HeadKeeper(layout.root, self._environ)
+        return Driver(journal, layout, performers, clock=self._clock, keeper=keeper)
 
 
 def _refuse_damage(session: str, damage: Sequence[Damage]) -> None:

@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from agentforge.adapters.jsonl_log import LogReport, verify
 from agentforge.host import files
+from agentforge.model import facts as f
 from agentforge.model.errors import AgentForgeError, LogConflict, LogCorrupt, UnknownRun
 from agentforge.model.event import Event
-from agentforge.model.facts import LogAdopted, SessionStarted
 from agentforge.model.ids import session_name
 from agentforge.model.layout import RunLayout, runs_dir
 from agentforge.model.plan import Plan
@@ -24,6 +25,10 @@ from agentforge.views.run_model import RunModel, see_all
 from agentforge.views.stage_progress import current_step
 from agentforge.views.state_file import SNAPSHOT_VERSION, Snapshot
 from agentforge.views.summary import health
+
+__all__ = ["LogReport", "Runs", "Tail", "shown_status"]
+
+STOPS = (f.SessionCompleted, f.SessionFailed, f.SessionPaused, f.SessionAborted)
 
 
 class _Cached(msgspec.Struct):
@@ -43,10 +48,13 @@ class Runs:
     def layout(self, session: str) -> RunLayout:
         return RunLayout.of(self.project, session_name(session))
 
+    def log_file(self, session: str) -> EventLog:
+        """The log of a run, whether it exists or not."""
+        return log_of(self.layout(session), self.environ)
+
     def log(self, session: str) -> EventLog:
         """The log of a run that exists."""
-        layout = self.layout(session)
-        log = log_of(layout, self.environ)
+        log = self.log_file(session)
         if not log.exists():
             known = ", ".join(self.sessions()[:5]) or "none yet"
             raise UnknownRun(
@@ -67,8 +75,13 @@ class Runs:
     def events(self, session: str) -> Iterator[Event]:
         return self.log(session).reader().events()
 
+    def verify(self, session: str) -> LogReport:
+        """All that can be said about the log, also where the run itself can't be shown."""
+        self.log(session)
+        return verify(self.layout(session).log)
+
     def is_original(self, session: str) -> bool:
-        """Whether the run was begun by agent-pipelines' own engine and not yet taken up by ours."""
+        """Whether the run was begun by agent-pipelines' own engine and not yet imported."""
         first = next(iter(self.events(session)), None)
         return first is not None and not first.trace_id and is_original(self.info(session).state)
 
@@ -143,7 +156,7 @@ class Runs:
         """The plan that the run began with: in the log's first event that is ours."""
         for event in log.reader().events():
             fact = event.fact
-            if isinstance(fact, LogAdopted) or (isinstance(fact, SessionStarted) and fact.run_id):
+            if isinstance(fact, f.LogImported) or (isinstance(fact, f.SessionStarted) and fact.run_id):
                 return fact.plan
             if event.trace_id:
                 return None
@@ -163,3 +176,36 @@ def shown_status(state: RunState, *, held: bool) -> ShownStatus:
     if state.status is RunStatus.RUNNING and not held:
         return "interrupted"
     return state.status.value
+
+
+class Tail:
+    def __init__(self, runs: Runs, session: str, after: Head | None = None) -> None:
+        self._log = runs.log(session)
+        self._head = after
+        self._stopped = False
+
+    def news(self) -> Iterator[Event]:
+        """Events since the last look."""
+        reader = self._log.reader()
+        try:
+            yield from self._read(reader)
+        except LogConflict:
+            # The run was kept aside and its name begun anew: this is another log.
+            self._head = None
+            yield from self._read(reader)
+
+    def _read(self, reader: LogReader) -> Iterator[Event]:
+        for event in reader.events(after=self._head):
+            self._stopped = isinstance(event.fact, STOPS)
+            yield event
+        self._head = reader.head
+
+    @property
+    def is_driven(self) -> bool:
+        """Whether somebody drives the run now."""
+        return self._log.is_held()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has stopped and nobody drives it on."""
+        return self._stopped and not self.is_driven

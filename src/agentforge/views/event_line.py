@@ -67,7 +67,7 @@ def _place(event: Event) -> list[tuple[str, Any]]:
             f.IterationStarted()
             | f.IterationCompleted()
             | f.AttemptStarted()
-            | f.AttemptAdopted()
+            | f.AttemptReattached()
             | f.AttemptLost()
             | f.AttemptEnding()
             | f.AttemptCancelled()
@@ -96,7 +96,7 @@ def _details(fact: AnyFact) -> list[tuple[str, Any]]:
             return [("provider", fact.provider), ("model", fact.model)]
         case f.IterationCompleted():
             return [("decision", fact.decision.value), ("summary", _quoted(fact.result.summary))]
-        case f.AttemptStarted() | f.AttemptAdopted():
+        case f.AttemptStarted() | f.AttemptReattached():
             return _of_attempt(fact)
         case f.AttemptLost() | f.AttemptEnding() | f.AttemptCancelled() | f.JudgeEnding():
             return [("attempt", fact.attempt), ("reason", _quoted(fact.reason))]
@@ -116,8 +116,8 @@ def _details(fact: AnyFact) -> list[tuple[str, Any]]:
             return _of_session(fact)
 
 
-def _of_attempt(fact: f.AttemptStarted | f.AttemptAdopted) -> list[tuple[str, Any]]:
-    if isinstance(fact, f.AttemptAdopted):
+def _of_attempt(fact: f.AttemptStarted | f.AttemptReattached) -> list[tuple[str, Any]]:
+    if isinstance(fact, f.AttemptReattached):
         return [("attempt", fact.attempt), ("pid", fact.pid)]
     other = fact.provider if fact.choice else ""
     return [("attempt", fact.attempt), ("provider", other), ("goes_on_with", fact.resume or "")]
@@ -197,7 +197,7 @@ def _of_session(fact: AnyFact) -> list[tuple[str, Any]]:
 
 def _of_log(fact: AnyFact) -> list[tuple[str, Any]]:
     match fact:
-        case f.LogAdopted():
+        case f.LogImported():
             return [("lines", fact.lines), ("engine", fact.engine)]
         case f.LogRepaired():
             return [("bytes", fact.bytes)]

@@ -7,7 +7,6 @@ from typing import TypeVar
 from msgspec import Struct, field
 
 from agentforge.model import facts as f
-from agentforge.model.adopted import StageLeft
 from agentforge.model.event import Cursor, Event
 from agentforge.model.result import Decision, Signals
 
@@ -97,7 +96,7 @@ class History(Struct):
             case f.ManifestWritten(path=path):
                 if event.cursor is not None:
                     self.manifests[event.cursor.node_path] = path
-            case f.LogAdopted(left=left):
+            case f.LogImported(left=left):
                 self.stages = {_key(stage.path, stage.provider): _left(stage) for stage in left}
             case f.PlanChanged(paths=paths):
                 self.stages = _moved(self.stages, paths)
@@ -146,7 +145,7 @@ def _moved(known: dict[str, T], paths: Mapping[str, str | None]) -> dict[str, T]
     return moved
 
 
-def _left(stage: StageLeft) -> StageOutputs:
+def _left(stage: f.StageLeft) -> StageOutputs:
     return StageOutputs(
         outputs=list(stage.outputs),
         written=stage.omitted + len(stage.outputs),

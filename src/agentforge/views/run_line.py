@@ -50,7 +50,7 @@ def run_line(event: Event, plan: Plan) -> RunLine | None:
             return RunLine(place, f"failed{tried}: {fact.kind.value}: {message}", "failed", "error")
         case f.RetryScheduled() | f.LimitMet() | f.ProviderChanged() as fact:
             return _after_failure(place, fact, event.at)
-        case f.AttemptStarted() | f.AttemptAdopted() | f.AttemptLost() | f.AttemptEnding() as fact:
+        case f.AttemptStarted() | f.AttemptReattached() | f.AttemptLost() | f.AttemptEnding() as fact:
             return _of_attempt(place, fact)
         case f.ProviderCompleted() | f.StageCompleted() as fact:
             return _of_branch(event, stage, fact)
@@ -61,15 +61,15 @@ def run_line(event: Event, plan: Plan) -> RunLine | None:
 
 
 def _of_attempt(
-    place: str, fact: f.AttemptStarted | f.AttemptAdopted | f.AttemptLost | f.AttemptEnding
+    place: str, fact: f.AttemptStarted | f.AttemptReattached | f.AttemptLost | f.AttemptEnding
 ) -> RunLine | None:
     match fact:
         case f.AttemptStarted(resume=str() as session):
             return RunLine(place, f"goes on with the agent's own session {one_line(session, SUMMARY_CHARS)}")
         case f.AttemptStarted():
             return None
-        case f.AttemptAdopted():
-            return RunLine(place, f"goes on: its agent is still at work and was adopted (PID {fact.pid})")
+        case f.AttemptReattached():
+            return RunLine(place, f"reattached to the running agent (PID {fact.pid})")
         case f.AttemptLost():
             return RunLine(place, f"lost its attempt {fact.attempt}: {fact.reason}", "wait", "warn")
         case f.AttemptEnding():
@@ -122,7 +122,7 @@ def _judged(place: str, fact: f.JudgeCompleted) -> RunLine:
 def _of_session(fact: AnyFact) -> RunLine | None:
     match fact:
         case f.SessionRecovered():
-            return RunLine("", "taken up where it was left")
+            return RunLine("", "recovered where it was left")
         case f.SessionResumed():
             return RunLine("", "resumed")
         case f.PauseRequested():
@@ -137,9 +137,9 @@ def _of_session(fact: AnyFact) -> RunLine | None:
             return RunLine("", f"{one_line(fact.by)} answered: {one_line(fact.answer)}")
         case f.SessionContinued():
             return RunLine("", "continues after an answer")
-        case f.LogAdopted():
+        case f.LogImported():
             return RunLine(
-                "", f"taken up from agent-pipelines, after {counted(fact.lines, 'event')} of its own"
+                "", f"imported from agent-pipelines, after {counted(fact.lines, 'event')} of its own"
             )
         case f.LogRepaired():
             text = f"the log's last line was torn; {fact.bytes} bytes were kept aside"

@@ -6,13 +6,13 @@ from msgspec import Struct, field
 
 from agentforge.engine.evolve import evolve
 from agentforge.model.event import Event
-from agentforge.model.facts import LogAdopted, PlanChanged, SessionStarted
+from agentforge.model.facts import LogImported, PlanChanged, SessionStarted
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.views.history import History
 from agentforge.views.summary import Summary, fold
 
-BRINGS_A_PLAN = (SessionStarted, PlanChanged, LogAdopted)
+BRINGS_A_PLAN = (SessionStarted, PlanChanged, LogImported)
 
 
 class RunModel(Struct):

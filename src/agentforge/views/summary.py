@@ -16,7 +16,7 @@ class Summary(Struct, frozen=True):
     events: int = 0
     iterations: int = 0
     attempts: int = 0
-    adopted: int = 0
+    reattached: int = 0
     lost: int = 0
     recoveries: int = 0
     errors: int = 0
@@ -59,8 +59,8 @@ def fold(summary: Summary, event: Event) -> Summary:
         case f.RetryScheduled() | f.LimitMet() | f.ProviderChanged() | f.TimerFired() | f.SessionFailed():
             # What follows from an error is not yet a sign that it is over.
             return replace(seen, consecutive_errors=summary.consecutive_errors)
-        case f.AttemptAdopted():
-            return replace(seen, adopted=seen.adopted + 1)
+        case f.AttemptReattached():
+            return replace(seen, reattached=seen.reattached + 1)
         case f.AttemptLost():
             return replace(seen, lost=seen.lost + 1)
         case f.SessionRecovered():

@@ -1,4 +1,4 @@
-"""The provider: a program of ours is the agent, so that the engine can adopt it, time it out and end it."""
+"""The provider: a program of ours is the agent, so the engine can reattach to it, time it out and end it."""
 
 import hashlib
 import json

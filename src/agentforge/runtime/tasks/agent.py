@@ -51,7 +51,7 @@ class AgentPerformer:
                 return prepared
             about = replace(about, prompt=prepared.prompt, is_clean=prepared.is_new or about.light)
             return self._outcome(about, await self._calls.make(call, lambda: self._request(task, about)))
-        ended = await self._calls.reattach(call, lambda pid: report(f.AttemptAdopted(task.attempt, pid)))
+        ended = await self._calls.reattach(call, lambda pid: report(f.AttemptReattached(task.attempt, pid)))
         return self._outcome(about, ended)
 
     async def _end(self, task: AgentTask) -> f.AnyFact:

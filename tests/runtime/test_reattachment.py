@@ -1,4 +1,4 @@
-"""Engines that die while real agents work: adopted, taken from their exit record, or lost."""
+"""Engines that die while real agents work: reattached to, taken from their exit record, or lost."""
 
 import asyncio
 import json
@@ -53,7 +53,7 @@ def test_running_agent_is_picked_up_again_and_not_run_twice(project: Path) -> No
     assert_iteration_count(ObservedSession(project, "s"), 1)
 
 
-def test_agent_is_adopted_again_by_a_third_engine(project: Path) -> None:
+def test_third_engine_reattaches_to_the_agent_again(project: Path) -> None:
     pid = EngineProcess(project, shell(PATIENT)).kill_at_work()
 
     async def look_and_leave() -> None:

@@ -1,4 +1,4 @@
-"""Taking up a run that agent-pipelines' own engine began: it is compiled now, and put where it stood.
+"""Importing a run of agent-pipelines' own engine: it is compiled now, and put where it stood.
 
 One event, `log_adopted`, holds all of that. The lines before it stay as they are, and the chain of ours
 begins with it.
@@ -16,60 +16,46 @@ from agentforge.engine.course import first_node
 from agentforge.engine.legal import refuse_resume
 from agentforge.host import files
 from agentforge.model import facts as f
-from agentforge.model.adopted import BlockPosition, BranchPosition, DoneStage, StagePosition
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan, StageNode
-from agentforge.model.state import Between, BranchState, RunState, StageRecord, StageState, Start
+from agentforge.model.state import Between, BlockState, RunState, StageState, Start
 from agentforge.ports.sources import Sources
-from agentforge.runtime.adopting import left_behind, set_rest_aside
+from agentforge.runtime.imported_files import left_behind, set_rest_aside
 from agentforge.runtime.journal import Journal
-from agentforge.sdk.originals import is_original, kept_definition, loop_maximum, read_json, sketched
-from agentforge.sdk.runner import Runner
+from agentforge.sdk.leases import Leases
+from agentforge.sdk.originals import is_original, loop_maximum, read_json, sketched
 from agentforge.sdk.runs import Runs
 from agentforge.sdk.wiring import log_of, sources_of
 
 
-def take_over(runs: Runs, runner: Runner, session: str, known_providers: Collection[str] | None) -> None:
-    """Make a run that agent-pipelines' own engine began one of ours; what is ours is left alone."""
+def import_original(
+    runs: Runs, leases: Leases, session: str, settings: f.Settings, known_providers: Collection[str] | None
+) -> None:
+    """Make a run of agent-pipelines' own engine one of ours; does nothing if it already is."""
     if not runs.is_original(session):
         return
     refuse_resume(runs.info(session).state)
-    journal = runner.open(session)
+    journal = leases.open(session)
     try:
         if is_original(journal.state):
-            adopt(
-                journal,
-                runs.layout(session),
-                sources_of(runs.project, runs.environ),
-                settings=runner.settings(),
-                known_providers=known_providers,
-            )
+            sources = sources_of(runs.project, runs.environ)
+            layout = runs.layout(session)
+            plan = _compiled(layout, sources, journal.plan, journal.state, known_providers)
+            _refuse_misfit(plan, journal.state)
+            _record(journal, layout, plan, settings)
     finally:
-        runner.release(journal)
+        leases.release(journal)
 
 
-def adopt(
-    journal: Journal,
-    layout: RunLayout,
-    sources: Sources,
-    *,
-    settings: f.Settings,
-    known_providers: Collection[str] | None,
-) -> None:
-    """Record that the run is ours from now on; raises DefinitionError if it no longer compiles."""
-    original, state = journal.writer.adopted, journal.state
+def _record(journal: Journal, layout: RunLayout, plan: Plan, settings: f.Settings) -> None:
+    """Record that the run is ours from now on."""
+    original, state = journal.writer.original, journal.state
     assert original is not None
-    plan = _compiled(layout, sources, journal.plan, state, known_providers)
-    node = _position(state.node) if state.node else None
-    block = (
-        BlockPosition(state.block.path, tuple(map(_branch, state.block.branches))) if state.block else None
-    )
-    stages = tuple(map(_done, state.stages))
-    _refuse_misfit(plan, state)
-    left = left_behind(layout, plan, stages, node, block)
+    at = _position(plan, state)
+    left = left_behind(layout, plan, state.stages, at)
     set_rest_aside(layout, plan, left)
-    adopted = f.LogAdopted(
+    imported = f.LogImported(
         lines=original.lines,
         sha256=original.sha256,
         mode=plan.mode,
@@ -77,15 +63,13 @@ def adopt(
         plan=plan,
         engine=__version__,
         started_at=state.started_at,
-        stages=stages,
-        node=node,
-        block=block,
-        next=_next(plan, state),
+        at=at,
+        stages=state.stages,
         left=left,
         settings=settings,
         format=f.LOG_FORMAT,
     )
-    journal.record(adopted, state.cursor)
+    journal.record(imported, state.cursor)
     if journal.writer.repaired is not None:
         torn = journal.writer.repaired
         journal.record(f.LogRepaired(torn.bytes, torn.kept), journal.state.cursor)
@@ -106,7 +90,9 @@ def _compiled(
         source = written.get("source")
         path = source.get("path") if isinstance(source, dict) else None
         name = path if isinstance(path, str) and path else plan.source.path
-        text = files.read_text(kept_definition(layout)) or sources.read(join(sources.project, name)) or ""
+        text = (
+            files.read_text(f"{layout.root}/pipeline.yaml") or sources.read(join(sources.project, name)) or ""
+        )
         fresh = compile_kept(sources, name, text, state.session, known_providers=known).plan
     session = written.get("session")
     inputs = session.get("inputs") if isinstance(session, dict) else None
@@ -146,20 +132,30 @@ def _refuse_misfit(plan: Plan, state: RunState) -> None:
         )
 
 
-def _next(plan: Plan, state: RunState) -> f.Destination | None:
-    """Where it goes on between two nodes; None at its end."""
+def _position(plan: Plan, state: RunState) -> StageState | BlockState | Between:
+    """Where the run continues, without what was under way and without failures."""
     match state.at:
+        case StageState() as at:
+            return _stage_position(at)
+        case BlockState(path=path, branches=branches):
+            stages = (branch.stage and _stage_position(branch.stage) for branch in branches)
+            at_rest = (
+                replace(branch, stage=stage, failure=None)
+                for branch, stage in zip(branches, stages, strict=True)
+            )
+            return BlockState(path, 1, branches=tuple(at_rest))
         case Start():
-            return first_node(plan)
+            return Between(first_node(plan))
         case Between(next=destination) if destination and destination.path in plan.places:
-            return destination
+            return Between(destination)
         case _:
-            return None
+            return Between(None)
 
 
-def _position(at: StageState) -> StagePosition:
-    return StagePosition(
+def _stage_position(at: StageState) -> StageState:
+    return StageState(
         path=at.path,
+        run=1,
         completed=at.completed,
         last_decision=at.last_decision,
         judged=at.judged,
@@ -167,17 +163,3 @@ def _position(at: StageState) -> StagePosition:
         plateaus=at.plateaus,
         judge_failures=at.judge_failures,
     )
-
-
-def _branch(branch: BranchState) -> BranchPosition:
-    return BranchPosition(
-        provider=branch.provider,
-        status=branch.status.value,
-        stages=tuple(map(_done, branch.stages)),
-        stage=_position(branch.stage) if branch.stage else None,
-        started_at=branch.started_at,
-    )
-
-
-def _done(record: StageRecord) -> DoneStage:
-    return DoneStage(record.name, record.path, record.iterations, record.completed_at, record.reason)

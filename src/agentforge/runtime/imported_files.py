@@ -1,34 +1,29 @@
-"""What agent-pipelines' own engine left in a run's folders: looked through once, when the run is taken up."""
+"""What agent-pipelines' own engine left in a run's folders: read once, when the run is imported."""
 
 import os
 from collections.abc import Iterator
 
 from agentforge.host import files
-from agentforge.model.adopted import BlockPosition, BranchPosition, DoneStage, StageLeft, StagePosition
-from agentforge.model.layout import IterationLayout, RunLayout
+from agentforge.model.facts import StageLeft
+from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place, inner_place
 from agentforge.model.plan import ParallelNode, Plan, Step
-from agentforge.model.state import position_of
-from agentforge.runtime.concluding import LEFT_BEHIND
+from agentforge.model.state import BlockState, BranchState, Position, StageRecord, StageState, position_of
+from agentforge.runtime.concluding import move_left_behind
 from agentforge.views.history import KEPT
 
 
 def left_behind(
-    layout: RunLayout,
-    plan: Plan,
-    done: tuple[DoneStage, ...],
-    node: StagePosition | None,
-    block: BlockPosition | None,
+    layout: RunLayout, plan: Plan, done: tuple[StageRecord, ...], at: Position
 ) -> tuple[StageLeft, ...]:
     """The outputs of all iterations that are complete, for the stages that come."""
-    found: list[StageLeft] = []
-    for record in done:
-        for place, iterations in _places_of(layout, plan, record):
-            found.append(_left(layout, place, iterations, record.reason))
-    if node is not None:
-        found.append(_left(layout, _place(plan.places[node.path]), node.completed, ""))
-    for branch in block.branches if block else ():
-        found += _of_branch(layout, plan, branch)
+    found = [left for record in done for left in _of_record(layout, plan, record)]
+    match at:
+        case StageState():
+            found.append(_left(layout, _place(plan.places[at.path]), at.completed, ""))
+        case BlockState():
+            for branch in at.branches:
+                found += _of_branch(layout, plan, branch)
     return tuple(found)
 
 
@@ -37,17 +32,10 @@ def set_rest_aside(layout: RunLayout, plan: Plan, left: tuple[StageLeft, ...]) -
     was under way, and of later ones, which an earlier pass of that engine may have left."""
     complete = {(stage.path, stage.provider): stage.iterations for stage in left}
     for place in (place for step in plan.steps for place in _places_in(step)):
-        for name in files.listing(f"{layout.stage_dir(place.folder)}/iterations"):
+        for name in _iterations(layout, place):
             done = complete.get((place.path, place.branch), 0)
             if name.isascii() and name.isdigit() and int(name) > done:
-                _set_aside(layout.iteration(place.folder, int(name)))
-
-
-def _set_aside(here: IterationLayout) -> None:
-    for name in LEFT_BEHIND.intersection(files.listing(here.root)):
-        aside = here.attempt(0).root
-        files.make_dir(aside)
-        files.move(os.path.join(here.root, name), os.path.join(aside, name))
+                move_left_behind(layout.iteration(place.folder, int(name)), 0)
 
 
 def _places_in(step: Step) -> Iterator[Place]:
@@ -63,16 +51,21 @@ def _place(step: Step) -> Place:
     return Place(step.path, 1, step.dir)
 
 
-def _places_of(layout: RunLayout, plan: Plan, record: DoneStage) -> Iterator[tuple[Place, int]]:
-    """The stages of a step that is done, each with its iterations."""
+def _iterations(layout: RunLayout, place: Place) -> list[str]:
+    return files.listing(f"{layout.stage_dir(place.folder)}/iterations")
+
+
+def _of_record(layout: RunLayout, plan: Plan, record: StageRecord) -> Iterator[StageLeft]:
+    """A record of a block doesn't say how many iterations each of its stages had: their folders do."""
     step = plan.places[record.path]
     for place in _places_in(step):
-        in_block = isinstance(step.node, ParallelNode)
-        kept = len(files.listing(f"{layout.stage_dir(place.folder)}/iterations")) if in_block else 0
-        yield place, kept if in_block else record.iterations
+        count = record.iterations
+        if isinstance(step.node, ParallelNode):
+            count = len(_iterations(layout, place))
+        yield _left(layout, place, count, record.reason)
 
 
-def _of_branch(layout: RunLayout, plan: Plan, branch: BranchPosition) -> Iterator[StageLeft]:
+def _of_branch(layout: RunLayout, plan: Plan, branch: BranchState) -> Iterator[StageLeft]:
     for record in branch.stages:
         place = _inner(plan, branch.provider, record.path)
         yield _left(layout, place, record.iterations, record.reason)
