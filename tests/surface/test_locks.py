@@ -166,3 +166,13 @@ def test_lock_held_by_the_bash_engine_is_respected_and_force_overrides(project: 
     with project.lock("free").open() as unlocked:
         fcntl.flock(unlocked, fcntl.LOCK_UN)
     assert project.call("run", "-p", file, "-s", "free").code == 0
+
+
+def test_lock_that_its_owner_died_writing_is_tidied_up(project: Project) -> None:
+    file = project.pipeline(f"plan={WRITE_RESULT}")
+    assert project.call("run", "-p", file, "-s", "auth").code == 0
+    draft = project.lock("auth").with_suffix(".lock.tmp")
+    draft.write_text("{")
+    assert project.call("recover").code == 0
+    assert not draft.exists()
+    assert not project.lock("auth").exists()

@@ -37,9 +37,9 @@ def read_lock(project: str, session: str) -> LockFile | None:
 
 
 def locked_sessions(project: str) -> list[str]:
-    """The sessions that somebody drives, or drove when it died."""
-    names = files.listing(os.path.dirname(lock_file(project, "any")))
-    return sorted(name.removesuffix(".lock") for name in names if name.endswith(".lock"))
+    """The sessions that an engine owns, or owned when it died, be it while it wrote the lock file."""
+    names = (name.removesuffix(".tmp") for name in files.listing(os.path.dirname(lock_file(project, "any"))))
+    return sorted({name.removesuffix(".lock") for name in names if name.endswith(".lock")})
 
 
 def remove_lock(project: str, session: str) -> None:

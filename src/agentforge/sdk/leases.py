@@ -190,7 +190,7 @@ class Leases:
         with suppress(AgentForgeError):
             if self._runs.info(session).status in ("running", "interrupted"):
                 return
-            if read_lock(self._runs.project, session) is None:
+            if session not in locked_sessions(self._runs.project):
                 return
             journal = self.open(session)
             try:
