@@ -411,7 +411,7 @@ def test_next_visit_of_a_node_that_moved_counts_on() -> None:
     assert visits(conversation)[-1] == ("1", 4, "stage-01-plan/run-004")
 
 
-def test_rehearsal_of_visits_that_the_plan_does_not_lead_to_says_where_the_routes_part() -> None:
+def test_rehearsal_of_visits_that_the_plan_does_not_lead_to_says_where_the_courses_part() -> None:
     conversation = play(TWO, THRICE)
     rehearsal = rehearse(TWO, conversation.events)
     assert rehearsal.difference is not None

@@ -8,8 +8,8 @@ from tests.engine.plans import block, nested, plan_of, stage
 from agentforge.engine.enacting import enact
 from agentforge.engine.rehearsal import rehearse
 from agentforge.model.cassette import Exchange, Outcome
+from agentforge.model.course import Turn
 from agentforge.model.plan import Judgment, Plan, Queue
-from agentforge.model.route import Turn
 
 DONE: dict[str, Any] = {
     "stage": "x",
@@ -31,7 +31,7 @@ def work(stage: str, iteration: int = 1, attempt: int = 1, **more: Any) -> Excha
     return Exchange(stage, iteration, attempt=attempt, kind="work", **fields)
 
 
-def route(plan: Plan, *exchanges: Exchange, **options: Any) -> list[Turn]:
+def course(plan: Plan, *exchanges: Exchange, **options: Any) -> list[Turn]:
     found = rehearse(plan, enact(plan, exchanges, **options))
     assert found.is_same
     return list(found.past)
@@ -43,7 +43,7 @@ def kinds(turns: list[Turn]) -> list[str]:
 
 def test_what_was_recorded_is_decided_again_to_its_end() -> None:
     plan = plan_of(stage("plan", runs=2), nested("polish", stage("plan")))
-    turns = route(plan, work("plan"), work("plan", 2), work("plan", node="pipeline-polish/stage-plan"))
+    turns = course(plan, work("plan"), work("plan", 2), work("plan", node="pipeline-polish/stage-plan"))
     assert [turn.stage for turn in turns if turn.what == "node_entered"] == ["plan", "polish/plan"]
     assert turns[-1].what == "run_completed"
 
@@ -56,7 +56,7 @@ def test_failures_retries_branches_judges_and_queues_are_answered_by_their_excha
         stage("sweep", termination=Queue(3, check_before=True)),
     )
     judged = Outcome("judge_complete", {"status": "success", "result": {"stop": True, "reason": "fine"}})
-    turns = route(
+    turns = course(
         plan,
         work("plan", outcome=Outcome("error", CRASHED)),
         work("plan", attempt=2),
@@ -72,7 +72,7 @@ def test_failures_retries_branches_judges_and_queues_are_answered_by_their_excha
 
 
 def test_a_recording_that_stops_in_the_middle_is_a_run_that_is_not_over() -> None:
-    turns = route(plan_of(stage("plan", runs=3)), work("plan"))
+    turns = course(plan_of(stage("plan", runs=3)), work("plan"))
     assert turns[-1] == Turn("attempt", "plan", iteration=2, attempt=1, detail="claude")
 
 
@@ -80,7 +80,7 @@ def test_a_plateau_counts_where_it_did_when_it_was_recorded() -> None:
     plateau = {**DONE, "result": {"signals": {"plateau_suspected": True}}}
     plan = plan_of(stage("plan", termination=Judgment(3, 1, 1)))
     recorded = work("plan", outcome=Outcome("iteration_complete", plateau))
-    assert route(plan, recorded, plateau_test=True)[-1].what == "run_completed"
+    assert course(plan, recorded, plateau_test=True)[-1].what == "run_completed"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Rehearsing a past run with another pipeline: the route is the same, or it is said where it parts."""
+"""Rehearsing a past run with another pipeline: the course is the same, or it is said where it parts."""
 
 import pytest
 from hypothesis import given, settings
@@ -10,9 +10,9 @@ from tests.engine.playbook import Play, play
 
 from agentforge.engine.rehearsal import rehearse
 from agentforge.engine.replan import plan_change
+from agentforge.model.course import Rehearsal, Turn
 from agentforge.model.event import Event
 from agentforge.model.plan import Guardrails, Judgment, Plan, ProviderChoice, RetryPolicy
-from agentforge.model.route import Rehearsal, Turn
 
 THREE = plan_of(stage("review", runs=3))
 PAST = """
@@ -42,7 +42,7 @@ def parted(rehearsal: Rehearsal) -> tuple[Turn, Turn | None]:
     return rehearsal.difference.past, rehearsal.difference.now
 
 
-# -- the same route
+# -- the same course
 
 
 @settings(max_examples=300, deadline=None)
@@ -80,7 +80,7 @@ def test_what_a_person_answered_is_followed(answer: str) -> None:
     assert rehearsal.past == rehearsal.now
 
 
-def test_prompts_models_and_delays_are_no_part_of_the_route() -> None:
+def test_prompts_models_and_delays_are_no_part_of_the_course() -> None:
     events = past(THREE, PAST)
     other = stage("review", runs=3, delay=60, prompt="other", provider=ProviderChoice("claude", "haiku"))
     assert rehearse(plan_of(other), events).is_same
@@ -118,7 +118,7 @@ def test_a_stage_that_moved_but_comes_at_the_same_time_is_the_same() -> None:
     assert rehearse(plan_of(stage("review", runs=9)), events).is_same
 
 
-# -- where routes part
+# -- where courses part
 
 
 def test_a_lower_maximum_ends_the_stage_earlier() -> None:
@@ -237,7 +237,7 @@ def test_what_could_not_be_prepared_or_read_is_no_answer_to_anything_else() -> N
     assert swapped.is_same
 
 
-def test_a_stop_is_carried_out_where_the_routes_have_parted_already() -> None:
+def test_a_stop_is_carried_out_where_the_courses_have_parted_already() -> None:
     stopped = """
         > start
         < node_start review

@@ -1,4 +1,4 @@
-"""Recording a run, and running it again without its agents: the same files, the same route."""
+"""Recording a run, and running it again without its agents: the same files, the same course."""
 
 import base64
 import json
@@ -14,8 +14,8 @@ from agentforge.adapters.providers.command import CommandProvider
 from agentforge.engine.enacting import enact
 from agentforge.engine.rehearsal import rehearse
 from agentforge.model.cassette import Cassette, Sleep, Write, parse_cassette
+from agentforge.model.course import Turn
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.model.route import Turn
 from agentforge.ports.provider import Provider
 from agentforge.sdk.engine import Engine
 from agentforge.sdk.recordings import compiled_for_replay, find_recording
@@ -92,7 +92,7 @@ def replayed(project: Path, source: str, session: str | None = None, pipeline: A
     return run(main())
 
 
-def route(project: Path, session: str) -> tuple[Turn, ...]:
+def course(project: Path, session: str) -> tuple[Turn, ...]:
     """The turns of a run; which branch comes first at each moment is left to chance."""
     sdk = Engine(project, environ=ENVIRON)
     turns = rehearse(sdk.status(session).plan, tuple(sdk.events(session))).past
@@ -127,7 +127,7 @@ def whole(project: Path) -> RunResult:
     )
 
 
-def test_a_recorded_run_replayed_in_a_fresh_checkout_gives_the_same_files_and_the_same_route(
+def test_a_recorded_run_replayed_in_a_fresh_checkout_gives_the_same_files_and_the_same_course(
     tmp_path: Path,
 ) -> None:
     first, second = checkout(tmp_path / "first"), checkout(tmp_path / "second")
@@ -137,7 +137,7 @@ def test_a_recorded_run_replayed_in_a_fresh_checkout_gives_the_same_files_and_th
     (first / "skip.tmp").unlink()
     assert files(second) == files(first)
     assert os.access(second / "run.sh", os.X_OK)
-    assert route(second, "again") == route(first, "s")
+    assert course(second, "again") == course(first, "s")
 
 
 def test_stages_of_one_name_and_passes_are_told_apart(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_failures_are_replayed_as_failures_of_the_same_kind(tmp_path: Path) -> N
     assert (result.status, result.error_type) == ("failed", "result_invalid")
     again = replayed(second, str(run_dir(first) / "cassette.jsonl"), "s")
     assert (again.status, again.error_type, again.error) == (result.status, result.error_type, result.error)
-    assert route(second, "s") == route(first, "s")
+    assert course(second, "s") == course(first, "s")
     for name in ("output.md", "attempt-1/output.md"):
         said = [run_dir(p) / "stage-00-plan" / "iterations" / "001" / name for p in (first, second)]
         assert said[0].read_text() == said[1].read_text()
@@ -236,7 +236,7 @@ def test_queues_are_replayed_without_looking_at_one(tmp_path: Path) -> None:
     assert left == [(1, 1), (2, 0)]
     result = replayed(second, str(run_dir(first) / "cassette.jsonl"), "s")
     assert result.completed, result.error
-    assert route(second, "s") == route(first, "s")
+    assert course(second, "s") == course(first, "s")
 
 
 def test_a_judge_that_fails_is_recorded_and_fails_again(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_a_judge_that_fails_is_recorded_and_fails_again(tmp_path: Path) -> None:
     assert recorded(first, pipeline(judged), claude=program("claude", "echo what?; exit 4")).completed
     assert sum(e.kind == "judge" for e in cassette(first).exchanges) == 4
     assert replayed(second, str(run_dir(first) / "cassette.jsonl"), "s").completed
-    assert route(second, "s") == route(first, "s")
+    assert course(second, "s") == course(first, "s")
 
 
 def test_a_replay_may_be_recorded_and_gives_the_same_cassette(tmp_path: Path) -> None:
@@ -271,11 +271,11 @@ def test_a_replay_may_be_recorded_and_gives_the_same_cassette(tmp_path: Path) ->
     assert done(second) == done(first)
 
 
-def test_a_cassette_enacted_gives_the_route_of_its_run(tmp_path: Path) -> None:
+def test_a_cassette_enacted_gives_the_course_of_its_run(tmp_path: Path) -> None:
     project = checkout(tmp_path / "p")
     assert whole(project).completed
     kept = cassette(project)
     assert kept.header.plan is not None
     enacted = rehearse(kept.header.plan, enact(kept.header.plan, kept.exchanges)).past
     by_branch = tuple(sorted(enacted, key=lambda turn: (turn.branch or "", enacted.index(turn))))
-    assert by_branch == route(project, "s")
+    assert by_branch == course(project, "s")

@@ -105,7 +105,7 @@ def test_a_cassette_can_be_checked_instead_of_its_session(project: Project, tmp_
     kept = shutil.copy(recorded(project), tmp_path / "kept.jsonl")
     shutil.rmtree(project.root / ".claude")
     same = project.call("replay", str(kept), "--check")
-    assert (same.code, same.out) == (0, "✓ same route: session 'auth' by p.yaml (2 iterations)\n"), same.err
+    assert (same.code, same.out) == (0, "✓ same course: session 'auth' by p.yaml (2 iterations)\n"), same.err
     other = project.pipeline(f"plan*5={WRITES}", name="other.yaml")
     done = project.call("replay", str(kept), "-p", other, "--check")
     assert done.code == 1

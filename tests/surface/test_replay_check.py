@@ -18,11 +18,11 @@ def files(project: Project) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in project.root.rglob("*") if path.is_file()}
 
 
-def test_replay_check_of_an_unchanged_pipeline_finds_the_same_route(project: Project) -> None:
+def test_replay_check_of_an_unchanged_pipeline_finds_the_same_course(project: Project) -> None:
     ran(project, f"plan*2={WRITE_RESULT}", f"build={WRITE_RESULT}")
     before = files(project)
     done = project.call("replay", "auth", "--check")
-    assert (done.code, done.out) == (0, "✓ same route: session 'auth' by p.yaml (3 iterations)\n")
+    assert (done.code, done.out) == (0, "✓ same course: session 'auth' by p.yaml (3 iterations)\n")
     assert files(project) == before
 
 
@@ -38,7 +38,7 @@ def test_replay_check_says_where_an_edited_pipeline_parts_from_the_past_run(proj
     done = project.call("replay", "auth", "--check")
     assert done.code == 1
     assert done.out.splitlines() == [
-        "✗ another route: session 'auth' by p.yaml",
+        "✗ another course: session 'auth' by p.yaml",
         "  stage 'review': the past run ended after iteration 1 (Agent requested stop at iteration 1); "
         "this pipeline would go on to iteration 2, for which nothing was recorded",
         "The past run:",
@@ -69,7 +69,7 @@ def test_replay_check_of_a_single_stage(project: Project) -> None:
     env = {"MOCK_MODE": "true"}
     assert project.call("loop", "improve", "auth", "2", "--foreground", env=env).code == 0
     done = project.call("replay", "auth", "--check", env=env)
-    assert (done.code, done.out.count("same route")) == (0, 1), done.err
+    assert (done.code, done.out.count("same course")) == (0, 1), done.err
 
 
 @pytest.mark.parametrize(

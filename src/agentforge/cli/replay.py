@@ -8,13 +8,13 @@ from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation, driving, invocation
 from agentforge.cli.output import note, print_json, styled
 from agentforge.model.errors import RunExists
+from agentforge.views.course_words import course_lines, difference_words
 from agentforge.views.durations import counted
 from agentforge.views.plain_text import one_line
-from agentforge.views.route_words import difference_words, route_lines
 
 if TYPE_CHECKING:
     from agentforge.sdk.engine import Engine
-    from agentforge.sdk.recordings import Recording, RouteComparison
+    from agentforge.sdk.recordings import CourseComparison, Recording
     from agentforge.sdk.results import RunResult
 
 SHOWN_NOTES = 20
@@ -43,7 +43,7 @@ def replay(*, source: str, pipeline: str | None, session: str | None, speed: flo
 
     With --check nothing is run and nothing is written: the run's log is rehearsed with the pipeline as it
     is now, or with another, and every answer is taken from the log. No recording is needed. Exit status 0
-    means the same route, 1 another one.
+    means the same course, 1 another one.
     """
     call = invocation()
     if check:
@@ -86,22 +86,22 @@ def _announce(call: Invocation, recording: "Recording", session: str) -> None:
 def _check(call: Invocation, source: str, pipeline: str | None) -> int:
     from agentforge.cli.log_output import set_up_logs
     from agentforge.sdk.engine import Engine
-    from agentforge.sdk.recordings import compare_route
+    from agentforge.sdk.recordings import compare_course
 
     set_up_logs(call)
-    found = compare_route(Engine(call.root), source, pipeline)
+    found = compare_course(Engine(call.root), source, pipeline)
     if call.as_json:
-        route = found.rehearsal
+        course = found.rehearsal
         print_json(
             {
                 "session": found.session,
                 "pipeline": found.pipeline,
                 "same": found.is_same,
-                "difference": route.difference,
-                "words": difference_words(route),
-                "unrecorded": route.unrecorded,
-                "past": route.past,
-                "now": route.now,
+                "difference": course.difference,
+                "words": difference_words(course),
+                "unrecorded": course.unrecorded,
+                "past": course.past,
+                "now": course.now,
                 "damage": found.damage,
             }
         )
@@ -110,18 +110,18 @@ def _check(call: Invocation, source: str, pipeline: str | None) -> int:
     return exit_codes.COMPLETED if found.is_same else exit_codes.FAILED
 
 
-def _print(found: "RouteComparison") -> None:
+def _print(found: "CourseComparison") -> None:
     for damage in found.damage:
         note(f"line {damage.line} of the log is damaged and left out: {one_line(damage.reason)}")
-    name, route = f"session '{found.session}'", found.rehearsal
+    name, course = f"session '{found.session}'", found.rehearsal
     if found.is_same:
-        iterations = sum(turn.what == "answer" for turn in route.past)
+        iterations = sum(turn.what == "answer" for turn in course.past)
         amount = counted(iterations, "iteration")
-        click.echo(f"{styled('✓ same route', 'good')}: {name} by {found.pipeline} ({amount})")
+        click.echo(f"{styled('✓ same course', 'good')}: {name} by {found.pipeline} ({amount})")
         return
-    click.echo(f"{styled('✗ another route', 'bad')}: {name} by {found.pipeline}")
-    click.echo(f"  {difference_words(route)}")
-    for title, turns in (("The past run:", route.past), ("This pipeline:", route.now)):
+    click.echo(f"{styled('✗ another course', 'bad')}: {name} by {found.pipeline}")
+    click.echo(f"  {difference_words(course)}")
+    for title, turns in (("The past run:", course.past), ("This pipeline:", course.now)):
         click.echo(styled(title, "dim"))
-        for line in route_lines(turns):
+        for line in course_lines(turns):
             click.echo(f"  {line}")

@@ -13,10 +13,10 @@ from typing import assert_never
 
 from msgspec import Struct
 
-from agentforge.engine.course import first_node, next_node
 from agentforge.engine.decide_block import decide_block
 from agentforge.engine.decide_stage import decide_stage, in_flight, stage_at
 from agentforge.engine.requests import APPROVALS, consequences, defaults, opened, request_waits
+from agentforge.engine.routing import first_node, next_node
 from agentforge.engine.ruling import Ruling
 from agentforge.engine.task_families import FAMILIES
 from agentforge.model import facts as f

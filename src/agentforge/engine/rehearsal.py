@@ -1,8 +1,8 @@
-"""Whether another pipeline would have routed a past run differently.
+"""Whether another pipeline would have taken a past run on another course.
 
 The past run's events are followed one by one. What came from outside (outcomes, a person's word) is given
 to the rehearsed run as it was; what the engine decided has to be decided again, by the real `decide` on the
-new plan. Where it isn't, the routes part, and the rehearsal goes on by itself as far as there are answers.
+new plan. Where it isn't, the courses part, and the rehearsal goes on by itself as far as there are answers.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,15 +18,15 @@ from agentforge.engine.rehearsed_run import RehearsedRun
 from agentforge.engine.replan import plan_change
 from agentforge.engine.turns import turn_of, turn_of_work
 from agentforge.model import facts as f
+from agentforge.model.course import Difference, Rehearsal, Turn
 from agentforge.model.errors import IllegalMove
 from agentforge.model.event import Cursor, Draft, Event
 from agentforge.model.plan import Plan
-from agentforge.model.route import Difference, Rehearsal, Turn
 from agentforge.model.state import RunState
 from agentforge.model.task import Wait
 
 QUIET_AT_MOST = 64
-"""Waits and timers in a row that are no part of a route."""
+"""Waits and timers in a row that are no part of a course."""
 
 _BRINGS_A_PLAN = f.SessionStarted | f.LogImported | f.PlanChanged
 _TAKEN_AS_IT_IS = (
@@ -57,7 +57,7 @@ _DECIDED = (
     f.AwaitingApproval,
     f.SessionAborted,
 )
-"""What makes a route. All else that is decided (waits, retries, limits) only leads to one of these."""
+"""What makes a course. All else that is decided (waits, retries, limits) only leads to one of these."""
 _OF_RUN = (
     f.RequestOpened,
     f.SessionCompleted,
@@ -82,7 +82,7 @@ def rehearse(plan: Plan, events: Sequence[Event]) -> Rehearsal:
         placed = state if plan == old else _placed(plan, old, state, isinstance(first, f.SessionStarted))
     except IllegalMove as error:
         past = _Past(old, events[start + 1 :])
-        return Rehearsal(past.route(), (), Difference(Turn("resumed"), None, error.message))
+        return Rehearsal(past.course(), (), Difference(Turn("resumed"), None, error.message))
     return _Comparison(RehearsedRun(plan, placed), _Past(old, events[start + 1 :])).made()
 
 
@@ -121,7 +121,7 @@ class _Past:
     def turn(self, event: Event) -> Turn | None:
         return turn_of(event.fact, self.keys.at(event.cursor), event.cursor)
 
-    def route(self) -> tuple[Turn, ...]:
+    def course(self) -> tuple[Turn, ...]:
         return tuple(turn for event in self.events if (turn := self.turn(event)))
 
     def answers(self, start: int) -> Answers:
@@ -147,7 +147,7 @@ class _Comparison:
                 most = 10 * (len(past.events) + len(self._run.plan.steps)) + 1000
                 unrecorded = self._run.go_on(past.answers(number), most)
                 break
-        return Rehearsal(past.route(), tuple(self._run.route), self._difference, unrecorded)
+        return Rehearsal(past.course(), tuple(self._run.course), self._difference, unrecorded)
 
     def _followed(self, event: Event) -> bool:
         """Take the event into the rehearsed run; False where that run doesn't go this way."""
@@ -192,7 +192,7 @@ class _Comparison:
         return True
 
     def _quiet(self, event: Event) -> bool:
-        """Waits and the like are no part of the route: taken where this run has them, too."""
+        """Waits and the like are no part of the course: taken where this run has them, too."""
         place = self._past.keys.at(event.cursor)
         for draft in self._run.decision().facts:
             if type(draft.fact) is type(event.fact) and self._run.keys.at(draft.cursor) == place:

@@ -14,9 +14,9 @@ from agentforge.engine.node_keys import NodeKeys
 from agentforge.engine.outcomes import Answers
 from agentforge.engine.turns import turn_of, turn_of_work
 from agentforge.model import facts as f
+from agentforge.model.course import Turn
 from agentforge.model.event import Cursor, Event
 from agentforge.model.plan import Plan
-from agentforge.model.route import Turn
 from agentforge.model.state import RunState
 from agentforge.model.task import AgentTask, AnyTask, JudgeTask, ManifestTask, PrepareTask, Wait, Work
 
@@ -28,7 +28,7 @@ class RehearsedRun:
         self.state = state
         self.now: datetime = state.updated_at
         self.events: list[Event] = []
-        self.route: list[Turn] = []
+        self.course: list[Turn] = []
 
     def decision(self) -> Decision:
         return decide(self.plan, self.state)
@@ -41,7 +41,7 @@ class RehearsedRun:
         self.state = evolve(self.state, event)
         self.events.append(event)
         if turn := turn_of(fact, self.keys.at(cursor), cursor):
-            self.route.append(turn)
+            self.course.append(turn)
 
     def fire(self, wait: Wait) -> None:
         # A delay between iterations costs no time here; until a limit is over, time has to pass.

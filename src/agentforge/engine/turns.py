@@ -1,9 +1,9 @@
-"""What of a run's events is its route. Waits, timers and what is only about the log are left out."""
+"""What of a run's events is its course. Waits, timers and what is only about the log are left out."""
 
 from agentforge.engine.node_keys import NodeKey
 from agentforge.model import facts as f
+from agentforge.model.course import Turn, TurnKind
 from agentforge.model.event import Cursor
-from agentforge.model.route import Turn, TurnKind
 from agentforge.model.task import TaskKind, Wait, Work
 
 _TASKS: dict[TaskKind, TurnKind] = {

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from agentforge import __version__
 from agentforge.definition.compiler import compile_kept, compile_stage
-from agentforge.engine.course import first_node
 from agentforge.engine.legal import refuse_resume
+from agentforge.engine.routing import first_node
 from agentforge.host import files
 from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest

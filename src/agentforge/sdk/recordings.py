@@ -1,5 +1,5 @@
 """Recorded runs: making a recording, finding one, running it again without its agents, and comparing its
-route with that of a pipeline as it is now."""
+course with that of a pipeline as it is now."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -18,12 +18,12 @@ from agentforge.engine.rehearsal import rehearse
 from agentforge.host import files
 from agentforge.model import facts as f
 from agentforge.model.cassette import FORMAT, VERSION, Cassette, Header, parse_cassette
+from agentforge.model.course import Rehearsal
 from agentforge.model.errors import InvalidRequest, ProviderUnusable
 from agentforge.model.event import Event
 from agentforge.model.ids import session_name
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan, PlanSession
-from agentforge.model.route import Rehearsal
 from agentforge.ports.event_log import Damage
 from agentforge.ports.provider import Provider
 from agentforge.runtime.journal import Journal
@@ -150,7 +150,7 @@ def played_provider(settings: f.Settings, layout: RunLayout, environ: Mapping[st
     return ReplayProvider(environ, config=config, for_all=True)
 
 
-class RouteComparison(Struct, frozen=True):
+class CourseComparison(Struct, frozen=True):
     """A past run beside a pipeline as it is now."""
 
     session: str
@@ -165,7 +165,7 @@ class RouteComparison(Struct, frozen=True):
         return self.rehearsal.is_same
 
 
-def compare_route(engine: "Engine", source: str, pipeline: PipelineSource | None = None) -> RouteComparison:
+def compare_course(engine: "Engine", source: str, pipeline: PipelineSource | None = None) -> CourseComparison:
     """Rehearse a run, given as a session or as a cassette, with its own definition as it is now, or with
     another pipeline."""
     damage: tuple[Damage, ...] = ()
@@ -178,7 +178,7 @@ def compare_route(engine: "Engine", source: str, pipeline: PipelineSource | None
         plan, events, damage = info.plan, tuple(engine.events(source)), info.damage
     compiled = _compiled(engine, plan, pipeline)
     rehearsal = rehearse(compiled.plan, events)
-    return RouteComparison(plan.session.name, compiled.plan.source.path, rehearsal, damage)
+    return CourseComparison(plan.session.name, compiled.plan.source.path, rehearsal, damage)
 
 
 def _compiled(engine: "Engine", plan: Plan, pipeline: PipelineSource | None) -> Compiled:

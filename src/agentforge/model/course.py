@@ -1,4 +1,4 @@
-"""The route of a run: what was entered, asked and decided, without times; and how two routes compare."""
+"""The course of a run: what was entered, asked and decided, without times; and how two courses compare."""
 
 from typing import Literal
 
@@ -34,7 +34,7 @@ RUN_ENDS = frozenset({"run_completed", "run_failed", "run_paused", "run_aborted"
 
 
 class Turn(Struct, frozen=True, omit_defaults=True):
-    """One step of a route."""
+    """One step of a course."""
 
     what: TurnKind
     stage: str = ""
@@ -49,7 +49,7 @@ class Turn(Struct, frozen=True, omit_defaults=True):
 
 
 class Difference(Struct, frozen=True):
-    """Where two routes part."""
+    """Where two courses part."""
 
     past: Turn
     now: Turn | None
@@ -64,7 +64,7 @@ class Rehearsal(Struct, frozen=True):
     past: tuple[Turn, ...]
     now: tuple[Turn, ...]
     difference: Difference | None = None
-    """The first; nothing if the routes are the same."""
+    """The first; nothing if the courses are the same."""
     unrecorded: tuple[Turn, ...] = ()
     """What the rehearsal came to a stop at, because the past run has no answer to it."""
 

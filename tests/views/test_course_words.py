@@ -1,9 +1,9 @@
-"""Routes in words."""
+"""Courses in words."""
 
 import pytest
 
-from agentforge.model.route import Difference, Rehearsal, Turn, TurnKind
-from agentforge.views.route_words import _WORDS, difference_words, route_lines
+from agentforge.model.course import Difference, Rehearsal, Turn, TurnKind
+from agentforge.views.course_words import _WORDS, course_lines, difference_words
 
 
 def words(was: Turn, now: Turn | None, *unrecorded: Turn) -> str:
@@ -53,14 +53,14 @@ def test_every_turn_has_words_for_both_sides(what: TurnKind) -> None:
     assert "{" not in words(turn, turn)
 
 
-def test_the_same_route_and_one_without_a_place_are_said_too() -> None:
-    assert difference_words(Rehearsal((), ())) == "the route is the same"
+def test_the_same_course_and_one_without_a_place_are_said_too() -> None:
+    assert difference_words(Rehearsal((), ())) == "the course is the same"
     gone = Difference(Turn("resumed"), None, "node 'x' is gone")
     assert difference_words(Rehearsal((), (), gone)) == "node 'x' is gone"
 
 
-def test_a_route_is_a_line_for_each_stage_and_one_for_the_run() -> None:
-    route = [
+def test_a_course_is_a_line_for_each_stage_and_one_for_the_run() -> None:
+    course = [
         Turn("node_entered", "duel", detail="claude, codex"),
         Turn("iteration", "duel/draft", "claude", 1, 1),
         Turn("stage_over", "duel/draft", "claude", 1, 1, detail="Completed 1 iterations\n(max: 1)"),
@@ -69,10 +69,10 @@ def test_a_route_is_a_line_for_each_stage_and_one_for_the_run() -> None:
         Turn("resumed", "duel"),
         Turn("iteration", "plan", None, 2, 3),
     ]
-    assert route_lines(route) == [
+    assert course_lines(course) == [
         "duel: not over",
         "duel/draft @ claude: 1 iteration, Completed 1 iterations (max: 1)",
         "plan (run 2): 3 iterations, not over",
         "the run isn't over",
     ]
-    assert route_lines([*route, Turn("run_completed", detail="done")])[-1] == "the run completed (done)"
+    assert course_lines([*course, Turn("run_completed", detail="done")])[-1] == "the run completed (done)"

@@ -1,10 +1,10 @@
-"""A rehearsed route in words: where it parts from the past run's, and both in a few lines each."""
+"""A rehearsed course in words: where it parts from the past run's, and both in a few lines each."""
 
 from collections.abc import Iterable
 
 from msgspec import Struct
 
-from agentforge.model.route import RUN_ENDS, Difference, Rehearsal, Turn, TurnKind
+from agentforge.model.course import RUN_ENDS, Difference, Rehearsal, Turn, TurnKind
 from agentforge.views.durations import counted
 from agentforge.views.plain_text import one_line
 
@@ -41,7 +41,7 @@ def difference_words(rehearsal: Rehearsal) -> str:
     """One sentence: what the past run did, and what this pipeline would do instead."""
     found = rehearsal.difference
     if found is None:
-        return "the route is the same"
+        return "the course is the same"
     if found.why:
         return found.why
     if found.now is None:
@@ -56,8 +56,8 @@ def difference_words(rehearsal: Rehearsal) -> str:
     return f"{prefix}the past run {was}; this pipeline would {now}{_missing(found, rehearsal)}"
 
 
-class StageRoute(Struct, frozen=True):
-    """What a route says about one stage, block or branch."""
+class StageCourse(Struct, frozen=True):
+    """What a course says about one stage, block or branch."""
 
     stage: str
     branch: str | None
@@ -67,42 +67,42 @@ class StageRoute(Struct, frozen=True):
     """Why; nothing if it didn't."""
 
 
-def stage_routes(turns: Iterable[Turn]) -> list[StageRoute]:
+def stage_courses(turns: Iterable[Turn]) -> list[StageCourse]:
     """Stages in the order in which they were first met."""
-    found: dict[tuple[str, str | None, int], StageRoute] = {}
+    found: dict[tuple[str, str | None, int], StageCourse] = {}
     for turn in turns:
         if not turn.stage or turn.what in RUN_ENDS or turn.what in _ABOUT_THE_RUN:
             continue
         key = (turn.stage, turn.branch, turn.run)
-        before = found.get(key) or StageRoute(*key, 0)
+        before = found.get(key) or StageCourse(*key, 0)
         over = turn.what in ("node_over", "stage_over", "branch_over")
         iterations = max(before.iterations, turn.iteration)
-        found[key] = StageRoute(*key, iterations, turn.detail if over else before.ended)
+        found[key] = StageCourse(*key, iterations, turn.detail if over else before.ended)
     return list(found.values())
 
 
-def route_lines(turns: Iterable[Turn]) -> list[str]:
-    """A route for people: a line for each stage, and how the run ended."""
-    route = list(turns)
-    lines = [_stage_line(stage) for stage in stage_routes(route)]
-    end = next((turn for turn in reversed(route) if turn.what in RUN_ENDS), None)
-    last = f"the run {_said(end, 0)}" if end and end is _last_of_run(route) else "the run isn't over"
+def course_lines(turns: Iterable[Turn]) -> list[str]:
+    """A course for people: a line for each stage, and how the run ended."""
+    course = list(turns)
+    lines = [_stage_line(stage) for stage in stage_courses(course)]
+    end = next((turn for turn in reversed(course) if turn.what in RUN_ENDS), None)
+    last = f"the run {_said(end, 0)}" if end and end is _last_of_run(course) else "the run isn't over"
     return [*lines, last]
 
 
 _ABOUT_THE_RUN = frozenset({"person_asked", "stop_requested", "resumed"})
 
 
-def _stage_line(stage: StageRoute) -> str:
+def _stage_line(stage: StageCourse) -> str:
     name = f"{stage.stage} @ {stage.branch}" if stage.branch else stage.stage
     again = f" (run {stage.run})" if stage.run > 1 else ""
     amount = f"{counted(stage.iterations, 'iteration')}, " if stage.iterations else ""
     return f"{name}{again}: {amount}{one_line(stage.ended) if stage.ended is not None else 'not over'}"
 
 
-def _last_of_run(route: list[Turn]) -> Turn | None:
+def _last_of_run(course: list[Turn]) -> Turn | None:
     """The latest turn that says whether the run goes on."""
-    return next((turn for turn in reversed(route) if turn.what in RUN_ENDS or turn.what == "resumed"), None)
+    return next((turn for turn in reversed(course) if turn.what in RUN_ENDS or turn.what == "resumed"), None)
 
 
 def _said(turn: Turn, form: int) -> str:
