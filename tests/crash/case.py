@@ -15,6 +15,8 @@ from .story import FINAL, Story
 
 LAUNCH_SECONDS = 40.0
 MAX_TURNS = 12
+ANSWERS = frozenset({"delay"})
+"""Scenarios in which a person answers what is asked, instead of resuming the run."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,8 @@ class CrashRun:
         match status:
             case "unborn":
                 return self.story.scenario.command
+            case "paused" if self.story.scenario.name in ANSWERS and self.story.asks():
+                return ("answer", SESSION, "resume")
             case "paused" | "failed":
                 return ("resume", SESSION)
             case _:

@@ -53,11 +53,18 @@ class Story:
             else []
         )
 
+    def asks(self) -> bool:
+        """Whether a question is open."""
+        opened = {event["data"]["id"] for event in self.events() if event["type"] == "request_opened"}
+        closed = {event["data"]["id"] for event in self.events() if event["type"] == "request_answered"}
+        return bool(opened - closed)
+
     def status(self) -> str:
         """Where the log leaves the run."""
         turns = {
             "session_start": "running",
             "session_resumed": "running",
+            "session_continued": "running",
             "session_paused": "paused",
             "session_failed": "failed",
             "session_aborted": "aborted",
