@@ -8,10 +8,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from agentforge.adapters import lease
-from agentforge.adapters.host_probe import Mount, read_mounts, why_not_local
 from agentforge.adapters.jsonl_file import JsonlFile, PayloadStore, snapshot_of
 from agentforge.adapters.log_reader import Reader
 from agentforge.adapters.log_writer import Buffering, Writer, warn
+from agentforge.adapters.mounts import Mount, read_mounts, why_not_local
 from agentforge.host.disk import Disk, Patience
 from agentforge.host.files import storage
 from agentforge.model.codec import Payload

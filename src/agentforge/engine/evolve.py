@@ -36,13 +36,15 @@ from agentforge.model.status import RunStatus, TaskStatus
 
 CONTROLS_KEPT = 32
 BEGINNINGS = (f.SessionStarted, f.LogImported)
-SPENDS = (f.IterationCompleted, f.ErrorOccurred, f.JudgeCompleted)
+SPENDS = (f.ErrorOccurred, f.JudgeCompleted)
 FREQUENT = (f.IterationStarted, f.AttemptStarted, f.IterationCompleted)
 
 
 def evolve(state: RunState | None, event: Event) -> RunState:
     """The state after the event; the first event of a log starts the session."""
-    fact = event.fact
+    fact, cursor = event.fact, event.cursor
+    if state is not None and isinstance(fact, FREQUENT) and cursor is not None and cursor.provider is None:
+        return _frequent(state, event, fact)
     if isinstance(fact, BEGINNINGS):
         _refuse_older(event, fact)
         return _started(event, fact)
@@ -51,8 +53,6 @@ def evolve(state: RunState | None, event: Event) -> RunState:
             f"the log of session {event.session!r} doesn't begin with session_start",
             hint="`agentforge log verify` shows what is left of it",
         )
-    if isinstance(fact, FREQUENT) and event.cursor is not None and event.cursor.provider is None:
-        return _frequent(state, event, fact)
     changed = _apply(state, event)
     return replace(changed, seq=event.seq, updated_at=event.at, cursor=_place(changed, event))
 
@@ -61,16 +61,15 @@ def _frequent(
     state: RunState, event: Event, fact: f.IterationStarted | f.AttemptStarted | f.IterationCompleted
 ) -> RunState:
     """What a long log is mostly made of, outside of blocks: the same as below, in one step."""
-    return replace(
-        state,
-        seq=event.seq,
-        updated_at=event.at,
-        cursor=event.cursor,
-        at=evolve_stage(_node(state, event), event, fact),
-        recoveries=0 if isinstance(fact, f.IterationCompleted) else state.recoveries,
-        recoveries_excused=0 if isinstance(fact, f.IterationCompleted) else state.recoveries_excused,
-        spending=state.spending.plus(fact.usage) if isinstance(fact, SPENDS) else state.spending,
-    )
+    if isinstance(fact, f.IterationCompleted) and (state.recoveries or fact.usage is not None):
+        state = _progressed(state, fact)
+    at = evolve_stage(_node(state, event), event, fact)
+    return replace(state, seq=event.seq, updated_at=event.at, cursor=event.cursor, at=at)
+
+
+def _progressed(state: RunState, fact: f.IterationCompleted) -> RunState:
+    spending = state.spending.plus(fact.usage)
+    return replace(state, recoveries=0, recoveries_excused=0, spending=spending)
 
 
 def _place(state: RunState, event: Event) -> Cursor | None:
@@ -148,10 +147,10 @@ def _apply(state: RunState, event: Event) -> RunState:
 
 def _stage_turn(state: RunState, event: Event, fact: StageFact) -> RunState:
     """What happens in a stage, be it a node of the run or a stage of a provider's branch."""
-    if isinstance(fact, SPENDS) and fact.usage is not None:
+    if isinstance(fact, f.IterationCompleted):
+        state = _progressed(state, fact)
+    elif isinstance(fact, SPENDS):
         state = replace(state, spending=state.spending.plus(fact.usage))
-    if isinstance(fact, f.IterationCompleted) and state.recoveries:
-        state = replace(state, recoveries=0, recoveries_excused=0)
     if event.cursor is not None and event.cursor.provider is not None:
         return replace(state, at=with_branch_stage(block_of(state.block, event), event, fact))
     if event.cursor is None and state.node is None:
@@ -365,7 +364,9 @@ def _resumed(state: RunState, event: Event, fact: f.SessionResumed | f.SessionRe
 
 def _node(state: RunState, event: Event) -> StageState:
     """The current node; rebuilt from the cursor where its start is missing from a damaged log."""
-    at, cursor = state.node, event.cursor
-    if at is not None and (cursor is None or (at.path, at.run) == (cursor.node_path, cursor.node_run)):
+    at, cursor = state.at, event.cursor
+    if cursor is None:
+        return at if isinstance(at, StageState) else StageState("", 1)
+    if isinstance(at, StageState) and at.path == cursor.node_path and at.run == cursor.node_run:
         return at
-    return StageState(cursor.node_path, cursor.node_run) if cursor else StageState("", 1)
+    return StageState(cursor.node_path, cursor.node_run)

@@ -9,8 +9,8 @@ from functools import partial
 from typing import get_args
 
 from agentforge.adapters import host_probe
-from agentforge.adapters.host_probe import read_mounts, why_not_local
 from agentforge.adapters.jsonl_log import BUFFER_VARIABLE, FLUSH_VARIABLE, buffer_settings
+from agentforge.adapters.mounts import read_mounts, why_not_local
 from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.provider_settings import VARIABLE as PROVIDER_CONFIG

@@ -11,6 +11,7 @@ from agentforge.model.event import Cursor, Event
 from agentforge.model.result import Decision, Signals
 
 KEPT = 1000
+SLACK = 100
 
 
 class HistoryEntry(Struct, frozen=True):
@@ -108,7 +109,7 @@ class History(Struct):
         outputs = self._of(event.cursor)
         outputs.iterations = event.cursor.iteration
         outputs.result_file = fact.result_file
-        if output := fact.output_file:
+        if output := fact.output or fact.output_file:
             _append(outputs.outputs, output)
             outputs.written += 1
 
@@ -130,8 +131,8 @@ T = TypeVar("T")
 def _append(kept: list[T], item: T) -> None:
     """Cut now and then, so that it costs little each time."""
     kept.append(item)
-    if len(kept) > 2 * KEPT:
-        del kept[:KEPT]
+    if len(kept) >= KEPT + SLACK:
+        del kept[:SLACK]
 
 
 def _moved(known: dict[str, T], paths: Mapping[str, str | None]) -> dict[str, T]:

@@ -37,23 +37,23 @@ class Health(Struct, frozen=True):
 
 def fold(summary: Summary, event: Event) -> Summary:
     """The counters after one more event."""
-    seen = replace(
-        summary, events=summary.events + 1, last_type=event.fact.TYPE, last_at=event.at, consecutive_errors=0
-    )
-    match event.fact:
-        # The frequent ones first: a long log is mostly these three.
+    fact, events = event.fact, summary.events + 1
+    # The frequent ones first, in one step: a long log is mostly these three.
+    if isinstance(fact, f.AttemptStarted):
+        attempts = summary.attempts + 1
+        return replace(summary, events=events, last_type=fact.TYPE, last_at=event.at, attempts=attempts)
+    seen = replace(summary, events=events, last_type=fact.TYPE, last_at=event.at, consecutive_errors=0)
+    match fact:
         case f.IterationStarted():
             return seen
-        case f.IterationCompleted() as fact:
-            stalled = fact.result.signals.plateau_suspected or not fact.result.summary.strip()
+        case f.IterationCompleted(result=result):
+            stalled = result.signals.plateau_suspected or not result.summary.strip()
             return replace(
                 seen,
                 iterations=seen.iterations + 1,
                 without_files=seen.without_files + (fact.text is not None),
-                without_progress=seen.without_progress + (1 if stalled else 0),
+                without_progress=seen.without_progress + stalled,
             )
-        case f.AttemptStarted():
-            return replace(seen, attempts=seen.attempts + 1, consecutive_errors=summary.consecutive_errors)
         case f.ErrorOccurred():
             return replace(seen, errors=seen.errors + 1, consecutive_errors=summary.consecutive_errors + 1)
         case f.RetryScheduled() | f.LimitMet() | f.ProviderChanged() | f.TimerFired() | f.SessionFailed():
