@@ -31,7 +31,7 @@ PATH = "/usr/local/bin:/usr/bin:/bin"  # Which everybody may enter.
 
 def why_not() -> str:
     try:
-        BwrapSandbox().check(BWRAP)
+        BwrapSandbox().probe(BWRAP)
     except ProviderUnusable as error:
         return f"{error.message}; {error.hint}"
     return ""
@@ -412,7 +412,7 @@ def _environ(process: Path) -> list[bytes]:
 
 def test_a_machine_without_bwrap_is_told_what_to_install(tmp_path: Path) -> None:
     with pytest.raises(ProviderUnusable, match="not installed") as refusal:
-        BwrapSandbox({"PATH": str(tmp_path)}).check(BWRAP)
+        BwrapSandbox({"PATH": str(tmp_path)}).probe(BWRAP)
     assert "apt-get install bubblewrap" in refusal.value.hint
 
 
@@ -421,7 +421,7 @@ def test_a_machine_that_refuses_namespaces_is_told_what_to_switch(tmp_path: Path
     fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
     fake.chmod(0o755)
     with pytest.raises(ProviderUnusable, match="No permissions to create new namespace") as refusal:
-        BwrapSandbox({"PATH": str(tmp_path)}).check(BWRAP)
+        BwrapSandbox({"PATH": str(tmp_path)}).probe(BWRAP)
     assert "user namespaces" in refusal.value.hint
 
 

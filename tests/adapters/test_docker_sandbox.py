@@ -174,7 +174,7 @@ def test_the_program_is_called_as_it_says(tmp_path: Path, project: Path) -> None
 
 def test_without_an_image_it_says_where_to_name_one(docker: Path, project: Path) -> None:
     with pytest.raises(ProviderUnusable, match="no image") as refusal:
-        DockerSandbox({"PATH": str(docker.parent)}).check(SandboxChoice(type="docker"))
+        DockerSandbox({"PATH": str(docker.parent)}).probe(SandboxChoice(type="docker"))
     assert "image: my-agents:1" in refusal.value.hint
     with pytest.raises(ProviderUnusable, match="no image"):
         wrap(docker, project, SandboxChoice(type="docker"))
@@ -182,20 +182,20 @@ def test_without_an_image_it_says_where_to_name_one(docker: Path, project: Path)
 
 def test_without_a_client_it_says_what_to_install(tmp_path: Path) -> None:
     with pytest.raises(ProviderUnusable, match="not installed") as refusal:
-        DockerSandbox({"PATH": str(tmp_path)}).check(CHOICE)
+        DockerSandbox({"PATH": str(tmp_path)}).probe(CHOICE)
     assert "install Docker" in refusal.value.hint
 
 
 def test_without_an_engine_it_says_how_to_start_one(tmp_path: Path) -> None:
     docker = fake(tmp_path, "echo 'Cannot connect to the Docker daemon' >&2; exit 1")
     with pytest.raises(ProviderUnusable, match="no engine answers: Cannot connect") as refusal:
-        DockerSandbox({"PATH": str(docker.parent)}).check(CHOICE)
+        DockerSandbox({"PATH": str(docker.parent)}).probe(CHOICE)
     assert "systemctl start docker" in refusal.value.hint
 
 
 def test_with_an_engine_all_is_well(tmp_path: Path) -> None:
     docker = fake(tmp_path, 'echo "$@" > ' + f"{tmp_path}/asked; echo 27.0")
-    DockerSandbox({"PATH": str(docker.parent)}).check(CHOICE)
+    DockerSandbox({"PATH": str(docker.parent)}).probe(CHOICE)
     assert (tmp_path / "asked").read_text().startswith("version")
 
 
@@ -203,7 +203,7 @@ def test_with_an_engine_all_is_well(tmp_path: Path) -> None:
 def image() -> str:
     """One that is there already: nothing is fetched."""
     try:
-        DockerSandbox().check(CHOICE)
+        DockerSandbox().probe(CHOICE)
     except ProviderUnusable as error:
         pytest.skip(error.message)
     listed = subprocess.run(

@@ -236,7 +236,7 @@ def test_next_attempt_goes_on_with_the_session(server: ModelServer, format: str,
 
 def test_model_works_in_a_sandbox(server: ModelServer, format: str, project: Path) -> None:
     try:
-        BwrapSandbox().check(SandboxChoice(type="bwrap"))
+        BwrapSandbox().probe(SandboxChoice(type="bwrap"))
     except ProviderUnusable as error:
         pytest.skip(f"{error.message}; {error.hint}")
     outside = project.parent / "outside.txt"

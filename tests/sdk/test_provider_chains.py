@@ -134,7 +134,7 @@ class FakeSandbox:
         self.problem = problem
         self.checked: list[SandboxChoice] = []
 
-    def check(self, choice: SandboxChoice) -> None:
+    def probe(self, choice: SandboxChoice) -> None:
         self.checked.append(choice)
         if self.problem:
             raise ProviderUnusable(self.problem, hint="sudo apt-get install bubblewrap")

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(60)
 @pytest.fixture(autouse=True)
 def bwrap() -> None:
     try:
-        BwrapSandbox().check(SandboxChoice(type="bwrap"))
+        BwrapSandbox().probe(SandboxChoice(type="bwrap"))
     except ProviderUnusable as error:
         pytest.skip(f"{error.message}; {error.hint}")
 

@@ -146,10 +146,10 @@ class ProcessProvider(Provider, Protocol):
 
 
 @runtime_checkable
-class ChecksSettings(Protocol):
+class ValidatesSettings(Protocol):
     """A provider that can tell before a run begins whether a stage's settings make sense."""
 
-    def check_settings(self, model: str, config: dict[str, Any]) -> None:
+    def validate_settings(self, model: str, config: dict[str, Any]) -> None:
         """Raises ProviderUnusable with the exact fix. Not for what may come to be while the run goes on, as a
         program that an earlier stage builds, and not for keys: the next of a chain may have one."""
         ...

@@ -23,7 +23,7 @@ class Sandbox(Protocol):
     @property
     def name(self) -> str: ...
 
-    def check(self, choice: SandboxChoice) -> None:
+    def probe(self, choice: SandboxChoice) -> None:
         """Raises ProviderUnusable with the exact fix, if there is no such sandbox on this machine."""
         ...
 

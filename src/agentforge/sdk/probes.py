@@ -169,7 +169,7 @@ def sandbox_probes(environ: Mapping[str, str]) -> list[Callable[[], list[Probe]]
 def _sandbox(sandbox: Sandbox) -> list[Probe]:
     choice, works = _TRIED[sandbox.name]
     try:
-        sandbox.check(choice)
+        sandbox.probe(choice)
     except AgentForgeError as error:
         said = error.message.removeprefix(f"sandbox {sandbox.name}").lstrip(": ")
         return [Probe("sandboxes", sandbox.name, "note", said, error.hint)]

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from agentforge.model.errors import AgentForgeError, InvalidSettings, ProviderUnusable
 from agentforge.model.plan import Judgment, Plan, StageNode
-from agentforge.ports.provider import Capabilities, ChecksSettings, Provider
+from agentforge.ports.provider import Capabilities, Provider, ValidatesSettings
 from agentforge.ports.sandbox import Sandbox
 from agentforge.runtime.tasks.call import is_program
 from agentforge.sdk.offers import Origin
@@ -53,10 +53,10 @@ def _validate_settings(stage: StageNode, registry: Registry, broken: Mapping[str
     """Also of those that would only stand in: what is wrong now is wrong then."""
     for choice in stage.chain:
         provider = registry[choice.type]
-        if choice.type in broken or not isinstance(provider, ChecksSettings):
+        if choice.type in broken or not isinstance(provider, ValidatesSettings):
             continue
         try:
-            provider.check_settings(choice.model, choice.config)
+            provider.validate_settings(choice.model, choice.config)
         except ProviderUnusable as error:
             raise InvalidSettings(f"stage {stage.id!r}: {error.message}", hint=error.hint) from error
 
@@ -70,7 +70,7 @@ async def _probe_sandboxes(stages: Iterable[StageNode], sandboxes: Mapping[str, 
                 f"stage {stage!r}: there is no sandbox {choice.type!r} here",
                 hint=f"available: {', '.join(sorted(sandboxes)) or 'none'}",
             )
-        await asyncio.to_thread(sandboxes[choice.type].check, choice)
+        await asyncio.to_thread(sandboxes[choice.type].probe, choice)
 
 
 def _refuse_unconfined(stage: StageNode, provider: Provider, *, sandboxed: bool) -> None:

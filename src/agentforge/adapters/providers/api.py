@@ -95,7 +95,7 @@ class ApiProvider(ProgramProvider):
         if self._config.defaults:
             self._config.read({})
 
-    def check_settings(self, model: str, config: Mapping[str, Any]) -> None:
+    def validate_settings(self, model: str, config: Mapping[str, Any]) -> None:
         settings = self._config.read(config)
         # Whether the key is there is seen when it is needed: the next of a chain may have one.
         keys = dict.fromkeys([*KEYS.values(), settings.api_key_env], "any")

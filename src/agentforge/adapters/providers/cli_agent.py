@@ -83,7 +83,7 @@ class CliAgent(ProgramProvider):
     def validate(self) -> None:
         _program(self.cli, self._config.read({}), str(Path.cwd()), self._environ)
 
-    def check_settings(self, model: str, config: Mapping[str, Any]) -> None:
+    def validate_settings(self, model: str, config: Mapping[str, Any]) -> None:
         validate_config(self.cli, self._config.read(config), model, self._environ)
 
     def command(self, request: ExecuteRequest) -> Command:
@@ -236,7 +236,7 @@ class OwnCli(ProgramProvider):
     def validate(self) -> None:
         """There is nothing to look for before a stage says what."""
 
-    def check_settings(self, model: str, config: Mapping[str, Any]) -> None:
+    def validate_settings(self, model: str, config: Mapping[str, Any]) -> None:
         validate_config(described(config), self._config.read(_settings(config)), model, self._environ)
 
     def command(self, request: ExecuteRequest) -> Command:

@@ -146,7 +146,7 @@ class MockProvider:
                 f"mock fixtures folder {folder} doesn't exist", hint="create it, or correct MOCK_FIXTURES_DIR"
             )
 
-    def check_settings(self, model: str, config: Mapping[str, Any]) -> None:  # noqa: ARG002 - the port's
+    def validate_settings(self, model: str, config: Mapping[str, Any]) -> None:  # noqa: ARG002 - the port's
         self._config.read(config)
 
     async def execute(self, request: ExecuteRequest) -> ExecuteResult:

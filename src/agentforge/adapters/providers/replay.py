@@ -65,7 +65,7 @@ class ReplayProvider(ProgramProvider):
         if self._config.defaults:
             load_cassette(_cassette_path(self._config.read({}), str(Path.cwd())))
 
-    def check_settings(self, model: str, config: Mapping[str, Any]) -> None:  # noqa: ARG002 - the port's
+    def validate_settings(self, model: str, config: Mapping[str, Any]) -> None:  # noqa: ARG002 - the port's
         _cassette_path(self._config.read({} if self._for_all else config), "")
 
     def command(self, request: ExecuteRequest) -> Command:

@@ -107,7 +107,7 @@ class BwrapSandbox:
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
         self._environ = dict(os.environ if environ is None else environ)
 
-    def check(self, choice: SandboxChoice) -> None:
+    def probe(self, choice: SandboxChoice) -> None:
         program = self._program()
         argv = (program, "--ro-bind", "/", "/", *_isolation(choice), "--", "true")
         ended = run(Program(argv, TRIAL_SECONDS))

@@ -31,7 +31,7 @@ class DockerSandbox:
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
         self._environ = dict(os.environ if environ is None else environ)
 
-    def check(self, choice: SandboxChoice) -> None:
+    def probe(self, choice: SandboxChoice) -> None:
         client = self._client()
         _image(choice)
         argv = (client, "version", "--format", "{{.Server.Version}}")
