@@ -10,7 +10,7 @@ from time import perf_counter, process_time
 
 import msgspec
 
-from agentforge.host.disk import Disk
+from agentforge.system.disk import Disk
 
 APPEND = "(a) one synced append"
 FILES = "(b) one synced append + the iteration's files, plainly"

@@ -8,13 +8,13 @@ from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
 
-from agentforge.adapters.processes import compiled
+from agentforge.adapters.processes.local import compiled
+from agentforge.app.wiring import SUPERVISOR
 from agentforge.model.facts import IterationCompleted
 from agentforge.model.layout import RunLayout
 from agentforge.ports.provider import ExecuteRequest
-from agentforge.runtime.supervised import MARK, SupervisorLimits
+from agentforge.runtime.supervision import MARK, SupervisorLimits
 from agentforge.sdk.engine import Engine
-from agentforge.sdk.wiring import SUPERVISOR
 from bench import floors
 from bench.agents import COMMAND, STATUS, InProcess, command_pipeline, engine_in, in_process_pipeline
 from bench.measure import Measure, beside, timed

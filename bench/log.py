@@ -3,8 +3,8 @@
 from pathlib import Path
 from time import perf_counter, process_time
 
-from agentforge.adapters.jsonl_log import JsonlLog
-from agentforge.adapters.system_clock import SystemClock
+from agentforge.adapters.host.clock import SystemClock
+from agentforge.adapters.log.log import JsonlLog
 from agentforge.model import facts as f
 from agentforge.model.event import Cursor, Event
 from agentforge.model.layout import RunLayout

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from agentforge.adapters.jsonl_log import JsonlLog
-from agentforge.adapters.system_clock import SystemClock
+from agentforge.adapters.host.clock import SystemClock
+from agentforge.adapters.log.log import JsonlLog
 from agentforge.model import facts as f
 from agentforge.model.event import Cursor
 from agentforge.model.layout import RunLayout

@@ -6,23 +6,24 @@ that needs none of them starts fast.
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from agentforge.version import __version__
+
 __all__ = ["AgentCli", "AgentForgeError", "CliAgent", "Engine", "RunResult", "SyncEngine", "__version__"]
 
 if TYPE_CHECKING:
-    from agentforge.adapters.providers.agent_cli import AgentCli
-    from agentforge.adapters.providers.cli_agent import CliAgent
+    from agentforge.adapters.cli_agents.cli_agent import CliAgent
+    from agentforge.adapters.cli_agents.description import AgentCli
+    from agentforge.app.results import RunResult
     from agentforge.model.errors import AgentForgeError
     from agentforge.sdk.engine import Engine
-    from agentforge.sdk.results import RunResult
     from agentforge.sdk.sync import SyncEngine
 
 _HOME = {
-    "AgentCli": "agentforge.adapters.providers.agent_cli",
-    "CliAgent": "agentforge.adapters.providers.cli_agent",
+    "AgentCli": "agentforge.adapters.cli_agents.description",
+    "CliAgent": "agentforge.adapters.cli_agents.cli_agent",
     "AgentForgeError": "agentforge.model.errors",
     "Engine": "agentforge.sdk.engine",
-    "RunResult": "agentforge.sdk.results",
+    "RunResult": "agentforge.app.results",
     "SyncEngine": "agentforge.sdk.sync",
 }
 

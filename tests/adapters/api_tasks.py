@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from agentforge.adapters.api.task import Endpoint, Event, Files, Outcome, Task
 from agentforge.testing.model_server import Call, ModelServer, Script, Turn
+from agentforge.tool_loop.task import Endpoint, Event, Files, Outcome, Task
 
 FORMATS = ("anthropic", "openai")
 KEY = "test-key-of-nobody"
@@ -49,7 +49,7 @@ class Ran:
     """A task that was done, and what was heard of it."""
 
     def __init__(self, task: Task, **more: Any) -> None:
-        from agentforge.adapters.api.loop import run_task
+        from agentforge.tool_loop.loop import run_task
 
         self.heard: list[Event] = []
         self.outcome: Outcome = asyncio.run(

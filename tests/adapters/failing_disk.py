@@ -4,7 +4,7 @@ import errno
 import os
 from collections.abc import Callable
 
-from agentforge.host.disk import Disk
+from agentforge.system.disk import Disk
 
 
 def no_space() -> OSError:

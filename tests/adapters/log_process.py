@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from agentforge.adapters.jsonl_log import JsonlLog
+from agentforge.adapters.log.log import JsonlLog
 from agentforge.testing.event_log_contract import large_event, timer_event
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from agentforge.adapters.api.endpoint import endpoint_of
-from agentforge.adapters.api.models import resets_at
-from agentforge.adapters.api.task import Endpoint
 from agentforge.model.errors import ProviderUnusable
+from agentforge.tool_loop.endpoint import endpoint_of
+from agentforge.tool_loop.models import resets_at
+from agentforge.tool_loop.task import Endpoint
 
 KEYS = {"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o", "MY_KEY": "m"}
 

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 from tests.adapters.api_tasks import DONE, WORK, WRITES, Ran, task
 
-from agentforge.adapters.api.task import ExtraTool, TextSaid, ToolCall, ToolCalled
 from agentforge.testing.model_server import Call, ModelServer, Script, Tokens, Turn
+from agentforge.tool_loop.task import ExtraTool, TextSaid, ToolCall, ToolCalled
 
 
 def test_task_is_done_with_tools_and_completed(

@@ -14,9 +14,9 @@ import pytest
 from msgspec.structs import replace
 from tests.adapters.api_tasks import KEY, WORK, task
 
-from agentforge.adapters.api.program import program_argv
-from agentforge.adapters.api.task import CommandRules, Ended, SessionBegun, Task, decode
 from agentforge.testing.model_server import Call, Fault, ModelServer, Script, Turn
+from agentforge.tool_loop.program import program_argv
+from agentforge.tool_loop.task import CommandRules, Ended, SessionBegun, Task, decode
 
 VARIABLE = "SOME_KEY"
 ANYTHING = CommandRules(("*",))

@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 import agentforge
-from agentforge.adapters.api.task import Ended, Retrying, SessionBegun, Task, TextSaid, ToolCalled, encode
 from agentforge.adapters.providers.api import ApiProvider
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
@@ -21,6 +20,7 @@ from agentforge.model.result import Usage
 from agentforge.ports.provider import Command, ExecuteRequest, Exit, Provider, ShowsProgress
 from agentforge.testing.model_server import Call, ModelServer, Script, Turn
 from agentforge.testing.provider_contract import ProcessProviderContract
+from agentforge.tool_loop.task import Ended, Retrying, SessionBegun, Task, TextSaid, ToolCalled, encode
 
 ENVIRON = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
 DONE = Script((Turn("", (Call("complete", {"summary": "hello", "decision": "stop"}),)),))

@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 from tests.adapters.api_tasks import KEY, WORK, Ran, task
 
-from agentforge.adapters.api.task import SessionBegun, Warned
 from agentforge.testing.model_server import Fault, ModelServer, Script, Turn
+from agentforge.tool_loop.task import SessionBegun, Warned
 
 
 def test_session_is_gone_on_with(model_server: ModelServer, wire_format: str, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 from tests.adapters.api_tasks import Ran, files
 
-from agentforge.adapters.api.task import Endpoint, Retrying, Task
 from agentforge.model.failure import FailureKind
+from agentforge.tool_loop.task import Endpoint, Retrying, Task
 
 
 class Closing(BaseHTTPRequestHandler):

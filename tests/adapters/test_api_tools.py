@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from tests.sdk.projects import eventually
 
-from agentforge.adapters.api.search import search
-from agentforge.adapters.api.task import DEFAULT_ALLOWED, CommandRules
-from agentforge.adapters.api.tools import (
+from agentforge.tool_loop.task import DEFAULT_ALLOWED, CommandRules
+from agentforge.tool_loop.tools.builtin import (
     EDIT_BYTES,
     READ_BYTES,
     CommandTool,
@@ -21,7 +20,8 @@ from agentforge.adapters.api.tools import (
     run_tool,
     words,
 )
-from agentforge.adapters.api.workspace import ToolError, Workspace
+from agentforge.tool_loop.tools.search import search
+from agentforge.tool_loop.workspace import ToolError, Workspace
 
 ENVIRON = {"PATH": "/usr/bin:/bin"}
 

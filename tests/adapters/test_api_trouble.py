@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 from tests.adapters.api_tasks import KEY, WORK, Ran, files, task
 
-from agentforge.adapters.api.task import Endpoint, Retrying, Task
 from agentforge.model.failure import FailureKind
 from agentforge.testing.model_server import FOREVER, Call, Fault, ModelServer, Script, Turn
+from agentforge.tool_loop.task import Endpoint, Retrying, Task
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 529])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.adapters.api.workspace import ToolError, Workspace
+from agentforge.tool_loop.workspace import ToolError, Workspace
 
 LIMIT = 1000
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from agentforge.adapters.cli_agents.program import MAX_ARGUMENT_BYTES
 from agentforge.adapters.providers.command import CommandProvider
-from agentforge.adapters.providers.program import MAX_ARGUMENT_BYTES
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import FailureKind
 from agentforge.ports.provider import ExecuteRequest, Provider

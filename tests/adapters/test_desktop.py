@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.adapters.desktop import notify
+from agentforge.adapters.host.desktop import notify
 
 
 def program(folder: Path, name: str, script: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.adapters.project_files import FileSources
+from agentforge.adapters.host.project_files import FileSources
 from agentforge.definition.compiler import compile_pipeline, compile_stage, lint
 from agentforge.definition.resolve import available_stages
 from agentforge.model.errors import StorageFailed

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.adapters.processes import (
+from agentforge.adapters.processes.local import (
     LinuxProcesses,
     MacProcesses,
     SupervisorStarter,

@@ -10,7 +10,7 @@ from typing import IO
 
 import pytest
 
-from agentforge.adapters.jsonl_log import JsonlLog, verify
+from agentforge.adapters.log.log import JsonlLog, verify
 from agentforge.model.errors import RunActive
 from agentforge.testing.event_log_contract import lines_of, timer_event, timer_events
 

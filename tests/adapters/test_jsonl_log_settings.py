@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.adapters.jsonl_log import BufferSettings, JsonlLog, buffer_settings, verify
-from agentforge.adapters.mounts import (
+from agentforge.adapters.host.file_systems import (
     Mount,
     parse_mount_output,
     parse_mountinfo,
     read_mounts,
     why_not_local,
 )
+from agentforge.adapters.log.log import BufferSettings, JsonlLog, buffer_settings, verify
 from agentforge.model.errors import InvalidRequest, StorageFailed, UnknownRun
 from agentforge.testing.event_log_contract import large_event, lines_of, timer_event, timer_events
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from agentforge.adapters.providers.failures import limit_ends
+from agentforge.adapters.cli_agents.failures import limit_ends
 
 NOW = datetime(2026, 11, 15, 9, 5, 30, tzinfo=UTC)
 BERLIN = timezone(timedelta(hours=1))

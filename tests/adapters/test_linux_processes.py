@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 import agentforge.runtime
-from agentforge.adapters.processes import LinuxProcesses
+from agentforge.adapters.processes.local import LinuxProcesses
 from agentforge.ports.process import Identity
 
 pytestmark = [
@@ -285,7 +285,7 @@ def test_end_marked_spares_its_caller_and_those_above(mark: str, tmp_path: Path)
     """An engine that runs inside an agent, and so carries the mark itself."""
     code = f"""
 import asyncio, subprocess, sys
-from agentforge.adapters.processes import LinuxProcesses
+from agentforge.adapters.processes.local import LinuxProcesses
 child = subprocess.Popen(["sleep", "60"])
 print(asyncio.run(LinuxProcesses("unused").end_marked({mark!r})), child.wait())
 """

@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentforge.adapters.jsonl_log import JsonlLog
+from agentforge.adapters.log.log import JsonlLog
 from agentforge.model import codec
 from agentforge.testing.event_log_contract import lines_of, timer_events
 from agentforge.testing.memory_log import MemoryLog

@@ -9,7 +9,7 @@ from time import monotonic
 
 import pytest
 
-from agentforge.adapters.host_probe import Listening, model_server
+from agentforge.adapters.host.probe import Listening, model_server
 
 
 @contextmanager

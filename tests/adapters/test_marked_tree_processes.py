@@ -1,6 +1,6 @@
 """Which processes belong to a mark: a table in, the members out."""
 
-from agentforge.adapters.marked_tree import Row, Table, members
+from agentforge.adapters.processes.marked_tree import Row, Table, members
 
 ME = 100
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentforge.adapters.providers.program import run_once
+from agentforge.adapters.cli_agents.program import run_once
 from agentforge.ports.provider import Command
 
 ENV = {"PATH": os.environ["PATH"]}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.adapters.project_files import WorkspaceFiles
+from agentforge.adapters.host.project_files import WorkspaceFiles
 
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
 OURS = (

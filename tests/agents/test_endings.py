@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from tests.agents.trial import PROMPT, RESULT, WRITES, Trial, bounded, end, eventually, soon
 from tests.runtime.attempt_run import lives
 
+from agentforge.app.results import RunResult
 from agentforge.model.status import RunStatus
-from agentforge.sdk.results import RunResult
 from agentforge.testing.model_server import Fault, Script, Shell, Turn, Write
 
 TOOL_SECONDS = 5

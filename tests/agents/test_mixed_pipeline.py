@@ -11,7 +11,7 @@ from tests.agents.clis import CLIS, KEY, PROGRAMS, programs
 from tests.agents.trial import Trial, bounded
 
 from agentforge import Engine
-from agentforge.sdk.results import RunResult
+from agentforge.app.results import RunResult
 from agentforge.testing.marked_processes import MARK
 from agentforge.testing.model_server import Call, Fault, ModelServer, Rule, Script, Turn, Write
 

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from tests.agents.clis import Cli, programs
 
 from agentforge import Engine
-from agentforge.runtime.supervised import SupervisorLimits
-from agentforge.sdk.results import RunResult
+from agentforge.app.results import RunResult
+from agentforge.runtime.supervision import SupervisorLimits
 from agentforge.testing.marked_processes import MARK, end_marked, processes_marked
 from agentforge.testing.model_server import ModelServer, Script, Seen, Shell, Turn, Write
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 
-from agentforge.adapters.jsonl_log import verify
+from agentforge.adapters.log.log import verify
 
 from . import killer
 from .scenarios import SESSION

@@ -10,8 +10,8 @@ HOME = os.path.dirname(os.path.abspath(__file__))
 if __name__ == "__main__":
     role, *arguments = sys.argv[1:]
     killer.install(role)
+    from agentforge.app import wiring
     from agentforge.cli.main import main
-    from agentforge.sdk import wiring
 
     os.environ["CRASH_SUPERVISOR"], wiring.SUPERVISOR = wiring.SUPERVISOR, os.path.join(HOME, "supervised.py")
     main(arguments)

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 from tests.crash.oracle import Block, Node, Spot, Stage, summary_of
 
+from agentforge.app.results import RunResult
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
 from agentforge.sdk.engine import Engine
-from agentforge.sdk.results import RunResult
 from agentforge.testing.scripted_provider import (
     Act,
     ScriptedProvider,

@@ -21,7 +21,7 @@ from tests.crash.oracle import FAILURES, JUDGMENTS, LIMIT, SUCCESSES, Block, Nod
 from tests.crash.scripted_check import check
 from tests.crash.scripted_run import ScriptedRun
 
-from agentforge.adapters.jsonl_log import JsonlLog
+from agentforge.adapters.log.log import JsonlLog
 from agentforge.model.errors import RunExists
 
 EXAMPLES = int(os.environ.get("AGENTFORGE_CUT_EXAMPLES", "5"))

@@ -8,12 +8,12 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentforge.definition.compiler import Compiled, compile_pipeline, compile_stage, compile_text
+from agentforge.definition.compiler import Compiled, compile_pipeline, compile_stage
 from agentforge.definition.diagnostics import render
-from agentforge.definition.template import VARIABLES
-from agentforge.definition.template import render as render_template
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Plan
+from agentforge.views.prompt import VARIABLES
+from agentforge.views.prompt import render as render_template
 
 from .world import TextWorld, stage
 
@@ -76,7 +76,7 @@ def compile_or_explain(text: str) -> None:
     lines = text.count("\n") + sum(map(text.count, "\r\x85\u2028\u2029")) + 2
     for compile_it in (
         lambda: compile_pipeline(world, "p.yaml", "x"),
-        lambda: compile_text(world, text, "x"),
+        lambda: compile_pipeline(world, text, "x"),
         lambda: compile_stage(world, "t", "x"),
     ):
         result = outcome(compile_it)
@@ -103,7 +103,7 @@ def test_any_yaml_compiles_or_is_explained(tree: dict[str, Any]) -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.dictionaries(st.text(max_size=5), trees, max_size=4) | pipelines)
 def test_any_mapping_compiles_or_is_explained(tree: dict[str, Any]) -> None:
-    result = outcome(lambda: compile_text(TextWorld(stage()), tree, "x"))
+    result = outcome(lambda: compile_pipeline(TextWorld(stage()), tree, "x"))
     assert isinstance(result, Compiled) or result.diagnostics
 
 

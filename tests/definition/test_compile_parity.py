@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from agentforge.adapters.project_files import FileSources
+from agentforge.adapters.host.project_files import FileSources
 from agentforge.definition.compiler import compile_pipeline
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Overrides

@@ -8,11 +8,11 @@ import pytest
 from jsonschema import Draft7Validator
 
 from agentforge.definition.diagnostics import Report
-from agentforge.definition.file_keys import PIPELINE, STAGE
-from agentforge.definition.kinds import Anything, Flag, ListOf, Number, Text, Texts
-from agentforge.definition.node_keys import Node
-from agentforge.definition.source import SourceText, parse_mapping
-from agentforge.definition.table import Key, Nested, Table
+from agentforge.definition.read.file_keys import PIPELINE, STAGE
+from agentforge.definition.read.node_keys import Node
+from agentforge.definition.read.table import Key, Nested, Table
+from agentforge.definition.read.values import Anything, Flag, ListOf, Number, Text, Texts
+from agentforge.definition.yaml.parser import SourceText, parse_mapping
 from agentforge.model.diagnostic import Diagnostic
 
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from agentforge.definition.compiler import compile_pipeline, compile_text
+from agentforge.definition.compiler import compile_pipeline
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import FromParallel, FromStage, NestedNode, Overrides, ParallelNode, Plan, Sources
 
@@ -235,12 +235,12 @@ class TestPasses:
         compiled = compile_pipeline(world, "p.yaml", "x", passes=2).plan
         assert compiled.passes == 2
         assert [step.path for step in compiled.steps] == ["0", "1.0", "1.1"]
-        assert compile_text(world, OUTER, "x", passes=3).plan.passes == 3
+        assert compile_pipeline(world, OUTER, "x", passes=3).plan.passes == 3
 
     @pytest.mark.parametrize("passes", [0, -1, 10_000_000])
     def test_out_of_range(self, passes: int) -> None:
         with pytest.raises(DefinitionError) as refused:
-            compile_text(TextWorld(INNER), OUTER, "x", passes=passes)
+            compile_pipeline(TextWorld(INNER), OUTER, "x", passes=passes)
         assert [d.code for d in refused.value.diagnostics] == ["bad-value"]
 
     def test_too_many_steps(self) -> None:

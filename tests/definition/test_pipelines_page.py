@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.adapters.project_files import FileSources
-from agentforge.definition.compiler import compile_text
+from agentforge.adapters.host.project_files import FileSources
+from agentforge.definition.compiler import compile_pipeline
 from agentforge.model.plan import ParallelNode, StageNode
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -23,12 +23,12 @@ EXAMPLES = examples("pipelines.md")
     "example", [*EXAMPLES, *examples("sandboxes.md")], ids=lambda text: text.split("\n")[1].strip()
 )
 def test_example_compiles(example: str, tmp_path: Path) -> None:
-    assert compile_text(FileSources(tmp_path, {}), example, "x").warnings == ()
+    assert compile_pipeline(FileSources(tmp_path, {}), example, "x").warnings == ()
 
 
 def test_the_example_of_blocks_wires_what_the_page_says(tmp_path: Path) -> None:
     (example,) = [text for text in EXAMPLES if "parallel:" in text]
-    _, review, merge = compile_text(FileSources(tmp_path, {}), example, "x").plan.nodes
+    _, review, merge = compile_pipeline(FileSources(tmp_path, {}), example, "x").plan.nodes
     assert isinstance(review, ParallelNode)
     assert isinstance(merge, StageNode)
     crossed = {b.provider: b.stages[0].sources.from_parallel[0].providers for b in review.branches}

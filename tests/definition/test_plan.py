@@ -6,7 +6,7 @@ from hashlib import sha256
 import msgspec
 import pytest
 
-from agentforge.definition.compiler import Compiled, compile_pipeline, compile_stage, compile_text
+from agentforge.definition.compiler import Compiled, compile_pipeline, compile_stage
 from agentforge.model.errors import DefinitionError, InvalidSession
 from agentforge.model.plan import Guardrails, Overrides, Plan
 
@@ -135,7 +135,7 @@ def test_the_same_definition_gives_the_same_bytes() -> None:
 
 def test_a_hostile_session_name_is_refused() -> None:
     with pytest.raises(InvalidSession):
-        compile_text(TextWorld(stage()), TEXT, "../x")
+        compile_pipeline(TextWorld(stage()), TEXT, "../x")
 
 
 class TestPipelineNames:
@@ -144,14 +144,14 @@ class TestPipelineNames:
 
     def test_of_inline_text(self) -> None:
         assert (
-            compile_text(TextWorld(stage()), "nodes: [{id: n, stage: s}]\n", "x").plan.pipeline.name
+            compile_pipeline(TextWorld(stage()), "nodes: [{id: n, stage: s}]\n", "x").plan.pipeline.name
             == "pipeline"
         )
 
 
 class TestInline:
     def test_text(self) -> None:
-        result = compile_text(TextWorld(stage()), TEXT, "x")
+        result = compile_pipeline(TextWorld(stage()), TEXT, "x")
         assert result.plan.source.path == "<inline>"
         assert result.source.text == TEXT
         assert result.plan.mode == "pipeline"
@@ -161,25 +161,25 @@ class TestInline:
             "name": "m",
             "nodes": [{"id": "n", "prompt": "größe\t\n${CTX}\x7f\x85\u2028😀\\u", "runs": 2}],
         }
-        (node,) = compile_text(TextWorld(), mapping, "x").plan.nodes
+        (node,) = compile_pipeline(TextWorld(), mapping, "x").plan.nodes
         assert (node.prompt, node.runs) == ("größe\t\n${CTX}\x7f\x85\u2028😀\\u", 2)
 
     def test_mapping_errors_have_places_too(self) -> None:
         with pytest.raises(DefinitionError) as refused:
-            compile_text(TextWorld(), {"nodes": [{"id": "n", "prompt": "x", "runs": 0}]}, "x")
+            compile_pipeline(TextWorld(), {"nodes": [{"id": "n", "prompt": "x", "runs": 0}]}, "x")
         (diagnostic,) = refused.value.diagnostics
         assert diagnostic.text.strip() == '"runs": 0'
 
     @pytest.mark.parametrize("thing", [{"nodes": object()}, {"nodes": 2**70}, {object(): 1}])
     def test_mapping_that_is_no_plain_data(self, thing: dict[str, object]) -> None:
         with pytest.raises(DefinitionError) as refused:
-            compile_text(TextWorld(), thing, "x")
+            compile_pipeline(TextWorld(), thing, "x")
         assert refused.value.diagnostics[0].code == "bad-type"
 
 
 class TestSingleStage:
     def compiled(self, name: str = "s", body: str = "") -> Compiled:
-        return compile_stage(TextWorld(stage(name, body)), name, "x", 3)
+        return compile_stage(TextWorld(stage(name, body)), name, "x", Overrides(max_iterations=3))
 
     def test_is_a_plan_in_loop_mode(self) -> None:
         result = self.compiled(body="description: d\n").plan

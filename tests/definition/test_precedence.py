@@ -235,7 +235,9 @@ def test_fixed_termination_iterations(stage_yaml: str, node: str, expected: int)
     ],
 )
 def test_loop_maximum(stage_yaml: str, given: int | None, expected: int) -> None:
-    (node,) = compile_stage(TextWorld(stage("s", stage_yaml)), "s", "x", given).plan.nodes
+    (node,) = compile_stage(
+        TextWorld(stage("s", stage_yaml)), "s", "x", Overrides(max_iterations=given)
+    ).plan.nodes
     assert (node.runs, node.termination.max) == (expected, expected)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentforge.definition.compiler import compile_pipeline, compile_stage, compile_text, lint
+from agentforge.definition.compiler import compile_pipeline, compile_stage, lint
 from agentforge.definition.resolve import available_pipelines, available_stages
 from agentforge.model.errors import DefinitionError
 
@@ -167,7 +167,7 @@ def test_unknown_pipeline_suggests_the_closest() -> None:
 
 def test_stages_beside_the_pipeline_file_and_from_the_project_for_inline_text() -> None:
     world = TextWorld({"stages/s/prompt.md": ""})
-    assert compile_text(world, PIPELINE, "x").plan.nodes[0].prompt_path == "stages/s/prompt.md"
+    assert compile_pipeline(world, PIPELINE, "x").plan.nodes[0].prompt_path == "stages/s/prompt.md"
 
 
 def test_lint_takes_a_pipeline_before_a_stage_and_reports_both_kinds() -> None:

@@ -408,7 +408,7 @@ class TestSingleStage:
     @pytest.mark.parametrize("count", [0, -1, 10_000_000])
     def test_maximum_out_of_range(self, count: int) -> None:
         with pytest.raises(DefinitionError) as refused:
-            compile_stage(TextWorld(stage()), "s", "session", count)
+            compile_stage(TextWorld(stage()), "s", "session", Overrides(max_iterations=count))
         (diagnostic,) = refused.value.diagnostics
         assert diagnostic.code == "bad-value"
         assert diagnostic.text == f"s {count}"

@@ -7,9 +7,9 @@ import pytest
 from jsonschema import Draft7Validator
 
 from agentforge.definition.diagnostics import Report
-from agentforge.definition.file_keys import DIALECT, pipeline_schema, stage_schema
-from agentforge.definition.kinds import as_data
-from agentforge.definition.source import SourceText, parse_value
+from agentforge.definition.read.file_keys import DIALECT, pipeline_schema, stage_schema
+from agentforge.definition.read.values import as_data
+from agentforge.definition.yaml.parser import SourceText, parse_value
 
 from .test_compile_parity import DIFFERENT, MATRIX, SAME
 from .test_compile_parity import pytestmark as needs_matrix

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentforge.definition.template import CURRENT, DEPRECATED, LEGACY, VARIABLES, render, substitute_session
+from agentforge.views.prompt import CURRENT, DEPRECATED, LEGACY, VARIABLES, render, substitute_session
 
 
 def test_the_known_variables() -> None:

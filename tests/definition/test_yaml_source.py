@@ -7,9 +7,15 @@ import pytest
 import yaml
 
 from agentforge.definition.diagnostics import Report
-from agentforge.definition.kinds import as_data
-from agentforge.definition.source import FASTEST_LOADER, MAX_DEPTH, MAX_TEXT_CHARS, SourceText, parse_mapping
-from agentforge.definition.tree import Keyed, plain_value
+from agentforge.definition.read.values import as_data
+from agentforge.definition.yaml.parser import (
+    FASTEST_LOADER,
+    MAX_DEPTH,
+    MAX_TEXT_CHARS,
+    SourceText,
+    parse_mapping,
+)
+from agentforge.definition.yaml.tree import Keyed, plain_value
 
 from .world import where
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from fnmatch import fnmatch
 from posixpath import join, normpath
 
-from agentforge.definition.compiler import Compiled, compile_pipeline, compile_text
+from agentforge.definition.compiler import Compiled, compile_pipeline
 from agentforge.model.diagnostic import Diagnostic
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Overrides, Plan, StageNode
@@ -95,7 +95,7 @@ def found(
 
 def found_inline(text: str) -> list[Diagnostic]:
     try:
-        return list(compile_text(TextWorld(stage()), text, "session").warnings)
+        return list(compile_pipeline(TextWorld(stage()), text, "session").warnings)
     except DefinitionError as error:
         return list(error.diagnostics)
 

@@ -13,9 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 from tests.engine.plans import NOON, RUN_ID, SESSION, block, nested, plan_of, stage, started
 
-from agentforge.engine.decide import Decision as Decided
-from agentforge.engine.decide import decide
-from agentforge.engine.evolve import evolve
+from agentforge.engine.decide.run import Decision as Decided
+from agentforge.engine.decide.run import decide
+from agentforge.engine.evolve.run import evolve
 from agentforge.engine.legal import refuse_illegal
 from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f

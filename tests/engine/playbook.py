@@ -21,8 +21,8 @@ from typing import Literal
 from msgspec.structs import replace
 from tests.engine.plans import NOON, RUN_ID, SESSION, started
 
-from agentforge.engine.decide import decide
-from agentforge.engine.evolve import evolve
+from agentforge.engine.decide.run import decide
+from agentforge.engine.evolve.run import evolve
 from agentforge.engine.legal import refuse_illegal
 from agentforge.engine.task_families import FAMILIES
 from agentforge.model import facts as f

@@ -13,8 +13,8 @@ from tests.engine.any_run import WildRun, any_wild_run
 from tests.engine.plans import block, nested, plan_of, stage
 from tests.engine.playbook import Play
 
-from agentforge.engine.decide import decide
-from agentforge.engine.evolve import evolve
+from agentforge.engine.decide.run import decide
+from agentforge.engine.evolve.run import evolve
 from agentforge.model import facts as f
 from agentforge.model.codec import GENESIS, Payload, decode, encode
 from agentforge.model.event import Event

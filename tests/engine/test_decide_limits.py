@@ -4,7 +4,7 @@ import pytest
 from tests.engine.plans import plan_of, stage
 from tests.engine.playbook import Play, play
 
-from agentforge.engine.decide_stage import max_runtime, stage_at
+from agentforge.engine.decide.stage import max_runtime, stage_at
 from agentforge.model.plan import Guardrails, Plan, RetryPolicy
 
 

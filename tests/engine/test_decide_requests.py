@@ -6,7 +6,7 @@ import pytest
 from tests.engine.plans import NOON, block, plan_of, stage
 from tests.engine.playbook import Play, play
 
-from agentforge.engine.evolve import evolve
+from agentforge.engine.evolve.run import evolve
 from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove

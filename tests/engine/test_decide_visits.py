@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from tests.engine.plans import block, event, nested, plan_of, stage
 from tests.engine.playbook import Play, play
 
-from agentforge.engine.decide import decide
+from agentforge.engine.decide.run import decide
 from agentforge.engine.node_keys import NodeKey, NodeKeys, key_from, recorded_key
-from agentforge.engine.rehearsal import rehearse
+from agentforge.engine.rehearsal.rehearse import rehearse
 from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
 from agentforge.model.event import Cursor, Event
@@ -21,7 +21,7 @@ from agentforge.model.plan import FromStage, Judgment, Plan, Queue, Sources
 from agentforge.model.result import Decision, Result
 from agentforge.model.state import BlockState, RunState, StageState
 from agentforge.model.task import AgentTask, ManifestTask, PrepareTask
-from agentforge.views.context_file import context_file
+from agentforge.views.files.context import context_file
 from agentforge.views.history import History
 
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from tests.engine.plans import block, nested, plan_of, stage
 
-from agentforge.engine.enacting import enact
-from agentforge.engine.rehearsal import rehearse
+from agentforge.engine.rehearsal.course import Turn
+from agentforge.engine.rehearsal.enact import enact
+from agentforge.engine.rehearsal.rehearse import rehearse
 from agentforge.model.cassette import Exchange, Outcome
-from agentforge.model.course import Turn
 from agentforge.model.plan import Judgment, Plan, Queue
 
 DONE: dict[str, Any] = {

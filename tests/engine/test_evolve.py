@@ -9,8 +9,8 @@ from tests.engine.any_log import PLAN, any_fact, any_log
 from tests.engine.plans import block, event, plan_of, stage, started
 from tests.engine.playbook import play
 
-from agentforge.engine.decide import decide
-from agentforge.engine.evolve import CONTROLS_KEPT, evolve
+from agentforge.engine.decide.run import decide
+from agentforge.engine.evolve.run import CONTROLS_KEPT, evolve
 from agentforge.model import facts as f
 from agentforge.model.errors import LogCorrupt
 from agentforge.model.event import Cursor, Event

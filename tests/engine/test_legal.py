@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from tests.engine.plans import NOON, event, plan_of, stage, started
 
-from agentforge.engine.evolve import evolve
+from agentforge.engine.evolve.run import evolve
 from agentforge.engine.legal import refuse_cancel, refuse_illegal, refuse_pause, refuse_resume
 from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove

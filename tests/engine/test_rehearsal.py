@@ -8,9 +8,9 @@ from tests.engine.any_run import PLANS, any_run
 from tests.engine.plans import block, nested, plan_of, stage
 from tests.engine.playbook import Play, play
 
-from agentforge.engine.rehearsal import rehearse
+from agentforge.engine.rehearsal.course import Rehearsal, Turn
+from agentforge.engine.rehearsal.rehearse import rehearse
 from agentforge.engine.replan import plan_change
-from agentforge.model.course import Rehearsal, Turn
 from agentforge.model.event import Event
 from agentforge.model.plan import Guardrails, Judgment, Plan, ProviderChoice, RetryPolicy
 

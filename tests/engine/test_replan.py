@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from tests.engine.plans import block, event, nested, plan_of, stage, started
 
-from agentforge.engine.evolve import evolve
+from agentforge.engine.evolve.run import evolve
 from agentforge.engine.replan import moved_paths, plan_change
 from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentforge.engine.evolve import evolve
+from agentforge.engine.evolve.run import evolve
+from agentforge.legacy.upcaster import NO_SUMMARY, Upcaster, is_event, is_original
 from agentforge.model import facts as f
 from agentforge.model.codec import DamagedLine
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
-from agentforge.model.original import NO_SUMMARY, Upcaster, is_event, is_original
 from agentforge.model.result import Decision
 from agentforge.model.state import RunState
 from agentforge.model.status import NodeStatus, RunStatus

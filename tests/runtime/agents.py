@@ -11,7 +11,7 @@ from typing import Any
 from tests.runtime.attempt_run import eventually, lives
 from tests.sdk.projects import iteration_dir, pipeline
 
-from agentforge.runtime.supervised import SupervisorLimits
+from agentforge.runtime.supervision import SupervisorLimits
 from agentforge.sdk.engine import Engine
 
 # Facts that no act waits for are to be seen soon.

@@ -11,8 +11,8 @@ from tests.runtime.attempt_run import eventually, lives
 from tests.sdk.projects import eventually as soon
 from tests.sdk.projects import iteration_dir, load, pipeline, run, types
 
+from agentforge.app.results import RunResult
 from agentforge.model.status import RunStatus
-from agentforge.sdk.results import RunResult
 
 
 @pytest.fixture

@@ -9,15 +9,15 @@ import pytest
 from tests.engine.plans import stage
 from tests.sdk.projects import Gate, engine, iteration_dir, node, pipeline, run, types
 
-from agentforge.host import files
+from agentforge.app.runs.lock_file import read_lock, remove_lock, write_lock
+from agentforge.app.wiring import local_processes
 from agentforge.model.errors import StorageFailed
 from agentforge.model.layout import AttemptLayout, RunLayout
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
-from agentforge.runtime.concluding import Attempted, note_attempt
-from agentforge.runtime.control import Control, drop_control, send_control, waiting_controls
+from agentforge.runtime.conclusion import Attempted, note_attempt
+from agentforge.runtime.controls import Control, drop_control, send_control, waiting_controls
 from agentforge.runtime.exit_record import read_claim, read_exit, take_claim
-from agentforge.runtime.lock_file import read_lock, remove_lock, write_lock
-from agentforge.sdk.wiring import processes
+from agentforge.system import files
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import says
 
@@ -87,7 +87,7 @@ def test_disk_that_refuses_in_mid_run_leaves_the_run_interrupted_and_it_goes_on_
 def test_lock_file_says_who_drives_and_grants_nothing(tmp_path: Path) -> None:
     project = str(tmp_path)
     assert read_lock(project, "s") is None
-    write_lock(project, "s", processes(), NOON)
+    write_lock(project, "s", local_processes(), NOON)
     lock = read_lock(project, "s")
     assert lock is not None
     assert (lock.session, lock.pid, lock.started_at) == ("s", os.getpid(), NOON)

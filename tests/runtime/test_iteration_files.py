@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tests.sdk.projects import ENVIRON, iteration_dir, load, node, pipeline, run_dir
 
+from agentforge.app.results import RunResult
 from agentforge.model.status import RunStatus
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
-from agentforge.sdk.results import RunResult
 from agentforge.sdk.sync import SyncEngine
 from agentforge.testing import FakeClock, ScriptedProvider
 from agentforge.testing.scripted_provider import (

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.adapters.jsonl_log import JsonlLog
-from agentforge.adapters.system_clock import SystemClock
-from agentforge.host.disk import Disk
+from agentforge.adapters.host.clock import SystemClock
+from agentforge.adapters.log.log import JsonlLog
 from agentforge.model import facts as f
 from agentforge.model.errors import StorageFailed
 from agentforge.model.plan import Overrides, PipelineInfo, Plan, PlanSession, PlanSource
 from agentforge.runtime.journal import SLOW_DISK_SECONDS, Journal
+from agentforge.system.disk import Disk
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 PLAN = Plan(

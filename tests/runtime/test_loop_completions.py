@@ -9,9 +9,9 @@ import pytest
 from msgspec.structs import replace
 from tests.engine.plans import event, plan_of, stage, started
 
-from agentforge.engine.evolve import evolve
+from agentforge.app.runs.completions import Completion, add_completion, completion_of
+from agentforge.engine.evolve.run import evolve
 from agentforge.model.status import RunStatus
-from agentforge.runtime.loop_completions import Completion, add_completion, completion_of
 
 NOON = datetime(2026, 1, 15, 12, 0, 0, 5, tzinfo=UTC)
 

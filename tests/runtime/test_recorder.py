@@ -26,8 +26,8 @@ from agentforge.model.result import Decision, Result
 from agentforge.model.task import JudgeTask, QueueTask
 from agentforge.ports.provider import ExecuteResult
 from agentforge.ports.workspace import Stamp
-from agentforge.runtime.concluding import Attempted
-from agentforge.runtime.recording import Recorder
+from agentforge.runtime.conclusion import Attempted
+from agentforge.runtime.recorder import Recorder
 
 PLAN = plan_of(stage("plan", runs=3), block("claude codex", stage("draft")))
 HERE = Place("0", 1, "stage-00-plan")

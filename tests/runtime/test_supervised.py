@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.adapters.processes import host_processes
+from agentforge.adapters.processes.local import host_processes
 from agentforge.model.layout import AttemptLayout
 from agentforge.model.plan import ProviderChoice
 from agentforge.ports.provider import Command
 from agentforge.runtime.exit_record import exit_of, read_claim
-from agentforge.runtime.supervised import Left, Limits, Supervised, SupervisorLimits
+from agentforge.runtime.supervision import Left, Limits, Supervised, SupervisorLimits
 
 from .attempt_run import ENV, SUPERVISOR, eventually, nothing_left_behind
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.host import files
 from agentforge.model.layout import AttemptLayout
 from agentforge.runtime.after import run_after
+from agentforge.system import files
 
 from .attempt_run import ENV, AttemptRun, eventually, lives, nothing_left_behind
 

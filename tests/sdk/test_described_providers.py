@@ -6,10 +6,10 @@ import pytest
 from tests.adapters.fake_clis import put_cli, shown
 from tests.sdk.projects import ENVIRON, engine, iteration_dir, node, pipeline, run
 
+from agentforge.app.providers.offers import described_provider, find_described, read_description
+from agentforge.app.results import RunResult
 from agentforge.definition.diagnostics import Report
 from agentforge.model.errors import ProviderUnusable
-from agentforge.sdk.offers import described_provider, find_described, read_description
-from agentforge.sdk.results import RunResult
 
 
 def describe(project: Path, name: str, text: str) -> str:

@@ -9,8 +9,8 @@ import pytest
 from tests.sdk.packages import install
 from tests.sdk.projects import ENVIRON, engine, node, pipeline, run
 
+from agentforge.app.providers.readiness import ProviderInfo
 from agentforge.model.errors import ProviderUnusable, UnknownProvider
-from agentforge.sdk.readiness import ProviderInfo
 from agentforge.sdk.sync import SyncEngine
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import says

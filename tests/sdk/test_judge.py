@@ -13,10 +13,10 @@ from tests.sdk.blocks import block, branch_dir, inner
 from tests.sdk.projects import ENVIRON, eventually, load, node, pipeline, run, run_dir, types
 
 from agentforge.adapters.providers.command import CommandProvider
+from agentforge.app.results import RunResult
 from agentforge.model.result import Usage
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, Provider
 from agentforge.sdk.engine import Engine
-from agentforge.sdk.results import RunResult
 from agentforge.testing import ScriptedProvider, assert_iteration_count
 from agentforge.testing.mock_sessions import ObservedSession, mock_session
 from agentforge.testing.scripted_provider import Act, crashes, raises, says

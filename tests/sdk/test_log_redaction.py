@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentforge.sdk.redaction import RedactingFilter, environment_redactor
+from agentforge.app.redaction import RedactingFilter, environment_redactor
 
 KEY = "sk-0123456789"
 

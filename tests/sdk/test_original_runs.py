@@ -11,11 +11,11 @@ import pytest
 from tests.parity.cases import CASES, needs_cases
 from tests.sdk.original_runs import SESSION, OriginalRun, plan_json
 
-from agentforge.adapters.jsonl_log import verify
+from agentforge.adapters.log.log import verify
+from agentforge.app.results import RunResult
 from agentforge.model.errors import IllegalMove, InvalidRequest, RunExists
 from agentforge.model.status import RunStatus
 from agentforge.sdk.engine import Engine
-from agentforge.sdk.results import RunResult
 
 PIPE = """\
 name: p

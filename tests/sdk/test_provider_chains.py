@@ -8,13 +8,13 @@ from msgspec.structs import replace
 from tests.sdk.projects import engine, node, pipeline, run
 
 from agentforge.adapters.providers.command import CommandProvider
+from agentforge.app.providers.readiness import make_ready
 from agentforge.definition.compiler import Compiled
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import ProviderChoice, SandboxChoice
 from agentforge.ports.provider import Capabilities, ExecuteRequest, Exit, Provider
 from agentforge.sdk.engine import Engine
-from agentforge.sdk.readiness import make_ready
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import says
 

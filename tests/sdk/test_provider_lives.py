@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from tests.sdk.projects import Gate, engine, node, pipeline, run
 
+from agentforge.app.providers import registry
+from agentforge.app.providers.registry import Registry
 from agentforge.model.errors import AgentForgeError, InvalidRequest, ProviderUnusable, UnknownProvider
-from agentforge.sdk import registry
 from agentforge.sdk.engine import Engine
-from agentforge.sdk.registry import Registry
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import crashes, says
 

@@ -9,10 +9,10 @@ import pytest
 from tests.sdk.packages import install
 from tests.sdk.projects import run
 
+from agentforge.app.providers.offers import Origin
+from agentforge.app.providers.readiness import ProviderInfo
 from agentforge.model.errors import ProviderUnusable
 from agentforge.sdk.engine import Engine
-from agentforge.sdk.offers import Origin
-from agentforge.sdk.readiness import ProviderInfo
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import says
 

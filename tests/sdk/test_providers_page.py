@@ -11,19 +11,19 @@ import msgspec
 import pytest
 from tests.adapters.fake_clis import STREAMS, put_cli, speaking
 
-from agentforge.adapters.project_files import FileSources
-from agentforge.adapters.providers.agent_cli import AgentCli, OutputFields
+from agentforge.adapters.cli_agents.cli_agent import CliAgent, CliConfig
+from agentforge.adapters.cli_agents.description import AgentCli, OutputFields
+from agentforge.adapters.host.project_files import FileSources
 from agentforge.adapters.providers.claude import CLAUDE
-from agentforge.adapters.providers.cli_agent import CliAgent, CliConfig
 from agentforge.adapters.providers.codex import CODEX
 from agentforge.adapters.providers.gemini import GEMINI
 from agentforge.adapters.providers.opencode import OPENCODE
-from agentforge.definition.compiler import compile_text
-from agentforge.engine.retry import ATTEMPTS_PER_KIND
+from agentforge.app.providers.offers import described_provider, find_described
+from agentforge.definition.compiler import compile_pipeline
+from agentforge.engine.decide.retry import ATTEMPTS_PER_KIND
 from agentforge.model.failure import LIMITS
 from agentforge.model.failure import FailureKind as K
 from agentforge.ports.provider import ExecuteRequest, Exit
-from agentforge.sdk.offers import described_provider, find_described
 from agentforge.sdk.sync import SyncEngine
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/providers.md").read_text()
@@ -65,7 +65,7 @@ def asked(folder: Path, model: str) -> ExecuteRequest:
 
 @pytest.mark.parametrize("text", PIPELINES, ids=lambda text: text.split("\n")[0])
 def test_pipelines_of_the_page_compile(text: str, tmp_path: Path) -> None:
-    assert compile_text(FileSources(tmp_path, {}), text, "x").warnings == ()
+    assert compile_pipeline(FileSources(tmp_path, {}), text, "x").warnings == ()
 
 
 def test_described_providers_of_the_page_load(agents: dict[str, CliAgent]) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tests.sdk.projects import ENVIRON, node, pipeline, run, run_dir, types
 
+from agentforge.app.results import RunResult
 from agentforge.ports.provider import ExecuteRequest
 from agentforge.sdk.engine import Engine
-from agentforge.sdk.results import RunResult
 from agentforge.testing import ScriptedProvider, assert_iteration_count
 from agentforge.testing.mock_sessions import ObservedSession
 from agentforge.testing.scripted_provider import Act, says

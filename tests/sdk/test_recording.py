@@ -11,15 +11,15 @@ from tests.sdk.blocks import block, inner
 from tests.sdk.projects import ENVIRON, node, pipeline, run, run_dir
 
 from agentforge.adapters.providers.command import CommandProvider
-from agentforge.engine.enacting import enact
-from agentforge.engine.rehearsal import rehearse
+from agentforge.app.recordings import compiled_for_replay, find_recording
+from agentforge.app.results import RunResult
+from agentforge.engine.rehearsal.course import Turn
+from agentforge.engine.rehearsal.enact import enact
+from agentforge.engine.rehearsal.rehearse import rehearse
 from agentforge.model.cassette import Cassette, Sleep, Write, parse_cassette
-from agentforge.model.course import Turn
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.ports.provider import Provider
 from agentforge.sdk.engine import Engine
-from agentforge.sdk.recordings import compiled_for_replay, find_recording
-from agentforge.sdk.results import RunResult
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import fails, writes
 
@@ -86,7 +86,7 @@ def replayed(project: Path, source: str, session: str | None = None, pipeline: A
     async def main() -> RunResult:
         async with Engine(project, environ=ENVIRON) as sdk:
             recording = find_recording(sdk.runs, source)
-            compiled = compiled_for_replay(sdk, recording, pipeline, session)
+            compiled = compiled_for_replay(sdk.compile, recording, pipeline, session)
             return await sdk.start(compiled, replay=recording.replay(0.0))
 
     return run(main())
@@ -255,7 +255,7 @@ def test_a_replay_may_be_recorded_and_gives_the_same_cassette(tmp_path: Path) ->
     async def main() -> RunResult:
         async with Engine(second, environ=ENVIRON) as sdk:
             recording = find_recording(sdk.runs, str(run_dir(first) / "cassette.jsonl"))
-            compiled = compiled_for_replay(sdk, recording, None, "s")
+            compiled = compiled_for_replay(sdk.compile, recording, None, "s")
             return await sdk.start(compiled, replay=recording.replay(0.0), record=True)
 
     assert run(main()).completed

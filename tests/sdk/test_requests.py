@@ -21,18 +21,18 @@ from tests.sdk.projects import (
     types,
 )
 
-from agentforge.adapters.jsonl_log import JsonlLog
-from agentforge.adapters.system_clock import SystemClock
+from agentforge.adapters.host.clock import SystemClock
+from agentforge.adapters.log.log import JsonlLog
+from agentforge.app.results import RunResult
 from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove, InvalidRequest
 from agentforge.model.layout import RunLayout
 from agentforge.model.state import MAX_NOTES_BYTES, Request
 from agentforge.model.status import RunStatus
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
-from agentforge.runtime.control import Answer, give_answer, given_answers
+from agentforge.runtime.controls import Answer, give_answer, given_answers
 from agentforge.runtime.journal import Journal
 from agentforge.sdk.engine import Engine
-from agentforge.sdk.results import RunResult
 from agentforge.testing import FakeClock, ScriptedProvider
 from agentforge.testing.scripted_provider import crashes, says
 

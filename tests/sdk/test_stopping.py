@@ -27,7 +27,7 @@ from agentforge.model.errors import InvalidRequest
 from agentforge.model.layout import RunLayout
 from agentforge.model.status import RunStatus
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
-from agentforge.runtime.control import Answer, give_answer
+from agentforge.runtime.controls import Answer, give_answer
 from agentforge.sdk.signals import stop_on_signals
 from agentforge.testing import (
     FakeClock,

@@ -3,8 +3,8 @@
 import pytest
 from tests.surface.terminal import WRITE_RESULT, Project
 
-from agentforge.adapters.jsonl_log import JsonlLog
-from agentforge.adapters.system_clock import SystemClock
+from agentforge.adapters.host.clock import SystemClock
+from agentforge.adapters.log.log import JsonlLog
 from agentforge.model import facts as f
 from agentforge.runtime.journal import Journal
 

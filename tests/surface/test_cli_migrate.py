@@ -12,7 +12,7 @@ import pytest
 from tests.parity.rules import BY_ID
 from tests.sdk.original_runs import OriginalRun
 
-from agentforge.sdk.migration import examine_migration
+from agentforge.app.definitions import Definitions
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 GUIDE = REPOSITORY / "docs" / "migration.md"
@@ -74,7 +74,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def found(project: Path) -> set[tuple[str, int, str]]:
-    told = examine_migration(str(project), {}).findings
+    told = Definitions(str(project), {}).migration().findings
     return {(one.place.file, one.place.line, one.rule) for one in told}
 
 
@@ -190,7 +190,7 @@ def test_migrate_check_changes_nothing_and_refuses_a_folder_that_is_not_there(pr
 
 def test_rules_of_migrate_check_are_rules_of_the_parity_table() -> None:
     sources = [
-        REPOSITORY / "src/agentforge" / name for name in ("definition/migration.py", "sdk/migration.py")
+        REPOSITORY / "src/agentforge" / name for name in ("legacy/differences.py", "legacy/migration.py")
     ]
     used = {rule for path in sources for rule in re.findall(r'Finding\("([a-z-]+)"', path.read_text())}
     assert used

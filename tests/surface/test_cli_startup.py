@@ -13,7 +13,7 @@ HEAVY = (
     "yaml",
     "agentforge.sdk.engine",
     "agentforge.runtime.driver",
-    "agentforge.engine.decide",
+    "agentforge.engine.decide.run",
     "agentforge.definition.compiler",
     "agentforge.adapters.providers",
 )

@@ -5,12 +5,12 @@ from signal import SIGINT, SIGTERM
 
 import pytest
 
+from agentforge.app.results import RunResult
 from agentforge.cli import exit_codes
 from agentforge.model import errors
 from agentforge.model.facts import RequestKind
 from agentforge.model.state import Request
 from agentforge.model.status import RunStatus
-from agentforge.sdk.results import RunResult
 
 
 def error_classes() -> set[type[errors.AgentForgeError]]:

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.surface.terminal import WRITE_RESULT, Project
 
-from agentforge.cli.wanted import Wanted
+from agentforge.cli.run_options import Wanted
 
 WRITES = f'echo "$MOCK_ITERATION" >> made.txt; echo working; {WRITE_RESULT}'
 

@@ -11,10 +11,10 @@ from agentforge.model.event import Cursor
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import FromParallel, FromStage, Judgment, Plan, Sources
 from agentforge.model.result import Decision, Result
-from agentforge.views.branch_file import branch_file
+from agentforge.views.files.branch import branch_file
+from agentforge.views.files.manifest import manifest
 from agentforge.views.history import History
 from agentforge.views.inputs import from_parallel, from_stage
-from agentforge.views.manifest import manifest
 from agentforge.views.stage_progress import stage_progress
 
 LAYOUT = RunLayout.of("/project", "auth")

@@ -5,7 +5,7 @@ from tests.engine.plans import plan_of, stage
 from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place
 from agentforge.model.plan import Plan
-from agentforge.views.context_file import ContextFile, context_file
+from agentforge.views.files.context import ContextFile, context_file
 from agentforge.views.history import History
 
 LAYOUT = RunLayout.of("/project", "auth")

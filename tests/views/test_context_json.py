@@ -11,7 +11,7 @@ from agentforge.model.event import Cursor, Event
 from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place
 from agentforge.model.result import Decision, Result
-from agentforge.views.context_file import PREDECESSORS, Inputs, context_file
+from agentforge.views.files.context import PREDECESSORS, Inputs, context_file
 from agentforge.views.history import KEPT, History
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from agentforge.model.course import Difference, Rehearsal, Turn, TurnKind
-from agentforge.views.course_words import _WORDS, course_lines, difference_words
+from agentforge.engine.rehearsal.course import Difference, Rehearsal, Turn, TurnKind
+from agentforge.views.lines.course import _WORDS, course_lines, difference_words
 
 
 def words(was: Turn, now: Turn | None, *unrecorded: Turn) -> str:

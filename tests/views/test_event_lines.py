@@ -13,8 +13,8 @@ from agentforge.model.facts import AnyFact
 from agentforge.model.failure import FailureKind
 from agentforge.model.result import Decision, Result
 from agentforge.model.state import Between
-from agentforge.views.event_line import event_json, event_line
-from agentforge.views.run_line import ending_line, run_line
+from agentforge.views.lines.live import ending_line, run_line
+from agentforge.views.lines.tail import event_json, event_line
 
 AT = Cursor("1", 1, 2)
 SOON = NOON + timedelta(seconds=4)

@@ -14,7 +14,7 @@ from agentforge.model.plan import (
     Queue,
     Sources,
 )
-from agentforge.views.preview import preview
+from agentforge.views.lines.preview import preview
 
 LAYOUT = RunLayout("/run", "auth")
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from agentforge.views.lines.status import branch_words
 from agentforge.views.stage_progress import BranchProgress
-from agentforge.views.status_lines import branch_words
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from tests.engine.playbook import play
 
 from agentforge.model.buffer import BufferHealth
 from agentforge.model.plan import Plan
+from agentforge.views.files.state import state_file
 from agentforge.views.history import History
-from agentforge.views.state_file import state_file
 from agentforge.views.summary import Summary, fold
 
 TWO = plan_of(stage("plan", runs=2), stage("build"))

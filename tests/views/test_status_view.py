@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from tests.views.samples import NOON, history, plan
 
-from agentforge.engine.evolve import evolve
+from agentforge.engine.evolve.run import evolve
 from agentforge.model import facts as f
 from agentforge.model.buffer import BufferHealth
 from agentforge.model.event import Cursor
@@ -15,9 +15,9 @@ from agentforge.model.failure import FailureKind
 from agentforge.model.result import Decision, Result, Usage
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
+from agentforge.views.lines.status import status_rows
 from agentforge.views.stage_progress import stage_progress
 from agentforge.views.status import LogStatus, StatusView, resume_command, status_view
-from agentforge.views.status_lines import status_rows
 from agentforge.views.summary import Summary, fold, health
 
 STARTED = (f.SessionStarted("pipeline", "run-1", plan(), "1.0", format=f.LOG_FORMAT), Cursor("0", 0, 0))

@@ -8,19 +8,19 @@ from msgspec import json
 from tests.engine.any_log import PLAN, any_log
 from tests.engine.plans import NOON, event, plan_of, stage, started
 
-from agentforge.engine.evolve import evolve
+from agentforge.engine.evolve.run import evolve
 from agentforge.model import facts as f
 from agentforge.model.buffer import BufferHealth
 from agentforge.model.event import Cursor, Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.result import Decision, Result, Signals
-from agentforge.views.branch_file import branch_file
 from agentforge.views.durations import counted
-from agentforge.views.event_line import event_line
+from agentforge.views.files.branch import branch_file
+from agentforge.views.files.state import Snapshot, state_file
 from agentforge.views.history import KEPT, History
-from agentforge.views.run_line import run_line
+from agentforge.views.lines.live import run_line
+from agentforge.views.lines.tail import event_line
 from agentforge.views.stage_progress import stage_progress
-from agentforge.views.state_file import Snapshot, state_file
 from agentforge.views.summary import Summary, fold, health
 
 ERROR = f.ErrorOccurred(FailureKind.PROVIDER_CRASHED, "boom", "plan", 1)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentforge.views.durations import age, counted, money, span
-from agentforge.views.plain_text import one_line, padded, printable, shortened, width
+from agentforge.views.text import one_line, padded, printable, shortened, width
 
 
 @pytest.mark.parametrize(

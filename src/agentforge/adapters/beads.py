@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from agentforge.host.programs import Ended, Program, run_async
 from agentforge.model.failure import Failure, FailureKind
+from agentforge.system.programs import Ended, Program, run_async
 
 log = logging.getLogger("agentforge.run")
 

@@ -6,11 +6,11 @@ import platform
 
 import click
 
-from agentforge import __version__
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import invocation, json_option, looking
 from agentforge.cli.output import hanging, marked, print_json, styled
-from agentforge.views.plain_text import padded, width
+from agentforge.version import __version__
+from agentforge.views.text import padded, width
 
 
 @click.command()
@@ -47,7 +47,7 @@ def doctor() -> int:
 
     Looks at the machine, the project, tools, agents and settings; exits 1 if something essential is broken.
     """
-    from agentforge.sdk.doctor import examine, is_usable
+    from agentforge.app.doctor.report import examine, is_usable
 
     call = invocation()
     checks = examine(call.root, os.environ)

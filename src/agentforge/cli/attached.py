@@ -11,6 +11,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from agentforge.app.results import RunResult
 from agentforge.cli import exit_codes
 from agentforge.cli.display import Display, display_for
 from agentforge.cli.invocation import Invocation
@@ -20,13 +21,12 @@ from agentforge.model.errors import AgentForgeError
 from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
 from agentforge.sdk.engine import Engine
-from agentforge.sdk.results import RunResult
 from agentforge.sdk.signals import stop_on_signals
 from agentforge.views.durations import counted, span
-from agentforge.views.plain_text import one_line
-from agentforge.views.requests import request_lines
+from agentforge.views.lines.requests import request_lines
 from agentforge.views.run_model import RunModel
 from agentforge.views.status import resume_command
+from agentforge.views.text import one_line
 
 T = TypeVar("T")
 

@@ -11,14 +11,14 @@ import click
 from agentforge.cli.invocation import invocation, looking
 from agentforge.cli.output import hanging, marked, print_json, styled
 from agentforge.views.durations import age
-from agentforge.views.plain_text import one_line, padded, width
-from agentforge.views.status_lines import STATUS_TONES
+from agentforge.views.lines.status import STATUS_TONES
+from agentforge.views.text import one_line, padded, width
 
 if TYPE_CHECKING:
+    from agentforge.app.providers.readiness import ProviderInfo
+    from agentforge.app.results import RunRow
     from agentforge.definition.resolve import Available
     from agentforge.ports.provider import Capabilities
-    from agentforge.sdk.readiness import ProviderInfo
-    from agentforge.sdk.results import RunRow
 
 
 @click.command("list")
@@ -60,7 +60,7 @@ def stages() -> None:
 
     Run one with `agentforge STAGE [SESSION] [MAX]`.
     """
-    from agentforge.sdk.definitions import Definitions
+    from agentforge.app.definitions import Definitions
 
     _show(Definitions(invocation().root, os.environ).stages(), "stages", ".claude/stages/NAME/stage.yaml")
 
@@ -72,7 +72,7 @@ def pipelines() -> None:
 
     Run one with `agentforge run -p NAME`.
     """
-    from agentforge.sdk.definitions import Definitions
+    from agentforge.app.definitions import Definitions
 
     _show(Definitions(invocation().root, os.environ).pipelines(), "pipelines", ".claude/pipelines/NAME.yaml")
 

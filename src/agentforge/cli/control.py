@@ -6,12 +6,12 @@ import click
 
 from agentforge.cli.invocation import Invocation, chosen, driving, invocation
 from agentforge.cli.output import note, print_json, styled
-from agentforge.views.requests import request_lines
+from agentforge.views.lines.requests import request_lines
 from agentforge.views.status import resume_command
 
 if TYPE_CHECKING:
+    from agentforge.app.results import RunResult
     from agentforge.sdk.engine import Engine
-    from agentforge.sdk.results import RunResult
     from agentforge.sdk.sync import SyncEngine
 
 

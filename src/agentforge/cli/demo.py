@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct, structs
 
+from agentforge.app.runs.lookup import Runs, Tail
+from agentforge.app.wiring import BUILTIN
 from agentforge.model import facts as f
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.event import Event
 from agentforge.model.place import folder_of
-from agentforge.sdk.runs import Runs, Tail
-from agentforge.sdk.wiring import BUILTIN
 
 if TYPE_CHECKING:
     from rich.console import Console

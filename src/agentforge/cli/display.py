@@ -19,7 +19,7 @@ from agentforge.model.facts import SessionStarted
 from agentforge.model.plan import Plan
 from agentforge.sdk.engine import STOP_GRACE
 from agentforge.views.durations import counted
-from agentforge.views.run_line import RunLine, run_line
+from agentforge.views.lines.live import RunLine, run_line
 from agentforge.views.run_model import RunModel
 
 log = logging.getLogger("agentforge.display")

@@ -9,8 +9,8 @@ import click
 from agentforge.model.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from agentforge.sdk.results import RunRow
-    from agentforge.sdk.runs import Runs
+    from agentforge.app.results import RunRow
+    from agentforge.app.runs.lookup import Runs
 
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -33,7 +33,7 @@ class Invocation:
 
     @property
     def runs(self) -> "Runs":
-        from agentforge.sdk.runs import Runs
+        from agentforge.app.runs.lookup import Runs
 
         return Runs(self.root, os.environ)
 

@@ -12,11 +12,11 @@ from agentforge.cli.invocation import invocation, json_option, looking
 from agentforge.cli.output import print_json, styled
 from agentforge.model.errors import InvalidRequest
 from agentforge.views.durations import counted
-from agentforge.views.plain_text import one_line, padded, width
+from agentforge.views.text import one_line, padded, width
 
 if TYPE_CHECKING:
-    from agentforge.sdk.definitions import Definitions, Linted
-    from agentforge.sdk.migration import Migration
+    from agentforge.app.definitions import Definitions, Linted
+    from agentforge.legacy.migration import Migration
 TONES = {"refused": "bad", "changes": "warn", "note": "dim"}
 
 
@@ -31,7 +31,7 @@ def lint(kind: str | None, name: str | None, strict: bool) -> int:
     Without arguments, everything that lies in the project; `loop` means stages. `agentforge lint FILE.yaml`
     checks that pipeline file.
     """
-    from agentforge.sdk.definitions import Definitions
+    from agentforge.app.definitions import Definitions
 
     call = invocation()
     found = _targets(Definitions(call.root, os.environ), kind, name)
@@ -101,7 +101,7 @@ def schema(kind: str) -> None:
       agentforge schema pipeline > .vscode/agentforge-pipeline.json
       agentforge schema stage > .vscode/agentforge-stage.json
     """
-    from agentforge.definition.file_keys import pipeline_schema, stage_schema
+    from agentforge.definition.read.file_keys import pipeline_schema, stage_schema
 
     schemas = {"pipeline": pipeline_schema, "stage": stage_schema}
     if kind not in schemas:
@@ -123,13 +123,13 @@ def check(folder: str | None) -> int:
     Reads the pipelines, stages and finished runs of the project in DIR and changes nothing. Exits 1 if
     anything is refused or behaves differently; notes don't count.
     """
-    from agentforge.sdk.migration import examine_migration
+    from agentforge.app.definitions import Definitions
 
     call = invocation()
     project = os.path.abspath(folder) if folder else call.root
     if not os.path.isdir(project):
         raise InvalidRequest(f"there is no folder {project}", hint="give the project's folder")
-    found = examine_migration(project, os.environ)
+    found = Definitions(project, os.environ).migration()
     if call.as_json:
         print_json({"same": found.is_same, **asdict(found)})
     else:

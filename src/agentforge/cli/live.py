@@ -10,21 +10,21 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from agentforge.app.agent_output import AgentWords
 from agentforge.cli.display import header
 from agentforge.cli.output import MARKS
 from agentforge.model.event import Event
 from agentforge.model.facts import IterationStarted, NodeStarted, SessionStarted
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
-from agentforge.sdk.agent_words import AgentWords
 from agentforge.views.durations import counted, money, span
-from agentforge.views.plain_text import one_line
-from agentforge.views.run_line import RunLine, run_line
+from agentforge.views.lines.live import RunLine, run_line
+from agentforge.views.lines.status import branch_words
 from agentforge.views.run_model import RunModel
 from agentforge.views.stage_progress import BranchProgress, StageProgress, stage_progress
 from agentforge.views.status import waiting
-from agentforge.views.status_lines import branch_words
 from agentforge.views.summary import Summary
+from agentforge.views.text import one_line
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 MOST_STAGES = 10

@@ -13,14 +13,14 @@ from agentforge.cli.invocation import Invocation, invocation, looking, to_look_a
 from agentforge.cli.output import note, print_json, styled
 from agentforge.cli.status import local_zone
 from agentforge.views.durations import counted
-from agentforge.views.event_line import event_json, event_line
-from agentforge.views.plain_text import one_line
+from agentforge.views.lines.tail import event_json, event_line
+from agentforge.views.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from agentforge.app.runs.lookup import LogReport, Tail
     from agentforge.model.event import Event
-    from agentforge.sdk.runs import LogReport, Tail
 
 
 SHOWN_LINES = 20
@@ -95,7 +95,7 @@ def tail(session: str | None, count: int | None, lines: int | None, follow: bool
 
     With --json each event is one line of JSON under the keys that it has in the log.
     """
-    from agentforge.sdk.runs import Tail
+    from agentforge.app.runs.lookup import Tail
 
     call = invocation()
     name = to_look_at(call, session)
@@ -131,7 +131,7 @@ def _follow(
 
 
 def _listener(call: Invocation, name: str) -> "Callable[[], None]":
-    from agentforge.sdk.agent_words import AgentWords
+    from agentforge.app.agent_output import AgentWords
 
     heard = AgentWords(call.runs.project, os.environ)
 

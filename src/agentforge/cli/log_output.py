@@ -8,13 +8,13 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
 
+from agentforge.app.redaction import RedactingFilter, environment_redactor
 from agentforge.cli.invocation import LOG_FORMATS, LOG_LEVELS, Invocation
 from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.event import Event
 from agentforge.model.plan import Plan
-from agentforge.sdk.redaction import RedactingFilter, environment_redactor
-from agentforge.views.run_line import ending_line, run_line
+from agentforge.views.lines.live import ending_line, run_line
 
 LEVEL_VARIABLE = "AGENT_PIPELINES_LOG_LEVEL"
 FIELDS = ("session", "stage", "iteration", "provider", "duration_ms", "event_type", "error")

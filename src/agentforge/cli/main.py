@@ -13,11 +13,11 @@ from typing import Any
 
 import click
 
-from agentforge import __version__
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation, driving, invocation
 from agentforge.cli.output import drop_stdout, show_error, show_unexpected, show_usage_error
 from agentforge.model.errors import AgentForgeError
+from agentforge.version import __version__
 
 PLAIN = frozenset({"--force", "--resume", "--recompile", "--record", "--foreground", "--no-tmux", "--tmux"})
 VALUED = frozenset({"--provider", "--model", "--provider-config", "--context", "--input", "-i", "--command"})
@@ -115,7 +115,7 @@ class Commands(click.Group):
 
 
 def _stages(ctx: click.Context, args: Sequence[str]) -> list[str]:
-    from agentforge.sdk.definitions import Definitions
+    from agentforge.app.definitions import Definitions
 
     found = invocation(ctx)
     for word, after in zip(args, [*args[1:], ""], strict=True):
@@ -128,7 +128,7 @@ def _stages(ctx: click.Context, args: Sequence[str]) -> list[str]:
 
 def _unknown(ctx: click.Context, word: str, stages: Sequence[str]) -> click.UsageError:
     from agentforge.definition.diagnostics import did_you_mean
-    from agentforge.views.plain_text import one_line
+    from agentforge.views.text import one_line
 
     shown = one_line(word, 60)
     error = click.UsageError(f"'{shown}' is neither a command nor a stage", ctx)

@@ -52,7 +52,7 @@ def hanging(text: str, indent: int, tone: str = "plain") -> str:
     import shutil
     import textwrap
 
-    from agentforge.views.plain_text import one_line
+    from agentforge.views.text import one_line
 
     words, room = one_line(text), shutil.get_terminal_size().columns - indent
     if not is_terminal() or room < 30:
@@ -129,7 +129,7 @@ def note(text: str) -> None:
 
 
 def _say(label: str, text: str, tone: str, indent: str = "") -> None:
-    from agentforge.views.plain_text import printable
+    from agentforge.views.text import printable
 
     lines = [printable(line) for line in text.split("\n")]
     click.echo(f"{indent}{styled(label + ':', tone)} " + "\n".join(lines), err=True)

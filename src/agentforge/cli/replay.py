@@ -8,14 +8,14 @@ from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation, driving, invocation
 from agentforge.cli.output import note, print_json, styled
 from agentforge.model.errors import RunExists
-from agentforge.views.course_words import course_lines, difference_words
 from agentforge.views.durations import counted
-from agentforge.views.plain_text import one_line
+from agentforge.views.lines.course import course_lines, difference_words
+from agentforge.views.text import one_line
 
 if TYPE_CHECKING:
+    from agentforge.app.recordings import CourseComparison, Recording
+    from agentforge.app.results import RunResult
     from agentforge.sdk.engine import Engine
-    from agentforge.sdk.recordings import CourseComparison, Recording
-    from agentforge.sdk.results import RunResult
 
 SHOWN_NOTES = 20
 
@@ -52,15 +52,16 @@ def replay(*, source: str, pipeline: str | None, session: str | None, speed: flo
 
 
 def _replay(call: Invocation, source: str, pipeline: str | None, session: str | None, speed: float) -> int:
+    from agentforge.app.recordings import compiled_for_replay, find_recording
     from agentforge.cli.attached import conclude, drive
     from agentforge.cli.log_output import current_session
-    from agentforge.cli.start import compile_shown
-    from agentforge.sdk.recordings import compiled_for_replay, find_recording
+    from agentforge.cli.start import show_warnings
 
     recording = find_recording(call.runs, source)
 
     async def work(engine: "Engine") -> "RunResult":
-        compiled = compile_shown(lambda sdk: compiled_for_replay(sdk, recording, pipeline, session), engine)
+        compiled = compiled_for_replay(engine.compile, recording, pipeline, session)
+        show_warnings(compiled)
         current_session.set(compiled.plan.session.name)
         try:
             await engine.validate_start(compiled, replay=recording.replay(speed))
@@ -84,12 +85,13 @@ def _announce(call: Invocation, recording: "Recording", session: str) -> None:
 
 
 def _check(call: Invocation, source: str, pipeline: str | None) -> int:
+    from agentforge.app.recordings import compare_course
     from agentforge.cli.log_output import set_up_logs
     from agentforge.sdk.engine import Engine
-    from agentforge.sdk.recordings import compare_course
 
     set_up_logs(call)
-    found = compare_course(Engine(call.root), source, pipeline)
+    engine = Engine(call.root)
+    found = compare_course(engine.compile, engine.runs, source, pipeline)
     if call.as_json:
         course = found.rehearsal
         print_json(

@@ -11,17 +11,17 @@ from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation, chosen, driving, invocation, record_option
 from agentforge.cli.output import note, print_json, styled
 from agentforge.model.errors import AgentForgeError
-from agentforge.views.plain_text import padded, width
-from agentforge.views.requests import request_lines
+from agentforge.views.lines.requests import request_lines
+from agentforge.views.lines.status import STATUS_TONES
 from agentforge.views.stage_progress import current_step
 from agentforge.views.status import RESUMABLE, resume_command
-from agentforge.views.status_lines import STATUS_TONES
+from agentforge.views.text import padded, width
 
 if TYPE_CHECKING:
+    from agentforge.app.results import RunInfo, RunResult
     from agentforge.definition.compiler import Compiled
     from agentforge.model.facts import AnyFact
     from agentforge.sdk.engine import Engine
-    from agentforge.sdk.results import RunInfo, RunResult
 
 
 @click.command()

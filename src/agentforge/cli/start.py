@@ -12,15 +12,15 @@ import click
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation, driving, invocation, looking, options_of, record_option
 from agentforge.cli.output import note, print_json
-from agentforge.cli.wanted import Wanted, overriding
-from agentforge.views.preview import preview
+from agentforge.cli.run_options import Wanted, overriding
+from agentforge.views.lines.preview import preview
 
 if TYPE_CHECKING:
+    from agentforge.app.background import Background, Begun
+    from agentforge.app.results import RunResult
     from agentforge.definition.compiler import Compiled
     from agentforge.model.facts import AnyFact, TmuxSessionCleaned
-    from agentforge.sdk.background import Background, Begun
     from agentforge.sdk.engine import Engine
-    from agentforge.sdk.results import RunResult
 
 
 @click.command()
@@ -185,8 +185,8 @@ def _refuse_unheard(wanted: Wanted) -> None:
 
 def _send(call: Invocation, wanted: Wanted) -> int:
     """Start the run in tmux; everything that can be refused at once is."""
+    from agentforge.app.background import Background
     from agentforge.cli.log_output import set_up_logs
-    from agentforge.sdk.background import Background
     from agentforge.sdk.engine import Engine
 
     async def start() -> "tuple[Begun, TmuxSessionCleaned | None]":

@@ -7,13 +7,13 @@ import click
 
 from agentforge.cli.invocation import invocation, looking, to_look_at
 from agentforge.cli.output import is_terminal, marked, print_json, styled
-from agentforge.views.plain_text import padded, width
+from agentforge.views.lines.status import Row, branch_words, status_rows
 from agentforge.views.stage_progress import BranchProgress, StageProgress
 from agentforge.views.status import LogStatus, StatusView, status_view
-from agentforge.views.status_lines import Row, branch_words, status_rows
+from agentforge.views.text import padded, width
 
 if TYPE_CHECKING:
-    from agentforge.sdk.results import RunInfo
+    from agentforge.app.results import RunInfo
 
 
 @click.command()

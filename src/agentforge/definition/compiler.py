@@ -11,11 +11,11 @@ import msgspec
 from msgspec import Struct
 
 from agentforge.definition.diagnostics import Report, choice
-from agentforge.definition.file_keys import read_pipeline
-from agentforge.definition.kinds import COUNT
 from agentforge.definition.link import link
 from agentforge.definition.lower import DEFAULT_RUNS, Setting, lower, provider_levels
 from agentforge.definition.precedence import DEFAULT_PROVIDER, JUDGE_PROVIDER, Above, gather, naming_level
+from agentforge.definition.read.file_keys import read_pipeline
+from agentforge.definition.read.values import COUNT
 from agentforge.definition.resolve import (
     Assembly,
     Located,
@@ -24,8 +24,7 @@ from agentforge.definition.resolve import (
     is_stage_name,
     pipeline_names,
 )
-from agentforge.definition.source import SourceText, parse_mapping, relative
-from agentforge.definition.spec import (
+from agentforge.definition.specs import (
     BlockSpec,
     NodeSpec,
     PipelineSpec,
@@ -42,6 +41,7 @@ from agentforge.definition.validate import (
     validate_size,
     validate_termination,
 )
+from agentforge.definition.yaml.parser import SourceText, parse_mapping, relative
 from agentforge.model.diagnostic import Diagnostic, Place
 from agentforge.model.errors import DefinitionError
 from agentforge.model.ids import session_name
@@ -49,6 +49,8 @@ from agentforge.model.plan import Mode, Overrides, Plan
 from agentforge.ports.sources import Sources
 
 INLINE = "<inline>"
+PipelineSource = str | Mapping[str, Any]
+"""A file, a name, YAML text (with a line break), or a mapping."""
 # The words of the command line: those of agent-pipelines, and ours.
 VERBS = frozenset(
     (
@@ -73,13 +75,14 @@ class Compilation:
     def __init__(
         self,
         sources: Sources,
-        session: str,
+        session: str | None,
         overrides: Overrides,
         known_providers: Collection[str] | None,
         report: Report,
     ) -> None:
+        """Without a session, the run is named after its pipeline."""
         self._sources = sources
-        self._session = session_name(session)
+        self._session = session if session is None else session_name(session)
         self._known_providers = known_providers
         self._report = report
         self._above: Above = gather(sources.environment, overrides, report)
@@ -92,7 +95,8 @@ class Compilation:
         spec = read_pipeline(source, tree, self._report)
         return self._finish("pipeline", Located(spec, beside, (path,)), passes)
 
-    def stage(self, name: str, max_iterations: int | None) -> Compiled:
+    def stage(self, name: str) -> Compiled:
+        max_iterations = self._above.overrides.max_iterations
         at = self._report.argument(name)
         ref = Written(name, at)
         lookup = StageLookup(self._sources, self._sources.project, self._report)
@@ -119,9 +123,8 @@ class Compilation:
         inputs = _session_inputs(self._sources, self._above.overrides.inputs, specs, self._report)
         if self._report.has_errors:
             raise DefinitionError(self._report.diagnostics)
-        setting = Setting(
-            mode, self._sources.project, self._session, inputs, compiled_at, created_at, self._above
-        )
+        session = self._session or default_session(located.spec.name, self._sources.now())
+        setting = Setting(mode, self._sources.project, session, inputs, compiled_at, created_at, self._above)
         plan = lower(pipeline, links, setting, passes)
         return Compiled(plan, self._report.diagnostics, located.spec.source)
 
@@ -207,29 +210,38 @@ def _session_inputs(
     return tuple(sorted(found))
 
 
+def default_session(pipeline: str, now: datetime) -> str:
+    """The name of the pipeline, with the time."""
+    usable = re.sub(r"[^\w-]+", "-", pipeline)[:40].strip("-") or "pipeline"
+    return f"{usable}-{now:%Y%m%d-%H%M%S}"
+
+
 def compile_pipeline(
     sources: Sources,
-    name: str,
-    session: str,
+    pipeline: PipelineSource,
+    session: str | None = None,
     overrides: Overrides = _NO_OVERRIDES,
     *,
     known_providers: Collection[str] | None = None,
     passes: int = 1,
 ) -> Compiled:
-    """A pipeline by its path (relative to the project) or its name; `passes` is how often all of it runs.
+    """Compile a pipeline to the plan of a run. `passes` is how often the whole pipeline runs.
 
-    Raises DefinitionError with everything that was found, warnings included.
+    Raises DefinitionError with all diagnostics, including warnings.
     """
     report = Report()
-    path = find_pipeline(sources, name)
+    compilation = Compilation(sources, session, overrides, known_providers, report)
+    if not isinstance(pipeline, str) or "\n" in pipeline:
+        text = pipeline if isinstance(pipeline, str) else _as_text(pipeline, report)
+        return compilation.pipeline(SourceText(INLINE, text), sources.project, INLINE, passes)
+    path = find_pipeline(sources, pipeline)
     if path is None:
-        at = report.argument(name)
-        hint = choice(name, "pipelines", pipeline_names(sources))
-        report.error("unknown-pipeline", at, f"no pipeline file or name `{name}`", hint)
+        at = report.argument(pipeline)
+        hint = choice(pipeline, "pipelines", pipeline_names(sources))
+        report.error("unknown-pipeline", at, f"no pipeline file or name `{pipeline}`", hint)
         raise DefinitionError(report.diagnostics)
     source = SourceText(relative(sources.project, path), sources.read(path) or "")
-    work = Compilation(sources, session, overrides, known_providers, report)
-    return work.pipeline(source, dirname(path), path, passes)
+    return compilation.pipeline(source, dirname(path), path, passes)
 
 
 def compile_kept(
@@ -242,33 +254,17 @@ def compile_kept(
     return work.pipeline(SourceText(name, text), dirname(path), path, 1)
 
 
-def compile_text(
-    sources: Sources,
-    pipeline: str | Mapping[str, Any],
-    session: str,
-    overrides: Overrides = _NO_OVERRIDES,
-    *,
-    known_providers: Collection[str] | None = None,
-    passes: int = 1,
-) -> Compiled:
-    """A pipeline given as YAML text or as a mapping; its stages are looked up from the project's root."""
-    report = Report()
-    source = SourceText(INLINE, pipeline if isinstance(pipeline, str) else _as_text(pipeline, report))
-    work = Compilation(sources, session, overrides, known_providers, report)
-    return work.pipeline(source, sources.project, INLINE, passes)
-
-
 def compile_stage(
     sources: Sources,
     stage: str,
-    session: str,
-    max_iterations: int | None = None,
+    session: str | None = None,
     overrides: Overrides = _NO_OVERRIDES,
     *,
     known_providers: Collection[str] | None = None,
 ) -> Compiled:
-    """A single stage as a run of its own; `max_iterations` outranks what the stage says."""
-    return Compilation(sources, session, overrides, known_providers, Report()).stage(stage, max_iterations)
+    """Compile a single stage as a run of its own, named after the stage by default."""
+    name = stage if session is None else session
+    return Compilation(sources, name, overrides, known_providers, Report()).stage(stage)
 
 
 def lint(

@@ -10,9 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.definition.diagnostics import Report, choice
-from agentforge.definition.node_keys import SELECTS
 from agentforge.definition.precedence import canonical
-from agentforge.definition.spec import (
+from agentforge.definition.read.node_keys import SELECTS
+from agentforge.definition.specs import (
     BlockSpec,
     InputsSpec,
     NodeSpec,
@@ -23,7 +23,7 @@ from agentforge.definition.spec import (
     ResolvedPipeline,
     Written,
 )
-from agentforge.definition.tree import shown
+from agentforge.definition.yaml.tree import shown
 from agentforge.model.plan import FromParallel, FromStage, Select, Sources
 
 SAME_BLOCK = (

@@ -19,8 +19,7 @@ from agentforge.definition.precedence import (
     merge_commands,
     strongest,
 )
-from agentforge.definition.source import relative
-from agentforge.definition.spec import (
+from agentforge.definition.specs import (
     BranchSpec,
     PipelineSpec,
     ProviderSpec,
@@ -32,6 +31,7 @@ from agentforge.definition.spec import (
     Written,
     merge,
 )
+from agentforge.definition.yaml.parser import relative
 from agentforge.model.plan import (
     Branch,
     Guardrails,

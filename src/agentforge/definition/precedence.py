@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.provider_settings import merged_settings, plain_settings, settings_in
-from agentforge.definition.spec import LimitSpec, ProviderSpec, RetrySpec, SandboxSpec, WorkSpec, Written
+from agentforge.definition.specs import LimitSpec, ProviderSpec, RetrySpec, SandboxSpec, WorkSpec, Written
 from agentforge.model.plan import LimitPolicy, Overrides, ProviderChoice, RetryPolicy, SandboxChoice
 
 DEFAULT_PROVIDER = "claude"

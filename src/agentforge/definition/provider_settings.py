@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from agentforge.definition.diagnostics import Report
-from agentforge.definition.kinds import as_data
-from agentforge.definition.source import SourceText, parse_value
-from agentforge.definition.tree import Keyed, Scalar, Tree, kind_of
+from agentforge.definition.read.values import as_data
+from agentforge.definition.yaml.parser import SourceText, parse_value
+from agentforge.definition.yaml.tree import Keyed, Scalar, Tree, kind_of
 from agentforge.model.diagnostic import Place
 from agentforge.model.errors import DefinitionError
 from agentforge.model.secrecy import can_be_secret, is_secret_name, looks_like_path

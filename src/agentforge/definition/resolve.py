@@ -8,9 +8,8 @@ from posixpath import dirname, isabs, join
 from msgspec import Struct
 
 from agentforge.definition.diagnostics import Report, choice
-from agentforge.definition.file_keys import read_pipeline, read_stage
-from agentforge.definition.source import SourceText, absolute, parse_mapping, relative
-from agentforge.definition.spec import (
+from agentforge.definition.read.file_keys import read_pipeline, read_stage
+from agentforge.definition.specs import (
     NodeSpec,
     PipelineSpec,
     ResolvedBlock,
@@ -22,7 +21,8 @@ from agentforge.definition.spec import (
     WorkSpec,
     Written,
 )
-from agentforge.definition.tree import Scalar
+from agentforge.definition.yaml.parser import SourceText, absolute, parse_mapping, relative
+from agentforge.definition.yaml.tree import Scalar
 from agentforge.ports.sources import Sources
 
 _STAGE_FILE = "stage.yaml"

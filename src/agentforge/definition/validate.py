@@ -4,10 +4,10 @@ import re
 from collections.abc import Collection, Sequence
 
 from agentforge.definition.diagnostics import Report, choice
-from agentforge.definition.kinds import MAX_RUNS
 from agentforge.definition.precedence import canonical
+from agentforge.definition.read.values import MAX_RUNS
 from agentforge.definition.resolve import is_stage_name
-from agentforge.definition.spec import (
+from agentforge.definition.specs import (
     FIXED,
     KINDS,
     LATER,
@@ -20,7 +20,7 @@ from agentforge.definition.spec import (
     Written,
     merge,
 )
-from agentforge.definition.tree import shown
+from agentforge.definition.yaml.tree import shown
 
 MAX_STEPS = 100_000
 

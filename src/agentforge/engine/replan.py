@@ -10,8 +10,8 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from agentforge.engine.evolve_attempt import with_attempt, with_iteration
-from agentforge.engine.routing import first_node, next_node
+from agentforge.engine.decide.routing import first_node, next_node
+from agentforge.engine.evolve.attempt import with_attempt, with_iteration
 from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove
 from agentforge.model.plan import ParallelNode, Plan, StageNode, Step

@@ -4,8 +4,8 @@ import logging
 
 import msgspec
 
-from agentforge.host import files, programs
 from agentforge.model.layout import AttemptLayout
+from agentforge.system import files, programs
 
 log = logging.getLogger("agentforge.run")
 

@@ -1,11 +1,11 @@
 """Keeps each provider's own state.json in a parallel block near the log."""
 
-from agentforge.host import files
 from agentforge.model.layout import RunLayout
 from agentforge.model.place import folder_of
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
-from agentforge.views.branch_file import branch_file
+from agentforge.system import files
+from agentforge.views.files.branch import branch_file
 
 
 def write_branch_files(layout: RunLayout, plan: Plan, state: RunState) -> None:

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from msgspec import Struct
 
-from agentforge.engine.decide import decide
+from agentforge.engine.decide.run import decide
 from agentforge.engine.task_families import STARTED
 from agentforge.model import facts as f
 from agentforge.model.event import Cursor, Draft
@@ -20,7 +20,7 @@ from agentforge.model.state import RunState
 from agentforge.model.status import FINAL, RunStatus
 from agentforge.model.task import AnyTask, TaskKind, Wait, Work, task_place
 from agentforge.ports.clock import Clock
-from agentforge.runtime.control import Control, drop_control, given_answers, waiting_controls
+from agentforge.runtime.controls import Control, drop_control, given_answers, waiting_controls
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.state_writer import StateWriter

@@ -7,12 +7,12 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from agentforge.host import files
 from agentforge.model.layout import AttemptLayout
 from agentforge.model.plan import ProviderChoice
 from agentforge.model.result import Usage
 from agentforge.ports.process import Identity
 from agentforge.ports.provider import Exit
+from agentforge.system import files
 
 T = TypeVar("T")
 

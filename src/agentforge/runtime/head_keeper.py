@@ -11,9 +11,9 @@ from hashlib import sha256
 import msgspec
 from msgspec import Struct
 
-from agentforge.host import files
 from agentforge.model.errors import LogConflict, LogCorrupt, StorageFailed
 from agentforge.ports.event_log import EventLog, Head
+from agentforge.system import files
 
 log = logging.getLogger("agentforge.run")
 

@@ -4,10 +4,10 @@ import os
 from collections import deque
 from collections.abc import Iterable
 
-from agentforge.host import files
 from agentforge.model.event import Event
 from agentforge.model.facts import IterationCompleted
 from agentforge.model.layout import IterationLayout
+from agentforge.system import files
 
 LATEST = 10
 """Of each stage, when the run ends or pauses."""

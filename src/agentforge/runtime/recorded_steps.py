@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import msgspec
 
 from agentforge.engine.normalise import clean_output
-from agentforge.host import files
 from agentforge.model.cassette import (
     AnyStep,
     End,
@@ -21,6 +20,7 @@ from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.layout import IterationLayout
 from agentforge.model.redaction import Redactor
 from agentforge.ports.provider import ExecuteResult
+from agentforge.system import files
 
 
 def told(ended: ExecuteResult, redactor: Redactor) -> Iterator[AnyStep]:

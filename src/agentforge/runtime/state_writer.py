@@ -3,12 +3,12 @@ turn that people wait for."""
 
 from time import monotonic
 
-from agentforge.host import files
 from agentforge.model.layout import RunLayout
 from agentforge.runtime.branch_files import write_branch_files
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
-from agentforge.views.state_file import state_file
+from agentforge.system import files
+from agentforge.views.files.state import state_file
 
 SECONDS_BETWEEN = 1.0
 

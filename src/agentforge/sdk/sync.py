@@ -5,10 +5,10 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from agentforge.app.results import RunInfo, RunResult, RunRow
 from agentforge.model.event import Event
 from agentforge.ports.provider import Provider
 from agentforge.sdk.engine import Engine
-from agentforge.sdk.results import RunInfo, RunResult, RunRow
 
 
 class SyncEngine:

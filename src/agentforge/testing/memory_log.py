@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 
-from agentforge.adapters.jsonl_file import checked, payload_of
-from agentforge.adapters.log_reader import Reader
-from agentforge.adapters.log_scan import slices
-from agentforge.adapters.log_writer import Buffering, Writer, warn
+from agentforge.adapters.log.file import checked, payload_of
+from agentforge.adapters.log.reader import Reader
+from agentforge.adapters.log.scan import slices
+from agentforge.adapters.log.writer import Buffering, Writer, warn
 from agentforge.model.codec import Payload
 from agentforge.model.errors import LogConflict, RunActive
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from types import EllipsisType
 from typing import Any
 
+from agentforge.app.results import RunInfo, RunResult
+from agentforge.app.runs.lookup import Runs
 from agentforge.model.event import Event
-from agentforge.sdk.results import RunInfo, RunResult
-from agentforge.sdk.runs import Runs
 from agentforge.sdk.sync import SyncEngine
 
 Fixtures = Mapping[str, str | Mapping[str, Any]] | str | os.PathLike[str]

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
-from agentforge.engine.evolve import evolve
+from agentforge.engine.evolve.run import evolve
 from agentforge.model.event import Event
 from agentforge.model.facts import LogImported, PlanChanged, SessionStarted
 from agentforge.model.plan import Plan

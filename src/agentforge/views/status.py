@@ -9,7 +9,7 @@ from agentforge.model.buffer import BufferHealth
 from agentforge.model.plan import Mode, Plan, ProviderChoice, StageNode, Step
 from agentforge.model.state import Request, RunState, StageState
 from agentforge.model.status import RunStatus, TaskStatus
-from agentforge.views.requests import request_lines
+from agentforge.views.lines.requests import request_lines
 from agentforge.views.stage_progress import StageProgress, current_step, stage_progress
 from agentforge.views.summary import Health, Summary
 

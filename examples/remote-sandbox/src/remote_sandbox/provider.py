@@ -9,8 +9,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from agentforge.adapters.providers.config import ConfigReader
-from agentforge.adapters.providers.program import ProgramProvider, agent_environment
+from agentforge.adapters.cli_agents.program import ProgramProvider, agent_environment
+from agentforge.adapters.cli_agents.settings import ConfigReader
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit

@@ -9,9 +9,22 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct, field
 
-from agentforge.adapters.api.endpoint import ADDRESSES, KEYS, TOKEN, endpoint_of
-from agentforge.adapters.api.program import program_argv
-from agentforge.adapters.api.task import (
+from agentforge.adapters.cli_agents.program import (
+    ProgramProvider,
+    Scalar,
+    agent_environment,
+    exit_status,
+    secrets_in,
+)
+from agentforge.adapters.cli_agents.settings import ConfigReader
+from agentforge.model.errors import ProviderUnusable, StorageFailed
+from agentforge.model.layout import LOCKS, RUNS
+from agentforge.model.result import Usage
+from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
+from agentforge.system import files
+from agentforge.tool_loop.endpoint import ADDRESSES, KEYS, TOKEN, endpoint_of
+from agentforge.tool_loop.program import program_argv
+from agentforge.tool_loop.task import (
     DEFAULT_ALLOWED,
     Api,
     CommandRules,
@@ -23,19 +36,6 @@ from agentforge.adapters.api.task import (
     decode,
     in_words,
 )
-from agentforge.adapters.providers.config import ConfigReader
-from agentforge.adapters.providers.program import (
-    ProgramProvider,
-    Scalar,
-    agent_environment,
-    exit_status,
-    secrets_in,
-)
-from agentforge.host import files
-from agentforge.model.errors import ProviderUnusable, StorageFailed
-from agentforge.model.layout import LOCKS, RUNS
-from agentforge.model.result import Usage
-from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
 
 INSTALL = "pip install 'agentforge-pipelines[api]'"
 NEEDED = ("pydantic_ai", "anthropic", "openai", "jsonschema")

@@ -4,8 +4,8 @@ its output, `--json`."""
 import re
 from collections.abc import Sequence
 
-from agentforge.adapters.providers.agent_cli import AgentCli
-from agentforge.adapters.providers.stream import (
+from agentforge.adapters.cli_agents.description import AgentCli
+from agentforge.adapters.cli_agents.stream import (
     Complaint,
     Event,
     Reading,

@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from agentforge.adapters.providers.config import ConfigReader
-from agentforge.adapters.providers.program import (
+from agentforge.adapters.cli_agents.program import (
     ProgramProvider,
     Scalar,
     agent_environment,
@@ -17,6 +16,7 @@ from agentforge.adapters.providers.program import (
     refuse_impossible,
     secrets_in,
 )
+from agentforge.adapters.cli_agents.settings import ConfigReader
 from agentforge.model.errors import ProviderUnusable
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest
 

@@ -3,9 +3,9 @@ status modulo 256, tells little."""
 
 from collections.abc import Sequence
 
-from agentforge.adapters.providers.agent_cli import AgentCli
-from agentforge.adapters.providers.failures import STATUSES
-from agentforge.adapters.providers.stream import (
+from agentforge.adapters.cli_agents.description import AgentCli
+from agentforge.adapters.cli_agents.failures import STATUSES
+from agentforge.adapters.cli_agents.stream import (
     Complaint,
     Event,
     Reading,

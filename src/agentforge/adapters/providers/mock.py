@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from agentforge.adapters.providers.config import ConfigReader
-from agentforge.host import files
+from agentforge.adapters.cli_agents.settings import ConfigReader
 from agentforge.model.errors import InvalidRequest, ProviderUnusable, StorageFailed
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.result import Result, Signals
 from agentforge.ports.provider import Capabilities, ExecuteRequest, ExecuteResult
+from agentforge.system import files
 
 JUDGE = "judge"
 """How the engine names the provider when it asks for a judgment."""

@@ -3,8 +3,8 @@ last event: the reason of the last step stands for it."""
 
 from collections.abc import Sequence
 
-from agentforge.adapters.providers.agent_cli import AgentCli
-from agentforge.adapters.providers.stream import (
+from agentforge.adapters.cli_agents.description import AgentCli
+from agentforge.adapters.cli_agents.stream import (
     Complaint,
     Event,
     Reading,

@@ -10,14 +10,14 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from agentforge.adapters.cli_agents.program import ProgramProvider, agent_environment, secrets_in
+from agentforge.adapters.cli_agents.settings import ConfigReader
 from agentforge.adapters.providers import replay_player
-from agentforge.adapters.providers.config import ConfigReader
-from agentforge.adapters.providers.program import ProgramProvider, agent_environment, secrets_in
-from agentforge.host import files
 from agentforge.model.cassette import Cassette, Fail, parse_cassette
 from agentforge.model.errors import ProviderUnusable, StorageFailed
 from agentforge.model.failure import LIMITS, Failure, FailureKind
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
+from agentforge.system import files
 
 
 def load_cassette(path: str) -> Cassette:

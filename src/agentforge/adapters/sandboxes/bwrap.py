@@ -14,11 +14,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from agentforge.adapters.sandboxes.mounts import Mount, Seen, given_mounts, in_order, is_within
-from agentforge.host.programs import Program, run
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.plan import SandboxChoice
 from agentforge.ports.provider import Command
 from agentforge.ports.sandbox import Confinement
+from agentforge.system.programs import Program, run
 
 # By one of these, a folder that has programs in its `bin` is an installation as a whole.
 _INSTALLATION = ("pyvenv.cfg", "conda-meta", "bin/node", "bin/python3", "bin/java")

@@ -9,11 +9,11 @@ from fnmatch import fnmatchcase
 from msgspec.structs import replace
 
 from agentforge.adapters.sandboxes.mounts import Mount, Seen, given_mounts, in_order, is_within
-from agentforge.host.programs import Program, run
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.plan import SandboxChoice
 from agentforge.ports.provider import Command
 from agentforge.ports.sandbox import Confinement
+from agentforge.system.programs import Program, run
 
 TRIAL_SECONDS = 10.0
 TMP = "/tmp"  # noqa: S108 - the container's own.

@@ -3,14 +3,13 @@
 from msgspec.structs import replace
 
 from agentforge.engine.node_keys import recorded_key
-from agentforge.host import files
 from agentforge.model import facts as f
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.plan import Judgment, Queue, Termination
 from agentforge.model.task import AgentTask
 from agentforge.ports.clock import Clock
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
-from agentforge.runtime.concluding import (
+from agentforge.runtime.conclusion import (
     Attempted,
     conclude,
     hide_secrets,
@@ -18,12 +17,13 @@ from agentforge.runtime.concluding import (
     note_target,
     set_aside,
 )
-from agentforge.runtime.confining import writable_in
+from agentforge.runtime.confinement import writable_in
 from agentforge.runtime.exit_record import ExitRecord
-from agentforge.runtime.supervised import MARK, Limits
+from agentforge.runtime.supervision import MARK, Limits
 from agentforge.runtime.tasks.call import Call, Calls, Finished, Lost, Refused, RunSetting
 from agentforge.runtime.tasks.performer import Report
 from agentforge.runtime.tasks.prepare import Preparer, output_path
+from agentforge.system import files
 
 # A session that is continued has the task in it, but what came last there may be a cut-off answer.
 CONTINUE = """\

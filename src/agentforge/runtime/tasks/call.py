@@ -20,10 +20,10 @@ from agentforge.model.plan import Plan, ProviderChoice, SandboxChoice
 from agentforge.model.redaction import Redactor
 from agentforge.model.result import Usage
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, ProcessProvider, Provider
-from agentforge.runtime.confining import Confiner
+from agentforge.runtime.confinement import Confiner
 from agentforge.runtime.exit_record import KILLED, ExitRecord, exit_of
-from agentforge.runtime.recording import Recorder
-from agentforge.runtime.supervised import Left, Limits, Supervised
+from agentforge.runtime.recorder import Recorder
+from agentforge.runtime.supervision import Left, Limits, Supervised
 
 log = logging.getLogger("agentforge.run")
 

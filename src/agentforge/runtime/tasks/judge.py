@@ -10,11 +10,9 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from agentforge.definition.template import fill
 from agentforge.engine.judgment import read_judgment
 from agentforge.engine.node_keys import recorded_key
 from agentforge.engine.normalise import clean_output
-from agentforge.host import files
 from agentforge.model import facts as f
 from agentforge.model.errors import StorageFailed
 from agentforge.model.layout import IterationLayout
@@ -22,10 +20,12 @@ from agentforge.model.result import Usage
 from agentforge.model.task import JudgeTask
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
 from agentforge.runtime.recorded_steps import judge_failure
-from agentforge.runtime.supervised import MARK, Limits
+from agentforge.runtime.supervision import MARK, Limits
 from agentforge.runtime.tasks.call import Call, Calls, Finished, Lost, Refused, RunSetting
 from agentforge.runtime.tasks.performer import Report
+from agentforge.system import files
 from agentforge.views.history import History
+from agentforge.views.prompt import fill
 
 log = logging.getLogger("agentforge.run")
 

@@ -1,12 +1,12 @@
 """The manifest of a parallel block, and what each of its providers left, as files."""
 
-from agentforge.host import files
 from agentforge.model import facts as f
 from agentforge.model.task import ManifestTask
 from agentforge.runtime.branch_files import write_branch_files
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.tasks.call import RunSetting
-from agentforge.views.manifest import manifest
+from agentforge.system import files
+from agentforge.views.files.manifest import manifest
 
 
 class ManifestPerformer:

@@ -10,16 +10,16 @@ from hashlib import sha256
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.definition.template import render, substitute_session
-from agentforge.host import files
 from agentforge.model.facts import AnyFact, ErrorOccurred, IterationStarted
 from agentforge.model.failure import FailureKind
 from agentforge.model.layout import IterationLayout, RunLayout
 from agentforge.model.place import Place
 from agentforge.model.plan import Plan, StageNode
 from agentforge.model.task import AgentTask, PrepareTask
-from agentforge.views.context_file import PREDECESSORS, ContextFile, context_file
+from agentforge.system import files
+from agentforge.views.files.context import PREDECESSORS, ContextFile, context_file
 from agentforge.views.history import History
+from agentforge.views.prompt import render, substitute_session
 
 SESSION_PROGRESS = """\
 # Progress: {session}

@@ -1,0 +1,1 @@
+"""Agents that are command-line programs: what all of them share."""

@@ -1,0 +1,170 @@
+"""The command line that calls an agent's CLI for one request, and what is wrong with a description of one."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from agentforge.adapters.cli_agents.description import AgentCli, Words
+from agentforge.adapters.cli_agents.outcome import FORMATS, JSON_LINES
+from agentforge.model.errors import ProviderUnusable
+from agentforge.ports.provider import ExecuteRequest
+
+PLACEHOLDER = re.compile(r"\{(model|effort|session|prompt|retries|model_provider)\}")
+TEMPLATES = {
+    "prompt_arguments": {"prompt"},
+    "model_arguments": {"model"},
+    "effort_arguments": {"effort"},
+    "resume_arguments": {"session"},
+    "retry_arguments": {"retries", "model_provider"},
+}
+"""Which placeholders have a value where."""
+
+
+class Chosen(Struct, frozen=True):
+    """The model to ask for, as the CLI calls it, and how hard it is to think."""
+
+    model: str
+    effort: str
+    warning: str = ""
+
+
+def chosen_model(cli: AgentCli, wanted: str, effort: str, environment: Mapping[str, str]) -> Chosen:
+    """What the request wants, or else what the environment or the CLI has."""
+    model, suffix = taken_apart(cli, wanted or environment.get(cli.model_variable, "") or cli.default_model)
+    effort = suffix or _effort(cli, effort, environment)
+    doubt = f"model {model!r} isn't known to work (known: {', '.join(cli.models)})"
+    known = not model or not cli.models or model in cli.models
+    return Chosen(cli.aliases.get(model, model), effort, "" if known else doubt)
+
+
+def taken_apart(cli: AgentCli, model: str) -> tuple[str, str]:
+    """`M:E` as model and effort; a colon before anything else belongs to the model's name."""
+    head, _, suffix = model.rpartition(":")
+    return (head, suffix) if head and suffix in cli.efforts else (model, "")
+
+
+def _effort(cli: AgentCli, wanted: str, environment: Mapping[str, str]) -> str:
+    said_by = "`effort`" if wanted else cli.effort_variable
+    effort = wanted or environment.get(cli.effort_variable, "") or cli.default_effort
+    if not effort or effort in cli.efforts:
+        return effort
+    if not cli.efforts:
+        raise ProviderUnusable(
+            f"provider {cli.name} takes no effort of reasoning, but {said_by} is {effort!r}",
+            hint="leave `effort` out",
+        )
+    raise ProviderUnusable(
+        f"{said_by} is no effort of reasoning: {effort!r}", hint=f"use {', '.join(cli.efforts)}"
+    )
+
+
+class Extras(Struct, frozen=True):
+    """What the stage's config says about the command line."""
+
+    arguments: Words = ()
+    permissions: Words | None = None
+    """Instead of the CLI's own."""
+    retries: int | None = None
+    model_provider: str = ""
+
+
+def words(cli: AgentCli, request: ExecuteRequest, chosen: Chosen, extras: Extras) -> Words:
+    """Everything after the program."""
+    permissions = cli.permission_arguments if extras.permissions is None else extras.permissions
+    values = {
+        "model": chosen.model,
+        "effort": chosen.effort,
+        "session": request.resume,
+        "retries": "" if extras.retries is None else str(extras.retries),
+        "model_provider": extras.model_provider,
+    }
+    return (
+        *cli.arguments,
+        *permissions,
+        *_filled(cli.model_arguments, values),
+        *_filled(cli.effort_arguments, values),
+        *_filled(cli.retry_arguments, values),
+        *extras.arguments,
+        *_filled(cli.resume_arguments, values),
+        *_prompt_words(cli, request),
+    )
+
+
+def _filled(template: Words, values: Mapping[str, str]) -> Words:
+    """The words with their values; none at all if one of the values is missing."""
+    names = {name for word in template for name in PLACEHOLDER.findall(word)}
+    if any(not values.get(name) for name in names):
+        return ()
+    return tuple(PLACEHOLDER.sub(lambda found: values[found[1]], word) for word in template)
+
+
+def _prompt_words(cli: AgentCli, request: ExecuteRequest) -> Words:
+    template = cli.prompt_arguments
+    match cli.prompt:
+        case "stdin":
+            return template or ()
+        case "argument":
+            given = request.prompt + cli.prompt_suffix
+        case "file":
+            given = request.prompt_path
+            if not given:
+                raise ProviderUnusable(
+                    f"provider {cli.name}: `prompt: file`, but the request names no prompt file",
+                    hint="set `prompt_path` in the request, or use `prompt: stdin`",
+                )
+    template = ("{prompt}",) if template is None else template
+    return tuple(word.replace("{prompt}", given) for word in template)
+
+
+class Problem(NamedTuple):
+    key: str
+    message: str
+    hint: str
+
+
+def validate_cli(cli: AgentCli) -> None:
+    """Raises ProviderUnusable for the first thing that is wrong."""
+    for problem in problems(cli):
+        raise ProviderUnusable(f"provider {cli.name}: {problem.message}", hint=problem.hint)
+
+
+def problems(cli: AgentCli) -> Iterator[Problem]:
+    if cli.output not in FORMATS:
+        hint = f"use one of {', '.join(FORMATS)}"
+        yield Problem("output", f"nobody reads the output format {cli.output!r}", hint)
+    if cli.fields != type(cli.fields)() and cli.output != JSON_LINES:
+        yield Problem(
+            "fields", f"`fields` are those of JSON lines, not of {cli.output!r}", "add `output: json_lines`"
+        )
+    if cli.retries is not None and cli.retries < 0:
+        yield Problem("retries", f"`retries` can't be {cli.retries}", "give 0 or more")
+    if cli.efforts and not cli.effort_arguments:
+        hint = "such as `effort_arguments: [--effort, '{effort}']`"
+        yield Problem("efforts", "there are `efforts`, but no `effort_arguments` to say them with", hint)
+    yield from _placeholders(cli)
+    yield from _patterns(cli)
+
+
+def _placeholders(cli: AgentCli) -> Iterator[Problem]:
+    for key, known in TEMPLATES.items():
+        words = getattr(cli, key) or ()
+        found = {name for word in words for name in PLACEHOLDER.findall(word)}
+        if found - known:
+            strange = ", ".join(f"{{{name}}}" for name in sorted(found - known))
+            wanted = ", ".join(f"{{{name}}}" for name in sorted(known))
+            yield Problem(key, f"`{key}` has {strange}, which has no value there", f"use {wanted}")
+        needed = key != "prompt_arguments" or cli.prompt != "stdin"
+        if words and needed and not found & known:
+            wanted = " or ".join(f"{{{name}}}" for name in sorted(known))
+            yield Problem(key, f"`{key}` has no {wanted}", "put it where the value belongs")
+
+
+def _patterns(cli: AgentCli) -> Iterator[Problem]:
+    for key in ("error_patterns", "lost_session_patterns", "failures"):
+        for pattern in getattr(cli, key):
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                yield Problem(key, f"`{key}` has no regular expression: {pattern!r}: {error}", "correct it")

@@ -1,0 +1,152 @@
+"""Which kind of failure it was, from what an agent's CLI says: by HTTP status and by words; and when a
+limit ends."""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
+from zoneinfo import ZoneInfo
+
+from agentforge.adapters.cli_agents.stream import Complaint
+from agentforge.model.failure import LIMITS, Failure, FailureKind
+from agentforge.ports.provider import Exit
+
+_EPOCH = re.compile(r"limit reached\|(\d{9,11})\b|\"?resets_?at\"?[:=]\s*(\d{9,11})\b", re.IGNORECASE)
+_SECONDS = re.compile(r"\"?resets_in_seconds\"?[:=]\s*(\d+)", re.IGNORECASE)
+_SPAN = re.compile(
+    r"(?:try again|retry|resets?|available again) (?:in|after) "
+    r"((?:[\d.]+\s*[a-z]+[,\s]*(?:and )?)+)",
+    re.IGNORECASE,
+)
+_PART = re.compile(r"([\d.]+)\s*(d|h|ms|m|s)[a-z]*", re.IGNORECASE)
+_UNITS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_CLOCK = re.compile(
+    r"(?:try again|resets?) (?:at |on )?"
+    r"(?:(?P<month>[A-Z][a-z]{2})[a-z]* (?P<day>\d{1,2})(?:st|nd|rd|th)?(?:,? (?P<year>\d{4}))?(?:,| at)? )?"
+    r"(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))?\s*(?P<half>[ap]m)\b"
+    r"(?: \((?P<zone>[A-Za-z_/+\-0-9]+)\))?",
+    re.IGNORECASE,
+)
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+# No plan's limit lasts longer; what says more was misread.
+_LONGEST = timedelta(days=32)
+K = FailureKind
+STATUSES: Mapping[int, FailureKind] = {
+    401: K.PROVIDER_AUTH,
+    402: K.PROVIDER_QUOTA,
+    403: K.PROVIDER_AUTH,
+    408: K.PROVIDER_UNREACHABLE,
+    429: K.PROVIDER_RATE_LIMITED,
+    **dict.fromkeys((500, 502, 503, 504, 529), K.PROVIDER_OVERLOADED),
+}
+NOT_FOUND = 404
+_STATUS_IN_TEXT = re.compile(
+    r"(?:API Error: |status[: ]+|status code:? |rejected \(|HTTP |\"code\":\s*)([45]\d\d)\b", re.IGNORECASE
+)
+
+
+def limit_ends(text: str, now: datetime | None, here: tzinfo | None = None) -> datetime | None:
+    """The time that the text names. Spans and times of the day need to know `now`; a time without a zone is
+    that of the machine, or of `here`."""
+    found = _EPOCH.search(text)
+    if found:
+        return datetime.fromtimestamp(int(found[1] or found[2]), UTC)
+    if now is None:
+        return None
+    ends = _after_span(text, now) or _by_the_clock(text, now, here)
+    return ends if ends and timedelta() < ends - now <= _LONGEST else None
+
+
+def _after_span(text: str, now: datetime) -> datetime | None:
+    found = _SECONDS.search(text)
+    seconds = float(found[1]) if found else _span(text)
+    return now + timedelta(seconds=seconds) if 0 < seconds <= _LONGEST.total_seconds() else None
+
+
+def _span(text: str) -> float:
+    span = _SPAN.search(text)
+    try:
+        return sum(
+            float(count) * _UNITS[unit.lower()] for count, unit in _PART.findall(span[1] if span else "")
+        )
+    except ValueError:
+        return 0.0
+
+
+def _by_the_clock(text: str, now: datetime, here: tzinfo | None) -> datetime | None:
+    found = _CLOCK.search(text)
+    if found is None:
+        return None
+    try:
+        there = now.astimezone(ZoneInfo(found["zone"]) if found["zone"] else here)
+        hour = int(found["hour"]) % 12 + (12 if found["half"].lower() == "pm" else 0)
+        ends = there.replace(hour=hour, minute=int(found["minute"] or 0), second=0, microsecond=0)
+        if found["month"]:
+            month = _MONTHS.index(found["month"].lower()) + 1
+            ends = ends.replace(year=int(found["year"] or there.year), month=month, day=int(found["day"]))
+            if not found["year"] and ends < there:
+                ends = ends.replace(year=there.year + 1)
+        elif ends <= there:
+            ends += timedelta(days=1)
+    except (KeyError, ValueError, OSError):
+        # No such zone, or no such day.
+        return None
+    return ends.astimezone(UTC)
+
+
+Table = Sequence[tuple[str, FailureKind]]
+
+
+BEFORE_STATUS: Table = (
+    # A quota arrives with 400, 403 or 429, so that the words know better.
+    (r"usage.{0,3}limit|hit your .{0,30}limit|limit reached\|", K.PROVIDER_QUOTA),
+    (r"insufficient.quota|credit balance is too low|out of (extra usage|credits)", K.PROVIDER_QUOTA),
+    (r"exceeded your current quota|quota exceeded|exhausted your daily quota", K.PROVIDER_QUOTA),
+    (r"spend(ing)? limit|billing.{0,20}(limit|hard)", K.PROVIDER_QUOTA),
+    (r"issue with the selected model|model.{0,60}(not found|not exist|not supported)", K.PROVIDER_MISSING),
+    (r"(no such|unknown|unsupported|invalid) model\b", K.PROVIDER_MISSING),
+)
+AFTER_STATUS: Table = (
+    (r"not logged in|log ?in again|please (run )?/?log ?in|invalid (x-)?api.key", K.PROVIDER_AUTH),
+    (r"failed to authenticate|authentication|unauthori[sz]ed|invalid auth method", K.PROVIDER_AUTH),
+    (r"missing environment variable|must specify the \w+ environment variable", K.PROVIDER_AUTH),
+    (r"(oauth|access|refresh) token.{0,40}(expired|revoked|invalid)", K.PROVIDER_AUTH),
+    (r"rate.?limit|too many requests|resource.?exhausted", K.PROVIDER_RATE_LIMITED),
+    (
+        r"overloaded|high demand|at capacity|exhausted your capacity|internal server error",
+        K.PROVIDER_OVERLOADED,
+    ),
+    (r"service unavailable|bad gateway|gateway time-?out", K.PROVIDER_OVERLOADED),
+    (
+        r"connection (refused|reset|failed|error|lost|closed)|econn\w+|enotfound|eai_again",
+        K.PROVIDER_UNREACHABLE,
+    ),
+    (r"fetch failed|error sending request|could not resolve|dns|network", K.PROVIDER_UNREACHABLE),
+    (r"stream (closed|disconnected|ended without)|socket hang up|unable to connect", K.PROVIDER_UNREACHABLE),
+    (r"timed? ?out|timeout", K.PROVIDER_TIMEOUT),
+)
+
+
+def failure_of(
+    complaint: Complaint, exit: Exit, title: str, own: Mapping[str, FailureKind]
+) -> Failure | None:
+    """The failure; nothing where neither status nor words are known. `own` are the CLI's own words, which
+    win."""
+    text = complaint.message
+    kind = complaint.kind or _by_words(text, tuple(own.items())) or _by_words(text, BEFORE_STATUS)
+    kind = kind or _by_status(complaint) or _by_words(text, AFTER_STATUS)
+    if kind is None:
+        return None
+    ends = complaint.resets_at or limit_ends(text, exit.ended_at) if kind in LIMITS else None
+    return Failure(kind, f"{title}: {text}", exit.exit_code, ends)
+
+
+def _by_status(complaint: Complaint) -> FailureKind | None:
+    found = _STATUS_IN_TEXT.search(complaint.message)
+    status = complaint.status or (int(found[1]) if found else 0)
+    if status == NOT_FOUND and "model" in complaint.message.lower():
+        return K.PROVIDER_MISSING
+    return STATUSES.get(status)
+
+
+def _by_words(text: str, table: Table) -> FailureKind | None:
+    return next((kind for words, kind in table if re.search(words, text, re.IGNORECASE)), None)

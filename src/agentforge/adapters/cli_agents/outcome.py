@@ -1,0 +1,164 @@
+"""How an agent's run ended: by the last event of its stream, and by the exit status where there is none."""
+
+import re
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from agentforge.adapters.cli_agents.description import AgentCli
+from agentforge.adapters.cli_agents.failures import failure_of
+from agentforge.adapters.cli_agents.program import exit_status
+from agentforge.adapters.cli_agents.stream import (
+    COLOUR,
+    Complaint,
+    JsonLinesStream,
+    Reading,
+    StreamReader,
+    json_lines,
+    one_line,
+)
+from agentforge.adapters.providers.claude import ClaudeStream
+from agentforge.adapters.providers.codex import CodexStream
+from agentforge.adapters.providers.gemini import GeminiStream
+from agentforge.adapters.providers.opencode import OpencodeStream
+from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.result import Usage
+from agentforge.ports.provider import ExecuteResult, Exit
+
+STREAMS: dict[str, StreamReader] = {
+    "claude": ClaudeStream(),
+    "codex": CodexStream(),
+    "gemini": GeminiStream(),
+    "opencode": OpencodeStream(),
+}
+TEXT = "text"
+JSON_LINES = "json_lines"
+FORMATS = (TEXT, JSON_LINES, *STREAMS)
+
+
+def reader_of(cli: AgentCli) -> StreamReader | None:
+    """None reads text: there is nothing to take apart."""
+    if cli.output == TEXT:
+        return None
+    if cli.output == JSON_LINES:
+        return JsonLinesStream(cli.fields)
+    return STREAMS[cli.output]
+
+
+# How far back from the end an error is looked for in plain text.
+TAIL_LINES = 20
+NOISE = re.compile(r"^\s*(at |\{|\}|$)|^warning\b", re.IGNORECASE)
+ERROR = re.compile(r"^\W*(error|fatal|panic)", re.IGNORECASE)
+
+
+def interpreted(cli: AgentCli, reader: StreamReader | None, exit: Exit) -> ExecuteResult:
+    events = [event for event in json_lines(exit.output) if reader.is_event(event)] if reader else []
+    if reader is None or not events:
+        return _by_exit_status(cli, exit)
+    reading = reader.read(events, exit)
+    failure = _with_guidance(cli, _failure(cli, reading, exit))
+    return ExecuteResult(
+        output=reading.words,
+        # The last event knows better than the status: some exit with 1 after they are done.
+        exit_code=exit_status(exit) or 1 if failure else 0,
+        duration_ms=exit.duration_ms,
+        usage=_usage(cli, reading, failure),
+        failure=failure,
+    )
+
+
+def _failure(cli: AgentCli, reading: Reading, exit: Exit) -> Failure | None:
+    complaint = reading.complaint or _patterned(cli, *reading.texts, exit.errors)
+    if not reading.finished and exit.truncated:
+        # Its last event wasn't kept; there is only the exit status to go by.
+        return _crashed(cli, f"exited with status {exit_status(exit)}", exit) if exit_status(exit) else None
+    if complaint is not None:
+        known = failure_of(complaint, exit, cli.shown_name, cli.failures)
+        return known or _crashed(cli, complaint.message, exit)
+    if not reading.finished:
+        return _cut_short(cli, last_line(exit.errors), exit)
+    if exit.exit_code is None:
+        return _crashed(cli, f"ended by signal {exit.signal or 'unknown'}", exit)
+    return None
+
+
+def _cut_short(cli: AgentCli, last: str, exit: Exit) -> Failure:
+    """A stream without its last event; what was printed as an error may say why."""
+    how = f"the stream ended early, by signal {exit.signal}" if exit.signal else "the stream ended early"
+    if not last:
+        return _crashed(cli, how, exit)
+    why = Complaint(f"{how}; last error: {last}")
+    return failure_of(why, exit, cli.shown_name, cli.failures) or _crashed(cli, why.message, exit)
+
+
+def _by_exit_status(cli: AgentCli, exit: Exit) -> ExecuteResult:
+    """Of a program that prints plain text, or that died before its first event."""
+    status = exit_status(exit)
+    failure = None
+    complaint = _patterned(cli, exit.output, exit.errors)
+    if status or complaint:
+        complaint = complaint or _plain_complaint(cli, exit)
+        last = complaint.message if complaint else last_line(exit.errors) or last_line(exit.output)
+        failure = failure_of(complaint, exit, cli.shown_name, cli.failures) if complaint else None
+        failure = failure or Failure(
+            FailureKind.PROVIDER_CRASHED,
+            f"{cli.name} exited with status {status}: {last or 'no output'}",
+            exit.exit_code,
+        )
+    return ExecuteResult(
+        output=exit.output if exit.output.strip() else exit.errors,
+        exit_code=status or (1 if failure else 0),
+        duration_ms=exit.duration_ms,
+        failure=_with_guidance(cli, failure),
+    )
+
+
+def _with_guidance(cli: AgentCli, failure: Failure | None) -> Failure | None:
+    """Whoever isn't let in is told how to be."""
+    if failure is None or failure.kind is not FailureKind.PROVIDER_AUTH or not cli.log_in:
+        return failure
+    key = f", or set {cli.keys[0]}" if cli.keys else ""
+    return replace(failure, message=f"{failure.message}; {cli.log_in}{key}")
+
+
+def _patterned(cli: AgentCli, *texts: str) -> Complaint | None:
+    """The last line that the description calls an error."""
+    said = COLOUR.sub("", "\n".join(texts))
+    found = [match for words in cli.error_patterns for match in re.finditer(words, said, re.MULTILINE)]
+    if not found:
+        return None
+    start = max(match.start() for match in found)
+    return Complaint(one_line(said[said.rfind("\n", 0, start) + 1 :]))
+
+
+def _plain_complaint(cli: AgentCli, exit: Exit) -> Complaint | None:
+    """The latest line among the last ones that is of a known kind."""
+    for text in (exit.errors, exit.output):
+        for line in _tail(text):
+            complaint = Complaint(one_line(line))
+            if failure_of(complaint, exit, cli.shown_name, cli.failures):
+                return complaint
+    return None
+
+
+def last_line(text: str) -> str:
+    """The last line that says what went wrong: one that calls itself an error, else the last of all."""
+    lines = [line for line in _tail(text) if not NOISE.match(line)]
+    found = next((line for line in lines if ERROR.match(line)), lines[0] if lines else "")
+    return one_line(found)
+
+
+def _tail(text: str) -> Sequence[str]:
+    """The last lines, the latest first."""
+    lines = COLOUR.sub("", text).splitlines()
+    return [line for line in reversed(lines) if line.strip()][:TAIL_LINES]
+
+
+def _crashed(cli: AgentCli, message: str, exit: Exit) -> Failure:
+    return Failure(FailureKind.PROVIDER_CRASHED, f"{cli.shown_name}: {message}", exit.exit_code)
+
+
+def _usage(cli: AgentCli, reading: Reading, failure: Failure | None) -> Usage | None:
+    """A session that isn't there any more isn't one to go on with."""
+    gone = failure and any(re.search(words, failure.message) for words in cli.lost_session_patterns)
+    return replace(reading.usage, agent_session=None) if gone and reading.usage else reading.usage

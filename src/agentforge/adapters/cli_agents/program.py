@@ -1,0 +1,267 @@
+"""Providers whose agent is a program: where it is, what is in its environment, how it is run once, and what
+they have in common."""
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import IO
+
+from msgspec.structs import replace
+
+from agentforge.model.errors import ProviderUnusable
+from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.redaction import Redactor
+from agentforge.model.secrecy import can_be_secret, is_secret_name, looks_like_path
+from agentforge.ports.provider import (
+    Capabilities,
+    Command,
+    ExecuteRequest,
+    ExecuteResult,
+    Exit,
+    ProcessProvider,
+)
+from agentforge.system.programs import Program, run_async
+
+RESULT = "AGENTFORGE_RESULT"
+STATUS = "AGENTFORGE_STATUS"
+PROMPT = "AGENTFORGE_PROMPT"
+
+ALWAYS_PASSED = (
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "COLORTERM", "NO_COLOR", "TMPDIR", "TZ"),
+    *("LANG", "LANGUAGE", "LC_*", "XDG_*_HOME", "XDG_*_DIR", "XDG_*_DIRS"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
+    *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
+)
+"""What reaches an agent even where its environment is declared; docs/sandboxes.md lists it for users."""
+
+Scalar = str | int | float | bool
+# Linux takes no single argument longer than this, whatever the total may be.
+MAX_ARGUMENT_BYTES = 128 * 1024 - 1
+TIMED_OUT = 124
+"""What `timeout` exits with."""
+AFTER_SECONDS = 10.0
+
+
+def agent_environment(
+    inherited: Mapping[str, str],
+    request: ExecuteRequest,
+    extra: Mapping[str, Scalar] | None = None,
+    *,
+    passes: Collection[str] | None = None,
+) -> dict[str, str]:
+    """The inherited variables, what the engine adds, the stage's own, and where to write.
+
+    With `passes`, only those inherited that every program needs and those that it names; a name may be a
+    shell pattern (`ANTHROPIC_*`).
+    """
+    environment = dict(inherited) if passes is None else _passing(inherited, passes)
+    environment.update(request.environment)
+    environment.update((name, as_text(value)) for name, value in (extra or {}).items())
+    environment[RESULT] = request.result_path
+    environment[STATUS] = request.status_path
+    if request.prompt_path:
+        environment[PROMPT] = request.prompt_path
+    return environment
+
+
+def secrets_in(
+    environment: Mapping[str, str], names: Collection[str] = (), *, inherited: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """The values that must not be seen: of variables whose name says so, and of `names` (or patterns).
+
+    An agent may come upon a value that is `inherited` and wasn't passed on to it, in a file for instance.
+    """
+    found = {
+        value
+        for name, value in (*environment.items(), *(inherited or {}).items())
+        if (is_secret_name(name) or _matches(name, names)) and can_be_secret(value) and not _is_path(value)
+    }
+    return tuple(sorted(found))
+
+
+def as_text(value: Scalar) -> str:
+    """As YAML spells it: `true`, not `True`."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _passing(inherited: Mapping[str, str], passes: Collection[str]) -> dict[str, str]:
+    patterns = (*ALWAYS_PASSED, *passes)
+    return {name: value for name, value in inherited.items() if _matches(name, patterns)}
+
+
+def _matches(name: str, patterns: Collection[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _is_path(value: str) -> bool:
+    """A key may begin with a slash, too; a path's first folder is there."""
+    if not value.startswith("/"):
+        return looks_like_path(value)
+    return os.path.exists("/" + value.split("/", 2)[1])
+
+
+def find_program(program: str, workdir: str, environment: Mapping[str, str]) -> str | None:
+    """Its absolute path; nothing if there is none that can be run."""
+    # A name with a slash is relative to where the agent works, not to where the engine was started.
+    name = str(Path(workdir) / program) if "/" in program else program
+    found = shutil.which(name, path=environment.get("PATH", os.defpath))
+    return None if found is None else str(Path(found).absolute())
+
+
+def refuse_impossible(provider: str, words: Iterable[str]) -> None:
+    """What the kernel would refuse less clearly."""
+    for word in words:
+        if "\0" in word:
+            raise ProviderUnusable(
+                f"provider {provider}: an argument holds a NUL character", hint="use `prompt: stdin`"
+            )
+        size = len(word.encode("utf-8", "replace"))
+        if size > MAX_ARGUMENT_BYTES:
+            raise ProviderUnusable(
+                f"provider {provider}: an argument of {size} bytes is longer than the system takes",
+                hint="use `prompt: stdin` or `prompt: file`",
+            )
+
+
+async def execute_once(provider: ProcessProvider, request: ExecuteRequest) -> ExecuteResult:
+    """What `execute` of a process provider does: its command, run here, and what it makes of the end."""
+    try:
+        return await _in_time(provider, provider.command(request), request)
+    except ProviderUnusable as error:
+        return ExecuteResult(failure=as_failure(error), exit_code=127)
+
+
+async def _in_time(provider: ProcessProvider, command: Command, request: ExecuteRequest) -> ExecuteResult:
+    try:
+        async with asyncio.timeout(command.timeout):
+            exit = await run_once(command, request.workdir)
+    except TimeoutError:
+        message = f"the agent was ended after {command.timeout or 0:g} s"
+        return ExecuteResult(failure=Failure(FailureKind.ITERATION_TIMEOUT, message), exit_code=TIMED_OUT)
+    return provider.interpret(replace(exit, model=request.model, config=request.config))
+
+
+async def run_once(command: Command, workdir: str) -> Exit:
+    began = time.monotonic()
+    # Files instead of pipes: a program that doesn't read its prompt can't break the write, and a
+    # background process that keeps the output open can't hold up the end.
+    with (
+        tempfile.TemporaryFile() as stdin,
+        tempfile.TemporaryFile() as output,
+        tempfile.TemporaryFile() as errors,
+    ):
+        stdin.write(command.stdin.encode("utf-8", "replace"))
+        stdin.seek(0)
+        apart = errors if command.separate_errors else output
+        code = await _to_its_end(command, workdir, (stdin.fileno(), output.fileno(), apart.fileno()))
+        hide = Redactor(command.secrets).text
+        return Exit(
+            exit_code=code if code >= 0 else None,
+            signal=-code if code < 0 else None,
+            duration_ms=round((time.monotonic() - began) * 1000),
+            output=hide(_text(output)),
+            errors=hide(_text(errors)),
+            ended_at=datetime.now(UTC),
+        )
+
+
+def as_failure(error: ProviderUnusable) -> Failure:
+    message = f"{error.message}; {error.hint}" if error.hint else error.message
+    return Failure(FailureKind.PROVIDER_MISSING, message)
+
+
+def exit_status(exit: Exit) -> int:
+    """One number, as a shell would say it: a signal counts from 128."""
+    if exit.exit_code is not None:
+        return exit.exit_code
+    return 128 + (exit.signal or 0)
+
+
+async def _to_its_end(command: Command, workdir: str, ends: tuple[int, int, int]) -> int:
+    process = await _spawn(command, workdir, ends)
+    try:
+        return await process.wait()
+    except BaseException:
+        await _end(process)
+        raise
+    finally:
+        if command.after:
+            await asyncio.shield(_run_after(command, workdir))
+
+
+async def _run_after(command: Command, workdir: str) -> None:
+    """End what the program started elsewhere; the program itself is gone, so a failure changes nothing."""
+    await run_async(Program(command.after, AFTER_SECONDS, cwd=workdir, env=command.env))
+
+
+async def _spawn(command: Command, workdir: str, ends: tuple[int, int, int]) -> asyncio.subprocess.Process:
+    stdin, output, errors = ends
+    try:
+        return await asyncio.create_subprocess_exec(
+            *command.argv,
+            cwd=workdir,
+            env=command.env,
+            stdin=stdin,
+            stdout=output,
+            stderr=errors,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ProviderUnusable(
+            f"{command.argv[0]!r} can't be started in {workdir}: {error.strerror}",
+            hint="check that the program exists and is executable, and that the folder exists",
+        ) from error
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode("utf-8", "replace")
+
+
+class ProgramProvider(ABC):
+    """A process provider; what is left to say is the program and what it can do."""
+
+    def __init__(self, name: str, environ: Mapping[str, str] | None = None) -> None:
+        self.name = name
+        self._environ = dict(os.environ if environ is None else environ)
+
+    # Empty on purpose: a program needs neither, and a subclass that does says so.
+    async def init(self) -> None:  # noqa: B027
+        """Nothing to set up."""
+
+    async def shutdown(self) -> None:  # noqa: B027
+        """Nothing to release."""
+
+    @abstractmethod
+    def capabilities(self) -> Capabilities: ...
+
+    @abstractmethod
+    def validate(self) -> None: ...
+
+    @abstractmethod
+    def command(self, request: ExecuteRequest) -> Command: ...
+
+    def interpret(self, exit: Exit) -> ExecuteResult:
+        return ExecuteResult(output=exit.output, exit_code=exit_status(exit), duration_ms=exit.duration_ms)
+
+    async def execute(self, request: ExecuteRequest) -> ExecuteResult:
+        return await execute_once(self, request)

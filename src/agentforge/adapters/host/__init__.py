@@ -1,0 +1,1 @@
+"""This machine: its clock, disk, desktop, tmux and programs."""

@@ -1,0 +1,29 @@
+"""A notification on the desktop, where there is one. Nothing depends on it, so it never fails."""
+
+import json
+import shutil
+from collections.abc import Mapping
+
+from agentforge.system.programs import Program, run
+
+SECONDS = 2.0
+# Without one of these there is nobody to notify, and notify-send may wait long for a bus.
+SESSIONS = ("DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS")
+
+
+def notify(title: str, text: str, environ: Mapping[str, str]) -> None:
+    argv = _command(title, text, environ)
+    if argv is not None:
+        run(Program(argv, SECONDS, env=environ))
+
+
+def _command(title: str, text: str, environ: Mapping[str, str]) -> tuple[str, ...] | None:
+    path = environ.get("PATH")
+    if program := shutil.which("osascript", path=path):
+        # JSON's quoting is AppleScript's, too.
+        words = (json.dumps(word, ensure_ascii=False) for word in (text, title))
+        return (program, "-e", "display notification {} with title {}".format(*words))
+    program = shutil.which("notify-send", path=path)
+    if program is None or not any(environ.get(name) for name in SESSIONS):
+        return None
+    return (program, "--", title, text)

@@ -1,0 +1,145 @@
+"""The project's folder: the sources port, and the workspace, listed by git where it is a repository, else
+walked through."""
+
+import glob
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from agentforge.adapters.host.clock import SystemClock
+from agentforge.model.errors import StorageFailed
+from agentforge.ports.clock import Clock
+from agentforge.ports.workspace import Stamp
+from agentforge.system import files
+from agentforge.system.programs import Program, run
+
+_BUILTIN = Path(__file__).resolve().parents[2] / "builtin"
+_INPUT_SUFFIXES = (".md", ".yaml", ".json", ".txt")
+MOST_FILES = 100_000
+GIT_TIMEOUT = 60.0
+MAX_LISTING = 64 * 1024 * 1024
+OURS = (".git", ".agentforge", ".claude/pipeline-runs", ".claude/locks", ".claude/loop-completions.json")
+"""What belongs to git and to the engine, wherever git would look."""
+# A repository's own settings must not make us run its programs.
+GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+
+
+class FileSources:
+    """Everything is read when it is asked for; `environment` is what the caller hands over."""
+
+    def __init__(
+        self,
+        project: str | Path,
+        environment: Mapping[str, str],
+        *,
+        builtin: str | Path = _BUILTIN,
+        clock: Clock | None = None,
+    ) -> None:
+        self.project = str(Path(project).absolute())
+        self.environment = environment
+        self.builtin = str(Path(builtin).absolute())
+        self._clock = clock or SystemClock()
+
+    def read(self, path: str) -> str | None:
+        """Byte for byte: line ends stay, and bytes that aren't UTF-8 become surrogates."""
+        try:
+            content = files.read_bytes(path)
+        except StorageFailed as error:
+            if isinstance(error.__cause__, PermissionError):
+                raise
+            return None  # A folder, a loop of links.
+        except ValueError:
+            return None  # A name that can't exist.
+        return None if content is None else content.decode("utf-8", "surrogateescape")
+
+    def is_dir(self, path: str) -> bool:
+        try:
+            return Path(path).is_dir()
+        except (OSError, ValueError):
+            return False
+
+    def listing(self, path: str) -> Sequence[str]:
+        try:
+            return sorted(files.listing(path))
+        except (StorageFailed, ValueError):
+            return ()
+
+    def expand(self, pattern: str) -> Sequence[str]:
+        path = os.path.normpath(os.path.join(self.project, pattern))
+        try:
+            if Path(path).is_file():
+                return (path,)
+            if Path(path).is_dir():
+                return sorted(_texts_below(path))
+            # Path.glob refuses absolute patterns, and those are what callers type.
+            found = glob.glob(path, recursive=True)
+        except (OSError, ValueError):
+            return ()
+        return sorted({os.path.normpath(name) for name in found if Path(name).is_file()})
+
+    def now(self) -> datetime:
+        return self._clock.now()
+
+
+def _texts_below(folder: str) -> list[str]:
+    return [
+        str(Path(parent) / name)
+        for parent, _, names in os.walk(folder)
+        for name in names
+        if name.endswith(_INPUT_SUFFIXES)
+    ]
+
+
+class WorkspaceFiles:
+    def __init__(self, root: str, environ: Mapping[str, str], most: int = MOST_FILES) -> None:
+        self._root = root
+        self._environ = {**environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+        self._most = most
+
+    def stamps(self) -> dict[str, Stamp] | None:
+        found: dict[str, Stamp] = {}
+        listed = self._listed_by_git()
+        for path in self._walked() if listed is None else listed:
+            if (stamp := self.stamp(path)) is not None and not _is_ours(path):
+                found[path] = stamp
+                if len(found) > self._most:
+                    return None
+        return found
+
+    def stamp(self, path: str) -> Stamp | None:
+        try:
+            seen = os.lstat(os.path.join(self._root, path))
+        except OSError:
+            return None
+        if not stat.S_ISREG(seen.st_mode):
+            return None
+        executable = bool(seen.st_mode & 0o100)
+        return Stamp(seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_ino, executable)
+
+    def read(self, path: str, most: int) -> bytes | None:
+        try:
+            return files.read_bytes(os.path.join(self._root, path), most, links=False)
+        except StorageFailed:
+            return None
+
+    def _listed_by_git(self) -> list[str] | None:
+        """Tracked files and new ones that aren't ignored, or None where this is no repository."""
+        command = (*GIT, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
+        git = Program(command, GIT_TIMEOUT, cwd=self._root, env=self._environ, max_output=MAX_LISTING)
+        ended = run(git)
+        if ended.code != 0 or ended.truncated:
+            return None
+        return [os.fsdecode(name) for name in ended.stdout.split(b"\0") if name]
+
+    def _walked(self) -> Iterator[str]:
+        for folder, folders, names in os.walk(self._root):
+            inside = os.path.relpath(folder, self._root)
+            prefix = "" if inside == "." else f"{inside}/"
+            folders[:] = sorted(name for name in folders if not _is_ours(f"{prefix}{name}"))
+            yield from (f"{prefix}{name}" for name in sorted(names))
+
+
+def _is_ours(path: str) -> bool:
+    return any(path == own or path.startswith(f"{own}/") for own in OURS)

@@ -1,0 +1,119 @@
+"""tmux: named sessions and windows in which a program goes on when the terminal is gone."""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from agentforge.adapters.host import tmux_child
+from agentforge.model.errors import AgentForgeError, RunActive
+from agentforge.system.programs import Program, run
+
+SECONDS = 10.0
+_FORMAT = "\t".join(
+    ("#{session_name}", "#{pane_dead}", "#{@agentforge_session}", "#{@agentforge_project}", "#{session_path}")
+)
+
+
+class TmuxSession(Struct, frozen=True):
+    name: str
+    is_alive: bool
+    """Whether its program is still running; a dead one may be kept to be looked at."""
+    run: str
+    """The session that it was started for; empty if we didn't start it."""
+    project: str
+    """Where that session is; of one that we didn't start, its directory."""
+
+
+class Launch(Struct, frozen=True):
+    """What is to run, as it would run here."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str]
+
+
+class Tmux:
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = dict(environ)
+        self._program = shutil.which("tmux", path=environ.get("PATH"))
+
+    @property
+    def is_there(self) -> bool:
+        return self._program is not None
+
+    @property
+    def is_around(self) -> bool:
+        """Whether we ourselves are running inside of tmux."""
+        return bool(self._environ.get("TMUX"))
+
+    def find(self, name: str) -> TmuxSession | None:
+        code, output = self._run("list-panes", "-a", "-F", _FORMAT)
+        for line in output.splitlines() if code == 0 else ():
+            found, dead, run, project, path = line.split("\t", 4)
+            if found == name:
+                return TmuxSession(name, dead != "1", run, project or path)
+        return None
+
+    def kill(self, name: str) -> None:
+        self._run("kill-session", "-t", f"={name}")
+
+    def start(self, name: str, launch: Launch, run: str, project: str) -> str:
+        """Start it in a session of that name, or inside of tmux in a window; what `is_running` takes."""
+        path = _write(launch)
+        child = (sys.executable, "-I", "-S", tmux_child.__file__, path)
+        try:
+            if self.is_around:
+                return self._checked("new-window", "-d", "-P", "-F", "#{window_id}", "-n", name, *child)
+            marks: list[str] = []
+            for option, value in (("@agentforge_session", run), ("@agentforge_project", project)):
+                marks += [";", "set-option", "-t", f"={name}:", option, _literal(value)]
+            self._checked("new-session", "-d", "-s", name, *child, *marks)
+        except BaseException:
+            os.unlink(path)
+            raise
+        return name
+
+    def is_running(self, place: str) -> bool:
+        if not place.startswith("@"):
+            found = self.find(place)
+            return found is not None and found.is_alive
+        code, output = self._run("list-panes", "-a", "-F", "#{window_id} #{pane_dead}")
+        return code == 0 and f"{place} 0" in output.splitlines()
+
+    def _checked(self, *arguments: str) -> str:
+        code, output = self._run(*arguments)
+        if "duplicate session" in output:
+            raise RunActive("Session already running. Use `--force` to override.", hint="it began just now")
+        if code != 0:
+            raise AgentForgeError(
+                f"tmux can't start the session: {output.strip()[:200]}",
+                hint="see `tmux ls`, or use --foreground",
+            )
+        return output.strip()
+
+    def _run(self, *arguments: str) -> tuple[int, str]:
+        assert self._program is not None
+        ended = run(Program((self._program, *arguments), SECONDS, env=self._environ, merged=True))
+        return (1, ended.problem) if ended.code is None else (ended.code, ended.output)
+
+
+def _write(launch: Launch) -> str:
+    descriptor, path = tempfile.mkstemp(prefix="agentforge-launch-", suffix=".json")
+    with open(descriptor, "w", encoding="utf-8") as file:
+        json.dump({"argv": launch.argv, "cwd": launch.cwd, "env": dict(launch.env)}, file)
+    return path
+
+
+def _literal(value: str) -> str:
+    """A semicolon at the end would begin another command."""
+    return f"{value[:-1]}\\;" if value.endswith(";") else value
+
+
+def command_line(arguments: Sequence[str]) -> tuple[str, ...]:
+    """This very program with other arguments. Nothing is imported from the directory that it runs in."""
+    return (sys.executable, "-P", "-m", "agentforge", *arguments)

@@ -1,0 +1,168 @@
+"""The log of a run as `events.jsonl`: the lease is a lock on the file itself, payloads lie beside it."""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from agentforge.adapters.host.file_systems import Mount, read_mounts, why_not_local
+from agentforge.adapters.log import lease
+from agentforge.adapters.log.file import JsonlFile, PayloadStore, snapshot_of
+from agentforge.adapters.log.reader import Reader
+from agentforge.adapters.log.writer import Buffering, Writer, warn
+from agentforge.model.codec import Payload
+from agentforge.model.errors import InvalidRequest, RunActive, StorageFailed, UnknownRun
+from agentforge.ports.event_log import Damage, Head, TornTail
+from agentforge.system.disk import Disk, Patience
+from agentforge.system.files import storage
+
+BUFFER_VARIABLE = "AGENT_PIPELINES_EVENT_BUFFER"
+FLUSH_VARIABLE = "AGENT_PIPELINES_EVENT_FLUSH_MS"
+
+
+class BufferSettings(Struct, frozen=True):
+    buffer_events: int = 100
+    flush_seconds: float = 1.0
+
+
+def buffer_settings(environ: Mapping[str, str]) -> BufferSettings:
+    """What the environment says about the buffer; an interval of 0 flushes at every tick."""
+    defaults = BufferSettings()
+    events = _whole_number(environ, BUFFER_VARIABLE, least=1)
+    milliseconds = _whole_number(environ, FLUSH_VARIABLE, least=0)
+    return BufferSettings(
+        defaults.buffer_events if events is None else events,
+        defaults.flush_seconds if milliseconds is None else milliseconds / 1000,
+    )
+
+
+class JsonlLog:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        buffer_events: int = 100,
+        flush_seconds: float = 1.0,
+        on_warning: Callable[[str], None] = warn,
+        disk: Disk | None = None,
+        mounts: Callable[[], Sequence[Mount]] = read_mounts,
+        sleep: Callable[[float], None] = time.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.path = str(path)
+        self._directory = str(Path(path).parent)
+        self._disk = disk or Disk()
+        self._mounts = mounts
+        self._patience = Patience(sleep=sleep)
+        self._payloads = PayloadStore(str(Path(path).with_name("payloads")), self._disk, self._patience)
+        self._buffering = Buffering(buffer_events, flush_seconds, on_warning, monotonic)
+
+    def exists(self) -> bool:
+        return Path(self.path).exists()
+
+    def is_held(self) -> bool:
+        with storage(f"can't ask who holds the log {self.path}"):
+            return lease.is_held(self.path)
+
+    def reader(self) -> Reader:
+        return Reader(lambda: snapshot_of(self.path, self._payloads))
+
+    def open(self) -> Writer:
+        fd = self._take_lease()
+        try:
+            file = JsonlFile(self.path, fd, self._disk, self._patience, self._payloads)
+            if file.length == 0:
+                with storage(f"can't make the new log {self.path} durable"):
+                    self._disk.sync_directory(self._directory)
+            return Writer(file, self._buffering)
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def _take_lease(self) -> int:
+        self._check_local()
+        while True:
+            fd = self._open_file()
+            try:
+                self._lock(fd)
+                if self._is_current(fd):
+                    return fd
+            except BaseException:
+                os.close(fd)
+                raise
+            os.close(fd)  # The run was moved aside while we waited; its place has a new log, or none.
+
+    def _lock(self, fd: int) -> None:
+        with storage(f"can't lock the log {self.path}"):
+            taken = lease.take(fd, self._patience.sleep)
+        if not taken:
+            raise RunActive(
+                f"the log {self.path} is held by another process",
+                hint="wait for it, or stop it with `--force`",
+            )
+
+    def _open_file(self) -> int:
+        with storage(f"can't open the log {self.path}"):
+            self._disk.make_directories(self._directory)
+            return self._disk.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+
+    def _is_current(self, fd: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(fd), os.stat(self.path))
+        except FileNotFoundError:
+            return False
+
+    def _check_local(self) -> None:
+        if reason := why_not_local(os.path.realpath(self._directory), self._mounts()):
+            raise StorageFailed(
+                f"the log can't be kept there: {reason}; its locks and syncs can't be relied upon",
+                hint="move the project to a local disk",
+            )
+
+
+def _whole_number(environ: Mapping[str, str], name: str, *, least: int) -> int | None:
+    text = environ.get(name, "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and int(text) >= least):
+        raise InvalidRequest(
+            f"{name}={text!r} is not a whole number", hint=f"use a number of at least {least}"
+        )
+    return int(text)
+
+
+class LogReport(Struct, frozen=True):
+    lines: int
+    events: int
+    payloads: int
+    """Payloads that are whole."""
+    damage: tuple[Damage, ...]
+    torn: TornTail | None
+    head: Head
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether every line is an event and the chain holds; a torn tail is repaired on the next run."""
+        return not self.damage
+
+
+class _CountedPayloads(PayloadStore):
+    whole = 0
+
+    def load(self, payload: Payload) -> bytes:
+        data = super().load(payload)
+        self.whole += 1
+        return data
+
+
+def verify(path: str | Path) -> LogReport:
+    if not Path(path).is_file():
+        raise UnknownRun(
+            f"there is no log at {path}", hint="`agentforge list` shows the runs of this project"
+        )
+    payloads = _CountedPayloads(str(Path(path).with_name("payloads")), Disk(), Patience())
+    reader = Reader(lambda: snapshot_of(str(path), payloads))
+    events = sum(1 for _ in reader.events())
+    return LogReport(reader.lines, events, payloads.whole, tuple(reader.damage), reader.torn, reader.head)

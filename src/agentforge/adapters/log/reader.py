@@ -1,0 +1,146 @@
+"""The events of a log, read without its lease and in constant memory, whatever lies under it; and the seam to
+that: where a log's bytes lie, and how they are kept."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from agentforge.adapters.log.scan import EMPTY, TAIL_BYTES, OriginalPrefix, Scan, continues
+from agentforge.legacy.upcaster import BEGINNING, is_original
+from agentforge.model import codec
+from agentforge.model.codec import Payload
+from agentforge.model.errors import LogConflict, LogTooNew
+from agentforge.model.event import Event
+from agentforge.ports.event_log import Damage, Head, TornTail
+
+
+class Snapshot(Protocol):
+    """The log's bytes as they were at one moment; later appends don't show."""
+
+    @property
+    def length(self) -> int: ...
+
+    def chunks(self, start: int, end: int) -> Iterator[bytes]: ...
+
+    def load(self, payload: Payload) -> bytes:
+        """Raises DamagedLine if it is missing or isn't what the line says."""
+        ...
+
+
+TakeSnapshot = Callable[[], AbstractContextManager[Snapshot]]
+
+
+class Store(Snapshot, Protocol):
+    """The log's bytes while its lease is held."""
+
+    @property
+    def failure(self) -> str:
+        """Why nothing may be written through this store any more; empty while it is sound."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Append all of it or nothing; raises StorageFailed, or LogConflict if somebody else wrote."""
+        ...
+
+    def sync(self) -> None:
+        """Wait until what was written is durable."""
+        ...
+
+    def keep_aside(self, start: int) -> str:
+        """Copy everything from `start` elsewhere, durably; where."""
+        ...
+
+    def cut(self, length: int) -> None:
+        """Cut the log off at a length, durably."""
+        ...
+
+    def save(self, data: bytes) -> Payload:
+        """Keep data beside the log; durable when this returns."""
+        ...
+
+    def close(self) -> None:
+        """Give the lease back."""
+        ...
+
+
+class Reader:
+    """Each `events` reads what the log holds when its first event is asked for; a line that is still being
+    written counts as torn and is there the next time."""
+
+    def __init__(self, snapshot: TakeSnapshot) -> None:
+        self._snapshot = snapshot
+        self._scan = Scan()
+
+    def events(self, after: Head | None = None) -> Iterator[Event]:
+        start = after or EMPTY
+        with self._snapshot() as snapshot:
+            _check_head(snapshot, start)
+            if start.length and _is_in_original(snapshot, start):
+                # Such lines say nothing without the ones before.
+                yield from self._after_original(snapshot, start)
+                return
+            self._scan = scan = Scan(start)
+            yield from self._read(snapshot, scan, start)
+
+    def _read(self, snapshot: Snapshot, scan: Scan, start: Head) -> Iterator[Event]:
+        load, decode = snapshot.load, codec.decode
+        for line in scan.lines(snapshot.chunks(start.length, snapshot.length)):
+            try:
+                event = decode(line, load)
+            except codec.DamagedLine as error:
+                if scan.original is not None and scan.is_at_original:
+                    yield from _upcast(scan, scan.original, line)
+                else:
+                    scan.reject(str(error))
+            except LogTooNew as error:
+                scan.reject(error.message)
+            else:
+                yield event
+
+    def _after_original(self, snapshot: Snapshot, start: Head) -> Iterator[Event]:
+        self._scan = scan = Scan()
+        for event in self._read(snapshot, scan, EMPTY):
+            if event.seq > start.seq:
+                yield event
+
+    @property
+    def damage(self) -> Sequence[Damage]:
+        return tuple(self._scan.damage)
+
+    @property
+    def torn(self) -> TornTail | None:
+        return TornTail(self._scan.torn_bytes, "") if self._scan.torn_bytes else None
+
+    @property
+    def head(self) -> Head:
+        return self._scan.head
+
+    @property
+    def lines(self) -> int:
+        """How many lines the last `events` saw, damaged ones included."""
+        return self._scan.number
+
+
+def _upcast(scan: Scan, original: OriginalPrefix, line: bytes) -> list[Event]:
+    try:
+        return original.events(line)
+    except codec.DamagedLine as error:
+        scan.reject(str(error))
+        return []
+
+
+def _is_in_original(snapshot: Snapshot, head: Head) -> bool:
+    """Whether a head lies among the lines of agent-pipelines' own engine."""
+    if not is_original(b"".join(snapshot.chunks(0, min(head.length, len(BEGINNING))))):
+        return False
+    tail = b"".join(snapshot.chunks(max(head.length - TAIL_BYTES, 0), head.length))
+    return not codec.hash_of(tail[:-1])
+
+
+def _check_head(snapshot: Snapshot, head: Head) -> None:
+    tail = b"".join(snapshot.chunks(max(head.length - TAIL_BYTES, 0), min(head.length, snapshot.length)))
+    if head.length > snapshot.length or not continues(tail, head):
+        raise LogConflict(
+            f"the log no longer holds event {head.seq} at byte {head.length}: it was cut or replaced",
+            hint="read it from the beginning",
+        )

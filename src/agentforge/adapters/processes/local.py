@@ -1,0 +1,284 @@
+"""Processes of this machine, and the start of the supervisor. On Linux, /proc identifies them and a pidfd
+reports their end; on macOS, `ps` and `sysctl` do, less reliably: environments may be hidden from us."""
+
+import asyncio
+import importlib.util
+import os
+import py_compile
+import signal
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from agentforge.adapters.processes.marked_tree import MarkedTree, Row
+from agentforge.model.errors import AgentForgeError
+from agentforge.ports.process import Identity, Processes
+from agentforge.system.programs import Program, run
+
+POLL_SECONDS = 0.05
+PS_POLL_SECONDS = 0.1
+ASK_SECONDS = 10.0
+MAX_LISTING = 64 * 1024 * 1024
+
+
+class _Detached(subprocess.Popen[bytes]):
+    """Meant to outlive us, so that leaving it running is no leak worth a warning."""
+
+    def __del__(self, *_: object) -> None:
+        with suppress(Exception):
+            self.poll()
+
+
+class SupervisorStarter:
+    def __init__(self, script: str) -> None:
+        self._script = script
+        self._program: str | None = None
+        self._children: list[_Detached] = []
+
+    def start(self, spec_path: str) -> int:
+        """The pid; until `reap` is called it can't become another process's."""
+        self.reap()
+        if self._program is None:
+            self._program = compiled(self._script)
+        argv = [sys.executable, "-I", "-S", self._program, str(Path(spec_path).absolute())]
+        try:
+            child = _Detached(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                close_fds=True,
+            )
+        except OSError as exc:
+            raise AgentForgeError(
+                f"can't start the supervisor with {sys.executable or 'this Python'}: {exc.strerror}",
+                hint="check the limits on processes and memory, then resume the run",
+            ) from exc
+        self._children.append(child)
+        return child.pid
+
+    def reap(self) -> None:
+        self._children = [child for child in self._children if child.poll() is None]
+
+
+def compiled(script: str) -> str:
+    """The script's bytecode, which spares every attempt the compilation; or the script itself."""
+    cached = importlib.util.cache_from_source(script)
+    if _is_current(cached, script):
+        return cached
+    try:
+        # Written atomically; the mode is the one that `_is_current` can tell.
+        mode = py_compile.PycInvalidationMode.TIMESTAMP
+        return py_compile.compile(script, cfile=cached, doraise=True, invalidation_mode=mode) or script
+    except (OSError, py_compile.PyCompileError):
+        return script
+
+
+def _is_current(cached: str, script: str) -> bool:
+    try:
+        source = Path(script).stat()
+        with Path(cached).open("rb") as file:
+            header = file.read(16)
+    except OSError:
+        return False
+    stamp = struct.pack("<LLL", 0, int(source.st_mtime) & 0xFFFFFFFF, source.st_size & 0xFFFFFFFF)
+    return header == importlib.util.MAGIC_NUMBER + stamp
+
+
+def host_processes(supervisor: str, platform: str = sys.platform) -> Processes:
+    """`supervisor` is the path of the supervisor program."""
+    if platform == "linux":
+        return LinuxProcesses(supervisor)
+    if platform == "darwin":
+        return MacProcesses(supervisor)
+    system = "Windows" if platform in ("win32", "cygwin") else f"this system ({platform})"
+    raise AgentForgeError(
+        f"AgentForge doesn't run on {system}: its agents must outlive the engine and end with all they "
+        "started, which needs process sessions and signals",
+        hint="use Linux or macOS; on Windows, run it inside WSL 2",
+    )
+
+
+class LinuxProcesses:
+    def __init__(self, supervisor: str) -> None:
+        """`supervisor` is the path of the supervisor program."""
+        self._starter = SupervisorStarter(supervisor)
+        self._boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        self._host = os.uname().nodename
+
+    def identify(self, pid: int) -> Identity | None:
+        stat = _stat(pid)
+        return None if stat is None or stat.is_dead else self._identity(pid, stat)
+
+    def is_alive(self, identity: Identity) -> bool:
+        return self.identify(identity.pid) == identity
+
+    def start_supervisor(self, spec_path: str) -> Identity:
+        pid = self._starter.start(spec_path)
+        stat = _stat(pid)  # There even if it is dead by now, since we haven't reaped it.
+        if stat is None:
+            raise AgentForgeError(
+                f"the supervisor (process {pid}) vanished at once",
+                hint="let this program's SIGCHLD have its default action, and try again",
+            )
+        return self._identity(pid, stat)
+
+    async def wait(self, identity: Identity) -> None:
+        try:
+            descriptor = os.pidfd_open(identity.pid)
+        except ProcessLookupError:
+            pass
+        except OSError:  # No such call, or no descriptor left.
+            await self._poll(identity)
+        else:
+            try:
+                # Only now is it certain whose descriptor that is.
+                if self.is_alive(identity):
+                    await _readable(descriptor)
+            finally:
+                os.close(descriptor)
+        self._starter.reap()
+
+    def terminate(self, identity: Identity) -> None:
+        try:
+            descriptor = os.pidfd_open(identity.pid)
+        except ProcessLookupError:
+            return
+        try:
+            if self.is_alive(identity):
+                with suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+        finally:
+            os.close(descriptor)
+
+    async def end_marked(self, mark: str, seconds: float = 5.0) -> int:
+        """`seconds` is the grace between TERM and KILL."""
+        self._starter.reap()
+        return await MarkedTree(lambda: _table(mark)).end(seconds)
+
+    async def _poll(self, identity: Identity) -> None:
+        while self.is_alive(identity):  # noqa: ASYNC110 - nothing tells us.
+            await asyncio.sleep(POLL_SECONDS)
+
+    def _identity(self, pid: int, stat: "_Stat") -> Identity:
+        return Identity(pid, stat.start_time, self._boot_id, self._host)
+
+
+class _Stat:
+    """/proc/PID/stat without the name, which may hold blanks and brackets."""
+
+    def __init__(self, text: bytes) -> None:
+        fields = text.rpartition(b")")[2].decode().split()
+        # The main thread of a living process may be a zombie; then others are left.
+        self.is_dead = fields[0] in "ZX" and int(fields[17]) <= 1
+        self.parent, self.session, self.start_time = int(fields[1]), int(fields[3]), fields[19]
+
+
+def _stat(pid: int) -> _Stat | None:
+    try:
+        return _Stat(Path(f"/proc/{pid}/stat").read_bytes())
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None  # Nothing else: a look that failed for want of descriptors is no death.
+
+
+def _table(mark: str) -> dict[int, Row]:
+    table: dict[int, Row] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit() and (stat := _stat(int(name))) is not None and not stat.is_dead:
+            pid = int(name)
+            table[pid] = Row(pid, stat.parent, stat.session, stat.start_time, _carries(pid, mark.encode()))
+    return table
+
+
+def _carries(pid: int, mark: bytes) -> bool:
+    try:
+        return mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:  # Gone, or another user's.
+        return False
+
+
+async def _readable(descriptor: int) -> None:
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(descriptor)
+
+
+Ask = Callable[[tuple[str, ...]], str]
+"""Runs a program and returns what it printed; empty if it had nothing to say."""
+
+
+def ask_system(argv: tuple[str, ...]) -> str:
+    # Times are compared as text, so language and time zone must not change it.
+    env = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL": "C", "TZ": "UTC"}
+    return run(Program(argv, ASK_SECONDS, env=env, max_output=MAX_LISTING)).output
+
+
+class MacProcesses:
+    def __init__(self, supervisor: str, ask: Ask = ask_system) -> None:
+        """`supervisor` is the path of the supervisor program."""
+        self._starter = SupervisorStarter(supervisor)
+        self._ask = ask
+        self._boot_id = ask(("sysctl", "-n", "kern.bootsessionuuid")).strip()
+        self._host = os.uname().nodename
+
+    def identify(self, pid: int) -> Identity | None:
+        self._starter.reap()
+        state, start_time = self._state(pid)
+        return None if not state or state.startswith("Z") else self._identity(pid, start_time)
+
+    def is_alive(self, identity: Identity) -> bool:
+        # A laptop's host name changes with its network; the boot's id belongs to one machine anyway.
+        return identity.boot_id == self._boot_id and (
+            (now := self.identify(identity.pid)) is not None and now.start_time == identity.start_time
+        )
+
+    def start_supervisor(self, spec_path: str) -> Identity:
+        pid = self._starter.start(spec_path)
+        state, start_time = self._state(pid)  # There even if it is dead by now, since we haven't reaped it.
+        if not state:
+            raise AgentForgeError(
+                f"ps tells nothing about process {pid}",
+                hint="check that `ps -p PID -o stat=,lstart=` works here",
+            )
+        return self._identity(pid, start_time)
+
+    async def wait(self, identity: Identity) -> None:
+        while self.is_alive(identity):  # noqa: ASYNC110 - nothing tells us.
+            await asyncio.sleep(PS_POLL_SECONDS)
+
+    def terminate(self, identity: Identity) -> None:
+        if self.is_alive(identity):
+            with suppress(ProcessLookupError):
+                os.kill(identity.pid, signal.SIGTERM)
+
+    async def end_marked(self, mark: str, seconds: float = 5.0) -> int:
+        """`seconds` is the grace between TERM and KILL."""
+        self._starter.reap()
+        return await MarkedTree(lambda: self._table(mark)).end(seconds)
+
+    def _identity(self, pid: int, start_time: str) -> Identity:
+        return Identity(pid, start_time, self._boot_id, self._host)
+
+    def _state(self, pid: int) -> tuple[str, str]:
+        """The state letters and the start time, which `ps` prints as five words."""
+        state, _, start_time = self._ask(("ps", "-p", str(pid), "-o", "stat=,lstart=")).strip().partition(" ")
+        return state, start_time.strip()
+
+    def _table(self, mark: str) -> dict[int, Row]:
+        """The process group stands in for the session, which `ps` doesn't tell here."""
+        table: dict[int, Row] = {}
+        listing = self._ask(("ps", "-axww", "-E", "-o", "pid=,ppid=,pgid=,stat=,lstart=,command="))
+        for line in listing.splitlines():
+            pid, parent, group, state, *rest = line.split()
+            if not state.startswith("Z"):
+                start_time, command = " ".join(rest[:5]), rest[5:]
+                table[int(pid)] = Row(int(pid), int(parent), int(group), start_time, mark in command)
+        return table

@@ -1,0 +1,1 @@
+"""What every surface needs: starting and continuing runs, providers, recordings, diagnosis."""

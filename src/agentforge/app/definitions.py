@@ -1,0 +1,111 @@
+"""The stages and pipelines of a project: what there is, what is wrong with it, and compiling it for a run."""
+
+import os
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Literal
+
+from msgspec import Struct
+
+from agentforge.app.runs.lookup import Runs
+from agentforge.app.wiring import known_providers, sources_of
+from agentforge.definition.compiler import INLINE, Compiled, PipelineSource, lint
+from agentforge.definition.provider_settings import merged_settings
+from agentforge.definition.resolve import Available, available_pipelines, available_stages
+from agentforge.legacy.migration import Migration, examine_migration
+from agentforge.model.diagnostic import Diagnostic
+from agentforge.model.errors import InvalidRequest
+from agentforge.model.plan import Overrides, Plan
+
+Kind = Literal["pipeline", "stage"]
+
+
+class Linted(Struct, frozen=True):
+    name: str
+    kind: Kind
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def passed(self) -> bool:
+        return not any(found.is_error for found in self.diagnostics)
+
+
+class Definitions:
+    def __init__(self, project: str, environ: Mapping[str, str]) -> None:
+        self._project = project
+        self._environ = environ
+        self._sources = sources_of(project, environ)
+
+    def stages(self) -> list[Available]:
+        return available_stages(self._sources)
+
+    def pipelines(self) -> list[Available]:
+        return available_pipelines(self._sources)
+
+    def stage_names(self) -> list[str]:
+        return [stage.name for stage in self.stages()]
+
+    def lint(self, name: str, kind: Kind) -> Linted:
+        found = lint(self._sources, name, kind, known_providers=self._known_providers)
+        return Linted(name, kind, tuple(found))
+
+    @cached_property
+    def _known_providers(self) -> list[str] | None:
+        return known_providers(self._project, self._environ)
+
+    def migration(self) -> Migration:
+        """What would behave differently from the shell engine, in all definitions and runs of the project."""
+        environ = dict(self._environ)
+        if os.path.isdir(os.path.join(self._project, "scripts", "stages")):
+            environ.setdefault("AGENT_PIPELINES_ROOT", self._project)
+        sources = sources_of(self._project, environ)
+        known = known_providers(self._project, environ)
+        return examine_migration(sources, Runs(self._project, environ), known)
+
+    def lint_all(self) -> list[Linted]:
+        """Everything that lies in the project; what is built in or elsewhere is somebody else's."""
+        stages = [self.lint(stage.name, "stage") for stage in self.stages() if _is_inside(stage)]
+        return stages + [self.lint(found.name, "pipeline") for found in self.pipelines() if _is_inside(found)]
+
+
+def _is_inside(found: Available) -> bool:
+    return not found.path.startswith(("/", "../"))
+
+
+def recompiled(
+    compile: Callable[..., Compiled],
+    plan: Plan,
+    pipeline: PipelineSource | None = None,
+    overrides: Overrides | None = None,
+    passes: int | None = None,
+) -> Compiled:
+    """Compile the current definition of a run, or another pipeline, with the overrides that the run started
+    with; `overrides` and `passes` replace these. `compile` is the engine's."""
+    session, asked = plan.session.name, merged(plan.pipeline.overrides, overrides or Overrides())
+    if pipeline is None and plan.mode == "loop":
+        return compile(stage=plan.only_stage.stage, session=session, overrides=asked)
+    source = source_to_compile(plan) if pipeline is None else pipeline
+    return compile(source, session=session, overrides=asked, passes=passes or plan.passes)
+
+
+def source_to_compile(plan: Plan) -> str:
+    """What the run's pipeline is called, for compiling it anew."""
+    if plan.source.path == INLINE:
+        raise InvalidRequest(
+            f"the pipeline of session {plan.session.name!r} was given as text: there is no file to recompile",
+            hint="give a file, resume without recompiling, or begin anew",
+        )
+    return plan.source.path
+
+
+def merged(before: Overrides, now: Overrides) -> Overrides:
+    """What was asked for when the run began, and on top of it what is asked for now."""
+    return Overrides(
+        provider=now.provider or before.provider,
+        model=now.model or (None if now.provider else before.model),
+        context=before.context if now.context is None else now.context,
+        inputs=now.inputs or before.inputs,
+        commands={**before.commands, **now.commands},
+        max_iterations=now.max_iterations or before.max_iterations,
+        config=merged_settings({} if now.provider else before.config, now.config),
+    )

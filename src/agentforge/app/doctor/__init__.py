@@ -1,0 +1,1 @@
+"""`agentforge doctor`: what is usable on this machine."""

@@ -1,0 +1,171 @@
+"""Which providers there are for a project, and where each comes from; none is made before it is wanted.
+
+The project's own are described in `.agentforge/providers/NAME.yaml`: each file is the CLI of one.
+"""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from agentforge.adapters.cli_agents.cli_agent import CliAgent
+from agentforge.adapters.cli_agents.command_line import problems
+from agentforge.adapters.cli_agents.description import AgentCli, Words
+from agentforge.adapters.cli_agents.settings import in_words
+from agentforge.adapters.providers.builtin import builtin_providers
+from agentforge.adapters.providers.claude import CLAUDE
+from agentforge.adapters.providers.codex import CODEX
+from agentforge.adapters.providers.entry_points import offered_providers
+from agentforge.adapters.providers.gemini import GEMINI
+from agentforge.adapters.providers.opencode import OPENCODE
+from agentforge.definition.diagnostics import Report, choice
+from agentforge.definition.read.values import as_data, as_text
+from agentforge.definition.yaml.parser import SourceText, parse_mapping
+from agentforge.definition.yaml.tree import Entry, Keyed, Listed, Tree
+from agentforge.model.diagnostic import Place
+from agentforge.model.errors import InvalidSettings, StorageFailed
+from agentforge.ports.provider import Provider
+from agentforge.system import files
+from agentforge.version import __version__
+
+Origin = Literal["registered", "project", "entry point", "built in"]
+FOLDER = os.path.join(".agentforge", "providers")
+LIKE = "like"
+"""The key that names a CLI whose description this one begins with."""
+BASES = {cli.name: cli for cli in (CLAUDE, CODEX, OPENCODE, GEMINI)}
+_TYPES = {field.encode_name: field.type for field in msgspec.structs.fields(AgentCli)}
+_NAME = re.compile(r"\w[\w.-]*")
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
+
+
+class Offer(Struct, frozen=True):
+    name: str
+    origin: Origin
+    place: str
+    """The package or file that it comes from."""
+    make: Callable[[], Provider]
+    """Raises ProviderUnusable with the reason."""
+    shadows: bool = False
+    """Whether it stands in for something built in."""
+
+
+def find_offers(project: str, environ: Mapping[str, str]) -> dict[str, Offer]:
+    """By name. What the project describes wins over what packages offer, and both over what is built in."""
+    found = {name: _builtin(name, provider) for name, provider in builtin_providers(environ).items()}
+    builtin = frozenset(found)
+    for name, offered in offered_providers().items():
+        load = partial(offered.load, environ)
+        found[name] = Offer(name, "entry point", offered.place, load, shadows=name in builtin)
+    for name, file in find_described(project).items():
+        make = partial(described_provider, project, name, file, environ)
+        found[name] = Offer(name, "project", file, make, shadows=name in builtin)
+    return found
+
+
+def _builtin(name: str, provider: Provider) -> Offer:
+    return Offer(name, "built in", f"agentforge {__version__}", lambda: provider)
+
+
+def find_described(project: str) -> dict[str, str]:
+    """By the provider's name, the file that describes it, relative to the project."""
+    try:
+        files = sorted(os.listdir(os.path.join(project, FOLDER)))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    named = ((os.path.splitext(file)[0], file) for file in files if file.endswith((".yaml", ".yml")))
+    return {name: os.path.join(FOLDER, file) for name, file in named if _NAME.fullmatch(name)}
+
+
+def described_provider(project: str, name: str, file: str, environ: Mapping[str, str]) -> Provider:
+    """One of them; raises InvalidSettings with the place of the first thing that is wrong."""
+    report = Report()
+    cli = read_description(project, name, file, report)
+    if cli is None or report.has_errors:
+        first = next(found for found in report.diagnostics if found.is_error)
+        place = f"{first.place.file}:{first.place.line}:{first.place.col}"
+        raise InvalidSettings(f"{place}: {first.message}", hint=first.hint or f"correct {file}")
+    return CliAgent(cli, environ)
+
+
+def read_description(project: str, name: str, file: str, report: Report) -> AgentCli | None:
+    """What the file says; everything that is wrong with it goes to the report."""
+    source = _source(project, file, report)
+    keyed = parse_mapping(source, report) if source else None
+    if keyed is None:
+        return None
+    entries = {entry.key.text: entry for entry in keyed.entries}
+    given = _values(entries, name, report)
+    base = _base(entries.pop(LIKE, None), report)
+    if report.has_errors:
+        return None
+    if base:
+        given.setdefault("program", base.program_name)
+    cli = msgspec.structs.replace(base or AgentCli(name=name), **{**given, "name": name})
+    for problem in problems(cli):
+        at = entries[problem.key].key.at if problem.key in entries else keyed.at
+        report.error("bad-value", at, problem.message, problem.hint)
+    return cli
+
+
+def _source(project: str, file: str, report: Report) -> SourceText | None:
+    try:
+        content = files.read_existing(os.path.join(project, file))
+    except StorageFailed as error:
+        report.error("unreadable", Place(file, 1, 1), f"the file can't be read: {error.message}")
+        return None
+    return SourceText(file, content.decode("utf-8", "surrogateescape"))
+
+
+def _values(entries: Mapping[str, Entry], name: str, report: Report) -> dict[str, Any]:
+    found = {}
+    for key, entry in entries.items():
+        if key == LIKE:
+            continue
+        if key not in _TYPES:
+            hint = choice(key, "known keys", [*_TYPES, LIKE])
+            report.error("unknown-key", entry.key.at, f"unknown key `{key}`", hint)
+            continue
+        found[key] = _value(key, entry.value, report)
+    if found.get("name", name) != name:
+        at = entries["name"].value.at
+        message = f"the file's name makes this provider `{name}`, not `{found['name']}`"
+        report.error("bad-value", at, message, "rename the file, or leave `name` out")
+    return found
+
+
+def _value(key: str, tree: Tree, report: Report) -> Any:
+    if isinstance(tree, Listed) and _TYPES[key] in (Words, Words | None):
+        texts = [as_text(item, f"`{key}`", report) for item in tree.items]
+        return tuple(text.value for text in texts if text)
+    data = as_data(tree, f"`{key}`", report)
+    try:
+        return msgspec.convert(data, _TYPES[key])
+    except msgspec.ValidationError as error:
+        path = str(error).partition(" - at `$")[2]
+        report.error("bad-type", _place(tree, path.rstrip("`")), in_words(error, key))
+        return None
+
+
+def _place(tree: Tree, path: str) -> Place:
+    """Where in the file a path such as `.text[0]` within the value leads."""
+    for key, index in _STEP.findall(path):
+        match tree:
+            case Listed() if index:
+                tree = tree.items[int(index)]
+            case Keyed():
+                tree = next((entry.value for entry in tree.entries if entry.key.text == key), tree)
+    return tree.at
+
+
+def _base(like: Entry | None, report: Report) -> AgentCli | None:
+    if like is None:
+        return None
+    named = as_text(like.value, f"`{LIKE}`", report)
+    if named and named.value not in BASES:
+        hint = choice(named.value, "described CLIs", sorted(BASES))
+        report.error("bad-value", named.at, f"`{LIKE}`: no CLI is known as {named.value!r}", hint)
+    return BASES.get(named.value) if named else None

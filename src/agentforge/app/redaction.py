@@ -1,0 +1,41 @@
+"""Secrets of the engine's own environment are kept out of what it records and logs."""
+
+import logging
+from collections.abc import Mapping
+
+from agentforge.adapters.cli_agents.program import secrets_in
+from agentforge.model.redaction import Redactor
+
+
+def environment_redactor(environ: Mapping[str, str]) -> Redactor:
+    """Hides the values of all variables whose names say that they are secret."""
+    return Redactor(secrets_in(environ))
+
+
+class RedactingFilter(logging.Filter):
+    """For a log handler: no record passes with a secret in its message, its fields or its exception."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        super().__init__()
+        self._redactor = redactor
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if self._redactor:
+            hide = self._redactor.text
+            record.msg, record.args = hide(record.getMessage()), None
+            for name, value in record.__dict__.items():
+                if isinstance(value, str) and name != "msg":
+                    record.__dict__[name] = hide(value)
+            self._hide_exception(record)
+        return True
+
+    def _hide_exception(self, record: logging.LogRecord) -> None:
+        if not record.exc_info or record.exc_info[1] is None:
+            return
+        trace = logging.Formatter().formatException(record.exc_info)
+        hidden = self._redactor.text(trace)
+        if hidden != trace:
+            error = record.exc_info[1]
+            record.__dict__.setdefault("error", self._redactor.text(f"{type(error).__name__}: {error}"))
+            # Formatters print this text, and would make the trace anew from the exception itself.
+            record.exc_text, record.exc_info = hidden, None

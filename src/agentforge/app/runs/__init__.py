@@ -1,0 +1,1 @@
+"""Runs of a project: finding, starting, resuming and driving them."""

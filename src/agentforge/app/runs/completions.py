@@ -1,0 +1,63 @@
+"""`.claude/loop-completions.json`: the single-stage runs that ended, for the tools that look for it."""
+
+import os
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from agentforge.engine.decide.termination import MAX_ITERATIONS
+from agentforge.model.layout import loop_completions
+from agentforge.model.plan import Plan
+from agentforge.model.state import RunState
+from agentforge.model.status import RunStatus
+from agentforge.system import files
+
+
+class Completion(Struct, frozen=True):
+    session: str
+    type: str
+    status: Literal["complete", "max_iterations", "failed"]
+    completed_at: datetime
+
+
+def completion_of(plan: Plan, state: RunState) -> Completion | None:
+    """The entry, or None for pipelines, and for runs that go on or that a person ended."""
+    if plan.mode != "loop" or state.completed_at is None:
+        return None
+    status: Literal["complete", "max_iterations", "failed"] = "complete"
+    if state.status is RunStatus.FAILED:
+        status = "failed"
+    elif state.status is not RunStatus.COMPLETED:
+        return None
+    elif state.completion_reason == MAX_ITERATIONS:
+        status = "max_iterations"
+    at = state.completed_at.replace(microsecond=0)
+    return Completion(state.session, plan.only_stage.stage, status, at)
+
+
+def add_completion(project: str, completion: Completion) -> bool:
+    """Add it at the end, once however often it is told; whether it is new. What was there stays, unless
+    it is no list: then it is kept aside."""
+    path = loop_completions(project)
+    entry = msgspec.to_builtins(completion)
+    files.make_dir(os.path.dirname(path))
+    # Runs of one project end side by side; each adds its own entry to what the others added.
+    with files.locked(f"{path}.lock"):
+        known = _known(path)
+        if entry in known:
+            return False
+        files.replace(path, files.pretty([*known, entry]))
+    return True
+
+
+def _known(path: str) -> list[Any]:
+    content = files.read_bytes(path)
+    if not content:
+        return []
+    try:
+        return msgspec.json.decode(content, type=list[Any])
+    except msgspec.DecodeError:
+        files.move(path, f"{path}.unreadable")
+        return []

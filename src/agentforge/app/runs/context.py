@@ -1,0 +1,83 @@
+"""What the operations on the runs of a project share, and how a run that exists is opened to work on it."""
+
+import os
+import socket
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from agentforge.app.runs.leases import Leases
+from agentforge.app.runs.lookup import Runs
+from agentforge.app.runs.runner import Runner
+from agentforge.app.wiring import sources_of
+from agentforge.model import facts as f
+from agentforge.model.errors import InvalidRequest, LogCorrupt
+from agentforge.model.plan import Plan
+from agentforge.model.state import RunState
+from agentforge.ports.clock import Clock
+from agentforge.ports.event_log import Damage
+from agentforge.ports.process import Processes
+from agentforge.ports.sources import Sources
+from agentforge.runtime.head_keeper import HeadKeeper
+from agentforge.runtime.journal import Journal
+from agentforge.runtime.supervision import MARK
+
+
+class RunContext(Struct, frozen=True):
+    runs: Runs
+    leases: Leases
+    runner: Runner
+    processes: Processes
+    clock: Clock
+    known_providers: Callable[[], Collection[str] | None]
+    """The names of the providers that there are now, or None if every name is accepted."""
+
+    @property
+    def sources(self) -> Sources:
+        return sources_of(self.runs.project, self.runs.environ, self.clock)
+
+
+def recovered(
+    by: Literal["recovery", "person"], context: str | None = None, *, record: bool = False
+) -> f.SessionRecovered:
+    return f.SessionRecovered(os.getpid(), socket.gethostname(), by, context, record)
+
+
+async def reopen(
+    context: RunContext, session: str, *, accept_damage: bool, to_work: bool = True, plan: Plan | None = None
+) -> Journal:
+    """Open a run that exists, refusing damage that nobody accepted. `to_work`: set up the providers that the
+    run needs, those of `plan` if it is given."""
+    journal = context.leases.open(session)
+    with context.leases.released_on_error(journal):
+        if to_work:
+            await context.runner.make_ready(plan or journal.plan, journal.state.settings)
+        damage = [d for d in journal.writer.damage if d.line not in journal.state.accepted_damage]
+        if not accept_damage:
+            _refuse_damage(session, damage)
+            keeper = HeadKeeper(context.runs.layout(session).root, context.runs.environ)
+            keeper.refuse_other(journal.state.run_id, context.runs.log_file(session))
+        if journal.writer.repaired is not None:
+            torn = journal.writer.repaired
+            journal.record(f.LogRepaired(torn.bytes, torn.kept), journal.state.cursor)
+        if damage:
+            lines = tuple(d.line for d in damage)
+            journal.record(f.DamageAccepted(lines), journal.state.cursor)
+    return journal
+
+
+def refuse_own_agent(state: RunState, environ: Mapping[str, str], verb: str = "resume") -> None:
+    """A run's own agents never answer for a person."""
+    if environ.get(MARK, "").startswith(f"{state.run_id}/"):
+        raise InvalidRequest(
+            f"an agent of session {state.session!r} may not {verb} it", hint="a person has to"
+        )
+
+
+def _refuse_damage(session: str, damage: Sequence[Damage]) -> None:
+    for first in damage:
+        raise LogCorrupt(
+            f"the log of session {session!r} is damaged: line {first.line}: {first.reason}",
+            hint=f"see `agentforge log verify {session}`; --accept-damage goes on without such lines",
+        )

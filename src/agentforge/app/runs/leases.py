@@ -1,0 +1,246 @@
+"""The right to drive a run: its lease and lock file, names that are taken, and what dead owners left."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from agentforge.adapters.beads import Beads
+from agentforge.adapters.log import lease
+from agentforge.app.runs.completions import Completion, add_completion, completion_of
+from agentforge.app.runs.lock_file import LockFile, locked_sessions, read_lock, remove_lock, write_lock
+from agentforge.app.runs.lookup import Runs
+from agentforge.legacy.sketch import is_original
+from agentforge.model.errors import (
+    AgentForgeError,
+    LogCorrupt,
+    RunActive,
+    RunExists,
+    StorageFailed,
+    UnknownRun,
+)
+from agentforge.model.ids import session_name
+from agentforge.model.layout import lock_file
+from agentforge.model.plan import Plan
+from agentforge.model.state import RunState
+from agentforge.model.status import RunStatus
+from agentforge.ports.clock import Clock
+from agentforge.ports.process import Processes
+from agentforge.runtime.head_keeper import HeadKeeper
+from agentforge.runtime.journal import Journal
+from agentforge.runtime.living_agents import has_living_agent
+from agentforge.runtime.state_writer import StateWriter
+from agentforge.system import files
+
+log = logging.getLogger("agentforge.run")
+
+STOP_PATIENCE = 40.0
+
+
+class Leases:
+    """Of the runs of one project, as one engine holds them."""
+
+    def __init__(self, runs: Runs, processes: Processes, clock: Clock) -> None:
+        self._runs = runs
+        self._processes = processes
+        self._clock = clock
+        self._open: set[str] = set()
+
+    # -- taking and releasing
+
+    def open(self, session: str) -> Journal:
+        """Take the run's lease."""
+        session = session_name(session)
+        if session in self._open:
+            raise active(self._runs, session)
+        try:
+            writer = self._runs.log_file(session).open()
+        except RunActive:
+            raise active(self._runs, session) from None
+        try:
+            write_lock(self._runs.project, session, self._processes, self._clock.now())
+            journal = Journal(session, writer, self._clock)
+        except BaseException:
+            remove_lock(self._runs.project, session)
+            writer.close()
+            raise
+        self._open.add(session)
+        return journal
+
+    def open_new(self, session: str) -> Journal:
+        journal = self.open(session)
+        if journal.view.state is None:
+            return journal
+        # Another process began a run of this name since we looked, or a first line that had lost its
+        # newline turned out to be whole.
+        self.release(journal)
+        self._refuse_existing(session)
+        raise active(self._runs, session)
+
+    def release(self, journal: Journal) -> None:
+        """Give the lease back, on every way out."""
+        remove_lock(self._runs.project, journal.session)
+        journal.close()
+        self._open.discard(journal.session)
+
+    @contextmanager
+    def released_on_error(self, journal: Journal) -> Iterator[None]:
+        """Keep the lease, unless the block fails."""
+        try:
+            yield
+        except BaseException:
+            self.release(journal)
+            raise
+
+    # -- names that are taken
+
+    def is_taken(self, session: str) -> bool:
+        """A log without its first event is what a kill at the very start leaves: nothing happened yet."""
+        found = self._runs.log_file(session)
+        if not found.exists():
+            return False
+        try:
+            with suppress(LogCorrupt):
+                self._runs.info(session)
+        except UnknownRun:
+            return found.is_held()
+        return True
+
+    def refuse_taken(self, session: str) -> None:
+        """Raise if a new run can't have this name."""
+        if self.is_taken(session):
+            self._refuse_existing(session)
+
+    def refuse_other_engine(self, session: str, *, force: bool) -> None:
+        """The Bash engine knows no lease on the log: it locks the lock file itself."""
+        if not lease.is_held(lock_file(self._runs.project, session)):
+            return
+        by = _owner(self._runs, session)
+        if not force:
+            raise RunActive(f"Session {session!r} is already running{by}", hint="use --force to override")
+        log.warning("Overriding existing lock for session %r%s", session, by)
+
+    def move_aside(self, session: str) -> None:
+        """Keep a finished or given-up run under another name, so that its name is free."""
+        root, now = self._runs.layout(session).root, self._clock.now()
+        files.move(root, f"{root}.{now:%Y%m%d-%H%M%S}-{now.microsecond:06d}")
+
+    def _refuse_existing(self, session: str) -> None:
+        if self._runs.log(session).is_held():
+            raise active(self._runs, session)
+        status = self._runs.info(session).state.status
+        if status is RunStatus.COMPLETED:
+            raise RunExists(
+                f"Session {session!r} already completed.",
+                hint="use --force to restart it: the finished run is kept aside",
+            )
+        if status is RunStatus.ABORTED:
+            raise RunExists(f"Session {session!r} was cancelled.", hint="use --force to start it anew")
+        how = "interrupted" if status is RunStatus.RUNNING else status.value
+        raise RunExists(
+            f"Session {session!r} is {how} and can be resumed.",
+            hint=f"agentforge resume {session}   (or --force to start it anew)",
+        )
+
+    # -- what dead owners left
+
+    async def clean(self) -> set[str]:
+        """Remove every lock in the project whose owner is dead; the sessions."""
+        found = set()
+        for session in locked_sessions(self._runs.project):
+            with suppress(AgentForgeError):
+                lock = self._stale(session)
+                if lock is not None:
+                    await self._remove(session, lock)
+                    found.add(session)
+        return found
+
+    def tidy(self) -> None:
+        """Put right what owners left that died when all was recorded. What is interrupted stays so."""
+        for session in locked_sessions(self._runs.project):
+            self._tidy(session)
+
+    async def release_tasks(self, session: str) -> None:
+        """Give back what a dead owner's agents had taken, unless one of them is still at work on it."""
+        with suppress(AgentForgeError):
+            info = self._runs.info(session)
+            if has_living_agent(info.plan, info.state, self._runs.layout(session), self._processes):
+                return
+        await Beads(self._runs.project, session, self._runs.environ).release()
+
+    def _stale(self, session: str) -> LockFile | None:
+        lock = read_lock(self._runs.project, session)
+        held = (lock_file(self._runs.project, session), self._runs.layout(session).log)
+        if lock is None or any(map(lease.is_held, held)):
+            return None
+        if lock.process is not None:
+            return None if self._processes.is_alive(lock.process) else lock
+        return None if self._processes.identify(lock.pid) else lock
+
+    async def _remove(self, session: str, lock: LockFile) -> None:
+        log.info("Removing stale lock: %s (PID %d)", session, lock.pid)
+        self._tidy(session)
+        if read_lock(self._runs.project, session) == lock:
+            remove_lock(self._runs.project, session)
+        await self.release_tasks(session)
+
+    def _tidy(self, session: str) -> None:
+        """The lock file and an old state.json."""
+        with suppress(AgentForgeError):
+            if self._runs.info(session).status in ("running", "interrupted"):
+                return
+            if session not in locked_sessions(self._runs.project):
+                return
+            journal = self.open(session)
+            try:
+                if is_original(journal.state):
+                    return  # Its files are for the engine that wrote them, until the run is imported.
+                journal.wait_for_disk()
+                layout = self._runs.layout(session)
+                StateWriter(layout, journal, HeadKeeper(layout.root, self._runs.environ)).put()
+                note_ended(self._runs.project, journal.plan, journal.state)
+            finally:
+                self.release(journal)
+
+
+def active(runs: Runs, session: str) -> RunActive:
+    return RunActive(
+        f"Session {session!r} is already running{_owner(runs, session)}",
+        hint=f"watch it with `agentforge tail {session}`, or use --force to stop it and take over",
+    )
+
+
+def _owner(runs: Runs, session: str) -> str:
+    lock = read_lock(runs.project, session)
+    return f" (PID {lock.pid})" if lock else ""
+
+
+async def stop_owner(runs: Runs, session: str, processes: Processes) -> None:
+    """Stop the process that drives the run, by its identity, and wait until its lease is free."""
+    if not runs.log(session).is_held():
+        return
+    lock = read_lock(runs.project, session)
+    if lock is None or lock.process is None or lock.pid == os.getpid():
+        raise active(runs, session)
+    processes.terminate(lock.process)
+    try:
+        async with asyncio.timeout(STOP_PATIENCE):
+            await processes.wait(lock.process)
+    except TimeoutError:
+        raise RunActive(
+            f"Session {session!r} is still running (PID {lock.pid}): "
+            f"it didn't stop within {STOP_PATIENCE:g} s",
+            hint=f"end process {lock.pid} yourself, then try again",
+        ) from None
+
+
+def note_ended(project: str, plan: Plan, state: RunState) -> Completion | None:
+    """Tell tools of the end of a single-stage run. What was noted, or None if it is known already or isn't
+    to be told."""
+    ended = completion_of(plan, state)
+    try:
+        return ended if ended is not None and add_completion(project, ended) else None
+    except StorageFailed as error:
+        log.warning("the end of session %r isn't noted: %s", state.session, error.message)
+        return None

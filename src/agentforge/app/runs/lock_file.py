@@ -1,0 +1,48 @@
+"""`.claude/locks/<session>.lock`: says to people and old tools who drives a run. The lease itself is the
+lock on the log; this file grants nothing."""
+
+import os
+from contextlib import suppress
+from datetime import datetime
+
+import msgspec
+from msgspec import Struct
+
+from agentforge.model.errors import StorageFailed
+from agentforge.model.layout import lock_file
+from agentforge.ports.process import Identity, Processes
+from agentforge.system import files
+
+
+class LockFile(Struct, frozen=True, omit_defaults=True):
+    session: str
+    pid: int
+    started_at: datetime
+    process: Identity | None = None
+
+
+def write_lock(project: str, session: str, processes: Processes, now: datetime) -> None:
+    path = lock_file(project, session)
+    files.make_dir(os.path.dirname(path))
+    pid = os.getpid()
+    files.replace(path, files.compact(LockFile(session, pid, now, processes.identify(pid))))
+
+
+def read_lock(project: str, session: str) -> LockFile | None:
+    content = files.read_bytes(lock_file(project, session))
+    try:
+        return None if content is None else msgspec.json.decode(content, type=LockFile)
+    except msgspec.DecodeError:
+        return None
+
+
+def locked_sessions(project: str) -> list[str]:
+    """The sessions that an engine owns, or owned when it died, be it while it wrote the lock file."""
+    names = (name.removesuffix(".tmp") for name in files.listing(os.path.dirname(lock_file(project, "any"))))
+    return sorted({name.removesuffix(".lock") for name in names if name.endswith(".lock")})
+
+
+def remove_lock(project: str, session: str) -> None:
+    # Nothing depends on it: the next one to drive the run replaces it.
+    with suppress(StorageFailed):
+        files.remove(lock_file(project, session))

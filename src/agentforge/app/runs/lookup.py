@@ -1,0 +1,211 @@
+"""Looking at runs without driving them. Imports little, so that `status`, `list` and `tail` start fast."""
+
+import os
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+
+import msgspec
+
+from agentforge.adapters.log.log import LogReport, verify
+from agentforge.app.results import RunInfo, RunRow, ShownStatus
+from agentforge.app.runs.lock_file import read_lock
+from agentforge.app.wiring import log_of
+from agentforge.legacy.sketch import is_at_work, is_original, sketched
+from agentforge.model import facts as f
+from agentforge.model.errors import AgentForgeError, LogConflict, LogCorrupt, UnknownRun
+from agentforge.model.event import Event
+from agentforge.model.ids import session_name
+from agentforge.model.layout import RunLayout, runs_dir
+from agentforge.model.plan import Plan
+from agentforge.model.state import RunState
+from agentforge.model.status import RunStatus
+from agentforge.ports.event_log import EventLog, Head, LogReader
+from agentforge.system import files
+from agentforge.views.files.state import SNAPSHOT_VERSION, Snapshot
+from agentforge.views.run_model import RunModel, see_all
+from agentforge.views.stage_progress import current_step
+from agentforge.views.summary import health
+
+__all__ = ["LogReport", "Runs", "Tail", "shown_status"]
+
+STOPS = (f.SessionCompleted, f.SessionFailed, f.SessionPaused, f.SessionAborted)
+
+
+class _Cached(msgspec.Struct):
+    snapshot: Snapshot
+
+
+_cache_decoder = msgspec.json.Decoder(_Cached)
+
+
+class Runs:
+    """The runs of one project."""
+
+    def __init__(self, project: str, environ: Mapping[str, str]) -> None:
+        self.project = project
+        self.environ = environ
+
+    def layout(self, session: str) -> RunLayout:
+        return RunLayout.of(self.project, session_name(session))
+
+    def log_file(self, session: str) -> EventLog:
+        """The log of a run, whether it exists or not."""
+        return log_of(self.layout(session), self.environ)
+
+    def log(self, session: str) -> EventLog:
+        """The log of a run that exists."""
+        log = self.log_file(session)
+        if not log.exists():
+            known = ", ".join(self.sessions()[:5]) or "none yet"
+            raise UnknownRun(
+                f"no session {session!r} in {runs_dir(self.project)}", hint=f"known sessions: {known}"
+            )
+        return log
+
+    def sessions(self) -> list[str]:
+        """Names of all runs, the latest touched first."""
+        try:
+            entries = [entry for entry in os.scandir(runs_dir(self.project)) if entry.is_dir()]
+        except FileNotFoundError:
+            return []
+        logs = [(entry, os.path.join(entry.path, "events.jsonl")) for entry in entries]
+        found = [(os.stat(path).st_mtime_ns, entry.name) for entry, path in logs if os.path.exists(path)]
+        return [name for _, name in sorted(found, reverse=True)]
+
+    def events(self, session: str) -> Iterator[Event]:
+        return self.log(session).reader().events()
+
+    def verify(self, session: str) -> LogReport:
+        """All that can be said about the log, also where the run itself can't be shown."""
+        self.log(session)
+        return verify(self.layout(session).log)
+
+    def is_original(self, session: str) -> bool:
+        """Whether the run was begun by agent-pipelines' own engine and not yet imported."""
+        first = next(iter(self.events(session)), None)
+        return first is not None and not first.trace_id and is_original(self.info(session).state)
+
+    def info(self, session: str, *, cached: bool = True) -> RunInfo:
+        layout, log = self.layout(session), self.log(session)
+        reader = log.reader()
+        snapshot = _snapshot(layout)
+        view = self._from_cache(snapshot, log, reader) if cached and snapshot else None
+        view = view or see_all(reader.events())
+        if view.state is None or view.plan is None:
+            for first in reader.damage:
+                raise LogCorrupt(
+                    f"the log of session {session!r} has no beginning: line {first.line}: {first.reason}",
+                    hint="restore it, or use --force to begin anew: what is there is kept aside",
+                )
+            raise UnknownRun(
+                f"session {session!r} has a log without a beginning",
+                hint="it was killed before it started: run it again",
+            )
+        held = log.is_held()
+        if is_original(view.state):
+            view.plan = sketched(layout, log, view.plan, view.state)
+            held = held or is_at_work(self.project, session)
+        lock = read_lock(self.project, view.state.session) if held else None
+        return RunInfo(
+            session=view.state.session,
+            status=shown_status(view.state, held=held),
+            run_dir=layout.root,
+            plan=view.plan,
+            state=view.state,
+            summary=view.summary,
+            health=health(view.summary),
+            driver_pid=lock.pid if lock else None,
+            damage=tuple(reader.damage),
+            buffer=snapshot.buffer if snapshot else None,
+            state_file_seq=snapshot.state.seq if snapshot else None,
+        )
+
+    def rows(self, count: int) -> list[RunRow]:
+        return [self._row(session) for session in self.sessions()[:count]]
+
+    def _row(self, session: str) -> RunRow:
+        try:
+            info = self.info(session)
+        except AgentForgeError:
+            touched = os.stat(self.layout(session).log).st_mtime
+            return RunRow(session, "unknown", datetime.fromtimestamp(touched, UTC), "", 0, "")
+        state, plan = info.state, info.plan
+        step = current_step(plan, state)
+        return RunRow(
+            session=session,
+            status=info.status,
+            updated_at=state.updated_at,
+            stage=step.node.id if step else "",
+            iterations=info.summary.iterations,
+            pipeline=plan.pipeline.name,
+            kept_from=state.session if state.session != session else None,
+        )
+
+    def _from_cache(self, snapshot: Snapshot, log: EventLog, reader: LogReader) -> RunModel | None:
+        """state.json's snapshot brought up to date from the log's tail; nothing unless it fits the log."""
+        plan = None if snapshot.state.recompiled else self._plan_of(log)
+        if plan is None:
+            return None
+        try:
+            head = Head(snapshot.state.seq, snapshot.hash, snapshot.length)
+            return see_all(reader.events(after=head), RunModel(plan, snapshot.state, snapshot.summary))
+        except LogConflict:
+            return None
+
+    def _plan_of(self, log: EventLog) -> Plan | None:
+        """The plan that the run began with: in the log's first event that is ours."""
+        for event in log.reader().events():
+            fact = event.fact
+            if isinstance(fact, f.LogImported) or (isinstance(fact, f.SessionStarted) and fact.run_id):
+                return fact.plan
+            if event.trace_id:
+                return None
+        return None
+
+
+def _snapshot(layout: RunLayout) -> Snapshot | None:
+    content = files.read_bytes(layout.state)
+    try:
+        snapshot = None if content is None else _cache_decoder.decode(content).snapshot
+    except msgspec.DecodeError:
+        return None
+    return snapshot if snapshot and snapshot.version == SNAPSHOT_VERSION else None
+
+
+def shown_status(state: RunState, *, held: bool) -> ShownStatus:
+    if state.status is RunStatus.RUNNING and not held:
+        return "interrupted"
+    return state.status.value
+
+
+class Tail:
+    def __init__(self, runs: Runs, session: str, after: Head | None = None) -> None:
+        self._log = runs.log(session)
+        self._head = after
+        self._stopped = False
+
+    def news(self) -> Iterator[Event]:
+        """Events since the last look."""
+        reader = self._log.reader()
+        try:
+            yield from self._read(reader)
+        except LogConflict:
+            # The run was kept aside and its name begun anew: this is another log.
+            self._head = None
+            yield from self._read(reader)
+
+    def _read(self, reader: LogReader) -> Iterator[Event]:
+        for event in reader.events(after=self._head):
+            self._stopped = isinstance(event.fact, STOPS)
+            yield event
+        self._head = reader.head
+
+    @property
+    def is_driven(self) -> bool:
+        """Whether somebody drives the run now."""
+        return self._log.is_held()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has stopped and nobody drives it on."""
+        return self._stopped and not self.is_driven

@@ -1,0 +1,205 @@
+"""Continuing a run that stopped: `resume` by a person, `recover` after a crash.
+
+A run keeps the plan that it started with, unless a person has it recompiled.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from agentforge.app.results import RunResult
+from agentforge.app.runs.context import RunContext, recovered, refuse_own_agent, reopen
+from agentforge.app.runs.leases import active, stop_owner
+from agentforge.app.runs.start import run_settings, write_definition
+from agentforge.definition.compiler import INLINE, Compiled
+from agentforge.definition.yaml.parser import SourceText
+from agentforge.engine.decide.ruling import RESUME
+from agentforge.engine.legal import refuse_resume
+from agentforge.engine.replan import plan_change
+from agentforge.legacy.import_run import import_run
+from agentforge.legacy.sketch import is_original
+from agentforge.model import facts as f
+from agentforge.model.errors import InvalidRequest, RunActive
+from agentforge.model.layout import RunLayout
+from agentforge.model.plan import NestedNode, Plan
+from agentforge.model.state import MAX_NOTES_BYTES, RunState
+from agentforge.model.status import RunStatus
+from agentforge.ports.sources import Sources
+from agentforge.runtime.controls import answer_request, drop_pauses
+from agentforge.runtime.journal import Journal
+from agentforge.system import files
+
+log = logging.getLogger("agentforge.run")
+
+
+async def resume_run(
+    context: RunContext,
+    session: str,
+    resumed: f.SessionResumed,
+    *,
+    recompile: Callable[[], Compiled | None],
+    force: bool,
+    accept_damage: bool,
+    notes: Sequence[f.AnyFact],
+) -> RunResult:
+    context.runs.log(session)
+    _refuse_long_note(resumed.context)
+    context.leases.refuse_other_engine(session, force=force)
+    _import_original(context, session)
+    compiled = recompile()
+    if force:
+        await stop_owner(context.runs, session, context.processes)
+    journal = await reopen_to_work(context, session, accept_damage=accept_damage, compiled=compiled)
+    layout = context.runs.layout(session)
+    with context.leases.released_on_error(journal):
+        refuse_own_agent(journal.state, context.runs.environ)
+        refuse_resume(journal.state)
+        if compiled is not None:
+            _change_plan(journal, layout, compiled)
+        for note in notes:
+            journal.record(note, journal.state.cursor)
+        _record_resume(journal, layout, resumed)
+    return await context.runner.drive(journal)
+
+
+def validate_resume(
+    context: RunContext, session: str, recompile: Callable[[], Compiled | None], *, force: bool
+) -> None:
+    """Raise what `resume` would raise, as far as this is known without opening the run."""
+    info = context.runs.info(session)
+    if not force:
+        context.leases.refuse_other_engine(session, force=False)
+    if info.status == "running" and not force:
+        raise active(context.runs, session)
+    refuse_resume(info.state)
+    if (compiled := recompile()) is not None:
+        _plan_changed(compiled.plan, info.plan, info.state)
+
+
+async def recover_run(context: RunContext, session: str, *, accept_damage: bool) -> RunResult | None:
+    """The result, or None if the run isn't interrupted or another engine has recovered it."""
+    info = context.runs.info(session)
+    if info.status != "interrupted" or is_original(info.state):
+        return None
+    try:
+        context.leases.refuse_other_engine(session, force=False)
+        journal = await reopen_to_work(context, session, accept_damage=accept_damage)
+    except RunActive:
+        return None
+    if journal.state.status is not RunStatus.RUNNING:
+        context.leases.release(journal)
+        return None
+    journal.record(recovered("recovery"), journal.state.cursor)
+    return await context.runner.drive(journal)
+
+
+async def reopen_to_work(
+    context: RunContext, session: str, *, accept_damage: bool, compiled: Compiled | None = None
+) -> Journal:
+    """Open a run to continue it with its own plan or with `compiled`."""
+    freed = await context.leases.clean()
+    plan = compiled.plan if compiled else None
+    journal = await reopen(context, session, accept_damage=accept_damage, plan=plan)
+    with context.leases.released_on_error(journal):
+        if journal.state.status is RunStatus.RUNNING and session not in freed:
+            await context.leases.release_tasks(session)
+        _restore_plan_file(journal, context.runs.layout(session))
+        if compiled is None:
+            _warn_if_changed(journal.plan, context.sources)
+    return journal
+
+
+def _import_original(context: RunContext, session: str) -> None:
+    """Import a run of the shell engine first."""
+    if not context.runs.is_original(session):
+        return
+    refuse_resume(context.runs.info(session).state)
+    journal = context.leases.open(session)
+    try:
+        settings = run_settings(context.runs.environ)
+        layout, known = context.runs.layout(session), context.known_providers()
+        import_run(journal, layout, context.sources, settings, known)
+    finally:
+        context.leases.release(journal)
+
+
+def _refuse_long_note(text: str | None) -> None:
+    size = len((text or "").encode("utf-8", "replace"))
+    if size > MAX_NOTES_BYTES:
+        raise InvalidRequest(
+            f"the context has {size} bytes, and {MAX_NOTES_BYTES} is the maximum",
+            hint="put the text into a file of the project and name the file instead",
+        )
+
+
+def _record_resume(journal: Journal, layout: RunLayout, resumed: f.SessionResumed) -> None:
+    """Answer the escalations that offer `resume`, and record that the run continues, as recovered if its
+    engine died. Other requests stay open."""
+    drop_pauses(layout)
+    for request in journal.state.open_requests:
+        if request.kind == "escalation" and RESUME in request.options and not request.is_overdue:
+            given = answer_request(layout, request, RESUME, resumed.by)
+            # Somebody may have been first, and the first answer stands.
+            journal.record(f.RequestAnswered(request.id, given.answer, given.by), request.at)
+    before = len(journal.state.notes)
+    is_running = journal.state.status is RunStatus.RUNNING
+    again = recovered("person", resumed.context, record=resumed.record) if is_running else resumed
+    journal.record(again, journal.state.cursor)
+    dropped = before + bool(resumed.context) - len(journal.state.notes)
+    if dropped > 0:
+        log.warning(
+            "the oldest notes no longer fit into the context (%d bytes in total): dropped %d",
+            MAX_NOTES_BYTES,
+            dropped,
+        )
+
+
+def _warn_if_changed(plan: Plan, sources: Sources) -> None:
+    """Say that files are no longer what the run's plan was compiled from."""
+    for path in changed_sources(plan, sources):
+        log.warning(
+            "%s changed since session %r was compiled: it goes on by its pinned plan. "
+            "`--recompile` takes the file as it is now",
+            path,
+            plan.session.name,
+        )
+
+
+def changed_sources(plan: Plan, sources: Sources) -> list[str]:
+    """Files that differ from what the plan was compiled from, those of nested pipelines included."""
+    found = []
+    if plan.source.path != INLINE:
+        text = sources.read(os.path.join(sources.project, plan.source.path)) or ""
+        if SourceText(plan.source.path, text).sha256 != plan.source.sha256:
+            found.append(plan.source.path)
+    nested = (node.plan for node in plan.nodes if isinstance(node, NestedNode))
+    return found + [path for inner in nested for path in changed_sources(inner, sources)]
+
+
+def _plan_changed(plan: Plan, before: Plan, state: RunState) -> f.PlanChanged:
+    """Where the run goes on by the new plan; refused if the node where it is isn't there any more."""
+    if plan.mode != before.mode:
+        raise InvalidRequest(
+            f"session {before.session.name!r} is a {before.mode} and can't go on as a {plan.mode}",
+            hint="begin it anew with --force",
+        )
+    return plan_change(plan, before, state)
+
+
+def _change_plan(journal: Journal, layout: RunLayout, compiled: Compiled) -> None:
+    """Have the run go on by another plan, as the same session."""
+    plan = replace(compiled.plan, session=replace(journal.plan.session, inputs=compiled.plan.session.inputs))
+    changed = _plan_changed(plan, journal.plan, journal.state)
+    # Files first: what a crash leaves of them is put right from the log when the run is opened again.
+    write_definition(layout, replace(compiled, plan=plan))
+    journal.record(changed, journal.state.cursor)
+
+
+def _restore_plan_file(journal: Journal, layout: RunLayout) -> None:
+    """plan.json is a copy of the log's plan, whatever became of it since."""
+    content = files.pretty(journal.plan)
+    if files.read_bytes(layout.plan) != content:
+        files.make_dir(layout.root)
+        files.replace(layout.plan, content)

@@ -1,0 +1,187 @@
+"""Putting the runtime together on a run's log, and driving it to its end or pause."""
+
+import asyncio
+from contextlib import suppress
+
+from agentforge.adapters.beads import Beads
+from agentforge.adapters.cli_agents.program import secrets_in
+from agentforge.adapters.host.desktop import notify
+from agentforge.adapters.providers.mock import is_mock_mode
+from agentforge.adapters.providers.replay import load_cassette
+from agentforge.app.providers.readiness import make_ready
+from agentforge.app.providers.registry import Registry
+from agentforge.app.recordings import played_provider, recorder_of
+from agentforge.app.redaction import environment_redactor
+from agentforge.app.results import RunResult, result_of
+from agentforge.app.runs.follower import Follower
+from agentforge.app.runs.leases import Leases, note_ended
+from agentforge.app.runs.lookup import Runs
+from agentforge.app.wiring import builtin_judge_prompt, sandboxes
+from agentforge.model import facts as f
+from agentforge.model.layout import RunLayout
+from agentforge.model.plan import Plan
+from agentforge.ports.clock import Clock
+from agentforge.ports.process import Processes
+from agentforge.ports.provider import Provider
+from agentforge.runtime.confinement import Confiner
+from agentforge.runtime.driver import Driver, Performers
+from agentforge.runtime.head_keeper import HeadKeeper
+from agentforge.runtime.iteration_files import LATEST, write_iteration_files
+from agentforge.runtime.journal import Journal
+from agentforge.runtime.supervision import Supervised, SupervisorLimits
+from agentforge.runtime.tasks.agent import AgentPerformer
+from agentforge.runtime.tasks.call import Calls, RunSetting
+from agentforge.runtime.tasks.judge import JudgePerformer
+from agentforge.runtime.tasks.light import LightStages
+from agentforge.runtime.tasks.manifest import ManifestPerformer
+from agentforge.runtime.tasks.prepare import Preparer
+from agentforge.runtime.tasks.queue import QueuePerformer
+
+NOTIFICATION = "Loop Agent"
+"""The title of what people are shown when a single-stage run has ended."""
+
+
+class Runner:
+    def __init__(
+        self,
+        runs: Runs,
+        leases: Leases,
+        registry: Registry,
+        follower: Follower,
+        *,
+        processes: Processes,
+        clock: Clock,
+        limits: SupervisorLimits,
+        stop_grace: float,
+        sandboxed: bool = False,
+    ) -> None:
+        self._runs = runs
+        self._environ = runs.environ
+        self._leases = leases
+        self._registry = registry
+        self._follower = follower
+        self._processes = processes
+        self._clock = clock
+        self._limits = limits
+        self._stop_grace = stop_grace
+        self._sandboxed = sandboxed
+        self._drivers: dict[str, Driver] = {}
+        self._over: dict[str, asyncio.Event] = {}
+        """Set when a run that we drive was let go of."""
+
+    @property
+    def is_mock(self) -> bool:
+        return is_mock_mode(self._environ)
+
+    async def make_ready(self, plan: Plan, settings: f.Settings) -> None:
+        if settings.replay is not None:
+            return  # Nobody is asked.
+        if settings.mock:
+            await self._registry.make_ready(["mock"])
+        else:
+            await make_ready(plan, self._registry, sandboxes(self._environ), sandboxed=self._sandboxed)
+
+    async def drive(self, journal: Journal) -> RunResult:
+        """Drive the run until it ends or pauses. Being cancelled is a graceful stop."""
+        session, layout = journal.session, self._runs.layout(journal.session)
+        with self._leases.released_on_error(journal):
+            driver = self._driver(journal, layout)
+        self._drivers[session] = driver
+        self._registry.hold(session, _needed(journal))
+        over = self._over[session] = asyncio.Event()
+        self._follower.begin(session, journal.opened_at)
+        journal.observe(self._follower.tell)
+        task = asyncio.create_task(driver.drive())
+        try:
+            await asyncio.shield(task)
+            if journal.view.summary.without_files:
+                write_iteration_files(self._runs.events(session), LATEST)
+        except asyncio.CancelledError:
+            driver.ask_to_pause("cancelled_by_caller", grace=self._stop_grace)
+            await task
+            raise
+        finally:
+            del self._drivers[session], self._over[session]
+            self._registry.let_go(session)
+            over.set()
+            self._leases.release(journal)
+        # The run is over and recorded: whatever goes wrong here doesn't change that.
+        if ended := note_ended(self._runs.project, journal.plan, journal.state):
+            text = f"{ended.type} {ended.session}: {ended.status}"
+            await asyncio.to_thread(notify, NOTIFICATION, text, self._environ)
+        return result_of(journal.state, journal.view.summary, layout.root)
+
+    def interrupt(self, reason: str, *, now: bool) -> bool:
+        for driver in self._drivers.values():
+            driver.ask_to_pause(reason, grace=self._stop_grace, now=now)
+        return bool(self._drivers)
+
+    async def let_finish(self, session: str, seconds: float = 1.0) -> None:
+        """Wait a little for our own driver of the run, without holding it up."""
+        over = self._over.get(session)
+        if over is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await over.wait()
+
+    def wake(self, session: str) -> None:
+        if driver := self._drivers.get(session):
+            driver.wake()
+
+    def _driver(self, journal: Journal, layout: RunLayout) -> Driver:
+        plan, state = journal.plan, journal.state
+        setting = RunSetting(
+            project=self._runs.project,
+            layout=layout,
+            plan=plan,
+            run_id=state.run_id,
+            environment=_agent_environment(plan),
+            redactor=environment_redactor(self._environ),
+            recorder=recorder_of(journal, layout, self._runs.project, self._environ),
+            is_replay=state.settings.replay is not None,
+        )
+        played = played_provider(state.settings, layout, self._environ)
+
+        def provider_of(name: str) -> Provider:
+            return played or self._registry["mock" if state.settings.mock else name]
+
+        project = self._runs.project
+        supervised = Supervised(
+            self._processes, self._limits, project, layout.log, secrets=secrets_in(self._environ)
+        )
+        confiner = Confiner(sandboxes(self._environ), project, layout)
+        calls = Calls(provider_of, self._registry.turns, supervised, confiner)
+        history = journal.view.history
+        light = LightStages(plan, provider_of, is_kept=setting.recorder is not None)
+        preparer = Preparer(project, layout, plan, history, is_light=light)
+        queue = Beads(project, plan.session.name, self._environ)
+        judge = JudgePerformer(
+            setting, calls, history, environ=self._environ, builtin_prompt=builtin_judge_prompt()
+        )
+        performers = Performers(
+            {"prepare": preparer, "manifest": ManifestPerformer(setting, journal)},
+            {
+                "agent": AgentPerformer(setting, calls, preparer, self._clock),
+                "judge": judge,
+                "queue": QueuePerformer(setting, queue, lambda: load_cassette(layout.replayed)),
+            },
+        )
+        keeper = HeadKeeper(layout.root, self._environ)
+        return Driver(journal, layout, performers, clock=self._clock, keeper=keeper)
+
+
+def _needed(journal: Journal) -> frozenset[str]:
+    """The providers that a run may ask while it is driven."""
+    settings = journal.state.settings
+    if settings.mock or settings.replay is not None:
+        return frozenset(["mock"] if settings.mock else [])
+    return journal.plan.providers() | ({journal.plan.judge.type} if journal.plan.is_judged else set())
+
+
+def _agent_environment(plan: Plan) -> dict[str, str]:
+    """What agents and the tools they start are told about the run."""
+    told = {"CLAUDE_PIPELINE_AGENT": "1"}
+    if plan.mode == "loop":
+        told["CLAUDE_PIPELINE_SESSION"] = plan.session.name
+        told["CLAUDE_PIPELINE_TYPE"] = plan.only_stage.stage
+    return told

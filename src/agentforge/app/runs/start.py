@@ -1,0 +1,126 @@
+"""Starting a run: its settings, its name, its definition on disk and the first event of its log."""
+
+import logging
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+
+from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
+from agentforge.app.recordings import Replay
+from agentforge.app.results import RunResult
+from agentforge.app.runs.context import RunContext, reopen
+from agentforge.app.runs.leases import stop_owner
+from agentforge.definition.compiler import Compiled
+from agentforge.legacy.sketch import is_original
+from agentforge.model import facts as f
+from agentforge.model.errors import LogCorrupt
+from agentforge.model.event import Cursor
+from agentforge.model.layout import RunLayout
+from agentforge.system import files
+from agentforge.version import __version__
+
+log = logging.getLogger("agentforge.run")
+
+
+async def start_run(
+    context: RunContext,
+    compiled: Compiled,
+    *,
+    force: bool,
+    notes: Sequence[f.AnyFact],
+    record: bool,
+    replay: Replay | None,
+) -> RunResult:
+    session, leases = compiled.plan.session.name, context.leases
+    environ = context.runs.environ
+    settings = run_settings(environ, record=record, replay=replay)
+    if environ.get("AGENT_PIPELINES_LEGACY") == "1":
+        log.warning("AGENT_PIPELINES_LEGACY has no effect: every run has a log")
+    await context.runner.make_ready(compiled.plan, settings)
+    leases.refuse_other_engine(session, force=force)
+    await leases.clean()
+    if await _free_name(context, session, force=force):
+        await leases.release_tasks(session)
+    journal = leases.open_new(session)
+    with leases.released_on_error(journal):
+        layout = context.runs.layout(session)
+        write_definition(layout, compiled)
+        if replay is not None:
+            files.replace(layout.replayed, replay.content)
+        journal.record(_session_started(compiled, settings), Cursor("0", 0, 0))
+        for note in notes:
+            journal.record(note, journal.state.cursor)
+    return await context.runner.drive(journal)
+
+
+async def validate_start(
+    context: RunContext, compiled: Compiled, *, force: bool, replay: Replay | None
+) -> None:
+    """Raise what `start` would raise, without starting anything."""
+    session = compiled.plan.session.name
+    await context.runner.make_ready(compiled.plan, run_settings(context.runs.environ, replay=replay))
+    if not force:
+        context.leases.refuse_other_engine(session, force=False)
+        context.leases.refuse_taken(session)
+
+
+def run_settings(
+    environ: Mapping[str, str], *, record: bool = False, replay: Replay | None = None
+) -> f.Settings:
+    """What the environment and the caller decide for a new run."""
+    if replay is not None:
+        return f.Settings(delay=0.0, plateau_test=replay.plateau_test, record=record, replay=replay.speed)
+    is_mock = is_mock_mode(environ)
+    delay = mock_delay(environ) if is_mock else None
+    return f.Settings(is_mock, delay, environ.get("PLATEAU_TEST_MODE") == "1", record)
+
+
+def write_definition(layout: RunLayout, compiled: Compiled) -> None:
+    """Write plan.json and a copy of the source, for people and tools; the log has its own copy."""
+    files.make_dir(layout.root)
+    files.replace(layout.plan, files.pretty(compiled.plan))
+    files.replace(os.path.join(layout.root, "pipeline.yaml"), compiled.source.text.encode("utf-8", "replace"))
+
+
+async def _free_name(context: RunContext, session: str, *, force: bool) -> bool:
+    """Make the name available to a new run; `force` stops and archives the run that has it. True if there was
+    one."""
+    if not force:
+        context.leases.refuse_taken(session)
+    if not context.leases.is_taken(session):
+        return False
+    await stop_owner(context.runs, session, context.processes)
+    await _give_up(context, session)
+    context.leases.move_aside(session)
+    return True
+
+
+async def _give_up(context: RunContext, session: str) -> None:
+    """Cancel an interrupted run, whose agent may still be running."""
+    try:
+        info = context.runs.info(session)
+        if info.status != "interrupted" or is_original(info.state):
+            return
+    except LogCorrupt:
+        # An unreadable log names no agent that could be ended.
+        return
+    journal = await reopen(context, session, accept_damage=True, to_work=False)
+    journal.record(f.CancelRequested("superseded by a new run"), journal.state.cursor)
+    await context.runner.drive(journal)
+
+
+def _session_started(compiled: Compiled, settings: f.Settings) -> f.SessionStarted:
+    plan = compiled.plan
+    only = plan.only_stage if plan.mode == "loop" else None
+    return f.SessionStarted(
+        mode=plan.mode,
+        run_id=uuid.uuid4().hex,
+        plan=plan,
+        engine=__version__,
+        stage=only.stage if only else None,
+        stage_name=only.name or only.id if only else None,
+        pipeline=None if only else plan.pipeline.name,
+        pipeline_file=None if only else plan.source.path,
+        settings=settings,
+        format=f.LOG_FORMAT,
+    )

@@ -1,0 +1,59 @@
+"""Where adapters meet ports: which log, clock, processes and sources an engine stands on."""
+
+import os
+from collections.abc import Mapping
+
+from agentforge.adapters.log.log import JsonlLog, buffer_settings
+from agentforge.model.layout import RunLayout
+from agentforge.ports.clock import Clock
+from agentforge.ports.process import Processes
+from agentforge.ports.sandbox import Sandbox
+from agentforge.ports.sources import Sources
+from agentforge.ports.workspace import Workspace
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SUPERVISOR = os.path.join(PACKAGE, "runtime", "supervisor.py")
+BUILTIN = os.path.join(PACKAGE, "builtin")
+
+
+def log_of(layout: RunLayout, environ: Mapping[str, str]) -> JsonlLog:
+    settings = buffer_settings(environ)
+    return JsonlLog(layout.log, buffer_events=settings.buffer_events, flush_seconds=settings.flush_seconds)
+
+
+def builtin_judge_prompt() -> str:
+    with open(os.path.join(BUILTIN, "prompts", "judge.md"), encoding="utf-8") as file:
+        return file.read()
+
+
+def local_processes() -> Processes:
+    from agentforge.adapters.processes.local import host_processes
+
+    return host_processes(SUPERVISOR)
+
+
+def sources_of(project: str, environ: Mapping[str, str], clock: Clock | None = None) -> Sources:
+    from agentforge.adapters.host.project_files import FileSources
+
+    return FileSources(project, builtin=BUILTIN, environment=environ, clock=clock)
+
+
+def sandboxes(environ: Mapping[str, str]) -> Mapping[str, Sandbox]:
+    """By name; none of them is checked yet."""
+    from agentforge.adapters.sandboxes.builtin import sandboxes as builtin_sandboxes
+
+    return builtin_sandboxes(environ)
+
+
+def workspace_of(project: str, environ: Mapping[str, str]) -> Workspace:
+    from agentforge.adapters.host.project_files import WorkspaceFiles
+
+    return WorkspaceFiles(project, environ)
+
+
+def known_providers(project: str, environ: Mapping[str, str]) -> list[str] | None:
+    """The names that a pipeline may use; nothing in mock mode, where every name is played by the mock."""
+    from agentforge.adapters.providers.mock import is_mock_mode
+    from agentforge.app.providers.offers import find_offers
+
+    return None if is_mock_mode(environ) else sorted(find_offers(project, environ))

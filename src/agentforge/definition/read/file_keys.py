@@ -1,0 +1,114 @@
+"""Second pass: trees to specs. The keys of a pipeline file and of a stage.yaml, how they are read, and their
+JSON Schema (draft 7, which all editors know). It describes shapes; names, references and combinations are
+the compiler's."""
+
+from posixpath import basename, splitext
+from typing import Any
+
+from agentforge.definition.diagnostics import Report
+from agentforge.definition.read.node_keys import NODE
+from agentforge.definition.read.table import Entries, Key, Nested, Table
+from agentforge.definition.read.values import (
+    FLAG,
+    SOME_TEXTS,
+    TEXT,
+    Anything,
+    ListOf,
+    Required,
+    Schema,
+    Texts,
+)
+from agentforge.definition.read.work_keys import DEFAULT_KEYS, GUARDRAILS, LATER, WORK_KEYS, build_work
+from agentforge.definition.specs import PipelineSpec, StageSpec, WorkSpec
+from agentforge.definition.yaml.parser import SourceText
+from agentforge.definition.yaml.tree import Keyed
+
+UNNAMED = "pipeline"
+
+_EMPTY = "empty pipeline: it has no nodes"
+_REQUIRED = Required(("nodes", "stages"), _EMPTY, "add `- id: …` with `stage: …`", "empty-pipeline")
+_NODES = ListOf(NODE, required=_REQUIRED)
+
+
+def _as_found(entries: Entries) -> Entries:
+    return entries
+
+
+DEFAULTS = Table("defaults", DEFAULT_KEYS, build_work, later=LATER)
+
+PIPELINE = Table(
+    "pipeline",
+    (
+        Key("name", TEXT, "The pipeline's name; the file's without one."),
+        Key("version", Anything(), "Without effect."),
+        Key("description", TEXT, "What the pipeline is for; `agentforge pipelines` shows it."),
+        Key("inputs", SOME_TEXTS, "Files, globs and folders that the run begins with."),
+        Key("commands", Texts(), "The project's commands, for the agents' context."),
+        Key("tmux", FLAG, "Whether the plan lists tmux as needed."),
+        Key("guardrails", Nested(GUARDRAILS), "Limits of the whole run."),
+        Key("defaults", Nested(DEFAULTS), "For all nodes, weaker than stage.yaml."),
+        Key("nodes", _NODES, "What runs, in this order."),
+        Key("stages", _NODES, "Now `nodes`.", deprecated=True),
+        *DEFAULT_KEYS,
+    ),
+    _as_found,
+    required=(_REQUIRED,),
+    later=LATER,
+)
+
+STAGE = Table(
+    "stage",
+    (
+        Key("name", TEXT, "The stage's name; its folder's without one."),
+        Key("version", Anything(), "Without effect."),
+        Key("progress", Anything(), "Without effect."),
+        *WORK_KEYS,
+    ),
+    _as_found,
+    later=LATER,
+)
+
+
+def read_pipeline(source: SourceText, tree: Keyed, report: Report) -> PipelineSpec:
+    entries = PIPELINE.read(tree, report)
+    get, old = entries.get, entries.key("stages")
+    if old and entries.key("nodes"):
+        report.error("conflict", old.at, "the pipeline has both `nodes` and `stages`", "keep `nodes`")
+    elif old:
+        report.warning("deprecated-key", old.at, "`stages` is deprecated", "rename it to `nodes`")
+    name, description, tmux = get("name"), get("description"), get("tmux")
+    inline = source.file.startswith("<")
+    return PipelineSpec(
+        source=source,
+        name=name.value if name else UNNAMED if inline else splitext(basename(source.file))[0],
+        nodes=get("nodes") or get("stages") or (),
+        levels=(get("defaults", WorkSpec()), build_work(entries.of(DEFAULT_KEYS))),
+        description=description.value if description else None,
+        inputs=get("inputs"),
+        commands=get("commands", {}),
+        max_runtime=get("guardrails"),
+        tmux=tmux.value if tmux else True,
+    )
+
+
+def read_stage(source: SourceText, tree: Keyed, report: Report) -> StageSpec:
+    entries = STAGE.read(tree, report)
+    return StageSpec(source, build_work(entries.of(WORK_KEYS)), entries.get("name"))
+
+
+DIALECT = "http://json-schema.org/draft-07/schema#"
+
+
+def pipeline_schema() -> Schema:
+    return _schema("AgentForge pipeline", PIPELINE)
+
+
+def stage_schema() -> Schema:
+    """Of a stage.yaml; every key has a default, as the prompt may be all there is."""
+    return _schema("AgentForge stage", STAGE)
+
+
+def _schema(title: str, table: Table[Any]) -> Schema:
+    definitions: dict[str, Schema] = {}
+    schema = table.written_out(definitions)
+    return {"$schema": DIALECT, "title": title, **schema, "definitions": definitions}

@@ -1,0 +1,216 @@
+"""The keys of nodes: a stage, a parallel block or a pipeline within the pipeline, and the inputs of each."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from agentforge.definition.diagnostics import Report
+from agentforge.definition.read.table import Entries, Key, Nested, Table
+from agentforge.definition.read.values import (
+    COUNT,
+    SOME_TEXTS,
+    TEXT,
+    Anything,
+    ListOf,
+    Required,
+    Schema,
+    Text,
+    as_data,
+)
+from agentforge.definition.read.work_keys import LATER, WORK_KEYS, build_work, read_settings
+from agentforge.definition.specs import BlockSpec, BranchSpec, InputsSpec, NodeSpec, ParallelRef, ProviderSpec
+from agentforge.definition.yaml.tree import Keyed, Listed, Scalar, Tree, kind_of
+from agentforge.model.plan import Select
+
+SELECTS: dict[str, Select] = {"latest": "latest", "history": "all", "all": "all"}
+_SELECT = Key("select", Text(tuple(SELECTS)), "The last output, or that of every iteration.")
+
+PARALLEL_SOURCE = Table(
+    "from_parallel",
+    (
+        Key("stage", TEXT, "The id of a stage in an earlier block."),
+        Key("block", TEXT, "The block's id, where several have such a stage."),
+        Key("providers", SOME_TEXTS, "Only these providers of the block."),
+        _SELECT,
+    ),
+    lambda entries: ParallelRef(entries.at, **entries.values) if "stage" in entries.values else None,
+    name="parallelSource",
+    prefix="from_parallel.",
+    required=(
+        Required(("stage",), "`from_parallel` has no `stage`", "add `stage: …`, an id in an earlier block"),
+    ),
+)
+
+
+def _inputs(entries: Entries) -> InputsSpec:
+    trees = {key.name: tree for key in INPUTS.keys if (tree := entries.tree(key.name))}
+    select = entries.key("select")
+    if select and "select" in trees and "from" not in trees:
+        hint = "in `from_parallel`, write it beside `stage`"
+        entries.report.warning("ignored-key", select.at, "`select` has no effect without `from`", hint)
+    return InputsSpec(
+        written={name: as_data(tree, f"`inputs.{name}`", entries.report) for name, tree in trees.items()},
+        stages=entries.get("from", ()),
+        select=entries.get("select"),
+        parallel=entries.get("from_parallel", ()),
+        parallel_list=isinstance(trees.get("from_parallel"), Listed),
+    )
+
+
+INPUTS = Table(
+    "inputs",
+    (
+        Key("from", SOME_TEXTS, "Earlier nodes, or earlier stages of the same branch."),
+        _SELECT,
+        Key(
+            "from_parallel",
+            ListOf(Nested(PARALLEL_SOURCE, short="stage"), or_one=True),
+            "Stages of earlier parallel blocks.",
+        ),
+        Key("from_initial", Anything(), "Always in the context; kept in the plan."),
+        Key("from_previous_iterations", Anything(), "Always in the context; kept in the plan."),
+    ),
+    _inputs,
+    name="inputs",
+    prefix="inputs.",
+)
+
+
+def _branch(entries: Entries) -> BranchSpec:
+    """`name` is the branch's own, `type` says which provider it is; each stands for the other."""
+    name, kind, keyed = entries.get("name"), entries.get("type"), entries.keyed
+    config = read_settings(keyed, entries.report, but=BRANCH.keys)
+    return BranchSpec(
+        entries.at,
+        name or kind,
+        ProviderSpec(kind or name, entries.get("model"), config),
+        written=name.value if name and not keyed.entries else as_data(keyed, "`providers`", entries.report),
+        inputs=entries.get("inputs", InputsSpec()),
+    )
+
+
+BRANCH = Table(
+    "provider of the block",
+    (
+        Key("name", TEXT, "The branch's own name, unique in the block."),
+        Key("type", TEXT, "Which provider, where the name is another one."),
+        Key("model", TEXT, "The provider's model."),
+        Key("inputs", Nested(INPUTS), "For all stages of this provider."),
+    ),
+    _branch,
+    name="branch",
+    required=(
+        Required(("name", "type"), "a provider of the block has no `name`", "add `name: claude` or another"),
+    ),
+    is_open=True,
+)
+
+_OF_A_STAGE = ("stage", "loop", "prompt")
+_ID_KEYS = (
+    Key("id", TEXT, "A short name, unique in the pipeline."),
+    Key("name", TEXT, "Another word for `id`."),
+    Key("inputs", Nested(INPUTS), "Whose outputs the stage finds in its context."),
+)
+_STAGE_KEYS = (
+    *_ID_KEYS,
+    Key("stage", TEXT, "The name of the stage: its folder."),
+    Key("loop", TEXT, "Now `stage`.", deprecated=True),
+    *WORK_KEYS,
+)
+
+
+def _stage_node(entries: Entries) -> NodeSpec:
+    is_stage = not any(entries.key(other) for other in ("executor", "parallel", "pipeline"))
+    return _node(entries, WORK_KEYS, stage=entries.get("stage") or entries.get("loop"), is_stage=is_stage)
+
+
+def _node(entries: Entries, work: tuple[Key, ...], **more: Any) -> NodeSpec:
+    node_id = entries.get("id") or entries.get("name")
+    inputs = entries.get("inputs", InputsSpec())
+    return NodeSpec(entries.at, node_id, work=build_work(entries.of(work)), inputs=inputs, **more)
+
+
+STAGE_NODE, STAGE_OF_BLOCK = (
+    Table(where, _STAGE_KEYS, _stage_node, "stageNode", required=(Required(_OF_A_STAGE),), later=LATER)
+    for where in ("node", "stage of the block")
+)
+
+
+class Node(Struct, frozen=True):
+    """A node in a list: a stage, or what one of its keys makes it."""
+
+    stage: Table[NodeSpec]
+    others: dict[str, Table[NodeSpec]] = {}
+
+    def read(self, tree: Tree, _: str, report: Report) -> NodeSpec | None:
+        if not isinstance(tree, Keyed):
+            hint = f"write `- stage: {tree.text}`" if isinstance(tree, Scalar) and tree.text else ""
+            message = f"a {self.stage.where} must be a mapping, not {kind_of(tree)}"
+            report.error("bad-type", tree.at, message, hint)
+            return None
+        kinds = [entry.key for entry in tree.entries if entry.key.text in ("parallel", "pipeline")]
+        if kinds and not self.others:
+            for key in kinds:
+                message = f"`{key.text}` can't stand inside a parallel block"
+                report.error("unsupported", key.at, message, hint="give it a node of its own")
+        if not kinds or not self.others:
+            return self.stage.read(tree, report, skipped=("parallel", "pipeline"))
+        kind = "parallel" if any(key.text == "parallel" for key in kinds) else "pipeline"
+        others = [name for name in (*_OF_A_STAGE, "parallel", "pipeline") if name != kind]
+        for entry in tree.entries:
+            if entry.key.text in others:
+                message = f"a node can't have both `{kind}` and `{entry.key.text}`"
+                report.error("conflict", entry.key.at, message, hint="make them two nodes")
+        return self.others[kind].read(tree, report, skipped=others)
+
+    def schema(self, definitions: dict[str, Schema]) -> Schema:
+        stage = self.stage.schema(definitions)
+        if self.others:
+            return {"oneOf": [stage, *(table.schema(definitions) for table in self.others.values())]}
+        return {"allOf": [stage], "properties": {"parallel": False, "pipeline": False}}
+
+
+_PROVIDERS = Required(("providers",), "the parallel block has no `providers`", "name at least one")
+_STAGES = Required(("stages",), "the parallel block has no `stages`", "add `- id: …` with `stage: …`")
+
+BLOCK = Table(
+    "parallel",
+    (
+        Key(
+            "providers",
+            ListOf(Nested(BRANCH, short="name"), required=_PROVIDERS),
+            "Each runs all stages, at the same time as the others.",
+        ),
+        Key("stages", ListOf(Node(STAGE_OF_BLOCK), required=_STAGES), "In this order, by each provider."),
+        Key("failure_mode", TEXT, "Kept in the plan; without effect."),
+    ),
+    lambda found: BlockSpec(
+        found.at, found.get("providers", ()), found.get("stages", ()), found.get("failure_mode")
+    ),
+    name="parallel",
+    required=(_PROVIDERS, _STAGES),
+)
+
+_DESCRIPTION = Key("description", TEXT, "What the node is for.")
+# What only stages keep so far. Ignored at a block or a nested pipeline, they would be dropped promises.
+_LATER = LATER | {"sandbox", "semantics", "timeout", "idle_timeout", "retry", "on_limit"}
+PARALLEL_NODE = Table(
+    "parallel node",
+    (*_ID_KEYS, _DESCRIPTION, Key("parallel", Nested(BLOCK), "Stages that several providers run at once.")),
+    lambda entries: _node(entries, (_DESCRIPTION,), block=entries.get("parallel"), is_stage=False),
+    name="parallelNode",
+    required=(
+        Required(("parallel",), "`parallel` is empty", "add `providers: [claude, codex]` and `stages:`"),
+    ),
+    later=_LATER,
+)
+_NESTED_WORK = (_DESCRIPTION, Key("runs", COUNT, "How often the pipeline runs."))
+PIPELINE_NODE = Table(
+    "pipeline node",
+    (*_ID_KEYS, *_NESTED_WORK, Key("pipeline", TEXT, "The name or the path of a pipeline.")),
+    lambda entries: _node(entries, _NESTED_WORK, pipeline=entries.get("pipeline"), is_stage=False),
+    name="pipelineNode",
+    required=(Required(("pipeline",), "`pipeline` names no pipeline", "add its name or path"),),
+    later=_LATER,
+)
+NODE = Node(STAGE_NODE, {"parallel": PARALLEL_NODE, "pipeline": PIPELINE_NODE})

@@ -1,0 +1,225 @@
+"""What was written in a pipeline or a stage: typed, with places; first as it stands, then with its names
+looked up."""
+
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct, field
+
+from agentforge.definition.yaml.parser import SourceText
+from agentforge.model.diagnostic import Place
+from agentforge.model.plan import Fixed, Judgment, Queue, Termination
+
+T = TypeVar("T")
+FIXED = "fixed"
+KINDS = (FIXED, "judgment", "queue")
+LATER = ("items",)
+
+
+class Written(Struct, Generic[T], frozen=True):
+    """A value and where somebody wrote it."""
+
+    value: T
+    at: Place
+
+
+class ProviderSpec(Struct, frozen=True):
+    type: Written[str] | None = None
+    model: Written[str] | None = None
+    config: dict[str, Any] = field(default_factory=dict)
+    fallbacks: "tuple[ProviderSpec, ...]" = ()
+    """The rest of a list of providers, of which this is the first."""
+
+
+class TerminationSpec(Struct, frozen=True):
+    type: Written[str] | None = None
+    max: Written[int] | None = None
+    iterations: Written[int] | None = None
+    min_iterations: Written[int] | None = None
+    consensus: Written[int] | None = None
+    check_before: Written[bool] | None = None
+    command: Written[str] | None = None
+
+    @property
+    def count(self) -> Written[int] | None:
+        """None if no file says how often."""
+        return self.max or self.iterations
+
+    @property
+    def kind(self) -> str:
+        return self.type.value if self.type else FIXED
+
+    def lowered(self, runs: int) -> Termination:
+        """Settings that the type doesn't have are dropped: they were written for the type it had before."""
+        if self.kind == "judgment":
+            return Judgment(runs, _value(self.min_iterations), _value(self.consensus))
+        if self.kind == "queue":
+            command = self.command.value if self.command else None
+            return Queue(runs, bool(self.check_before and self.check_before.value), command)
+        return Fixed(runs)
+
+
+class RetrySpec(Struct, frozen=True):
+    max_attempts: Written[int] | None = None
+    initial_delay: Written[float] | None = None
+    multiplier: Written[float] | None = None
+    max_delay: Written[float] | None = None
+
+
+class LimitSpec(Struct, frozen=True):
+    do: Written[str] | None = None
+    initial_delay: Written[float] | None = None
+    max_delay: Written[float] | None = None
+    max_wait: Written[float] | None = None
+
+
+class SandboxSpec(Struct, frozen=True):
+    at: Place
+    type: Written[str] | None = None
+    network: Written[bool] | None = None
+    image: Written[str] | None = None
+    writable: tuple[Written[str], ...] | None = None
+    hidden: tuple[Written[str], ...] | None = None
+
+
+class WorkSpec(Struct, frozen=True):
+    """How work is to be done. A node, its stage and the pipeline's defaults may each say some of it."""
+
+    provider: ProviderSpec | None = None
+    description: Written[str] | None = None
+    prompt: Written[str] | None = None
+    context: Written[str] | None = None
+    output_path: Written[str] | None = None
+    commands: dict[str, str] = field(default_factory=dict)
+    runs: Written[int] | None = None
+    termination: TerminationSpec | None = None
+    check_before: Written[bool] | None = None
+    delay: Written[float] | None = None
+    timeout: Written[float] | None = None
+    idle_timeout: Written[float] | None = None
+    retry: RetrySpec | None = None
+    max_runtime: Written[float] | None = None
+    """`guardrails.max_runtime_seconds`"""
+    on_limit: LimitSpec | None = None
+    semantics: Written[str] | None = None
+    sandbox: SandboxSpec | None = None
+
+
+class ParallelRef(Struct, frozen=True):
+    """One entry of `from_parallel`."""
+
+    at: Place
+    stage: Written[str]
+    block: Written[str] | None = None
+    providers: tuple[Written[str], ...] | None = None
+    select: Written[str] | None = None
+
+
+class InputsSpec(Struct, frozen=True):
+    """What a node takes from others, by their ids."""
+
+    written: dict[str, Any] = field(default_factory=dict)
+    stages: tuple[Written[str], ...] = ()
+    """`from`"""
+    select: Written[str] | None = None
+    parallel: tuple[ParallelRef, ...] = ()
+    parallel_list: bool = False
+    """Whether `from_parallel` is written as a list."""
+
+
+class BranchSpec(Struct, frozen=True):
+    """One of a block's providers."""
+
+    at: Place
+    name: Written[str] | None
+    provider: ProviderSpec
+    written: Any
+    inputs: InputsSpec = InputsSpec()
+
+
+class BlockSpec(Struct, frozen=True):
+    at: Place
+    branches: tuple[BranchSpec, ...]
+    stages: "tuple[NodeSpec, ...]"
+    failure_mode: Written[str] | None = None
+
+
+class NodeSpec(Struct, frozen=True):
+    at: Place
+    id: Written[str] | None
+    stage: Written[str] | None = None
+    work: WorkSpec = WorkSpec()
+    inputs: InputsSpec = InputsSpec()
+    block: BlockSpec | None = None
+    pipeline: Written[str] | None = None
+    is_stage: bool = True
+    """False also for a node of another kind that couldn't be read."""
+
+
+class StageSpec(Struct, frozen=True):
+    source: SourceText
+    work: WorkSpec
+    name: Written[str] | None = None
+
+
+class PipelineSpec(Struct, frozen=True):
+    source: SourceText
+    name: str
+    nodes: tuple[NodeSpec, ...]
+    levels: tuple[WorkSpec, ...] = ()
+    """What the pipeline says for all nodes, weakest first."""
+    description: str | None = None
+    inputs: tuple[Written[str], ...] | None = None
+    commands: dict[str, str] = field(default_factory=dict)
+    max_runtime: Written[float] | None = None
+    tmux: bool = True
+
+
+class ResolvedStage(Struct, frozen=True):
+    spec: NodeSpec
+    stage: StageSpec | None
+    """None where the node is all there is, or where the stage wasn't found."""
+    prompt_path: str | None
+    """Absolute; None where the node says its prompt itself, or none is found and the report says so."""
+    is_found: bool = True
+    """False, and a diagnostic, where the stage that the node names can't be found or read."""
+
+    @property
+    def stage_work(self) -> WorkSpec:
+        return self.stage.work if self.stage else WorkSpec()
+
+
+class ResolvedBlock(Struct, frozen=True):
+    spec: NodeSpec
+    block: BlockSpec
+    stages: tuple[ResolvedStage | None, ...]
+
+
+class ResolvedNested(Struct, frozen=True):
+    spec: NodeSpec
+    pipeline: "ResolvedPipeline"
+
+
+ResolvedNode = ResolvedStage | ResolvedBlock | ResolvedNested
+
+
+class ResolvedPipeline(Struct, frozen=True):
+    spec: PipelineSpec
+    nodes: tuple[ResolvedNode | None, ...]
+    """One for each of the spec's nodes; None where the report says why."""
+
+
+def merge(node: WorkSpec, stage: WorkSpec) -> TerminationSpec:
+    """Key by key. The node was written last, so it wins, also with its `runs` over the stage's `max`."""
+    mine, theirs = node.termination or TerminationSpec(), stage.termination or TerminationSpec()
+    return TerminationSpec(
+        type=mine.type or theirs.type,
+        max=mine.count or node.runs or theirs.count or stage.runs,
+        min_iterations=mine.min_iterations or theirs.min_iterations,
+        consensus=mine.consensus or theirs.consensus,
+        check_before=mine.check_before or node.check_before or theirs.check_before or stage.check_before,
+        command=mine.command or theirs.command,
+    )
+
+
+def _value(written: Written[int] | None) -> int | None:
+    return written.value if written else None

@@ -1,0 +1,77 @@
+"""What should happen now in a parallel block: every branch goes on by itself, the block waits for all."""
+
+from msgspec.structs import replace
+
+from agentforge.engine.decide.requests import opened
+from agentforge.engine.decide.ruling import Ruling
+from agentforge.engine.decide.stage import StageAt, decide_stage, stuck
+from agentforge.model import facts as f
+from agentforge.model.event import Cursor, Draft
+from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.place import Place, branch_place, folder_of
+from agentforge.model.plan import ParallelNode, Plan, Step
+from agentforge.model.state import BlockState, BranchState, RunState, StageState
+from agentforge.model.status import NodeStatus
+from agentforge.model.task import ManifestTask, Work
+
+OVER = frozenset({NodeStatus.COMPLETED, NodeStatus.FAILED})
+
+
+def decide_block(plan: Plan, state: RunState, step: Step, block: BlockState) -> Ruling:
+    branches = _branches(step, block)
+    if all(branch.status in OVER for branch in branches):
+        return _after_all(plan, state, step, block, branches)
+    facts: list[Draft] = []
+    work: list[Work] = []
+    for branch in branches:
+        ruling = _decide_branch(plan, state, step, block, branch)
+        facts += ruling.facts
+        work += ruling.work
+        asks = opened(state, ruling.question, facts) if ruling.question else None
+        facts += [asks] if asks else []
+    return Ruling(tuple(facts), tuple(work))
+
+
+def _branches(step: Step, block: BlockState) -> tuple[BranchState, ...]:
+    """As the plan has them: a damaged log may have lost some, or tell of others."""
+    planned = step.node.branches if isinstance(step.node, ParallelNode) else ()
+    return tuple(block.branch(branch.provider) or BranchState(branch.provider) for branch in planned)
+
+
+def _decide_branch(plan: Plan, state: RunState, step: Step, block: BlockState, branch: BranchState) -> Ruling:
+    here = Cursor(step.path, block.run, 0, branch.provider)
+    stages = step.branch(branch.provider)
+    if branch.status in OVER:
+        return Ruling()
+    if branch.status is NodeStatus.PENDING:
+        started = f.ProviderStarted(branch.provider, tuple(stage.id for stage in stages))
+        return Ruling((Draft(started, here),))
+    if branch.next_stage >= len(stages):
+        return Ruling((Draft(f.ProviderCompleted(branch.provider), here),))
+    at = branch.stage if branch.stage and plan.stage(branch.stage.path, branch.provider) else None
+    at = at or StageState(step.inner_path(stages[branch.next_stage]), block.run)
+    place, node = branch_place(plan, block, branch.provider, at.path), stages[at.position]
+    stage = StageAt(plan, state, place, node, at)
+    ruling = decide_stage(stage)
+    if ruling.done is not None:
+        return stage.record(f.StageCompleted(node.id, ruling.done, at.completed))
+    if ruling.failure is not None:
+        error = f"{node.id}: {ruling.failure.message}"
+        return Ruling((Draft(f.ProviderCompleted(branch.provider, "failed", error), here),))
+    return ruling
+
+
+def _after_all(
+    plan: Plan, state: RunState, step: Step, block: BlockState, branches: tuple[BranchState, ...]
+) -> Ruling:
+    failed = [branch for branch in branches if branch.status is NodeStatus.FAILED]
+    if failed:
+        why = "; ".join(f"{b.provider}: {b.failure.message if b.failure else ''}" for b in failed)
+        message = f"Parallel block {step.node.id!r} failed. Failed providers: {why}"
+        return Ruling(failure=Failure(FailureKind.PARALLEL_BLOCK_FAILED, message))
+    if block.manifest:
+        return Ruling(done="all providers complete")
+    place = Place(block.path, block.run, folder_of(plan, block))
+    if question := stuck(state):
+        return Ruling(question=replace(question, at=place.cursor(0)))
+    return Ruling(work=(ManifestTask(place, step.node.id),))

@@ -1,0 +1,206 @@
+"""What should happen now. Level-triggered: the answer depends on the state alone, so a crash, a resume
+and an ordinary step are the same code path.
+
+The driver records the facts and asks again until there are none; then the work is what should be
+running: it starts what is missing and cancels what is no longer wanted.
+
+What stands between the run and its next step is an ordered table of gates; the first that has something to
+say decides.
+"""
+
+from collections.abc import Callable
+from typing import assert_never
+
+from msgspec import Struct
+
+from agentforge.engine.decide.block import decide_block
+from agentforge.engine.decide.requests import APPROVALS, consequences, defaults, opened, request_waits
+from agentforge.engine.decide.routing import first_node, next_node
+from agentforge.engine.decide.ruling import Ruling
+from agentforge.engine.decide.stage import decide_stage, in_flight, stage_at
+from agentforge.engine.task_families import FAMILIES
+from agentforge.model import facts as f
+from agentforge.model.event import Cursor, Draft
+from agentforge.model.failure import FailureKind
+from agentforge.model.plan import ParallelNode, Plan, Step, visit_dir
+from agentforge.model.state import AT_MOST_ONCE, Between, BlockState, RunState, StageState, Start
+from agentforge.model.status import RunStatus, TaskStatus
+from agentforge.model.task import Wait, Work
+
+WAITING = frozenset({RunStatus.PAUSED, RunStatus.AWAITING_APPROVAL})
+
+
+class Decision(Struct, frozen=True):
+    facts: tuple[Draft, ...] = ()
+    work: tuple[Work, ...] = ()
+
+
+IDLE = Decision()
+Gate = Callable[[Plan, RunState], Decision | None]
+
+
+def decide(plan: Plan, state: RunState) -> Decision:
+    return next(decision for gate in GATES if (decision := gate(plan, state)) is not None)
+
+
+# -- runs that stand still
+
+
+def _cancelled(_: Plan, state: RunState) -> Decision | None:
+    if state.status not in WAITING or state.stop is None or not state.stop.cancel:
+        return None
+    return Decision((Draft(f.SessionAborted(state.stop.reason), state.cursor),))
+
+
+def _overdue(_: Plan, state: RunState) -> Decision | None:
+    facts = defaults(state) if state.status in WAITING or state.status is RunStatus.RUNNING else ()
+    return Decision(facts) if facts else None
+
+
+def _answered(_: Plan, state: RunState) -> Decision | None:
+    """A run that stopped for its requests continues when one is answered."""
+    answered = tuple(request.id for request in state.requests if not request.is_open)
+    if state.status not in WAITING or not state.waits or not answered:
+        return None
+    return Decision((Draft(f.SessionContinued(answered), state.cursor),))
+
+
+def _still(_: Plan, state: RunState) -> Decision | None:
+    if state.status in WAITING and state.waits and state.stop is None:
+        return Decision(work=request_waits(state))
+    return IDLE if state.status is not RunStatus.RUNNING else None
+
+
+# -- runs that go on
+
+
+def _stopping(plan: Plan, state: RunState) -> Decision | None:
+    """Nothing new starts; what is in flight finishes, or is ended when it is time."""
+    stop = state.stop
+    if stop is None:
+        return None
+    facts: list[Draft] = []
+    work: list[Work] = []
+    for provider, at in state.under_way():
+        here = stage_at(plan, state, provider, at)
+        flight = in_flight(here) if here else None
+        if flight is None:
+            continue
+        task, known = flight
+        ending = FAMILIES[task.KIND].ending
+        if stop.now and known.status is TaskStatus.RUNNING and ending is not None:
+            facts.append(Draft(ending(known.number, stop.reason), task.cursor))
+        else:
+            work.append(task)
+    if facts:
+        return Decision(tuple(facts))
+    if not work:
+        ended = f.SessionAborted(stop.reason) if stop.cancel else f.SessionPaused(stop.reason)
+        return Decision((Draft(ended, state.cursor),))
+    if stop.due_at and not stop.now:
+        work.append(Wait("stop", stop.due_at))
+    return Decision(work=tuple(work))
+
+
+def _consequences(plan: Plan, state: RunState) -> Decision | None:
+    """Of one answer at a time: what follows from it may answer what comes next."""
+    answered = next((request for request in state.requests if not request.is_open), None)
+    return Decision(consequences(plan, state, answered)) if answered else None
+
+
+def _onward(plan: Plan, state: RunState) -> Decision:
+    """What the place where the run is needs; a run with nothing to do but open requests waits for people."""
+    decision = _at_position(plan, state)
+    waiting = state.open_requests
+    if decision.facts or not waiting:
+        return decision
+    if decision.work:
+        return Decision(work=(*decision.work, *request_waits(state)))
+    ids = tuple(request.id for request in waiting)
+    if any(request.kind in APPROVALS for request in waiting):
+        return Decision((Draft(f.AwaitingApproval(ids), state.cursor),))
+    reasons = [request.reason for request in waiting]
+    reason = AT_MOST_ONCE if AT_MOST_ONCE in reasons else reasons[0]
+    return Decision((Draft(f.SessionPaused(reason, ids), state.cursor),))
+
+
+def _at_position(plan: Plan, state: RunState) -> Decision:
+    match state.at:
+        case Start():
+            return _enter(plan, state, first_node(plan))
+        case Between(next=destination):
+            return _enter(plan, state, destination)
+        case StageState() as at:
+            here = stage_at(plan, state, None, at)
+            return _unplaced(state, at.path) if here is None else _of_run(plan, state, at, decide_stage(here))
+        case BlockState() as block:
+            step = plan.places.get(block.path)
+            if step is None or not isinstance(step.node, ParallelNode):
+                return _unplaced(state, block.path)
+            return _of_run(plan, state, block, decide_block(plan, state, step, block))
+        case _:
+            assert_never(state.at)
+
+
+def _of_run(plan: Plan, state: RunState, at: StageState | BlockState, ruling: Ruling) -> Decision:
+    """What a ruling on the current node means for the run."""
+    node = plan.places[at.path].node
+    here = Cursor(at.path, at.run, at.completed if isinstance(at, StageState) else 0)
+    if ruling.done is not None:
+        following = next_node(plan, at.path, state.rounds)
+        done = f.NodeCompleted(node.id, ruling.done, at.completed, next=following)
+        return Decision((Draft(done, here),))
+    if ruling.failure is not None:
+        failed = f.SessionFailed(ruling.failure.kind, ruling.failure.message, node.id)
+        return Decision((Draft(failed, here),))
+    asks = opened(state, ruling.question) if ruling.question else None
+    return Decision((asks,)) if asks else Decision(ruling.facts, ruling.work)
+
+
+# -- between two nodes
+
+
+def _enter(plan: Plan, state: RunState, destination: f.Destination | None) -> Decision:
+    if destination is None:
+        reason = state.stages[-1].reason if plan.mode == "loop" and state.stages else "all_loops_complete"
+        return Decision((Draft(f.SessionCompleted(reason), state.cursor),))
+    step = plan.places.get(destination.path)
+    if step is None:
+        return _unplaced(state, destination.path)
+    run = state.visits.get(step.path, 0) + 1
+    return Decision((Draft(_entered(step, run, destination.rounds), Cursor(step.path, run, 0)),))
+
+
+def _entered(step: Step, run: int, rounds: tuple[int, ...]) -> f.NodeStarted:
+    node, folder = step.node, visit_dir(step.dir, run)
+    if isinstance(node, ParallelNode):
+        return f.NodeStarted(
+            name=node.id,
+            path=step.path,
+            run=run,
+            folder=folder,
+            rounds=rounds,
+            kind="parallel",
+            providers=tuple(branch.provider for branch in node.branches),
+            stages=tuple(stage.id for stage in node.branches[0].stages),
+        )
+    return f.NodeStarted(
+        name=node.id,
+        path=step.path,
+        run=run,
+        folder=folder,
+        rounds=rounds,
+        type=node.stage,
+        provider=node.provider.type,
+        model=node.provider.model,
+        runs=node.runs,
+    )
+
+
+def _unplaced(state: RunState, path: str) -> Decision:
+    """A damaged log, or one that isn't of this plan, leads to a node that the plan doesn't have."""
+    failed = f.SessionFailed(FailureKind.STATE_CORRUPT, f"the plan has no node at {path!r}", "")
+    return Decision((Draft(failed, state.cursor),))
+
+
+GATES: tuple[Gate, ...] = (_cancelled, _overdue, _answered, _still, _stopping, _consequences, _onward)

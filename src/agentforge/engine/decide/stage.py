@@ -1,0 +1,338 @@
+"""What should happen now in a stage: its iterations and attempts, judge, queue and delays.
+
+Two ordered tables of gates, one for what stands between two iterations and one for what stands within one.
+The first gate that has something to say decides. A new feature is a new row.
+
+The same for a node of the run and for a stage of a provider's branch; the caller turns the ruling into the
+facts of its own level.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agentforge.engine.decide.failure import Failed, choose, turn_after
+from agentforge.engine.decide.retry import DEFAULT_POLICY
+from agentforge.engine.decide.ruling import CANCEL, RESUME, SUCCEEDED, Question, Ruling
+from agentforge.engine.decide.termination import JUDGE_FAILURES, end_of, wants_judge, wants_queue
+from agentforge.model import facts as f
+from agentforge.model.event import Draft
+from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.place import Place, place_of
+from agentforge.model.plan import Plan, StageNode
+from agentforge.model.state import (
+    AT_MOST_ONCE,
+    AttemptState,
+    IterationState,
+    RunState,
+    StageState,
+    TaskState,
+)
+from agentforge.model.status import TaskStatus
+from agentforge.model.task import AgentTask, JudgeTask, PrepareTask, QueueTask, Wait
+
+DEFAULT_DELAY = 3.0
+LOST_IN_A_ROW = 3
+RECOVERIES_WITHOUT_PROGRESS = 3
+MAX_CONTINUED = 5
+"""How often an agent's own session is continued; then a fresh one begins."""
+
+
+class StageAt(Struct, frozen=True):
+    """A stage under way, with all that a decision about it depends on."""
+
+    plan: Plan
+    state: RunState
+    place: Place
+    node: StageNode
+    at: StageState
+
+    def record(self, fact: f.AnyFact) -> Ruling:
+        number = self.at.iteration.number if self.at.iteration else self.at.completed
+        return Ruling((Draft(fact, self.place.cursor(number)),))
+
+    @property
+    def remaining(self) -> float | None:
+        """The seconds that the runtime limit leaves as of the latest event, or None without a limit."""
+        limit = max_runtime(self.plan, self.node)
+        if limit is None:
+            return None
+        return max(0.0, limit - (self.state.updated_at - self.state.clock_from).total_seconds())
+
+
+Gate = Callable[[StageAt], Ruling | None]
+Flight = tuple[AgentTask | JudgeTask, TaskState]
+
+
+def stage_at(plan: Plan, state: RunState, provider: str | None, at: StageState) -> StageAt | None:
+    """None where the plan has no such stage, as after damage."""
+    node, place = plan.stage(at.path, provider), place_of(plan, state, provider, at)
+    return StageAt(plan, state, place, node, at) if node and place else None
+
+
+def decide_stage(here: StageAt) -> Ruling:
+    iteration, judge = here.at.iteration, here.at.judge
+    gates = BETWEEN_ITERATIONS if iteration is None else WITHIN_ITERATION
+    ruling = next(ruling for gate in gates if (ruling := gate(here)) is not None)
+    if ruling.question is None:
+        return ruling
+    at = here.place.cursor(iteration.number if iteration else here.at.completed)
+    number = iteration.attempts if iteration else judge.number if judge else 0
+    return replace(ruling, question=replace(ruling.question, at=at, number=number))
+
+
+# -- tasks in flight, of either kind
+
+
+def in_flight(here: StageAt) -> Flight | None:
+    """The task that was started and hasn't ended: it is waited for, reattached to after a crash, or ended. A
+    kill that was recorded as intended is carried out, whichever engine drives the run by now."""
+    iteration, judge = here.at.iteration, here.at.judge
+    if iteration is not None and iteration.attempt is not None and iteration.attempt.in_flight:
+        return agent_task(here, iteration, iteration.attempt), iteration.attempt
+    if judge is not None and judge.in_flight:
+        return judge_task(here, judge), judge
+    return None
+
+
+def agent_task(here: StageAt, iteration: IterationState, attempt: AttemptState) -> AgentTask:
+    return AgentTask(
+        here.place,
+        here.node.id,
+        iteration.number,
+        attempt.number,
+        attempt.status is TaskStatus.ENDING,
+        node=here.node,
+        by=here.node.chosen(attempt.choice),
+        started_at=attempt.started_at,
+        timeout=attempt.timeout,
+        idle_timeout=attempt.idle_timeout,
+        resume=attempt.resume,
+        before=attempt.before,
+        prompt_sha256=iteration.prompt_sha256,
+        brief=FailureKind.ITERATION_TIMEOUT in iteration.failures,
+        remaining=here.remaining,
+        notes=here.state.note_texts,
+    )
+
+
+def judge_task(here: StageAt, judge: TaskState) -> JudgeTask:
+    ending = judge.status is TaskStatus.ENDING
+    at, by = here.at.completed, here.plan.judge
+    return JudgeTask(here.place, here.node.id, at, judge.number, ending, node=here.node, by=by)
+
+
+def _running(here: StageAt) -> Ruling | None:
+    flight = in_flight(here)
+    return Ruling(work=(flight[0],)) if flight else None
+
+
+# -- between two iterations
+
+
+def _unprepared(here: StageAt) -> Ruling | None:
+    return Ruling(failure=here.at.failure) if here.at.failure is not None else None
+
+
+def _judge(here: StageAt) -> Ruling | None:
+    at = here.at
+    if not wants_judge(here.node.termination, at) or here.state.settings.plateau_test:
+        return None
+    if at.judge_failures >= JUDGE_FAILURES:
+        unheard = f.JudgeResult(stop=False, reason="judge_unreliable")
+        return here.record(f.JudgeCompleted("skipped", unheard))
+    if asked := _lost_judge(here) or _stuck(here):
+        return asked
+    number = at.judge.number + 1 if at.judge else 1
+    return here.record(f.JudgeStarted(here.plan.judge.type, here.plan.judge.model, number))
+
+
+def _queue(here: StageAt) -> Ruling | None:
+    if not wants_queue(here.node.termination, here.at):
+        return None
+    return _stuck(here) or Ruling(work=(QueueTask(here.place, here.node.id, here.at.completed),))
+
+
+def _end(here: StageAt) -> Ruling | None:
+    reason = end_of(here.node.termination, here.at, plateau_test=here.state.settings.plateau_test)
+    return Ruling(done=reason) if reason else None
+
+
+def _delay(here: StageAt) -> Ruling | None:
+    at, settings = here.at, here.state.settings
+    if at.delay_due is not None:
+        return Ruling(work=(Wait("delay", at.delay_due, here.place.cursor(at.completed)),))
+    own = DEFAULT_DELAY if here.node.delay is None else here.node.delay
+    delay = own if settings.delay is None else settings.delay
+    if not at.completed or not delay or at.delay_over or at.last_completed_at is None:
+        return None
+    return here.record(f.DelayStarted(at.last_completed_at + timedelta(seconds=delay)))
+
+
+def _next_iteration(here: StageAt) -> Ruling:
+    return Ruling(
+        work=(
+            PrepareTask(
+                here.place,
+                here.node.id,
+                here.at.completed + 1,
+                node=here.node,
+                remaining=here.remaining,
+                notes=here.state.note_texts,
+            ),
+        )
+    )
+
+
+# -- within an iteration
+
+
+def _once(here: StageAt) -> Ruling | None:
+    iteration = here.at.iteration
+    attempt = iteration.attempt if iteration else None
+    if here.node.semantics != "at_most_once" or iteration is None or attempt is None:
+        return None
+    if not attempt.came_to_nothing or attempt.excused:
+        return None
+    died = "it was ended" if attempt.status is TaskStatus.CANCELLED else "the engine or the machine died"
+    why = attempt.failure.message if attempt.failure else died
+    who = f"{here.place.branch}: " if here.place.branch else ""
+    return Ruling(
+        question=Question(
+            AT_MOST_ONCE,
+            f"{who}attempt {attempt.number} at iteration {iteration.number} of stage {here.node.id!r} came to"
+            f" no result ({why}) and may have done part of its work. Retry it ({RESUME}), count it as done"
+            f" ({SUCCEEDED}), or cancel the run ({CANCEL})?",
+            (RESUME, SUCCEEDED, CANCEL),
+        )
+    )
+
+
+def _failure(here: StageAt) -> Ruling | None:
+    iteration = here.at.iteration
+    attempt = iteration.attempt if iteration else None
+    if iteration is None or attempt is None or attempt.status is not TaskStatus.FAILED or attempt.excused:
+        return None
+    turn = turn_after(Failed(here.node, here.at, iteration, attempt, here.remaining))
+    match turn:
+        case Question():
+            return Ruling(question=turn)
+        case Failure(kind=FailureKind.ITERATION_TIMEOUT):
+            # The time that ran out may have been the run's, not the attempt's: a person may grant more.
+            return _stuck(here) or _runtime(here) or Ruling(failure=turn)
+        case Failure():
+            return Ruling(failure=turn)
+        case _:
+            return here.record(turn)
+
+
+def _retry_wait(here: StageAt) -> Ruling | None:
+    iteration = here.at.iteration
+    attempt = iteration.attempt if iteration else None
+    if iteration is None or attempt is None or attempt.due_at is None:
+        return None
+    if attempt.status is not TaskStatus.WAITING:
+        return None
+    return Ruling(work=(Wait("retry", attempt.due_at, here.place.cursor(iteration.number)),))
+
+
+def _lost_attempt(here: StageAt) -> Ruling | None:
+    iteration = here.at.iteration
+    attempt = iteration.attempt if iteration else None
+    if iteration is None or attempt is None or attempt.lost < LOST_IN_A_ROW or attempt.excused:
+        return None
+    what = f"{attempt.lost} attempts at iteration {iteration.number}"
+    return Ruling(question=Question("attempts_lost", _lost_text(here, what)))
+
+
+def _lost_judge(here: StageAt) -> Ruling | None:
+    judge = here.at.judge
+    if judge is None or judge.lost < LOST_IN_A_ROW or judge.excused:
+        return None
+    what = f"{judge.lost} judges of iteration {here.at.completed}"
+    return Ruling(question=Question("judge_lost", _lost_text(here, what)))
+
+
+def _lost_text(here: StageAt, what: str) -> str:
+    why = "because the engine or the machine died"
+    return f"{what} of stage {here.node.id!r} were lost in a row {why}. Retry?"
+
+
+def _next_attempt(here: StageAt) -> Ruling:
+    node, iteration = here.node, here.at.iteration
+    assert iteration is not None
+    timeout = min((limit for limit in (node.timeout, here.remaining) if limit is not None), default=None)
+    choice = choose(1 + len(node.fallbacks), here.at, here.state.updated_at)
+    provider, agent = node.chosen(choice), iteration.agent
+    continues = agent is not None and agent.choice == choice and agent.continued < MAX_CONTINUED
+    return here.record(
+        f.AttemptStarted(
+            attempt=iteration.attempts + 1,
+            of=(node.retry or DEFAULT_POLICY).max_attempts,
+            provider=provider.type,
+            model=provider.model,
+            timeout=timeout,
+            idle_timeout=node.idle_timeout,
+            choice=choice,
+            resume=agent.id if agent and continues else None,
+            once=node.semantics == "at_most_once",
+        )
+    )
+
+
+# -- limits of the run
+
+
+def max_runtime(plan: Plan, node: StageNode) -> float | None:
+    """The tightest of the limits that the run and the stage set."""
+    limits = [rails.max_runtime_seconds for rails in (plan.pipeline.guardrails, node.guardrails) if rails]
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _stuck(here: StageAt) -> Ruling | None:
+    question = stuck(here.state)
+    return Ruling(question=question) if question else None
+
+
+def stuck(state: RunState) -> Question | None:
+    """Asked before any new task starts; what is in flight may still come to something."""
+    if state.recoveries - state.recoveries_excused < RECOVERIES_WITHOUT_PROGRESS:
+        return None
+    return Question(
+        "recoveries_without_progress",
+        f"the run was recovered {state.recoveries} times without completing an iteration. Continue?",
+        scope="run",
+    )
+
+
+def _runtime(here: StageAt) -> Ruling | None:
+    if here.remaining != 0.0:
+        return None
+    limit = max_runtime(here.plan, here.node)
+    text = f"the runtime limit of {limit:g} s is used up. Grant the same again?"
+    return Ruling(question=Question("runtime_limit", text, scope="run"))
+
+
+BETWEEN_ITERATIONS: tuple[Gate, ...] = (
+    _running,
+    _unprepared,
+    _judge,
+    _queue,
+    _end,
+    _stuck,
+    _runtime,
+    _delay,
+    _next_iteration,
+)
+WITHIN_ITERATION: tuple[Gate, ...] = (
+    _running,
+    _once,
+    _failure,
+    _retry_wait,
+    _lost_attempt,
+    _stuck,
+    _runtime,
+    _next_attempt,
+)

@@ -1,0 +1,72 @@
+"""What an event makes of a parallel block: each provider's branch goes its own way through the stages."""
+
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from agentforge.engine.evolve.stage import StageFact, evolve_stage
+from agentforge.model import facts as f
+from agentforge.model.event import Event
+from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.state import BlockState, BranchState, StageRecord, StageState
+from agentforge.model.status import NodeStatus
+
+BlockFact = f.ProviderStarted | f.ProviderCompleted | f.StageCompleted | f.ManifestWritten
+
+
+def block_of(block: BlockState | None, event: Event) -> BlockState:
+    """The current block; rebuilt from the cursor where its start is missing from a damaged log."""
+    assert event.cursor is not None
+    path, run = event.cursor.node_path, event.cursor.node_run
+    if not isinstance(event.fact, f.ProviderStarted | f.ProviderCompleted | f.ManifestWritten):
+        path = path.rpartition(".")[0]
+    if block is not None and (block.path, block.run) == (path, run):
+        return block
+    return BlockState(path, run)
+
+
+def with_branch_stage(block: BlockState, event: Event, fact: StageFact) -> BlockState:
+    """The block after something happened in a stage of one of its branches."""
+    branch = _branch(block, event)
+    stage = evolve_stage(_stage(branch, event), event, fact)
+    started_at = branch.started_at or event.at
+    return _with(block, replace(branch, stage=stage, status=NodeStatus.RUNNING, started_at=started_at))
+
+
+def provider_turn(block: BlockState, event: Event, fact: BlockFact) -> BlockState:
+    if isinstance(fact, f.ManifestWritten):
+        return replace(block, manifest=True)
+    branch = _branch(block, event)
+    match fact:
+        case f.ProviderStarted():
+            return _with(block, replace(branch, status=NodeStatus.RUNNING, started_at=event.at))
+        case f.ProviderCompleted(status="completed"):
+            return _with(block, replace(branch, status=NodeStatus.COMPLETED, stage=None, failure=None))
+        case f.ProviderCompleted(error=error):
+            failure = Failure(FailureKind.PARALLEL_BLOCK_FAILED, error or "no reason given")
+            return _with(block, replace(branch, status=NodeStatus.FAILED, failure=failure))
+        case f.StageCompleted():
+            path = _stage(branch, event).path
+            record = StageRecord(fact.name, path, fact.iterations, event.at, fact.reason)
+            return _with(block, replace(branch, stage=None, stages=(*branch.stages, record)))
+        case _:
+            assert_never(fact)
+
+
+def _branch(block: BlockState, event: Event) -> BranchState:
+    provider = (event.cursor.provider if event.cursor else None) or ""
+    return block.branch(provider) or BranchState(provider)
+
+
+def _with(block: BlockState, changed: BranchState) -> BlockState:
+    if block.branch(changed.provider) is None:
+        return replace(block, branches=(*block.branches, changed))
+    branches = (changed if b.provider == changed.provider else b for b in block.branches)
+    return replace(block, branches=tuple(branches))
+
+
+def _stage(branch: BranchState, event: Event) -> StageState:
+    """The branch's current stage, or a new one at its beginning."""
+    assert event.cursor is not None
+    at, path = branch.stage, event.cursor.node_path
+    return at if at is not None and at.path == path else StageState(path, event.cursor.node_run)

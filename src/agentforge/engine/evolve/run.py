@@ -1,0 +1,372 @@
+"""What an event makes of a state. Never decides, never refuses: what may be recorded is checked before
+it is (see `legal`), so that a log is read the same way for ever, even with lines missing."""
+
+from datetime import timedelta
+from typing import assert_never
+
+import msgspec
+from msgspec.structs import replace
+
+from agentforge.engine.decide.requests import TIMER, stage_asked_about
+from agentforge.engine.evolve.block import (
+    BlockFact,
+    block_of,
+    provider_turn,
+    with_branch_stage,
+)
+from agentforge.engine.evolve.stage import StageFact, evolve_stage, excused, on_resume
+from agentforge.engine.replan import replanned
+from agentforge.model import facts as f
+from agentforge.model.errors import LogCorrupt, LogTooOld
+from agentforge.model.event import Cursor, Event
+from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.state import (
+    Between,
+    BlockState,
+    BranchState,
+    Note,
+    Request,
+    RunState,
+    StageRecord,
+    StageState,
+    Stop,
+    kept_notes,
+)
+from agentforge.model.status import RunStatus, TaskStatus
+
+CONTROLS_KEPT = 32
+BEGINNINGS = (f.SessionStarted, f.LogImported)
+SPENDS = (f.ErrorOccurred, f.JudgeCompleted)
+FREQUENT = (f.IterationStarted, f.AttemptStarted, f.IterationCompleted)
+
+
+def evolve(state: RunState | None, event: Event) -> RunState:
+    """The state after the event; the first event of a log starts the session."""
+    fact, cursor = event.fact, event.cursor
+    if state is not None and isinstance(fact, FREQUENT) and cursor is not None and cursor.provider is None:
+        return _frequent(state, event, fact)
+    if isinstance(fact, BEGINNINGS):
+        _refuse_older(event, fact)
+        return _started(event, fact)
+    if state is None:
+        raise LogCorrupt(
+            f"the log of session {event.session!r} doesn't begin with session_start",
+            hint="`agentforge log verify` shows what is left of it",
+        )
+    changed = _apply(state, event)
+    return replace(changed, seq=event.seq, updated_at=event.at, cursor=_place(changed, event))
+
+
+def _frequent(
+    state: RunState, event: Event, fact: f.IterationStarted | f.AttemptStarted | f.IterationCompleted
+) -> RunState:
+    """What a long log is mostly made of, outside of blocks: the same as below, in one step."""
+    if isinstance(fact, f.IterationCompleted) and (state.recoveries or fact.usage is not None):
+        state = _progressed(state, fact)
+    at = evolve_stage(_node(state, event), event, fact)
+    return replace(state, seq=event.seq, updated_at=event.at, cursor=event.cursor, at=at)
+
+
+def _progressed(state: RunState, fact: f.IterationCompleted) -> RunState:
+    spending = state.spending.plus(fact.usage)
+    return replace(state, recoveries=0, recoveries_excused=0, spending=spending)
+
+
+def _place(state: RunState, event: Event) -> Cursor | None:
+    """Where the run as a whole is: in a block no branch stands for it."""
+    if event.cursor is None or event.cursor.provider is None:
+        return event.cursor or state.cursor
+    return Cursor(state.block.path, state.block.run, 0) if state.block else state.cursor
+
+
+def _refuse_older(event: Event, fact: f.SessionStarted | f.LogImported) -> None:
+    """A run of agent-pipelines' own engine has no id of ours, and no format."""
+    if fact.run_id and fact.format != f.LOG_FORMAT:
+        raise LogTooOld(
+            f"the log of session {event.session!r} has format {fact.format}, and this version reads"
+            f" format {f.LOG_FORMAT}",
+            hint="finish the run with the version that started it, or start over with --force",
+        )
+
+
+def _started(event: Event, fact: f.SessionStarted | f.LogImported) -> RunState:
+    started = RunState(
+        session=event.session,
+        run_id=fact.run_id,
+        mode=fact.mode,
+        status=RunStatus.RUNNING,
+        started_at=event.at,
+        seq=event.seq,
+        updated_at=event.at,
+        clock_from=event.at,
+        settings=fact.settings,
+        cursor=event.cursor,
+    )
+    if isinstance(fact, f.SessionStarted):
+        return started
+    # Nothing of what came before in the log counts, and agent-pipelines enters every node once.
+    entered = [record.path for record in fact.stages]
+    entered += [] if isinstance(fact.at, Between) else [fact.at.path]
+    visits = dict.fromkeys(entered, 1)
+    return replace(started, started_at=fact.started_at, at=fact.at, visits=visits, stages=fact.stages)
+
+
+def _apply(state: RunState, event: Event) -> RunState:
+    fact = event.fact
+    match fact:
+        case f.TimerFired(timer=timer):
+            return _fired(state, event, timer)
+        case f.NodeStarted() | f.NodeCompleted():
+            return _node_turn(state, event, fact)
+        case f.ProviderStarted() | f.ProviderCompleted() | f.StageCompleted() | f.ManifestWritten():
+            return _block_turn(state, event, fact)
+        case f.RequestOpened() | f.RequestAnswered() | f.RequestResolved():
+            return _request_turn(state, event, fact)
+        case f.PauseRequested() | f.CancelRequested():
+            return _stop_requested(state, fact)
+        case f.DamageAccepted(lines=lines):
+            return replace(state, accepted_damage=(*state.accepted_damage, *lines))
+        case f.PlanChanged():
+            return replanned(state, fact)
+        case f.LogRepaired() | f.LogImported() | f.SessionStarted() | f.TmuxSessionCleaned():
+            return state
+        case (
+            f.SessionCompleted()
+            | f.SessionFailed()
+            | f.SessionPaused()
+            | f.AwaitingApproval()
+            | f.SessionContinued()
+            | f.SessionResumed()
+            | f.SessionAborted()
+            | f.SessionRecovered()
+        ):
+            return _session_turn(state, event, fact)
+        case _:
+            return _stage_turn(state, event, fact)
+
+
+def _stage_turn(state: RunState, event: Event, fact: StageFact) -> RunState:
+    """What happens in a stage, be it a node of the run or a stage of a provider's branch."""
+    if isinstance(fact, f.IterationCompleted):
+        state = _progressed(state, fact)
+    elif isinstance(fact, SPENDS):
+        state = replace(state, spending=state.spending.plus(fact.usage))
+    if event.cursor is not None and event.cursor.provider is not None:
+        return replace(state, at=with_branch_stage(block_of(state.block, event), event, fact))
+    if event.cursor is None and state.node is None:
+        return state
+    return replace(state, at=evolve_stage(_node(state, event), event, fact))
+
+
+def _block_turn(state: RunState, event: Event, fact: BlockFact) -> RunState:
+    if event.cursor is None:
+        return state
+    return replace(state, at=provider_turn(block_of(state.block, event), event, fact))
+
+
+def _fired(state: RunState, event: Event, timer: str) -> RunState:
+    if timer.startswith(TIMER):
+        return _with_request(state, timer.removeprefix(TIMER), overdue=True)
+    if timer != "stop":
+        return _stage_turn(state, event, f.TimerFired(timer))
+    if state.stop and state.stop.due_at:
+        return replace(state, stop=replace(state.stop, now=True))
+    return state
+
+
+def _node_turn(state: RunState, event: Event, fact: f.NodeStarted | f.NodeCompleted) -> RunState:
+    match fact:
+        case f.NodeStarted():
+            at = _entered(event, fact)
+            visits = {**state.visits, at.path: max(at.run, state.visits.get(at.path, 0))}
+            return replace(state, at=at, visits=visits, rounds=fact.rounds)
+        case f.NodeCompleted():
+            at = state.block or _node(state, event)
+            done = StageRecord(
+                fact.name, at.path, fact.iterations, event.at, fact.reason, at.run, state.rounds
+            )
+            others = (known for known in state.stages if known.path != at.path)
+            return replace(state, at=Between(fact.next), stages=(*others, done))
+        case _:
+            assert_never(fact)
+
+
+def _entered(event: Event, fact: f.NodeStarted) -> StageState | BlockState:
+    here = event.cursor or Cursor("", 1, 0)
+    at = StageState(fact.path or here.node_path, max(fact.run, here.node_run), fact.folder)
+    if fact.kind != "parallel":
+        return at
+    return BlockState(at.path, at.run, at.folder, tuple(map(BranchState, fact.providers)))
+
+
+def _request_turn(
+    state: RunState, event: Event, fact: f.RequestOpened | f.RequestAnswered | f.RequestResolved
+) -> RunState:
+    match fact:
+        case f.RequestOpened():
+            fields = msgspec.structs.asdict(fact)
+            request = Request(**fields, opened_at=event.at, at=event.cursor)
+            return replace(state, requests=(*state.requests, request))
+        case f.RequestAnswered(id=id, answer=answer, by=by):
+            return _with_request(state, id, answer=answer, answered_by=by)
+        case f.RequestResolved(id=id, effect=effect):
+            request_closed = next((r for r in state.requests if r.id == id), None)
+            left = replace(state, requests=tuple(r for r in state.requests if r.id != id))
+            if request_closed is None or effect != "continue":
+                return left
+            return _granted(left, event, request_closed)
+        case _:
+            assert_never(fact)
+
+
+def _with_request(state: RunState, id: str, **changes: object) -> RunState:
+    changed = (replace(r, **changes) if r.id == id else r for r in state.requests)
+    return replace(state, requests=tuple(changed))
+
+
+def _granted(state: RunState, event: Event, request: Request) -> RunState:
+    """What was escalated may go on. Nothing is forgotten: a counter that was met is met again."""
+    if request.kind != "escalation":
+        return state
+    if request.reason == "recoveries_without_progress":
+        return replace(state, recoveries_excused=state.recoveries)
+    if request.reason == "runtime_limit":
+        state = _more_time(replace(state, clock_from=event.at), request)
+    stage = stage_asked_about(state, request.at)
+    return state if stage is None else _with_stage(state, request.at, excused(stage))
+
+
+def _more_time(state: RunState, request: Request) -> RunState:
+    """One branch asks for all: those whose agents were ended by the limit, too, go on."""
+    if request.scope != "run":
+        return state
+    for provider, stage in tuple(state.under_way()):
+        attempt = stage.iteration.attempt if stage.iteration else None
+        failure = attempt.failure if attempt and attempt.status is TaskStatus.FAILED else None
+        if attempt and not attempt.once and failure and failure.kind is FailureKind.ITERATION_TIMEOUT:
+            state = _with_stage(state, Cursor(stage.path, stage.run, 0, provider), excused(stage))
+    return state
+
+
+def _with_stage(state: RunState, at: Cursor | None, stage: StageState) -> RunState:
+    if at is None or at.provider is None or state.block is None:
+        return replace(state, at=stage)
+    branches = (
+        replace(branch, stage=stage) if branch.provider == at.provider else branch
+        for branch in state.block.branches
+    )
+    return replace(state, at=replace(state.block, branches=tuple(branches)))
+
+
+def _stop_requested(state: RunState, fact: f.PauseRequested | f.CancelRequested) -> RunState:
+    controls = state.controls
+    if fact.control:
+        controls = (*controls, fact.control)[-CONTROLS_KEPT:]
+    match fact:
+        case f.CancelRequested():
+            stop = Stop(cancel=True, reason=fact.reason, now=True)
+        case f.PauseRequested():
+            stop = Stop(cancel=False, reason=fact.reason, now=fact.now, due_at=fact.due_at)
+            if state.stop and state.stop.cancel:
+                stop = state.stop
+        case _:
+            assert_never(fact)
+    return replace(state, stop=stop, controls=controls)
+
+
+def _session_turn(
+    state: RunState,
+    event: Event,
+    fact: f.SessionCompleted
+    | f.SessionFailed
+    | f.SessionPaused
+    | f.AwaitingApproval
+    | f.SessionContinued
+    | f.SessionResumed
+    | f.SessionAborted
+    | f.SessionRecovered,
+) -> RunState:
+    match fact:
+        case f.SessionCompleted(reason=reason):
+            return _ended(state, event, RunStatus.COMPLETED, reason)
+        case f.SessionFailed():
+            failure = Failure(fact.kind, fact.message)
+            return replace(state, status=RunStatus.FAILED, completed_at=event.at, failure=failure, stop=None)
+        case f.SessionPaused(reason=reason, requests=requests):
+            return _paused(state, event, RunStatus.PAUSED, reason, waits=bool(requests))
+        case f.AwaitingApproval():
+            return _paused(state, event, RunStatus.AWAITING_APPROVAL, "awaiting_approval", waits=True)
+        case f.SessionAborted(reason=reason):
+            return _ended(state, event, RunStatus.ABORTED, reason)
+        case f.SessionRecovered(by="recovery"):
+            return replace(state, recoveries=state.recoveries + 1)
+        case f.SessionContinued():
+            return _continued(state, event)
+        case f.SessionRecovered() | f.SessionResumed():
+            if fact.record:
+                state = replace(state, settings=replace(state.settings, record=True))
+            return _resumed(state, event, fact)
+        case _:
+            assert_never(fact)
+
+
+def _ended(state: RunState, event: Event, status: RunStatus, reason: str) -> RunState:
+    """For good: nobody is asked anything any more."""
+    ended = replace(state, status=status, completed_at=event.at, completion_reason=reason)
+    return replace(ended, stop=None, requests=())
+
+
+def _paused(state: RunState, event: Event, status: RunStatus, reason: str, *, waits: bool) -> RunState:
+    return replace(state, status=status, paused_at=event.at, pause_reason=reason, stop=None, waits=waits)
+
+
+def _continued(state: RunState, event: Event) -> RunState:
+    """Somebody answered: the time that was waited for it is no runtime."""
+    waited = event.at - state.paused_at if state.paused_at else timedelta()
+    return replace(
+        state,
+        status=RunStatus.RUNNING,
+        clock_from=state.clock_from + waited,
+        paused_at=None,
+        pause_reason=None,
+        waits=False,
+    )
+
+
+def _resumed(state: RunState, event: Event, fact: f.SessionResumed | f.SessionRecovered) -> RunState:
+    """A person resumed the run: nothing of what went wrong before counts any more."""
+    notes = state.notes
+    if fact.context:
+        notes = kept_notes((*notes, Note(fact.context, fact.by)))
+    fresh = replace(
+        state,
+        status=RunStatus.RUNNING,
+        clock_from=event.at,
+        resumed_at=event.at,
+        completed_at=None,
+        failure=None,
+        paused_at=None,
+        pause_reason=None,
+        waits=False,
+        stop=state.stop if state.stop and state.stop.cancel else None,
+        recoveries=0,
+        recoveries_excused=0,
+        notes=notes,
+    )
+    match fresh.at:
+        case StageState() as stage:
+            return replace(fresh, at=on_resume(stage))
+        case BlockState() as block:
+            return replace(fresh, at=block.resumed(on_resume))
+        case _:
+            return fresh
+
+
+def _node(state: RunState, event: Event) -> StageState:
+    """The current node; rebuilt from the cursor where its start is missing from a damaged log."""
+    at, cursor = state.at, event.cursor
+    if cursor is None:
+        return at if isinstance(at, StageState) else StageState("", 1)
+    if isinstance(at, StageState) and at.path == cursor.node_path and at.run == cursor.node_run:
+        return at
+    return StageState(cursor.node_path, cursor.node_run)

@@ -1,0 +1,199 @@
+"""What an event makes of a stage under way: its iterations, attempts, timers, judge and queue."""
+
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from agentforge.engine.evolve.attempt import after_failure, with_agent, with_attempt, with_iteration
+from agentforge.model import facts as f
+from agentforge.model.event import Event
+from agentforge.model.failure import LIMITS, Failure
+from agentforge.model.state import AttemptState, IterationState, StageState, TaskState
+from agentforge.model.status import IterationStatus, TaskStatus
+
+_AttemptFact = f.AttemptReattached | f.AttemptLost | f.AttemptEnding | f.AttemptCancelled
+_AfterFailure = f.RetryScheduled | f.LimitMet | f.ProviderChanged
+_JudgeFact = f.JudgeStarted | f.JudgeEnding | f.JudgeCompleted | f.JudgeLost
+StageFact = (
+    f.IterationStarted
+    | f.AttemptStarted
+    | f.IterationCompleted
+    | f.WorkerCompleted
+    | _AttemptFact
+    | _AfterFailure
+    | f.ErrorOccurred
+    | f.DelayStarted
+    | f.TimerFired
+    | _JudgeFact
+    | f.QueueChecked
+)
+
+
+def evolve_stage(at: StageState, event: Event, fact: StageFact) -> StageState:
+    match fact:
+        # The frequent ones first: a long log is mostly these three.
+        case f.IterationStarted():
+            number = _number(at, event)
+            iteration = IterationState(number, IterationStatus.STARTED, event.at, fact.prompt_sha256)
+            return replace(at, iteration=iteration, failure=None)
+        case f.AttemptStarted():
+            return _attempt_started(at, event, fact)
+        case f.IterationCompleted():
+            return _completed(at, event, fact)
+        case f.ErrorOccurred():
+            return _failed(at, event, fact)
+        case f.DelayStarted(due_at=due_at):
+            return replace(at, delay_due=due_at, delay_over=False)
+        case f.TimerFired(timer=timer):
+            return _fired(at, timer)
+        case f.JudgeStarted() | f.JudgeEnding() | f.JudgeCompleted() | f.JudgeLost():
+            return _judged(at, event, fact)
+        case f.QueueChecked(remaining=remaining):
+            return replace(at, queue_checked=at.completed, queue_left=remaining)
+        case f.WorkerCompleted():
+            return at
+        case f.RetryScheduled() | f.LimitMet() | f.ProviderChanged():
+            return after_failure(at, event, fact)
+        case _:
+            return _attempt_turn(at, fact)
+
+
+def on_resume(at: StageState) -> StageState:
+    """A person resumed the run: failures no longer count; an attempt in flight goes on. How far the judge can
+    be relied upon is no failure of the run: that count stays. Work that mustn't be done twice and came to
+    nothing is kept: what becomes of it is for an answer to say."""
+    fresh = replace(at, failure=None, unavailable=(), judge=at.judge and replace(at.judge, lost=0))
+    attempt = at.iteration.attempt if at.iteration else None
+    if attempt is not None and not attempt.in_flight:
+        attempt = replace(attempt, lost=0) if attempt.once and attempt.came_to_nothing else None
+    elif attempt is not None:
+        attempt = replace(attempt, lost=0)
+    return with_iteration(fresh, attempt=attempt, failures=(), limited=0, limited_since=None, gave_way=0)
+
+
+def excused(at: StageState) -> StageState:
+    """A person answered that the next try may be made; what counts against it stays counted."""
+    if at.judge is not None and not at.judge.in_flight:
+        return replace(at, judge=replace(at.judge, excused=True))
+    attempt = at.iteration.attempt if at.iteration else None
+    if attempt is None or attempt.in_flight:
+        return at
+    waits = attempt.status in (TaskStatus.FAILED, TaskStatus.WAITING)
+    return with_attempt(at, excused=True, status=TaskStatus.DUE if waits else attempt.status)
+
+
+def _attempt_started(at: StageState, event: Event, fact: f.AttemptStarted) -> StageState:
+    before = at.iteration or IterationState(_number(at, event), IterationStatus.STARTED, event.at)
+    agent = before.agent if fact.resume else None
+    attempt = AttemptState(
+        fact.attempt,
+        TaskStatus.RUNNING,
+        event.at,
+        before.attempt.lost if before.attempt else 0,
+        timeout=fact.timeout,
+        idle_timeout=fact.idle_timeout,
+        choice=fact.choice,
+        resume=fact.resume,
+        before=agent.used if agent else None,
+        once=fact.once,
+    )
+    if agent is not None:
+        agent = replace(agent, continued=agent.continued + 1)
+    return replace(at, iteration=replace(before, attempt=attempt, attempts=fact.attempt, agent=agent))
+
+
+def _completed(at: StageState, event: Event, fact: f.IterationCompleted) -> StageState:
+    return replace(
+        at,
+        completed=_number(at, event),
+        iteration=None,
+        last_decision=fact.decision,
+        last_completed_at=event.at,
+        delay_due=None,
+        delay_over=False,
+        plateaus=at.plateaus + 1 if fact.result.signals.plateau_suspected else 0,
+    )
+
+
+def _attempt_turn(at: StageState, fact: _AttemptFact) -> StageState:
+    match fact:
+        case f.AttemptReattached():
+            return at
+        case f.AttemptEnding():
+            return with_attempt(at, status=TaskStatus.ENDING)
+        case f.AttemptCancelled():
+            left = with_agent(at, fact.agent_session or _resumed_by(at), None)
+            return with_attempt(left, status=TaskStatus.CANCELLED)
+        case f.AttemptLost(started=started):
+            left = with_agent(at, fact.agent_session or _resumed_by(at), None) if started else at
+            attempt = left.iteration.attempt if left.iteration else None
+            lost = attempt.lost + 1 if attempt else 0
+            return with_attempt(left, status=TaskStatus.LOST, started=started, lost=lost)
+        case _:
+            assert_never(fact)
+
+
+def _resumed_by(at: StageState) -> str | None:
+    """The session that it goes on with: an agent that was killed before it named it hasn't forgotten it."""
+    return at.iteration.attempt.resume if at.iteration and at.iteration.attempt else None
+
+
+def _failed(at: StageState, event: Event, fact: f.ErrorOccurred) -> StageState:
+    failure = Failure(fact.kind, fact.message, fact.exit_code, fact.resets_at)
+    if at.iteration is None:
+        return replace(at, failure=failure)
+    left = with_agent(at, fact.agent_session, fact.usage)
+    ended = with_attempt(
+        left, status=TaskStatus.FAILED, failure=failure, ended_at=event.at, started=fact.started, lost=0
+    )
+    if fact.kind in LIMITS:
+        # How often a limit is met says nothing about the work: it has its own bound.
+        return ended
+    return with_iteration(ended, failures=(*at.iteration.failures, fact.kind))
+
+
+def _fired(at: StageState, timer: str) -> StageState:
+    if timer == "delay":
+        return replace(at, delay_due=None, delay_over=True)
+    return with_attempt(at, status=TaskStatus.DUE) if timer == "retry" else at
+
+
+def _judged(at: StageState, event: Event, fact: _JudgeFact) -> StageState:
+    judge = at.judge or TaskState(fact.attempt, TaskStatus.RUNNING, event.at)
+    match fact:
+        case f.JudgeStarted(attempt=number):
+            lost = at.judge.lost if at.judge else 0
+            return replace(at, judge=TaskState(number, TaskStatus.RUNNING, event.at, lost))
+        case f.JudgeEnding():
+            return replace(at, judge=replace(judge, status=TaskStatus.ENDING))
+        case f.JudgeLost() if judge.status is TaskStatus.ENDING:
+            return replace(at, judge=replace(judge, status=TaskStatus.CANCELLED))
+        case f.JudgeLost():
+            return replace(at, judge=replace(judge, status=TaskStatus.LOST, lost=judge.lost + 1))
+        case f.JudgeCompleted(status="success", result=result):
+            stops = at.stops + 1 if result.stop else 0
+            heard = replace(at, judge=None, judge_tries=0, judged=at.completed, judge_failures=0)
+            return replace(heard, stops=stops, judge_reason=result.reason)
+        case f.JudgeCompleted(status="failed", result=result) if _asked_again(
+            at.judge_tries + 1, result.reason
+        ):
+            failed = replace(judge, status=TaskStatus.FAILED, lost=0)
+            return replace(at, judge=failed, judge_tries=at.judge_tries + 1)
+        case f.JudgeCompleted():
+            # A judge that fails says neither stop nor continue.
+            failures = at.judge_failures + (1 if fact.status == "failed" else 0)
+            return replace(at, judge=None, judge_tries=0, judged=at.completed, judge_failures=failures)
+        case _:
+            assert_never(fact)
+
+
+JUDGE_TRIES = 2
+
+
+def _asked_again(failed: int, reason: str) -> bool:
+    """Whether a failed call is worth another; an answer that can't be read isn't."""
+    return reason == "invoke_failed" and failed < JUDGE_TRIES
+
+
+def _number(at: StageState, event: Event) -> int:
+    return event.cursor.iteration if event.cursor else at.completed + 1

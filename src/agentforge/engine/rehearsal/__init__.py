@@ -1,0 +1,1 @@
+"""A past run beside a plan: would it take the same course?"""

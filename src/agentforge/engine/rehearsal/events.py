@@ -1,0 +1,116 @@
+"""What of a run's events is its course. Waits, timers and what is only about the log are left out."""
+
+from agentforge.engine.node_keys import NodeKey
+from agentforge.engine.rehearsal.course import Turn, TurnKind
+from agentforge.model import facts as f
+from agentforge.model.event import Cursor
+from agentforge.model.task import TaskKind, Wait, Work
+
+_TASKS: dict[TaskKind, TurnKind] = {
+    "prepare": "iteration",
+    "agent": "attempt",
+    "judge": "judge",
+    "queue": "queue",
+    "manifest": "manifest",
+}
+
+
+def turn_of(fact: f.AnyFact, place: NodeKey | None, cursor: Cursor | None) -> Turn | None:
+    """The turn that a fact is; nothing where it is none."""
+    found = _in_node(fact) or _in_iteration(fact) or _of_run(fact)
+    if found is None:
+        return None
+    what, attempt, detail = found
+    iteration = cursor.iteration if cursor and what not in _WITHOUT_ITERATION else 0
+    if isinstance(fact, f.NodeCompleted | f.StageCompleted):
+        iteration = fact.iterations
+    return Turn(what, *_where(place, cursor), iteration, attempt, detail)
+
+
+def turn_of_work(work: Work, place: NodeKey | None) -> Turn | None:
+    """The turn that comes next where this should be running."""
+    if isinstance(work, Wait):
+        return None
+    return Turn(_TASKS[work.KIND], *_where(place, work.cursor), work.iteration, work.attempt)
+
+
+_WITHOUT_ITERATION = frozenset(
+    {"node_entered", "branch_begun", "branch_over", "manifest", "stop_requested", "resumed"}
+)
+
+_Found = tuple[TurnKind, int, str] | None
+
+
+def _in_node(fact: f.AnyFact) -> _Found:
+    match fact:
+        case f.NodeStarted(kind="parallel", providers=providers):
+            return "node_entered", 0, ", ".join(providers)
+        case f.NodeStarted():
+            return "node_entered", 0, ""
+        case f.NodeCompleted(reason=reason):
+            return "node_over", 0, reason
+        case f.ProviderStarted():
+            return "branch_begun", 0, ""
+        case f.ProviderCompleted(status=status):
+            return "branch_over", 0, status
+        case f.StageCompleted(reason=reason):
+            return "stage_over", 0, reason
+        case f.ManifestWritten():
+            return "manifest", 0, ""
+        case f.QueueChecked(remaining=remaining):
+            return "queue", 0, str(remaining)
+        case _:
+            return None
+
+
+def _in_iteration(fact: f.AnyFact) -> _Found:
+    match fact:
+        case f.IterationStarted():
+            return "iteration", 0, ""
+        case f.AttemptStarted(attempt=attempt, provider=provider):
+            return "attempt", attempt, provider
+        case f.IterationCompleted(attempt=attempt, decision=decision):
+            return "answer", attempt, decision.value
+        case f.ErrorOccurred(attempt=attempt, kind=kind):
+            return "error", attempt, kind.value
+        case f.AttemptLost(attempt=attempt):
+            return "attempt_lost", attempt, ""
+        case f.AttemptCancelled(attempt=attempt):
+            return "attempt_cancelled", attempt, ""
+        case f.JudgeStarted(attempt=attempt, provider=provider):
+            return "judge", attempt, provider
+        case f.JudgeCompleted(status="success", attempt=attempt, result=result):
+            return "judgment", attempt, "stop" if result.stop else "continue"
+        case f.JudgeCompleted(status=status, attempt=attempt):
+            return "judgment", attempt, status
+        case f.JudgeLost(attempt=attempt):
+            return "judge_lost", attempt, ""
+        case _:
+            return None
+
+
+def _of_run(fact: f.AnyFact) -> _Found:
+    match fact:
+        case f.RequestOpened(reason=reason):
+            return "person_asked", 0, reason
+        case f.PauseRequested(reason=reason) | f.CancelRequested(reason=reason):
+            return "stop_requested", 0, reason
+        case f.SessionResumed() | f.SessionRecovered(by="person"):
+            return "resumed", 0, ""
+        case f.SessionCompleted(reason=reason):
+            return "run_completed", 0, reason
+        case f.SessionPaused(reason=reason):
+            return "run_paused", 0, reason
+        case f.AwaitingApproval():
+            return "run_paused", 0, "awaiting approval"
+        case f.SessionAborted(reason=reason):
+            return "run_aborted", 0, reason
+        case f.SessionFailed(kind=kind):
+            return "run_failed", 0, kind.value
+        case _:
+            return None
+
+
+def _where(place: NodeKey | None, cursor: Cursor | None) -> tuple[str, str | None, int]:
+    name = place.name if place else ""
+    return (name, cursor.provider, cursor.node_run) if cursor else (name, None, 1)

@@ -1,0 +1,93 @@
+"""A run that takes place in memory only: decided by the real engine, answered from what a past run recorded.
+
+Nothing is waited for: timers fire at once, and the time is that of the past run's own events.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from agentforge.engine.decide.run import Decision, decide
+from agentforge.engine.evolve.run import evolve
+from agentforge.engine.node_keys import NodeKeys
+from agentforge.engine.rehearsal.course import Turn
+from agentforge.engine.rehearsal.events import turn_of, turn_of_work
+from agentforge.engine.rehearsal.outcomes import Answers
+from agentforge.model import facts as f
+from agentforge.model.event import Cursor, Event
+from agentforge.model.plan import Plan
+from agentforge.model.state import RunState
+from agentforge.model.task import AgentTask, AnyTask, JudgeTask, ManifestTask, PrepareTask, Wait, Work
+
+
+class RehearsedRun:
+    def __init__(self, plan: Plan, state: RunState) -> None:
+        self.plan = plan
+        self.keys = NodeKeys(plan)
+        self.state = state
+        self.now: datetime = state.updated_at
+        self.events: list[Event] = []
+        self.course: list[Turn] = []
+
+    def decision(self) -> Decision:
+        return decide(self.plan, self.state)
+
+    def record(self, fact: f.AnyFact, cursor: Cursor | None, at: datetime | None = None) -> None:
+        self.now = max(self.now, at or self.now)
+        event = Event(
+            self.state.seq + 1, self.now, self.state.session, self.state.run_id, fact, cursor or None
+        )
+        self.state = evolve(self.state, event)
+        self.events.append(event)
+        if turn := turn_of(fact, self.keys.at(cursor), cursor):
+            self.course.append(turn)
+
+    def fire(self, wait: Wait) -> None:
+        # A delay between iterations costs no time here; until a limit is over, time has to pass.
+        self.record(f.TimerFired(wait.timer), wait.cursor, None if wait.timer == "delay" else wait.due_at)
+
+    def go_on(self, answers: Answers, most: int) -> tuple[Turn, ...]:
+        """Go on for as long as there are answers; what there is none for."""
+        for _ in range(most):
+            decision = self.decision()
+            for draft in decision.facts:
+                self.record(draft.fact, draft.cursor)
+            if not decision.facts and not any(self._answered(work, answers) for work in decision.work):
+                return self._open(decision.work)
+        return self._open(self.decision().work)
+
+    def _answered(self, work: Work, answers: Answers) -> bool:
+        if isinstance(work, Wait):
+            self.fire(work)
+            return True
+        event = answers.take(work, self.keys.at(work.cursor))
+        fact = event.fact if event else _own_answer(work)
+        if fact is not None:
+            self.record(fact, work.cursor, event.at if event else None)
+        return fact is not None
+
+    def _open(self, works: Iterable[Work]) -> tuple[Turn, ...]:
+        turns = (turn_of_work(work, self.keys.at(work.cursor)) for work in works)
+        return tuple(turn for turn in turns if turn is not None)
+
+    def renamed(self, fact: f.AnyFact, requests: dict[str, str]) -> f.AnyFact:
+        """What a person answered, in terms of the questions of this run."""
+        if isinstance(fact, f.RequestAnswered):
+            return replace(fact, id=requests.get(fact.id, fact.id))
+        return fact
+
+
+def _own_answer(task: AnyTask) -> f.AnyFact | None:
+    """The outcome of a task that the engine does alone: nobody else's answer is needed."""
+    match task:
+        case PrepareTask(node=node):
+            return f.IterationStarted(node.id, node.stage, node.provider.type, node.provider.model, "")
+        case ManifestTask():
+            return f.ManifestWritten("")
+        case AgentTask(ending=True):
+            return f.AttemptCancelled(task.attempt, "ended on request")
+        case JudgeTask(ending=True):
+            return f.JudgeLost(task.attempt)
+        case _:
+            return None

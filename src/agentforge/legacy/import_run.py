@@ -1,0 +1,159 @@
+"""Importing a run of agent-pipelines' own engine: it is compiled now, and put where it stood.
+
+One event, `log_adopted`, holds all of that. The lines before it stay as they are, and the chain of ours
+begins with it.
+"""
+
+import uuid
+from collections.abc import Collection
+from posixpath import join
+
+from msgspec.structs import replace
+
+from agentforge.adapters.log.log import JsonlLog
+from agentforge.definition.compiler import compile_kept, compile_stage
+from agentforge.engine.decide.routing import first_node
+from agentforge.legacy.run_folder import left_behind, set_rest_aside
+from agentforge.legacy.sketch import is_original, loop_maximum, read_json, sketched
+from agentforge.model import facts as f
+from agentforge.model.errors import InvalidRequest
+from agentforge.model.layout import RunLayout
+from agentforge.model.plan import Overrides, Plan, StageNode
+from agentforge.model.state import Between, BlockState, RunState, StageState, Start
+from agentforge.ports.sources import Sources
+from agentforge.runtime.journal import Journal
+from agentforge.system import files
+from agentforge.version import __version__
+
+
+def import_run(
+    journal: Journal,
+    layout: RunLayout,
+    sources: Sources,
+    settings: f.Settings,
+    known_providers: Collection[str] | None,
+) -> None:
+    """Turn a run of the shell engine into one of ours. Does nothing if it already is one."""
+    if not is_original(journal.state):
+        return
+    plan = _compiled(layout, sources, journal.plan, journal.state, known_providers)
+    _refuse_misfit(plan, journal.state)
+    _record(journal, layout, plan, settings)
+
+
+def _record(journal: Journal, layout: RunLayout, plan: Plan, settings: f.Settings) -> None:
+    """Record that the run is ours from now on."""
+    original, state = journal.writer.original, journal.state
+    assert original is not None
+    at = _position(plan, state)
+    left = left_behind(layout, plan, state.stages, at)
+    set_rest_aside(layout, plan, left)
+    imported = f.LogImported(
+        lines=original.lines,
+        sha256=original.sha256,
+        mode=plan.mode,
+        run_id=uuid.uuid4().hex,
+        plan=plan,
+        engine=__version__,
+        started_at=state.started_at,
+        at=at,
+        stages=state.stages,
+        left=left,
+        settings=settings,
+        format=f.LOG_FORMAT,
+    )
+    journal.record(imported, state.cursor)
+    if journal.writer.repaired is not None:
+        torn = journal.writer.repaired
+        journal.record(f.LogRepaired(torn.bytes, torn.kept), journal.state.cursor)
+    journal.wait_for_disk()
+    files.replace(layout.plan, files.pretty(plan))
+
+
+def _compiled(
+    layout: RunLayout, sources: Sources, plan: Plan, state: RunState, known: Collection[str] | None
+) -> Plan:
+    """The run's own definition, with what was pinned for it: providers, models, iterations, inputs."""
+    sketch = sketched(layout, JsonlLog(layout.log), plan, state)
+    written = read_json(layout.plan)
+    if plan.mode == "loop":
+        most = loop_maximum(layout, plan.pipeline.name, state)
+        asked = Overrides(max_iterations=most)
+        fresh = compile_stage(sources, plan.pipeline.name, state.session, asked, known_providers=known).plan
+    else:
+        source = written.get("source")
+        path = source.get("path") if isinstance(source, dict) else None
+        name = path if isinstance(path, str) and path else plan.source.path
+        text = (
+            files.read_text(f"{layout.root}/pipeline.yaml") or sources.read(join(sources.project, name)) or ""
+        )
+        fresh = compile_kept(sources, name, text, state.session, known_providers=known).plan
+    session = written.get("session")
+    inputs = session.get("inputs") if isinstance(session, dict) else None
+    given = tuple(path for path in inputs if isinstance(path, str)) if isinstance(inputs, list) else ()
+    nodes = tuple(_pinned(node, sketch) for node in fresh.nodes)
+    return replace(fresh, nodes=nodes, session=replace(fresh.session, inputs=given or fresh.session.inputs))
+
+
+def _pinned(node: object, sketch: Plan) -> object:
+    """The provider and the number of iterations that the run began with."""
+    if not isinstance(node, StageNode):
+        return node
+    was = next((n for n in sketch.nodes if isinstance(n, StageNode) and n.path == node.path), None)
+    if was is None:
+        return node
+    provider = node.provider
+    if was.provider.type:
+        provider = replace(provider, type=was.provider.type, model=was.provider.model or provider.model)
+    most = was.termination.max or node.termination.max
+    return replace(node, provider=provider, termination=replace(node.termination, max=most))
+
+
+def _refuse_misfit(plan: Plan, state: RunState) -> None:
+    """The kept definition has to be the one that the log tells of."""
+    at = state.node or state.block
+    nodes = {step.path: step.node for step in plan.steps}
+    fits = plan.mode == "loop" or all(
+        record.path in nodes and nodes[record.path].id == record.name for record in state.stages
+    )
+    if at is not None:
+        is_stage = isinstance(nodes.get(at.path), StageNode)
+        fits = fits and at.path in nodes and is_stage == isinstance(at, StageState)
+    if not fits:
+        raise InvalidRequest(
+            f"session {state.session!r} was begun with another definition than the one that is kept with it",
+            hint="finish it with agent-pipelines itself, or begin anew with --force",
+        )
+
+
+def _position(plan: Plan, state: RunState) -> StageState | BlockState | Between:
+    """Where the run continues, without what was under way and without failures."""
+    match state.at:
+        case StageState() as at:
+            return _stage_position(at)
+        case BlockState(path=path, branches=branches):
+            stages = (branch.stage and _stage_position(branch.stage) for branch in branches)
+            at_rest = (
+                replace(branch, stage=stage, failure=None)
+                for branch, stage in zip(branches, stages, strict=True)
+            )
+            return BlockState(path, 1, branches=tuple(at_rest))
+        case Start():
+            return Between(first_node(plan))
+        case Between(next=destination) if destination and destination.path in plan.places:
+            return Between(destination)
+        case _:
+            return Between(None)
+
+
+def _stage_position(at: StageState) -> StageState:
+    return StageState(
+        path=at.path,
+        run=1,
+        completed=at.completed,
+        last_decision=at.last_decision,
+        judged=at.judged,
+        stops=at.stops,
+        plateaus=at.plateaus,
+        judge_failures=at.judge_failures,
+    )

@@ -1,0 +1,131 @@
+"""Runs that agent-pipelines' own engine began: the plan that its files tell of, for looking at them."""
+
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from agentforge.adapters.log import lease
+from agentforge.model.errors import StorageFailed
+from agentforge.model.facts import NodeStarted
+from agentforge.model.layout import RunLayout, lock_file
+from agentforge.model.plan import Branch, Fixed, Node, ParallelNode, Plan, ProviderChoice, StageNode
+from agentforge.model.state import RunState
+from agentforge.ports.event_log import EventLog
+from agentforge.system import files
+
+
+def is_original(state: RunState) -> bool:
+    """Whether the run was begun by agent-pipelines' own engine and not yet imported."""
+    return not state.run_id
+
+
+def is_at_work(project: str, session: str) -> bool:
+    """Whether that engine drives the run now: it locks the lock file."""
+    try:
+        return lease.is_held(lock_file(project, session))
+    except OSError:
+        return False
+
+
+def sketched(layout: RunLayout, log: EventLog, plan: Plan, state: RunState) -> Plan:
+    """The plan as far as plan.json and the log tell of it. Every node that the run has entered is there."""
+    entered = _entered(log)
+    if plan.mode == "loop":
+        nodes: tuple[Node, ...] = (_loop_stage(layout, plan, state, entered.get(0)),)
+    else:
+        nodes = _nodes(read_json(layout.plan))
+        missing = range(len(nodes), max(entered, default=-1) + 1)
+        nodes += tuple(_entered_node(index, entered.get(index)) for index in missing)
+    return replace(plan, nodes=nodes)
+
+
+def read_json(path: str) -> dict[str, Any]:
+    """An object from one of the original's files; empty if there is none."""
+    try:
+        value = msgspec.json.decode(files.read_bytes(path) or b"{}")
+    except (msgspec.DecodeError, StorageFailed):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def loop_maximum(layout: RunLayout, stage: str, state: RunState) -> int | None:
+    """How many iterations a loop was begun with: it is written down nowhere but in context.json."""
+    at = state.node.completed if state.node else (state.stages[-1].iterations if state.stages else 0)
+    for number in (at + 1, at):
+        context = read_json(layout.iteration(f"stage-00-{stage}", number).context)
+        limits = context.get("limits")
+        most = limits.get("max_iterations") if isinstance(limits, dict) else None
+        if isinstance(most, int) and most > 0:
+            return most
+    return None
+
+
+def _entered(log: EventLog) -> dict[int, NodeStarted]:
+    found = {}
+    for event in log.reader().events():
+        if isinstance(event.fact, NodeStarted) and event.fact.path.isdigit():
+            found[int(event.fact.path)] = event.fact
+    return found
+
+
+def _loop_stage(layout: RunLayout, plan: Plan, state: RunState, entered: NodeStarted | None) -> StageNode:
+    stage = plan.pipeline.name or (entered.type if entered else "")
+    most = loop_maximum(layout, stage, state) or (state.node.completed if state.node else 0)
+    return _stage("0", stage, stage, most, _choice(entered))
+
+
+def _entered_node(index: int, entered: NodeStarted | None) -> Node:
+    if entered is None:
+        return _stage(str(index), f"node-{index}", "", 0, _choice(None))
+    if entered.kind == "parallel":
+        stages = [{"id": stage} for stage in entered.stages]
+        return _block(
+            {"path": str(index), "id": entered.name, "providers": entered.providers, "stages": stages}
+        )
+    return _stage(str(index), entered.name, entered.type, entered.runs, _choice(entered))
+
+
+def _stage(path: str, id: str, stage: str, runs: int, provider: ProviderChoice) -> StageNode:
+    return StageNode(path, id, stage, runs, Fixed(runs), {}, provider)
+
+
+def _choice(entered: NodeStarted | None) -> ProviderChoice:
+    return ProviderChoice(entered.provider, entered.model) if entered else ProviderChoice("", "")
+
+
+def _nodes(plan: dict[str, Any]) -> tuple[Node, ...]:
+    """As plan.json has them, up to the first that can't be read."""
+    written = plan.get("nodes")
+    found: list[Node] = []
+    for node in written if isinstance(written, list) else ():
+        if not isinstance(node, dict):
+            break
+        found.append(_block(node) if node.get("kind") == "parallel" else _written_stage(node))
+    return tuple(found)
+
+
+def _written_stage(node: dict[str, Any], provider: str = "") -> StageNode:
+    """What can't be read is left out."""
+    choice, termination = node.get("provider"), node.get("termination")
+    asked = choice if isinstance(choice, dict) else {}
+    most = termination.get("max") if isinstance(termination, dict) else None
+    id, model = str(node.get("id", "")), str(asked.get("model") or node.get("model") or "")
+    return _stage(
+        str(node.get("path", "")),
+        id,
+        str(node.get("ref") or id),
+        most if isinstance(most, int) else 0,
+        ProviderChoice(provider or str(asked.get("type", "")), model),
+    )
+
+
+def _block(node: dict[str, Any]) -> ParallelNode:
+    stages = [stage for stage in node.get("stages") or () if isinstance(stage, dict)]
+    named = [item.get("name") if isinstance(item, dict) else item for item in node.get("providers") or ()]
+    branches = tuple(
+        Branch(name, tuple(_written_stage(stage, name) for stage in stages))
+        for name in named
+        if isinstance(name, str)
+    )
+    return ParallelNode(str(node.get("path", "")), str(node.get("id", "")), (), (), {}, branches=branches)

@@ -1,0 +1,294 @@
+"""Recording a run: what each attempt, judge and look at the queue came to, as exchanges of a cassette.
+
+An exchange is on the disk before its outcome is in the log, and is kept once however often the outcome is
+taken. Files are compared with what the last exchange left, not with what the attempt found: so what an
+attempt wrote that came to nothing is part of the next exchange, and a replay ends with the same files.
+"""
+
+import logging
+import os
+from collections import Counter
+from collections.abc import Iterator
+from hashlib import sha256
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agentforge.engine.node_keys import recorded_key
+from agentforge.model import facts as f
+from agentforge.model.cassette import (
+    AnyStep,
+    Delete,
+    Exchange,
+    Header,
+    Kind,
+    Outcome,
+    Write,
+    encode_line,
+    parse_exchange,
+)
+from agentforge.model.layout import RunLayout
+from agentforge.model.place import Place
+from agentforge.model.plan import Plan
+from agentforge.model.redaction import Redactor
+from agentforge.model.task import JudgeTask, QueueTask
+from agentforge.ports.provider import ExecuteResult
+from agentforge.ports.workspace import Stamp, Workspace
+from agentforge.runtime.conclusion import Attempted
+from agentforge.runtime.recorded_steps import ending, is_sayable, told, write_step, written
+from agentforge.system import files
+
+log = logging.getLogger("agentforge.run")
+
+FILE_BYTES = 1024 * 1024
+"""Of one file; a larger one is noted, not kept."""
+EXCHANGE_BYTES = 8 * 1024 * 1024
+"""Of all files of one exchange."""
+
+GONE = Stamp(-1, 0, 0, 0)
+
+
+class Recorded(Struct, frozen=True):
+    """Which exchange: of what kind, where, which attempt of the run."""
+
+    kind: Kind
+    node: str
+    branch: str
+    stage: str
+    iteration: int
+    made: int
+
+
+class Draft(Struct, frozen=True):
+    """An exchange without its outcome, and how the workspace stood then."""
+
+    exchange: Exchange
+    stamps: dict[str, Stamp] | None = None
+
+
+class Recorder:
+    def __init__(
+        self,
+        project: str,
+        layout: RunLayout,
+        plan: Plan,
+        workspace: Workspace,
+        *,
+        redactor: Redactor,
+        header: Header,
+    ) -> None:
+        self._project = project
+        self._layout = layout
+        self._plan = plan
+        self._workspace = workspace
+        self._redactor = redactor
+        self._header = replace(header, plan=plan)
+        self._kept: set[Recorded] = set()
+        self._made: Counter[Recorded] = Counter()
+        """How many attempts are kept of each iteration."""
+        self._stamps: dict[str, Stamp] | None = {}
+
+    def begin(self) -> None:
+        """Take the cassette up as an earlier engine left it, or begin one. What a crash cut off is dropped:
+        its outcome isn't in the log either and is taken again."""
+        for draft in (self._layout.cassette, self._layout.recording):
+            files.remove(f"{draft}.tmp")
+        self._rewrite()
+        kept = files.read_bytes(self._layout.recording)
+        self._stamps = self._workspace.stamps() if kept is None else _decoded(kept)
+        if kept is None:
+            self._keep_stamps()
+
+    # -- the work of an iteration
+
+    def draft(self, about: Attempted, ended: ExecuteResult) -> Draft | None:
+        """What the attempt did, as long as its files are as the agent left them; nothing if it is kept
+        already."""
+        key = self._work(about)
+        if key in self._kept:
+            return None
+        stash = self._stash(about)
+        if (found := files.read_bytes(stash)) is not None and (earlier := _exchange(found)) is not None:
+            return Draft(earlier)
+        stamps = self._workspace.stamps()
+        notes: list[str] = []
+        steps = (
+            *told(ended, self._redactor),
+            *self._changes(stamps, notes),
+            *written(about.here, self._redactor),
+            *ending(ended, self._redactor),
+        )
+        exchange = self._exchange(key, about.by.type, about.by.model, steps)
+        exchange = replace(exchange, prompt_sha256=_sha256(about), notes=tuple(notes))
+        files.make_dir(about.place.root)
+        files.replace(stash, encode_line(exchange))
+        return Draft(exchange, stamps)
+
+    def keep(self, draft: Draft, about: Attempted, fact: f.AnyFact) -> None:
+        """Put the exchange into the cassette, with what the engine made of it."""
+        self._append(replace(draft.exchange, outcome=self._outcome(fact)))
+        if draft.stamps is not None:
+            self._stamps = draft.stamps
+            if about.output_path:
+                # Where the engine itself put a copy of the output, a replay will do so, too.
+                self._stamp_anew(os.path.relpath(about.output_path, self._project))
+            self._keep_stamps()
+        files.remove(self._stash(about))
+
+    def forget(self, about: Attempted) -> None:
+        """The attempt counts as lost although it was kept: what it wrote belongs to the next one."""
+        dropped = self._rewrite(without=self._work(about))
+        if dropped is None:
+            return
+        for step in dropped.steps:
+            if isinstance(step, Write) and self._stamps is not None:
+                self._stamps.pop(step.path, None)
+            elif isinstance(step, Delete) and self._stamps is not None:
+                self._stamps[step.path] = GONE
+        self._keep_stamps()
+
+    # -- judges and queues
+
+    def judged(self, task: JudgeTask, ended: ExecuteResult, fact: f.AnyFact) -> None:
+        key = self._key("judge", task.place, task.name, task.iteration, task.attempt)
+        if key in self._kept:
+            return
+        judge = task.by
+        steps = (*told(ended, self._redactor), *ending(ended, self._redactor))
+        exchange = self._exchange(key, judge.type, judge.model, steps)
+        self._append(replace(exchange, outcome=self._outcome(fact)))
+
+    def queue(self, task: QueueTask, fact: f.AnyFact) -> None:
+        """The latest look counts: asking again changes nothing."""
+        key = self._key("queue", task.place, task.name, task.iteration, 1)
+        if not isinstance(fact, f.QueueChecked):
+            return
+        exchange = Exchange(
+            key.stage,
+            key.iteration,
+            kind="queue",
+            node=key.node,
+            branch=key.branch,
+            remaining=fact.remaining,
+        )
+        self._rewrite(without=key)
+        self._append(exchange)
+
+    # -- details
+
+    def _work(self, about: Attempted) -> Recorded:
+        assert about.at is not None
+        return self._key("work", about.at, about.node.id, about.iteration, about.number)
+
+    def _key(self, kind: Kind, at: Place, stage: str, iteration: int, made: int) -> Recorded:
+        key = recorded_key(self._plan, at.path, at.run)
+        return Recorded(kind, key, at.branch or "", stage, iteration, made)
+
+    def _exchange(self, key: Recorded, provider: str, model: str, steps: tuple[AnyStep, ...]) -> Exchange:
+        """Attempts are numbered as they come in a replay, where none is lost."""
+        attempt = self._made[replace(key, made=0)] + 1
+        return Exchange(
+            stage=key.stage,
+            iteration=key.iteration,
+            steps=steps,
+            attempt=attempt,
+            kind=key.kind,
+            node=key.node,
+            branch=key.branch,
+            provider=provider,
+            model=model,
+            made=None if key.made == attempt else key.made,
+        )
+
+    def _changes(self, stamps: dict[str, Stamp] | None, notes: list[str]) -> Iterator[AnyStep]:
+        if stamps is None or self._stamps is None:
+            notes.append("the workspace holds too many files to keep what became of them")
+            return
+        room = EXCHANGE_BYTES
+        for path in sorted(stamps.keys() | self._stamps.keys()):
+            now = stamps.get(path)
+            if now == self._stamps.get(path):
+                continue
+            if now is None:
+                yield Delete(path=path)
+                continue
+            content = self._workspace.read(path, min(FILE_BYTES, room))
+            if content is None or not is_sayable(path):
+                notes.append(f"{path!r} isn't kept: it can't be read, or is too big ({now.size} bytes)")
+                continue
+            room -= len(content)
+            yield write_step(path, self._redactor.bytes(content), executable=now.executable)
+
+    def _outcome(self, fact: f.AnyFact) -> Outcome:
+        data = self._redactor.data(msgspec.to_builtins(fact))
+        for name in ("result_file", "output"):
+            # Where the run lay is nobody else's business.
+            if data.get(name):
+                data[name] = os.path.basename(data[name])
+        return Outcome(fact.TYPE, data)
+
+    def _stamp_anew(self, path: str) -> None:
+        assert self._stamps is not None
+        if (stamp := self._workspace.stamp(path)) is not None:
+            self._stamps[path] = stamp
+
+    def _append(self, exchange: Exchange) -> None:
+        files.append(self._layout.cassette, encode_line(exchange))
+        self._note(_recorded(exchange))
+
+    def _note(self, key: Recorded) -> None:
+        self._kept.add(key)
+        self._made[replace(key, made=0)] += 1
+
+    def _rewrite(self, without: Recorded | None = None) -> Exchange | None:
+        """Write the cassette anew: with the header as it is now, without what a crash cut off, and without
+        one exchange, which is given back."""
+        if without is not None and without not in self._kept:
+            return None
+        before, dropped = files.read_bytes(self._layout.cassette) or b"", None
+        lines = [encode_line(self._header)]
+        self._kept, self._made = set(), Counter()
+        for line in before.split(b"\n")[1:-1]:
+            exchange = _exchange(line)
+            if exchange is None:
+                log.warning("a line of %s can't be read and is left out", self._layout.cassette)
+            elif _recorded(exchange) == without:
+                dropped = exchange
+            else:
+                lines.append(line + b"\n")
+                self._note(_recorded(exchange))
+        if (content := b"".join(lines)) != before:
+            files.make_dir(self._layout.root)
+            files.replace(self._layout.cassette, content)
+        return dropped
+
+    def _keep_stamps(self) -> None:
+        files.replace(self._layout.recording, msgspec.json.encode(self._stamps))
+
+    def _stash(self, about: Attempted) -> str:
+        return os.path.join(about.place.root, "exchange.json")
+
+
+def _recorded(exchange: Exchange) -> Recorded:
+    made = exchange.made or exchange.attempt or 1
+    return Recorded(exchange.kind, exchange.node, exchange.branch, exchange.stage, exchange.iteration, made)
+
+
+def _exchange(line: bytes) -> Exchange | None:
+    try:
+        return parse_exchange(line)
+    except ValueError:
+        return None
+
+
+def _decoded(content: bytes) -> dict[str, Stamp] | None:
+    try:
+        return msgspec.json.decode(content, type=dict[str, Stamp] | None)
+    except msgspec.DecodeError:
+        return None
+
+
+def _sha256(about: Attempted) -> str:
+    prompt = files.read_bytes(about.here.prompt)
+    return sha256(prompt).hexdigest() if prompt is not None else ""

@@ -1,0 +1,152 @@
+"""Programs under a supervisor: started once, followed, reattached to by a later engine, ended.
+
+The claim file decides who may start one, so all of this is safe to repeat.
+"""
+
+import json
+import os
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from agentforge.model.layout import AttemptLayout
+from agentforge.model.redaction import spellings
+from agentforge.ports.process import Identity, Processes
+from agentforge.ports.provider import Command
+from agentforge.runtime.after import run_after
+from agentforge.runtime.exit_record import ExitRecord, read_claim, read_exit, take_claim
+from agentforge.system import files
+
+MARK = "AGENTFORGE_ATTEMPT"
+
+
+class SupervisorLimits(Struct, frozen=True):
+    output_cap: int = 16 * 1024 * 1024
+    term_grace: float = 5.0
+    orphan_grace: float = 15 * 60.0
+
+
+class Left(Struct, frozen=True):
+    """What a program left: its exit record, or why there is none."""
+
+    record: ExitRecord | None = None
+    lost: str = ""
+    started: bool = True
+
+
+class Limits(Struct, frozen=True):
+    timeout: float | None = None
+    idle_timeout: float | None = None
+
+
+class Supervised:
+    def __init__(
+        self,
+        processes: Processes,
+        limits: SupervisorLimits,
+        project: str,
+        lease: str,
+        *,
+        secrets: tuple[str, ...] = (),
+    ) -> None:
+        """`secrets`: values that no program may print into our files, whether it was given them or not."""
+        self._processes = processes
+        self._limits = limits
+        self._project = project
+        self._lease = lease
+        self._secrets = secrets
+
+    async def run(self, place: AttemptLayout, command: Command, mark: str, limits: Limits) -> Left:
+        """Start the program and follow it to its end."""
+        with files.storage(place.spec):
+            supervisor = self._start(place, command, mark, limits)
+        return await self._follow(place, mark, supervisor)
+
+    async def reattach(self, place: AttemptLayout, mark: str, reattached: Callable[[int], None]) -> Left:
+        """The engine that began it is gone: reattach to the program, take what it left, or call it lost."""
+        if take_claim(place):
+            return Left(lost="the engine died before the agent was started", started=False)
+        claim = read_claim(place)
+        if read_exit(place) is not None:
+            return await self._left(place, mark)
+        if claim is None:
+            return Left(lost="an earlier engine gave it up", started=False)
+        if not self._processes.is_alive(claim.identity):
+            return await self._left(place, mark)
+        reattached(claim.pid)
+        return await self._follow(place, mark, claim.identity)
+
+    async def end(self, place: AttemptLayout, mark: str) -> Left:
+        """End the program with all it started; if it had ended by itself, what it left counts."""
+        if take_claim(place):
+            return Left(lost="ended before it was started", started=False)
+        claim = read_claim(place)
+        if read_exit(place) is None and claim is not None:
+            self._processes.terminate(claim.identity)
+            await self._processes.wait(claim.identity)
+        record = read_exit(place)
+        if record is None:
+            await self._end_leftovers(place, mark)
+        if record is None or record.status == "ended":
+            return Left(lost="ended on request")
+        return Left(record)
+
+    def _start(self, place: AttemptLayout, command: Command, mark: str, limits: Limits) -> Identity:
+        files.make_dir(place.root)
+        stdin = None
+        if command.stdin:
+            stdin = os.path.join(place.root, "stdin")
+            files.write(stdin, command.stdin.encode())
+        spec = {
+            "claim": place.claim,
+            "agent": place.agent,
+            "exit": place.exit,
+            "output": place.output,
+            "output_cap": self._limits.output_cap,
+            "argv": command.argv,
+            "env": command.env,
+            "cwd": self._project,
+            "stdin": stdin,
+            "errors": place.errors if command.separate_errors else None,
+            "secrets": spellings({*command.secrets, *self._secrets}),
+            "after": command.after,
+            "timeout": _tighter(limits.timeout, command.timeout),
+            "idle_timeout": _first(command.idle_timeout, limits.idle_timeout),
+            "term_grace": _first(command.term_grace, self._limits.term_grace),
+            "orphan_grace": self._limits.orphan_grace,
+            "lease": self._lease,
+            "mark": f"{MARK}={mark}",
+        }
+        if command.after:
+            # The supervisor may die, and the engine with it: whoever finds the attempt must know.
+            files.write(place.after, files.compact(command.after))
+        files.write_private(place.spec, json.dumps(spec).encode())
+        return self._processes.start_supervisor(place.spec)
+
+    async def _follow(self, place: AttemptLayout, mark: str, supervisor: Identity) -> Left:
+        await self._processes.wait(supervisor)
+        return await self._left(place, mark)
+
+    async def _left(self, place: AttemptLayout, mark: str) -> Left:
+        record = read_exit(place)
+        if record is None:
+            await self._end_leftovers(place, mark)
+            return Left(lost="its supervisor died", started=not take_claim(place))
+        if record.status == "orphaned":
+            return Left(lost="no engine came back for it in time")
+        if record.status == "ended":
+            return Left(lost="somebody outside ended it")
+        return Left(record)
+
+    async def _end_leftovers(self, place: AttemptLayout, mark: str) -> None:
+        """What a supervisor that died couldn't."""
+        await self._processes.end_marked(f"{MARK}={mark}")
+        await run_after(place)
+
+
+def _first(*values: float | None) -> float | None:
+    return next((value for value in values if value is not None), None)
+
+
+def _tighter(*limits: float | None) -> float | None:
+    return min((limit for limit in limits if limit is not None), default=None)

@@ -1,0 +1,102 @@
+"""The system calls through which the log becomes durable, in one place so that tests can let them fail."""
+
+import errno
+import os
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import TypeVar
+
+from msgspec import Struct
+
+from agentforge.system import files
+
+T = TypeVar("T")
+
+# Space may be freed, and a flaky device may recover; other refusals don't pass by themselves.
+_MAY_PASS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EAGAIN})
+
+
+class Disk:
+    """The real one; a test derives from it and overrides what shall fail. All methods raise OSError."""
+
+    def open(self, path: str, flags: int) -> int:
+        return files.open_file(path, flags)
+
+    def write(self, fd: int, data: bytes) -> int:
+        return os.write(fd, data)
+
+    def size(self, fd: int) -> int:
+        return os.fstat(fd).st_size
+
+    def truncate(self, fd: int, length: int) -> None:
+        os.ftruncate(fd, length)
+
+    def sync(self, fd: int) -> None:
+        files.sync(fd)
+
+    def rename(self, old: str, new: str) -> None:
+        os.rename(old, new)
+
+    def make_directory(self, path: str) -> None:
+        os.mkdir(path)
+
+    def sync_directory(self, path: str) -> None:
+        files.sync_directory(path)
+
+    def make_directories(self, path: str) -> None:
+        """Create a folder and those above it that are missing, durably."""
+        if os.path.isdir(path):
+            return
+        parent = os.path.dirname(path) or "."
+        self.make_directories(parent)
+        try:
+            self.make_directory(path)
+        except FileExistsError:
+            return
+        self.sync_directory(parent)
+
+    def fill(self, path: str, chunks: Iterable[bytes], flags: int = os.O_TRUNC) -> None:
+        """Write a file and wait for the disk; its name is durable only once its directory was synced too."""
+        fd = self.open(path, os.O_WRONLY | os.O_CREAT | flags)
+        try:
+            for chunk in chunks:
+                left = chunk
+                while left:
+                    left = left[self.write(fd, left) :]
+            self.sync(fd)
+        finally:
+            os.close(fd)
+
+    def replace(self, path: str, content: bytes) -> None:
+        """Replace a file, durable with its name when this returns; what a crash leaves is never read."""
+        draft = f"{path}.tmp"
+        try:
+            self.fill(draft, (content,))
+            self.rename(draft, path)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(draft)
+            raise
+        self.sync_directory(os.path.dirname(path))
+
+
+class Patience(Struct, frozen=True):
+    """How often and how long to wait for a disk that refuses."""
+
+    delays: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4)
+    sleep: Callable[[float], None] = time.sleep
+
+    def insist(self, what: str, act: Callable[[], T]) -> T:
+        """Try again after errors that may pass; raises StorageFailed with `what` in the end."""
+        for delay in self.delays:
+            try:
+                return act()
+            except OSError as error:
+                if error.errno not in _MAY_PASS:
+                    raise files.storage_failed(what, error) from error
+            self.sleep(delay)
+        try:
+            return act()
+        except OSError as error:
+            raise files.storage_failed(what, error) from error

@@ -1,0 +1,276 @@
+"""The model that pydantic-ai talks to: from an endpoint, with what it says as it says it, and what its errors
+mean. Only the format that is needed is imported."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from time import monotonic
+from typing import Any
+
+import httpx2
+from msgspec import Struct
+from pydantic_ai import exceptions as e
+from pydantic_ai.messages import (
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+)
+from pydantic_ai.models import Model, create_async_httpx2_client
+from pydantic_ai.settings import ModelSettings
+
+from agentforge.model.failure import Failure, FailureKind
+from agentforge.tool_loop.task import Endpoint, Task, TextSaid, Thinking
+from agentforge.tool_loop.tools.toolbox import Report
+
+NO_KEY = "none"
+"""Clients insist on a key; a server without one ignores it."""
+PIECE = 400
+LIFE_SECONDS = 1.0
+K = FailureKind
+_WORDS = 300
+
+
+@asynccontextmanager
+async def model_of(endpoint: Endpoint, key: str) -> AsyncIterator[Model]:
+    """The model, for as long as its connections are open."""
+    async with create_async_httpx2_client() as http:
+        yield _anthropic(endpoint, key, http) if endpoint.api == "anthropic" else _openai(endpoint, key, http)
+
+
+def settings_of(task: Task) -> ModelSettings:
+    # Asking again is the loop's: it says so, and it also notices an answer that was cut short.
+    settings = ModelSettings(max_retries=0, timeout=task.request_timeout)
+    if task.max_tokens is not None:
+        settings["max_tokens"] = task.max_tokens
+    if task.temperature is not None:
+        settings["temperature"] = task.temperature
+    return settings
+
+
+def _anthropic(endpoint: Endpoint, key: str, http: httpx2.AsyncClient) -> Model:
+    from anthropic import AsyncAnthropic
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.providers.anthropic import AnthropicProvider
+
+    address = endpoint.base_url or None
+    if endpoint.bearer:
+        client = AsyncAnthropic(auth_token=key, base_url=address, http_client=http)
+        return AnthropicModel(endpoint.model, provider=AnthropicProvider(anthropic_client=client))
+    provider = AnthropicProvider(api_key=key or NO_KEY, base_url=address, http_client=http)
+    return AnthropicModel(endpoint.model, provider=provider)
+
+
+def _openai(endpoint: Endpoint, key: str, http: httpx2.AsyncClient) -> Model:
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    provider = OpenAIProvider(api_key=key or NO_KEY, base_url=endpoint.base_url or None, http_client=http)
+    return OpenAIChatModel(endpoint.model, provider=provider)
+
+
+class Narrator:
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._text = ""
+        self._last_sign = 0.0
+
+    def hear(self, event: Any) -> None:
+        match event:
+            case (
+                PartStartEvent(part=TextPart(content=text))
+                | PartDeltaEvent(delta=TextPartDelta(content_delta=text))
+            ):
+                self._add(text)
+            case PartStartEvent(part=ThinkingPart()) | PartDeltaEvent(delta=ThinkingPartDelta()):
+                self._sign()
+            case PartStartEvent():
+                self.flush()
+            case PartDeltaEvent():
+                # The input of a tool: it is shown when the tool is called.
+                self._sign()
+
+    def flush(self) -> None:
+        if self._text.strip():
+            self._report(TextSaid(self._text))
+        self._text = ""
+
+    def _add(self, text: str) -> None:
+        self._text += text
+        if len(self._text) >= PIECE or "\n" in text:
+            self.flush()
+
+    def _sign(self) -> None:
+        if monotonic() - self._last_sign >= LIFE_SECONDS:
+            self._last_sign = monotonic()
+            self._report(Thinking())
+
+
+class StreamCut(Exception):
+    """The answer ended before the model said that it was complete."""
+
+
+class TooLong(Exception):
+    """The answer ended because it may not be longer."""
+
+
+class StepLimit(Exception):
+    """The model has had all its turns."""
+
+
+class Trouble(Struct, frozen=True):
+    failure: Failure
+    again: bool = False
+    """Whether the same request may succeed a little later."""
+    wait: float | None = None
+    """Seconds that the endpoint asks for."""
+
+
+def trouble_of(error: Exception, endpoint: Endpoint, now: datetime) -> Trouble:
+    match error:
+        case e.ModelQuotaExceededError():
+            return _limited(K.PROVIDER_QUOTA, f"the quota at {endpoint.shown} is used up", error, now)
+        case e.ModelRateLimitError():
+            return _limited(
+                K.PROVIDER_RATE_LIMITED, f"{endpoint.shown} limits the rate of requests", error, now
+            )
+        case e.ModelTimeoutError(phase="connect"):
+            return _unreachable(error, endpoint)
+        case e.ModelTimeoutError() | e.ModelRequestTimeout():
+            return _plain(
+                K.PROVIDER_TIMEOUT, f"{endpoint.shown} didn't answer in time; see `request_timeout`"
+            )
+        case e.ModelConnectionError():
+            return _unreachable(error, endpoint)
+        case StreamCut():
+            message = f"the answer from {endpoint.shown} broke off: it gives no reason for its end"
+            return Trouble(Failure(K.PROVIDER_UNREACHABLE, message), again=True)
+        case e.ModelUnavailableError() | e.ModelServerError():
+            return _overloaded(error, endpoint)
+        case e.ModelHTTPError(status_code=status) if status >= 500:
+            return _overloaded(error, endpoint)
+        case e.ModelAPIError():
+            return _refused(error, endpoint)
+        case _:
+            return _plain(*_of_the_agent(error))
+
+
+def _refused(error: e.ModelAPIError, endpoint: Endpoint) -> Trouble:
+    """The same request would be refused again."""
+    match error:
+        case e.ModelAuthenticationError():
+            key = f"the key in {endpoint.key_env}" if endpoint.key_env else "a request without a key"
+            hint = f"correct {endpoint.key_env}" if endpoint.key_env else "set `api_key_env`"
+            return _plain(K.PROVIDER_AUTH, f"{endpoint.shown} refuses {key} ({_said(error)}); {hint}")
+        case e.ModelContextWindowExceededError():
+            return _plain(K.AGENT_LIMIT, f"the conversation is too long for {endpoint.model}")
+        case e.ModelNotFoundError():
+            return _plain(K.PROVIDER_MISSING, _not_found(error, endpoint))
+        case _:
+            return _plain(
+                K.PROVIDER_MISSING,
+                f"{endpoint.shown} refuses the request ({_said(error)}); check `model`, `base_url` and `api`",
+            )
+
+
+def _of_the_agent(error: Exception) -> tuple[FailureKind, str]:
+    match error:
+        case StepLimit():
+            return K.AGENT_LIMIT, "the model took all its steps without an end; see `max_steps`"
+        case TooLong() | e.IncompleteToolCall():
+            return K.AGENT_LIMIT, "the model's answer was longer than `max_tokens` allows"
+        case e.ContentFilterError():
+            return K.AGENT_ERROR, f"the model's answer was filtered: {_short(str(error))}"
+        case e.UnexpectedModelBehavior():
+            return K.RESULT_INVALID, f"the model gave no valid result: {_because(error)}"
+        case e.UserError():
+            return K.PROVIDER_MISSING, _short(str(error))
+        case _:
+            return K.PROVIDER_CRASHED, f"{type(error).__name__}: {_short(str(error))}"
+
+
+def resets_at(headers: Mapping[str, str], retry_after: float | None, now: datetime) -> datetime | None:
+    """When a limit ends: the latest of those that are used up, as far as the headers say."""
+    moments = []
+    for name, value in headers.items():
+        if name.startswith("anthropic-ratelimit-") and name.endswith("-reset"):
+            remaining = headers.get(name.removesuffix("-reset") + "-remaining", "0")
+            moment = _moment(value)
+            if moment is not None and remaining.strip() == "0":
+                moments.append(moment)
+    if retry_after is not None:
+        moments.append(now + timedelta(seconds=retry_after))
+    return max((moment for moment in moments if moment >= now), default=None)
+
+
+def _limited(kind: FailureKind, what: str, error: e.ModelAPIError, now: datetime) -> Trouble:
+    headers = error.headers or {} if isinstance(error, e.ModelHTTPError) else {}
+    until = resets_at(headers, error.retry_after, now)
+    failure = Failure(kind, f"{what} ({_said(error)})", resets_at=until)
+    again = kind is K.PROVIDER_RATE_LIMITED
+    return Trouble(failure, again, (until - now).total_seconds() if until else None)
+
+
+def _overloaded(error: e.ModelAPIError, endpoint: Endpoint) -> Trouble:
+    failure = Failure(K.PROVIDER_OVERLOADED, f"{endpoint.shown} can't answer now ({_said(error)})")
+    return Trouble(failure, again=True, wait=error.retry_after)
+
+
+def _unreachable(error: e.ModelAPIError, endpoint: Endpoint) -> Trouble:
+    if getattr(error, "phase", None) in ("read", "write"):
+        message = f"the connection to {endpoint.shown} broke off ({_cause(error)})"
+        return Trouble(Failure(K.PROVIDER_UNREACHABLE, message), again=True)
+    hint = endpoint.start_hint or "check `base_url`"
+    message = f"no connection to {endpoint.shown} ({_cause(error)}); is the server running there? {hint}"
+    return Trouble(Failure(K.PROVIDER_UNREACHABLE, message), again=True)
+
+
+def _not_found(error: e.ModelAPIError, endpoint: Endpoint) -> str:
+    hint = "check its name, or whether your key may use it"
+    if endpoint.start_hint:
+        hint = f"load it into the server first, or name one that it lists at {endpoint.base_url}/models"
+    return f"model {endpoint.model!r} isn't found at {endpoint.shown} ({_said(error)}); {hint}"
+
+
+def _plain(kind: FailureKind, message: str) -> Trouble:
+    return Trouble(Failure(kind, message))
+
+
+def _said(error: Exception) -> str:
+    """The endpoint's own words."""
+    body = getattr(error, "body", None)
+    if isinstance(body, dict):
+        inner = body.get("error", body)
+        body = inner.get("message") if isinstance(inner, dict) else inner
+    status = getattr(error, "status_code", None)
+    words = _short(str(body)) if body else ("" if status else _short(str(error)))
+    return f"{status}: {words}".rstrip(": ") if status else words
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost reason: the outer ones say only that there was an error."""
+    while error.__cause__ is not None or error.__context__ is not None:
+        error = error.__cause__ or error.__context__ or error
+    return _short(str(error)) or type(error).__name__
+
+
+def _because(error: BaseException) -> str:
+    reason = error.__cause__
+    return _short(f"{error}: {reason}" if reason is not None else str(error))
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())[:_WORDS]
+
+
+def _moment(value: str) -> datetime | None:
+    """RFC 3339, or seconds since the epoch."""
+    try:
+        if value.isdecimal():
+            return datetime.fromtimestamp(int(value), UTC)
+        moment = datetime.fromisoformat(value)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

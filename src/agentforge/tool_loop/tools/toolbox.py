@@ -1,0 +1,194 @@
+"""The tools that a model is given: ours and the caller's. What goes wrong in one is told to the model. Calls
+are validated here: pydantic-ai only shows a schema to the model and takes what comes."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from jsonschema import Draft202012Validator, SchemaError
+from jsonschema.protocols import Validator
+from jsonschema.validators import validator_for
+from pydantic_ai import Tool
+from pydantic_core import SchemaValidator, core_schema
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+from agentforge.tool_loop.task import Event, Task, ToolAnswered, ToolCall, ToolCalled
+from agentforge.tool_loop.tools.builtin import CommandTool, FileTools, SearchTool
+from agentforge.tool_loop.workspace import ToolError, Workspace
+
+_PATH = {"type": "string", "description": "Relative to the workspace."}
+SHOWN_CHARACTERS = 500
+MOST_MISFITS = 10
+RECORDED = "recorded"
+_OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))
+
+
+def _input(required: tuple[str, ...], **properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
+    "read_file": (
+        "Read a text file, or some of its lines.",
+        _input(
+            ("path",),
+            path=_PATH,
+            first_line={"type": "integer", "minimum": 1},
+            lines={"type": "integer", "minimum": 0, "description": "How many; all if it isn't given."},
+        ),
+    ),
+    "write_file": (
+        "Write a whole file; missing folders are made, an existing file is replaced.",
+        _input(("path", "content"), path=_PATH, content={"type": "string"}),
+    ),
+    "edit_file": (
+        "Replace a piece of a file's text. `old` must occur exactly once.",
+        _input(("path", "old", "new"), path=_PATH, old={"type": "string"}, new={"type": "string"}),
+    ),
+    "list_directory": ("List a folder.", _input((), path=_PATH)),
+    "search_code": (
+        "Find the lines that match a regular expression (Python's), as `path:line: text`.",
+        _input(
+            ("pattern",),
+            pattern={"type": "string"},
+            path={**_PATH, "description": "A folder or a file to search; the whole workspace if not given."},
+            files={"type": "string", "description": "A shell pattern for file names, such as *.py."},
+        ),
+    ),
+    "run_command": (
+        "Run one program in the workspace, without a shell. If it isn't allowed, the answer says which are.",
+        _input(
+            ("command",),
+            command={
+                "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+                "description": "A line, or a list of the program and its arguments.",
+            },
+            seconds={"type": "number", "exclusiveMinimum": 0, "description": "When to end it."},
+        ),
+    ),
+}
+
+
+Handler = Callable[..., str | Awaitable[str]]
+"""Takes the call's input as keyword arguments."""
+Report = Callable[[Event], None]
+
+
+class Toolbox:
+    def __init__(
+        self,
+        task: Task,
+        workspace: Workspace,
+        environ: Mapping[str, str],
+        report: Report,
+        handlers: Mapping[str, Handler],
+    ) -> None:
+        self._task = task
+        self._report = report
+        self._handlers = handlers
+        self._files = FileTools(workspace)
+        self.calls: list[ToolCall] = []
+        commands = CommandTool(workspace, task.commands, environ)
+        self._ours: dict[str, Handler] = {
+            "read_file": self._files.read_file,
+            "write_file": self._files.write_file,
+            "edit_file": self._files.edit_file,
+            "list_directory": self._files.list_directory,
+            "search_code": SearchTool(workspace, environ).search_code,
+            "run_command": commands.run_command,
+        }
+
+    @property
+    def touched(self) -> list[str]:
+        return self._files.touched
+
+    def tools(self) -> list[Tool[None]]:
+        """Those that don't end the task. One at a time, in the order in which the model calls them."""
+        extra = {tool.name: tool for tool in self._task.extra_tools}
+        ours = [
+            self._tool(name, *SCHEMAS[name], self._ours[name])
+            for name in self._task.tools
+            if name in self._ours and name not in extra
+        ]
+        theirs = [
+            self._tool(
+                tool.name,
+                tool.description,
+                tool.input_schema,
+                self._handlers.get(tool.name, lambda **_: RECORDED),
+            )
+            for tool in extra.values()
+            if not tool.ends
+        ]
+        return ours + theirs
+
+    def note(self, name: str, given: dict[str, Any], answer: str) -> None:
+        self.calls.append(ToolCall(name, given, answer))
+        self._report(ToolAnswered(name, answer[:SHOWN_CHARACTERS]))
+
+    def _tool(self, name: str, description: str, schema: dict[str, Any], handler: Handler) -> Tool[None]:
+        check = validator(schema)
+
+        async def call(**given: Any) -> str:
+            self._report(ToolCalled(name, shown(given)))
+            wrong = misfits(check, given)
+            answer = f"error: {'; '.join(wrong)}" if wrong else await _answer(handler, given)
+            self.note(name, given, answer)
+            return answer
+
+        tool: Tool[None] = Tool.from_schema(call, name, description, schema, sequential=True)
+        # Without this, input that is no object at all ends the loop.
+        tool.function_schema.validator = _OBJECT
+        return tool
+
+
+class NotASchema(ValueError):
+    pass
+
+
+def validator(schema: dict[str, Any]) -> Validator:
+    """Raises NotASchema. References are followed within the schema only, never over the network."""
+    kind = validator_for(schema, default=Draft202012Validator)
+    try:
+        kind.check_schema(schema)
+    except SchemaError as error:
+        raise NotASchema(f"at {error.json_path}: {error.message}") from error
+    registry: Registry[Any] = Registry()
+    return kind(schema, registry=registry)
+
+
+def misfits(check: Validator, data: Any) -> list[str]:
+    """What is wrong with the data, where; empty if it fits."""
+    try:
+        errors = sorted(check.iter_errors(data), key=lambda error: error.json_path)
+    except Unresolvable as error:
+        return [f"the schema refers to something that isn't there: {error}"]
+    found = [f"{error.json_path}: {error.message[:300]}" for error in errors[:MOST_MISFITS]]
+    return found + ([f"and {len(errors) - MOST_MISFITS} more"] if len(errors) > MOST_MISFITS else [])
+
+
+def shown(given: dict[str, Any]) -> dict[str, Any]:
+    """The input as progress shows it: a file's content is in the file."""
+    return {
+        key: value
+        if not isinstance(value, str) or len(value) <= SHOWN_CHARACTERS
+        else f"{value[:SHOWN_CHARACTERS]}…"
+        for key, value in given.items()
+    }
+
+
+async def _answer(handler: Handler, given: dict[str, Any]) -> str:
+    try:
+        answer = handler(**given)
+        return str(await answer if inspect.isawaitable(answer) else answer)
+    except ToolError as error:
+        return f"error: {error}"
+    except Exception as error:
+        # The model may do without it; a loop that ends here has lost all that was paid for.
+        return f"error: {type(error).__name__}: {error}"

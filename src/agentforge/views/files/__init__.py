@@ -1,0 +1,1 @@
+"""The files of a run that people and agents read."""

@@ -1,0 +1,1 @@
+"""What commands print: one module per kind of line."""

@@ -1,0 +1,199 @@
+"""What an attached terminal and the logs say of an event: a line in words, for events that matter."""
+
+from datetime import datetime
+from typing import Literal
+
+from msgspec import Struct
+
+from agentforge.model import facts as f
+from agentforge.model.event import Event
+from agentforge.model.facts import AnyFact
+from agentforge.model.plan import Plan, StageNode
+from agentforge.model.result import Decision
+from agentforge.views.durations import counted, span
+from agentforge.views.text import one_line
+
+Level = Literal["info", "warn", "error"]
+Mark = Literal["begin", "done", "failed", "wait", "note"]
+
+SUMMARY_CHARS = 160
+MESSAGE_CHARS = 400
+
+
+class RunLine(Struct, frozen=True):
+    subject: str
+    """The stage and iteration, or nothing where the run as a whole is meant."""
+    text: str
+    mark: Mark = "note"
+    level: Level = "info"
+
+    @property
+    def words(self) -> str:
+        return f"{self.subject} {self.text}" if self.subject else self.text
+
+
+def run_line(event: Event, plan: Plan) -> RunLine | None:
+    """Nothing for events that only the log needs."""
+    stage, place = _stage(event, plan), _place(event, plan)
+    match event.fact:
+        case f.NodeStarted() as fact:
+            return _begun(stage, fact)
+        case f.IterationStarted():
+            return RunLine(place, "started", "begin")
+        case f.IterationCompleted() as fact:
+            return _completed(place, fact)
+        case f.NodeCompleted() as fact:
+            return RunLine(stage, f"is done: {one_line(fact.reason)}", "done")
+        case f.ErrorOccurred() as fact:
+            message = one_line(fact.message, MESSAGE_CHARS)
+            tried = f" (attempt {fact.attempt})" if fact.attempt else ""
+            return RunLine(place, f"failed{tried}: {fact.kind.value}: {message}", "failed", "error")
+        case f.RetryScheduled() | f.LimitMet() | f.ProviderChanged() as fact:
+            return _after_failure(place, fact, event.at)
+        case f.AttemptStarted() | f.AttemptReattached() | f.AttemptLost() | f.AttemptEnding() as fact:
+            return _of_attempt(place, fact)
+        case f.ProviderCompleted() | f.StageCompleted() as fact:
+            return _of_branch(event, stage, fact)
+        case f.JudgeCompleted() as fact:
+            return _judged(place, fact)
+        case fact:
+            return _of_session(fact)
+
+
+def _of_attempt(
+    place: str, fact: f.AttemptStarted | f.AttemptReattached | f.AttemptLost | f.AttemptEnding
+) -> RunLine | None:
+    match fact:
+        case f.AttemptStarted(resume=str() as session):
+            return RunLine(place, f"goes on with the agent's own session {one_line(session, SUMMARY_CHARS)}")
+        case f.AttemptStarted():
+            return None
+        case f.AttemptReattached():
+            return RunLine(place, f"reattached to the running agent (PID {fact.pid})")
+        case f.AttemptLost():
+            return RunLine(place, f"lost its attempt {fact.attempt}: {fact.reason}", "wait", "warn")
+        case f.AttemptEnding():
+            return RunLine(place, f"is being ended: {one_line(fact.reason)}", "wait", "warn")
+
+
+def _after_failure(
+    place: str, fact: f.RetryScheduled | f.LimitMet | f.ProviderChanged, at: datetime
+) -> RunLine:
+    """The failure itself is the line before."""
+    match fact:
+        case f.RetryScheduled():
+            wait = span((fact.due_at - at).total_seconds())
+            text = f"is tried again in {wait} (attempt {fact.attempt} of {fact.of})"
+        case f.LimitMet():
+            wait = span((fact.due_at - at).total_seconds())
+            text = f"waits {wait} for the limit of {fact.provider}"
+        case f.ProviderChanged():
+            wait = f" in {span((fact.due_at - at).total_seconds())}" if fact.due_at else ""
+            text = f"goes on with {fact.to} instead of {fact.provider}{wait}"
+    return RunLine(place, text, "wait", "warn")
+
+
+def _begun(stage: str, fact: f.NodeStarted) -> RunLine:
+    if fact.kind == "parallel":
+        return RunLine(stage, f"begins: {', '.join(fact.providers)} at once", "begin")
+    model = f" ({fact.model})" if fact.model else ""
+    upto = counted(fact.runs, "iteration")
+    return RunLine(stage, f"begins: up to {upto} with {fact.provider}{model}", "begin")
+
+
+def _of_branch(event: Event, stage: str, fact: f.ProviderCompleted | f.StageCompleted) -> RunLine:
+    who = f"{event.cursor.provider}: " if event.cursor and event.cursor.provider else ""
+    if isinstance(fact, f.StageCompleted):
+        return RunLine(f"{who}{stage}", f"is done: {one_line(fact.reason)}", "done")
+    if fact.status == "failed":
+        why = one_line(fact.error or "", MESSAGE_CHARS)
+        return RunLine(f"{who}{stage}", f"failed: {why}", "failed", "error")
+    return RunLine(f"{who}{stage}", "is done", "done")
+
+
+def _judged(place: str, fact: f.JudgeCompleted) -> RunLine:
+    reason = one_line(fact.result.reason, SUMMARY_CHARS)
+    because = f": {reason}" if reason else ""
+    if fact.status != "success":
+        return RunLine(place, f"goes on without the judge{because}", "note", "warn")
+    return RunLine(place, f"judged: {'stop' if fact.result.stop else 'go on'}{because}")
+
+
+def _of_session(fact: AnyFact) -> RunLine | None:
+    match fact:
+        case f.SessionRecovered():
+            return RunLine("", "recovered where it was left")
+        case f.SessionResumed():
+            return RunLine("", "resumed")
+        case f.PauseRequested():
+            return RunLine("", f"asked to pause: {one_line(fact.reason)}", "wait")
+        case f.CancelRequested():
+            return RunLine("", f"asked to end: {one_line(fact.reason)}", "wait")
+        case f.RequestOpened():
+            options = ", ".join(fact.options)
+            text = f"asks: {one_line(fact.question, MESSAGE_CHARS)} ({options})"
+            return RunLine("", text, "wait", "warn")
+        case f.RequestAnswered():
+            return RunLine("", f"{one_line(fact.by)} answered: {one_line(fact.answer)}")
+        case f.SessionContinued():
+            return RunLine("", "continues after an answer")
+        case f.LogImported():
+            return RunLine(
+                "", f"imported from agent-pipelines, after {counted(fact.lines, 'event')} of its own"
+            )
+        case f.LogRepaired():
+            text = f"the log's last line was torn; {fact.bytes} bytes were kept aside"
+            return RunLine("", text, "note", "warn")
+        case f.DamageAccepted():
+            return RunLine("", f"goes on without {counted(len(fact.lines), 'damaged line')}", "note", "warn")
+        case f.PlanChanged():
+            return RunLine("", "goes on by the pipeline as it is now")
+        case _:
+            return None
+
+
+def ending_line(fact: AnyFact) -> RunLine | None:
+    """How a run stopped, for the logs; a terminal ends with a conclusion of its own."""
+    match fact:
+        case f.SessionCompleted():
+            return RunLine("", f"completed: {fact.reason}", "done")
+        case f.SessionFailed():
+            text = f"failed: {fact.kind.value}: {one_line(fact.message, MESSAGE_CHARS)}"
+            return RunLine("", text, "failed", "error")
+        case f.SessionPaused():
+            return RunLine("", f"paused: {one_line(fact.reason)}", "wait")
+        case f.AwaitingApproval():
+            return RunLine("", "awaiting approval", "wait")
+        case f.SessionAborted():
+            return RunLine("", f"cancelled: {one_line(fact.reason)}", "failed")
+        case _:
+            return None
+
+
+def _completed(place: str, fact: f.IterationCompleted) -> RunLine:
+    summary = one_line(fact.result.summary, SUMMARY_CHARS)
+    said = f": {summary}" if summary else ""
+    word = {
+        Decision.CONTINUE: "done",
+        Decision.STOP: "done, and says stop",
+        Decision.ERROR: "reports an error",
+    }
+    bad = fact.decision is Decision.ERROR
+    text = f"{word[fact.decision]} in {span(fact.duration_ms / 1000)}{said}"
+    return RunLine(place, text, "failed" if bad else "done", "error" if bad else "info")
+
+
+def _stage(event: Event, plan: Plan) -> str:
+    node = plan.by_path.get(event.cursor.node_path) if event.cursor else None
+    return node.id if node else ""
+
+
+def _place(event: Event, plan: Plan) -> str:
+    """`build 2/3`, inside a parallel block `claude: build 2/3`."""
+    cursor = event.cursor
+    node = plan.by_path.get(cursor.node_path) if cursor else None
+    if cursor is None or node is None:
+        return ""
+    who = f"{cursor.provider}: " if cursor.provider else ""
+    total = f" {cursor.iteration}/{node.termination.max}" if isinstance(node, StageNode) else ""
+    return f"{who}{node.id}{total}"

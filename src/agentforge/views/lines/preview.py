@@ -1,0 +1,143 @@
+"""What a plan will do, for people who look before they start it: readable as text and as Markdown."""
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from agentforge.model.layout import RunLayout
+from agentforge.model.plan import (
+    Fixed,
+    FromParallel,
+    FromStage,
+    Judgment,
+    ParallelNode,
+    Plan,
+    ProviderChoice,
+    Queue,
+    StageNode,
+    Step,
+    Termination,
+)
+from agentforge.views.durations import counted, span
+from agentforge.views.text import one_line
+
+TEXT_CHARS = 100
+
+
+def preview(plan: Plan, layout: RunLayout) -> list[str]:
+    return [*_head(plan, layout), *_initial(plan), "", "## Stages", *_steps(plan, layout), *_commands(plan)]
+
+
+def _head(plan: Plan, layout: RunLayout) -> Iterator[str]:
+    what = "loop" if plan.mode == "loop" else "pipeline"
+    yield f"# Dry run: {what} {plan.pipeline.name}"
+    yield ""
+    if plan.pipeline.description:
+        yield one_line(plan.pipeline.description)
+        yield ""
+    yield f"- Session: {plan.session.name}"
+    yield f"- Source: {plan.source.path}"
+    yield f"- Run directory: {layout.root}"
+    if plan.mode == "loop":
+        yield f"- Progress: {layout.session_progress}"
+    if plan.passes > 1:
+        yield f"- Runs: {plan.passes} times in a row"
+    rails = plan.pipeline.guardrails
+    if rails and rails.max_runtime_seconds is not None:
+        yield f"- Runtime limit: {span(rails.max_runtime_seconds)}"
+    if any(isinstance(stage.termination, Judgment) for step in plan.steps for stage in step.stages):
+        yield f"- Judge: {_provider(plan.judge)}"
+
+
+def _initial(plan: Plan) -> Iterator[str]:
+    if plan.session.inputs:
+        yield ""
+        yield "## Inputs"
+        yield from (f"- {path}" for path in plan.session.inputs)
+
+
+def _steps(plan: Plan, layout: RunLayout) -> Iterator[str]:
+    for step in plan.steps:
+        yield ""
+        if isinstance(step.node, ParallelNode):
+            yield from _block(step, step.node, layout)
+        else:
+            yield f"### {step.path} {_title(step.node)}"
+            yield from _stage(step.node, layout.session)
+            yield f"- Directory: {layout.stage_dir(step.dir)}"
+
+
+def _block(step: Step, node: ParallelNode, layout: RunLayout) -> Iterator[str]:
+    providers = [branch.provider for branch in node.branches]
+    yield f"### {step.path} {node.id}: {', '.join(providers)} in parallel"
+    yield f"- Directory: {layout.stage_dir(step.dir)}"
+    for branch in node.branches:
+        for position, stage in enumerate(branch.stages):
+            yield ""
+            yield f"#### {step.path}.{position} {branch.provider}: {_title(stage)}"
+            yield from _stage(stage, layout.session)
+            folder = f"{step.dir}/providers/{branch.provider}/stage-{position:02d}-{stage.id}"
+            yield f"- Directory: {layout.stage_dir(folder)}"
+
+
+def _title(node: StageNode) -> str:
+    return node.id if node.stage == node.id else f"{node.id} ({node.stage})"
+
+
+def _stage(node: StageNode, session: str) -> Iterator[str]:
+    if node.description:
+        yield f"- {one_line(node.description, TEXT_CHARS)}"
+    yield f"- Provider: {_provider(node.provider)}"
+    yield f"- Iterations: {_iterations(node.termination)}"
+    yield f"- Prompt: {node.prompt_path or one_line(node.prompt or '', TEXT_CHARS)}"
+    if node.delay:
+        yield f"- Delay: {node.delay:g} s between iterations"
+    if node.timeout is not None:
+        yield f"- Timeout: {node.timeout:g} s"
+    if node.context:
+        yield f"- Context: {one_line(node.context, TEXT_CHARS)}"
+    for source in node.sources.from_stage if node.sources else ():
+        yield f"- Input: {_from_stage(source)}"
+    for block in node.sources.from_parallel if node.sources else ():
+        yield f"- Input: {_from_parallel(block)}"
+    if node.output_path:
+        yield f"- Output: {node.output_path.replace('${SESSION}', session)}"
+
+
+def _provider(choice: ProviderChoice) -> str:
+    return f"{choice.type} / {choice.model}" if choice.model else choice.type
+
+
+def _iterations(termination: Termination) -> str:
+    most = counted(termination.max, "iteration")
+    match termination:
+        case Fixed():
+            return most if termination.max == 1 else f"{most}, fewer if the agent says stop"
+        case Judgment():
+            stops, first = counted(termination.stops_wanted, "stop"), termination.judged_from
+            return f"until the judge says {stops} in a row, from iteration {first}; {most} at most"
+        case Queue():
+            return f"until the queue is empty; {most} at most"
+        case _:
+            assert_never(termination)
+
+
+def _from_stage(source: FromStage) -> str:
+    return f"{source.id} ({_selected(source.select)})"
+
+
+def _from_parallel(source: FromParallel) -> str:
+    return f"{source.stage} of {source.block}: {', '.join(source.providers)} ({_selected(source.select)})"
+
+
+def _selected(select: str) -> str:
+    return "every output" if select == "all" else "its latest output"
+
+
+def _commands(plan: Plan) -> Iterator[str]:
+    commands = plan.pipeline.commands | plan.pipeline.overrides.commands
+    if commands:
+        yield ""
+        yield "## Commands"
+        yield from (
+            f"- {name}: {one_line(command, TEXT_CHARS)}" for name, command in sorted(commands.items())
+        )

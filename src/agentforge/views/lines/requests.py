@@ -1,0 +1,25 @@
+"""Open questions in words: what is asked, what may be answered, and how."""
+
+from agentforge.model.state import Request
+from agentforge.views.text import one_line
+
+
+def answer_command(session: str, request: Request, program: str, *, only: bool) -> str:
+    """With the first option, so that it can be pasted as it is. `only`: whether the run asks nothing else, so
+    that the request needn't be named."""
+    dash = "-- " if session.startswith("-") else ""
+    named = "" if only else f" --request {request.id}"
+    return f"{program} answer{named} {dash}{session} {request.options[0]}"
+
+
+def request_lines(session: str, requests: tuple[Request, ...], program: str) -> list[tuple[str, str]]:
+    """Each question with its options, and the command that answers it."""
+    only = len(requests) == 1
+    return [
+        (
+            f"{one_line(request.question)} [{', '.join(request.options)}]",
+            answer_command(session, request, program, only=only),
+        )
+        for request in requests
+        if request.options
+    ]

@@ -1,0 +1,160 @@
+"""The lines of `status`, in the order and with the labels that users of agent-pipelines know."""
+
+from datetime import datetime, tzinfo
+from typing import Literal
+
+from msgspec import Struct
+
+from agentforge.views.durations import age, counted, money, span
+from agentforge.views.stage_progress import BranchProgress
+from agentforge.views.status import StatusView
+from agentforge.views.text import one_line
+
+Tone = Literal["plain", "good", "busy", "warn", "bad", "dim"]
+
+STATUS_TONES: dict[str, Tone] = {
+    "running": "busy",
+    "completed": "good",
+    "failed": "bad",
+    "interrupted": "warn",
+    "paused": "warn",
+    "awaiting_approval": "warn",
+    "aborted": "dim",
+}
+
+
+class Row(Struct, frozen=True):
+    label: str
+    value: str
+    tone: Tone = "plain"
+
+
+def status_rows(view: StatusView, now: datetime, zone: tzinfo) -> list[Row]:
+    rows = [
+        Row("Session", view.session),
+        Row("Status", _status(view), STATUS_TONES.get(view.status, "plain")),
+    ]
+    rows += _where(view)
+    rows += _waits(view, now)
+    rows.append(Row("Started", f"{view.started_at.astimezone(zone):%Y-%m-%d %H:%M:%S}"))
+    if view.last_event_at is not None:
+        since = age((now - view.last_event_at).total_seconds())
+        rows.append(Row("Last event", f"{view.last_event} ({since})"))
+    rows += _health(view)
+    rows.append(Row("Errors", str(view.errors), "bad" if view.errors else "plain"))
+    rows.append(Row("Duration", span(view.duration_seconds)))
+    rows += _spent(view)
+    rows.append(Row("Events", _events(view)))
+    rows += [Row("Damage", one_line(damage), "bad") for damage in view.log.damage]
+    rows += _failure(view)
+    rows += _pause(view)
+    rows += _requests(view)
+    if view.resume_command:
+        rows.append(Row("Resume", view.resume_command, "busy"))
+    return rows
+
+
+def branch_words(branch: BranchProgress) -> str:
+    """How far a provider of a parallel block is: `critique 2/4`, and what went wrong."""
+    place = f"{branch.completed}/{branch.total}"
+    if branch.mark == "done":
+        return f"{place}  done"
+    error = f"  {one_line(branch.error)}" if branch.error else ""
+    return f"{place}  {branch.stage}{error}"
+
+
+def _status(view: StatusView) -> str:
+    if view.status == "running" and view.driver_pid:
+        return f"running (PID {view.driver_pid})"
+    if view.status == "interrupted":
+        return "interrupted (nobody drives it)"
+    return view.status
+
+
+def _where(view: StatusView) -> list[Row]:
+    if view.node is None:
+        return []
+    node = view.node
+    name = node.id if node.ref in (node.id, "") else f"{node.id}/{node.ref}"
+    rows = [Row("Pipeline", view.pipeline)] if view.mode == "pipeline" else []
+    rows.append(Row("Node", f"{node.path} ({name})"))
+    if node.run > 1:
+        rows.append(Row("Run", str(node.run)))
+    if view.iterations_max:
+        rows.append(Row("Iteration", f"{view.iteration}/{view.iterations_max}"))
+    if view.attempt:
+        rows.append(Row("Attempt", str(view.attempt), "warn" if view.attempt > 1 else "plain"))
+        rows.append(Row("Provider", f"{node.provider} ({node.model})" if node.model else node.provider))
+    return rows
+
+
+def _waits(view: StatusView, now: datetime) -> list[Row]:
+    """Who waits for what, and who works instead of whom."""
+    rows = [
+        Row("Waiting", f"{w.stage}: {w.provider}, {_until(w.until, now)}: {one_line(w.message)}", "warn")
+        for w in view.waiting
+    ]
+    waiting = {(w.stage, w.provider) for w in view.waiting}
+    for rest in view.resting:
+        if (rest.stage, rest.provider) not in waiting:
+            when = _until(rest.until, now) if rest.until else "until you resume"
+            rows.append(
+                Row("Resting", f"{rest.stage}: {rest.provider}, {when}: {one_line(rest.message)}", "warn")
+            )
+    return rows
+
+
+def _until(until: datetime, now: datetime) -> str:
+    return f"for another {span((until - now).total_seconds())}"
+
+
+def _health(view: StatusView) -> list[Row]:
+    tone: Tone = "warn" if view.health.label == "warning" else "good"
+    rows = [Row("Health", f"{view.health.label} ({view.health.score:.2f})", tone)]
+    return rows + [Row("Warning", warning, "warn") for warning in view.health.warnings]
+
+
+def _spent(view: StatusView) -> list[Row]:
+    rows = []
+    if view.cost_usd:
+        rows.append(Row("Cost", money(view.cost_usd)))
+    if view.input_tokens or view.output_tokens:
+        rows.append(Row("Tokens", f"{view.input_tokens:,} in, {view.output_tokens:,} out"))
+    return rows
+
+
+def _events(view: StatusView) -> str:
+    parts = [f"{view.log.events_flushed:,} written"]
+    buffer = view.log.buffer
+    if buffer is not None and view.status == "running":
+        parts.append(f"{buffer.events_buffered} buffered, slowest flush {buffer.slowest_flush_ms:.0f} ms")
+    if view.log.behind is None:
+        parts.append("no usable state.json")
+    elif view.log.behind:
+        parts.append(f"state.json is {counted(view.log.behind, 'event')} behind")
+    return ", ".join(parts)
+
+
+def _failure(view: StatusView) -> list[Row]:
+    if view.failure is None:
+        return []
+    message = f"{view.failure.type}: {one_line(view.failure.message)}"
+    return [
+        Row("Error", message, "bad"),
+        Row("Last completed iteration", str(view.failure.last_completed_iteration)),
+    ]
+
+
+def _pause(view: StatusView) -> list[Row]:
+    if view.pause is None:
+        return []
+    return [Row("Pause reason", one_line(view.pause.reason))] if view.pause.reason else []
+
+
+def _requests(view: StatusView) -> list[Row]:
+    rows = []
+    for request in view.requests:
+        options = ", ".join(request.options)
+        rows.append(Row("Question", f"{one_line(request.question)} [{options}]", "warn"))
+    rows += [Row("Answer", command, "busy") for command in view.answer_commands]
+    return rows

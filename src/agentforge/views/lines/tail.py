@@ -1,0 +1,212 @@
+"""One line of `tail`: `[HH:MM:SS] type details`, and the same event as JSON for programs."""
+
+from datetime import datetime, tzinfo
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from agentforge.model import facts as f
+from agentforge.model.event import Cursor, Event
+from agentforge.model.facts import AnyFact
+from agentforge.views.text import one_line
+
+SUMMARY_CHARS = 80
+MESSAGE_CHARS = 160
+
+
+class EventLine(Struct, frozen=True):
+    """The parts of a line, so that a terminal can colour them."""
+
+    time: str
+    type: str
+    details: str
+
+    @property
+    def text(self) -> str:
+        return f"[{self.time}] {self.type} {self.details}".rstrip()
+
+
+class _Json(Struct):
+    seq: int
+    type: str
+    timestamp: datetime
+    session: str
+    cursor: Cursor | None
+    data: AnyFact
+    trace_id: str
+
+
+def event_line(event: Event, zone: tzinfo) -> EventLine:
+    pairs = [*_place(event), *_details(event.fact)]
+    return EventLine(
+        time=f"{event.at.astimezone(zone):%H:%M:%S}",
+        type=event.fact.TYPE,
+        details=" ".join(f"{name}={value}" for name, value in pairs if value != ""),
+    )
+
+
+def event_json(event: Event) -> bytes:
+    """The event under the log's own keys; data that lies beside the log is put in."""
+    return msgspec.json.encode(
+        _Json(event.seq, event.fact.TYPE, event.at, event.session, event.cursor, event.fact, event.trace_id)
+    )
+
+
+def _place(event: Event) -> list[tuple[str, Any]]:
+    """Where it happened, as far as that says something for this kind of event."""
+    at = event.cursor
+    if at is None:
+        return []
+    match event.fact:
+        case f.NodeStarted():
+            return [("node", at.node_path)]
+        case f.NodeCompleted() | f.ProviderStarted() | f.ProviderCompleted() | f.StageCompleted():
+            return [("node", at.node_path), ("run", at.node_run)]
+        case (
+            f.IterationStarted()
+            | f.IterationCompleted()
+            | f.AttemptStarted()
+            | f.AttemptReattached()
+            | f.AttemptLost()
+            | f.AttemptEnding()
+            | f.AttemptCancelled()
+            | f.ErrorOccurred()
+            | f.RetryScheduled()
+            | f.LimitMet()
+            | f.ProviderChanged()
+            | f.WorkerCompleted()
+            | f.JudgeStarted()
+            | f.JudgeCompleted()
+            | f.JudgeEnding()
+            | f.JudgeLost()
+            | f.QueueChecked()
+        ):
+            here = [("node", at.node_path), ("run", at.node_run), ("iter", at.iteration)]
+            return [*here, ("by", at.provider)] if at.provider else here
+        case _:
+            return []
+
+
+def _details(fact: AnyFact) -> list[tuple[str, Any]]:
+    match fact:
+        case f.NodeStarted():
+            return [("id", fact.name), ("kind", fact.kind or "stage")]
+        case f.IterationStarted():
+            return [("provider", fact.provider), ("model", fact.model)]
+        case f.IterationCompleted():
+            return [("decision", fact.decision.value), ("summary", _quoted(fact.result.summary))]
+        case f.AttemptStarted() | f.AttemptReattached():
+            return _of_attempt(fact)
+        case f.AttemptLost() | f.AttemptEnding() | f.AttemptCancelled() | f.JudgeEnding():
+            return [("attempt", fact.attempt), ("reason", _quoted(fact.reason))]
+        case f.ErrorOccurred():
+            exit_code = "" if fact.exit_code is None else fact.exit_code
+            message = _quoted(fact.message, MESSAGE_CHARS)
+            return [("type", fact.kind.value), ("exit", exit_code), ("message", message)]
+        case f.RetryScheduled() | f.LimitMet() | f.ProviderChanged():
+            return _after_failure(fact)
+        case f.TimerFired():
+            return [("timer", fact.timer)]
+        case f.JudgeStarted() | f.JudgeCompleted() | f.JudgeLost() | f.QueueChecked():
+            return _of_termination(fact)
+        case f.ProviderStarted() | f.ProviderCompleted() | f.StageCompleted() | f.WorkerCompleted():
+            return _of_branch(fact)
+        case _:
+            return _of_session(fact)
+
+
+def _of_attempt(fact: f.AttemptStarted | f.AttemptReattached) -> list[tuple[str, Any]]:
+    if isinstance(fact, f.AttemptReattached):
+        return [("attempt", fact.attempt), ("pid", fact.pid)]
+    other = fact.provider if fact.choice else ""
+    return [("attempt", fact.attempt), ("provider", other), ("goes_on_with", fact.resume or "")]
+
+
+def _after_failure(fact: f.RetryScheduled | f.LimitMet | f.ProviderChanged) -> list[tuple[str, Any]]:
+    match fact:
+        case f.RetryScheduled():
+            return [("attempt", f"{fact.attempt}/{fact.of}")]
+        case f.LimitMet():
+            until = f"{fact.until:%Y-%m-%dT%H:%M:%SZ}"
+            why = _quoted(fact.message, MESSAGE_CHARS)
+            return [("provider", fact.provider), ("until", until), ("message", why)]
+        case f.ProviderChanged():
+            why = _quoted(fact.message, MESSAGE_CHARS)
+            return [("provider", fact.provider), ("to", fact.to), ("message", why)]
+
+
+def _of_termination(
+    fact: f.JudgeStarted | f.JudgeCompleted | f.JudgeLost | f.QueueChecked,
+) -> list[tuple[str, Any]]:
+    match fact:
+        case f.JudgeStarted():
+            return [("provider", fact.provider), ("model", fact.model), ("attempt", fact.attempt)]
+        case f.JudgeCompleted(result=result):
+            stop = "true" if result.stop else "false"
+            return [("status", fact.status), ("stop", stop), ("reason", _quoted(result.reason))]
+        case f.JudgeLost():
+            return [("attempt", fact.attempt)]
+        case f.QueueChecked():
+            return [("remaining", fact.remaining)]
+
+
+def _of_branch(
+    fact: f.ProviderStarted | f.ProviderCompleted | f.StageCompleted | f.WorkerCompleted,
+) -> list[tuple[str, Any]]:
+    match fact:
+        case f.ProviderStarted():
+            return [("provider", fact.provider)]
+        case f.ProviderCompleted():
+            error = _quoted(fact.error or "", MESSAGE_CHARS)
+            return [("provider", fact.provider), ("status", fact.status), ("error", error)]
+        case f.StageCompleted():
+            return [("id", fact.name), ("reason", _quoted(fact.reason))]
+        case f.WorkerCompleted():
+            return [("exit", fact.exit_code)]
+
+
+def _of_session(fact: AnyFact) -> list[tuple[str, Any]]:
+    match fact:
+        case f.NodeCompleted() | f.SessionCompleted() | f.SessionPaused() | f.SessionAborted():
+            return [("reason", _quoted(fact.reason))]
+        case f.PauseRequested() | f.CancelRequested():
+            return [("reason", _quoted(fact.reason))]
+        case f.SessionFailed():
+            return [("type", fact.kind.value), ("message", _quoted(fact.message, MESSAGE_CHARS))]
+        case f.SessionRecovered():
+            return [("by", fact.by), ("pid", fact.pid)]
+        case f.SessionResumed():
+            return [("by", fact.by)]
+        case f.RequestOpened():
+            question = _quoted(fact.question, MESSAGE_CHARS)
+            return [("id", fact.id), ("kind", fact.kind), ("question", question)]
+        case f.RequestAnswered():
+            return [("id", fact.id), ("answer", _quoted(fact.answer)), ("by", fact.by)]
+        case f.RequestResolved():
+            return [("id", fact.id), ("effect", fact.effect)]
+        case f.AwaitingApproval() | f.SessionContinued():
+            return [("requests", ",".join(fact.requests))]
+        case f.PlanChanged():
+            return [("node", fact.at.path)] if fact.at else []
+        case f.TmuxSessionCleaned():
+            return [("name", fact.name)]
+        case _:
+            return _of_log(fact)
+
+
+def _of_log(fact: AnyFact) -> list[tuple[str, Any]]:
+    match fact:
+        case f.LogImported():
+            return [("lines", fact.lines), ("engine", fact.engine)]
+        case f.LogRepaired():
+            return [("bytes", fact.bytes)]
+        case f.DamageAccepted():
+            return [("lines", ",".join(str(line) for line in fact.lines))]
+        case _:
+            return []
+
+
+def _quoted(text: str, limit: int = SUMMARY_CHARS) -> str:
+    shown = one_line(text, limit)
+    return f'"{shown}"' if shown else ""

@@ -1,0 +1,341 @@
+"""Files below a project: each function on real files, and what it says when the system refuses."""
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agentforge.model.errors import StorageFailed
+from agentforge.system import files
+
+_FULL = """
+import os, sys
+from agentforge.system import files
+from agentforge.model.errors import StorageFailed
+
+folder = sys.argv[1]
+open(f"{folder}/kept", "wb").write(b"old")
+acts = {
+    "write": lambda: files.write(f"{folder}/a", bytes(2 << 20)),
+    "private": lambda: files.write_private(f"{folder}/a", bytes(2 << 20)),
+    "append": lambda: files.append(f"{folder}/a", bytes(2 << 20)),
+    "replace": lambda: files.replace(f"{folder}/kept", bytes(2 << 20)),
+    "place": lambda: files.place(f"{folder}/once", bytes(2 << 20)),
+}
+for name, act in acts.items():
+    try:
+        act()
+    except StorageFailed as error:
+        print(name, error.message.removeprefix(folder), "->", error.hint)
+    files.remove(f"{folder}/a")
+print(sorted(os.listdir(folder)), open(f"{folder}/kept", "rb").read())
+"""
+
+
+def refused(act: Callable[[], object]) -> StorageFailed:
+    with pytest.raises(StorageFailed) as caught:
+        act()
+    return caught.value
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+# -- writing
+
+
+def test_write_makes_a_new_file_and_truncates_an_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    files.write(str(path), b"a longer text")
+    files.write(str(path), b"short")
+    assert path.read_bytes() == b"short"
+
+
+def test_write_makes_a_folder_that_was_removed(tmp_path: Path) -> None:
+    files.write(str(tmp_path / "x" / "y" / "a"), b"1")
+    assert (tmp_path / "x" / "y" / "a").read_bytes() == b"1"
+
+
+def test_private_file_is_for_its_owner_only(tmp_path: Path) -> None:
+    files.write_private(str(tmp_path / "a"), b"secret")
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
+
+
+def test_replace_leaves_no_draft_and_another_inode(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    with path.open("rb") as reader:
+        files.replace(str(path), b"new")
+        assert reader.read() == b"old"
+    assert path.read_bytes() == b"new"
+    assert names(tmp_path) == ["a"]
+
+
+def test_replace_uses_the_callers_draft(tmp_path: Path) -> None:
+    (tmp_path / "a.tmp").write_bytes(b"of somebody else")
+    files.replace(str(tmp_path / "a"), b"new", draft=str(tmp_path / "mine"))
+    assert (tmp_path / "a.tmp").read_bytes() == b"of somebody else"
+    assert names(tmp_path) == ["a", "a.tmp"]
+
+
+def test_replace_that_fails_removes_its_draft(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    assert (
+        refused(lambda: files.replace(str(tmp_path / "a"), b"new")).message == f"{tmp_path}/a: Is a directory"
+    )
+    assert names(tmp_path) == ["a"]
+
+
+def test_place_is_once_and_leaves_no_draft(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    assert files.place(str(path), b"first")
+    assert not files.place(str(path), b"second")
+    assert path.read_bytes() == b"first"
+    assert names(tmp_path) == ["a"]
+
+
+def test_place_does_not_replace_a_dangling_link(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "elsewhere")
+    assert not files.place(str(tmp_path / "a"), b"x")
+    assert names(tmp_path) == ["a"]
+
+
+def test_create_is_exclusive(tmp_path: Path) -> None:
+    path = tmp_path / "claim"
+    assert files.create(str(path))
+    assert path.read_bytes() == b""
+    path.write_bytes(b"taken")
+    assert not files.create(str(path))
+    assert path.read_bytes() == b"taken"
+
+
+def test_append_adds_to_the_end(tmp_path: Path) -> None:
+    for line in (b"1\n", b"2\n"):
+        files.append(str(tmp_path / "a"), line)
+    assert (tmp_path / "a").read_bytes() == b"1\n2\n"
+
+
+def test_make_dir_says_whether_it_is_new(tmp_path: Path) -> None:
+    assert files.make_dir(str(tmp_path / "x" / "y"))
+    assert not files.make_dir(str(tmp_path / "x" / "y"))
+    assert files.make_dir(str(tmp_path / "x" / "z"))
+
+
+def test_remove_of_what_is_not_there_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    files.remove(str(tmp_path / "a"))
+    files.remove(str(tmp_path / "a"))
+    assert names(tmp_path) == []
+
+
+def test_move_takes_files_and_folders_aside(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "a").write_bytes(b"1")
+    files.move(str(tmp_path / "run"), str(tmp_path / "run.aside"))
+    files.move(str(tmp_path / "run.aside" / "a"), str(tmp_path / "b"))
+    assert names(tmp_path) == ["b", "run.aside"]
+
+
+def test_lock_is_held_by_one_at_a_time_and_stays_on_disk(tmp_path: Path) -> None:
+    path, order = str(tmp_path / "lock"), list[str]()
+
+    def second() -> None:
+        with files.locked(path):
+            order.append("second")
+
+    other = threading.Thread(target=second)
+    with files.locked(path):
+        other.start()
+        other.join(0.1)  # It must not get in; there is no condition to await.
+        order.append("first")
+    other.join()
+    assert order == ["first", "second"]
+    assert os.path.exists(path)
+
+
+# -- reading
+
+
+def test_read_of_what_is_not_there_is_none(tmp_path: Path) -> None:
+    assert files.read_bytes(str(tmp_path / "a")) is None
+    assert files.read_text(str(tmp_path / "a")) is None
+    assert files.listing(str(tmp_path / "a")) == []
+    assert files.read_part(str(tmp_path / "a"), 0, 9) == (b"", 0)
+    assert "a is missing" in refused(lambda: files.read_existing(str(tmp_path / "a"))).hint
+
+
+def test_text_has_invalid_bytes_replaced(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"\xffx")
+    assert files.read_text(str(tmp_path / "a")) == "\ufffdx"
+    assert files.read_existing(str(tmp_path / "a")) == b"\xffx"
+
+
+def test_read_is_bounded(tmp_path: Path) -> None:
+    path = str(tmp_path / "a")
+    files.write(path, b"12345")
+    assert files.read_bytes(path, 5) == b"12345"
+    assert "it has 5 bytes, and at most 4 are read" in refused(lambda: files.read_bytes(path, 4)).message
+
+
+def test_sparse_file_of_any_size_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.touch()
+    os.truncate(path, files.MAX_BYTES + 1)
+    assert "at most" in refused(lambda: files.read_bytes(str(path))).message
+
+
+def test_links_are_refused_where_the_caller_says_so(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"1")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    assert files.read_bytes(str(tmp_path / "link")) == b"1"
+    refused(lambda: files.read_bytes(str(tmp_path / "link"), links=False))
+
+
+@pytest.mark.parametrize(
+    ("begin", "most", "found"),
+    [
+        (0, 4, (b"0123", 0)),
+        (7, 4, (b"789", 7)),
+        (-3, 9, (b"789", 7)),
+        (-99, 4, (b"0123", 0)),
+        (99, 4, (b"", 99)),
+    ],
+)
+def test_part_of_a_file(tmp_path: Path, begin: int, most: int, found: tuple[bytes, int]) -> None:
+    files.write(str(tmp_path / "a"), b"0123456789")
+    assert files.read_part(str(tmp_path / "a"), begin, most) == found
+
+
+def test_listing_names_what_is_there(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        (tmp_path / name).touch()
+    assert sorted(files.listing(str(tmp_path))) == ["a", "b"]
+
+
+def test_part_of_a_folder_is_empty(tmp_path: Path) -> None:
+    assert files.read_part(str(tmp_path), 0, 9) == (b"", 0)
+
+
+def test_sync_raises_what_the_system_says(tmp_path: Path) -> None:
+    closed = files.open_file(str(tmp_path), os.O_RDONLY | os.O_DIRECTORY)
+    os.close(closed)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        files.sync(closed)
+    with pytest.raises(FileNotFoundError):
+        files.sync_directory(str(tmp_path / "none"))
+
+
+# -- what the system refuses
+
+
+def test_file_in_the_place_of_a_folder_is_named_with_the_next_step(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    inside = str(tmp_path / "file" / "x")
+    acts: list[Callable[[], object]] = [
+        lambda: files.write(inside, b"x"),
+        lambda: files.write_private(inside, b"x"),
+        lambda: files.replace(inside, b"x"),
+        lambda: files.place(inside, b"x"),
+        lambda: files.create(inside),
+        lambda: files.append(inside, b"x"),
+        lambda: files.make_dir(inside),
+        lambda: files.make_dir(str(tmp_path / "file")),
+        lambda: files.remove(inside),
+        lambda: files.move(inside, str(tmp_path / "y")),
+        lambda: files.locked(inside).__enter__(),
+        lambda: files.read_bytes(inside),
+        lambda: files.read_existing(inside),
+        lambda: files.listing(inside),
+    ]
+    for act in acts:
+        error = refused(act)
+        assert str(tmp_path / "file") in error.message
+        assert "in the way" in error.hint
+
+
+def test_missing_folder_is_said_to_be_missing(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "s"
+    acts: list[Callable[[], object]] = [
+        lambda: files.replace(str(run / "stage" / "state.json"), b"x"),
+        lambda: files.place(str(run / "stage" / "1.json"), b"x"),
+        lambda: files.create(str(run / "stage" / "claim")),
+        lambda: files.append(str(run / "stage" / "cassette"), b"x"),
+    ]
+    for act in acts:
+        error = refused(act)
+        assert error.hint.startswith(f"the folder {tmp_path / 'runs'} is missing: restore it")
+        assert "space" not in error.hint
+
+
+@pytest.mark.parametrize(
+    ("code", "hint"),
+    [
+        (errno.ENOSPC, "free some space"),
+        (errno.EDQUOT, "quota"),
+        (errno.EROFS, "read-only"),
+        (errno.EACCES, "permissions"),
+        (errno.EPERM, "permissions"),
+        (errno.EMFILE, "ulimit -n"),
+        (errno.EIO, "check the disk"),
+        (errno.ENOENT, "a file or folder is missing"),
+    ],
+)
+def test_hint_fits_the_error(code: int, hint: str) -> None:
+    def act() -> None:
+        with files.storage("/project/a"):
+            raise OSError(code, os.strerror(code))
+
+    error = refused(act)
+    assert error.message == f"/project/a: {os.strerror(code)}"
+    assert hint in error.hint
+
+
+def test_only_errors_of_the_system_are_translated() -> None:
+    with pytest.raises(ValueError, match="another"), files.storage("/project/a"):
+        raise ValueError("another")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_folder_without_permission_says_so(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0o500)
+    error = refused(lambda: files.write(str(tmp_path / "closed" / "a"), b"x"))
+    assert "permissions" in error.hint
+
+
+@pytest.mark.timeout(60)
+def test_full_file_system_is_said_and_leaves_no_drafts(tmp_path: Path) -> None:
+    mount = 'mount -t tmpfs -o size=1m tmpfs "$1"'
+    unshare = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+    try:
+        probe = subprocess.run([*unshare, mount, "sh", tmp_path], capture_output=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no `unshare` here")
+    if probe.returncode:
+        pytest.skip(f"no mounts in a user namespace here: {probe.stderr.decode().strip()}")
+    run = [*unshare, f'{mount} && exec "$2" -c "$3" "$1"', "sh", str(tmp_path), sys.executable, _FULL]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    *said, left = done.stdout.splitlines()
+    full = "No space left on device -> free some space, then resume the run"
+    assert said == [
+        f"write /a: {full}",
+        f"private /a: {full}",
+        f"append /a: {full}",
+        f"replace /kept: {full}",
+        f"place /once: {full}",
+    ]
+    assert left == "['kept'] b'old'"
+
+
+# -- JSON
+
+
+def test_json_for_people_and_for_lines() -> None:
+    assert files.pretty({"a": [1]}) == b'{\n  "a": [\n    1\n  ]\n}\n'
+    assert files.compact({"a": [1]}) == b'{"a":[1]}\n'

@@ -1,0 +1,184 @@
+"""Short helper programs: real processes, ended in time with all that they started."""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agentforge.system.programs import Ended, NoExit, Program, run, run_async
+
+Run = Callable[[Program], Ended]
+
+STARTS_A_CHILD = 'sleep 60 & echo $! > "$0"; wait'
+"""Given a file, leaves the pid of its child there."""
+
+
+def sh(script: str, *arguments: str, timeout: float = 30.0, **more: object) -> Program:
+    return Program(("sh", "-c", script, *arguments), timeout, **more)  # type: ignore[arg-type]
+
+
+def lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+@pytest.fixture(params=["sync", "async"])
+def go(request: pytest.FixtureRequest) -> Run:
+    if request.param == "sync":
+        return run
+    return lambda program: asyncio.run(run_async(program))
+
+
+@pytest.mark.parametrize("code", [0, 1, 77])
+def test_exit_code_and_both_streams(go: Run, code: int) -> None:
+    ended = go(sh(f"echo out; echo a >&2; echo err >&2; exit {code}"))
+    assert (ended.code, ended.output, ended.errors) == (code, "out\n", "a\nerr\n")
+    assert (ended.reason, ended.truncated, ended.last_error) == (None, False, "err")
+
+
+def test_signal_is_a_negative_code(go: Run) -> None:
+    ended = go(sh("kill -9 $$"))
+    assert (ended.code, ended.status) == (-9, 137)
+
+
+def test_merged_streams_keep_their_order(go: Run) -> None:
+    ended = go(sh("echo 1; echo 2 >&2; echo 3", merged=True))
+    assert (ended.output, ended.errors) == ("1\n2\n3\n", "")
+
+
+def test_folder_environment_and_stdin_are_as_told(go: Run, tmp_path: Path) -> None:
+    ended = go(sh('pwd; echo "$A-$HOME"; cat', cwd=str(tmp_path), env={"A": "1", "PATH": os.environ["PATH"]}))
+    assert ended.output == f"{tmp_path}\n1-\n"
+
+
+def test_output_that_is_no_text_is_decoded_with_replacement(go: Run) -> None:
+    ended = go(sh(r"printf 'a\377b'"))
+    assert (ended.stdout, ended.output) == (b"a\xffb", "a\ufffdb")
+
+
+def test_program_runs_in_a_session_of_its_own(go: Run) -> None:
+    code = "import os; print(os.getsid(0) == os.getpid() == os.getpgrp())"
+    assert go(Program((sys.executable, "-c", code), 30.0)).output == "True\n"
+
+
+def test_missing_program(go: Run) -> None:
+    ended = go(Program(("/no/such/program",), 5.0))
+    assert (ended.code, ended.reason) == (None, NoExit.MISSING)
+    assert ended.problem == "No such file or directory"
+
+
+def test_missing_folder(go: Run, tmp_path: Path) -> None:
+    assert go(sh("true", cwd=str(tmp_path / "none"))).reason is NoExit.MISSING
+
+
+def test_program_that_may_not_be_run(go: Run, tmp_path: Path) -> None:
+    (tmp_path / "program").write_text("#!/bin/sh\n")
+    ended = go(Program((str(tmp_path / "program"),), 5.0))
+    assert (ended.code, ended.reason, ended.problem) == (None, NoExit.NOT_PERMITTED, "Permission denied")
+
+
+@pytest.mark.parametrize("content", ["no program", "#!/bin/sh\n"])
+def test_what_cannot_be_started_is_said(go: Run, tmp_path: Path, content: str) -> None:
+    (tmp_path / "program").write_text(content)
+    (tmp_path / "program").chmod(0o755)
+    nul = () if content == "no program" else ("\0",)
+    ended = go(Program((str(tmp_path / "program"), *nul), 5.0))
+    assert (ended.code, ended.reason) == (None, NoExit.NOT_STARTED)
+    assert ended.problem
+
+
+def test_timeout_kills_the_whole_group_and_keeps_what_was_said(go: Run, tmp_path: Path) -> None:
+    note = tmp_path / "child"
+    ended = go(sh(f"echo said; {STARTS_A_CHILD}", str(note), timeout=0.5))
+    assert (ended.code, ended.reason, ended.output) == (None, NoExit.TIMED_OUT, "said\n")
+    assert ended.problem == "no answer within 0.5 s"
+    eventually(lambda: not lives(int(note.read_text())))
+
+
+def test_program_that_ignores_signals_is_killed_in_time(go: Run) -> None:
+    began = time.monotonic()
+    assert go(sh("trap '' TERM INT HUP; while :; do sleep 1; done", timeout=0.3)).reason is NoExit.TIMED_OUT
+    assert time.monotonic() - began < 5
+
+
+def test_output_is_bounded_and_the_program_goes_on(go: Run) -> None:
+    ended = go(sh("echo first; yes | head -c 3000000; echo last; echo problem >&2; exit 3", max_output=1000))
+    assert (ended.code, ended.truncated, ended.errors) == (3, True, "problem\n")
+    assert ended.output.startswith("first\ny\n")
+    assert "\n[2999011 bytes left out]\n" in ended.output
+    assert ended.output.endswith("y\nlast\n")
+    assert len(ended.stdout) < 1050
+
+
+def test_output_that_just_fits_is_not_truncated(go: Run) -> None:
+    ended = go(sh("printf 12345", max_output=6))
+    assert (ended.output, ended.truncated) == ("12345", False)
+
+
+def test_background_process_that_keeps_the_pipes_does_not_hold_up_the_end(go: Run) -> None:
+    began = time.monotonic()
+    ended = go(sh("sleep 60 & echo $!"))
+    assert time.monotonic() - began < 10
+    assert ended.code == 0
+    child = int(ended.output)
+    assert lives(child), "what was left in the background after an orderly end goes on"
+    os.kill(child, 9)
+
+
+def test_contained_program_leaves_nothing_in_the_background(go: Run) -> None:
+    ended = go(sh("sleep 60 & echo $!", contained=True))
+    assert ended.code == 0
+    eventually(lambda: not lives(int(ended.output)))
+
+
+def test_grace_lets_a_program_end_in_order(go: Run, tmp_path: Path) -> None:
+    script = "trap 'echo ended > \"$0\"; exit 5' TERM; while :; do sleep 0.05; done"
+    ended = go(sh(script, str(tmp_path / "note"), timeout=0.3, grace=20.0))
+    assert (ended.code, ended.reason) == (None, NoExit.TIMED_OUT)
+    assert (tmp_path / "note").read_text() == "ended\n"
+
+
+def test_large_output_is_whole(go: Run) -> None:
+    ended = go(sh("yes | head -c 900000"))
+    assert (len(ended.stdout), ended.truncated) == (900_000, False)
+
+
+def test_cancelling_kills_the_whole_group_before_it_returns(tmp_path: Path) -> None:
+    note = tmp_path / "child"
+
+    async def main() -> None:
+        going = asyncio.create_task(run_async(sh(STARTS_A_CHILD, str(note))))
+        while not note.exists() or not note.read_text().strip():  # noqa: ASYNC110 - another process's file.
+            await asyncio.sleep(0.01)
+        going.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await going
+        eventually(lambda: not lives(int(note.read_text())))
+
+    asyncio.run(main())
+
+
+def test_loop_goes_on_while_a_program_runs() -> None:
+    async def main() -> int:
+        turns = 0
+        going = asyncio.create_task(run_async(sh("sleep 0.3")))
+        while not going.done():
+            turns += 1
+            await asyncio.sleep(0.01)
+        assert going.result().code == 0
+        return turns
+
+    assert asyncio.run(main()) > 3
