@@ -6,7 +6,8 @@ from time import perf_counter, process_time
 from agentforge.adapters.host.clock import SystemClock
 from agentforge.adapters.log.log import JsonlLog
 from agentforge.model import facts as f
-from agentforge.model.event import Cursor, Event
+from agentforge.model.cursor import Cursor
+from agentforge.model.event import Event
 from agentforge.model.layout import RunLayout
 from agentforge.runtime.journal import Journal
 from agentforge.views.run_model import see_all

@@ -5,10 +5,10 @@ from pathlib import Path
 from agentforge.adapters.host.clock import SystemClock
 from agentforge.adapters.log.log import JsonlLog
 from agentforge.model import facts as f
-from agentforge.model.event import Cursor
+from agentforge.model.cursor import Cursor
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan, StageNode
-from agentforge.model.result import Decision, Result, Signals, Usage, Work
+from agentforge.model.result import Decision, Result, Signals, Usage, WorkReport
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.state_writer import StateWriter
@@ -17,7 +17,7 @@ from bench.agents import InProcess, engine_in, in_process_pipeline
 REASON = "two of the five cases are left"
 RESULT = Result(
     summary="Wrote the failing test for the empty input, made it pass, and ran the whole suite: all green.",
-    work=Work(
+    work=WorkReport(
         items_completed=("empty-input",),
         files_touched=("src/parser.py", "src/tokens.py", "tests/test_parser.py"),
     ),

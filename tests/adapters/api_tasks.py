@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from agentforge.testing.model_server import Call, ModelServer, Script, Turn
-from agentforge.tool_loop.task import Endpoint, Event, Files, Outcome, Task
+from agentforge.tool_loop.task import Endpoint, Files, ModelTask, ProgressEvent, TaskOutcome
 
 FORMATS = ("anthropic", "openai")
 KEY = "test-key-of-nobody"
@@ -28,8 +28,8 @@ def endpoint(server: ModelServer, script: Script | str, format: str, **changes: 
     return Endpoint(**{**given, **changes})
 
 
-def task(server: ModelServer, script: Script, format: str, folder: Path, **changes: Any) -> Task:
-    return Task("Do the work.", endpoint(server, script, format), files(folder), **changes)
+def task(server: ModelServer, script: Script, format: str, folder: Path, **changes: Any) -> ModelTask:
+    return ModelTask("Do the work.", endpoint(server, script, format), files(folder), **changes)
 
 
 def files(folder: Path) -> Files:
@@ -48,11 +48,11 @@ def files(folder: Path) -> Files:
 class Ran:
     """A task that was done, and what was heard of it."""
 
-    def __init__(self, task: Task, **more: Any) -> None:
+    def __init__(self, task: ModelTask, **more: Any) -> None:
         from agentforge.tool_loop.loop import run_task
 
-        self.heard: list[Event] = []
-        self.outcome: Outcome = asyncio.run(
+        self.heard: list[ProgressEvent] = []
+        self.outcome: TaskOutcome = asyncio.run(
             asyncio.wait_for(run_task(task, key=KEY, report=self.heard.append, **more), 60)
         )
 

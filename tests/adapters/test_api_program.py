@@ -15,14 +15,13 @@ from msgspec.structs import replace
 from tests.adapters.api_tasks import KEY, WORK, task
 
 from agentforge.testing.model_server import Call, Fault, ModelServer, Script, Turn
-from agentforge.tool_loop.program import program_argv
-from agentforge.tool_loop.task import CommandRules, Ended, SessionBegun, Task, decode
+from agentforge.tool_loop.task import CommandRules, Ended, ModelTask, SessionBegun, decode, program_argv
 
 VARIABLE = "SOME_KEY"
 ANYTHING = CommandRules(("*",))
 
 
-def start(work: Task, **env: str) -> "subprocess.Popen[bytes]":
+def start(work: ModelTask, **env: str) -> "subprocess.Popen[bytes]":
     process = subprocess.Popen(
         program_argv(sys.executable, "run", VARIABLE),
         cwd=work.files.workspace,

@@ -20,7 +20,7 @@ from agentforge.model.result import Usage
 from agentforge.ports.provider import Command, ExecuteRequest, Exit, Provider, ShowsProgress
 from agentforge.testing.model_server import Call, ModelServer, Script, Turn
 from agentforge.testing.provider_contract import ProcessProviderContract
-from agentforge.tool_loop.task import Ended, Retrying, SessionBegun, Task, TextSaid, ToolCalled, encode
+from agentforge.tool_loop.task import Ended, ModelTask, Retrying, SessionBegun, TextSaid, ToolCalled, encode
 
 ENVIRON = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
 DONE = Script((Turn("", (Call("complete", {"summary": "hello", "decision": "stop"}),)),))
@@ -61,8 +61,8 @@ def request(folder: Path, **fields: Any) -> ExecuteRequest:
     return ExecuteRequest(**{**given, **fields})
 
 
-def task_of(command: Command) -> Task:
-    return msgspec.json.decode(command.stdin, type=Task)
+def task_of(command: Command) -> ModelTask:
+    return msgspec.json.decode(command.stdin, type=ModelTask)
 
 
 def test_settings_reach_the_task(tmp_path: Path) -> None:

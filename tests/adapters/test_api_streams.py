@@ -11,7 +11,7 @@ from typing import Any
 from tests.adapters.api_tasks import Ran, files
 
 from agentforge.model.failure import FailureKind
-from agentforge.tool_loop.task import Endpoint, Retrying, Task
+from agentforge.tool_loop.task import Endpoint, ModelTask, Retrying
 
 
 class Closing(BaseHTTPRequestHandler):
@@ -87,7 +87,7 @@ def answering(format: str, events: list[dict[str, Any]]) -> Iterator[Endpoint]:
 
 def test_stream_that_ends_early_without_any_error_is_no_answer(wire_format: str, tmp_path: Path) -> None:
     with answering(wire_format, BEGINNINGS[wire_format]) as where:
-        ran = Ran(Task("Do.", where, files(tmp_path), retries=1))
+        ran = Ran(ModelTask("Do.", where, files(tmp_path), retries=1))
     assert ran.outcome.failure is not None
     assert ran.outcome.failure.kind is FailureKind.PROVIDER_UNREACHABLE
     assert "broke off: it gives no reason" in ran.outcome.failure.message
@@ -97,7 +97,7 @@ def test_stream_that_ends_early_without_any_error_is_no_answer(wire_format: str,
 
 def test_answer_cut_at_its_greatest_length_is_no_result(wire_format: str, tmp_path: Path) -> None:
     with answering(wire_format, BEGINNINGS[wire_format] + TOO_LONG[wire_format]) as where:
-        outcome = Ran(Task("Do.", where, files(tmp_path))).outcome
+        outcome = Ran(ModelTask("Do.", where, files(tmp_path))).outcome
     assert outcome.failure is not None
     assert outcome.failure.kind is FailureKind.AGENT_LIMIT
     assert "max_tokens" in outcome.failure.message

@@ -21,24 +21,24 @@ from agentforge.tool_loop.tools.builtin import (
     words,
 )
 from agentforge.tool_loop.tools.search import search
-from agentforge.tool_loop.workspace import ToolError, Workspace
+from agentforge.tool_loop.workspace import ToolError, WorkspaceFolder
 
 ENVIRON = {"PATH": "/usr/bin:/bin"}
 
 
 @pytest.fixture
-def workspace(tmp_path: Path) -> Iterator[Workspace]:
-    workspace = Workspace(str(tmp_path))
+def workspace(tmp_path: Path) -> Iterator[WorkspaceFolder]:
+    workspace = WorkspaceFolder(str(tmp_path))
     yield workspace
     workspace.close()
 
 
 @pytest.fixture
-def files(workspace: Workspace) -> FileTools:
+def files(workspace: WorkspaceFolder) -> FileTools:
     return FileTools(workspace)
 
 
-def commands(workspace: Workspace, *allow: str, timeout: float = 10.0, cap: int = 4000) -> CommandTool:
+def commands(workspace: WorkspaceFolder, *allow: str, timeout: float = 10.0, cap: int = 4000) -> CommandTool:
     return CommandTool(workspace, CommandRules(allow, timeout, cap), ENVIRON)
 
 
@@ -90,7 +90,7 @@ def test_what_is_no_text_is_refused_in_words(
 
 
 def test_search_finds_lines_and_leaves_out_git_binaries_and_links(
-    workspace: Workspace, tmp_path: Path
+    workspace: WorkspaceFolder, tmp_path: Path
 ) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src/a.py").write_text("import os\nneedle = 1\n")
@@ -112,14 +112,14 @@ def test_search_finds_lines_and_leaves_out_git_binaries_and_links(
             search(workspace, pattern, path)
 
 
-def test_search_is_bounded(workspace: Workspace, tmp_path: Path) -> None:
+def test_search_is_bounded(workspace: WorkspaceFolder, tmp_path: Path) -> None:
     (tmp_path / "many").write_text("needle\n" * 1000)
     found = search(workspace, "needle").splitlines()
     assert len(found) < 250
     assert "more matches" in found[-1]
 
 
-def test_search_runs_as_a_process_of_its_own(workspace: Workspace, tmp_path: Path) -> None:
+def test_search_runs_as_a_process_of_its_own(workspace: WorkspaceFolder, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("needle\n")
     # What would stand in for our code, if the working folder were searched for modules.
     (tmp_path / "msgspec.py").write_text("raise SystemExit('shadowed')")
@@ -163,7 +163,7 @@ def test_a_command_that_is_none_is_refused(command: str | list[str]) -> None:
         words(command, ("*",))
 
 
-def test_command_answers_with_output_and_status(workspace: Workspace, tmp_path: Path) -> None:
+def test_command_answers_with_output_and_status(workspace: WorkspaceFolder, tmp_path: Path) -> None:
     tool = commands(workspace, "sh", "no-such-program")
     said = asyncio.run(tool.run_command(["sh", "-c", "pwd; echo problem >&2; exit 3"]))
     assert said == f"{tmp_path}\nproblem\n[exit status 3]"
@@ -174,12 +174,12 @@ def test_command_answers_with_output_and_status(workspace: Workspace, tmp_path: 
         asyncio.run(tool.run_command("ls"))
 
 
-def test_command_sees_only_the_environment_it_is_given(workspace: Workspace) -> None:
+def test_command_sees_only_the_environment_it_is_given(workspace: WorkspaceFolder) -> None:
     said = asyncio.run(commands(workspace, "env").run_command("env"))
     assert {line.split("=")[0] for line in said.splitlines()[:-1]} <= {"PATH", "LC_CTYPE"}
 
 
-def test_output_keeps_its_beginning_and_its_end(workspace: Workspace) -> None:
+def test_output_keeps_its_beginning_and_its_end(workspace: WorkspaceFolder) -> None:
     tool = commands(workspace, "sh", cap=100)
     said = asyncio.run(tool.run_command(["sh", "-c", "echo first; seq 100000; echo last"]))
     assert said.startswith("first\n")
@@ -189,7 +189,7 @@ def test_output_keeps_its_beginning_and_its_end(workspace: Workspace) -> None:
 
 
 def test_command_that_takes_too_long_is_ended_with_all_it_started(
-    workspace: Workspace, tmp_path: Path
+    workspace: WorkspaceFolder, tmp_path: Path
 ) -> None:
     tool = commands(workspace, "sh", timeout=0.3)
     line = "(trap '' TERM; sleep 60; echo late > late) & echo $! > pid; wait"
@@ -198,7 +198,7 @@ def test_command_that_takes_too_long_is_ended_with_all_it_started(
     _gone(tmp_path)
 
 
-def test_what_a_command_leaves_in_the_background_is_ended(workspace: Workspace, tmp_path: Path) -> None:
+def test_what_a_command_leaves_in_the_background_is_ended(workspace: WorkspaceFolder, tmp_path: Path) -> None:
     tool = commands(workspace, "sh")
     began = time.monotonic()
     said = asyncio.run(tool.run_command(["sh", "-c", "sleep 60 & echo $! > pid; echo started"]))

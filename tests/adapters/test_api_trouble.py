@@ -9,7 +9,7 @@ from tests.adapters.api_tasks import KEY, WORK, Ran, files, task
 
 from agentforge.model.failure import FailureKind
 from agentforge.testing.model_server import FOREVER, Call, Fault, ModelServer, Script, Turn
-from agentforge.tool_loop.task import Endpoint, Retrying, Task
+from agentforge.tool_loop.task import Endpoint, ModelTask, Retrying
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 529])
@@ -84,7 +84,7 @@ def test_long_limit_is_left_to_the_engine_with_the_time_of_its_end(
 
 def test_nobody_at_the_address_is_said_with_what_to_do(wire_format: str, tmp_path: Path) -> None:
     where = Endpoint(wire_format, "m", "http://127.0.0.1:9", start_hint="start it with `ollama serve`")  # type: ignore[arg-type]
-    outcome = Ran(Task("Do.", where, files(tmp_path), retries=1)).outcome
+    outcome = Ran(ModelTask("Do.", where, files(tmp_path), retries=1)).outcome
     assert outcome.failure is not None
     assert outcome.failure.kind is FailureKind.PROVIDER_UNREACHABLE
     assert "no connection to http://127.0.0.1:9" in outcome.failure.message

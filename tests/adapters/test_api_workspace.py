@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.tool_loop.workspace import ToolError, Workspace
+from agentforge.tool_loop.workspace import ToolError, WorkspaceFolder
 
 LIMIT = 1000
 
@@ -42,8 +42,8 @@ def root(tmp_path: Path, outside: Path) -> Path:
 
 
 @pytest.fixture
-def workspace(root: Path) -> Iterator[Workspace]:
-    workspace = Workspace(str(root))
+def workspace(root: Path) -> Iterator[WorkspaceFolder]:
+    workspace = WorkspaceFolder(str(root))
     yield workspace
     workspace.close()
 
@@ -71,7 +71,7 @@ ESCAPES = [
 
 @pytest.mark.parametrize("path", ESCAPES)
 def test_no_path_reads_outside_the_workspace(
-    workspace: Workspace, root: Path, outside: Path, path: str
+    workspace: WorkspaceFolder, root: Path, outside: Path, path: str
 ) -> None:
     with pytest.raises(ToolError):
         workspace.read(path.format(root=root, outside=outside), LIMIT)
@@ -79,7 +79,7 @@ def test_no_path_reads_outside_the_workspace(
 
 @pytest.mark.parametrize("path", [*ESCAPES, "dangling-out", "link-out/new.txt", "link-out/deep/new.txt"])
 def test_no_path_writes_outside_the_workspace(
-    workspace: Workspace, root: Path, outside: Path, path: str
+    workspace: WorkspaceFolder, root: Path, outside: Path, path: str
 ) -> None:
     with pytest.raises(ToolError):
         workspace.write(path.format(root=root, outside=outside), b"bad")
@@ -88,7 +88,7 @@ def test_no_path_writes_outside_the_workspace(
 
 
 @pytest.mark.parametrize("path", ["link-out", "src/up", "..", "/", "{outside}"])
-def test_no_path_lists_outside_the_workspace(workspace: Workspace, outside: Path, path: str) -> None:
+def test_no_path_lists_outside_the_workspace(workspace: WorkspaceFolder, outside: Path, path: str) -> None:
     with pytest.raises(ToolError):
         workspace.entries(path.format(outside=outside))
 
@@ -106,19 +106,21 @@ def test_no_path_lists_outside_the_workspace(workspace: Workspace, outside: Path
         "{root}/src/main.py",
     ],
 )
-def test_every_way_to_a_file_within_works(workspace: Workspace, root: Path, path: str) -> None:
+def test_every_way_to_a_file_within_works(workspace: WorkspaceFolder, root: Path, path: str) -> None:
     assert workspace.read(path.format(root=root), LIMIT) == (b"print(1)\n", 9)
 
 
 def test_workspace_that_is_itself_reached_by_a_link(tmp_path: Path, root: Path) -> None:
     (tmp_path / "alias").symlink_to(root)
-    workspace = Workspace(str(tmp_path / "alias"))
+    workspace = WorkspaceFolder(str(tmp_path / "alias"))
     assert workspace.read(f"{tmp_path}/alias/src/main.py", LIMIT)[0] == b"print(1)\n"
     assert workspace.read(f"{root}/src/main.py", LIMIT)[0] == b"print(1)\n"
     workspace.close()
 
 
-def test_writing_makes_missing_folders_and_follows_inner_links(workspace: Workspace, root: Path) -> None:
+def test_writing_makes_missing_folders_and_follows_inner_links(
+    workspace: WorkspaceFolder, root: Path
+) -> None:
     assert workspace.write("a/b/c.txt", b"deep") == "a/b/c.txt"
     assert workspace.write("inner-file", b"changed") == "src/main.py"
     assert (root / "a/b/c.txt").read_bytes() == b"deep"
@@ -126,7 +128,7 @@ def test_writing_makes_missing_folders_and_follows_inner_links(workspace: Worksp
     assert (root / "inner-file").is_symlink()
 
 
-def test_writing_keeps_the_mode_and_leaves_no_draft(workspace: Workspace, root: Path) -> None:
+def test_writing_keeps_the_mode_and_leaves_no_draft(workspace: WorkspaceFolder, root: Path) -> None:
     script = root / "run.sh"
     script.write_text("#!/bin/sh\n")
     script.chmod(0o755)
@@ -136,7 +138,7 @@ def test_writing_keeps_the_mode_and_leaves_no_draft(workspace: Workspace, root: 
 
 
 @pytest.mark.parametrize("path", [".", "src", "src/main.py/below", "fifo"])
-def test_what_is_no_file_is_refused_in_words(workspace: Workspace, root: Path, path: str) -> None:
+def test_what_is_no_file_is_refused_in_words(workspace: WorkspaceFolder, root: Path, path: str) -> None:
     os.mkfifo(root / "fifo")
     with pytest.raises(ToolError, match=r"folder|regular file"):
         workspace.read(path, LIMIT)
@@ -144,7 +146,7 @@ def test_what_is_no_file_is_refused_in_words(workspace: Workspace, root: Path, p
         workspace.write(path, b"x")
 
 
-def test_reading_is_bounded(workspace: Workspace, root: Path) -> None:
+def test_reading_is_bounded(workspace: WorkspaceFolder, root: Path) -> None:
     (root / "big").write_bytes(b"x" * 5000)
     assert workspace.read("big", 10) == (b"x" * 10, 5000)
 
@@ -154,7 +156,7 @@ def test_files_of_git_and_of_the_pipeline_are_not_written(root: Path) -> None:
     iteration.mkdir(parents=True)
     (root / ".git").mkdir()
     (root / "to-runs").symlink_to(".claude/pipeline-runs")
-    workspace = Workspace(
+    workspace = WorkspaceFolder(
         str(root),
         protected=(str(root / ".claude/pipeline-runs"), str(iteration / "result.json")),
         writable=(str(iteration),),
@@ -201,7 +203,7 @@ def enough(seen: Callable[[], object]) -> Iterator[int]:
 
 
 def test_a_folder_exchanged_for_a_link_all_the_time_is_never_read_through(
-    workspace: Workspace, root: Path, outside: Path
+    workspace: WorkspaceFolder, root: Path, outside: Path
 ) -> None:
     (root / "swap").mkdir()
     (root / "swap" / "secret.txt").write_text("inside")
@@ -225,7 +227,7 @@ def test_a_folder_exchanged_for_a_link_all_the_time_is_never_read_through(
 
 
 def test_a_link_turned_outside_all_the_time_is_never_written_through(
-    workspace: Workspace, root: Path, outside: Path
+    workspace: WorkspaceFolder, root: Path, outside: Path
 ) -> None:
     (root / "real").mkdir()
     (root / "swap").symlink_to("real")

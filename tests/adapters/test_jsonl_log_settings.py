@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentforge.adapters.host.file_systems import (
-    Mount,
+    MountPoint,
     parse_mount_output,
     parse_mountinfo,
     read_mounts,
@@ -80,7 +80,7 @@ def test_non_local_file_system_is_recognised_on_macos(path: str, kind: str) -> N
 
 
 def test_own_root_of_a_sandbox_counts_as_local() -> None:
-    assert why_not_local("/work", [Mount("/", "9p")]) == ""
+    assert why_not_local("/work", [MountPoint("/", "9p")]) == ""
 
 
 def test_unknown_mounts_refuse_nothing() -> None:
@@ -93,7 +93,7 @@ def test_mounts_of_this_machine_can_be_read(tmp_path: Path) -> None:
 
 def test_log_on_a_non_local_file_system_is_refused_before_anything_is_created(tmp_path: Path) -> None:
     path = tmp_path / "run" / "events.jsonl"
-    mounts = [Mount("/", "ext4"), Mount(os.path.realpath(tmp_path), "nfs4")]
+    mounts = [MountPoint("/", "ext4"), MountPoint(os.path.realpath(tmp_path), "nfs4")]
     with pytest.raises(StorageFailed, match="nfs4, which isn't local") as refused:
         JsonlLog(path, mounts=lambda: mounts).open()
     assert refused.value.hint == "move the project to a local disk"

@@ -1,14 +1,14 @@
 """Which processes belong to a mark: a table in, the members out."""
 
-from agentforge.adapters.processes.marked_tree import Row, Table, members
+from agentforge.adapters.processes.marked_tree import ProcessRow, ProcessTable, members
 
 ME = 100
 
 
-def table(*rows: tuple[int, int, int, str] | tuple[int, int, int]) -> Table:
+def table(*rows: tuple[int, int, int, str] | tuple[int, int, int]) -> ProcessTable:
     """pid, parent, session, and "m" for the marked; ourselves come in a terminal's session."""
-    shell, me = Row(90, 1, 90, "t", False), Row(ME, 90, 90, "t", False)
-    others = [Row(row[0], row[1], row[2], "t", len(row) > 3) for row in rows]
+    shell, me = ProcessRow(90, 1, 90, "t", False), ProcessRow(ME, 90, 90, "t", False)
+    others = [ProcessRow(row[0], row[1], row[2], "t", len(row) > 3) for row in rows]
     return {row.pid: row for row in [shell, me, *others]}
 
 
@@ -34,11 +34,11 @@ def test_session_led_by_a_stranger_does_not_belong() -> None:
 
 def test_ourselves_our_ancestors_and_our_session_are_spared() -> None:
     looked = {
-        1: Row(1, 0, 1, "t", True),
-        90: Row(90, 1, 90, "t", True),
-        ME: Row(ME, 90, 90, "t", True),
-        101: Row(101, ME, 90, "t", True),
-        102: Row(102, 90, 90, "t", False),
+        1: ProcessRow(1, 0, 1, "t", True),
+        90: ProcessRow(90, 1, 90, "t", True),
+        ME: ProcessRow(ME, 90, 90, "t", True),
+        101: ProcessRow(101, ME, 90, "t", True),
+        102: ProcessRow(102, 90, 90, "t", False),
     }
     assert set(members(looked, (), ME)) == {101}
 
@@ -50,5 +50,5 @@ def test_what_was_known_stays_a_member_when_its_parent_is_gone() -> None:
 
 
 def test_known_pid_that_was_recycled_is_no_member() -> None:
-    known = [Row(201, 200, 201, "earlier", False)]
+    known = [ProcessRow(201, 200, 201, "earlier", False)]
     assert members(table((201, 1, 201)), known, ME) == {}

@@ -14,7 +14,7 @@ import pytest
 from agentforge.adapters.providers.builtin import builtin_providers
 from agentforge.adapters.providers.replay import ReplayProvider, load_cassette
 from agentforge.adapters.providers.replay_player import NO_EXCHANGE, STEP_FAILED
-from agentforge.model.cassette import VERSION, Asked, Kind, Say, parse_cassette
+from agentforge.model.cassette import VERSION, Asked, ExchangeKind, Say, parse_cassette
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import FailureKind
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, Provider
@@ -239,7 +239,7 @@ def test_the_exchange_that_says_most_about_what_it_is_for_is_played(player: Play
     cassette = load_cassette(str(player.cassette))
     for says, fields in asked:
         assert player.play_recorded(**fields).output == says
-        kind: Kind = "judge" if fields.pop("judges", False) else "work"
+        kind: ExchangeKind = "judge" if fields.pop("judges", False) else "work"
         found = cassette.find(Asked("work", 1, kind=kind, **fields))
         assert found is not None
         assert found.steps == (Say(text=says),)

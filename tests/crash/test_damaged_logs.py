@@ -13,8 +13,9 @@ from tests.engine.plans import NOON, plan_of, stage, started
 
 from agentforge.model import codec
 from agentforge.model import facts as f
+from agentforge.model.cursor import Cursor
 from agentforge.model.errors import AgentForgeError, LogCorrupt, RunExists, UnknownRun
-from agentforge.model.event import Cursor, Event
+from agentforge.model.event import Event
 from agentforge.model.plan import ProviderChoice
 from agentforge.model.result import Decision, Result
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult

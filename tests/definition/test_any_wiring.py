@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentforge.definition.compiler import compile_pipeline
-from agentforge.model.plan import ParallelNode, Plan, Sources, Step
+from agentforge.model.plan import InputSources, ParallelNode, Plan, Step
 
 from .world import TextWorld
 
@@ -96,7 +96,7 @@ def test_sound_references_compile_and_lead_back(
 def assert_sources_lead_back(step: Step, done: dict[str, set[str]]) -> None:
     prefix = step.path.removesuffix(step.node.path)
     for asking in step.stages:
-        sources = asking.sources or Sources()
+        sources = asking.sources or InputSources()
         for source in sources.from_stage:
             if source.provider:
                 assert f"{step.path}.0" <= source.path < f"{prefix}{asking.path}"

@@ -1,13 +1,13 @@
 """How diagnostics look: `file:line:col: code: message`, the line, a caret, a hint."""
 
 from agentforge.definition.diagnostics import Report, render, render_one
-from agentforge.model.diagnostic import Diagnostic, Place
+from agentforge.model.diagnostic import Diagnostic, SourcePlace
 
 from .world import found
 
 
 def shown(text: str, col: int) -> str:
-    return render_one(Diagnostic("code", "error", "message", Place("f.yaml", 3, col), "", text))
+    return render_one(Diagnostic("code", "error", "message", SourcePlace("f.yaml", 3, col), "", text))
 
 
 def test_the_whole_form() -> None:
@@ -26,7 +26,7 @@ def test_the_whole_form() -> None:
 
 def test_sorted_by_place() -> None:
     def at(file: str, line: int, col: int) -> Diagnostic:
-        return Diagnostic("c", "error", "m", Place(file, line, col))
+        return Diagnostic("c", "error", "m", SourcePlace(file, line, col))
 
     text = render([at("b", 1, 1), at("a", 10, 1), at("a", 9, 2), at("a", 9, 1)])
     assert [line.split(": ")[0] for line in text.splitlines() if line] == [

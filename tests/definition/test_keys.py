@@ -9,7 +9,7 @@ from jsonschema import Draft7Validator
 
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.file_keys import PIPELINE, STAGE
-from agentforge.definition.read.node_keys import Node
+from agentforge.definition.read.node_keys import NodeKind
 from agentforge.definition.read.table import Key, Nested, Table
 from agentforge.definition.read.values import Anything, Flag, ListOf, Number, Text, Texts
 from agentforge.definition.yaml.parser import SourceText, parse_mapping
@@ -32,7 +32,7 @@ def _inside(kind: Any) -> Iterator[Table[Any]]:
             yield from _inside(kind.item)
         case Nested():
             yield kind.table
-        case Node():
+        case NodeKind():
             yield from (kind.stage, *kind.others.values())
 
 
@@ -60,7 +60,7 @@ def sample(kind: Any) -> Any:
             return [sample(kind.item)]
         case Nested():
             return least(kind.table)
-        case Node():
+        case NodeKind():
             return {"id": "n", "stage": "s"}
         case _:
             return {"any": 1}

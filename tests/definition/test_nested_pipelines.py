@@ -5,7 +5,15 @@ import pytest
 
 from agentforge.definition.compiler import compile_pipeline
 from agentforge.model.errors import DefinitionError
-from agentforge.model.plan import FromParallel, FromStage, NestedNode, Overrides, ParallelNode, Plan, Sources
+from agentforge.model.plan import (
+    FromParallel,
+    FromStage,
+    InputSources,
+    NestedNode,
+    Overrides,
+    ParallelNode,
+    Plan,
+)
 
 from .world import TextWorld, found, plan, where
 
@@ -46,7 +54,7 @@ def test_a_plan_with_nested_pipelines_survives_its_own_json() -> None:
 def test_steps_of_a_nested_pipeline_have_the_paths_that_sources_name() -> None:
     compiled = plan(OUTER, INNER)
     assert [step.path for step in compiled.steps] == ["0", "1.0", "1.1"]
-    assert compiled.steps[2].stages[0].sources == Sources((FromStage("a", "1.0"),))
+    assert compiled.steps[2].stages[0].sources == InputSources((FromStage("a", "1.0"),))
 
 
 @pytest.mark.parametrize(
@@ -100,8 +108,10 @@ def test_blocks_inside_have_full_paths() -> None:
     block, merge = node.plan.nodes
     assert isinstance(block, ParallelNode)
     assert block.branches[0].stages[1].path == "0.1"
-    assert block.branches[0].stages[1].sources == Sources((FromStage("s1", "1.0.0", "latest", "claude"),))
-    assert merge.sources == Sources((), (FromParallel("s2", "b", "1.0", ("claude",)),))
+    assert block.branches[0].stages[1].sources == InputSources(
+        (FromStage("s1", "1.0.0", "latest", "claude"),)
+    )
+    assert merge.sources == InputSources((), (FromParallel("s2", "b", "1.0", ("claude",)),))
 
 
 def test_from_a_nested_pipeline_is_from_its_last_stage() -> None:
@@ -109,7 +119,7 @@ def test_from_a_nested_pipeline_is_from_its_last_stage() -> None:
     text = f"{OUTER}  - {{id: deep, pipeline: deep.yaml}}\n"
     text += "  - {id: n, prompt: x, inputs: {from: [sub, deep]}}\n"
     sources = plan(text, files).nodes[3].sources
-    assert sources == Sources((FromStage("sub", "1.1"), FromStage("deep", "2.1.1")))
+    assert sources == InputSources((FromStage("sub", "1.1"), FromStage("deep", "2.1.1")))
 
 
 def test_from_a_nested_pipeline_that_ends_with_a_block() -> None:
@@ -121,8 +131,8 @@ def test_from_a_nested_pipeline_that_ends_with_a_block() -> None:
 class TestInputsOfTheNode:
     def test_go_to_the_first_stage(self) -> None:
         first, second = nested(f"{OUTER}    inputs: {{from: a, select: all}}\n", INNER).plan.nodes
-        assert first.sources == Sources((FromStage("a", "0", "all"),))
-        assert second.sources == Sources((FromStage("a", "1.0"),))
+        assert first.sources == InputSources((FromStage("a", "0", "all"),))
+        assert second.sources == InputSources((FromStage("a", "1.0"),))
 
     def test_of_every_branch_of_a_block_and_of_a_pipeline_deeper(self) -> None:
         files = {
@@ -133,7 +143,7 @@ class TestInputsOfTheNode:
             ),
         }
         (step,) = plan(f"{OUTER}    inputs: {{from: a}}\n", files).steps[1:]
-        expected = Sources((FromStage("a", "0"),))
+        expected = InputSources((FromStage("a", "0"),))
         assert [(stage.id, stage.sources) for stage in step.stages] == [("s1", expected), ("s2", None)] * 2
 
     def test_are_checked_outside(self) -> None:

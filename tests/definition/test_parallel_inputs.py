@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentforge.model.plan import FromParallel, ParallelNode, Sources, StageNode
+from agentforge.model.plan import FromParallel, InputSources, ParallelNode, StageNode
 
 from .world import found, plan, where
 
@@ -26,14 +26,16 @@ def after(inputs: str) -> str:
     return f"{IDEATE}  - id: merge\n    prompt: x\n    inputs: {{from_parallel: {inputs}}}\n"
 
 
-def sources(inputs: str) -> Sources:
+def sources(inputs: str) -> InputSources:
     node = plan(after(inputs)).nodes[-1]
     assert isinstance(node, StageNode)
     assert node.sources is not None
     return node.sources
 
 
-def second_block(providers: str = "[claude, codex]", stage_inputs: str = "{}") -> dict[str, Sources | None]:
+def second_block(
+    providers: str = "[claude, codex]", stage_inputs: str = "{}"
+) -> dict[str, InputSources | None]:
     """The sources of each branch in a block after the first."""
     text = IDEATE + (
         f"  - id: evaluate\n    parallel:\n      providers: {providers}\n      stages:\n"
@@ -45,7 +47,7 @@ def second_block(providers: str = "[claude, codex]", stage_inputs: str = "{}") -
 
 
 def test_from_parallel_as_string_shorthand_is_all_providers_latest() -> None:
-    assert sources("generate") == Sources((), (FromParallel("generate", "ideate", "0", BOTH),))
+    assert sources("generate") == InputSources((), (FromParallel("generate", "ideate", "0", BOTH),))
 
 
 def test_from_parallel_as_object_with_provider_filter() -> None:
@@ -93,16 +95,16 @@ def test_per_provider_inputs_in_object_format() -> None:
         "[{name: claude, inputs: {from_parallel: rate}}, {name: codex, inputs: {from_parallel: polish}}]"
     )
     found = second_block(providers)
-    assert found["claude"] == Sources((), (FromParallel("rate", "rating", "1", ("claude", "second")),))
-    assert found["codex"] == Sources((), (FromParallel("polish", "ideate", "0", BOTH),))
+    assert found["claude"] == InputSources((), (FromParallel("rate", "rating", "1", ("claude", "second")),))
+    assert found["codex"] == InputSources((), (FromParallel("polish", "ideate", "0", BOTH),))
 
 
 def test_cross_evaluation_each_provider_receives_the_others_output() -> None:
     one = "{name: claude, inputs: {from_parallel: {stage: generate, providers: [codex]}}}"
     other = "{name: codex, inputs: {from_parallel: {stage: generate, providers: [claude]}}}"
     found = second_block(f"[{one}, {other}]")
-    assert found["claude"] == Sources((), (FromParallel("generate", "ideate", "0", ("codex",)),))
-    assert found["codex"] == Sources((), (FromParallel("generate", "ideate", "0", ("claude",)),))
+    assert found["claude"] == InputSources((), (FromParallel("generate", "ideate", "0", ("codex",)),))
+    assert found["codex"] == InputSources((), (FromParallel("generate", "ideate", "0", ("claude",)),))
 
 
 def test_per_provider_arrays() -> None:
@@ -115,12 +117,16 @@ def test_per_provider_arrays() -> None:
 
 def test_a_stage_inside_a_block_may_take_from_an_earlier_block() -> None:
     found = second_block(stage_inputs="{from_parallel: generate}")
-    assert found["claude"] == found["codex"] == Sources((), (FromParallel("generate", "ideate", "0", BOTH),))
+    assert (
+        found["claude"]
+        == found["codex"]
+        == InputSources((), (FromParallel("generate", "ideate", "0", BOTH),))
+    )
 
 
 def test_a_stage_keeps_its_own_from_parallel_over_the_providers() -> None:
     found = second_block("[{name: claude, inputs: {from_parallel: rate}}]", "{from_parallel: polish}")
-    assert found["claude"] == Sources((), (FromParallel("polish", "ideate", "0", BOTH),))
+    assert found["claude"] == InputSources((), (FromParallel("polish", "ideate", "0", BOTH),))
 
 
 SAME_BLOCK = (
@@ -157,7 +163,9 @@ def test_an_earlier_block_is_meant_where_the_same_block_has_the_stage_too() -> N
     )
     node = plan(text).nodes[1]
     assert isinstance(node, ParallelNode)
-    assert node.branches[0].stages[0].sources == Sources((), (FromParallel("generate", "ideate", "0", BOTH),))
+    assert node.branches[0].stages[0].sources == InputSources(
+        (), (FromParallel("generate", "ideate", "0", BOTH),)
+    )
 
 
 def test_a_stage_that_several_blocks_have_needs_the_block() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentforge.model.plan import FromStage, ParallelNode, Sources, StageNode
+from agentforge.model.plan import FromStage, InputSources, ParallelNode, StageNode
 
 from .world import found, plan, where
 
@@ -19,7 +19,7 @@ BLOCK = """nodes:
 """
 
 
-def of_third(inputs: str) -> Sources | None:
+def of_third(inputs: str) -> InputSources | None:
     node = plan(f"{ABC}{inputs}\n").nodes[2]
     assert isinstance(node, StageNode)
     return node.sources
@@ -66,7 +66,7 @@ def test_no_sources_without_inputs_of_others() -> None:
 
 def test_a_number_serves_as_an_id() -> None:
     nodes = plan("nodes: [{id: 7, prompt: x}, {id: n, prompt: x, inputs: {from: 7}}]\n").nodes
-    assert nodes[1].sources == Sources((FromStage("7", "0"),))
+    assert nodes[1].sources == InputSources((FromStage("7", "0"),))
 
 
 @pytest.mark.parametrize(
@@ -121,12 +121,12 @@ def test_select_without_from_is_warned_of() -> None:
 class TestInsideABlock:
     def test_own_earlier_stage_of_the_same_branch(self) -> None:
         stages = in_block(stage="{from: draft, select: all}")
-        assert stages["claude/revise"].sources == Sources((FromStage("draft", "1.0", "all", "claude"),))
-        assert stages["codex/revise"].sources == Sources((FromStage("draft", "1.0", "all", "codex"),))
+        assert stages["claude/revise"].sources == InputSources((FromStage("draft", "1.0", "all", "claude"),))
+        assert stages["codex/revise"].sources == InputSources((FromStage("draft", "1.0", "all", "codex"),))
         assert stages["codex/draft"].sources is None
 
     def test_else_a_node_before_the_block(self) -> None:
-        assert in_block(stage="{from: before}")["codex/revise"].sources == Sources(
+        assert in_block(stage="{from: before}")["codex/revise"].sources == InputSources(
             (FromStage("before", "0"),)
         )
 
@@ -134,11 +134,13 @@ class TestInsideABlock:
         text = BLOCK.format(stage_inputs="{from: draft}", provider_inputs="{}", block_inputs="{}")
         node = plan(text.replace("before", "draft")).nodes[1]
         assert isinstance(node, ParallelNode)
-        assert node.branches[0].stages[1].sources == Sources((FromStage("draft", "1.0", "latest", "claude"),))
+        assert node.branches[0].stages[1].sources == InputSources(
+            (FromStage("draft", "1.0", "latest", "claude"),)
+        )
 
     def test_inputs_of_a_provider_are_for_all_stages_of_its_branch(self) -> None:
         stages = in_block(provider="{from: before, select: all}")
-        expected = Sources((FromStage("before", "0", "all"),))
+        expected = InputSources((FromStage("before", "0", "all"),))
         assert [stages[name].sources for name in ("codex/draft", "codex/revise")] == [expected, expected]
         assert [stages[name].sources for name in ("claude/draft", "claude/revise")] == [None, None]
         assert stages["codex/draft"].inputs == {"from": "before", "select": "all"}
@@ -158,7 +160,7 @@ class TestInsideABlock:
             "from_initial": "p",
             "from_previous_iterations": "b",
         }
-        assert stages["codex/revise"].sources == Sources((FromStage("draft", "1.0", "latest", "codex"),))
+        assert stages["codex/revise"].sources == InputSources((FromStage("draft", "1.0", "latest", "codex"),))
         assert stages["claude/draft"].inputs["from_initial"] == "b"
 
     @pytest.mark.parametrize(

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from tests.engine.plans import NOON, block, event, nested, plan_of, stage, started
 
 from agentforge.model import facts as f
-from agentforge.model.event import Cursor, Event
+from agentforge.model.cursor import Cursor, Destination
+from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Judgment, Plan, ProviderChoice, Queue
 from agentforge.model.result import Decision, Result, Signals, Usage
-from agentforge.model.state import Between, BlockState, BranchState, StageRecord, StageState
+from agentforge.model.state import Between, BlockState, BranchState, RunSettings, StageRecord, StageState
 from agentforge.model.status import NodeStatus
 
 PLAN: Plan = plan_of(
@@ -51,7 +52,7 @@ _names: dict[str, st.SearchStrategy[Any]] = {
     "resets_at": st.none() | _times,
     "decision": _decisions,
     "plan": st.just(PLAN),
-    "settings": st.builds(f.Settings, delay=st.none() | st.just(0.0)),
+    "settings": st.builds(RunSettings, delay=st.none() | st.just(0.0)),
     "mode": st.sampled_from(["loop", "pipeline"]),
     "status": st.just("completed"),
     "providers": st.sampled_from([("claude", "codex"), ("codex",), ()]),
@@ -60,8 +61,8 @@ _names: dict[str, st.SearchStrategy[Any]] = {
     "gone": st.dictionaries(st.sampled_from(PATHS), st.sampled_from(["stage-plan", "a"]), max_size=2),
     "requests": st.lists(st.sampled_from(["a", "b"]), max_size=2).map(tuple),
     "rounds": st.lists(st.integers(1, 3), max_size=3).map(tuple),
-    "next": st.none() | st.builds(f.Destination, st.sampled_from(PATHS), st.just((1,))),
-    "at": st.none() | st.builds(f.Destination, st.sampled_from(PATHS), st.just((2,))),
+    "next": st.none() | st.builds(Destination, st.sampled_from(PATHS), st.just((1,))),
+    "at": st.none() | st.builds(Destination, st.sampled_from(PATHS), st.just((2,))),
     "paths": st.dictionaries(st.sampled_from(PATHS), st.none() | st.sampled_from(PATHS), max_size=3),
 }
 _done = st.builds(StageRecord, st.just("plan"), st.sampled_from(PATHS), _small, _times, st.just("done"))

@@ -13,14 +13,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 from tests.engine.plans import NOON, RUN_ID, SESSION, block, nested, plan_of, stage, started
 
-from agentforge.engine.decide.run import Decision as Decided
+from agentforge.engine.decide.run import Directive as Decided
 from agentforge.engine.decide.run import decide
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.legal import refuse_illegal
 from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
+from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.errors import IllegalMove
-from agentforge.model.event import Cursor, Event
+from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import (
     Fixed,
@@ -132,7 +133,7 @@ class _World:
             return fact
         path = self.draw(st.sampled_from([step.path for step in self.plan.steps]))
         rounds = tuple(self.draw(st.integers(1, 2)) for _ in path.split("."))
-        return replace(fact, next=f.Destination(path, rounds))
+        return replace(fact, next=Destination(path, rounds))
 
     def step(self) -> bool:
         """One turn of the world; False when the run is over."""

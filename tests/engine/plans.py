@@ -6,7 +6,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from agentforge.model import facts as f
-from agentforge.model.event import Cursor, Event
+from agentforge.model.cursor import Cursor
+from agentforge.model.event import Event
 from agentforge.model.plan import (
     Branch,
     Fixed,
@@ -23,6 +24,7 @@ from agentforge.model.plan import (
     ProviderChoice,
     StageNode,
 )
+from agentforge.model.state import RunSettings
 
 NOON = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 SESSION = "auth"
@@ -68,9 +70,9 @@ def plan_of(*nodes: Node, mode: Mode = "pipeline", max_runtime: float | None = N
     )
 
 
-def started(plan: Plan, settings: f.Settings | None = None) -> f.SessionStarted:
+def started(plan: Plan, settings: RunSettings | None = None) -> f.SessionStarted:
     return f.SessionStarted(
-        plan.mode, RUN_ID, plan, "0.1.0", settings=settings or f.Settings(), format=f.LOG_FORMAT
+        plan.mode, RUN_ID, plan, "0.1.0", settings=settings or RunSettings(), format=f.LOG_FORMAT
     )
 
 

@@ -26,11 +26,12 @@ from agentforge.engine.evolve.run import evolve
 from agentforge.engine.legal import refuse_illegal
 from agentforge.engine.task_families import FAMILIES
 from agentforge.model import facts as f
-from agentforge.model.event import Cursor, Event
+from agentforge.model.cursor import Cursor, Destination
+from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Plan
 from agentforge.model.result import Decision, Result, Signals, Usage
-from agentforge.model.state import RunState, StageState
+from agentforge.model.state import RunSettings, RunState, StageState
 from agentforge.model.task import ManifestTask, PrepareTask, Wait, Work
 
 TOO_MANY = 50
@@ -47,7 +48,7 @@ class Play:
         self.work: tuple[Work, ...] = ()
         self.provider: str | None = None
         """Whose branch the line is about."""
-        self.routed: f.Destination | None = None
+        self.routed: Destination | None = None
         """Where the node that is done next leads to, if not onward."""
 
     def happens(self, words: str) -> list[str]:
@@ -222,9 +223,9 @@ def play(plan: Plan, script: str) -> Play:
     return conversation
 
 
-def _destination(words: str) -> f.Destination:
+def _destination(words: str) -> Destination:
     path, _, rounds = words.partition(" ")
-    return f.Destination(path, tuple(map(int, rounds.split(","))) if rounds else (1,))
+    return Destination(path, tuple(map(int, rounds.split(","))) if rounds else (1,))
 
 
 def refold(conversation: Play) -> None:
@@ -245,7 +246,7 @@ def _stage(play: Play) -> str:
 
 def _start(play: Play, words: list[str]) -> f.AnyFact:
     delay = [float(word.removeprefix("delay=")) for word in words if word.startswith("delay=")]
-    settings = f.Settings("mock" in words, delay[0] if delay else None, "plateau_test" in words)
+    settings = RunSettings("mock" in words, delay[0] if delay else None, "plateau_test" in words)
     return started(play.plan, settings)
 
 

@@ -17,6 +17,7 @@ from agentforge.engine.decide.run import decide
 from agentforge.engine.evolve.run import evolve
 from agentforge.model import facts as f
 from agentforge.model.codec import GENESIS, Payload, decode, encode
+from agentforge.model.cursor import Destination
 from agentforge.model.event import Event
 from agentforge.model.plan import ParallelNode, Plan
 from agentforge.model.state import RunState
@@ -170,7 +171,7 @@ def driven(plan: Plan, visits: int, iterations: int) -> dict[int, RunState]:
         work = conversation.work[0]
         assert not isinstance(work, Wait)
         if work.place.path.startswith(last.path):
-            conversation.routed = f.Destination("0")
+            conversation.routed = Destination("0")
         is_enough = work.place.path == "0" and work.iteration == iterations
         said = {
             "prepare": "prepared",

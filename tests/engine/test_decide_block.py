@@ -5,7 +5,7 @@ from tests.engine.plans import block, plan_of, stage
 from tests.engine.playbook import Play, play
 
 from agentforge.model import facts as f
-from agentforge.model.event import Cursor
+from agentforge.model.cursor import Cursor
 from agentforge.model.plan import RetryPolicy
 from agentforge.model.status import NodeStatus
 

@@ -4,7 +4,7 @@ import pytest
 from tests.engine.plans import plan_of, stage
 from tests.engine.playbook import play
 
-from agentforge.engine.decide.retry import ATTEMPTS_PER_KIND, backoff, may_retry
+from agentforge.engine.decide.failure import ATTEMPTS_PER_KIND, backoff, may_retry
 from agentforge.model.failure import LIMITS, FailureKind
 from agentforge.model.plan import RetryPolicy
 

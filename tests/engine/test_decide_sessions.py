@@ -6,7 +6,7 @@ from tests.engine.playbook import Play, play
 
 from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
-from agentforge.model.event import Cursor
+from agentforge.model.cursor import Cursor
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Plan, ProviderChoice, RetryPolicy, Semantics
 

@@ -6,8 +6,8 @@ from tests.engine.playbook import Play, play
 
 from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
+from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
-from agentforge.model.event import Cursor
 from agentforge.model.plan import Plan
 
 

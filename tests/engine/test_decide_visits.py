@@ -15,9 +15,10 @@ from agentforge.engine.node_keys import NodeKey, NodeKeys, key_from, recorded_ke
 from agentforge.engine.rehearsal.rehearse import rehearse
 from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
-from agentforge.model.event import Cursor, Event
+from agentforge.model.cursor import Cursor, Destination
+from agentforge.model.event import Event
 from agentforge.model.layout import RunLayout
-from agentforge.model.plan import FromStage, Judgment, Plan, Queue, Sources
+from agentforge.model.plan import FromStage, InputSources, Judgment, Plan, Queue
 from agentforge.model.result import Decision, Result
 from agentforge.model.state import BlockState, RunState, StageState
 from agentforge.model.task import AgentTask, ManifestTask, PrepareTask
@@ -339,7 +340,7 @@ def completed_in(at: Cursor, output: str) -> Event:
 
 
 def test_context_of_a_later_visit_has_the_inputs_and_history_of_latest_visits_only() -> None:
-    source = Sources(from_stage=(FromStage("plan", "0", "all"),))
+    source = InputSources(from_stage=(FromStage("plan", "0", "all"),))
     plan = plan_of(stage("plan", runs=2), stage("build", runs=3, sources=source))
     history = remembered(
         [
@@ -402,7 +403,7 @@ def test_next_visit_of_a_node_that_moved_counts_on() -> None:
     conversation = play(TWO, THRICE)
     replanned(conversation, plan_of(stage("first"), stage("plan", runs=2), stage("build")))
     conversation.answer()
-    conversation.routed = f.Destination("1")
+    conversation.routed = Destination("1")
     assert conversation.happens("completed") == [
         "< node_complete build: Completed 1 iterations (max: 1)",
         "< node_start plan",

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from tests.engine.plans import block, nested, plan_of, stage
 
-from agentforge.engine.rehearsal.course import Turn
+from agentforge.engine.rehearsal.course import CourseStep
 from agentforge.engine.rehearsal.enact import enact
 from agentforge.engine.rehearsal.rehearse import rehearse
-from agentforge.model.cassette import Exchange, Outcome
+from agentforge.model.cassette import Exchange, ExchangeOutcome
 from agentforge.model.plan import Judgment, Plan, Queue
 
 DONE: dict[str, Any] = {
@@ -25,19 +25,19 @@ CRASHED = {"type": "provider_crashed", "message": "no", "stage": "x"}
 def work(stage: str, iteration: int = 1, attempt: int = 1, **more: Any) -> Exchange:
     fields: dict[str, Any] = {
         "node": f"stage-{stage}",
-        "outcome": Outcome("iteration_complete", DONE),
+        "outcome": ExchangeOutcome("iteration_complete", DONE),
         **more,
     }
     return Exchange(stage, iteration, attempt=attempt, kind="work", **fields)
 
 
-def course(plan: Plan, *exchanges: Exchange, **options: Any) -> list[Turn]:
+def course(plan: Plan, *exchanges: Exchange, **options: Any) -> list[CourseStep]:
     found = rehearse(plan, enact(plan, exchanges, **options))
     assert found.is_same
     return list(found.past)
 
 
-def kinds(turns: list[Turn]) -> list[str]:
+def kinds(turns: list[CourseStep]) -> list[str]:
     return [turn.what for turn in turns]
 
 
@@ -55,10 +55,12 @@ def test_failures_retries_branches_judges_and_queues_are_answered_by_their_excha
         stage("refine", termination=Judgment(3, 1, 1)),
         stage("sweep", termination=Queue(3, check_before=True)),
     )
-    judged = Outcome("judge_complete", {"status": "success", "result": {"stop": True, "reason": "fine"}})
+    judged = ExchangeOutcome(
+        "judge_complete", {"status": "success", "result": {"stop": True, "reason": "fine"}}
+    )
     turns = course(
         plan,
-        work("plan", outcome=Outcome("error", CRASHED)),
+        work("plan", outcome=ExchangeOutcome("error", CRASHED)),
         work("plan", attempt=2),
         *(work("draft", node="parallel-duel", branch=who) for who in ("claude", "codex")),
         work("refine"),
@@ -73,13 +75,13 @@ def test_failures_retries_branches_judges_and_queues_are_answered_by_their_excha
 
 def test_a_recording_that_stops_in_the_middle_is_a_run_that_is_not_over() -> None:
     turns = course(plan_of(stage("plan", runs=3)), work("plan"))
-    assert turns[-1] == Turn("attempt", "plan", iteration=2, attempt=1, detail="claude")
+    assert turns[-1] == CourseStep("attempt", "plan", iteration=2, attempt=1, detail="claude")
 
 
 def test_a_plateau_counts_where_it_did_when_it_was_recorded() -> None:
     plateau = {**DONE, "result": {"signals": {"plateau_suspected": True}}}
     plan = plan_of(stage("plan", termination=Judgment(3, 1, 1)))
-    recorded = work("plan", outcome=Outcome("iteration_complete", plateau))
+    recorded = work("plan", outcome=ExchangeOutcome("iteration_complete", plateau))
     assert course(plan, recorded, plateau_test=True)[-1].what == "run_completed"
 
 
@@ -87,10 +89,10 @@ def test_a_plateau_counts_where_it_did_when_it_was_recorded() -> None:
     ("outcome", "says"),
     [
         (None, "nothing tells what came of iteration 1 of 'plan'"),
-        (Outcome("dance", {}), "nothing tells what came of iteration 1 of 'plan'"),
-        (Outcome("iteration_complete", {}), "what came of iteration 1 of 'plan' can't be read"),
+        (ExchangeOutcome("dance", {}), "nothing tells what came of iteration 1 of 'plan'"),
+        (ExchangeOutcome("iteration_complete", {}), "what came of iteration 1 of 'plan' can't be read"),
     ],
 )
-def test_an_exchange_without_an_outcome_cannot_be_enacted(outcome: Outcome | None, says: str) -> None:
+def test_an_exchange_without_an_outcome_cannot_be_enacted(outcome: ExchangeOutcome | None, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         enact(plan_of(stage("plan")), [work("plan", outcome=outcome)])

@@ -12,8 +12,9 @@ from tests.engine.playbook import play
 from agentforge.engine.decide.run import decide
 from agentforge.engine.evolve.run import CONTROLS_KEPT, evolve
 from agentforge.model import facts as f
+from agentforge.model.cursor import Cursor
 from agentforge.model.errors import LogCorrupt
-from agentforge.model.event import Cursor, Event
+from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Judgment
 from agentforge.model.result import Decision, Result, Usage

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentforge.engine.judgment import read_judgment
+from agentforge.engine.normalise import read_judgment
 from agentforge.model.facts import JudgeResult
 
 STOP = '{"stop": true, "reason": "nothing new", "confidence": 0.9}'

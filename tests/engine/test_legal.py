@@ -9,8 +9,8 @@ from tests.engine.plans import NOON, event, plan_of, stage, started
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.legal import refuse_cancel, refuse_illegal, refuse_pause, refuse_resume
 from agentforge.model import facts as f
+from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
-from agentforge.model.event import Cursor
 from agentforge.model.failure import FailureKind
 from agentforge.model.result import Decision, Result
 from agentforge.model.state import AttemptState, BlockState, BranchState, IterationState, RunState, StageState

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentforge.engine.normalise import MAX_OUTPUT_BYTES, TRUNCATED, clean_output, normalise_result
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.model.result import Artifacts, Decision, Result, Signals, Work
+from agentforge.model.result import Artifacts, Decision, Result, Signals, WorkReport
 
 FULL = {
     "summary": "Did it",
@@ -54,7 +54,7 @@ def failure_of(result: str | None, status: str | None) -> Failure:
 def test_a_valid_result_is_used_directly() -> None:
     assert result_of(FULL) == Result(
         summary="Did it",
-        work=Work(("a",), ("x.py",)),
+        work=WorkReport(("a",), ("x.py",)),
         artifacts=Artifacts(("report",), ("r.md",)),
         signals=Signals(True, "medium", "fine"),
         decision=Decision.STOP,
@@ -72,7 +72,7 @@ def test_result_precedes_status() -> None:
 def test_status_v2_is_converted_to_result_v3() -> None:
     assert status_of(STATUS) == Result(
         summary="Completed all work",
-        work=Work(("task-1",), ("test.txt",)),
+        work=WorkReport(("task-1",), ("test.txt",)),
         artifacts=Artifacts(),
         signals=Signals(plateau_suspected=False, risk="low", notes="All work complete"),
         decision=Decision.STOP,
@@ -149,7 +149,7 @@ def test_wrong_types_deeper_inside_become_defaults() -> None:
         "signals": {"plateau_suspected": "yes", "risk": 5, "notes": ["n"]},
         "errors": 4,
     }
-    assert result_of(broken) == Result(work=Work((), ("a.py", "12")))
+    assert result_of(broken) == Result(work=WorkReport((), ("a.py", "12")))
 
 
 @pytest.mark.parametrize(("written", "decision"), [("STOP", "stop"), (" error ", "error"), ("", "continue")])

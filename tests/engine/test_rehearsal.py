@@ -8,7 +8,7 @@ from tests.engine.any_run import PLANS, any_run
 from tests.engine.plans import block, nested, plan_of, stage
 from tests.engine.playbook import Play, play
 
-from agentforge.engine.rehearsal.course import Rehearsal, Turn
+from agentforge.engine.rehearsal.course import CourseStep, Rehearsal
 from agentforge.engine.rehearsal.rehearse import rehearse
 from agentforge.engine.replan import plan_change
 from agentforge.model.event import Event
@@ -37,7 +37,7 @@ def past(plan: Plan, script: str) -> list[Event]:
     return play(plan, script).events
 
 
-def parted(rehearsal: Rehearsal) -> tuple[Turn, Turn | None]:
+def parted(rehearsal: Rehearsal) -> tuple[CourseStep, CourseStep | None]:
     assert rehearsal.difference is not None
     return rehearsal.difference.past, rehearsal.difference.now
 
@@ -123,30 +123,30 @@ def test_a_stage_that_moved_but_comes_at_the_same_time_is_the_same() -> None:
 
 def test_a_lower_maximum_ends_the_stage_earlier() -> None:
     was, now = parted(rehearse(plan_of(stage("review", runs=1)), past(THREE, PAST)))
-    assert was == Turn("iteration", "review", iteration=2)
-    assert now == Turn("node_over", "review", iteration=1, detail="Completed 1 iterations (max: 1)")
+    assert was == CourseStep("iteration", "review", iteration=2)
+    assert now == CourseStep("node_over", "review", iteration=1, detail="Completed 1 iterations (max: 1)")
 
 
 def test_a_judge_instead_of_the_agents_word_goes_on_to_what_was_never_recorded() -> None:
     rehearsal = rehearse(plan_of(stage("review", termination=Judgment(5, 3))), past(THREE, PAST))
     was, now = parted(rehearsal)
-    assert was == Turn("node_over", "review", iteration=2, detail="Agent requested stop at iteration 2")
-    assert now == Turn("iteration", "review", iteration=3)
-    assert rehearsal.unrecorded == (Turn("attempt", "review", iteration=3, attempt=1),)
+    assert was == CourseStep("node_over", "review", iteration=2, detail="Agent requested stop at iteration 2")
+    assert now == CourseStep("iteration", "review", iteration=3)
+    assert rehearsal.unrecorded == (CourseStep("attempt", "review", iteration=3, attempt=1),)
 
 
 def test_another_stage_is_entered_where_it_was_put_in_between() -> None:
     rehearsal = rehearse(plan_of(stage("plan"), stage("review", runs=3)), past(THREE, PAST))
     was, now = parted(rehearsal)
-    assert was == Turn("node_entered", "review")
-    assert now == Turn("node_entered", "plan")
-    assert rehearsal.unrecorded == (Turn("attempt", "plan", iteration=1, attempt=1),)
+    assert was == CourseStep("node_entered", "review")
+    assert now == CourseStep("node_entered", "plan")
+    assert rehearsal.unrecorded == (CourseStep("attempt", "plan", iteration=1, attempt=1),)
 
 
 def test_a_stage_behind_the_last_one_keeps_the_run_from_being_complete() -> None:
     was, now = parted(rehearse(plan_of(stage("review", runs=3), stage("ship")), past(THREE, PAST)))
     assert was.what == "run_completed"
-    assert now == Turn("node_entered", "ship")
+    assert now == CourseStep("node_entered", "ship")
 
 
 def test_stages_in_another_order_are_answered_from_the_record() -> None:
@@ -164,7 +164,7 @@ def test_stages_in_another_order_are_answered_from_the_record() -> None:
         for name, after in (("a", "node_start b"), ("b", "session_complete all_loops_complete"))
     )
     rehearsal = rehearse(plan_of(stage("b"), stage("a")), past(two, script))
-    assert parted(rehearsal)[1] == Turn("node_entered", "b")
+    assert parted(rehearsal)[1] == CourseStep("node_entered", "b")
     assert rehearsal.unrecorded == ()
     assert rehearsal.now[-1].what == "run_completed"
 
@@ -208,7 +208,7 @@ def test_a_run_that_failed_and_was_resumed_is_followed_to_its_end() -> None:
 def test_fewer_attempts_fail_the_run_earlier() -> None:
     other = plan_of(stage("review", runs=3, retry=RetryPolicy(max_attempts=1)))
     was, now = parted(rehearse(other, past(THREE, FAILED)))
-    assert was == Turn("attempt", "review", iteration=1, attempt=2, detail="claude")
+    assert was == CourseStep("attempt", "review", iteration=1, attempt=2, detail="claude")
     assert now is not None
     assert (now.what, now.detail) == ("run_failed", "provider_crashed")
 
@@ -217,7 +217,7 @@ def test_a_runtime_limit_would_have_asked_a_person() -> None:
     slow = PAST.replace("> completed\n", "@ 100\n    > completed\n", 1)
     rehearsal = rehearse(plan_of(stage("review", runs=3, guardrails=Guardrails(50))), past(THREE, slow))
     was, now = parted(rehearsal)
-    assert was == Turn("iteration", "review", iteration=2)
+    assert was == CourseStep("iteration", "review", iteration=2)
     assert now is not None
     assert (now.what, now.detail) == ("person_asked", "runtime_limit")
     assert rehearsal.now[-1].what == "run_paused"
@@ -232,7 +232,7 @@ def test_what_could_not_be_prepared_or_read_is_no_answer_to_anything_else() -> N
         < session_failed prompt_unreadable
     """
     rehearsal = rehearse(plan_of(stage("first"), stage("review", runs=3)), past(THREE, unprepared))
-    assert parted(rehearsal)[1] == Turn("node_entered", "first")
+    assert parted(rehearsal)[1] == CourseStep("node_entered", "first")
     swapped = rehearse(plan_of(stage("review", runs=3), stage("last")), past(THREE, unprepared))
     assert swapped.is_same
 
@@ -259,9 +259,9 @@ def test_a_stop_is_carried_out_where_the_courses_have_parted_already() -> None:
     judged = plan_of(stage("review", termination=Judgment(5)))
     rehearsal = rehearse(judged, past(THREE, stopped))
     was, now = parted(rehearsal)
-    assert was == Turn("iteration", "review", iteration=2)
-    assert now == Turn("judge", "review", iteration=1, attempt=1, detail="claude")
-    assert rehearsal.unrecorded == (Turn("judge", "review", iteration=1, attempt=1),)
+    assert was == CourseStep("iteration", "review", iteration=2)
+    assert now == CourseStep("judge", "review", iteration=1, attempt=1, detail="claude")
+    assert rehearsal.unrecorded == (CourseStep("judge", "review", iteration=1, attempt=1),)
 
 
 # -- blocks, nested pipelines, changed plans
@@ -300,7 +300,7 @@ def test_a_block_with_another_provider_waits_for_that_one() -> None:
     rehearsal = rehearse(plan_of(block("claude codex gemini", stage("draft"))), past(two, DUEL))
     was, now = parted(rehearsal)
     assert (was.detail, now and now.detail) == ("claude, codex", "claude, codex, gemini")
-    assert rehearsal.unrecorded == (Turn("attempt", "duel/draft", "gemini", iteration=1, attempt=1),)
+    assert rehearsal.unrecorded == (CourseStep("attempt", "duel/draft", "gemini", iteration=1, attempt=1),)
 
 
 def test_a_longer_stage_in_one_block_parts_in_the_branch_that_is_first() -> None:
@@ -308,14 +308,14 @@ def test_a_longer_stage_in_one_block_parts_in_the_branch_that_is_first() -> None
     rehearsal = rehearse(plan_of(block("claude codex", stage("draft", runs=2))), past(two, DUEL))
     was, now = parted(rehearsal)
     assert (was.what, was.branch) == ("stage_over", "codex")
-    assert now == Turn("iteration", "duel/draft", "codex", iteration=2)
+    assert now == CourseStep("iteration", "duel/draft", "codex", iteration=2)
     assert {turn.branch for turn in rehearsal.unrecorded} == {"claude", "codex"}
 
 
 def test_the_same_stage_in_a_nested_pipeline_is_another_place() -> None:
     was, now = parted(rehearse(plan_of(nested("polish", stage("review", runs=3))), past(THREE, PAST)))
     assert was.stage == "review"
-    assert now == Turn("node_entered", "polish/review")
+    assert now == CourseStep("node_entered", "polish/review")
 
 
 def recompiled(before: Plan, after: Plan) -> list[Event]:
@@ -349,8 +349,8 @@ def test_a_recompiled_run_is_compared_with_the_plan_that_is_in_force() -> None:
     assert rehearsal.is_same
     assert [turn.what for turn in rehearsal.now][:3] == ["resumed", "iteration", "attempt"]
     assert parted(rehearse(plan_of(stage("review", runs=1)), events)) == (
-        Turn("iteration", "review", iteration=2),
-        Turn("node_over", "review", iteration=1, detail="Completed 1 iterations (max: 1)"),
+        CourseStep("iteration", "review", iteration=2),
+        CourseStep("node_over", "review", iteration=1, detail="Completed 1 iterations (max: 1)"),
     )
 
 

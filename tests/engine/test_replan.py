@@ -9,8 +9,8 @@ from tests.engine.plans import block, event, nested, plan_of, stage, started
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.replan import moved_paths, plan_change
 from agentforge.model import facts as f
+from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.errors import IllegalMove
-from agentforge.model.event import Cursor
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Plan, ProviderChoice
 from agentforge.model.result import Decision, Result
@@ -29,7 +29,7 @@ def entered(name: str, path: str, rounds: tuple[int, ...] = (1,), run: int = 1) 
 
 
 def done(name: str, path: str, following: str | None = None) -> tuple[f.AnyFact, Cursor]:
-    destination = f.Destination(following) if following else None
+    destination = Destination(following) if following else None
     return f.NodeCompleted(name, "done", 1, next=destination), Cursor(path, 1, 1)
 
 
@@ -91,7 +91,7 @@ def test_replan_keeps_to_the_pass_and_the_nested_pipeline() -> None:
     old = plan_of(stage("a"), nested("in", stage("b"), stage("c")), passes=2)
     new = plan_of(nested("in", stage("x"), stage("c")), passes=2)
     inside = state_after(old, entered("c", "1.1", (2, 1), run=2))
-    assert plan_change(new, old, inside).at == f.Destination("0.1", (2, 1))
+    assert plan_change(new, old, inside).at == Destination("0.1", (2, 1))
     assert moved_paths(old, new) == {"0": None, "1.0": None, "1.1": "0.1"}
 
 
@@ -167,7 +167,7 @@ def test_replanned_records_follow_their_nodes() -> None:
     changed = evolve(between, event(9, plan_change(new, OLD, between)))
     assert [record.path for record in changed.stages] == ["1"]
     assert changed.visits == {"1": 1}
-    assert changed.at == Between(f.Destination("2"))
+    assert changed.at == Between(Destination("2"))
     gone = evolve(between, event(9, plan_change(plan_of(stage("build")), OLD, between)))
     assert gone.stages == ()
 

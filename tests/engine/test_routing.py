@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.engine.plans import block, nested, plan_of, stage
 
 from agentforge.engine.decide.routing import first_node, next_node
-from agentforge.model.facts import Destination
+from agentforge.model.cursor import Destination
 from agentforge.model.plan import NestedNode, Node, Plan
 
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from agentforge.model import codec
 from agentforge.model.codec import Payload
+from agentforge.model.cursor import Cursor
 from agentforge.model.errors import LogTooNew
-from agentforge.model.event import Cursor, Event
+from agentforge.model.event import Event
 from agentforge.model.facts import (
     FACTS,
     AnyFact,

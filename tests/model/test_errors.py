@@ -1,7 +1,7 @@
 """Every exception has a code of its own, a message and a next step."""
 
 from agentforge.model import errors
-from agentforge.model.diagnostic import Diagnostic, Place, Severity
+from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace
 from agentforge.model.errors import AgentForgeError, DefinitionError
 
 
@@ -29,4 +29,4 @@ def test_definition_error_counts_errors_and_keeps_all_diagnostics() -> None:
 
 
 def _diagnostic(severity: Severity) -> Diagnostic:
-    return Diagnostic("bad-value", severity, "no", Place("p.yaml", 1, 1))
+    return Diagnostic("bad-value", severity, "no", SourcePlace("p.yaml", 1, 1))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentforge.model.redaction import HIDDEN, Redactor, spellings
+from agentforge.model.secrets import HIDDEN, Redactor, spellings
 
 KEY = "sk-0123456789"
 ODD = 'a"b\\c\nd\té/8'

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentforge.model.secrecy import can_be_secret, is_secret_name, looks_like_path
+from agentforge.model.secrets import can_be_secret, is_secret_name, looks_like_path
 
 SECRET = (
     *("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "MY_APIKEY", "AWS_SECRET_ACCESS_KEY", "API_KEY", "API_KEY_2"),

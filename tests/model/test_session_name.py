@@ -5,7 +5,7 @@ import unicodedata
 import pytest
 
 from agentforge.model.errors import InvalidSession
-from agentforge.model.ids import session_name
+from agentforge.model.session_name import session_name
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 from tests.engine.plans import NOON, block, nested, plan_of, stage
 
-from agentforge.model.event import Cursor
+from agentforge.model.cursor import Cursor
 from agentforge.model.place import Place
 from agentforge.model.plan import Judgment, ProviderChoice
 from agentforge.model.task import (

@@ -11,8 +11,8 @@ from tests.engine.plans import NOON, plan_of, stage, started
 
 from agentforge.adapters.log.log import JsonlLog
 from agentforge.model import facts as f
+from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove, LogCorrupt
-from agentforge.model.event import Cursor
 from agentforge.runtime.journal import Journal
 from agentforge.testing import FakeClock
 from agentforge.testing.memory_log import MemoryLog

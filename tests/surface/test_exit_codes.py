@@ -8,8 +8,7 @@ import pytest
 from agentforge.app.results import RunResult
 from agentforge.cli import exit_codes
 from agentforge.model import errors
-from agentforge.model.facts import RequestKind
-from agentforge.model.state import Request
+from agentforge.model.state import Request, RequestKind
 from agentforge.model.status import RunStatus
 
 

@@ -1,4 +1,4 @@
-"""Only `system` opens files below a project and runs programs that are waited for; the rest has its reasons."""
+"""Only `system` opens files below a project and runs programs that are waited for, with exceptions."""
 
 import ast
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ APART = {
     "cli/demo.py": "makes a project of its own in a temporary folder",
     "cli/output.py": "/dev/null",
     "app/wiring.py": "a file of the package",
-    "adapters/processes/local.py": "/proc, and the supervisor, which outlives us, with its bytecode in the package",
+    "adapters/processes/local.py": "/proc, and starting the supervisor, which outlives the engine",
     "adapters/host/tmux.py": "the launch file, in the system's temporary folder",
     "adapters/host/tmux_child.py": "a program of its own, standard library only",
     "adapters/host/probe.py": "a nameless file whose syncs are timed",

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.system.programs import Ended, NoExit, Program, run, run_async
+from agentforge.system.programs import NoExit, Program, ProgramResult, run, run_async
 
-Run = Callable[[Program], Ended]
+Run = Callable[[Program], ProgramResult]
 
 STARTS_A_CHILD = 'sleep 60 & echo $! > "$0"; wait'
 """Given a file, leaves the pid of its child there."""

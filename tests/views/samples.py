@@ -2,7 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-from agentforge.model.event import Cursor, Event
+from agentforge.model.cursor import Cursor
+from agentforge.model.event import Event
 from agentforge.model.facts import AnyFact
 from agentforge.model.plan import (
     Fixed,

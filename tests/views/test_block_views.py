@@ -7,9 +7,9 @@ from tests.engine.plans import NOON, block, event, nested, plan_of, stage
 from tests.engine.playbook import play
 
 from agentforge.model import facts as f
-from agentforge.model.event import Cursor
+from agentforge.model.cursor import Cursor
 from agentforge.model.layout import RunLayout
-from agentforge.model.plan import FromParallel, FromStage, Judgment, Plan, Sources
+from agentforge.model.plan import FromParallel, FromStage, InputSources, Judgment, Plan
 from agentforge.model.result import Decision, Result
 from agentforge.views.files.branch import branch_file
 from agentforge.views.files.manifest import manifest
@@ -48,7 +48,7 @@ BOTH = told(
 
 
 def parallel(source: FromParallel, plan: Plan = PLAN, history: History = BOTH) -> dict[str, Any]:
-    found = from_parallel(Sources(from_parallel=(source,)), history, plan, LAYOUT)
+    found = from_parallel(InputSources(from_parallel=(source,)), history, plan, LAYOUT)
     assert isinstance(found, dict)
     return found
 
@@ -56,13 +56,13 @@ def parallel(source: FromParallel, plan: Plan = PLAN, history: History = BOTH) -
 def test_stage_without_sources_gets_nothing() -> None:
     assert from_stage(None, BOTH) == {}
     assert from_parallel(None, BOTH, PLAN, LAYOUT) == {}
-    assert from_parallel(Sources(), BOTH, PLAN, LAYOUT) == {}
+    assert from_parallel(InputSources(), BOTH, PLAN, LAYOUT) == {}
 
 
 def test_outputs_of_stages_by_id_sorted_latest_or_all() -> None:
     sources = (FromStage("z", "0"), FromStage("a", "0", "all"), FromStage("m", "1.0", "latest", "codex"))
-    assert from_stage(Sources(sources), BOTH) == {"a": ["p1.md", "p2.md"], "m": [], "z": ["p2.md"]}
-    assert list(from_stage(Sources(sources), BOTH)) == ["a", "m", "z"]
+    assert from_stage(InputSources(sources), BOTH) == {"a": ["p1.md", "p2.md"], "m": [], "z": ["p2.md"]}
+    assert list(from_stage(InputSources(sources), BOTH)) == ["a", "m", "z"]
 
 
 def test_latest_outputs_of_all_providers_sorted_by_name() -> None:
@@ -96,7 +96,7 @@ def test_how_a_judged_stage_ended_in_one_word() -> None:
 
 
 def test_list_of_sources_stays_a_list() -> None:
-    sources = Sources(from_parallel=(SOURCE, replace(SOURCE, stage="check")), parallel_list=True)
+    sources = InputSources(from_parallel=(SOURCE, replace(SOURCE, stage="check")), parallel_list=True)
     found = from_parallel(sources, BOTH, PLAN, LAYOUT)
     assert isinstance(found, list)
     assert [one["stage"] for one in found] == ["draft", "check"]

@@ -7,7 +7,8 @@ import pytest
 from tests.engine.plans import plan_of, stage
 
 from agentforge.model import facts as f
-from agentforge.model.event import Cursor, Event
+from agentforge.model.cursor import Cursor
+from agentforge.model.event import Event
 from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place
 from agentforge.model.result import Decision, Result

@@ -2,11 +2,11 @@
 
 import pytest
 
-from agentforge.engine.rehearsal.course import Difference, Rehearsal, Turn, TurnKind
+from agentforge.engine.rehearsal.course import CourseStep, CourseStepKind, Difference, Rehearsal
 from agentforge.views.lines.course import _WORDS, course_lines, difference_words
 
 
-def words(was: Turn, now: Turn | None, *unrecorded: Turn) -> str:
+def words(was: CourseStep, now: CourseStep | None, *unrecorded: CourseStep) -> str:
     return difference_words(Rehearsal((), (), Difference(was, now), unrecorded))
 
 
@@ -14,60 +14,60 @@ def words(was: Turn, now: Turn | None, *unrecorded: Turn) -> str:
     ("was", "now", "sentence"),
     [
         (
-            Turn("node_over", "review", iteration=3, detail="Agent requested stop at iteration 3"),
-            Turn("iteration", "review", iteration=4),
+            CourseStep("node_over", "review", iteration=3, detail="Agent requested stop at iteration 3"),
+            CourseStep("iteration", "review", iteration=4),
             "stage 'review': the past run ended after iteration 3 (Agent requested stop at iteration 3); "
             "this pipeline would go on to iteration 4, for which nothing was recorded",
         ),
         (
-            Turn("node_entered", "review"),
-            Turn("node_entered", "plan"),
+            CourseStep("node_entered", "review"),
+            CourseStep("node_entered", "plan"),
             "the past run entered stage 'review'; this pipeline would enter stage 'plan'",
         ),
         (
-            Turn("attempt", "duel/draft", "codex", iteration=2, attempt=2, detail="codex"),
-            Turn("run_failed", "duel", detail="provider_crashed"),
+            CourseStep("attempt", "duel/draft", "codex", iteration=2, attempt=2, detail="codex"),
+            CourseStep("run_failed", "duel", detail="provider_crashed"),
             "the past run asked codex for iteration 2, attempt 2 in stage 'duel/draft' of codex; "
             "this pipeline would fail (provider_crashed)",
         ),
         (
-            Turn("attempt", "plan", iteration=1, attempt=1, detail="claude"),
-            Turn("attempt", "plan", iteration=1, attempt=1, detail="codex"),
+            CourseStep("attempt", "plan", iteration=1, attempt=1, detail="claude"),
+            CourseStep("attempt", "plan", iteration=1, attempt=1, detail="codex"),
             "stage 'plan': the past run asked claude for iteration 1; "
             "this pipeline would ask codex for iteration 1",
         ),
         (
-            Turn("run_completed", "plan", detail="all_loops_complete"),
+            CourseStep("run_completed", "plan", detail="all_loops_complete"),
             None,
             "the past run completed (all_loops_complete); this pipeline would do nothing more",
         ),
     ],
 )
-def test_a_difference_is_one_sentence(was: Turn, now: Turn | None, sentence: str) -> None:
-    assert words(was, now, Turn("attempt", "review", iteration=4, attempt=1)) == sentence
+def test_a_difference_is_one_sentence(was: CourseStep, now: CourseStep | None, sentence: str) -> None:
+    assert words(was, now, CourseStep("attempt", "review", iteration=4, attempt=1)) == sentence
 
 
 @pytest.mark.parametrize("what", list(_WORDS))
-def test_every_turn_has_words_for_both_sides(what: TurnKind) -> None:
-    turn = Turn(what, "plan", "claude", 1, 2, 3, "because")
+def test_every_turn_has_words_for_both_sides(what: CourseStepKind) -> None:
+    turn = CourseStep(what, "plan", "claude", 1, 2, 3, "because")
     assert "{" not in words(turn, turn)
 
 
 def test_the_same_course_and_one_without_a_place_are_said_too() -> None:
     assert difference_words(Rehearsal((), ())) == "the course is the same"
-    gone = Difference(Turn("resumed"), None, "node 'x' is gone")
+    gone = Difference(CourseStep("resumed"), None, "node 'x' is gone")
     assert difference_words(Rehearsal((), (), gone)) == "node 'x' is gone"
 
 
 def test_a_course_is_a_line_for_each_stage_and_one_for_the_run() -> None:
     course = [
-        Turn("node_entered", "duel", detail="claude, codex"),
-        Turn("iteration", "duel/draft", "claude", 1, 1),
-        Turn("stage_over", "duel/draft", "claude", 1, 1, detail="Completed 1 iterations\n(max: 1)"),
-        Turn("person_asked", "duel", detail="attempts_lost"),
-        Turn("run_paused", "duel", detail="attempts_lost"),
-        Turn("resumed", "duel"),
-        Turn("iteration", "plan", None, 2, 3),
+        CourseStep("node_entered", "duel", detail="claude, codex"),
+        CourseStep("iteration", "duel/draft", "claude", 1, 1),
+        CourseStep("stage_over", "duel/draft", "claude", 1, 1, detail="Completed 1 iterations\n(max: 1)"),
+        CourseStep("person_asked", "duel", detail="attempts_lost"),
+        CourseStep("run_paused", "duel", detail="attempts_lost"),
+        CourseStep("resumed", "duel"),
+        CourseStep("iteration", "plan", None, 2, 3),
     ]
     assert course_lines(course) == [
         "duel: not over",
@@ -75,4 +75,6 @@ def test_a_course_is_a_line_for_each_stage_and_one_for_the_run() -> None:
         "plan (run 2): 3 iterations, not over",
         "the run isn't over",
     ]
-    assert course_lines([*course, Turn("run_completed", detail="done")])[-1] == "the run completed (done)"
+    assert (
+        course_lines([*course, CourseStep("run_completed", detail="done")])[-1] == "the run completed (done)"
+    )

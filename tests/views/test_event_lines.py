@@ -8,7 +8,7 @@ import pytest
 from tests.views.samples import NOON, event, plan
 
 from agentforge.model import facts as f
-from agentforge.model.event import Cursor
+from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.facts import AnyFact
 from agentforge.model.failure import FailureKind
 from agentforge.model.result import Decision, Result
@@ -188,7 +188,7 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     ),
     (f.JudgeLost(1), "node=1 run=1 iter=2 attempt=1", None),
     (f.QueueChecked(4), "node=1 run=1 iter=2 remaining=4", None),
-    (f.PlanChanged(plan(), f.Destination("1")), "node=1", "goes on by the pipeline as it is now"),
+    (f.PlanChanged(plan(), Destination("1")), "node=1", "goes on by the pipeline as it is now"),
     (f.TmuxSessionCleaned("pipeline-s"), "name=pipeline-s", None),
 ]
 

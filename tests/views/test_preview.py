@@ -7,12 +7,12 @@ from agentforge.model.layout import RunLayout
 from agentforge.model.plan import (
     FromParallel,
     FromStage,
+    InputSources,
     Judgment,
     Overrides,
     Plan,
     ProviderChoice,
     Queue,
-    Sources,
 )
 from agentforge.views.lines.preview import preview
 
@@ -35,7 +35,7 @@ def test_preview_of_a_loop_names_its_progress_file() -> None:
 
 
 def test_preview_of_everything_a_stage_may_say() -> None:
-    sources = Sources(
+    sources = InputSources(
         (FromStage("plan", "0", "all"),), (FromParallel("ideas", "duel", "1", ("claude", "codex")),)
     )
     full = stage(

@@ -6,8 +6,8 @@ import msgspec
 from tests.engine.plans import plan_of, stage
 from tests.engine.playbook import play
 
-from agentforge.model.buffer import BufferHealth
 from agentforge.model.plan import Plan
+from agentforge.ports.event_log import BufferHealth
 from agentforge.views.files.state import state_file
 from agentforge.views.history import History
 from agentforge.views.summary import Summary, fold

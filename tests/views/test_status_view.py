@@ -8,13 +8,13 @@ from tests.views.samples import NOON, history, plan
 
 from agentforge.engine.evolve.run import evolve
 from agentforge.model import facts as f
-from agentforge.model.buffer import BufferHealth
-from agentforge.model.event import Cursor
+from agentforge.model.cursor import Cursor
 from agentforge.model.facts import AnyFact
 from agentforge.model.failure import FailureKind
 from agentforge.model.result import Decision, Result, Usage
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
+from agentforge.ports.event_log import BufferHealth
 from agentforge.views.lines.status import status_rows
 from agentforge.views.stage_progress import stage_progress
 from agentforge.views.status import LogStatus, StatusView, resume_command, status_view

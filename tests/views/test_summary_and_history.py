@@ -10,18 +10,19 @@ from tests.engine.plans import NOON, event, plan_of, stage, started
 
 from agentforge.engine.evolve.run import evolve
 from agentforge.model import facts as f
-from agentforge.model.buffer import BufferHealth
-from agentforge.model.event import Cursor, Event
+from agentforge.model.cursor import Cursor
+from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.result import Decision, Result, Signals
-from agentforge.views.durations import counted
+from agentforge.ports.event_log import BufferHealth
 from agentforge.views.files.branch import branch_file
-from agentforge.views.files.state import Snapshot, state_file
+from agentforge.views.files.state import StateSnapshot, state_file
 from agentforge.views.history import KEPT, History
 from agentforge.views.lines.live import run_line
 from agentforge.views.lines.tail import event_line
 from agentforge.views.stage_progress import stage_progress
 from agentforge.views.summary import Summary, fold, health
+from agentforge.views.text import counted
 
 ERROR = f.ErrorOccurred(FailureKind.PROVIDER_CRASHED, "boom", "plan", 1)
 
@@ -114,7 +115,7 @@ def test_views_are_total_on_any_log(log: list[Event]) -> None:
         view = state_file(
             PLAN, state, summary, history, length=1, head_hash="", buffer=BufferHealth(0, 0, 0, 0.0)
         )
-        assert json.decode(json.encode(view.snapshot), type=Snapshot).state == state
+        assert json.decode(json.encode(view.snapshot), type=StateSnapshot).state == state
         assert len(stage_progress(PLAN, state)) == len(PLAN.steps)
         for branch in state.block.branches if state.block else ():
             branch_file(PLAN, state, branch)

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentforge.views.durations import age, counted, money, span
-from agentforge.views.text import one_line, padded, printable, shortened, width
+from agentforge.views.text import age, counted, money, one_line, padded, printable, shortened, span, width
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.system.programs import Ended, Program, run_async
+from agentforge.system.programs import Program, ProgramResult, run_async
 
 log = logging.getLogger("agentforge.run")
 
@@ -18,7 +18,7 @@ TIMEOUT = 60.0
 MAX_LISTING = 64 * 1024 * 1024
 
 
-class _Task(Struct):
+class _BeadsTask(Struct):
     id: str
 
 
@@ -59,18 +59,18 @@ class Beads:
     def _program(self) -> str | None:
         return shutil.which(PROGRAM, path=self._environ.get("PATH"))
 
-    async def _run(self, program: str, *arguments: str, merged: bool = True) -> Ended:
+    async def _run(self, program: str, *arguments: str, merged: bool = True) -> ProgramResult:
         argv = (program, *arguments)
         return await run_async(Program(argv, TIMEOUT, self._project, self._environ, merged, MAX_LISTING))
 
 
-def _said(ended: Ended) -> str:
+def _said(ended: ProgramResult) -> str:
     return (ended.problem or ended.output).strip()[:200]
 
 
 def _ids(output: bytes) -> list[str]:
     try:
-        found = msgspec.json.decode(output or b"[]", type=list[_Task])
+        found = msgspec.json.decode(output or b"[]", type=list[_BeadsTask])
     except msgspec.DecodeError:
         return []
     # One that began with a dash would read as an option.

@@ -17,12 +17,12 @@ from agentforge.model.diagnostic import Diagnostic
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.plan import Overrides, Plan
 
-Kind = Literal["pipeline", "stage"]
+DefinitionKind = Literal["pipeline", "stage"]
 
 
 class Linted(Struct, frozen=True):
     name: str
-    kind: Kind
+    kind: DefinitionKind
     diagnostics: tuple[Diagnostic, ...]
 
     @property
@@ -45,7 +45,7 @@ class Definitions:
     def stage_names(self) -> list[str]:
         return [stage.name for stage in self.stages()]
 
-    def lint(self, name: str, kind: Kind) -> Linted:
+    def lint(self, name: str, kind: DefinitionKind) -> Linted:
         found = lint(self._sources, name, kind, known_providers=self._known_providers)
         return Linted(name, kind, tuple(found))
 

@@ -18,13 +18,13 @@ from agentforge.engine.legal import refuse_original
 from agentforge.engine.rehearsal.course import Rehearsal
 from agentforge.engine.rehearsal.enact import enact
 from agentforge.engine.rehearsal.rehearse import rehearse
-from agentforge.model import facts as f
 from agentforge.model.cassette import FORMAT, VERSION, Cassette, Header, parse_cassette
 from agentforge.model.errors import InvalidRequest, ProviderUnusable
 from agentforge.model.event import Event
-from agentforge.model.ids import session_name
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan, PlanSession
+from agentforge.model.session_name import session_name
+from agentforge.model.state import RunSettings
 from agentforge.ports.event_log import Damage
 from agentforge.ports.provider import Provider
 from agentforge.runtime.journal import Journal
@@ -141,7 +141,7 @@ def recorder_of(
     return recorder
 
 
-def played_provider(settings: f.Settings, layout: RunLayout, environ: Mapping[str, str]) -> Provider | None:
+def played_provider(settings: RunSettings, layout: RunLayout, environ: Mapping[str, str]) -> Provider | None:
     """Who stands for every provider and the judge in a replay."""
     if settings.replay is None:
         return None

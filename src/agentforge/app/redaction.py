@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping
 
 from agentforge.adapters.cli_agents.program import secrets_in
-from agentforge.model.redaction import Redactor
+from agentforge.model.secrets import Redactor
 
 
 def environment_redactor(environ: Mapping[str, str]) -> Redactor:

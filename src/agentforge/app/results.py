@@ -5,11 +5,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from agentforge.model.buffer import BufferHealth
 from agentforge.model.plan import Plan
 from agentforge.model.state import Request, RunState
 from agentforge.model.status import RunStatus
-from agentforge.ports.event_log import Damage
+from agentforge.ports.event_log import BufferHealth, Damage
 from agentforge.views.summary import Health, Summary
 
 # `interrupted` is derived, never recorded: the run is running, and nobody drives it.

@@ -47,7 +47,7 @@ def doctor() -> int:
 
     Looks at the machine, the project, tools, agents and settings; exits 1 if something essential is broken.
     """
-    from agentforge.app.doctor.report import examine, is_usable
+    from agentforge.app.doctor import examine, is_usable
 
     call = invocation()
     checks = examine(call.root, os.environ)

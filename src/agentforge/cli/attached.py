@@ -22,11 +22,10 @@ from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
 from agentforge.sdk.engine import Engine
 from agentforge.sdk.signals import stop_on_signals
-from agentforge.views.durations import counted, span
 from agentforge.views.lines.requests import request_lines
 from agentforge.views.run_model import RunModel
 from agentforge.views.status import resume_command
-from agentforge.views.text import one_line
+from agentforge.views.text import counted, one_line, span
 
 T = TypeVar("T")
 

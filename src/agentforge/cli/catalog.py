@@ -10,9 +10,8 @@ import click
 
 from agentforge.cli.invocation import invocation, looking
 from agentforge.cli.output import hanging, marked, print_json, styled
-from agentforge.views.durations import age
 from agentforge.views.lines.status import STATUS_TONES
-from agentforge.views.text import one_line, padded, width
+from agentforge.views.text import age, one_line, padded, width
 
 if TYPE_CHECKING:
     from agentforge.app.providers.readiness import ProviderInfo

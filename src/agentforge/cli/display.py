@@ -16,10 +16,8 @@ from agentforge.cli.invocation import Invocation
 from agentforge.cli.output import drop_stdout, marked, styled
 from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
-from agentforge.model.plan import Plan
 from agentforge.sdk.engine import STOP_GRACE
-from agentforge.views.durations import counted
-from agentforge.views.lines.live import RunLine, run_line
+from agentforge.views.lines.live import RunLine, header_lines, run_line
 from agentforge.views.run_model import RunModel
 
 log = logging.getLogger("agentforge.display")
@@ -105,7 +103,7 @@ class PlainLines:
         if plan is None:
             return
         if isinstance(event.fact, SessionStarted):
-            click.echo("\n".join(header(plan)))
+            click.echo("\n".join(header_lines(plan)))
         line = run_line(event, plan)
         if line is not None:
             session = f"{event.session}: " if self._name_sessions else ""
@@ -130,26 +128,6 @@ def display_for(call: Invocation, *, several: bool = False) -> Display:
 
         return Display(LivePainter(call.root))
     return Display(PlainLines(name_sessions=several))
-
-
-def header(plan: Plan) -> list[str]:
-    """What is about to run, in the words of the original."""
-    if plan.mode == "loop":
-        node = plan.only_stage
-        model = f" / {node.provider.model}" if node.provider.model else ""
-        return [
-            f"Loop: {node.id}",
-            f"Session: {plan.session.name}",
-            f"Max iterations: {node.termination.max}",
-            f"Provider: {node.provider.type}{model}",
-        ]
-    stages = " → ".join(node.id for node in plan.nodes)
-    again = f", {plan.passes} times" if plan.passes > 1 else ""
-    return [
-        f"Pipeline: {plan.pipeline.name}",
-        f"Session: {plan.session.name}",
-        f"{counted(len(plan.nodes), 'stage').capitalize()}: {stages}{again}",
-    ]
 
 
 def coloured(line: RunLine) -> str:

@@ -11,8 +11,7 @@ from agentforge.cli import exit_codes
 from agentforge.cli.invocation import invocation, json_option, looking
 from agentforge.cli.output import print_json, styled
 from agentforge.model.errors import InvalidRequest
-from agentforge.views.durations import counted
-from agentforge.views.text import one_line, padded, width
+from agentforge.views.text import counted, one_line, padded, width
 
 if TYPE_CHECKING:
     from agentforge.app.definitions import Definitions, Linted

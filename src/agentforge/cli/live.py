@@ -11,20 +11,18 @@ from rich.table import Table
 from rich.text import Text
 
 from agentforge.app.agent_output import AgentWords
-from agentforge.cli.display import header
 from agentforge.cli.output import MARKS
 from agentforge.model.event import Event
 from agentforge.model.facts import IterationStarted, NodeStarted, SessionStarted
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
-from agentforge.views.durations import counted, money, span
-from agentforge.views.lines.live import RunLine, run_line
+from agentforge.views.lines.live import RunLine, header_lines, run_line
 from agentforge.views.lines.status import branch_words
 from agentforge.views.run_model import RunModel
 from agentforge.views.stage_progress import BranchProgress, StageProgress, stage_progress
 from agentforge.views.status import waiting
 from agentforge.views.summary import Summary
-from agentforge.views.text import one_line
+from agentforge.views.text import counted, money, one_line, span
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 MOST_STAGES = 10
@@ -75,7 +73,7 @@ class LivePainter:
 
     def _started(self, plan: Plan) -> Live:
         if self._live is None:
-            first, *rest = header(plan)
+            first, *rest = header_lines(plan)
             self._console.print(Text(first, "bold"), Text("  ".join(rest), "dim"), sep="  ")
             self._live = Live(
                 self._picture(), console=self._console, auto_refresh=False, transient=False, screen=False

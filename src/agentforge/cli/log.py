@@ -12,9 +12,8 @@ from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation, invocation, looking, to_look_at
 from agentforge.cli.output import note, print_json, styled
 from agentforge.cli.status import local_zone
-from agentforge.views.durations import counted
 from agentforge.views.lines.tail import event_json, event_line
-from agentforge.views.text import one_line
+from agentforge.views.text import counted, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable

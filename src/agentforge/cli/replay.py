@@ -8,9 +8,8 @@ from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation, driving, invocation
 from agentforge.cli.output import note, print_json, styled
 from agentforge.model.errors import RunExists
-from agentforge.views.durations import counted
 from agentforge.views.lines.course import course_lines, difference_words
-from agentforge.views.text import one_line
+from agentforge.views.text import counted, one_line
 
 if TYPE_CHECKING:
     from agentforge.app.recordings import CourseComparison, Recording
@@ -55,7 +54,7 @@ def _replay(call: Invocation, source: str, pipeline: str | None, session: str | 
     from agentforge.app.recordings import compiled_for_replay, find_recording
     from agentforge.cli.attached import conclude, drive
     from agentforge.cli.log_output import current_session
-    from agentforge.cli.start import show_warnings
+    from agentforge.cli.run_options import show_warnings
 
     recording = find_recording(call.runs, source)
 

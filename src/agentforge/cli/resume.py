@@ -65,7 +65,7 @@ def go_on(
 ) -> int:
     from agentforge.cli.attached import conclude, drive
     from agentforge.cli.log_output import current_session
-    from agentforge.cli.start import show_warnings
+    from agentforge.cli.run_options import show_warnings
 
     info = call.runs.info(session)
     if not call.as_json and info.status in RESUMABLE:

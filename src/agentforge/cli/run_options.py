@@ -1,5 +1,6 @@
 """What is to run, from when, with which options, some of which outrank what files say."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -7,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.cli.invocation import options_of
+from agentforge.cli.output import note
 from agentforge.model.plan import Overrides
 
 if TYPE_CHECKING:
@@ -116,3 +118,16 @@ class Wanted(Struct, frozen=True):
             line.append(f"--cleaned-tmux={cleaned.name}:{cleaned.pid or ''}")
         count = [] if self.count is None else [str(self.count)]
         return [*line, *as_arguments(self.options), "--", self.stage or self.pipeline or "", session, *count]
+
+
+def compile_shown(compile: "Callable[[Engine], Compiled]", engine: "Engine") -> "Compiled":
+    compiled = compile(engine)
+    show_warnings(compiled)
+    return compiled
+
+
+def show_warnings(compiled: "Compiled") -> None:
+    if compiled.warnings:
+        from agentforge.definition.diagnostics import render
+
+        note(render(compiled.warnings))

@@ -4,7 +4,7 @@ default; `dry-run` shows what would be done."""
 import asyncio
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,13 +12,12 @@ import click
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation, driving, invocation, looking, options_of, record_option
 from agentforge.cli.output import note, print_json
-from agentforge.cli.run_options import Wanted, overriding
+from agentforge.cli.run_options import Wanted, compile_shown, overriding
 from agentforge.views.lines.preview import preview
 
 if TYPE_CHECKING:
     from agentforge.app.background import Background, Begun
     from agentforge.app.results import RunResult
-    from agentforge.definition.compiler import Compiled
     from agentforge.model.facts import AnyFact, TmuxSessionCleaned
     from agentforge.sdk.engine import Engine
 
@@ -53,19 +52,6 @@ def begin(wanted: Wanted, notes: "Sequence[AnyFact]" = ()) -> int:
         return await engine.start(compiled, force=wanted.force, notes=notes, record=wanted.record)
 
     return conclude(call, drive(call, work))
-
-
-def compile_shown(compile: "Callable[[Engine], Compiled]", engine: "Engine") -> "Compiled":
-    compiled = compile(engine)
-    show_warnings(compiled)
-    return compiled
-
-
-def show_warnings(compiled: "Compiled") -> None:
-    if compiled.warnings:
-        from agentforge.definition.diagnostics import render
-
-        note(render(compiled.warnings))
 
 
 def _cleaned(
@@ -130,7 +116,7 @@ def loop(*, stage: str, session: str | None, most: int | None, **options: Any) -
 
 
 def _do(options: dict[str, Any], **what: Any) -> int:
-    from agentforge.model.ids import session_name
+    from agentforge.model.session_name import session_name
 
     if what["session"] is not None:
         session_name(what["session"])

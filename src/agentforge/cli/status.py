@@ -7,7 +7,7 @@ import click
 
 from agentforge.cli.invocation import invocation, looking, to_look_at
 from agentforge.cli.output import is_terminal, marked, print_json, styled
-from agentforge.views.lines.status import Row, branch_words, status_rows
+from agentforge.views.lines.status import StatusRow, branch_words, status_rows
 from agentforge.views.stage_progress import BranchProgress, StageProgress
 from agentforge.views.status import LogStatus, StatusView, status_view
 from agentforge.views.text import padded, width
@@ -82,7 +82,7 @@ def branch_line(branch: BranchProgress, columns: int) -> str:
     return f"      {marked(branch.mark)} {words}  {branch_words(branch)}"
 
 
-def _line(row: Row, *, aligned: bool) -> str:
+def _line(row: StatusRow, *, aligned: bool) -> str:
     """On a terminal in columns; elsewhere as `Label: value`, which old tools look for."""
     value = styled(row.value, row.tone)
     if aligned:

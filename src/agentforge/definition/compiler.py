@@ -42,10 +42,10 @@ from agentforge.definition.validate import (
     validate_termination,
 )
 from agentforge.definition.yaml.parser import SourceText, parse_mapping, relative
-from agentforge.model.diagnostic import Diagnostic, Place
+from agentforge.model.diagnostic import Diagnostic, SourcePlace
 from agentforge.model.errors import DefinitionError
-from agentforge.model.ids import session_name
 from agentforge.model.plan import Mode, Overrides, Plan
+from agentforge.model.session_name import session_name
 from agentforge.ports.sources import Sources
 
 INLINE = "<inline>"
@@ -297,7 +297,7 @@ def _hidden_by_verb(compiled: Compiled) -> Diagnostic:
     name = compiled.plan.nodes[0].id
     message = f"`{name}` is a command too, and commands win over stages"
     hint = f"run the stage as `loop {name}`, or rename its folder"
-    return Diagnostic("hidden-by-verb", "warning", message, Place(compiled.source.file, 1, 1), hint)
+    return Diagnostic("hidden-by-verb", "warning", message, SourcePlace(compiled.source.file, 1, 1), hint)
 
 
 def _as_text(pipeline: Mapping[str, Any], report: Report) -> str:

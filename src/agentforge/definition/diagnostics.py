@@ -8,8 +8,8 @@ from difflib import get_close_matches
 
 from msgspec.structs import replace
 
-from agentforge.model.diagnostic import Diagnostic, Place, Severity
-from agentforge.model.redaction import Redactor
+from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace
+from agentforge.model.secrets import Redactor
 
 ARGUMENTS = "<arguments>"
 ENVIRONMENT = "<environment>"
@@ -36,26 +36,26 @@ class Report:
         """Make a file's lines known, so that diagnostics can show them."""
         self._lines[file] = _LINE_BREAK.split(text)
 
-    def line(self, at: Place) -> str:
+    def line(self, at: SourcePlace) -> str:
         """The line that a place is on, as written."""
         lines = self._lines.get(at.file, [])
         return lines[at.line - 1] if at.line <= len(lines) else ""
 
-    def error(self, code: str, at: Place, message: str, hint: str = "") -> None:
+    def error(self, code: str, at: SourcePlace, message: str, hint: str = "") -> None:
         self._add("error", code, at, message, hint)
 
-    def warning(self, code: str, at: Place, message: str, hint: str = "") -> None:
+    def warning(self, code: str, at: SourcePlace, message: str, hint: str = "") -> None:
         self._add("warning", code, at, message, hint)
 
     def hide(self, secret: str) -> None:
         """Show it nowhere, though it stands on a line that is shown."""
         self._hidden.add(secret)
 
-    def argument(self, text: str) -> Place:
+    def argument(self, text: str) -> SourcePlace:
         """A place for something that no file says but the caller did."""
         return self._outside(ARGUMENTS, text)
 
-    def variable(self, name: str, value: str) -> Place:
+    def variable(self, name: str, value: str) -> SourcePlace:
         """A place for what an environment variable says."""
         return self._outside(ENVIRONMENT, f"{name}={value}")
 
@@ -73,13 +73,13 @@ class Report:
         clean = Redactor(self._hidden).text
         return replace(found, message=clean(found.message), hint=clean(found.hint), text=clean(found.text))
 
-    def _outside(self, file: str, text: str) -> Place:
+    def _outside(self, file: str, text: str) -> SourcePlace:
         lines = self._lines.setdefault(file, [])
         if text not in lines:
             lines.append(text)
-        return Place(file, lines.index(text) + 1, 1)
+        return SourcePlace(file, lines.index(text) + 1, 1)
 
-    def _add(self, severity: Severity, code: str, at: Place, message: str, hint: str) -> None:
+    def _add(self, severity: Severity, code: str, at: SourcePlace, message: str, hint: str) -> None:
         # A dict keeps the order and drops what a stage that two nodes use would say twice.
         self._found[Diagnostic(code, severity, message, at, hint, self.line(at))] = None
 

@@ -24,12 +24,12 @@ from agentforge.definition.specs import (
     Written,
 )
 from agentforge.definition.yaml.tree import shown
-from agentforge.model.plan import FromParallel, FromStage, Select, Sources
+from agentforge.model.plan import FromParallel, FromStage, InputSources, Select
 
 SAME_BLOCK = (
     "Cross-provider dependencies within a parallel block are not supported. Split into sequential blocks."
 )
-_NOTHING = Sources()
+_NOTHING = InputSources()
 
 
 class Here(Struct, frozen=True):
@@ -217,7 +217,7 @@ def _last_stage(node: ResolvedNode, path: str) -> str | None:
     return None if isinstance(node, ResolvedBlock) else path
 
 
-Links = dict[tuple[str, str], Sources]
+Links = dict[tuple[str, str], InputSources]
 """By the stage's full path and the branch it runs in; no entry for a stage without inputs of others."""
 
 
@@ -243,7 +243,7 @@ class _Linking:
         self._report = report
         self.links: Links = {}
 
-    def pipeline(self, pipeline: ResolvedPipeline, prefix: str, given: Sources) -> None:
+    def pipeline(self, pipeline: ResolvedPipeline, prefix: str, given: InputSources) -> None:
         scope = Scope(pipeline, prefix, self._report)
         for index, spec in enumerate(pipeline.spec.nodes):
             node, path = pipeline.nodes[index], f"{prefix}{index}"
@@ -257,7 +257,7 @@ class _Linking:
             else:
                 self._keep(path, "", sources)
 
-    def _block(self, scope: Scope, node: ResolvedBlock, index: int, path: str, given: Sources) -> None:
+    def _block(self, scope: Scope, node: ResolvedBlock, index: int, path: str, given: InputSources) -> None:
         for branch in node.block.branches:
             name = branch.name.value if branch.name else ""
             outer = [(branch.inputs, Here(index)), (node.spec.inputs, Here(index))]
@@ -267,12 +267,12 @@ class _Linking:
                 sources = _first_of(before, _sources(scope, [own, *outer]))
                 self._keep(f"{path}.{position}", name, sources)
 
-    def _keep(self, path: str, branch: str, sources: Sources) -> None:
+    def _keep(self, path: str, branch: str, sources: InputSources) -> None:
         if sources != _NOTHING:
             self.links[path, branch] = sources
 
 
-def _sources(scope: Scope, levels: Sequence[tuple[InputsSpec, Here]]) -> Sources:
+def _sources(scope: Scope, levels: Sequence[tuple[InputsSpec, Here]]) -> InputSources:
     """Levels strongest first; `from` and `from_parallel` each come from the strongest that has them. All
     levels are resolved, so that a mistake is reported also where a stronger level hides it."""
     merged = _NOTHING
@@ -287,6 +287,6 @@ def _sources(scope: Scope, levels: Sequence[tuple[InputsSpec, Here]]) -> Sources
     return merged
 
 
-def _first_of(given: Sources, own: Sources) -> Sources:
+def _first_of(given: InputSources, own: InputSources) -> InputSources:
     """A first stage is given what its pipeline is given; nothing runs before it that it could name itself."""
     return own if given == _NOTHING else given

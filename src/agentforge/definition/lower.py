@@ -35,6 +35,7 @@ from agentforge.definition.yaml.parser import relative
 from agentforge.model.plan import (
     Branch,
     Guardrails,
+    InputSources,
     LimitPolicy,
     Mode,
     NestedNode,
@@ -48,7 +49,6 @@ from agentforge.model.plan import (
     Queue,
     RetryPolicy,
     Semantics,
-    Sources,
     StageNode,
 )
 
@@ -72,7 +72,7 @@ class Wiring(Struct, frozen=True):
 
     provider: ProviderChoice
     inputs: dict[str, Any]
-    sources: Sources | None = None
+    sources: InputSources | None = None
     fallbacks: tuple[ProviderChoice, ...] = ()
 
 

@@ -12,9 +12,9 @@ from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.values import as_data
 from agentforge.definition.yaml.parser import SourceText, parse_value
 from agentforge.definition.yaml.tree import Keyed, Scalar, Tree, kind_of
-from agentforge.model.diagnostic import Place
+from agentforge.model.diagnostic import SourcePlace
 from agentforge.model.errors import DefinitionError
-from agentforge.model.secrecy import can_be_secret, is_secret_name, looks_like_path
+from agentforge.model.secrets import can_be_secret, is_secret_name, looks_like_path
 
 # As `lm-studio` or `not-needed`, for a server on this machine that wants a key and doesn't look at it.
 _PLAIN_WORDS = re.compile(r"[a-z]+(?:[-_ ][a-z]+)*")
@@ -32,7 +32,7 @@ def validate_settings(keyed: Keyed, report: Report) -> None:
                 _validate_tree(variable.key, variable.value, report, in_env=True)
 
 
-def validate_given(config: Mapping[str, Any], at: Place, report: Report) -> None:
+def validate_given(config: Mapping[str, Any], at: SourcePlace, report: Report) -> None:
     """The same of settings that a caller gave as data."""
     env = config.get("env")
     for name, value in config.items():
@@ -46,7 +46,7 @@ def _validate_tree(key: Scalar, value: Tree, report: Report, *, in_env: bool = F
         _validate(key.text, value.value, value.at, report, in_env=in_env)
 
 
-def _validate(name: str, value: Any, at: Place, report: Report, *, in_env: bool = False) -> None:
+def _validate(name: str, value: Any, at: SourcePlace, report: Report, *, in_env: bool = False) -> None:
     if not (isinstance(value, str) and is_secret_name(name) and _is_literal_secret(value)):
         return
     variable = name if in_env else name.upper()

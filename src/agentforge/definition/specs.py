@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct, field
 
 from agentforge.definition.yaml.parser import SourceText
-from agentforge.model.diagnostic import Place
+from agentforge.model.diagnostic import SourcePlace
 from agentforge.model.plan import Fixed, Judgment, Queue, Termination
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ class Written(Struct, Generic[T], frozen=True):
     """A value and where somebody wrote it."""
 
     value: T
-    at: Place
+    at: SourcePlace
 
 
 class ProviderSpec(Struct, frozen=True):
@@ -73,7 +73,7 @@ class LimitSpec(Struct, frozen=True):
 
 
 class SandboxSpec(Struct, frozen=True):
-    at: Place
+    at: SourcePlace
     type: Written[str] | None = None
     network: Written[bool] | None = None
     image: Written[str] | None = None
@@ -107,7 +107,7 @@ class WorkSpec(Struct, frozen=True):
 class ParallelRef(Struct, frozen=True):
     """One entry of `from_parallel`."""
 
-    at: Place
+    at: SourcePlace
     stage: Written[str]
     block: Written[str] | None = None
     providers: tuple[Written[str], ...] | None = None
@@ -129,7 +129,7 @@ class InputsSpec(Struct, frozen=True):
 class BranchSpec(Struct, frozen=True):
     """One of a block's providers."""
 
-    at: Place
+    at: SourcePlace
     name: Written[str] | None
     provider: ProviderSpec
     written: Any
@@ -137,14 +137,14 @@ class BranchSpec(Struct, frozen=True):
 
 
 class BlockSpec(Struct, frozen=True):
-    at: Place
+    at: SourcePlace
     branches: tuple[BranchSpec, ...]
     stages: "tuple[NodeSpec, ...]"
     failure_mode: Written[str] | None = None
 
 
 class NodeSpec(Struct, frozen=True):
-    at: Place
+    at: SourcePlace
     id: Written[str] | None
     stage: Written[str] | None = None
     work: WorkSpec = WorkSpec()

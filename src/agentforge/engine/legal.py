@@ -2,8 +2,8 @@
 the tables' (`model.status`)."""
 
 from agentforge.model import facts as f
+from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
-from agentforge.model.event import Cursor
 from agentforge.model.state import BlockState, IterationState, RunState, StageState, TaskState
 from agentforge.model.status import (
     FINAL,

@@ -5,7 +5,7 @@ import re
 from msgspec import Struct
 
 from agentforge.engine.replan import key_of
-from agentforge.model.event import Cursor
+from agentforge.model.cursor import Cursor
 from agentforge.model.plan import ParallelNode, Plan, visit_dir
 
 _KIND = re.compile(r"(^|/)(stage|parallel|pipeline)-")

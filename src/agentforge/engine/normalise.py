@@ -1,13 +1,16 @@
 """What an agent left behind, brought into one shape: its result, and its output as text."""
 
+import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from agentforge.model.facts import JudgeResult
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.model.result import Artifacts, Decision, JSONObject, Result, Signals, Work
+from agentforge.model.result import Artifacts, Decision, JSONObject, Result, Signals, WorkReport
 
 MAX_OUTPUT_BYTES = 1024 * 1024
 TRUNCATED = "\n[output truncated at 1MB]\n"
@@ -147,9 +150,9 @@ def _decision(written: JSONObject) -> tuple[Decision, tuple[str, ...]]:
         return Decision.CONTINUE, (f"unknown decision {given!r} taken as continue",)
 
 
-def _work(written: JSONObject) -> Work:
+def _work(written: JSONObject) -> WorkReport:
     work = _part(written, "work")
-    return Work(
+    return WorkReport(
         items_completed=_texts(work.get("items_completed")), files_touched=_texts(work.get("files_touched"))
     )
 
@@ -178,3 +181,50 @@ def _errors(written: JSONObject) -> tuple[str, ...]:
     if not isinstance(value, list):
         return ()
     return tuple(item if isinstance(item, str) else msgspec.json.encode(item).decode() for item in value)
+
+
+MOST_TRIES = 1000
+"""So many opening braces of an answer are looked at: enough for any sentence around a judgment."""
+
+_decoder = json.JSONDecoder()
+
+
+def read_judgment(answer: str) -> JudgeResult | None:
+    """The judgment in an answer that may wrap it in a fence or in words, the last one if there are several;
+    nothing if there is none."""
+    found = None
+    for value in _objects(answer):
+        if "stop" in value:
+            found = _normalised(value)
+    return found
+
+
+def _objects(answer: str) -> Iterator[dict[str, Any]]:
+    """Every JSON object in the text, outermost only."""
+    start = answer.find("{")
+    for _ in range(MOST_TRIES):
+        if start < 0:
+            return
+        try:
+            value, end = _decoder.raw_decode(answer, start)
+        except (ValueError, RecursionError):
+            end = start + 1
+        else:
+            yield value
+        start = answer.find("{", end)
+
+
+def _normalised(value: dict[str, Any]) -> JudgeResult:
+    stop, reason, confidence = value["stop"], value.get("reason"), value.get("confidence")
+    return JudgeResult(
+        stop=stop is True or (isinstance(stop, str) and stop.strip().lower() == "true"),
+        reason=reason if isinstance(reason, str) else "",
+        confidence=_confidence(confidence),
+    )
+
+
+def _confidence(given: object) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        return 0.0
+    # Written so that what is no number at all counts as nothing.
+    return float(given) if 0 <= given <= 1 else 1.0 if given > 1 else 0.0

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from agentforge.engine.decide.routing import first_node, next_node
 from agentforge.engine.evolve.attempt import with_attempt, with_iteration
 from agentforge.model import facts as f
+from agentforge.model.cursor import Destination
 from agentforge.model.errors import IllegalMove
 from agentforge.model.plan import ParallelNode, Plan, StageNode, Step
 from agentforge.model.state import (
@@ -38,7 +39,7 @@ def plan_change(new: Plan, old: Plan, state: RunState) -> f.PlanChanged:
     return f.PlanChanged(new, _destination(new, old, state, paths), paths | back, gone)
 
 
-def _destination(new: Plan, old: Plan, state: RunState, paths: dict[str, str | None]) -> f.Destination | None:
+def _destination(new: Plan, old: Plan, state: RunState, paths: dict[str, str | None]) -> Destination | None:
     match state.at:
         case Start():
             return first_node(new)
@@ -51,7 +52,7 @@ def _destination(new: Plan, old: Plan, state: RunState, paths: dict[str, str | N
             if isinstance(at, BlockState):
                 _refuse_other_branches(now, before, at)
             _refuse_other_agents(new, old, state, paths)
-            return f.Destination(now.path, state.rounds)
+            return Destination(now.path, state.rounds)
 
 
 def replanned(state: RunState, fact: f.PlanChanged) -> RunState:
@@ -99,8 +100,8 @@ def moved_paths(old: Plan, new: Plan) -> dict[str, str | None]:
 
 
 def _between(
-    new: Plan, old: Plan, state: RunState, following: f.Destination | None, paths: dict[str, str | None]
-) -> f.Destination | None:
+    new: Plan, old: Plan, state: RunState, following: Destination | None, paths: dict[str, str | None]
+) -> Destination | None:
     """Behind the node that is done, else at the one that is next; where that isn't the one behind it, the run
     was sent there, and that holds."""
     done = state.stages[-1].path if state.stages else ""
@@ -109,7 +110,7 @@ def _between(
         return next_node(new, path, state.rounds)
     upcoming = paths.get(following.path) if following else None
     if following is not None and upcoming is not None:
-        return f.Destination(upcoming, following.rounds)
+        return Destination(upcoming, following.rounds)
     raise _gone(following.path if following else done, old, new)
 
 

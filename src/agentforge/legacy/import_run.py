@@ -4,8 +4,9 @@ One event, `log_adopted`, holds all of that. The lines before it stay as they ar
 begins with it.
 """
 
+import os
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from posixpath import join
 
 from msgspec.structs import replace
@@ -13,24 +14,38 @@ from msgspec.structs import replace
 from agentforge.adapters.log.log import JsonlLog
 from agentforge.definition.compiler import compile_kept, compile_stage
 from agentforge.engine.decide.routing import first_node
-from agentforge.legacy.run_folder import left_behind, set_rest_aside
 from agentforge.legacy.sketch import is_original, loop_maximum, read_json, sketched
 from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest
+from agentforge.model.facts import StageLeft
 from agentforge.model.layout import RunLayout
-from agentforge.model.plan import Overrides, Plan, StageNode
-from agentforge.model.state import Between, BlockState, RunState, StageState, Start
+from agentforge.model.place import Place, inner_place
+from agentforge.model.plan import Overrides, ParallelNode, Plan, StageNode, Step
+from agentforge.model.state import (
+    Between,
+    BlockState,
+    BranchState,
+    Position,
+    RunSettings,
+    RunState,
+    StageRecord,
+    StageState,
+    Start,
+    position_of,
+)
 from agentforge.ports.sources import Sources
+from agentforge.runtime.conclusion import move_left_behind
 from agentforge.runtime.journal import Journal
 from agentforge.system import files
 from agentforge.version import __version__
+from agentforge.views.history import KEPT
 
 
 def import_run(
     journal: Journal,
     layout: RunLayout,
     sources: Sources,
-    settings: f.Settings,
+    settings: RunSettings,
     known_providers: Collection[str] | None,
 ) -> None:
     """Turn a run of the shell engine into one of ours. Does nothing if it already is one."""
@@ -41,7 +56,7 @@ def import_run(
     _record(journal, layout, plan, settings)
 
 
-def _record(journal: Journal, layout: RunLayout, plan: Plan, settings: f.Settings) -> None:
+def _record(journal: Journal, layout: RunLayout, plan: Plan, settings: RunSettings) -> None:
     """Record that the run is ours from now on."""
     original, state = journal.writer.original, journal.state
     assert original is not None
@@ -156,4 +171,82 @@ def _stage_position(at: StageState) -> StageState:
         stops=at.stops,
         plateaus=at.plateaus,
         judge_failures=at.judge_failures,
+    )
+
+
+def left_behind(
+    layout: RunLayout, plan: Plan, done: tuple[StageRecord, ...], at: Position
+) -> tuple[StageLeft, ...]:
+    """The outputs of all iterations that are complete, for the stages that come."""
+    found = [left for record in done for left in _of_record(layout, plan, record)]
+    match at:
+        case StageState():
+            found.append(_left(layout, _place(plan.places[at.path]), at.completed, ""))
+        case BlockState():
+            for branch in at.branches:
+                found += _of_branch(layout, plan, branch)
+    return tuple(found)
+
+
+def set_rest_aside(layout: RunLayout, plan: Plan, left: tuple[StageLeft, ...]) -> None:
+    """What lies in iterations that aren't complete must not count for them when they run: of the one that
+    was under way, and of later ones, which an earlier pass of that engine may have left."""
+    complete = {(stage.path, stage.provider): stage.iterations for stage in left}
+    for place in (place for step in plan.steps for place in _places_in(step)):
+        for name in _iterations(layout, place):
+            done = complete.get((place.path, place.branch), 0)
+            if name.isascii() and name.isdigit() and int(name) > done:
+                move_left_behind(layout.iteration(place.folder, int(name)), 0)
+
+
+def _places_in(step: Step) -> Iterator[Place]:
+    if isinstance(step.node, ParallelNode):
+        for branch in step.node.branches:
+            for number in range(len(branch.stages)):
+                yield inner_place(step, 1, branch.provider, number)
+    else:
+        yield _place(step)
+
+
+def _place(step: Step) -> Place:
+    return Place(step.path, 1, step.dir)
+
+
+def _iterations(layout: RunLayout, place: Place) -> list[str]:
+    return files.listing(f"{layout.stage_dir(place.folder)}/iterations")
+
+
+def _of_record(layout: RunLayout, plan: Plan, record: StageRecord) -> Iterator[StageLeft]:
+    """A record of a block doesn't say how many iterations each of its stages had: their folders do."""
+    step = plan.places[record.path]
+    for place in _places_in(step):
+        count = record.iterations
+        if isinstance(step.node, ParallelNode):
+            count = len(_iterations(layout, place))
+        yield _left(layout, place, count, record.reason)
+
+
+def _of_branch(layout: RunLayout, plan: Plan, branch: BranchState) -> Iterator[StageLeft]:
+    for record in branch.stages:
+        place = _inner(plan, branch.provider, record.path)
+        yield _left(layout, place, record.iterations, record.reason)
+    if branch.stage is not None:
+        yield _left(layout, _inner(plan, branch.provider, branch.stage.path), branch.stage.completed, "")
+
+
+def _inner(plan: Plan, provider: str, path: str) -> Place:
+    return inner_place(plan.places[path.rpartition(".")[0]], 1, provider, position_of(path))
+
+
+def _left(layout: RunLayout, place: Place, iterations: int, reason: str) -> StageLeft:
+    outputs = [layout.iteration(place.folder, number).output for number in range(1, iterations + 1)]
+    written = [path for path in outputs if os.path.exists(path)]
+    return StageLeft(
+        path=place.path,
+        iterations=iterations,
+        outputs=tuple(written[-KEPT:]),
+        omitted=max(0, len(written) - KEPT),
+        result_file=layout.iteration(place.folder, iterations).result if iterations else "",
+        reason=reason,
+        provider=place.branch,
     )

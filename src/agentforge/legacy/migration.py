@@ -1,24 +1,51 @@
 """`migrate check`: what of a project of agent-pipelines would behave differently here."""
 
 import os
+import re
 from collections.abc import Collection, Iterator, Sequence
-from typing import Protocol
+from posixpath import dirname
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
 from agentforge.definition.compiler import lint
-from agentforge.legacy.differences import Finding, Level, pipeline_findings, refusal, stage_findings
+from agentforge.definition.diagnostics import Report
+from agentforge.definition.precedence import canonical
+from agentforge.definition.read.file_keys import read_pipeline
+from agentforge.definition.resolve import Assembly, Located, StageLookup
+from agentforge.definition.specs import (
+    InputsSpec,
+    NodeSpec,
+    ResolvedBlock,
+    ResolvedPipeline,
+    ResolvedStage,
+    WorkSpec,
+    Written,
+    merge,
+)
+from agentforge.definition.yaml.parser import SourceText, parse_mapping, relative
 from agentforge.model import facts as f
-from agentforge.model.diagnostic import Diagnostic, Place
+from agentforge.model.diagnostic import Diagnostic, SourcePlace
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.event import Event
 from agentforge.model.layout import RunLayout
 from agentforge.model.result import Decision
 from agentforge.ports.sources import Sources
 
+FindingLevel = Literal["refused", "changes", "note"]
+"""`refused`: ours doesn't run it. `changes`: it runs otherwise. `note`: good to know."""
+
+
+class Finding(Struct, frozen=True):
+    rule: str
+    level: FindingLevel
+    place: SourcePlace
+    message: str
+
+
 PIPELINES = (".claude/pipelines", "scripts/pipelines", ".")
 STAGES = (".claude/stages", "stages", "scripts/stages")
-ORDER: dict[Level, int] = {"refused": 0, "changes": 1, "note": 2}
+ORDER: dict[FindingLevel, int] = {"refused": 0, "changes": 1, "note": 2}
 
 
 class Migration(Struct, frozen=True):
@@ -34,7 +61,7 @@ class Migration(Struct, frozen=True):
         return all(finding.level == "note" for finding in self.findings)
 
 
-class _RunInfo(Protocol):
+class _HasStatus(Protocol):
     @property
     def status(self) -> str: ...
 
@@ -45,7 +72,7 @@ class PastRuns(Protocol):
     def sessions(self) -> Sequence[str]: ...
     def layout(self, session: str) -> RunLayout: ...
     def is_original(self, session: str) -> bool: ...
-    def info(self, session: str) -> _RunInfo: ...
+    def info(self, session: str) -> _HasStatus: ...
     def events(self, session: str) -> Iterator[Event]: ...
 
 
@@ -96,7 +123,7 @@ def _refused(diagnostics: list[Diagnostic], target: str) -> Iterator[Finding]:
     for found in diagnostics:
         if found.is_error:
             # What is wrong with the thing as a whole has no place in a file.
-            place = Place(target, 1, 1) if found.place.file.startswith("<") else found.place
+            place = SourcePlace(target, 1, 1) if found.place.file.startswith("<") else found.place
             yield refusal(found, place)
 
 
@@ -109,9 +136,9 @@ def _of_run(runs: PastRuns, session: str, project: str) -> Iterator[Finding]:
         status = runs.info(session).status
         events = list(runs.events(session))
     except AgentForgeError as error:
-        yield Finding("repaired-log", "note", Place(log, 1, 1), f"can't be read: {error.message}")
+        yield Finding("repaired-log", "note", SourcePlace(log, 1, 1), f"can't be read: {error.message}")
         return
-    last = Place(log, events[-1].seq if events else 1, 1)
+    last = SourcePlace(log, events[-1].seq if events else 1, 1)
     if status == "completed":
         what = "running it again under this name needs --force"
     elif status == "running":
@@ -126,7 +153,7 @@ def _of_run(runs: PastRuns, session: str, project: str) -> Iterator[Finding]:
 def _of_events(log: str, events: list[Event]) -> Iterator[Finding]:
     begun = 0
     for event in events:
-        place = Place(log, event.seq, 1)
+        place = SourcePlace(log, event.seq, 1)
         if isinstance(event.fact, f.IterationCompleted) and event.fact.decision is Decision.ERROR:
             message = "an iteration that failed and went on: here it would have failed the run"
             yield Finding("failure-fails", "changes", place, message)
@@ -135,3 +162,164 @@ def _of_events(log: str, events: list[Event]) -> Iterator[Finding]:
             if begun > 1:
                 message = "the completed session was run again over its own files: here that is refused"
                 yield Finding("finished-is-finished", "changes", place, message)
+
+
+DEFAULT_DELAY = 3.0
+PIPELINE_DELAY = 2.0
+"""What the original waited between the iterations of a pipeline, whatever the stage said."""
+_FIRST_SOURCE = re.compile(r"from_parallel\s*(\[|\.\[|\s*\|)")
+
+
+_NO_SOURCE = frozenset(("unknown-node", "later-node", "wrong-kind", "ambiguous-stage"))
+"""What the compiler calls an `inputs` that leads nowhere."""
+
+
+def refusal(found: Diagnostic, place: SourcePlace) -> Finding:
+    """An error of the compiler, beside what agent-pipelines did instead."""
+    message = f"{found.code}: {found.message}"
+    if found.code in _NO_SOURCE:
+        return Finding("sources-exist", "refused", place, f"{message}; agent-pipelines went on without it")
+    if found.code == "unknown-key":
+        message = f"{message} ({found.hint}); agent-pipelines ignored it"
+    return Finding("checked-definition", "refused", place, message)
+
+
+def pipeline_findings(sources: Sources, path: str) -> list[Finding]:
+    """`path` is absolute. A file that can't be read at all is the compiler's to report."""
+    report = Report()
+    source = SourceText(relative(sources.project, path), sources.read(path) or "")
+    tree = parse_mapping(source, report)
+    if tree is None:
+        return []
+    spec = read_pipeline(source, tree, report)
+    pipeline = Assembly(sources, report).pipeline(Located(spec, dirname(path), (path,)))
+    return [*_of_pipeline(sources, pipeline), *_of_nodes(pipeline)]
+
+
+def stage_findings(sources: Sources, name: str) -> list[Finding]:
+    """What a stage itself says, wherever it is used."""
+    at = SourcePlace(name, 1, 1)
+    node = StageLookup(sources, sources.project, Report()).resolve(
+        NodeSpec(at, None, Written(name, at), WorkSpec())
+    )
+    path = node.prompt_path
+    told = _of_prompt(relative(sources.project, path), sources.read(path) or "") if path else ()
+    return [*_of_work(node), *told]
+
+
+def _of_pipeline(sources: Sources, pipeline: ResolvedPipeline) -> Iterator[Finding]:
+    spec = pipeline.spec
+    if spec.max_runtime:
+        message = f"the run pauses and asks after {spec.max_runtime.value:g} s; agent-pipelines never counted"
+        yield Finding("runtime-limit", "changes", spec.max_runtime.at, message)
+    given = [path for written in spec.inputs or () for path in sources.expand(written.value)]
+    if given != sorted(set(given)):
+        message = "agents get the inputs sorted and each once; agent-pipelines kept the order"
+        yield Finding("sorted-inputs", "changes", (spec.inputs or ())[0].at, message)
+
+
+def _of_nodes(pipeline: ResolvedPipeline) -> Iterator[Finding]:
+    earlier: list[str] = []
+    for node in pipeline.nodes:
+        if isinstance(node, ResolvedStage):
+            yield from _of_stage_node(node) if node.is_found else ()
+            yield from _of_inputs(node.spec.inputs, earlier)
+            if prompt := node.spec.work.prompt:
+                yield from _of_prompt(prompt.at.file, prompt.value, prompt.at)
+        elif isinstance(node, ResolvedBlock):
+            yield from _of_block(node, earlier)
+        elif node is not None:
+            message = "the nested pipeline runs; agent-pipelines stopped here"
+            yield Finding("nested-pipelines-run", "changes", node.spec.at, message)
+        if node is not None and node.spec.id:
+            earlier.append(node.spec.id.value)
+
+
+def _of_stage_node(node: ResolvedStage) -> Iterator[Finding]:
+    work, stage = node.spec.work, node.stage_work
+    yield from _of_work(node)
+    kept = stage.termination.count if stage.termination else None
+    said = work.termination.count if work.termination else None
+    if work.runs and kept and not said and kept.value != work.runs.value:
+        before = f"agent-pipelines ran {kept.value}, as {kept.at.file}:{kept.at.line} says"
+        message = f"runs {work.runs.value} times; {before}"
+        yield Finding("runs-win", "changes", work.runs.at, message)
+    named = work.provider.type if work.provider else None
+    model = stage.provider.model if stage.provider else None
+    if named and model and not (work.provider and work.provider.model):
+        of = stage.provider.type.value if stage.provider and stage.provider.type else "claude"
+        if canonical(of) != canonical(named.value):
+            before = f"agent-pipelines kept `{model.value}` of the stage"
+            message = f"gets the default model of `{named.value}`; {before}"
+            yield Finding("own-model", "changes", named.at, message)
+    yield from _of_delay(node)
+
+
+def _of_delay(node: ResolvedStage) -> Iterator[Finding]:
+    delay = node.spec.work.delay or node.stage_work.delay
+    seconds = delay.value if delay else DEFAULT_DELAY
+    count = merge(node.spec.work, node.stage_work).count
+    if count and count.value > 1 and seconds != PIPELINE_DELAY:
+        at = delay.at if delay else node.spec.at
+        message = f"waits {seconds:g} s between iterations; pipelines of agent-pipelines waited 2 s"
+        yield Finding("delays-count", "note", at, message)
+
+
+def _of_work(node: ResolvedStage) -> Iterator[Finding]:
+    """What the stage says of its end and its limits."""
+    end = merge(node.spec.work, node.stage_work)
+    if end.kind == "judgment" and end.type:
+        message = (
+            "ends by the judge's word; in agent-pipelines the agents' `plateau_suspected` had to agree,"
+            " and without a judge prompt it always ran to its maximum"
+        )
+        yield Finding("judge-counts", "changes", end.type.at, message)
+    limit = node.spec.work.max_runtime or node.stage_work.max_runtime
+    if limit:
+        message = f"pauses and asks after {limit.value:g} s; agent-pipelines never counted"
+        yield Finding("runtime-limit", "changes", limit.at, message)
+
+
+def _of_block(node: ResolvedBlock, earlier: list[str]) -> Iterator[Finding]:
+    for stage in node.stages:
+        if stage is None:
+            continue
+        yield from _of_work(stage)
+        if (at := _first(stage.spec.inputs)) is not None:
+            message = "every provider gets these inputs; agent-pipelines ignored them inside a block"
+            yield Finding("stage-inputs-in-blocks", "changes", at, message)
+    if (at := _first(node.spec.inputs)) is not None:
+        message = "the block's inputs count for every provider; agent-pipelines ignored them"
+        yield Finding("stage-inputs-in-blocks", "changes", at, message)
+    for branch in node.block.branches:
+        yield from _of_inputs(branch.inputs, earlier)
+
+
+def _of_inputs(inputs: InputsSpec, earlier: list[str]) -> Iterator[Finding]:
+    if inputs.parallel and not inputs.parallel_list:
+        message = "`inputs.from_parallel` in context.json is an object; agent-pipelines wrote a list of one"
+        yield Finding("one-source-is-an-object", "changes", inputs.parallel[0].at, message)
+    for wanted in inputs.stages:
+        taken = next((name for name in earlier if name.endswith(f"-{wanted.value}")), None)
+        if taken is not None:
+            message = f"reads `{wanted.value}`; agent-pipelines may have taken `{taken}`, which ends in it"
+            yield Finding("exact-stages", "changes", wanted.at, message)
+
+
+def _of_prompt(file: str, text: str, at: SourcePlace | None = None) -> Iterator[Finding]:
+    for number, line in enumerate(text.splitlines(), 1):
+        place = at or SourcePlace(file, number, 1)
+        if "${OUTPUT}" in line:
+            message = (
+                "`${OUTPUT}` is the iteration's own output.md; agent-pipelines named one file for the stage"
+            )
+            yield Finding("output-per-iteration", "changes", place, message)
+        if _FIRST_SOURCE.search(line):
+            message = "reads `from_parallel` as a list; for a single source it is an object now"
+            yield Finding("one-source-is-an-object", "changes", place, message)
+
+
+def _first(inputs: InputsSpec) -> SourcePlace | None:
+    if inputs.stages:
+        return inputs.stages[0].at
+    return inputs.parallel[0].at if inputs.parallel else None

@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from agentforge.model import facts as f
 from agentforge.model.codec import DamagedLine
-from agentforge.model.event import Cursor, Event
+from agentforge.model.cursor import Cursor, Destination
+from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Mode, Overrides, PipelineInfo, Plan, PlanSession, PlanSource
 from agentforge.model.result import Decision, Result, Signals
@@ -30,7 +31,7 @@ def is_original(line: bytes) -> bool:
     return line.startswith(BEGINNING)
 
 
-class _Line(Struct):
+class _ShellLine(Struct):
     ts: datetime
     type: str
     session: str = ""
@@ -38,10 +39,10 @@ class _Line(Struct):
     data: dict[str, Any] | None = None
 
 
-_decoder = msgspec.json.Decoder(_Line)
+_decoder = msgspec.json.Decoder(_ShellLine)
 
 
-class _Place(Struct):
+class _ShellPlace(Struct):
     """How far a node is, or a provider within a block."""
 
     stage: int = 0
@@ -58,7 +59,7 @@ class Upcaster:
         """The type of the event after which nothing should have come."""
         self._node = "0"
         self._judged = 0
-        self._places: dict[str | None, _Place] = {}
+        self._places: dict[str | None, _ShellPlace] = {}
 
     def take(self, line: bytes, number: int) -> list[Event]:
         """The events on a line; raises DamagedLine if there is none to be read."""
@@ -69,7 +70,7 @@ class Upcaster:
             for fact in self._facts(raw, cursor)
         ]
 
-    def _facts(self, raw: _Line, cursor: Cursor) -> Iterator[f.AnyFact]:
+    def _facts(self, raw: _ShellLine, cursor: Cursor) -> Iterator[f.AnyFact]:
         data = raw.data or {}
         yield from self._unsaid(raw, data)
         self._stopped = raw.type if raw.type in ("session_complete", "error") else ""
@@ -82,7 +83,7 @@ class Upcaster:
                 yield self._completed(cursor, data)
             case "node_complete":
                 reason = _text(data, "reason") or "completed"
-                following = f.Destination(str(int(self._node) + 1)) if self._node.isdigit() else None
+                following = Destination(str(int(self._node) + 1)) if self._node.isdigit() else None
                 done = self._place(None).completed
                 yield f.NodeCompleted(_text(data, "name"), reason, done, next=following)
             case "session_complete":
@@ -92,7 +93,7 @@ class Upcaster:
             case kind:
                 yield from self._beside(kind, cursor, data)
 
-    def _unsaid(self, raw: _Line, data: dict[str, Any]) -> Iterator[f.AnyFact]:
+    def _unsaid(self, raw: _ShellLine, data: dict[str, Any]) -> Iterator[f.AnyFact]:
         """How the run came to be going on."""
         if raw.type == "session_start" or self._begun is None:
             self._begun = self._start(raw, data)
@@ -108,7 +109,7 @@ class Upcaster:
             case "worker_complete":
                 yield f.WorkerCompleted(_text(data, "result_file"), _number(data, "exit_code"))
             case "parallel_provider_start":
-                self._places[cursor.provider] = _Place()
+                self._places[cursor.provider] = _ShellPlace()
                 yield f.ProviderStarted(cursor.provider or "", _texts(data, "stages"))
             case "parallel_provider_complete":
                 yield from self._stage_done(cursor)
@@ -118,7 +119,7 @@ class Upcaster:
             case "judge_complete":
                 yield from self._judgment(cursor, data)
 
-    def _start(self, raw: _Line, data: dict[str, Any]) -> f.SessionStarted:
+    def _start(self, raw: _ShellLine, data: dict[str, Any]) -> f.SessionStarted:
         mode: Mode = "loop" if data.get("mode") == "loop" else "pipeline"
         name = _text(data, "stage" if mode == "loop" else "pipeline")
         plan = Plan(
@@ -143,7 +144,7 @@ class Upcaster:
 
     def _entered(self, cursor: Cursor, data: dict[str, Any]) -> f.NodeStarted:
         self._node, self._judged = cursor.node_path, 0
-        self._places = {None: _Place()}
+        self._places = {None: _ShellPlace()}
         parallel = data.get("kind") == "parallel"
         return f.NodeStarted(
             name=_text(data, "name"),
@@ -161,7 +162,7 @@ class Upcaster:
         place = self._place(cursor.provider)
         if cursor.provider is not None and _number(data, "stage_index") > place.stage:
             yield from self._stage_done(cursor)
-            place = self._places[cursor.provider] = _Place(_number(data, "stage_index"))
+            place = self._places[cursor.provider] = _ShellPlace(_number(data, "stage_index"))
         place.name = _text(data, "stage")
         yield f.IterationStarted(
             stage=place.name,
@@ -222,7 +223,7 @@ class Upcaster:
         kind = FailureKind.PARALLEL_BLOCK_FAILED if block else FailureKind.STATE_CORRUPT
         yield f.SessionFailed(kind, message, stage)
 
-    def _cursor(self, raw: _Line) -> Cursor:
+    def _cursor(self, raw: _ShellLine) -> Cursor:
         given = raw.cursor or {}
         provider = given.get("provider")
         path = given.get("node_path")
@@ -242,8 +243,8 @@ class Upcaster:
             return Cursor(f"{cursor.node_path}.{stage}", 1, fact.iterations, cursor.provider)
         return Cursor(f"{cursor.node_path}.{stage}", 1, cursor.iteration, cursor.provider)
 
-    def _place(self, provider: str | None) -> _Place:
-        return self._places.setdefault(provider, _Place())
+    def _place(self, provider: str | None) -> _ShellPlace:
+        return self._places.setdefault(provider, _ShellPlace())
 
 
 def is_event(line: bytes) -> bool:
@@ -255,7 +256,7 @@ def is_event(line: bytes) -> bool:
     return True
 
 
-def _read(line: bytes) -> _Line:
+def _read(line: bytes) -> _ShellLine:
     try:
         return _decoder.decode(line)
     except msgspec.DecodeError as error:

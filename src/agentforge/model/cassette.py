@@ -19,7 +19,7 @@ VERSION = 1
 Seconds = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
 NonEmpty = Annotated[str, Meta(min_length=1)]
-Kind = Literal["", "work", "judge", "queue"]
+ExchangeKind = Literal["", "work", "judge", "queue"]
 
 
 class Header(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -38,16 +38,18 @@ class Header(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     plateau_test: bool = False
 
 
-class Step(Struct, frozen=True, tag_field="do", forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+class ExchangeStep(
+    Struct, frozen=True, tag_field="do", forbid_unknown_fields=True, kw_only=True, omit_defaults=True
+):
     after: Seconds = 0.0
     """Seconds to wait before it."""
 
 
-class Say(Step, frozen=True, tag="say"):
+class Say(ExchangeStep, frozen=True, tag="say"):
     text: str
 
 
-class Write(Step, frozen=True, tag="write"):
+class WriteFile(ExchangeStep, frozen=True, tag="write"):
     path: NonEmpty
     text: str | None = None
     base64: str | None = None
@@ -55,22 +57,22 @@ class Write(Step, frozen=True, tag="write"):
     executable: bool = False
 
 
-class Append(Step, frozen=True, tag="append"):
+class Append(ExchangeStep, frozen=True, tag="append"):
     path: NonEmpty
     text: str
 
 
-class Edit(Step, frozen=True, tag="edit"):
+class Edit(ExchangeStep, frozen=True, tag="edit"):
     path: NonEmpty
     old: NonEmpty
     new: str
 
 
-class Delete(Step, frozen=True, tag="delete"):
+class Delete(ExchangeStep, frozen=True, tag="delete"):
     path: NonEmpty
 
 
-class Run(Step, frozen=True, tag="run"):
+class Run(ExchangeStep, frozen=True, tag="run"):
     argv: Annotated[tuple[str, ...], Meta(min_length=1)]
     exit_code: int | None = None
     """How it ended when it was recorded."""
@@ -78,26 +80,26 @@ class Run(Step, frozen=True, tag="run"):
     """Whether it must end like that again."""
 
 
-class WriteResult(Step, frozen=True, tag="result"):
+class WriteResult(ExchangeStep, frozen=True, tag="result"):
     value: dict[str, Any] | None = None
     text: str | None = None
     """Instead of `value`, where the agent wrote something else than an object."""
 
 
-class WriteStatus(Step, frozen=True, tag="status"):
+class WriteStatus(ExchangeStep, frozen=True, tag="status"):
     value: dict[str, Any] | None = None
     text: str | None = None
 
 
-class Sleep(Step, frozen=True, tag="sleep"):
+class Sleep(ExchangeStep, frozen=True, tag="sleep"):
     seconds: Seconds
 
 
-class End(Step, frozen=True, tag="exit"):
+class End(ExchangeStep, frozen=True, tag="exit"):
     code: Annotated[int, Meta(ge=0, le=255)]
 
 
-class Fail(Step, frozen=True, tag="fail"):
+class Fail(ExchangeStep, frozen=True, tag="fail"):
     """Ends here as a failure of that kind, whatever an exit code could say."""
 
     kind: FailureKind
@@ -105,10 +107,10 @@ class Fail(Step, frozen=True, tag="fail"):
     exit_code: int | None = None
 
 
-AnyStep = Say | Write | Append | Edit | Delete | Run | WriteResult | WriteStatus | Sleep | End | Fail
+AnyStep = Say | WriteFile | Append | Edit | Delete | Run | WriteResult | WriteStatus | Sleep | End | Fail
 
 
-class Outcome(Struct, frozen=True):
+class ExchangeOutcome(Struct, frozen=True):
     """What the engine made of it: an event's type and data."""
 
     type: str
@@ -121,7 +123,7 @@ class Exchange(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     steps: tuple[AnyStep, ...] = ()
     attempt: Count | None = None
     """Nothing: any attempt that has no exchange of its own."""
-    kind: Kind = ""
+    kind: ExchangeKind = ""
     """Whether the work of an iteration was done, judged, or the queue looked at; nothing: the first two."""
     node: str = ""
     """The stage's place in the pipeline, by kinds and ids; nothing: any."""
@@ -134,7 +136,7 @@ class Exchange(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     prompt_sha256: str = ""
     made: int | None = None
     """The attempt's number in the run, where earlier ones came to nothing."""
-    outcome: Outcome | None = None
+    outcome: ExchangeOutcome | None = None
     notes: tuple[str, ...] = ()
     """What couldn't be kept, and why."""
 
@@ -149,7 +151,7 @@ class Asked(Struct, frozen=True):
     stage: str
     iteration: int
     attempt: int = 1
-    kind: Kind = "work"
+    kind: ExchangeKind = "work"
     node: str = ""
     branch: str = ""
 
@@ -228,13 +230,13 @@ def parse_exchange(line: str | bytes) -> Exchange:
 
 def _check_step(step: AnyStep, where: str) -> None:
     match step:
-        case Write(path=path) | Append(path=path) | Edit(path=path) | Delete(path=path):
+        case WriteFile(path=path) | Append(path=path) | Edit(path=path) | Delete(path=path):
             if path.startswith("/") or ".." in path.split("/") or "\0" in path:
                 raise ValueError(f"{path!r} leads out of the workdir - at `{where}.path`")
         case _:
             pass
     match step:
-        case Write(text=one, base64=other) if (one is None) == (other is None):
+        case WriteFile(text=one, base64=other) if (one is None) == (other is None):
             raise ValueError(f"give `text` or `base64`, and not both - at `{where}`")
         case WriteResult(value=one, text=other) | WriteStatus(value=one, text=other):
             if (one is None) == (other is None):

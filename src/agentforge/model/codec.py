@@ -12,8 +12,9 @@ from typing import Any, Union
 import msgspec
 from msgspec import Raw, Struct
 
+from agentforge.model.cursor import Cursor
 from agentforge.model.errors import LogTooNew
-from agentforge.model.event import Cursor, Event
+from agentforge.model.event import Event
 from agentforge.model.facts import FACTS, AnyFact
 
 GENESIS = "0" * 32

@@ -7,7 +7,7 @@ from msgspec import Struct
 Severity = Literal["error", "warning"]
 
 
-class Place(Struct, frozen=True):
+class SourcePlace(Struct, frozen=True):
     """A position in a source text; lines and columns count from 1."""
 
     file: str
@@ -19,7 +19,7 @@ class Diagnostic(Struct, frozen=True):
     code: str
     severity: Severity
     message: str
-    place: Place
+    place: SourcePlace
     hint: str = ""
     text: str = ""
     """The offending line, as written."""

@@ -4,10 +4,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from agentforge.model.cursor import Cursor
 from agentforge.model.facts import AnyFact
-from agentforge.model.terms import Cursor
-
-__all__ = ["Cursor", "Draft", "Event"]
 
 
 class Draft(Struct, frozen=True):

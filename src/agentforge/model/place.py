@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from agentforge.model.event import Cursor
+from agentforge.model.cursor import Cursor
 from agentforge.model.plan import Plan, Step, visit_dir
 from agentforge.model.state import BlockState, RunState, StageState
 

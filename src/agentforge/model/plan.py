@@ -159,7 +159,7 @@ class FromParallel(Struct, frozen=True):
     select: Select = "latest"
 
 
-class Sources(Struct, frozen=True, omit_defaults=True):
+class InputSources(Struct, frozen=True, omit_defaults=True):
     from_stage: tuple[FromStage, ...] = ()
     from_parallel: tuple[FromParallel, ...] = ()
     parallel_list: bool = False
@@ -174,7 +174,7 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
     termination: Termination
     inputs: dict[str, Any]
     provider: ProviderChoice
-    sources: "Sources | None" = None
+    sources: "InputSources | None" = None
     """Where `inputs` come from, resolved."""
     ref: str | None = None
     name: str | None = None

@@ -12,7 +12,7 @@ class Decision(StrEnum):
     ERROR = "error"
 
 
-class Work(Struct, frozen=True):
+class WorkReport(Struct, frozen=True):
     items_completed: tuple[str, ...] = ()
     files_touched: tuple[str, ...] = ()
 
@@ -32,7 +32,7 @@ class Result(Struct, frozen=True):
     """The result schema (v3), plus the decision that the agent gave."""
 
     summary: str = ""
-    work: Work = field(default_factory=Work)
+    work: WorkReport = field(default_factory=WorkReport)
     artifacts: Artifacts = field(default_factory=Artifacts)
     signals: Signals = field(default_factory=Signals)
     decision: Decision = Decision.CONTINUE

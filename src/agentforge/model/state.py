@@ -2,18 +2,37 @@
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from typing import Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.plan import Mode
 from agentforge.model.result import Decision, Usage
 from agentforge.model.status import IterationStatus, NodeStatus, RunStatus, TaskStatus
-from agentforge.model.terms import Answerer, Cursor, Destination, RequestKind, RequestScope, Settings
+
+RequestKind = Literal["approval", "checkpoint", "question", "escalation", "pause"]
+RequestScope = Literal["run", "branch"]
+Answerer = Literal["person", "agent"]
 
 AT_MOST_ONCE = "at_most_once"
 """Why a run is paused that asks whether work may be done again."""
+
+
+class RunSettings(Struct, frozen=True, omit_defaults=True):
+    """What the environment decided for this run when it began, so that a resume decides the same."""
+
+    mock: bool = False
+    delay: float | None = None
+    """Replaces every stage's delay, as mock mode does."""
+    plateau_test: bool = False
+    """No judge: the workers' own suspicion of a plateau counts as its word."""
+    record: bool = False
+    """What agents do is kept as a cassette."""
+    replay: float | None = None
+    """A cassette is played at this speed instead of asking anybody."""
 
 
 class TaskState(Struct, frozen=True):
@@ -304,7 +323,7 @@ class RunState(Struct, frozen=True):
     updated_at: datetime
     clock_from: datetime
     """Since when the runtime limit counts: the start, or the last time a person said go on."""
-    settings: Settings = field(default_factory=Settings)
+    settings: RunSettings = field(default_factory=RunSettings)
     cursor: Cursor | None = None
     """Of the latest event, in a parallel block that of the block itself."""
     at: Position = Start()

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from msgspec import Struct
 
-from agentforge.model.event import Cursor
+from agentforge.model.cursor import Cursor
 from agentforge.model.place import Place
 from agentforge.model.plan import ProviderChoice, StageNode
 from agentforge.model.result import Usage

@@ -5,8 +5,14 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from agentforge.model.buffer import BufferHealth
 from agentforge.model.event import Event
+
+
+class BufferHealth(Struct, frozen=True):
+    events_buffered: int = 0
+    events_flushed: int = 0
+    flushes: int = 0
+    slowest_flush_ms: float = 0.0
 
 
 class Damage(Struct, frozen=True):

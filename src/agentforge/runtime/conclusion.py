@@ -19,8 +19,8 @@ from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.layout import AttemptLayout, IterationLayout
 from agentforge.model.place import Place
 from agentforge.model.plan import ProviderChoice, StageNode
-from agentforge.model.redaction import Redactor
 from agentforge.model.result import Decision, Result
+from agentforge.model.secrets import Redactor
 from agentforge.ports.provider import ExecuteResult
 from agentforge.system import files
 

@@ -14,7 +14,8 @@ from msgspec import Struct
 from agentforge.engine.decide.run import decide
 from agentforge.engine.task_families import STARTED
 from agentforge.model import facts as f
-from agentforge.model.event import Cursor, Draft
+from agentforge.model.cursor import Cursor
+from agentforge.model.event import Draft
 from agentforge.model.layout import RunLayout
 from agentforge.model.state import RunState
 from agentforge.model.status import FINAL, RunStatus

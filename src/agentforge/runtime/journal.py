@@ -12,8 +12,9 @@ from collections.abc import Callable
 from datetime import datetime
 
 from agentforge.engine.legal import refuse_illegal
+from agentforge.model.cursor import Cursor
 from agentforge.model.errors import LogCorrupt
-from agentforge.model.event import Cursor, Event
+from agentforge.model.event import Event
 from agentforge.model.facts import AnyFact, SessionStarted
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState

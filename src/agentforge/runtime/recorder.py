@@ -7,6 +7,7 @@ attempt wrote that came to nothing is part of the next exchange, and a replay en
 
 import logging
 import os
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator
 from hashlib import sha256
@@ -16,27 +17,34 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.engine.node_keys import recorded_key
+from agentforge.engine.normalise import clean_output
 from agentforge.model import facts as f
 from agentforge.model.cassette import (
     AnyStep,
     Delete,
+    End,
     Exchange,
+    ExchangeKind,
+    ExchangeOutcome,
+    Fail,
     Header,
-    Kind,
-    Outcome,
-    Write,
+    Say,
+    Sleep,
+    WriteFile,
+    WriteResult,
+    WriteStatus,
     encode_line,
     parse_exchange,
 )
-from agentforge.model.layout import RunLayout
+from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.layout import IterationLayout, RunLayout
 from agentforge.model.place import Place
 from agentforge.model.plan import Plan
-from agentforge.model.redaction import Redactor
+from agentforge.model.secrets import Redactor
 from agentforge.model.task import JudgeTask, QueueTask
 from agentforge.ports.provider import ExecuteResult
 from agentforge.ports.workspace import Stamp, Workspace
 from agentforge.runtime.conclusion import Attempted
-from agentforge.runtime.recorded_steps import ending, is_sayable, told, write_step, written
 from agentforge.system import files
 
 log = logging.getLogger("agentforge.run")
@@ -52,7 +60,7 @@ GONE = Stamp(-1, 0, 0, 0)
 class Recorded(Struct, frozen=True):
     """Which exchange: of what kind, where, which attempt of the run."""
 
-    kind: Kind
+    kind: ExchangeKind
     node: str
     branch: str
     stage: str
@@ -60,7 +68,7 @@ class Recorded(Struct, frozen=True):
     made: int
 
 
-class Draft(Struct, frozen=True):
+class ExchangeDraft(Struct, frozen=True):
     """An exchange without its outcome, and how the workspace stood then."""
 
     exchange: Exchange
@@ -102,7 +110,7 @@ class Recorder:
 
     # -- the work of an iteration
 
-    def draft(self, about: Attempted, ended: ExecuteResult) -> Draft | None:
+    def draft(self, about: Attempted, ended: ExecuteResult) -> ExchangeDraft | None:
         """What the attempt did, as long as its files are as the agent left them; nothing if it is kept
         already."""
         key = self._work(about)
@@ -110,7 +118,7 @@ class Recorder:
             return None
         stash = self._stash(about)
         if (found := files.read_bytes(stash)) is not None and (earlier := _exchange(found)) is not None:
-            return Draft(earlier)
+            return ExchangeDraft(earlier)
         stamps = self._workspace.stamps()
         notes: list[str] = []
         steps = (
@@ -123,9 +131,9 @@ class Recorder:
         exchange = replace(exchange, prompt_sha256=_sha256(about), notes=tuple(notes))
         files.make_dir(about.place.root)
         files.replace(stash, encode_line(exchange))
-        return Draft(exchange, stamps)
+        return ExchangeDraft(exchange, stamps)
 
-    def keep(self, draft: Draft, about: Attempted, fact: f.AnyFact) -> None:
+    def keep(self, draft: ExchangeDraft, about: Attempted, fact: f.AnyFact) -> None:
         """Put the exchange into the cassette, with what the engine made of it."""
         self._append(replace(draft.exchange, outcome=self._outcome(fact)))
         if draft.stamps is not None:
@@ -142,7 +150,7 @@ class Recorder:
         if dropped is None:
             return
         for step in dropped.steps:
-            if isinstance(step, Write) and self._stamps is not None:
+            if isinstance(step, WriteFile) and self._stamps is not None:
                 self._stamps.pop(step.path, None)
             elif isinstance(step, Delete) and self._stamps is not None:
                 self._stamps[step.path] = GONE
@@ -181,7 +189,7 @@ class Recorder:
         assert about.at is not None
         return self._key("work", about.at, about.node.id, about.iteration, about.number)
 
-    def _key(self, kind: Kind, at: Place, stage: str, iteration: int, made: int) -> Recorded:
+    def _key(self, kind: ExchangeKind, at: Place, stage: str, iteration: int, made: int) -> Recorded:
         key = recorded_key(self._plan, at.path, at.run)
         return Recorded(kind, key, at.branch or "", stage, iteration, made)
 
@@ -220,13 +228,13 @@ class Recorder:
             room -= len(content)
             yield write_step(path, self._redactor.bytes(content), executable=now.executable)
 
-    def _outcome(self, fact: f.AnyFact) -> Outcome:
+    def _outcome(self, fact: f.AnyFact) -> ExchangeOutcome:
         data = self._redactor.data(msgspec.to_builtins(fact))
         for name in ("result_file", "output"):
             # Where the run lay is nobody else's business.
             if data.get(name):
                 data[name] = os.path.basename(data[name])
-        return Outcome(fact.TYPE, data)
+        return ExchangeOutcome(fact.TYPE, data)
 
     def _stamp_anew(self, path: str) -> None:
         assert self._stamps is not None
@@ -292,3 +300,60 @@ def _decoded(content: bytes) -> dict[str, Stamp] | None:
 def _sha256(about: Attempted) -> str:
     prompt = files.read_bytes(about.here.prompt)
     return sha256(prompt).hexdigest() if prompt is not None else ""
+
+
+def told(ended: ExecuteResult, redactor: Redactor) -> Iterator[AnyStep]:
+    if ended.duration_ms > 0:
+        yield Sleep(seconds=ended.duration_ms / 1000)
+    text = clean_output(ended.output.encode("utf-8", "replace")).text
+    if text:
+        yield Say(text=redactor.text(text))
+
+
+def ending(ended: ExecuteResult, redactor: Redactor) -> Iterator[AnyStep]:
+    failure = ended.failure
+    if failure is not None:
+        yield Fail(kind=failure.kind, message=redactor.text(failure.message), exit_code=failure.exit_code)
+    elif ended.exit_code != 0:
+        yield End(code=ended.exit_code % 256 or 1)
+
+
+def written(here: IterationLayout, redactor: Redactor) -> Iterator[AnyStep]:
+    """result.json and status.json as the agent wrote them."""
+    result, status = files.read_text(here.result), files.read_text(here.status)
+    if result is not None:
+        value, text = _read_object(redactor.text(result))
+        yield WriteResult(value=value, text=text)
+    if status is not None:
+        value, text = _read_object(redactor.text(status))
+        yield WriteStatus(value=value, text=text)
+
+
+def judge_failure(message: str) -> ExecuteResult:
+    """A judge that couldn't be asked at all."""
+    return ExecuteResult(failure=Failure(FailureKind.JUDGE_FAILED, message))
+
+
+def write_step(path: str, content: bytes, *, executable: bool) -> WriteFile:
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        return WriteFile(path=path, base64=b64encode(content).decode(), executable=executable)
+    return WriteFile(path=path, text=text, executable=executable)
+
+
+def is_sayable(path: str) -> bool:
+    """Whether a file's name can be written down: one that isn't UTF-8 can't."""
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _read_object(text: str) -> tuple[dict[str, object] | None, str | None]:
+    """As an object where it is one and comes out the same, else as text."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, object]), None
+    except (msgspec.DecodeError, RecursionError):
+        return None, text

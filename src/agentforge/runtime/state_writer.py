@@ -4,10 +4,13 @@ turn that people wait for."""
 from time import monotonic
 
 from agentforge.model.layout import RunLayout
-from agentforge.runtime.branch_files import write_branch_files
+from agentforge.model.place import folder_of
+from agentforge.model.plan import Plan
+from agentforge.model.state import RunState
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
 from agentforge.system import files
+from agentforge.views.files.branch import branch_file
 from agentforge.views.files.state import state_file
 
 SECONDS_BETWEEN = 1.0
@@ -51,3 +54,15 @@ class StateWriter:
         write_branch_files(self._layout, journal.plan, journal.state)
         self._keeper.keep(journal.state.run_id, head)
         self._written_at = monotonic()
+
+
+def write_branch_files(layout: RunLayout, plan: Plan, state: RunState) -> None:
+    """Of every branch that has begun; nothing outside of a block."""
+    if state.block is None or state.block.path not in plan.places:
+        return
+    folder = folder_of(plan, state.block)
+    for branch in state.block.branches:
+        if branch.started_at is not None:
+            path = layout.branch_state(f"{folder}/providers/{branch.provider}")
+            files.make_dir(path.rpartition("/")[0])
+            files.replace(path, files.pretty(branch_file(plan, state, branch)))

@@ -4,18 +4,22 @@ The claim file decides who may start one, so all of this is safe to repeat.
 """
 
 import json
+import logging
 import os
 from collections.abc import Callable
 
+import msgspec
 from msgspec import Struct
 
-from agentforge.model.layout import AttemptLayout
-from agentforge.model.redaction import spellings
+from agentforge.model.layout import AttemptLayout, RunLayout
+from agentforge.model.place import place_of
+from agentforge.model.plan import Plan
+from agentforge.model.secrets import spellings
+from agentforge.model.state import RunState
 from agentforge.ports.process import Identity, Processes
 from agentforge.ports.provider import Command
-from agentforge.runtime.after import run_after
 from agentforge.runtime.exit_record import ExitRecord, read_claim, read_exit, take_claim
-from agentforge.system import files
+from agentforge.system import files, programs
 
 MARK = "AGENTFORGE_ATTEMPT"
 
@@ -34,7 +38,7 @@ class Left(Struct, frozen=True):
     started: bool = True
 
 
-class Limits(Struct, frozen=True):
+class AttemptLimits(Struct, frozen=True):
     timeout: float | None = None
     idle_timeout: float | None = None
 
@@ -56,7 +60,7 @@ class Supervised:
         self._lease = lease
         self._secrets = secrets
 
-    async def run(self, place: AttemptLayout, command: Command, mark: str, limits: Limits) -> Left:
+    async def run(self, place: AttemptLayout, command: Command, mark: str, limits: AttemptLimits) -> Left:
         """Start the program and follow it to its end."""
         with files.storage(place.spec):
             supervisor = self._start(place, command, mark, limits)
@@ -91,7 +95,7 @@ class Supervised:
             return Left(lost="ended on request")
         return Left(record)
 
-    def _start(self, place: AttemptLayout, command: Command, mark: str, limits: Limits) -> Identity:
+    def _start(self, place: AttemptLayout, command: Command, mark: str, limits: AttemptLimits) -> Identity:
         files.make_dir(place.root)
         stdin = None
         if command.stdin:
@@ -150,3 +154,45 @@ def _first(*values: float | None) -> float | None:
 
 def _tighter(*limits: float | None) -> float | None:
     return min((limit for limit in limits if limit is not None), default=None)
+
+
+log = logging.getLogger("agentforge.run")
+
+AFTER_SECONDS = 10.0
+
+
+async def run_after(place: AttemptLayout, seconds: float = AFTER_SECONDS) -> None:
+    """Run it, if the attempt has such a program; running it twice does no harm."""
+    argv = _argv(place)
+    if not argv:
+        return
+    ended = await programs.run_async(programs.Program(argv, seconds))
+    if ended.reason is programs.NoExit.TIMED_OUT:
+        log.warning("%s, which ends what an agent left, took longer than %g s", " ".join(argv), seconds)
+    elif ended.reason:
+        log.warning("can't run %s, which ends what an agent left: %s", argv[0], ended.problem)
+
+
+def _argv(place: AttemptLayout) -> tuple[str, ...]:
+    content = files.read_bytes(place.after)
+    if content is None:
+        return ()
+    try:
+        return msgspec.json.decode(content, type=tuple[str, ...])
+    except msgspec.DecodeError:
+        return ()  # Its writer died before any supervisor was started.
+
+
+def has_living_agent(plan: Plan, state: RunState, layout: RunLayout, processes: Processes) -> bool:
+    for provider, at in state.under_way():
+        attempt = at.iteration.attempt if at.iteration else None
+        if at.iteration is None or attempt is None or not attempt.in_flight:
+            continue
+        at_work = place_of(plan, state, provider, at)
+        if at_work is None:
+            continue
+        place = layout.iteration(at_work.folder, at.iteration.number).attempt(attempt.number)
+        claim = read_claim(place)
+        if claim is not None and read_exit(place) is None and processes.is_alive(claim.identity):
+            return True
+    return False

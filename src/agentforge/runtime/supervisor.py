@@ -181,7 +181,7 @@ def take_claim(spec: Spec) -> bool:
     return True
 
 
-class ExitRecord:
+class ExitRecordFile:
     def __init__(self, path: str) -> None:
         self.path, self.draft = path, f"{path}.draft"
         self.file = os.open(self.draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
@@ -494,7 +494,7 @@ def send(pid: int, number: int) -> None:
 # --- The attempt --------------------------------------------------------------------------------------------
 
 
-class Signals:
+class SignalHandlers:
     """TERM is counted; TERM and the death of a child wake the loop."""
 
     def __init__(self) -> None:
@@ -514,9 +514,9 @@ class Signals:
 
 
 class Attempt:
-    def __init__(self, spec: Spec, signals: Signals) -> None:
+    def __init__(self, spec: Spec, signals: SignalHandlers) -> None:
         self.spec, self.signals = spec, signals
-        self.record = ExitRecord(spec.exit)
+        self.record = ExitRecordFile(spec.exit)
         self.outputs: list[Output] = []
         """One for all that it prints, or one more for errors."""
         self.lease = Lease(spec.lease, spec.orphan_grace)
@@ -715,7 +715,7 @@ def timestamp() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    signals = Signals()
+    signals = SignalHandlers()
     if os.getsid(0) != os.getpid():
         try:
             os.setsid()

@@ -50,7 +50,7 @@ class NoExit(Enum):
     TIMED_OUT = "timed out"
 
 
-class Ended(Struct, frozen=True):
+class ProgramResult(Struct, frozen=True):
     code: int | None
     """Negative: the signal that ended it. None: see `reason`."""
     stdout: bytes = b""
@@ -80,11 +80,11 @@ class Ended(Struct, frozen=True):
         return self.errors.strip().rpartition("\n")[2]
 
 
-def run(program: Program) -> Ended:
+def run(program: Program) -> ProgramResult:
     return _run(program, threading.Event())
 
 
-async def run_async(program: Program) -> Ended:
+async def run_async(program: Program) -> ProgramResult:
     """The same without holding up the loop; cancelling kills the program and waits until it is gone."""
     import asyncio  # Late, since commands that only look start without it.
 
@@ -98,7 +98,7 @@ async def run_async(program: Program) -> Ended:
         raise
 
 
-def _run(program: Program, cancelled: threading.Event) -> Ended:
+def _run(program: Program, cancelled: threading.Event) -> ProgramResult:
     try:
         process = subprocess.Popen(
             program.argv,
@@ -132,9 +132,9 @@ def _run(program: Program, cancelled: threading.Event) -> Ended:
     stdout, stderr = (*(stream.content for stream in kept), b"")[:2]
     truncated = any(stream.dropped for stream in kept)
     if in_time:
-        return Ended(process.returncode, stdout, stderr, truncated)
+        return ProgramResult(process.returncode, stdout, stderr, truncated)
     words = f"no answer within {program.timeout:g} s"
-    return Ended(None, stdout, stderr, truncated, NoExit.TIMED_OUT, words)
+    return ProgramResult(None, stdout, stderr, truncated, NoExit.TIMED_OUT, words)
 
 
 class _Kept:
@@ -190,10 +190,10 @@ def _signal(process: subprocess.Popen[bytes], number: int) -> None:
         os.killpg(process.pid, number)
 
 
-def _not_started(error: OSError | ValueError) -> Ended:
+def _not_started(error: OSError | ValueError) -> ProgramResult:
     reason = NoExit.NOT_STARTED
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         reason = NoExit.MISSING
     elif isinstance(error, PermissionError):
         reason = NoExit.NOT_PERMITTED
-    return Ended(None, reason=reason, problem=getattr(error, "strerror", "") or str(error))
+    return ProgramResult(None, reason=reason, problem=getattr(error, "strerror", "") or str(error))

@@ -13,8 +13,9 @@ from typing import Protocol
 import pytest
 
 from agentforge.model import codec
+from agentforge.model.cursor import Cursor
 from agentforge.model.errors import InvalidRequest, LogConflict, LogTooNew, RunActive
-from agentforge.model.event import Cursor, Event
+from agentforge.model.event import Event
 from agentforge.model.facts import SessionRecovered, TimerFired
 from agentforge.ports.event_log import EventLog, Head
 

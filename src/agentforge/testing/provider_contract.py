@@ -46,11 +46,11 @@ LEFT_BY_AGENTS = (
 )
 """What a program may have printed before it was killed, or before anybody taught it better."""
 
-Answer = TypeVar("Answer")
+_Result = TypeVar("_Result")
 
 
-def run(work: Awaitable[Answer], seconds: float = SECONDS) -> Answer:
-    async def bounded() -> Answer:
+def run(work: Awaitable[_Result], seconds: float = SECONDS) -> _Result:
+    async def bounded() -> _Result:
         return await asyncio.wait_for(work, seconds)
 
     return asyncio.run(bounded())

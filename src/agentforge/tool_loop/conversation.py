@@ -16,7 +16,7 @@ from agentforge.model.errors import StorageFailed
 from agentforge.model.failure import Failure
 from agentforge.model.result import Usage
 from agentforge.system import files
-from agentforge.tool_loop.task import Outcome, Task
+from agentforge.tool_loop.task import ModelTask, TaskOutcome
 from agentforge.tool_loop.tools.toolbox import Toolbox
 
 COMPLETE = "complete"
@@ -107,7 +107,7 @@ def _refers(node: Any, definitions: Any) -> bool:
     return '"$ref"' in inner or text.count('"$ref"') != text.count('"$ref":"#/$defs/')
 
 
-def system_of(task: Task) -> str:
+def system_of(task: ModelTask) -> str:
     return task.system or SYSTEM.format(workspace=task.files.workspace, complete=COMPLETE)
 
 
@@ -172,7 +172,7 @@ class Conversation(Struct):
     text: str = ""
 
 
-def begin(task: Task, store: SessionStore) -> Conversation:
+def begin(task: ModelTask, store: SessionStore) -> Conversation:
     kept = store.load(task.resume) if task.resume else None
     if kept is None:
         return Conversation(uuid.uuid4().hex, [], task.prompt, RunUsage())
@@ -181,7 +181,7 @@ def begin(task: Task, store: SessionStore) -> Conversation:
     return Conversation(kept.session, repair_messages(kept.history()), prompt, RunUsage(), resumed=True)
 
 
-def concluded(task: Task, talk: Conversation, tools: Toolbox, failure: Failure | None) -> Outcome:
+def concluded(task: ModelTask, talk: Conversation, tools: Toolbox, failure: Failure | None) -> TaskOutcome:
     artifact: Any = None
     if failure is None:
         given: dict[str, Any] = {"summary": talk.text} if talk.ended_by is None else talk.ended_by[1]
@@ -189,7 +189,7 @@ def concluded(task: Task, talk: Conversation, tools: Toolbox, failure: Failure |
         if artifact is not None:
             put(task.files.artifact, artifact)
         put(task.files.result, result_file(given, tools.touched))
-    return Outcome(
+    return TaskOutcome(
         session=talk.session,
         text=talk.text if talk.ended_by is None else str(talk.ended_by[1].get("summary", "")),
         artifact=artifact,
@@ -200,7 +200,7 @@ def concluded(task: Task, talk: Conversation, tools: Toolbox, failure: Failure |
     )
 
 
-def _usage(task: Task, talk: Conversation) -> Usage:
+def _usage(task: ModelTask, talk: Conversation) -> Usage:
     """Servers that don't count give nothing, and a price holds only for whom it was made."""
     used = talk.usage
     counted = used.input_tokens or used.output_tokens

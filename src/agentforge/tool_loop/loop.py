@@ -43,12 +43,12 @@ from agentforge.tool_loop.models import (
 )
 from agentforge.tool_loop.task import (
     Ended,
-    Event,
     ExtraTool,
-    Outcome,
+    ModelTask,
+    ProgressEvent,
     Retrying,
     SessionBegun,
-    Task,
+    TaskOutcome,
     ToolCalled,
     Warned,
     encode,
@@ -57,13 +57,13 @@ from agentforge.tool_loop.tools.toolbox import (
     RECORDED,
     Handler,
     NotASchema,
-    Report,
+    ProgressReport,
     Toolbox,
     misfits,
     shown,
     validator,
 )
-from agentforge.tool_loop.workspace import Workspace
+from agentforge.tool_loop.workspace import WorkspaceFolder
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 30.0
@@ -74,13 +74,13 @@ FAILED, TERMINATED = 1, 143
 
 
 async def run_task(
-    task: Task,
+    task: ModelTask,
     *,
     key: str = "",
     environ: Mapping[str, str] | None = None,
-    report: Report | None = None,
+    report: ProgressReport | None = None,
     handlers: Mapping[str, Handler] | None = None,
-) -> Outcome:
+) -> TaskOutcome:
     """Do the task; what fails is in the outcome, and nothing is raised but cancelling.
 
     `environ` is what commands find, `handlers` answers the caller's own tools, by name.
@@ -91,7 +91,7 @@ async def run_task(
     report(SessionBegun(talk.session, task.endpoint.model, talk.resumed))
     if task.resume and not talk.resumed:
         report(Warned(f"session {task.resume!r} isn't there any more: beginning a new one"))
-    workspace = Workspace(task.files.workspace, task.files.protected, task.files.writable)
+    workspace = WorkspaceFolder(task.files.workspace, task.files.protected, task.files.writable)
     try:
         tools = Toolbox(task, workspace, environ or {}, report, handlers or {})
         failure = await _Loop(task, talk, tools, store, report).run(key)
@@ -102,7 +102,7 @@ async def run_task(
 
 class _Loop:
     def __init__(
-        self, task: Task, talk: Conversation, tools: Toolbox, store: SessionStore, report: Report
+        self, task: ModelTask, talk: Conversation, tools: Toolbox, store: SessionStore, report: ProgressReport
     ) -> None:
         self._task = task
         self._talk = talk
@@ -210,7 +210,7 @@ class _Loop:
         return True
 
 
-def _endings(task: Task) -> list[ExtraTool]:
+def _endings(task: ModelTask) -> list[ExtraTool]:
     theirs = [tool for tool in task.extra_tools if tool.ends]
     if any(tool.name == COMPLETE for tool in task.extra_tools):
         return theirs
@@ -223,14 +223,14 @@ def _output(tool: ExtraTool) -> ToolOutput[Any]:
     )
 
 
-def _misfits_of_result(task: Task, name: str, given: dict[str, Any]) -> list[str]:
+def _misfits_of_result(task: ModelTask, name: str, given: dict[str, Any]) -> list[str]:
     """What `complete` is shown may be less than the schema itself asks for."""
     if task.schema is None or name != COMPLETE or "result" not in given:
         return []
     return misfits(validator(task.schema), given["result"])
 
 
-def _unusable(error: Exception, task: Task) -> Failure:
+def _unusable(error: Exception, task: ModelTask) -> Failure:
     if isinstance(error, NotASchema):
         return Failure(FailureKind.PROVIDER_MISSING, f"`schema` is no JSON Schema: {error}")
     return trouble_of(error, task.endpoint, datetime.now(UTC)).failure
@@ -238,7 +238,7 @@ def _unusable(error: Exception, task: Task) -> Failure:
 
 def run(key: str) -> int:
     try:
-        task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
+        task = msgspec.json.decode(sys.stdin.buffer.read(), type=ModelTask)
     except msgspec.DecodeError as error:
         failure = Failure(FailureKind.PROVIDER_CRASHED, f"the task can't be read: {error}")
         _say(Ended("failed", failure=failure))
@@ -252,7 +252,7 @@ def run(key: str) -> int:
     return FAILED if outcome.failure else 0
 
 
-async def _until_told(task: Task, key: str) -> Outcome:
+async def _until_told(task: ModelTask, key: str) -> TaskOutcome:
     """Do the task; SIGTERM and SIGINT end it at once, with what its tools started."""
     work = asyncio.current_task()
     assert work is not None
@@ -261,6 +261,6 @@ async def _until_told(task: Task, key: str) -> Outcome:
     return await run_task(task, key=key, environ=dict(os.environ), report=_say)
 
 
-def _say(event: Event) -> None:
+def _say(event: ProgressEvent) -> None:
     sys.stdout.buffer.write(encode(event))
     sys.stdout.buffer.flush()

@@ -22,8 +22,8 @@ from pydantic_ai.models import Model, create_async_httpx2_client
 from pydantic_ai.settings import ModelSettings
 
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.tool_loop.task import Endpoint, Task, TextSaid, Thinking
-from agentforge.tool_loop.tools.toolbox import Report
+from agentforge.tool_loop.task import Endpoint, ModelTask, TextSaid, Thinking
+from agentforge.tool_loop.tools.toolbox import ProgressReport
 
 NO_KEY = "none"
 """Clients insist on a key; a server without one ignores it."""
@@ -40,7 +40,7 @@ async def model_of(endpoint: Endpoint, key: str) -> AsyncIterator[Model]:
         yield _anthropic(endpoint, key, http) if endpoint.api == "anthropic" else _openai(endpoint, key, http)
 
 
-def settings_of(task: Task) -> ModelSettings:
+def settings_of(task: ModelTask) -> ModelSettings:
     # Asking again is the loop's: it says so, and it also notices an answer that was cut short.
     settings = ModelSettings(max_retries=0, timeout=task.request_timeout)
     if task.max_tokens is not None:
@@ -72,7 +72,7 @@ def _openai(endpoint: Endpoint, key: str, http: httpx2.AsyncClient) -> Model:
 
 
 class Narrator:
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: ProgressReport) -> None:
         self._report = report
         self._text = ""
         self._last_sign = 0.0

@@ -9,16 +9,9 @@ The supervisor runs it like any agent, so it is picked up and ended like one.
 import os
 import sys
 
-PROGRAM = os.path.abspath(__file__)
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(PROGRAM))))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 KEY_DESCRIPTOR = "AGENTFORGE_KEY_DESCRIPTOR"
 FAILED, MISUSED, TERMINATED = 1, 2, 143
-
-
-def program_argv(python: str, *arguments: str) -> tuple[str, ...]:
-    """How it is started, so that nothing in the workspace or the environment stands in for our code. `-P`:
-    neither the current folder nor the script's is searched for modules; `-E`: nor is PYTHONPATH."""
-    return (python, "-P", "-E", PROGRAM, *arguments)
 
 
 def main(arguments: list[str]) -> int:

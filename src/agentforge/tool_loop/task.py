@@ -1,6 +1,7 @@
 """What a model is asked to do, with what, what the program says while it works (one JSON object a line), and
 what came of it."""
 
+import os
 from typing import Any, Literal
 
 import msgspec
@@ -74,7 +75,7 @@ class Files(Struct, frozen=True):
     """Written all the same, though below something protected."""
 
 
-class Task(Struct, frozen=True):
+class ModelTask(Struct, frozen=True):
     prompt: str
     endpoint: Endpoint
     files: Files
@@ -103,7 +104,7 @@ class ToolCall(Struct, frozen=True):
     result: str
 
 
-class Outcome(Struct, frozen=True):
+class TaskOutcome(Struct, frozen=True):
     session: str
     text: str = ""
     """What the model said last, or the summary that it completed with."""
@@ -157,16 +158,16 @@ class Ended(Struct, frozen=True, tag="result"):
     failure: Failure | None = None
 
 
-Event = SessionBegun | TextSaid | Thinking | ToolCalled | ToolAnswered | Retrying | Warned | Ended
+ProgressEvent = SessionBegun | TextSaid | Thinking | ToolCalled | ToolAnswered | Retrying | Warned | Ended
 
-_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+_decoder: msgspec.json.Decoder[ProgressEvent] = msgspec.json.Decoder(ProgressEvent)
 
 
-def encode(event: Event) -> bytes:
+def encode(event: ProgressEvent) -> bytes:
     return msgspec.json.encode(event) + b"\n"
 
 
-def decode(line: str) -> Event | None:
+def decode(line: str) -> ProgressEvent | None:
     """The event of a line; nothing if it is something else, such as a library's warning."""
     try:
         return _decoder.decode(line)
@@ -174,7 +175,7 @@ def decode(line: str) -> Event | None:
         return None
 
 
-def in_words(event: Event | None) -> str:
+def in_words(event: ProgressEvent | None) -> str:
     match event:
         case TextSaid(text=text):
             return text
@@ -198,3 +199,12 @@ def _gist(given: dict[str, Any]) -> str:
             text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
             return text.splitlines()[0][:120] if text else ""
     return ""
+
+
+PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "program.py")
+
+
+def program_argv(python: str, *arguments: str) -> tuple[str, ...]:
+    """How it is started, so that nothing in the workspace or the environment stands in for our code. `-P`:
+    neither the current folder nor the script's is searched for modules; `-E`: nor is PYTHONPATH."""
+    return (python, "-P", "-E", PROGRAM, *arguments)

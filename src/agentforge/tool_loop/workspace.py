@@ -33,14 +33,14 @@ class Spot(Struct, frozen=True):
     """From the workspace's root, with all links followed."""
 
 
-class Entry(Struct, frozen=True):
+class FolderEntry(Struct, frozen=True):
     name: str
     kind: str
     """file, folder, link or other."""
     size: int
 
 
-class Workspace:
+class WorkspaceFolder:
     def __init__(self, root: str, protected: tuple[str, ...] = (), writable: tuple[str, ...] = ()) -> None:
         self.root = os.path.realpath(root)
         self._given = os.path.abspath(root)
@@ -81,13 +81,13 @@ class Workspace:
                 raise
             return spot.path
 
-    def entries(self, path: str = ".") -> list[Entry]:
+    def entries(self, path: str = ".") -> list[FolderEntry]:
         with self._at(path) as spot, self._folder(spot) as descriptor:
             found = []
             with os.scandir(descriptor) as listing:
                 for entry in listing:
                     about = entry.stat(follow_symlinks=False)
-                    found.append(Entry(entry.name, _kind(about.st_mode), about.st_size))
+                    found.append(FolderEntry(entry.name, _kind(about.st_mode), about.st_size))
             return sorted(found, key=lambda entry: entry.name)
 
     def is_folder(self, path: str) -> bool:

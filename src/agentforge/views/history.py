@@ -7,7 +7,8 @@ from typing import TypeVar
 from msgspec import Struct, field
 
 from agentforge.model import facts as f
-from agentforge.model.event import Cursor, Event
+from agentforge.model.cursor import Cursor
+from agentforge.model.event import Event
 from agentforge.model.result import Decision, Signals
 
 KEPT = 1000

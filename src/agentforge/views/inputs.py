@@ -3,7 +3,7 @@
 from typing import Any
 
 from agentforge.model.layout import RunLayout
-from agentforge.model.plan import FromParallel, FromStage, Judgment, Plan, Sources, StageNode
+from agentforge.model.plan import FromParallel, FromStage, InputSources, Judgment, Plan, StageNode
 from agentforge.views.history import History, StageOutputs
 
 ENDED_BY_STOP = "plateau"
@@ -11,7 +11,7 @@ ENDED_BY_COUNT = "fixed"
 ENDED_AT_MAX = "max_iterations"
 
 
-def from_stage(sources: Sources | None, history: History) -> dict[str, list[str]]:
+def from_stage(sources: InputSources | None, history: History) -> dict[str, list[str]]:
     """Outputs by the id of the stage that wrote them; a stage that said nothing has an empty list."""
     found: dict[str, list[str]] = {}
     for source in sorted(sources.from_stage, key=lambda s: s.id) if sources else ():
@@ -20,7 +20,7 @@ def from_stage(sources: Sources | None, history: History) -> dict[str, list[str]
 
 
 def from_parallel(
-    sources: Sources | None, history: History, plan: Plan, layout: RunLayout
+    sources: InputSources | None, history: History, plan: Plan, layout: RunLayout
 ) -> dict[str, Any] | list[dict[str, Any]]:
     """One source as it is, several (or one that was written as a list) as a list."""
     if sources is None or not sources.from_parallel:

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from agentforge.model.facts import Destination
+from agentforge.model.cursor import Destination
 from agentforge.model.plan import ParallelNode, Plan, StageNode, Step
 from agentforge.model.state import (
     Between,
@@ -17,14 +17,14 @@ from agentforge.model.state import (
 )
 from agentforge.model.status import NodeStatus, RunStatus
 
-Mark = Literal["done", "current", "failed", "stopped", "waiting"]
+StageMark = Literal["done", "current", "failed", "stopped", "waiting"]
 
 
 class BranchProgress(Struct, frozen=True):
     """One provider's line of a parallel block."""
 
     provider: str
-    mark: Mark
+    mark: StageMark
     stage: str
     """The one that is on, or was the last."""
     completed: int
@@ -34,7 +34,7 @@ class BranchProgress(Struct, frozen=True):
 
 class StageProgress(Struct, frozen=True):
     id: str
-    mark: Mark
+    mark: StageMark
     completed: int
     """Iterations that are done."""
     total: int
@@ -73,7 +73,7 @@ def _block_progress(state: RunState, block: BlockState, node: ParallelNode, tota
 
 
 def _branch_progress(state: RunState, branch: BranchState, stages: tuple[StageNode, ...]) -> BranchProgress:
-    marks: dict[NodeStatus, Mark] = {
+    marks: dict[NodeStatus, StageMark] = {
         NodeStatus.PENDING: "waiting",
         NodeStatus.RUNNING: _current_mark(state.status),
         NodeStatus.COMPLETED: "done",
@@ -115,7 +115,7 @@ def _is_of_this_round(record: StageRecord, state: RunState) -> bool:
     return record.rounds[: shared + 1] == state.rounds[: shared + 1]
 
 
-def _current_mark(status: RunStatus) -> Mark:
+def _current_mark(status: RunStatus) -> StageMark:
     match status:
         case RunStatus.FAILED:
             return "failed"

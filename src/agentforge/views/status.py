@@ -5,10 +5,10 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from agentforge.model.buffer import BufferHealth
 from agentforge.model.plan import Mode, Plan, ProviderChoice, StageNode, Step
 from agentforge.model.state import Request, RunState, StageState
 from agentforge.model.status import RunStatus, TaskStatus
+from agentforge.ports.event_log import BufferHealth
 from agentforge.views.lines.requests import request_lines
 from agentforge.views.stage_progress import StageProgress, current_step, stage_progress
 from agentforge.views.summary import Health, Summary
@@ -16,7 +16,7 @@ from agentforge.views.summary import Health, Summary
 RESUMABLE = frozenset({"paused", "failed", "interrupted", "awaiting_approval"})
 
 
-class NodeStatus(Struct, frozen=True):
+class NodeView(Struct, frozen=True):
     path: str
     id: str
     ref: str
@@ -75,7 +75,7 @@ class StatusView(Struct, frozen=True):
     mode: Mode
     pipeline: str
     source: str
-    node: NodeStatus | None
+    node: NodeView | None
     stages: tuple[StageProgress, ...]
     iteration: int
     iteration_completed: int
@@ -175,10 +175,10 @@ def resume_command(
     return f"{program} {word} {'-- ' if session.startswith('-') else ''}{session}"
 
 
-def _node(plan: Plan, state: RunState, step: Step) -> NodeStatus:
+def _node(plan: Plan, state: RunState, step: Step) -> NodeView:
     stage = step.node if isinstance(step.node, StageNode) else None
     at = state.node or state.block
-    return NodeStatus(
+    return NodeView(
         path=step.path,
         id=step.node.id,
         ref=stage.stage if stage else "",

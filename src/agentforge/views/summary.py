@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from agentforge.model import facts as f
 from agentforge.model.event import Event
-from agentforge.views.durations import counted
+from agentforge.views.text import counted
 
 WARNING_BELOW = 0.3
 

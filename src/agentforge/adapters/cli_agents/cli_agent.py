@@ -17,7 +17,7 @@ from agentforge.adapters.cli_agents.description import AgentCli
 from agentforge.adapters.cli_agents.outcome import interpreted, reader_of
 from agentforge.adapters.cli_agents.program import (
     ProgramProvider,
-    Scalar,
+    SettingValue,
     agent_environment,
     as_text,
     find_program,
@@ -44,14 +44,14 @@ class CliConfig(Struct, frozen=True):
     """Seconds for one attempt; 0 is no limit."""
     idle_timeout: float | None = None
     """Seconds without any output; 0 is no limit."""
-    env: dict[str, Scalar] = field(default_factory=dict)
+    env: dict[str, SettingValue] = field(default_factory=dict)
     pass_env: tuple[str, ...] = ()
     """Names or patterns of inherited variables that reach the agent, beside those that it needs anyway."""
     retries: int | None = None
     """How often the CLI may try again by itself."""
-    arguments: tuple[Scalar, ...] = ()
+    arguments: tuple[SettingValue, ...] = ()
     """Further words of the command line."""
-    permissions: tuple[Scalar, ...] | None = None
+    permissions: tuple[SettingValue, ...] | None = None
     """Instead of the words by which the CLI is let do everything."""
     effort: str = ""
     model_provider: str = ""
@@ -145,7 +145,7 @@ def validate_config(cli: AgentCli, config: CliConfig, model: str, inherited: Map
 
 def _texts(words: Iterable[Any]) -> tuple[Any, ...]:
     """Numbers in YAML are words on a command line."""
-    return tuple(as_text(word) if isinstance(word, Scalar) else word for word in words)
+    return tuple(as_text(word) if isinstance(word, SettingValue) else word for word in words)
 
 
 def _environment(

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from agentforge.adapters.cli_agents.program import Scalar
+from agentforge.adapters.cli_agents.program import SettingValue
 from agentforge.model.failure import FailureKind
 
 Words = tuple[str, ...]
@@ -73,9 +73,9 @@ class AgentCli(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     resume_arguments: Words = ()
     """With `{session}`; empty: it can't go on with a session."""
 
-    environment: dict[str, Scalar] = field(default_factory=dict)
+    environment: dict[str, SettingValue] = field(default_factory=dict)
     """Set unless the agent's environment has it already."""
-    root_environment: dict[str, Scalar] = field(default_factory=dict)
+    root_environment: dict[str, SettingValue] = field(default_factory=dict)
     """Set for root alone, unless one of `root_unless` says something."""
     root_unless: Words = ()
     passes: Words = ()

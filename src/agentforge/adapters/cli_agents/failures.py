@@ -93,10 +93,10 @@ def _by_the_clock(text: str, now: datetime, here: tzinfo | None) -> datetime | N
     return ends.astimezone(UTC)
 
 
-Table = Sequence[tuple[str, FailureKind]]
+FailureTable = Sequence[tuple[str, FailureKind]]
 
 
-BEFORE_STATUS: Table = (
+BEFORE_STATUS: FailureTable = (
     # A quota arrives with 400, 403 or 429, so that the words know better.
     (r"usage.{0,3}limit|hit your .{0,30}limit|limit reached\|", K.PROVIDER_QUOTA),
     (r"insufficient.quota|credit balance is too low|out of (extra usage|credits)", K.PROVIDER_QUOTA),
@@ -105,7 +105,7 @@ BEFORE_STATUS: Table = (
     (r"issue with the selected model|model.{0,60}(not found|not exist|not supported)", K.PROVIDER_MISSING),
     (r"(no such|unknown|unsupported|invalid) model\b", K.PROVIDER_MISSING),
 )
-AFTER_STATUS: Table = (
+AFTER_STATUS: FailureTable = (
     (r"not logged in|log ?in again|please (run )?/?log ?in|invalid (x-)?api.key", K.PROVIDER_AUTH),
     (r"failed to authenticate|authentication|unauthori[sz]ed|invalid auth method", K.PROVIDER_AUTH),
     (r"missing environment variable|must specify the \w+ environment variable", K.PROVIDER_AUTH),
@@ -148,5 +148,5 @@ def _by_status(complaint: Complaint) -> FailureKind | None:
     return STATUSES.get(status)
 
 
-def _by_words(text: str, table: Table) -> FailureKind | None:
+def _by_words(text: str, table: FailureTable) -> FailureKind | None:
     return next((kind for words, kind in table if re.search(words, text, re.IGNORECASE)), None)

@@ -19,8 +19,7 @@ from msgspec.structs import replace
 
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.model.redaction import Redactor
-from agentforge.model.secrecy import can_be_secret, is_secret_name, looks_like_path
+from agentforge.model.secrets import Redactor, can_be_secret, is_secret_name, looks_like_path
 from agentforge.ports.provider import (
     Capabilities,
     Command,
@@ -44,7 +43,7 @@ ALWAYS_PASSED = (
 )
 """What reaches an agent even where its environment is declared; docs/sandboxes.md lists it for users."""
 
-Scalar = str | int | float | bool
+SettingValue = str | int | float | bool
 # Linux takes no single argument longer than this, whatever the total may be.
 MAX_ARGUMENT_BYTES = 128 * 1024 - 1
 TIMED_OUT = 124
@@ -55,7 +54,7 @@ AFTER_SECONDS = 10.0
 def agent_environment(
     inherited: Mapping[str, str],
     request: ExecuteRequest,
-    extra: Mapping[str, Scalar] | None = None,
+    extra: Mapping[str, SettingValue] | None = None,
     *,
     passes: Collection[str] | None = None,
 ) -> dict[str, str]:
@@ -89,7 +88,7 @@ def secrets_in(
     return tuple(sorted(found))
 
 
-def as_text(value: Scalar) -> str:
+def as_text(value: SettingValue) -> str:
     """As YAML spells it: `true`, not `True`."""
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -13,7 +13,7 @@ from agentforge.model.failure import FailureKind
 from agentforge.model.result import Usage
 from agentforge.ports.provider import Exit
 
-Event = dict[str, Any]
+OutputLine = dict[str, Any]
 """One line of the output, as the CLI wrote it."""
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -49,18 +49,18 @@ class Reading(Struct, frozen=True):
 
 
 class StreamReader(Protocol):
-    def is_event(self, event: Event) -> bool:
+    def is_event(self, event: OutputLine) -> bool:
         """Whether the line is of this format, and not just some JSON that the agent printed."""
         ...
 
-    def read(self, events: Sequence[Event], exit: Exit) -> Reading: ...
+    def read(self, events: Sequence[OutputLine], exit: Exit) -> Reading: ...
 
-    def progress(self, event: Event) -> str:
+    def progress(self, event: OutputLine) -> str:
         """The event in a person's words; nothing where it says nothing."""
         ...
 
 
-def json_lines(text: str) -> Iterator[Event]:
+def json_lines(text: str) -> Iterator[OutputLine]:
     """The lines that are JSON objects, in order; a cut last line is none."""
     for line in text.splitlines():
         event = json_line(line)
@@ -68,7 +68,7 @@ def json_lines(text: str) -> Iterator[Event]:
             yield event
 
 
-def json_line(line: str) -> Event | None:
+def json_line(line: str) -> OutputLine | None:
     if not line.lstrip().startswith("{"):
         return None
     try:
@@ -101,7 +101,7 @@ def money_at(event: Any, *path: str) -> float | None:
     return float(found)
 
 
-def objects_at(event: Any, *path: str) -> list[Event]:
+def objects_at(event: Any, *path: str) -> list[OutputLine]:
     found = _at(event, path)
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
@@ -150,10 +150,10 @@ class JsonLinesStream:
     def __init__(self, fields: OutputFields) -> None:
         self._fields = fields
 
-    def is_event(self, event: Event) -> bool:
+    def is_event(self, event: OutputLine) -> bool:
         return bool(event)
 
-    def read(self, events: Sequence[Event], exit: Exit) -> Reading:
+    def read(self, events: Sequence[OutputLine], exit: Exit) -> Reading:
         fields = self._fields
         texts = _texts(events, fields)
         finished = not fields.done or any(_says(event, fields.done) for event in events)
@@ -166,11 +166,11 @@ class JsonLinesStream:
             usage=_usage(events, fields, exit),
         )
 
-    def progress(self, event: Event) -> str:
+    def progress(self, event: OutputLine) -> str:
         return error_line(_error(event, self._fields.error)) or one_line(_text(event, self._fields.text))
 
 
-def _texts(events: Sequence[Event], fields: OutputFields) -> list[str]:
+def _texts(events: Sequence[OutputLine], fields: OutputFields) -> list[str]:
     texts: list[str] = []
     group = ""
     for event in events:
@@ -197,20 +197,20 @@ def values_at(event: Any, path: str) -> Iterator[Any]:
         yield from values_at(event[key], rest)
 
 
-def _says(event: Event, path: str) -> bool:
+def _says(event: OutputLine, path: str) -> bool:
     """Whether the line has that value there or, without one, anything but false."""
     where, equals, wanted = path.partition("=")
     found = values_at(event, where)
     return any(str(value) == wanted if equals else bool(value) for value in found)
 
 
-def _text(event: Event, path: str) -> str:
+def _text(event: OutputLine, path: str) -> str:
     if not path:
         return ""
     return "".join(value for value in values_at(event, path) if isinstance(value, str))
 
 
-def _error(event: Event, path: str) -> str:
+def _error(event: OutputLine, path: str) -> str:
     if not path or not _says(event, path):
         return ""
     if "=" not in path:
@@ -220,7 +220,7 @@ def _error(event: Event, path: str) -> str:
     return next(filter(None, said), "the agent reported an error")
 
 
-def _usage(events: Sequence[Event], fields: OutputFields, exit: Exit) -> Usage | None:
+def _usage(events: Sequence[OutputLine], fields: OutputFields, exit: Exit) -> Usage | None:
     session = _last_text(events, fields.session)
     usage = Usage(
         input_tokens=_count(events, fields.input_tokens),
@@ -233,16 +233,16 @@ def _usage(events: Sequence[Event], fields: OutputFields, exit: Exit) -> Usage |
     return None if usage == Usage(model=usage.model) else usage
 
 
-def _last_text(events: Sequence[Event], path: str) -> str:
+def _last_text(events: Sequence[OutputLine], path: str) -> str:
     return next((found for event in reversed(events) if (found := _text(event, path))), "")
 
 
-def _count(events: Sequence[Event], path: str) -> int | None:
+def _count(events: Sequence[OutputLine], path: str) -> int | None:
     found = _last_number(events, path)
     return None if found is None else max(0, int(found))
 
 
-def _last_number(events: Sequence[Event], path: str) -> float | None:
+def _last_number(events: Sequence[OutputLine], path: str) -> float | None:
     if not path:
         return None
     for event in reversed(events):

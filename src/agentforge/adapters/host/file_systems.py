@@ -27,12 +27,12 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 _DARWIN_MOUNT = re.compile(r"^.* on (?P<point>/.*) \((?P<type>[^,)]+)")
 
 
-class Mount(Struct, frozen=True):
+class MountPoint(Struct, frozen=True):
     point: str
     type: str
 
 
-def parse_mountinfo(text: str) -> tuple[Mount, ...]:
+def parse_mountinfo(text: str) -> tuple[MountPoint, ...]:
     """Of Linux's /proc/self/mountinfo; the later of two mounts on one point hides the earlier."""
     mounts = []
     for line in text.split("\n"):
@@ -40,17 +40,17 @@ def parse_mountinfo(text: str) -> tuple[Mount, ...]:
         fields = before.split(" ")
         if separator and len(fields) >= 5:
             point = _OCTAL.sub(lambda match: chr(int(match[1], 8)), fields[4])
-            mounts.append(Mount(point, after.split(" ")[0]))
+            mounts.append(MountPoint(point, after.split(" ")[0]))
     return tuple(mounts)
 
 
-def parse_mount_output(text: str) -> tuple[Mount, ...]:
+def parse_mount_output(text: str) -> tuple[MountPoint, ...]:
     """Of the lines that macOS's `mount` prints: `server:/x on /Volumes/x (nfs, nodev)`."""
     matches = (_DARWIN_MOUNT.match(line) for line in text.split("\n"))
-    return tuple(Mount(match["point"], match["type"]) for match in matches if match)
+    return tuple(MountPoint(match["point"], match["type"]) for match in matches if match)
 
 
-def read_mounts() -> Sequence[Mount]:
+def read_mounts() -> Sequence[MountPoint]:
     """The mounts of this machine; empty if the system won't tell."""
     if sys.platform == "darwin":
         return parse_mount_output(run(Program(("/sbin/mount",), 5.0)).output)
@@ -60,7 +60,7 @@ def read_mounts() -> Sequence[Mount]:
         return ()
 
 
-def why_not_local(path: str, mounts: Sequence[Mount]) -> str:
+def why_not_local(path: str, mounts: Sequence[MountPoint]) -> str:
     """Why a real path can't hold a log, or "" if it can or its file system isn't known."""
     mount = _mount_of(path, mounts)
     if mount is None or not _is_remote(mount):
@@ -68,8 +68,8 @@ def why_not_local(path: str, mounts: Sequence[Mount]) -> str:
     return f"{path} is on {mount.point}, a file system of type {mount.type}, which isn't local"
 
 
-def _mount_of(path: str, mounts: Sequence[Mount]) -> Mount | None:
-    found: Mount | None = None
+def _mount_of(path: str, mounts: Sequence[MountPoint]) -> MountPoint | None:
+    found: MountPoint | None = None
     for mount in mounts:
         inside = f"{path}/".startswith(mount.point.rstrip("/") + "/")
         if inside and (found is None or len(mount.point) >= len(found.point)):
@@ -77,7 +77,7 @@ def _mount_of(path: str, mounts: Sequence[Mount]) -> Mount | None:
     return found
 
 
-def _is_remote(mount: Mount) -> bool:
+def _is_remote(mount: MountPoint) -> bool:
     if mount.type == "9p":
         # Shared folders of virtual machines are served this way, but so is the own root of some sandboxes.
         return mount.point != "/"

@@ -25,7 +25,7 @@ PROBE_SECONDS = 1.0
 MOST_BYTES = 1_000_000
 
 
-class Program(Struct, frozen=True):
+class ProgramInfo(Struct, frozen=True):
     path: str
     version: str
     """Empty if it doesn't tell."""
@@ -40,14 +40,16 @@ class SyncSpeed(Struct, frozen=True):
     error: str = ""
 
 
-def program(name: str, environ: Mapping[str, str], ask: tuple[str, ...] = ("--version",)) -> Program | None:
+def program(
+    name: str, environ: Mapping[str, str], ask: tuple[str, ...] = ("--version",)
+) -> ProgramInfo | None:
     """The program with its version, or None if it isn't on the path."""
     path = shutil.which(name, path=environ.get("PATH", os.defpath))
     if path is None:
         return None
     ended = programs.run(programs.Program((path, *ask), VERSION_SECONDS, env=environ))
     said = _VERSION.search(ended.output + ended.errors) if ended.code is not None else None
-    return Program(path, said.group() if said else "")
+    return ProgramInfo(path, said.group() if said else "")
 
 
 def sync_speed(folder: str) -> SyncSpeed:

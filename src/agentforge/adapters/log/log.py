@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from agentforge.adapters.host.file_systems import Mount, read_mounts, why_not_local
+from agentforge.adapters.host.file_systems import MountPoint, read_mounts, why_not_local
 from agentforge.adapters.log import lease
 from agentforge.adapters.log.file import JsonlFile, PayloadStore, snapshot_of
 from agentforge.adapters.log.reader import Reader
@@ -47,7 +47,7 @@ class JsonlLog:
         flush_seconds: float = 1.0,
         on_warning: Callable[[str], None] = warn,
         disk: Disk | None = None,
-        mounts: Callable[[], Sequence[Mount]] = read_mounts,
+        mounts: Callable[[], Sequence[MountPoint]] = read_mounts,
         sleep: Callable[[float], None] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -14,7 +14,7 @@ from agentforge.model.event import Event
 from agentforge.ports.event_log import Damage, Head, TornTail
 
 
-class Snapshot(Protocol):
+class LogSnapshot(Protocol):
     """The log's bytes as they were at one moment; later appends don't show."""
 
     @property
@@ -27,10 +27,10 @@ class Snapshot(Protocol):
         ...
 
 
-TakeSnapshot = Callable[[], AbstractContextManager[Snapshot]]
+TakeSnapshot = Callable[[], AbstractContextManager[LogSnapshot]]
 
 
-class Store(Snapshot, Protocol):
+class Store(LogSnapshot, Protocol):
     """The log's bytes while its lease is held."""
 
     @property
@@ -82,7 +82,7 @@ class Reader:
             self._scan = scan = Scan(start)
             yield from self._read(snapshot, scan, start)
 
-    def _read(self, snapshot: Snapshot, scan: Scan, start: Head) -> Iterator[Event]:
+    def _read(self, snapshot: LogSnapshot, scan: Scan, start: Head) -> Iterator[Event]:
         load, decode = snapshot.load, codec.decode
         for line in scan.lines(snapshot.chunks(start.length, snapshot.length)):
             try:
@@ -97,7 +97,7 @@ class Reader:
             else:
                 yield event
 
-    def _after_original(self, snapshot: Snapshot, start: Head) -> Iterator[Event]:
+    def _after_original(self, snapshot: LogSnapshot, start: Head) -> Iterator[Event]:
         self._scan = scan = Scan()
         for event in self._read(snapshot, scan, EMPTY):
             if event.seq > start.seq:
@@ -129,7 +129,7 @@ def _upcast(scan: Scan, original: OriginalPrefix, line: bytes) -> list[Event]:
         return []
 
 
-def _is_in_original(snapshot: Snapshot, head: Head) -> bool:
+def _is_in_original(snapshot: LogSnapshot, head: Head) -> bool:
     """Whether a head lies among the lines of agent-pipelines' own engine."""
     if not is_original(b"".join(snapshot.chunks(0, min(head.length, len(BEGINNING))))):
         return False
@@ -137,7 +137,7 @@ def _is_in_original(snapshot: Snapshot, head: Head) -> bool:
     return not codec.hash_of(tail[:-1])
 
 
-def _check_head(snapshot: Snapshot, head: Head) -> None:
+def _check_head(snapshot: LogSnapshot, head: Head) -> None:
     tail = b"".join(snapshot.chunks(max(head.length - TAIL_BYTES, 0), min(head.length, snapshot.length)))
     if head.length > snapshot.length or not continues(tail, head):
         raise LogConflict(

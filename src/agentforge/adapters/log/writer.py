@@ -18,10 +18,9 @@ from agentforge.adapters.log.reader import Store
 from agentforge.adapters.log.scan import Lines, Scan
 from agentforge.legacy.upcaster import Upcaster
 from agentforge.model import codec
-from agentforge.model.buffer import BufferHealth
 from agentforge.model.errors import InvalidRequest, LogConflict, LogCorrupt, LogTooNew, StorageFailed
 from agentforge.model.event import Event
-from agentforge.ports.event_log import Damage, Head, OriginalLines, TornTail
+from agentforge.ports.event_log import BufferHealth, Damage, Head, OriginalLines, TornTail
 
 SLOW_FLUSH_SECONDS = 0.1
 

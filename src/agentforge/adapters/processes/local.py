@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from agentforge.adapters.processes.marked_tree import MarkedTree, Row
+from agentforge.adapters.processes.marked_tree import MarkedTree, ProcessRow
 from agentforge.model.errors import AgentForgeError
 from agentforge.ports.process import Identity, Processes
 from agentforge.system.programs import Program, run
@@ -185,12 +185,14 @@ def _stat(pid: int) -> _Stat | None:
         return None  # Nothing else: a look that failed for want of descriptors is no death.
 
 
-def _table(mark: str) -> dict[int, Row]:
-    table: dict[int, Row] = {}
+def _table(mark: str) -> dict[int, ProcessRow]:
+    table: dict[int, ProcessRow] = {}
     for name in os.listdir("/proc"):
         if name.isdigit() and (stat := _stat(int(name))) is not None and not stat.is_dead:
             pid = int(name)
-            table[pid] = Row(pid, stat.parent, stat.session, stat.start_time, _carries(pid, mark.encode()))
+            table[pid] = ProcessRow(
+                pid, stat.parent, stat.session, stat.start_time, _carries(pid, mark.encode())
+            )
     return table
 
 
@@ -272,13 +274,13 @@ class MacProcesses:
         state, _, start_time = self._ask(("ps", "-p", str(pid), "-o", "stat=,lstart=")).strip().partition(" ")
         return state, start_time.strip()
 
-    def _table(self, mark: str) -> dict[int, Row]:
+    def _table(self, mark: str) -> dict[int, ProcessRow]:
         """The process group stands in for the session, which `ps` doesn't tell here."""
-        table: dict[int, Row] = {}
+        table: dict[int, ProcessRow] = {}
         listing = self._ask(("ps", "-axww", "-E", "-o", "pid=,ppid=,pgid=,stat=,lstart=,command="))
         for line in listing.splitlines():
             pid, parent, group, state, *rest = line.split()
             if not state.startswith("Z"):
                 start_time, command = " ".join(rest[:5]), rest[5:]
-                table[int(pid)] = Row(int(pid), int(parent), int(group), start_time, mark in command)
+                table[int(pid)] = ProcessRow(int(pid), int(parent), int(group), start_time, mark in command)
         return table

@@ -15,7 +15,7 @@ FREEZE_PASSES = 20
 KILL_PATIENCE = 10.0
 
 
-class Row(Struct, frozen=True):
+class ProcessRow(Struct, frozen=True):
     """A process as a look at the system shows it; zombies aren't shown."""
 
     pid: int
@@ -26,11 +26,11 @@ class Row(Struct, frozen=True):
     marked: bool
 
 
-Table = Mapping[int, Row]
-Look = Callable[[], Table]
+ProcessTable = Mapping[int, ProcessRow]
+Look = Callable[[], ProcessTable]
 
 
-def members(table: Table, known: Iterable[Row], myself: int) -> dict[int, Row]:
+def members(table: ProcessTable, known: Iterable[ProcessRow], myself: int) -> dict[int, ProcessRow]:
     """What belongs to the marked: those known before, whole sessions that a member leads or whose leader is
     gone, and all descendants. Never ourselves, our ancestors, or their sessions."""
     spared = _ancestors(table, myself)
@@ -49,7 +49,7 @@ def members(table: Table, known: Iterable[Row], myself: int) -> dict[int, Row]:
         found |= joined
 
 
-def _ancestors(table: Table, pid: int) -> set[int]:
+def _ancestors(table: ProcessTable, pid: int) -> set[int]:
     """The process itself and all above it."""
     line = {pid, 0, 1}
     while pid in table and table[pid].parent not in line:
@@ -63,7 +63,7 @@ class MarkedTree:
 
     def __init__(self, look: Look) -> None:
         self._look = look
-        self.known: dict[int, Row] = {}
+        self.known: dict[int, ProcessRow] = {}
 
     async def end(self, grace: float) -> int:
         """TERM and a grace, then KILL until none is left; how many there were."""

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct, field
 
 from agentforge.adapters.cli_agents.program import (
     ProgramProvider,
-    Scalar,
+    SettingValue,
     agent_environment,
     exit_status,
     secrets_in,
@@ -23,7 +23,6 @@ from agentforge.model.result import Usage
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
 from agentforge.system import files
 from agentforge.tool_loop.endpoint import ADDRESSES, KEYS, TOKEN, endpoint_of
-from agentforge.tool_loop.program import program_argv
 from agentforge.tool_loop.task import (
     DEFAULT_ALLOWED,
     Api,
@@ -31,10 +30,11 @@ from agentforge.tool_loop.task import (
     Ended,
     Endpoint,
     Files,
+    ModelTask,
     SessionBegun,
-    Task,
     decode,
     in_words,
+    program_argv,
 )
 
 INSTALL = "pip install 'agentforge-pipelines[api]'"
@@ -66,7 +66,7 @@ class ApiConfig(Struct, frozen=True):
     retries: NotNegative = 2
     timeout: Annotated[float, Meta(ge=0)] = 300.0
     """Seconds for one attempt; 0 is no limit."""
-    env: dict[str, Scalar] = field(default_factory=dict)
+    env: dict[str, SettingValue] = field(default_factory=dict)
     pass_env: tuple[str, ...] = ()
     """Variables that the model's commands need, besides the usual ones."""
 
@@ -113,7 +113,7 @@ class ApiProvider(ProgramProvider):
         environment = agent_environment(self._environ, request, config.env, passes=(*config.pass_env, *key))
         # What isn't used now would be there for the model's commands to see.
         unused = {*KEYS.values(), *ADDRESSES.values(), TOKEN}.difference(key, config.pass_env, config.env)
-        task = Task(
+        task = ModelTask(
             prompt=request.prompt,
             endpoint=endpoint,
             files=_files(request, config),

@@ -7,7 +7,7 @@ from typing import Any
 from agentforge.adapters.cli_agents.description import AgentCli
 from agentforge.adapters.cli_agents.stream import (
     Complaint,
-    Event,
+    OutputLine,
     Reading,
     error_line,
     mapping_at,
@@ -74,10 +74,10 @@ ALLOW = (
 
 
 class ClaudeStream:
-    def is_event(self, event: Event) -> bool:
+    def is_event(self, event: OutputLine) -> bool:
         return event.get("type") in TYPES
 
-    def read(self, events: Sequence[Event], exit: Exit) -> Reading:
+    def read(self, events: Sequence[OutputLine], exit: Exit) -> Reading:
         # There are several where the agent was woken again by what it had left running.
         results = [event for event in events if event["type"] == "result"]
         texts = [text for event in events for text in _texts(event)]
@@ -93,7 +93,7 @@ class ClaudeStream:
             usage=usage,
         )
 
-    def progress(self, event: Event) -> str:
+    def progress(self, event: OutputLine) -> str:
         match event.get("type"):
             case "assistant":
                 return " ".join(filter(None, map(_said, objects_at(event, "message", "content"))))
@@ -108,19 +108,19 @@ class ClaudeStream:
         return ""
 
 
-def _texts(event: Event) -> list[str]:
+def _texts(event: OutputLine) -> list[str]:
     if event["type"] != "assistant" or event.get("parent_tool_use_id"):
         return []
     return [text for item in objects_at(event, "message", "content") if (text := text_at(item, "text"))]
 
 
-def _said(item: Event) -> str:
+def _said(item: OutputLine) -> str:
     if item.get("type") == "tool_use":
         return tool_line(text_at(item, "name"), mapping_at(item, "input"))
     return one_line(text_at(item, "text"))
 
 
-def _system_line(event: Event) -> str:
+def _system_line(event: OutputLine) -> str:
     match event.get("subtype"):
         case "api_retry":
             status = number_at(event, "error_status")
@@ -130,7 +130,7 @@ def _system_line(event: Event) -> str:
     return ""
 
 
-def _complaint(last: Event, events: Sequence[Event]) -> Complaint | None:
+def _complaint(last: OutputLine, events: Sequence[OutputLine]) -> Complaint | None:
     errors = [error for error in last.get("errors") or () if isinstance(error, str)]
     message = "; ".join(errors) or text_at(last, "result") or text_at(last, "subtype")
     if text_at(last, "subtype") in LIMITS:
@@ -146,7 +146,7 @@ def _complaint(last: Event, events: Sequence[Event]) -> Complaint | None:
     return _denied(last, events)
 
 
-def _denied(last: Event, events: Sequence[Event]) -> Complaint | None:
+def _denied(last: OutputLine, events: Sequence[OutputLine]) -> Complaint | None:
     tools = sorted({text_at(denial, "tool_name") for denial in objects_at(last, "permission_denials")})
     mode = next((found for event in events if (found := text_at(event, "permissionMode"))), "")
     if not tools or mode in DECIDED_MODES:
@@ -155,7 +155,7 @@ def _denied(last: Event, events: Sequence[Event]) -> Complaint | None:
     return Complaint(message, kind=FailureKind.PERMISSION_DENIED)
 
 
-def _trouble(events: Sequence[Event]) -> Complaint | None:
+def _trouble(events: Sequence[OutputLine]) -> Complaint | None:
     """What it was struggling with when it stopped: calls that it wanted to make again."""
     last = events[-1] if events else {}
     if last.get("subtype") != "api_retry":
@@ -163,7 +163,7 @@ def _trouble(events: Sequence[Event]) -> Complaint | None:
     return Complaint(text_at(last, "error"), status=number_at(last, "error_status") or None)
 
 
-def _resets_at(events: Sequence[Event]) -> datetime | None:
+def _resets_at(events: Sequence[OutputLine]) -> datetime | None:
     for event in reversed(events):
         info = mapping_at(event, "rate_limit_info")
         seconds = number_at(info, "resetsAt")
@@ -172,7 +172,7 @@ def _resets_at(events: Sequence[Event]) -> datetime | None:
     return None
 
 
-def _usage(results: Sequence[Event], session: str, exit: Exit) -> Usage | None:
+def _usage(results: Sequence[OutputLine], session: str, exit: Exit) -> Usage | None:
     used = [item for result in results for item in _by_model(result)]
     if not used:
         return Usage(model=exit.model or None, agent_session=session) if session else None
@@ -188,7 +188,7 @@ def _usage(results: Sequence[Event], session: str, exit: Exit) -> Usage | None:
     )
 
 
-def _by_model(result: Event) -> list[tuple[str, dict[str, Any]]]:
+def _by_model(result: OutputLine) -> list[tuple[str, dict[str, Any]]]:
     # A session that is gone on with counts on in `modelUsage` and in the total cost. Versions that don't
     # know the newer field begin anew with each run.
     name = "model_usage_since_last_result"

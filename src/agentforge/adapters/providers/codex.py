@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from agentforge.adapters.cli_agents.description import AgentCli
 from agentforge.adapters.cli_agents.stream import (
     Complaint,
-    Event,
+    OutputLine,
     Reading,
     error_line,
     json_line,
@@ -82,11 +82,11 @@ RECONNECTING = re.compile(r"Reconnecting\.\.\. (?:\S+ )*?\((.*)\)", re.DOTALL)
 
 
 class CodexStream:
-    def is_event(self, event: Event) -> bool:
+    def is_event(self, event: OutputLine) -> bool:
         kind = event.get("type")
         return isinstance(kind, str) and (kind in TYPES or kind.startswith(PREFIXES))
 
-    def read(self, events: Sequence[Event], exit: Exit) -> Reading:
+    def read(self, events: Sequence[OutputLine], exit: Exit) -> Reading:
         texts = [
             text_at(event, "item", "text")
             for event in events
@@ -105,7 +105,7 @@ class CodexStream:
             usage=_usage(events, last, exit),
         )
 
-    def progress(self, event: Event) -> str:
+    def progress(self, event: OutputLine) -> str:
         match event.get("type"):
             case "error":
                 message = text_at(event, "message")
@@ -117,7 +117,7 @@ class CodexStream:
         return ""
 
 
-def _item_line(item: Event, *, begins: bool) -> str:
+def _item_line(item: OutputLine, *, begins: bool) -> str:
     match item.get("type"):
         case "agent_message":
             return one_line(text_at(item, "text"))
@@ -143,7 +143,7 @@ def _bare(command: str) -> str:
     return (found[1] if found else command).strip("\"'")
 
 
-def _last_error(events: Sequence[Event]) -> str:
+def _last_error(events: Sequence[OutputLine]) -> str:
     """What it was struggling with when it stopped; what went on after an error was got over."""
     last = events[-1]
     return text_at(last, "message") if last["type"] == "error" else ""
@@ -167,7 +167,7 @@ def _status(message: str) -> int | None:
     return number_at(answer, "error", "code") or number_at(answer, "status") or None
 
 
-def _usage(events: Sequence[Event], last: Event, exit: Exit) -> Usage | None:
+def _usage(events: Sequence[OutputLine], last: OutputLine, exit: Exit) -> Usage | None:
     session = next((text_at(event, "thread_id") for event in events if event.get("thread_id")), "")
     used = mapping_at(last, "usage")
     if not used:

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from agentforge.adapters.cli_agents.program import (
     ProgramProvider,
-    Scalar,
+    SettingValue,
     agent_environment,
     as_text,
     find_program,
@@ -29,7 +29,7 @@ class CommandConfig(Struct, frozen=True):
     run: str = ""
     """A line of shell, instead of `argv`."""
     prompt: Literal["stdin", "argument", "file", "none"] = "stdin"
-    env: dict[str, Scalar] | Literal["declared"] = field(default_factory=dict)
+    env: dict[str, SettingValue] | Literal["declared"] = field(default_factory=dict)
     """Variables beside the inherited ones, or the word `declared`: only those that all programs need."""
     pass_env: tuple[str, ...] | None = None
     """Names or patterns (`ANTHROPIC_*`) of what is inherited beside those; the rest isn't."""

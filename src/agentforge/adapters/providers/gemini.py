@@ -7,7 +7,7 @@ from agentforge.adapters.cli_agents.description import AgentCli
 from agentforge.adapters.cli_agents.failures import STATUSES
 from agentforge.adapters.cli_agents.stream import (
     Complaint,
-    Event,
+    OutputLine,
     Reading,
     error_line,
     json_line,
@@ -59,10 +59,10 @@ API_ERROR = "[API Error: "
 
 
 class GeminiStream:
-    def is_event(self, event: Event) -> bool:
+    def is_event(self, event: OutputLine) -> bool:
         return event.get("type") in TYPES and "timestamp" in event
 
-    def read(self, events: Sequence[Event], exit: Exit) -> Reading:
+    def read(self, events: Sequence[OutputLine], exit: Exit) -> Reading:
         texts = _texts(events)
         last = next((event for event in reversed(events) if event["type"] == "result"), {})
         failed = text_at(last, "status") != "success"
@@ -74,7 +74,7 @@ class GeminiStream:
             usage=_usage(events, last, exit),
         )
 
-    def progress(self, event: Event) -> str:
+    def progress(self, event: OutputLine) -> str:
         match event.get("type"):
             case "message" if event.get("role") == "assistant":
                 return one_line(text_at(event, "content"))
@@ -89,7 +89,7 @@ class GeminiStream:
         return ""
 
 
-def _texts(events: Sequence[Event]) -> list[str]:
+def _texts(events: Sequence[OutputLine]) -> list[str]:
     """What the agent said between one tool and the next: it comes in pieces."""
     texts, piece = [], ""
     for event in events:
@@ -101,7 +101,7 @@ def _texts(events: Sequence[Event]) -> list[str]:
     return [*texts, piece] if piece else texts
 
 
-def _complaint(last: Event, events: Sequence[Event], exit: Exit) -> Complaint | None:
+def _complaint(last: OutputLine, events: Sequence[OutputLine], exit: Exit) -> Complaint | None:
     message = text_at(last, "error", "message")
     if message:
         status = number_at(json_line(_inner(message)), "error", "code")
@@ -128,7 +128,7 @@ def _status_of(exit: Exit) -> int | None:
     return next((status for status in STATUSES if rest > 1 and status % 256 == rest), None)
 
 
-def _usage(events: Sequence[Event], last: Event, exit: Exit) -> Usage | None:
+def _usage(events: Sequence[OutputLine], last: OutputLine, exit: Exit) -> Usage | None:
     first = next((event for event in events if event["type"] == "init"), {})
     stats = mapping_at(last, "stats")
     session = text_at(first, "session_id") if _is_kept(events, stats) else ""
@@ -144,7 +144,7 @@ def _usage(events: Sequence[Event], last: Event, exit: Exit) -> Usage | None:
     )
 
 
-def _is_kept(events: Sequence[Event], stats: Event) -> bool:
+def _is_kept(events: Sequence[OutputLine], stats: OutputLine) -> bool:
     """Of a session whose first answer never came, nothing is kept that could be gone on with."""
     used = any(event["type"] == "tool_use" for event in events) or number_at(stats, "total_tokens")
     return bool(used) or not stats

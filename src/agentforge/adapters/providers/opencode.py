@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from agentforge.adapters.cli_agents.description import AgentCli
 from agentforge.adapters.cli_agents.stream import (
     Complaint,
-    Event,
+    OutputLine,
     Reading,
     error_line,
     mapping_at,
@@ -63,10 +63,10 @@ NO_REASON = "Unexpected server error"
 
 
 class OpencodeStream:
-    def is_event(self, event: Event) -> bool:
+    def is_event(self, event: OutputLine) -> bool:
         return event.get("type") in TYPES and ("sessionID" in event or event["type"] == "error")
 
-    def read(self, events: Sequence[Event], exit: Exit) -> Reading:
+    def read(self, events: Sequence[OutputLine], exit: Exit) -> Reading:
         texts = [text_at(event, "part", "text") for event in events if event["type"] == "text"]
         last = next((event for event in reversed(events) if event["type"] in ("step_finish", "error")), {})
         failed = last.get("type") == "error"
@@ -80,7 +80,7 @@ class OpencodeStream:
             usage=_usage(events, exit),
         )
 
-    def progress(self, event: Event) -> str:
+    def progress(self, event: OutputLine) -> str:
         match event.get("type"):
             case "text":
                 return one_line(text_at(event, "part", "text"))
@@ -91,14 +91,14 @@ class OpencodeStream:
         return ""
 
 
-def _tool(part: Event) -> str:
+def _tool(part: OutputLine) -> str:
     state = mapping_at(part, "state")
     if state.get("status") == "error":
         return error_line(f"{text_at(part, 'tool')}: {text_at(state, 'error')}")
     return tool_line(text_at(part, "tool"), mapping_at(state, "input"))
 
 
-def _complaint(event: Event) -> Complaint:
+def _complaint(event: OutputLine) -> Complaint:
     data = mapping_at(event, "error", "data")
     message = text_at(data, "message") or text_at(event, "error", "name") or "no reason given"
     if message.startswith(NO_REASON):
@@ -109,7 +109,7 @@ def _complaint(event: Event) -> Complaint:
     return Complaint(message, status=number_at(data, "statusCode") or None)
 
 
-def _usage(events: Sequence[Event], exit: Exit) -> Usage | None:
+def _usage(events: Sequence[OutputLine], exit: Exit) -> Usage | None:
     session = next((found for event in events if (found := text_at(event, "sessionID"))), "")
     steps = [event for event in events if event["type"] == "step_finish"]
     if not steps:

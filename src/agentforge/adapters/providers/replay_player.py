@@ -21,15 +21,15 @@ FAILED = 67
 """An attempt that failed when it was recorded; the last line says how."""
 FAILURE = "replay-failure:"
 
-Step = dict[str, Any]
-Exchange = dict[str, Any]
+StepData = dict[str, Any]
+ExchangeData = dict[str, Any]
 
 
 class StepFailed(Exception):
     """The world isn't as it was when the cassette was recorded."""
 
 
-class Ended(Exception):
+class PlaybackEnded(Exception):
     """The exchange asked to exit."""
 
     def __init__(self, code: int) -> None:
@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
     return play(exchanges[number], later_of(exchanges, number), options)
 
 
-def play(exchange: Exchange, later: dict[str, list[bytes | None]], options: argparse.Namespace) -> int:
+def play(exchange: ExchangeData, later: dict[str, list[bytes | None]], options: argparse.Namespace) -> int:
     for number, step in enumerate(exchange.get("steps", ()), 1):
         try:
             wait(step.get("after", 0), options.speed)
@@ -62,7 +62,7 @@ def play(exchange: Exchange, later: dict[str, list[bytes | None]], options: argp
                 wait(step["seconds"], options.speed)
             elif step["do"] not in ("write", "delete") or not is_superseded(step, later):
                 ACTIONS[step["do"]](step)
-        except Ended as ended:
+        except PlaybackEnded as ended:
             return ended.code
         except (StepFailed, OSError, ValueError) as error:
             say(f"replay: step {number} ({step['do']}) of {options.cassette}: {error}\n")
@@ -70,12 +70,12 @@ def play(exchange: Exchange, later: dict[str, list[bytes | None]], options: argp
     return 0
 
 
-def read(cassette: str) -> list[Exchange]:
+def read(cassette: str) -> list[ExchangeData]:
     with Path(cassette).open(encoding="utf-8") as lines:
         return [json.loads(line) for line in lines if line.strip()][1:]
 
 
-def find(exchanges: list[Exchange], options: argparse.Namespace) -> int | None:
+def find(exchanges: list[ExchangeData], options: argparse.Namespace) -> int | None:
     """Which exchange fits; of several, the one that says most about what it is for."""
     wanted = [(name, getattr(options, name)) for name in ("attempt", "node", "branch", "kind")]
     best: tuple[list[bool], int] | None = None
@@ -90,7 +90,7 @@ def find(exchanges: list[Exchange], options: argparse.Namespace) -> int | None:
     return best[1] if best else None
 
 
-def later_of(exchanges: list[Exchange], number: int) -> dict[str, list[bytes | None]]:
+def later_of(exchanges: list[ExchangeData], number: int) -> dict[str, list[bytes | None]]:
     """What other branches of the same block made of each file after this exchange was recorded."""
     mine = exchanges[number]
     found: dict[str, list[bytes | None]] = {}
@@ -102,7 +102,7 @@ def later_of(exchanges: list[Exchange], number: int) -> dict[str, list[bytes | N
     return found
 
 
-def is_superseded(step: Step, later: dict[str, list[bytes | None]]) -> bool:
+def is_superseded(step: StepData, later: dict[str, list[bytes | None]]) -> bool:
     """Whether another branch is further with the file than it was when this was recorded."""
     if step["path"] not in later:
         return False
@@ -130,7 +130,7 @@ def inside(path: str) -> Path:
     return target
 
 
-def write(step: Step) -> None:
+def write(step: StepData) -> None:
     target = inside(step["path"])
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(_content(step) or b"")
@@ -138,14 +138,14 @@ def write(step: Step) -> None:
         target.chmod(target.stat().st_mode | 0o111)
 
 
-def append(step: Step) -> None:
+def append(step: StepData) -> None:
     target = inside(step["path"])
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("a", encoding="utf-8", newline="") as file:
         file.write(step["text"])
 
 
-def edit(step: Step) -> None:
+def edit(step: StepData) -> None:
     target = inside(step["path"])
     text = target.read_bytes().decode("utf-8")
     if step["old"] in text:
@@ -155,7 +155,7 @@ def edit(step: Step) -> None:
         raise StepFailed(f"{step['path']} doesn't hold the text to replace")
 
 
-def run(step: Step) -> None:
+def run(step: StepData) -> None:
     words = [_filled(word) for word in step["argv"]]
     ended = subprocess.run(words, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, check=False)
     expected = step.get("exit_code")
@@ -163,16 +163,16 @@ def run(step: Step) -> None:
         raise StepFailed(f"{' '.join(words)} ended with {ended.returncode}, recorded was {expected}")
 
 
-def end(step: Step) -> None:
-    raise Ended(step["code"])
+def end(step: StepData) -> None:
+    raise PlaybackEnded(step["code"])
 
 
-def fail(step: Step) -> None:
+def fail(step: StepData) -> None:
     say(f"\n{FAILURE} {json.dumps(step)}\n")
-    raise Ended(FAILED)
+    raise PlaybackEnded(FAILED)
 
 
-ACTIONS: dict[str, Callable[[Step], None]] = {
+ACTIONS: dict[str, Callable[[StepData], None]] = {
     "say": lambda step: say(step["text"]),
     "write": write,
     "append": append,
@@ -186,7 +186,7 @@ ACTIONS: dict[str, Callable[[Step], None]] = {
 }
 
 
-def _write_told(variable: str, step: Step) -> None:
+def _write_told(variable: str, step: StepData) -> None:
     path = os.environ.get(variable)
     if not path:
         raise StepFailed(f"{variable} isn't set: where to write is unknown")
@@ -194,7 +194,7 @@ def _write_told(variable: str, step: Step) -> None:
     Path(path).write_text(json.dumps(step["value"]) + "\n" if text is None else text, encoding="utf-8")
 
 
-def _content(step: Step) -> bytes | None:
+def _content(step: StepData) -> bytes | None:
     """Of a file after the step; nothing where it is gone."""
     if step["do"] == "delete":
         return None

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from agentforge.adapters.sandboxes.mounts import Mount, Seen, given_mounts, in_order, is_within
+from agentforge.adapters.sandboxes.mounts import Mount, Visibility, given_mounts, in_order, is_within
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.plan import SandboxChoice
 from agentforge.ports.provider import Command
@@ -127,7 +127,7 @@ class BwrapSandbox:
         program = self._program()
         home = command.env.get("HOME") or os.path.expanduser("~")
         mounts = _mounts(command, choice, within, home)
-        hidden = [mount.path for mount in mounts if mount.seen is Seen.HIDDEN]
+        hidden = [mount.path for mount in mounts if mount.seen is Visibility.HIDDEN]
         sealed = [path for path in hidden if os.path.isdir(path)]
         confined = (
             *(program, "--ro-bind", "/", "/", *_isolation(choice)),
@@ -176,9 +176,9 @@ def _mounts(command: Command, choice: SandboxChoice, within: Confinement, home: 
         *(os.path.realpath(path.replace("~", home, 1)) for path in EXPECTED),
     )
     wanted = (
-        *(Mount(path, Seen.EMPTY) for path in emptied),
-        *(Mount(path, Seen.READABLE) for path in needed if _is_below(_place(path, emptied), emptied)),
-        *(Mount(path, Seen.WRITABLE) for path in _state(command, home)),
+        *(Mount(path, Visibility.EMPTY) for path in emptied),
+        *(Mount(path, Visibility.READABLE) for path in needed if _is_below(_place(path, emptied), emptied)),
+        *(Mount(path, Visibility.WRITABLE) for path in _state(command, home)),
         *given_mounts(within, choice, home),
     )
     return in_order(Mount(_place(mount.path, emptied), mount.seen) for mount in wanted)
@@ -207,13 +207,13 @@ def _state(command: Command, home: str) -> list[str]:
 def _arguments(mount: Mount) -> tuple[str, ...]:
     source = os.path.realpath(mount.path)
     match mount.seen:
-        case Seen.WRITABLE:
+        case Visibility.WRITABLE:
             return ("--bind", source, mount.path)
-        case Seen.READABLE:
+        case Visibility.READABLE:
             return ("--ro-bind", source, mount.path)
-        case Seen.HIDDEN if not os.path.isdir(mount.path):
+        case Visibility.HIDDEN if not os.path.isdir(mount.path):
             return ("--ro-bind", os.devnull, mount.path)
-        case Seen.EMPTY | Seen.HIDDEN:
+        case Visibility.EMPTY | Visibility.HIDDEN:
             return ("--tmpfs", mount.path)
 
 

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from msgspec.structs import replace
 
-from agentforge.adapters.sandboxes.mounts import Mount, Seen, given_mounts, in_order, is_within
+from agentforge.adapters.sandboxes.mounts import Mount, Visibility, given_mounts, in_order, is_within
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.plan import SandboxChoice
 from agentforge.ports.provider import Command
@@ -50,7 +50,10 @@ class DockerSandbox:
         home = command.env.get("HOME") or "/"
         name = container_name(mark)
         mounts = in_order(
-            (*(Mount(path, Seen.WRITABLE) for path in command.state), *given_mounts(within, choice, home))
+            (
+                *(Mount(path, Visibility.WRITABLE) for path in command.state),
+                *given_mounts(within, choice, home),
+            )
         )
         user = f"{os.geteuid()}:{os.getegid()}"
         argv = (
@@ -108,13 +111,13 @@ def _arguments(mount: Mount) -> tuple[str, ...]:
             f"sandbox docker can't mount a path with a colon: {mount.path}", hint="rename the folder"
         )
     match mount.seen:
-        case Seen.WRITABLE:
+        case Visibility.WRITABLE:
             return ("--volume", f"{mount.path}:{mount.path}")
-        case Seen.READABLE:
+        case Visibility.READABLE:
             return ("--volume", f"{mount.path}:{mount.path}:ro")
-        case Seen.HIDDEN if not os.path.isdir(mount.path):
+        case Visibility.HIDDEN if not os.path.isdir(mount.path):
             return ("--volume", f"{os.devnull}:{mount.path}:ro")
-        case Seen.EMPTY | Seen.HIDDEN:
+        case Visibility.EMPTY | Visibility.HIDDEN:
             return ("--tmpfs", f"{mount.path}:ro")
 
 

@@ -10,7 +10,7 @@ from agentforge.model.plan import SandboxChoice
 from agentforge.ports.sandbox import Confinement
 
 
-class Seen(StrEnum):
+class Visibility(StrEnum):
     EMPTY = "empty"
     """A folder of its own, with nothing in it, that goes with the agent."""
     HIDDEN = "hidden"
@@ -21,7 +21,7 @@ class Seen(StrEnum):
 
 class Mount(Struct, frozen=True):
     path: str
-    seen: Seen
+    seen: Visibility
 
 
 def given_mounts(within: Confinement, choice: SandboxChoice, home: str) -> list[Mount]:
@@ -29,12 +29,12 @@ def given_mounts(within: Confinement, choice: SandboxChoice, home: str) -> list[
     chosen = [absolute(path, within.workspace, home) for path in choice.writable]
     hidden = [absolute(path, within.workspace, home) for path in choice.hidden]
     return [
-        Mount(within.workspace, Seen.WRITABLE),
-        *(Mount(path, Seen.WRITABLE) for path in chosen),
-        *(Mount(path, Seen.WRITABLE) for path in _pins(within)),
-        *(Mount(path, Seen.READABLE) for path in within.protected),
-        *(Mount(path, Seen.WRITABLE) for path in within.writable),
-        *(Mount(path, Seen.HIDDEN) for path in hidden),
+        Mount(within.workspace, Visibility.WRITABLE),
+        *(Mount(path, Visibility.WRITABLE) for path in chosen),
+        *(Mount(path, Visibility.WRITABLE) for path in _pins(within)),
+        *(Mount(path, Visibility.READABLE) for path in within.protected),
+        *(Mount(path, Visibility.WRITABLE) for path in within.writable),
+        *(Mount(path, Visibility.HIDDEN) for path in hidden),
     ]
 
 

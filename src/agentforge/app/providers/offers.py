@@ -26,7 +26,7 @@ from agentforge.definition.diagnostics import Report, choice
 from agentforge.definition.read.values import as_data, as_text
 from agentforge.definition.yaml.parser import SourceText, parse_mapping
 from agentforge.definition.yaml.tree import Entry, Keyed, Listed, Tree
-from agentforge.model.diagnostic import Place
+from agentforge.model.diagnostic import SourcePlace
 from agentforge.model.errors import InvalidSettings, StorageFailed
 from agentforge.ports.provider import Provider
 from agentforge.system import files
@@ -115,7 +115,7 @@ def _source(project: str, file: str, report: Report) -> SourceText | None:
     try:
         content = files.read_existing(os.path.join(project, file))
     except StorageFailed as error:
-        report.error("unreadable", Place(file, 1, 1), f"the file can't be read: {error.message}")
+        report.error("unreadable", SourcePlace(file, 1, 1), f"the file can't be read: {error.message}")
         return None
     return SourceText(file, content.decode("utf-8", "surrogateescape"))
 
@@ -150,7 +150,7 @@ def _value(key: str, tree: Tree, report: Report) -> Any:
         return None
 
 
-def _place(tree: Tree, path: str) -> Place:
+def _place(tree: Tree, path: str) -> SourcePlace:
     """Where in the file a path such as `.text[0]` within the value leads."""
     for key, index in _STEP.findall(path):
         match tree:

@@ -20,17 +20,17 @@ from agentforge.model.errors import (
     StorageFailed,
     UnknownRun,
 )
-from agentforge.model.ids import session_name
 from agentforge.model.layout import lock_file
 from agentforge.model.plan import Plan
+from agentforge.model.session_name import session_name
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
 from agentforge.ports.clock import Clock
 from agentforge.ports.process import Processes
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
-from agentforge.runtime.living_agents import has_living_agent
 from agentforge.runtime.state_writer import StateWriter
+from agentforge.runtime.supervision import has_living_agent
 from agentforge.system import files
 
 log = logging.getLogger("agentforge.run")

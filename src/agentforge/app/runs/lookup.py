@@ -14,14 +14,14 @@ from agentforge.legacy.sketch import is_at_work, is_original, sketched
 from agentforge.model import facts as f
 from agentforge.model.errors import AgentForgeError, LogConflict, LogCorrupt, UnknownRun
 from agentforge.model.event import Event
-from agentforge.model.ids import session_name
 from agentforge.model.layout import RunLayout, runs_dir
 from agentforge.model.plan import Plan
+from agentforge.model.session_name import session_name
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
 from agentforge.ports.event_log import EventLog, Head, LogReader
 from agentforge.system import files
-from agentforge.views.files.state import SNAPSHOT_VERSION, Snapshot
+from agentforge.views.files.state import SNAPSHOT_VERSION, StateSnapshot
 from agentforge.views.run_model import RunModel, see_all
 from agentforge.views.stage_progress import current_step
 from agentforge.views.summary import health
@@ -32,7 +32,7 @@ STOPS = (f.SessionCompleted, f.SessionFailed, f.SessionPaused, f.SessionAborted)
 
 
 class _Cached(msgspec.Struct):
-    snapshot: Snapshot
+    snapshot: StateSnapshot
 
 
 _cache_decoder = msgspec.json.Decoder(_Cached)
@@ -141,7 +141,7 @@ class Runs:
             kept_from=state.session if state.session != session else None,
         )
 
-    def _from_cache(self, snapshot: Snapshot, log: EventLog, reader: LogReader) -> RunModel | None:
+    def _from_cache(self, snapshot: StateSnapshot, log: EventLog, reader: LogReader) -> RunModel | None:
         """state.json's snapshot brought up to date from the log's tail; nothing unless it fits the log."""
         plan = None if snapshot.state.recompiled else self._plan_of(log)
         if plan is None:
@@ -163,7 +163,7 @@ class Runs:
         return None
 
 
-def _snapshot(layout: RunLayout) -> Snapshot | None:
+def _snapshot(layout: RunLayout) -> StateSnapshot | None:
     content = files.read_bytes(layout.state)
     try:
         snapshot = None if content is None else _cache_decoder.decode(content).snapshot

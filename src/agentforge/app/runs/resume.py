@@ -15,7 +15,7 @@ from agentforge.app.runs.leases import active, stop_owner
 from agentforge.app.runs.start import run_settings, write_definition
 from agentforge.definition.compiler import INLINE, Compiled
 from agentforge.definition.yaml.parser import SourceText
-from agentforge.engine.decide.ruling import RESUME
+from agentforge.engine.decide.requests import RESUME
 from agentforge.engine.legal import refuse_resume
 from agentforge.engine.replan import plan_change
 from agentforge.legacy.import_run import import_run

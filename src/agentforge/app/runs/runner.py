@@ -17,24 +17,22 @@ from agentforge.app.runs.follower import Follower
 from agentforge.app.runs.leases import Leases, note_ended
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.wiring import builtin_judge_prompt, sandboxes
-from agentforge.model import facts as f
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
+from agentforge.model.state import RunSettings
 from agentforge.ports.clock import Clock
 from agentforge.ports.process import Processes
 from agentforge.ports.provider import Provider
-from agentforge.runtime.confinement import Confiner
 from agentforge.runtime.driver import Driver, Performers
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.iteration_files import LATEST, write_iteration_files
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.supervision import Supervised, SupervisorLimits
 from agentforge.runtime.tasks.agent import AgentPerformer
-from agentforge.runtime.tasks.call import Calls, RunSetting
+from agentforge.runtime.tasks.call import Calls, Confiner, RunSetting
 from agentforge.runtime.tasks.judge import JudgePerformer
-from agentforge.runtime.tasks.light import LightStages
 from agentforge.runtime.tasks.manifest import ManifestPerformer
-from agentforge.runtime.tasks.prepare import Preparer
+from agentforge.runtime.tasks.prepare import LightStages, Preparer
 from agentforge.runtime.tasks.queue import QueuePerformer
 
 NOTIFICATION = "Loop Agent"
@@ -73,7 +71,7 @@ class Runner:
     def is_mock(self) -> bool:
         return is_mock_mode(self._environ)
 
-    async def make_ready(self, plan: Plan, settings: f.Settings) -> None:
+    async def make_ready(self, plan: Plan, settings: RunSettings) -> None:
         if settings.replay is not None:
             return  # Nobody is asked.
         if settings.mock:

@@ -13,9 +13,10 @@ from agentforge.app.runs.leases import stop_owner
 from agentforge.definition.compiler import Compiled
 from agentforge.legacy.sketch import is_original
 from agentforge.model import facts as f
+from agentforge.model.cursor import Cursor
 from agentforge.model.errors import LogCorrupt
-from agentforge.model.event import Cursor
 from agentforge.model.layout import RunLayout
+from agentforge.model.state import RunSettings
 from agentforge.system import files
 from agentforge.version import __version__
 
@@ -66,13 +67,13 @@ async def validate_start(
 
 def run_settings(
     environ: Mapping[str, str], *, record: bool = False, replay: Replay | None = None
-) -> f.Settings:
+) -> RunSettings:
     """What the environment and the caller decide for a new run."""
     if replay is not None:
-        return f.Settings(delay=0.0, plateau_test=replay.plateau_test, record=record, replay=replay.speed)
+        return RunSettings(delay=0.0, plateau_test=replay.plateau_test, record=record, replay=replay.speed)
     is_mock = is_mock_mode(environ)
     delay = mock_delay(environ) if is_mock else None
-    return f.Settings(is_mock, delay, environ.get("PLATEAU_TEST_MODE") == "1", record)
+    return RunSettings(is_mock, delay, environ.get("PLATEAU_TEST_MODE") == "1", record)
 
 
 def write_definition(layout: RunLayout, compiled: Compiled) -> None:
@@ -109,7 +110,7 @@ async def _give_up(context: RunContext, session: str) -> None:
     await context.runner.drive(journal)
 
 
-def _session_started(compiled: Compiled, settings: f.Settings) -> f.SessionStarted:
+def _session_started(compiled: Compiled, settings: RunSettings) -> f.SessionStarted:
     plan = compiled.plan
     only = plan.only_stage if plan.mode == "loop" else None
     return f.SessionStarted(

@@ -136,7 +136,7 @@ STAGE_NODE, STAGE_OF_BLOCK = (
 )
 
 
-class Node(Struct, frozen=True):
+class NodeKind(Struct, frozen=True):
     """A node in a list: a stage, or what one of its keys makes it."""
 
     stage: Table[NodeSpec]
@@ -181,7 +181,7 @@ BLOCK = Table(
             ListOf(Nested(BRANCH, short="name"), required=_PROVIDERS),
             "Each runs all stages, at the same time as the others.",
         ),
-        Key("stages", ListOf(Node(STAGE_OF_BLOCK), required=_STAGES), "In this order, by each provider."),
+        Key("stages", ListOf(NodeKind(STAGE_OF_BLOCK), required=_STAGES), "In this order, by each provider."),
         Key("failure_mode", TEXT, "Kept in the plan; without effect."),
     ),
     lambda found: BlockSpec(
@@ -213,4 +213,4 @@ PIPELINE_NODE = Table(
     required=(Required(("pipeline",), "`pipeline` names no pipeline", "add its name or path"),),
     later=_LATER,
 )
-NODE = Node(STAGE_NODE, {"parallel": PARALLEL_NODE, "pipeline": PIPELINE_NODE})
+NODE = NodeKind(STAGE_NODE, {"parallel": PARALLEL_NODE, "pipeline": PIPELINE_NODE})

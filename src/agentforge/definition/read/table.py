@@ -6,9 +6,9 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 
 from agentforge.definition.diagnostics import Report, did_you_mean, is_misspelt
-from agentforge.definition.read.values import Kind, Required, Schema, as_mapping
+from agentforge.definition.read.values import Required, Schema, ValueKind, as_mapping
 from agentforge.definition.yaml.tree import Entry, Keyed, Listed, Scalar, Tree, is_null, kind_of, shown
-from agentforge.model.diagnostic import Place
+from agentforge.model.diagnostic import SourcePlace
 
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ OWN = "x-"
 
 class Key(Struct, frozen=True):
     name: str
-    kind: Kind
+    kind: ValueKind
     about: str
     """For editors, which show it beside the key."""
     deprecated: bool = False
@@ -34,7 +34,7 @@ class Entries(Struct, frozen=True):
     """By key, as its kind read them; without those that couldn't be read."""
 
     @property
-    def at(self) -> Place:
+    def at(self) -> SourcePlace:
         return self.keyed.at
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -87,11 +87,11 @@ class Table(Struct, Generic[T], frozen=True):
                 required.tell((*null, keyed.at)[0], report)
         return self.build(entries)
 
-    def read_short(self, name: str, value: Any, at: Place, report: Report) -> T:
+    def read_short(self, name: str, value: Any, at: SourcePlace, report: Report) -> T:
         """As if the mapping had this one key."""
         return self.build(Entries(Keyed(at, ()), report, {}, {name: value}))
 
-    def kind_of_key(self, name: str) -> Kind:
+    def kind_of_key(self, name: str) -> ValueKind:
         return next(key.kind for key in self.keys if key.name == name)
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
@@ -137,7 +137,7 @@ class Nested(Struct, frozen=True):
     table: Table[Any]
     short: str = ""
     """The key that a plain value stands for: `sandbox: bwrap` is `sandbox: {type: bwrap}`."""
-    plain: Kind | None = None
+    plain: ValueKind | None = None
     """What may stand instead of the mapping and means something else."""
 
     def read(self, tree: Tree, name: str, report: Report) -> Any:

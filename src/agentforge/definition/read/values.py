@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from agentforge.definition.diagnostics import Report, choice
 from agentforge.definition.specs import Written
 from agentforge.definition.yaml.tree import Keyed, Listed, Scalar, Tree, kind_of, plain_value, shown
-from agentforge.model.diagnostic import Place
+from agentforge.model.diagnostic import SourcePlace
 
 Schema = dict[str, Any]
 
@@ -24,7 +24,7 @@ _WHOLE = r"^[-+]?[0-9]+$"
 _NUMBER = r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$"
 
 
-class Kind(Protocol):
+class ValueKind(Protocol):
     def read(self, tree: Tree, name: str, report: Report) -> Any:
         """The value, or None if the report says why not; `name` is the key as messages quote it."""
 
@@ -41,7 +41,7 @@ class Required(Struct, frozen=True):
     hint: str = ""
     code: str = "missing-key"
 
-    def tell(self, at: Place, report: Report) -> None:
+    def tell(self, at: SourcePlace, report: Report) -> None:
         report.error(self.code, at, self.message, self.hint)
 
 
@@ -132,7 +132,7 @@ class Texts(Struct, frozen=True):
 
 
 class ListOf(Struct, frozen=True):
-    item: Kind
+    item: ValueKind
     or_one: bool = False
     """Whether a single item needs no list."""
     required: Required | None = None

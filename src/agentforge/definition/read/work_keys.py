@@ -49,7 +49,7 @@ _COMPLETIONS = {"beads-empty": "queue", "plateau": "judgment", "fixed-n": "fixed
 _MINIMUM = replace(COUNT, low=0)
 
 
-class Settings(Struct, frozen=True):
+class SettingsKind(Struct, frozen=True):
     """A provider's own settings, passed on as they stand."""
 
     def read(self, tree: Tree, name: str, report: Report) -> dict[str, Any] | None:
@@ -181,7 +181,7 @@ DEFAULT_KEYS = (
         ListOf(Nested(PROVIDER, short="type"), or_one=True, required=_NAMED),
         "Who does the work. In a list the next takes over when one can't work.",
     ),
-    Key("provider_config", Settings(), "The provider's own settings."),
+    Key("provider_config", SettingsKind(), "The provider's own settings."),
     Key("model", TEXT, "The provider's model."),
     Key("delay", SECONDS, "Seconds between iterations."),
     Key("timeout", TIME_LIMIT, "Seconds for one attempt."),

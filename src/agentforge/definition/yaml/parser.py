@@ -32,7 +32,7 @@ from agentforge.definition.yaml.tree import (
     kind_of,
     plain_value,
 )
-from agentforge.model.diagnostic import Place
+from agentforge.model.diagnostic import SourcePlace
 
 MAX_DEPTH = 64
 MAX_NODES = 50_000
@@ -51,7 +51,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 FASTEST_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class Refused(Exception):
+class YamlRefused(Exception):
     """Reading ended early; the report says why."""
 
 
@@ -66,7 +66,7 @@ class _Grown(NamedTuple):
 class _Open(Struct):
     """A list or mapping whose end hasn't come yet."""
 
-    at: Place
+    at: SourcePlace
     anchor: str | None
     keyed: bool
     children: list[_Grown] = []
@@ -136,7 +136,7 @@ class Growth:
         else:
             self.root = grown.tree
 
-    def _keyed(self, at: Place, values: list[Tree]) -> Keyed:
+    def _keyed(self, at: SourcePlace, values: list[Tree]) -> Keyed:
         entries: dict[str, Entry] = {}
         for key, value in zip(values[::2], values[1::2], strict=True):
             if not isinstance(key, Scalar):
@@ -154,7 +154,7 @@ class Growth:
                 entries[key.text] = Entry(key, value)
         return Keyed(at, tuple(entries.values()))
 
-    def _tagged(self, at: Place, text: str, tag: str) -> ScalarValue:
+    def _tagged(self, at: SourcePlace, text: str, tag: str) -> ScalarValue:
         if tag in ("!", _TAG + "str"):
             return text
         kinds = _SCALAR_TAGS.get(tag)
@@ -167,15 +167,15 @@ class Growth:
             self._report.error("bad-tag", at, f"`{text}` isn't what the tag `!!{short}` says")
         return value
 
-    def _too_deep(self, at: Place) -> NoReturn:
+    def _too_deep(self, at: SourcePlace) -> NoReturn:
         self._refuse("too-large", at, f"values are nested more than {MAX_DEPTH} deep")
 
-    def _refuse(self, code: str, at: Place, message: str, hint: str = "") -> NoReturn:
+    def _refuse(self, code: str, at: SourcePlace, message: str, hint: str = "") -> NoReturn:
         self._report.error(code, at, message, hint)
-        raise Refused
+        raise YamlRefused
 
-    def _place(self, line: int, column: int) -> Place:
-        return Place(self._file, line + 1, column + 1)
+    def _place(self, line: int, column: int) -> SourcePlace:
+        return SourcePlace(self._file, line + 1, column + 1)
 
 
 def absolute(root: str, path: str) -> str:
@@ -200,8 +200,8 @@ class SourceText(Struct, frozen=True):
         return sha256(self.text.encode("utf-8", "surrogateescape")).hexdigest()
 
     @property
-    def start(self) -> Place:
-        return Place(self.file, 1, 1)
+    def start(self) -> SourcePlace:
+        return SourcePlace(self.file, 1, 1)
 
 
 def parse_mapping(source: SourceText, report: Report, loader: Any = FASTEST_LOADER) -> Keyed | None:
@@ -236,9 +236,9 @@ def _is_readable(source: SourceText, report: Report) -> bool:
     return False
 
 
-def _place_of(source: SourceText, index: int) -> Place:
+def _place_of(source: SourceText, index: int) -> SourcePlace:
     lines = re.split("\r\n|[\n\r\x85\u2028\u2029]", source.text[:index])
-    return Place(source.file, len(lines), len(lines[-1].removeprefix("\ufeff")) + 1)
+    return SourcePlace(source.file, len(lines), len(lines[-1].removeprefix("\ufeff")) + 1)
 
 
 def _parse(source: SourceText, report: Report, loader: Any) -> Tree | None:
@@ -246,7 +246,7 @@ def _parse(source: SourceText, report: Report, loader: Any) -> Tree | None:
     try:
         for event in yaml.parse(source.text, Loader=loader):
             _feed(growth, event)
-    except Refused:
+    except YamlRefused:
         return None
     except yaml.MarkedYAMLError as error:
         _syntax_error(source, report, error)
@@ -278,7 +278,7 @@ def _feed(growth: Growth, event: yaml.Event) -> None:
 
 def _syntax_error(source: SourceText, report: Report, error: yaml.MarkedYAMLError) -> None:
     mark = error.problem_mark or error.context_mark
-    at = Place(source.file, mark.line + 1, mark.column + 1) if mark else source.start
+    at = SourcePlace(source.file, mark.line + 1, mark.column + 1) if mark else source.start
     problem = error.problem or error.context or "not valid YAML"
     hint = ""
     if report.line(at)[at.col - 1 : at.col] == "\t":

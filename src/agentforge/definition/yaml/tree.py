@@ -8,7 +8,7 @@ import re
 
 from msgspec import Struct
 
-from agentforge.model.diagnostic import Place
+from agentforge.model.diagnostic import SourcePlace
 
 ScalarValue = None | bool | int | float | str
 _NULL = frozenset(("", "~", "null", "Null", "NULL"))
@@ -26,7 +26,7 @@ _INTEGERS = range(-(2**63), 2**63)
 
 
 class Scalar(Struct, frozen=True):
-    at: Place
+    at: SourcePlace
     text: str
     """As written, without quotes."""
     value: ScalarValue
@@ -34,7 +34,7 @@ class Scalar(Struct, frozen=True):
 
 
 class Listed(Struct, frozen=True):
-    at: Place
+    at: SourcePlace
     items: "tuple[Tree, ...]"
 
 
@@ -44,7 +44,7 @@ class Entry(Struct, frozen=True):
 
 
 class Keyed(Struct, frozen=True):
-    at: Place
+    at: SourcePlace
     entries: tuple[Entry, ...]
 
 

@@ -2,11 +2,11 @@
 
 from msgspec.structs import replace
 
-from agentforge.engine.decide.requests import opened
-from agentforge.engine.decide.ruling import Ruling
+from agentforge.engine.decide.requests import Ruling, opened
 from agentforge.engine.decide.stage import StageAt, decide_stage, stuck
 from agentforge.model import facts as f
-from agentforge.model.event import Cursor, Draft
+from agentforge.model.cursor import Cursor
+from agentforge.model.event import Draft
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.place import Place, branch_place, folder_of
 from agentforge.model.plan import ParallelNode, Plan, Step

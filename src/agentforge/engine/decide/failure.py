@@ -4,11 +4,10 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from agentforge.engine.decide.retry import DEFAULT_POLICY, backoff, may_retry
-from agentforge.engine.decide.ruling import Question
+from agentforge.engine.decide.requests import Question
 from agentforge.model import facts as f
 from agentforge.model.failure import LIMITS, Failure, FailureKind
-from agentforge.model.plan import LimitPolicy, StageNode
+from agentforge.model.plan import LimitPolicy, RetryPolicy, StageNode
 from agentforge.model.state import AttemptState, IterationState, StageState, Unavailable
 
 DEFAULT_LIMITS = LimitPolicy()
@@ -31,7 +30,7 @@ FOR_A_PERSON = frozenset({FailureKind.PROVIDER_MISSING, FailureKind.PROVIDER_AUT
 """Of these, the ones that no waiting mends."""
 
 
-Turn = f.RetryScheduled | f.LimitMet | f.ProviderChanged | Question | Failure
+FailureRuling = f.RetryScheduled | f.LimitMet | f.ProviderChanged | Question | Failure
 
 
 class Failed(Struct, frozen=True):
@@ -77,7 +76,7 @@ class Failed(Struct, frozen=True):
         )
 
 
-def turn_after(failed: Failed) -> Turn:
+def turn_after(failed: Failed) -> FailureRuling:
     if failed.failure.kind in LIMITS:
         return _at_limit(failed)
     node, iteration = failed.node, failed.iteration
@@ -111,7 +110,7 @@ def choose(count: int, at: StageState, now: datetime) -> int:
     return min(timed)[1] if timed else 0
 
 
-def _at_limit(failed: Failed) -> Turn:
+def _at_limit(failed: Failed) -> FailureRuling:
     policy, attempt, failure = failed.on_limit, failed.attempt, failed.failure
     if policy.do == "fail":
         return failure
@@ -130,7 +129,7 @@ def _at_limit(failed: Failed) -> Turn:
     return _too_long(failed, limit, due_at) or met
 
 
-def _give_way(failed: Failed) -> Turn:
+def _give_way(failed: Failed) -> FailureRuling:
     """To the next that can work, or else to the first whose limit ends."""
     rest = timedelta(seconds=failed.on_limit.max_delay)
     until = None if failed.failure.kind in FOR_A_PERSON else failed.ended_at + rest
@@ -182,3 +181,32 @@ def _end_of_limit(policy: LimitPolicy, met: int, failure: Failure, ended_at: dat
 
 def _is_resting(until: datetime | None, now: datetime) -> bool:
     return until is None or until > now
+
+
+DEFAULT_POLICY = RetryPolicy()
+
+# How many attempts a kind of failure is worth. What isn't listed is final at once; the policy's
+# own maximum bounds the sum over all kinds.
+ATTEMPTS_PER_KIND: dict[FailureKind, int] = {
+    FailureKind.PROVIDER_TIMEOUT: 100,
+    FailureKind.ITERATION_TIMEOUT: 100,
+    FailureKind.JUDGE_FAILED: 100,
+    FailureKind.PROVIDER_OVERLOADED: 100,
+    FailureKind.PROVIDER_UNREACHABLE: 100,
+    FailureKind.PROVIDER_CRASHED: 2,
+    FailureKind.RESULT_MISSING: 2,
+}
+
+
+def may_retry(policy: RetryPolicy, failures: tuple[FailureKind, ...]) -> bool:
+    """Whether another attempt is allowed after these failures, the last one included."""
+    if not failures:
+        return True
+    last = failures[-1]
+    return len(failures) < policy.max_attempts and failures.count(last) < ATTEMPTS_PER_KIND.get(last, 1)
+
+
+def backoff(policy: RetryPolicy, failures: int) -> timedelta:
+    """How long to wait before the attempt that follows so many failures."""
+    seconds = policy.initial_delay * policy.multiplier ** (failures - 1)
+    return timedelta(seconds=min(seconds, policy.max_delay))

@@ -3,7 +3,7 @@
 Asked once for each node that is done; the answer is recorded, so that the past is never routed again.
 """
 
-from agentforge.model.facts import Destination
+from agentforge.model.cursor import Destination
 from agentforge.model.plan import NestedNode, Plan
 
 

@@ -14,13 +14,13 @@ from typing import assert_never
 from msgspec import Struct
 
 from agentforge.engine.decide.block import decide_block
-from agentforge.engine.decide.requests import APPROVALS, consequences, defaults, opened, request_waits
+from agentforge.engine.decide.requests import APPROVALS, Ruling, consequences, defaults, opened, request_waits
 from agentforge.engine.decide.routing import first_node, next_node
-from agentforge.engine.decide.ruling import Ruling
 from agentforge.engine.decide.stage import decide_stage, in_flight, stage_at
 from agentforge.engine.task_families import FAMILIES
 from agentforge.model import facts as f
-from agentforge.model.event import Cursor, Draft
+from agentforge.model.cursor import Cursor, Destination
+from agentforge.model.event import Draft
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import ParallelNode, Plan, Step, visit_dir
 from agentforge.model.state import AT_MOST_ONCE, Between, BlockState, RunState, StageState, Start
@@ -30,51 +30,51 @@ from agentforge.model.task import Wait, Work
 WAITING = frozenset({RunStatus.PAUSED, RunStatus.AWAITING_APPROVAL})
 
 
-class Decision(Struct, frozen=True):
+class Directive(Struct, frozen=True):
     facts: tuple[Draft, ...] = ()
     work: tuple[Work, ...] = ()
 
 
-IDLE = Decision()
-Gate = Callable[[Plan, RunState], Decision | None]
+IDLE = Directive()
+RunGate = Callable[[Plan, RunState], Directive | None]
 
 
-def decide(plan: Plan, state: RunState) -> Decision:
+def decide(plan: Plan, state: RunState) -> Directive:
     return next(decision for gate in GATES if (decision := gate(plan, state)) is not None)
 
 
 # -- runs that stand still
 
 
-def _cancelled(_: Plan, state: RunState) -> Decision | None:
+def _cancelled(_: Plan, state: RunState) -> Directive | None:
     if state.status not in WAITING or state.stop is None or not state.stop.cancel:
         return None
-    return Decision((Draft(f.SessionAborted(state.stop.reason), state.cursor),))
+    return Directive((Draft(f.SessionAborted(state.stop.reason), state.cursor),))
 
 
-def _overdue(_: Plan, state: RunState) -> Decision | None:
+def _overdue(_: Plan, state: RunState) -> Directive | None:
     facts = defaults(state) if state.status in WAITING or state.status is RunStatus.RUNNING else ()
-    return Decision(facts) if facts else None
+    return Directive(facts) if facts else None
 
 
-def _answered(_: Plan, state: RunState) -> Decision | None:
+def _answered(_: Plan, state: RunState) -> Directive | None:
     """A run that stopped for its requests continues when one is answered."""
     answered = tuple(request.id for request in state.requests if not request.is_open)
     if state.status not in WAITING or not state.waits or not answered:
         return None
-    return Decision((Draft(f.SessionContinued(answered), state.cursor),))
+    return Directive((Draft(f.SessionContinued(answered), state.cursor),))
 
 
-def _still(_: Plan, state: RunState) -> Decision | None:
+def _still(_: Plan, state: RunState) -> Directive | None:
     if state.status in WAITING and state.waits and state.stop is None:
-        return Decision(work=request_waits(state))
+        return Directive(work=request_waits(state))
     return IDLE if state.status is not RunStatus.RUNNING else None
 
 
 # -- runs that go on
 
 
-def _stopping(plan: Plan, state: RunState) -> Decision | None:
+def _stopping(plan: Plan, state: RunState) -> Directive | None:
     """Nothing new starts; what is in flight finishes, or is ended when it is time."""
     stop = state.stop
     if stop is None:
@@ -93,38 +93,38 @@ def _stopping(plan: Plan, state: RunState) -> Decision | None:
         else:
             work.append(task)
     if facts:
-        return Decision(tuple(facts))
+        return Directive(tuple(facts))
     if not work:
         ended = f.SessionAborted(stop.reason) if stop.cancel else f.SessionPaused(stop.reason)
-        return Decision((Draft(ended, state.cursor),))
+        return Directive((Draft(ended, state.cursor),))
     if stop.due_at and not stop.now:
         work.append(Wait("stop", stop.due_at))
-    return Decision(work=tuple(work))
+    return Directive(work=tuple(work))
 
 
-def _consequences(plan: Plan, state: RunState) -> Decision | None:
+def _consequences(plan: Plan, state: RunState) -> Directive | None:
     """Of one answer at a time: what follows from it may answer what comes next."""
     answered = next((request for request in state.requests if not request.is_open), None)
-    return Decision(consequences(plan, state, answered)) if answered else None
+    return Directive(consequences(plan, state, answered)) if answered else None
 
 
-def _onward(plan: Plan, state: RunState) -> Decision:
+def _onward(plan: Plan, state: RunState) -> Directive:
     """What the place where the run is needs; a run with nothing to do but open requests waits for people."""
     decision = _at_position(plan, state)
     waiting = state.open_requests
     if decision.facts or not waiting:
         return decision
     if decision.work:
-        return Decision(work=(*decision.work, *request_waits(state)))
+        return Directive(work=(*decision.work, *request_waits(state)))
     ids = tuple(request.id for request in waiting)
     if any(request.kind in APPROVALS for request in waiting):
-        return Decision((Draft(f.AwaitingApproval(ids), state.cursor),))
+        return Directive((Draft(f.AwaitingApproval(ids), state.cursor),))
     reasons = [request.reason for request in waiting]
     reason = AT_MOST_ONCE if AT_MOST_ONCE in reasons else reasons[0]
-    return Decision((Draft(f.SessionPaused(reason, ids), state.cursor),))
+    return Directive((Draft(f.SessionPaused(reason, ids), state.cursor),))
 
 
-def _at_position(plan: Plan, state: RunState) -> Decision:
+def _at_position(plan: Plan, state: RunState) -> Directive:
     match state.at:
         case Start():
             return _enter(plan, state, first_node(plan))
@@ -142,33 +142,33 @@ def _at_position(plan: Plan, state: RunState) -> Decision:
             assert_never(state.at)
 
 
-def _of_run(plan: Plan, state: RunState, at: StageState | BlockState, ruling: Ruling) -> Decision:
+def _of_run(plan: Plan, state: RunState, at: StageState | BlockState, ruling: Ruling) -> Directive:
     """What a ruling on the current node means for the run."""
     node = plan.places[at.path].node
     here = Cursor(at.path, at.run, at.completed if isinstance(at, StageState) else 0)
     if ruling.done is not None:
         following = next_node(plan, at.path, state.rounds)
         done = f.NodeCompleted(node.id, ruling.done, at.completed, next=following)
-        return Decision((Draft(done, here),))
+        return Directive((Draft(done, here),))
     if ruling.failure is not None:
         failed = f.SessionFailed(ruling.failure.kind, ruling.failure.message, node.id)
-        return Decision((Draft(failed, here),))
+        return Directive((Draft(failed, here),))
     asks = opened(state, ruling.question) if ruling.question else None
-    return Decision((asks,)) if asks else Decision(ruling.facts, ruling.work)
+    return Directive((asks,)) if asks else Directive(ruling.facts, ruling.work)
 
 
 # -- between two nodes
 
 
-def _enter(plan: Plan, state: RunState, destination: f.Destination | None) -> Decision:
+def _enter(plan: Plan, state: RunState, destination: Destination | None) -> Directive:
     if destination is None:
         reason = state.stages[-1].reason if plan.mode == "loop" and state.stages else "all_loops_complete"
-        return Decision((Draft(f.SessionCompleted(reason), state.cursor),))
+        return Directive((Draft(f.SessionCompleted(reason), state.cursor),))
     step = plan.places.get(destination.path)
     if step is None:
         return _unplaced(state, destination.path)
     run = state.visits.get(step.path, 0) + 1
-    return Decision((Draft(_entered(step, run, destination.rounds), Cursor(step.path, run, 0)),))
+    return Directive((Draft(_entered(step, run, destination.rounds), Cursor(step.path, run, 0)),))
 
 
 def _entered(step: Step, run: int, rounds: tuple[int, ...]) -> f.NodeStarted:
@@ -197,10 +197,10 @@ def _entered(step: Step, run: int, rounds: tuple[int, ...]) -> f.NodeStarted:
     )
 
 
-def _unplaced(state: RunState, path: str) -> Decision:
+def _unplaced(state: RunState, path: str) -> Directive:
     """A damaged log, or one that isn't of this plan, leads to a node that the plan doesn't have."""
     failed = f.SessionFailed(FailureKind.STATE_CORRUPT, f"the plan has no node at {path!r}", "")
-    return Decision((Draft(failed, state.cursor),))
+    return Directive((Draft(failed, state.cursor),))
 
 
-GATES: tuple[Gate, ...] = (_cancelled, _overdue, _answered, _still, _stopping, _consequences, _onward)
+GATES: tuple[RunGate, ...] = (_cancelled, _overdue, _answered, _still, _stopping, _consequences, _onward)

@@ -13,9 +13,8 @@ from datetime import timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.engine.decide.failure import Failed, choose, turn_after
-from agentforge.engine.decide.retry import DEFAULT_POLICY
-from agentforge.engine.decide.ruling import CANCEL, RESUME, SUCCEEDED, Question, Ruling
+from agentforge.engine.decide.failure import DEFAULT_POLICY, Failed, choose, turn_after
+from agentforge.engine.decide.requests import CANCEL, RESUME, SUCCEEDED, Question, Ruling
 from agentforge.engine.decide.termination import JUDGE_FAILURES, end_of, wants_judge, wants_queue
 from agentforge.model import facts as f
 from agentforge.model.event import Draft
@@ -62,7 +61,7 @@ class StageAt(Struct, frozen=True):
         return max(0.0, limit - (self.state.updated_at - self.state.clock_from).total_seconds())
 
 
-Gate = Callable[[StageAt], Ruling | None]
+StageGate = Callable[[StageAt], Ruling | None]
 Flight = tuple[AgentTask | JudgeTask, TaskState]
 
 
@@ -315,7 +314,7 @@ def _runtime(here: StageAt) -> Ruling | None:
     return Ruling(question=Question("runtime_limit", text, scope="run"))
 
 
-BETWEEN_ITERATIONS: tuple[Gate, ...] = (
+BETWEEN_ITERATIONS: tuple[StageGate, ...] = (
     _running,
     _unprepared,
     _judge,
@@ -326,7 +325,7 @@ BETWEEN_ITERATIONS: tuple[Gate, ...] = (
     _delay,
     _next_iteration,
 )
-WITHIN_ITERATION: tuple[Gate, ...] = (
+WITHIN_ITERATION: tuple[StageGate, ...] = (
     _running,
     _once,
     _failure,

@@ -87,10 +87,10 @@ def _sum(before: Usage | None, usage: Usage | None) -> Usage | None:
     )
 
 
-Number = TypeVar("Number", int, float)
+_Number = TypeVar("_Number", int, float)
 
 
-def _plus(one: Number | None, other: Number | None) -> Number | None:
+def _plus(one: _Number | None, other: _Number | None) -> _Number | None:
     if one is None or other is None:
         return one if other is None else other
     return one + other

@@ -17,8 +17,9 @@ from agentforge.engine.evolve.block import (
 from agentforge.engine.evolve.stage import StageFact, evolve_stage, excused, on_resume
 from agentforge.engine.replan import replanned
 from agentforge.model import facts as f
+from agentforge.model.cursor import Cursor
 from agentforge.model.errors import LogCorrupt, LogTooOld
-from agentforge.model.event import Cursor, Event
+from agentforge.model.event import Event
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.state import (
     Between,

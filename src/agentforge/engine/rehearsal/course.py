@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-TurnKind = Literal[
+CourseStepKind = Literal[
     "node_entered",
     "branch_begun",
     "iteration",
@@ -33,10 +33,10 @@ TurnKind = Literal[
 RUN_ENDS = frozenset({"run_completed", "run_failed", "run_paused", "run_aborted"})
 
 
-class Turn(Struct, frozen=True, omit_defaults=True):
+class CourseStep(Struct, frozen=True, omit_defaults=True):
     """One step of a course."""
 
-    what: TurnKind
+    what: CourseStepKind
     stage: str = ""
     """The stage or block, with the pipelines that it is in: `polish/refine`."""
     branch: str | None = None
@@ -51,8 +51,8 @@ class Turn(Struct, frozen=True, omit_defaults=True):
 class Difference(Struct, frozen=True):
     """Where two courses part."""
 
-    past: Turn
-    now: Turn | None
+    past: CourseStep
+    now: CourseStep | None
     """What this pipeline does instead; nothing where it has nothing to do any more."""
     why: str = ""
     """Where the run can't be found again in the pipeline at all."""
@@ -61,11 +61,11 @@ class Difference(Struct, frozen=True):
 class Rehearsal(Struct, frozen=True):
     """A past run, rehearsed with another plan."""
 
-    past: tuple[Turn, ...]
-    now: tuple[Turn, ...]
+    past: tuple[CourseStep, ...]
+    now: tuple[CourseStep, ...]
     difference: Difference | None = None
     """The first; nothing if the courses are the same."""
-    unrecorded: tuple[Turn, ...] = ()
+    unrecorded: tuple[CourseStep, ...] = ()
     """What the rehearsal came to a stop at, because the past run has no answer to it."""
 
     @property

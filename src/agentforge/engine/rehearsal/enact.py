@@ -10,8 +10,10 @@ from agentforge.engine.rehearsal.outcomes import Answers
 from agentforge.engine.rehearsal.rehearsed_run import RehearsedRun
 from agentforge.model import facts as f
 from agentforge.model.cassette import Exchange
-from agentforge.model.event import Cursor, Event
+from agentforge.model.cursor import Cursor
+from agentforge.model.event import Event
 from agentforge.model.plan import Plan
+from agentforge.model.state import RunSettings
 
 STEPS_FOR_EACH = 20
 """Events that an exchange may bring about, at most."""
@@ -20,7 +22,7 @@ STEPS_FOR_EACH = 20
 def enact(plan: Plan, exchanges: Sequence[Exchange], *, plateau_test: bool = False) -> list[Event]:
     """As far as the exchanges go. Raises ValueError where one says nothing about what came of it."""
     at, session = plan.compiled_at, plan.session.name
-    settings = f.Settings(delay=0.0, plateau_test=plateau_test)
+    settings = RunSettings(delay=0.0, plateau_test=plateau_test)
     started = f.SessionStarted(plan.mode, session, plan, "", settings=settings, format=f.LOG_FORMAT)
     first = Event(1, at, session, session, started, Cursor("0", 0, 0))
     answers = Answers()

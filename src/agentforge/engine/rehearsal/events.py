@@ -1,12 +1,12 @@
 """What of a run's events is its course. Waits, timers and what is only about the log are left out."""
 
 from agentforge.engine.node_keys import NodeKey
-from agentforge.engine.rehearsal.course import Turn, TurnKind
+from agentforge.engine.rehearsal.course import CourseStep, CourseStepKind
 from agentforge.model import facts as f
-from agentforge.model.event import Cursor
+from agentforge.model.cursor import Cursor
 from agentforge.model.task import TaskKind, Wait, Work
 
-_TASKS: dict[TaskKind, TurnKind] = {
+_TASKS: dict[TaskKind, CourseStepKind] = {
     "prepare": "iteration",
     "agent": "attempt",
     "judge": "judge",
@@ -15,7 +15,7 @@ _TASKS: dict[TaskKind, TurnKind] = {
 }
 
 
-def turn_of(fact: f.AnyFact, place: NodeKey | None, cursor: Cursor | None) -> Turn | None:
+def turn_of(fact: f.AnyFact, place: NodeKey | None, cursor: Cursor | None) -> CourseStep | None:
     """The turn that a fact is; nothing where it is none."""
     found = _in_node(fact) or _in_iteration(fact) or _of_run(fact)
     if found is None:
@@ -24,21 +24,21 @@ def turn_of(fact: f.AnyFact, place: NodeKey | None, cursor: Cursor | None) -> Tu
     iteration = cursor.iteration if cursor and what not in _WITHOUT_ITERATION else 0
     if isinstance(fact, f.NodeCompleted | f.StageCompleted):
         iteration = fact.iterations
-    return Turn(what, *_where(place, cursor), iteration, attempt, detail)
+    return CourseStep(what, *_where(place, cursor), iteration, attempt, detail)
 
 
-def turn_of_work(work: Work, place: NodeKey | None) -> Turn | None:
+def turn_of_work(work: Work, place: NodeKey | None) -> CourseStep | None:
     """The turn that comes next where this should be running."""
     if isinstance(work, Wait):
         return None
-    return Turn(_TASKS[work.KIND], *_where(place, work.cursor), work.iteration, work.attempt)
+    return CourseStep(_TASKS[work.KIND], *_where(place, work.cursor), work.iteration, work.attempt)
 
 
 _WITHOUT_ITERATION = frozenset(
     {"node_entered", "branch_begun", "branch_over", "manifest", "stop_requested", "resumed"}
 )
 
-_Found = tuple[TurnKind, int, str] | None
+_Found = tuple[CourseStepKind, int, str] | None
 
 
 def _in_node(fact: f.AnyFact) -> _Found:

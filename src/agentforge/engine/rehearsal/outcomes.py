@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from agentforge.engine.node_keys import NodeKey
 from agentforge.engine.task_families import FAMILIES
 from agentforge.model import facts as f
-from agentforge.model.event import Cursor, Event
+from agentforge.model.cursor import Cursor
+from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.task import AnyTask, TaskKind, Wait, Work
 

@@ -10,17 +10,18 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from agentforge.engine.decide.run import Decision
+from agentforge.engine.decide.run import Directive
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.node_keys import NodeKey, NodeKeys
-from agentforge.engine.rehearsal.course import Difference, Rehearsal, Turn
+from agentforge.engine.rehearsal.course import CourseStep, Difference, Rehearsal
 from agentforge.engine.rehearsal.events import turn_of, turn_of_work
 from agentforge.engine.rehearsal.outcomes import OUTCOMES, Answers, wanted
 from agentforge.engine.rehearsal.rehearsed_run import RehearsedRun
 from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
+from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
-from agentforge.model.event import Cursor, Draft, Event
+from agentforge.model.event import Draft, Event
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.model.task import Wait
@@ -82,7 +83,7 @@ def rehearse(plan: Plan, events: Sequence[Event]) -> Rehearsal:
         placed = state if plan == old else _placed(plan, old, state, isinstance(first, f.SessionStarted))
     except IllegalMove as error:
         past = _Past(old, events[start + 1 :])
-        return Rehearsal(past.course(), (), Difference(Turn("resumed"), None, error.message))
+        return Rehearsal(past.course(), (), Difference(CourseStep("resumed"), None, error.message))
     return _Comparison(RehearsedRun(plan, placed), _Past(old, events[start + 1 :])).made()
 
 
@@ -118,10 +119,10 @@ class _Past:
         self.keys = NodeKeys(plan)
         self.events = events
 
-    def turn(self, event: Event) -> Turn | None:
+    def turn(self, event: Event) -> CourseStep | None:
         return turn_of(event.fact, self.keys.at(event.cursor), event.cursor)
 
-    def course(self) -> tuple[Turn, ...]:
+    def course(self) -> tuple[CourseStep, ...]:
         return tuple(turn for event in self.events if (turn := self.turn(event)))
 
     def answers(self, start: int) -> Answers:
@@ -140,7 +141,7 @@ class _Comparison:
 
     def made(self) -> Rehearsal:
         past = self._past
-        unrecorded: tuple[Turn, ...] = ()
+        unrecorded: tuple[CourseStep, ...] = ()
         for number, event in enumerate(past.events):
             if not self._followed(event):
                 self._part(event)
@@ -201,7 +202,7 @@ class _Comparison:
         return True
 
     def _reach(
-        self, look: Callable[[Decision], Found | None], here: Cursor | None, *, fires: bool = True
+        self, look: Callable[[Directive], Found | None], here: Cursor | None, *, fires: bool = True
     ) -> Found | None:
         """What is looked for, behind any number of waits that the past run didn't have."""
         for _ in range(QUIET_AT_MOST):
@@ -212,7 +213,7 @@ class _Comparison:
                 return None
         return None
 
-    def _pass_quietly(self, decision: Decision, provider: str | None) -> bool:
+    def _pass_quietly(self, decision: Directive, provider: str | None) -> bool:
         for draft in decision.facts:
             if not isinstance(draft.fact, _DECIDED) and _is_in(draft.cursor, provider):
                 self._run.record(draft.fact, draft.cursor)
@@ -245,7 +246,7 @@ class _Comparison:
         if self._difference is None and was is not None:
             self._difference = Difference(was, self._next_turn(event.cursor))
 
-    def _next_turn(self, cursor: Cursor | None) -> Turn | None:
+    def _next_turn(self, cursor: Cursor | None) -> CourseStep | None:
         """What the rehearsed run does now, in the past event's branch if it is there."""
         decision, places = self._run.decision(), self._run.keys
         turns = [turn_of(draft.fact, places.at(draft.cursor), draft.cursor) for draft in decision.facts]
@@ -265,7 +266,7 @@ def _is_heard(fact: f.AnyFact) -> bool:
     return isinstance(fact, f.JudgeCompleted) and fact.status != "skipped"
 
 
-def _confirmed(decision: Decision, fact: f.AnyFact, here: Cursor | None) -> Draft | None:
+def _confirmed(decision: Directive, fact: f.AnyFact, here: Cursor | None) -> Draft | None:
     """The same iteration, where it counts as complete because a person answered so."""
     if not isinstance(fact, f.IterationCompleted):
         return None

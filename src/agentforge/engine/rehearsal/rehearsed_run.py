@@ -8,14 +8,15 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from agentforge.engine.decide.run import Decision, decide
+from agentforge.engine.decide.run import Directive, decide
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.node_keys import NodeKeys
-from agentforge.engine.rehearsal.course import Turn
+from agentforge.engine.rehearsal.course import CourseStep
 from agentforge.engine.rehearsal.events import turn_of, turn_of_work
 from agentforge.engine.rehearsal.outcomes import Answers
 from agentforge.model import facts as f
-from agentforge.model.event import Cursor, Event
+from agentforge.model.cursor import Cursor
+from agentforge.model.event import Event
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.model.task import AgentTask, AnyTask, JudgeTask, ManifestTask, PrepareTask, Wait, Work
@@ -28,9 +29,9 @@ class RehearsedRun:
         self.state = state
         self.now: datetime = state.updated_at
         self.events: list[Event] = []
-        self.course: list[Turn] = []
+        self.course: list[CourseStep] = []
 
-    def decision(self) -> Decision:
+    def decision(self) -> Directive:
         return decide(self.plan, self.state)
 
     def record(self, fact: f.AnyFact, cursor: Cursor | None, at: datetime | None = None) -> None:
@@ -47,7 +48,7 @@ class RehearsedRun:
         # A delay between iterations costs no time here; until a limit is over, time has to pass.
         self.record(f.TimerFired(wait.timer), wait.cursor, None if wait.timer == "delay" else wait.due_at)
 
-    def go_on(self, answers: Answers, most: int) -> tuple[Turn, ...]:
+    def go_on(self, answers: Answers, most: int) -> tuple[CourseStep, ...]:
         """Go on for as long as there are answers; what there is none for."""
         for _ in range(most):
             decision = self.decision()
@@ -67,7 +68,7 @@ class RehearsedRun:
             self.record(fact, work.cursor, event.at if event else None)
         return fact is not None
 
-    def _open(self, works: Iterable[Work]) -> tuple[Turn, ...]:
+    def _open(self, works: Iterable[Work]) -> tuple[CourseStep, ...]:
         turns = (turn_of_work(work, self.keys.at(work.cursor)) for work in works)
         return tuple(turn for turn in turns if turn is not None)
 

@@ -17,11 +17,18 @@ from agentforge.runtime.conclusion import (
     note_target,
     set_aside,
 )
-from agentforge.runtime.confinement import writable_in
 from agentforge.runtime.exit_record import ExitRecord
-from agentforge.runtime.supervision import MARK, Limits
-from agentforge.runtime.tasks.call import Call, Calls, Finished, Lost, Refused, RunSetting
-from agentforge.runtime.tasks.performer import Report
+from agentforge.runtime.supervision import MARK, AttemptLimits
+from agentforge.runtime.tasks.call import (
+    CallRefused,
+    Calls,
+    Finished,
+    Lost,
+    ProviderCall,
+    RunSetting,
+    writable_in,
+)
+from agentforge.runtime.tasks.performer import TaskReport
 from agentforge.runtime.tasks.prepare import Preparer, output_path
 from agentforge.system import files
 
@@ -41,7 +48,7 @@ class AgentPerformer:
         self._preparer = preparer
         self._clock = clock
 
-    async def perform(self, task: AgentTask, *, fresh: bool, report: Report) -> f.AnyFact:
+    async def perform(self, task: AgentTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:
         if task.ending:
             return await self._end(task)
         about, call = self._about(task), self._call(task)
@@ -63,9 +70,9 @@ class AgentPerformer:
         note_attempt(about, "cancelled", None, self._clock.now())
         return f.AttemptCancelled(about.number, "ended on request", ended.agent_session)
 
-    def _outcome(self, about: Attempted, ended: Finished | Lost | Refused) -> f.AnyFact:
+    def _outcome(self, about: Attempted, ended: Finished | Lost | CallRefused) -> f.AnyFact:
         match ended:
-            case Refused(failure=failure):
+            case CallRefused(failure=failure):
                 return self._concluded(replace(about, started=False), ExecuteResult(failure=failure))
             case Lost():
                 return self._lost(about, ended)
@@ -109,15 +116,15 @@ class AgentPerformer:
             light=self._preparer.is_light(task.place, node),
         )
 
-    def _call(self, task: AgentTask) -> Call:
+    def _call(self, task: AgentTask) -> ProviderCall:
         layout, mode = self._setting.layout, self._setting.plan.mode
         here = layout.iteration(task.place.folder, task.iteration)
-        return Call(
+        return ProviderCall(
             by=task.by,
             place=here.attempt(task.attempt),
             mark=f"{self._setting.run_id}/{task.mark}",
             stage=task.name,
-            limits=Limits(task.timeout, task.idle_timeout),
+            limits=AttemptLimits(task.timeout, task.idle_timeout),
             sandbox=None if self._setting.is_replay else task.node.sandbox,
             writable=writable_in(here, layout.progress(mode, task.place.folder, task.place.scope)),
             before=task.before,

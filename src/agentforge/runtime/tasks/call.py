@@ -6,6 +6,7 @@ A call's place is started at most once: its claim file decides who may. So all o
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from time import monotonic
@@ -15,15 +16,35 @@ from msgspec import Struct
 
 from agentforge.model.errors import AgentForgeError, ProviderUnusable, UnknownProvider
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.model.layout import AttemptLayout, RunLayout
+from agentforge.model.layout import AttemptLayout, IterationLayout, RunLayout
 from agentforge.model.plan import Plan, ProviderChoice, SandboxChoice
-from agentforge.model.redaction import Redactor
 from agentforge.model.result import Usage
-from agentforge.ports.provider import ExecuteRequest, ExecuteResult, ProcessProvider, Provider
-from agentforge.runtime.confinement import Confiner
+from agentforge.model.secrets import Redactor
+from agentforge.ports.provider import Command, ExecuteRequest, ExecuteResult, ProcessProvider, Provider
+from agentforge.ports.sandbox import Confinement, Sandbox
 from agentforge.runtime.exit_record import KILLED, ExitRecord, exit_of
 from agentforge.runtime.recorder import Recorder
-from agentforge.runtime.supervision import Left, Limits, Supervised
+from agentforge.runtime.supervision import AttemptLimits, Left, Supervised
+from agentforge.system import files
+
+
+class Confiner:
+    def __init__(self, sandboxes: Mapping[str, Sandbox], project: str, layout: RunLayout) -> None:
+        self._sandboxes = sandboxes
+        self._project = project
+        self._runs = os.path.dirname(layout.root)
+
+    def confine(
+        self, command: Command, choice: SandboxChoice | None, place: AttemptLayout, writable: tuple[str, ...]
+    ) -> Command:
+        """The program in its sandbox: the workspace is its to change, but of all runs only `writable`."""
+        if choice is None or choice.type == "none":
+            return command
+        # Only what is there can be protected.
+        files.make_dir(place.root)
+        within = Confinement(self._project, (self._runs, place.root), writable)
+        return self._sandboxes[choice.type].wrap(command, choice, within, place.root)
+
 
 log = logging.getLogger("agentforge.run")
 
@@ -44,13 +65,13 @@ class RunSetting(Struct, frozen=True):
     """Whether a cassette is played: then nobody is there to be confined."""
 
 
-class Call(Struct, frozen=True):
+class ProviderCall(Struct, frozen=True):
     by: ProviderChoice
     place: AttemptLayout
     mark: str
     """What its processes are found by."""
     stage: str
-    limits: Limits = Limits()
+    limits: AttemptLimits = AttemptLimits()
     sandbox: SandboxChoice | None = None
     writable: tuple[str, ...] = ()
     """What it may write among the run's own files, in a sandbox."""
@@ -74,7 +95,7 @@ class Lost(Struct, frozen=True):
     agent_session: str | None = None
 
 
-class Refused(Struct, frozen=True):
+class CallRefused(Struct, frozen=True):
     """It couldn't be made."""
 
     failure: Failure
@@ -94,7 +115,9 @@ class Calls:
         self._supervised = supervised
         self._confiner = confiner
 
-    async def make(self, call: Call, request: Callable[[], ExecuteRequest]) -> Finished | Lost | Refused:
+    async def make(
+        self, call: ProviderCall, request: Callable[[], ExecuteRequest]
+    ) -> Finished | Lost | CallRefused:
         """Start it and wait for its end. The request is put together when its turn has come."""
         try:
             provider = self._provider_of(call.by.type)
@@ -106,7 +129,9 @@ class Calls:
                 return await self._run(call, provider, request())
             return await _execute(call, provider, request())
 
-    async def reattach(self, call: Call, reattached: Callable[[int], None]) -> Finished | Lost | Refused:
+    async def reattach(
+        self, call: ProviderCall, reattached: Callable[[int], None]
+    ) -> Finished | Lost | CallRefused:
         """An earlier engine made the call: wait for it, or take what it left."""
         try:
             provider = self._provider_of(call.by.type)
@@ -117,7 +142,7 @@ class Calls:
         left = await self._supervised.reattach(call.place, call.mark, reattached)
         return _outcome(call, provider, left)
 
-    async def end(self, call: Call) -> Finished | Lost:
+    async def end(self, call: ProviderCall) -> Finished | Lost:
         provider: Provider | None
         try:
             provider = self._provider_of(call.by.type)
@@ -129,8 +154,8 @@ class Calls:
         return Lost(left.lost, left.started) if provider is None else _outcome(call, provider, left)
 
     async def _run(
-        self, call: Call, provider: ProcessProvider, request: ExecuteRequest
-    ) -> Finished | Lost | Refused:
+        self, call: ProviderCall, provider: ProcessProvider, request: ExecuteRequest
+    ) -> Finished | Lost | CallRefused:
         try:
             command = provider.command(request)
             confined = self._confiner.confine(command, call.sandbox, call.place, call.writable)
@@ -139,7 +164,7 @@ class Calls:
         except AgentForgeError:
             raise
         except Exception as error:  # A mistake in a provider is no reason for the engine to die.
-            return Refused(_raised(call, error))
+            return CallRefused(_raised(call, error))
         left = await self._supervised.run(call.place, confined, call.mark, call.limits)
         return _outcome(call, provider, left)
 
@@ -149,7 +174,7 @@ def is_program(provider: Provider) -> TypeGuard[ProcessProvider]:
     return hasattr(provider, "command") and hasattr(provider, "interpret")
 
 
-async def _execute(call: Call, provider: Provider, request: ExecuteRequest) -> Finished:
+async def _execute(call: ProviderCall, provider: Provider, request: ExecuteRequest) -> Finished:
     """In the engine's own process."""
     began = monotonic()
     limit = asyncio.timeout(call.limits.timeout)
@@ -166,7 +191,7 @@ async def _execute(call: Call, provider: Provider, request: ExecuteRequest) -> F
     return Finished(ended, agent_session=_session_of(provider, ended))
 
 
-def _outcome(call: Call, provider: ProcessProvider, left: Left) -> Finished | Lost:
+def _outcome(call: ProviderCall, provider: ProcessProvider, left: Left) -> Finished | Lost:
     ended = _interpreted(call, provider, left.record or KILLED) if left.started else None
     session = _session_of(provider, ended) if ended else None
     if left.record is None or ended is None:
@@ -175,7 +200,7 @@ def _outcome(call: Call, provider: ProcessProvider, left: Left) -> Finished | Lo
     return Finished(ended, left.record, session)
 
 
-def _interpreted(call: Call, provider: ProcessProvider, record: ExitRecord) -> ExecuteResult:
+def _interpreted(call: ProviderCall, provider: ProcessProvider, record: ExitRecord) -> ExecuteResult:
     exit = exit_of(record, call.place, call.by, call.before)
     try:
         return provider.interpret(exit)
@@ -189,13 +214,18 @@ def _session_of(provider: Provider, ended: ExecuteResult) -> str | None:
     return ended.usage.agent_session
 
 
-def _unusable(error: AgentForgeError) -> Refused:
+def _unusable(error: AgentForgeError) -> CallRefused:
     message = f"{error.message}; {error.hint}".rstrip("; ")
-    return Refused(Failure(FailureKind.PROVIDER_MISSING, message))
+    return CallRefused(Failure(FailureKind.PROVIDER_MISSING, message))
 
 
-def _raised(call: Call, error: Exception) -> Failure:
+def _raised(call: ProviderCall, error: Exception) -> Failure:
     """What an exception out of a provider means."""
     log.error("provider %s raised", call.by.type, exc_info=error)
     kind = FailureKind.PROVIDER_TIMEOUT if isinstance(error, TimeoutError) else FailureKind.PROVIDER_CRASHED
     return Failure(kind, f"{call.by.type} raised {type(error).__name__}: {error}")
+
+
+def writable_in(here: IterationLayout, progress: str) -> tuple[str, ...]:
+    """What an iteration's agent writes among the run's own files."""
+    return (here.root, progress)

@@ -10,19 +10,18 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from agentforge.engine.judgment import read_judgment
 from agentforge.engine.node_keys import recorded_key
-from agentforge.engine.normalise import clean_output
+from agentforge.engine.normalise import clean_output, read_judgment
 from agentforge.model import facts as f
 from agentforge.model.errors import StorageFailed
 from agentforge.model.layout import IterationLayout
 from agentforge.model.result import Usage
 from agentforge.model.task import JudgeTask
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
-from agentforge.runtime.recorded_steps import judge_failure
-from agentforge.runtime.supervision import MARK, Limits
-from agentforge.runtime.tasks.call import Call, Calls, Finished, Lost, Refused, RunSetting
-from agentforge.runtime.tasks.performer import Report
+from agentforge.runtime.recorder import judge_failure
+from agentforge.runtime.supervision import MARK, AttemptLimits
+from agentforge.runtime.tasks.call import CallRefused, Calls, Finished, Lost, ProviderCall, RunSetting
+from agentforge.runtime.tasks.performer import TaskReport
 from agentforge.system import files
 from agentforge.views.history import History
 from agentforge.views.prompt import fill
@@ -52,7 +51,7 @@ class JudgePerformer:
         self._environ = environ
         self._builtin_prompt = builtin_prompt
 
-    async def perform(self, task: JudgeTask, *, fresh: bool, report: Report) -> f.AnyFact:  # noqa: ARG002
+    async def perform(self, task: JudgeTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:  # noqa: ARG002
         """What goes wrong fails the judgment, never the stage."""
         call = self._call(task)
         if task.ending:
@@ -61,11 +60,11 @@ class JudgePerformer:
             return self._outcome(task, await self._calls.make(call, lambda: self._request(task)))
         return self._outcome(task, await self._calls.reattach(call, lambda _pid: None))
 
-    def _outcome(self, task: JudgeTask, ended: Finished | Lost | Refused) -> f.AnyFact:
+    def _outcome(self, task: JudgeTask, ended: Finished | Lost | CallRefused) -> f.AnyFact:
         match ended:
             case Lost():
                 return f.JudgeLost(task.attempt)
-            case Refused(failure=failure):
+            case CallRefused(failure=failure):
                 return self._unheard(task, failure.message)
             case Finished(record=record) if record is not None and record.status != "exited":
                 return self._unheard(task, record.error or record.status)
@@ -80,13 +79,13 @@ class JudgePerformer:
             self._setting.recorder.judged(task, ended, fact)
         return fact
 
-    def _call(self, task: JudgeTask) -> Call:
-        return Call(
+    def _call(self, task: JudgeTask) -> ProviderCall:
+        return ProviderCall(
             by=task.by,
             place=self._here(task).judge_attempt(task.attempt),
             mark=f"{self._setting.run_id}/{task.mark}",
             stage=task.name,
-            limits=Limits(TIMEOUT),
+            limits=AttemptLimits(TIMEOUT),
             sandbox=None if self._setting.is_replay else task.node.sandbox,
         )
 

@@ -2,8 +2,8 @@
 
 from agentforge.model import facts as f
 from agentforge.model.task import ManifestTask
-from agentforge.runtime.branch_files import write_branch_files
 from agentforge.runtime.journal import Journal
+from agentforge.runtime.state_writer import write_branch_files
 from agentforge.runtime.tasks.call import RunSetting
 from agentforge.system import files
 from agentforge.views.files.manifest import manifest

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from agentforge.model.facts import AnyFact
 
-Report = Callable[[AnyFact], None]
+TaskReport = Callable[[AnyFact], None]
 """Records something that happened before the task's outcome."""
 
 
@@ -16,7 +16,7 @@ class Immediate(Protocol):
 
 
 class Performer(Protocol):
-    async def perform(self, task: Any, *, fresh: bool, report: Report) -> AnyFact:
+    async def perform(self, task: Any, *, fresh: bool, report: TaskReport) -> AnyFact:
         """Do the task to its outcome. `fresh`: its intent was recorded by this very engine, so no earlier one
         can have started it; otherwise reattach to what is running, or say that it was lost. A task that is
         `ending` is ended; if it had finished by itself, what it finished counts."""

@@ -9,7 +9,7 @@ from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.task import QueueTask
 from agentforge.ports.task_queue import TaskQueue
 from agentforge.runtime.tasks.call import RunSetting
-from agentforge.runtime.tasks.performer import Report
+from agentforge.runtime.tasks.performer import TaskReport
 
 
 class QueuePerformer:
@@ -20,7 +20,7 @@ class QueuePerformer:
         self._queue = queue
         self._load = load
 
-    async def perform(self, task: QueueTask, *, fresh: bool, report: Report) -> f.AnyFact:  # noqa: ARG002
+    async def perform(self, task: QueueTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:  # noqa: ARG002
         if self._setting.is_replay:
             return self._played(task)
         found = await self._queue.count()

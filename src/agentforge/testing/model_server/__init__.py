@@ -50,7 +50,7 @@ from agentforge.testing.model_server.script import (
     Write,
 )
 from agentforge.testing.model_server.scripts import SCRIPTS
-from agentforge.testing.model_server.seen import Seen
+from agentforge.testing.model_server.seen import SeenRequests
 from agentforge.testing.model_server.server import ModelServer
 
 __all__ = [
@@ -62,7 +62,7 @@ __all__ = [
     "ModelServer",
     "Rule",
     "Script",
-    "Seen",
+    "SeenRequests",
     "Shell",
     "Tokens",
     "Turn",

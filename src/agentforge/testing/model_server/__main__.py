@@ -9,7 +9,7 @@ import msgspec
 
 from agentforge.testing.model_server.script import Script
 from agentforge.testing.model_server.scripts import SCRIPTS
-from agentforge.testing.model_server.seen import Seen
+from agentforge.testing.model_server.seen import SeenRequests
 from agentforge.testing.model_server.server import ModelServer
 
 
@@ -57,7 +57,7 @@ def _script(wanted: str) -> str | Script:
     return msgspec.json.decode(Path(wanted).read_bytes(), type=Script)
 
 
-def _line(seen: Seen) -> str:
+def _line(seen: SeenRequests) -> str:
     calls = f" calls {', '.join(seen.calls)}" if seen.calls else ""
     ending = f"{seen.status} {seen.ended}"
     return f"{seen.method} {seen.path} {ending}, model {seen.model or '-'}, step {seen.step}{calls}"

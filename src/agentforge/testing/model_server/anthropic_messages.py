@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from agentforge.testing.model_server.script import Fault
 from agentforge.testing.model_server.wire import (
     JSON,
-    Answer,
-    Conversation,
+    ModelAnswer,
+    ModelConversation,
     Reply,
     Tool,
     WireFormat,
@@ -29,7 +29,7 @@ TYPES = {
 }
 
 
-def read(body: JSON) -> Conversation:
+def read(body: JSON) -> ModelConversation:
     offered = [
         Tool(t["name"], properties(t.get("input_schema"))) for t in body.get("tools") or () if "name" in t
     ]
@@ -45,10 +45,12 @@ def read(body: JSON) -> Conversation:
         elif said:
             prompts.append(said)
         results += [texts(block) for block in returned]
-    return Conversation({tool.name: tool for tool in offered}, tuple(prompts), tuple(replies), tuple(results))
+    return ModelConversation(
+        {tool.name: tool for tool in offered}, tuple(prompts), tuple(replies), tuple(results)
+    )
 
 
-def whole(answer: Answer) -> JSON:
+def whole(answer: ModelAnswer) -> JSON:
     return {
         "id": f"msg_{answer.id}",
         "type": "message",
@@ -61,7 +63,7 @@ def whole(answer: Answer) -> JSON:
     }
 
 
-def stream(answer: Answer, _: JSON) -> Iterator[bytes]:
+def stream(answer: ModelAnswer, _: JSON) -> Iterator[bytes]:
     # The final number of output tokens comes with the last event only.
     begun = {
         **whole(answer),
@@ -91,7 +93,7 @@ def refusal(fault: Fault) -> JSON:
     return {"type": "error", "error": error, "request_id": "req_scripted"}
 
 
-def _content(answer: Answer) -> list[JSON]:
+def _content(answer: ModelAnswer) -> list[JSON]:
     said = [{"type": "text", "text": answer.text}] if answer.text else []
     used = [
         {"type": "tool_use", "id": f"toolu_{call.id}", "name": call.name, "input": call.arguments}
@@ -100,11 +102,11 @@ def _content(answer: Answer) -> list[JSON]:
     return [*said, *used]
 
 
-def _stop_reason(answer: Answer) -> str:
+def _stop_reason(answer: ModelAnswer) -> str:
     return "tool_use" if answer.calls else "end_turn"
 
 
-def _usage(answer: Answer) -> JSON:
+def _usage(answer: ModelAnswer) -> JSON:
     return {
         "input_tokens": answer.usage.input,
         "cache_creation_input_tokens": 0,

@@ -8,16 +8,16 @@ from agentforge.testing.model_server.anthropic_messages import ANTHROPIC_MESSAGE
 from agentforge.testing.model_server.gemini import GEMINI
 from agentforge.testing.model_server.openai_chat import OPENAI_CHAT
 from agentforge.testing.model_server.openai_responses import OPENAI_RESPONSES
-from agentforge.testing.model_server.wire import JSON, Answer, Conversation, WireFormat
+from agentforge.testing.model_server.wire import JSON, ModelAnswer, ModelConversation, WireFormat
 
 FORMATS = (ANTHROPIC_MESSAGES, OPENAI_RESPONSES, OPENAI_CHAT, GEMINI)
 MODEL_IN_PATH = re.compile(r"/models/([^/:]+)")
 
 
-class Asked(Struct, frozen=True):
+class ModelRequest(Struct, frozen=True):
     format: WireFormat
     body: JSON
-    talk: Conversation
+    talk: ModelConversation
     model: str
     streams: bool
 
@@ -30,17 +30,17 @@ def format_of(path: str) -> WireFormat | None:
     return next((format for format in FORMATS if re.search(format.path, path)), None)
 
 
-def understand(format: WireFormat, path: str, body: JSON) -> Asked:
+def understand(format: WireFormat, path: str, body: JSON) -> ModelRequest:
     try:
         talk = format.read(body)
     except (KeyError, TypeError, AttributeError) as error:
         raise Unreadable(f"no request of format {format.name}: {error!r}") from error
     in_path = MODEL_IN_PATH.search(path)
     model = body.get("model") or (in_path[1] if in_path else "")
-    return Asked(format, body, talk, model, bool(body.get("stream")) or ":stream" in path)
+    return ModelRequest(format, body, talk, model, bool(body.get("stream")) or ":stream" in path)
 
 
-def events(asked: Asked, answer: Answer) -> list[bytes]:
+def events(asked: ModelRequest, answer: ModelAnswer) -> list[bytes]:
     """What to send, piece by piece: at least two, so that an answer can end in the middle."""
     if asked.streams:
         found = list(asked.format.stream(answer, asked.body))

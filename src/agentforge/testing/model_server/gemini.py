@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from agentforge.testing.model_server.script import Fault
 from agentforge.testing.model_server.wire import (
     JSON,
-    Answer,
-    Conversation,
+    ModelAnswer,
+    ModelConversation,
     Reply,
     Tool,
     WireFormat,
@@ -29,7 +29,7 @@ STATUSES = {
 }
 
 
-def read(body: JSON) -> Conversation:
+def read(body: JSON) -> ModelConversation:
     declared = [
         declaration
         for tool in body.get("tools") or ()
@@ -47,19 +47,19 @@ def read(body: JSON) -> Conversation:
         elif said:
             prompts.append(said)
         results += [texts(response.get("response")) for response in returned]
-    return Conversation(tools, tuple(prompts), tuple(replies), tuple(results))
+    return ModelConversation(tools, tuple(prompts), tuple(replies), tuple(results))
 
 
 def _properties(declaration: JSON) -> JSON:
     return properties(declaration.get("parametersJsonSchema") or declaration.get("parameters"))
 
 
-def whole(answer: Answer) -> JSON:
+def whole(answer: ModelAnswer) -> JSON:
     said = [{"text": answer.text}] if answer.text else []
     return _response(answer, [*said, *_calls(answer)], is_last=True)
 
 
-def stream(answer: Answer, _: JSON) -> Iterator[bytes]:
+def stream(answer: ModelAnswer, _: JSON) -> Iterator[bytes]:
     parts = [{"text": piece} for piece in pieces(answer.text)] + _calls(answer)
     for number, part in enumerate(parts, 1):
         yield event(_response(answer, [part], is_last=number == len(parts)))
@@ -71,7 +71,7 @@ def refusal(fault: Fault) -> JSON:
     return {"error": error}
 
 
-def _response(answer: Answer, parts: list[JSON], *, is_last: bool) -> JSON:
+def _response(answer: ModelAnswer, parts: list[JSON], *, is_last: bool) -> JSON:
     candidate: JSON = {"index": 0, "content": {"role": "model", "parts": parts}}
     if is_last:
         candidate["finishReason"] = "STOP"
@@ -83,11 +83,11 @@ def _response(answer: Answer, parts: list[JSON], *, is_last: bool) -> JSON:
     }
 
 
-def _calls(answer: Answer) -> list[JSON]:
+def _calls(answer: ModelAnswer) -> list[JSON]:
     return [{"functionCall": {"name": call.name, "args": call.arguments}} for call in answer.calls]
 
 
-def _usage(answer: Answer) -> JSON:
+def _usage(answer: ModelAnswer) -> JSON:
     tokens = answer.usage
     return {
         "promptTokenCount": tokens.input,

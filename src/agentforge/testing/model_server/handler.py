@@ -8,17 +8,14 @@ import socket
 import time
 import uuid
 from http.server import BaseHTTPRequestHandler
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from agentforge.testing.model_server.asked import Asked, Unreadable, events, format_of, understand
+from agentforge.testing.model_server.asked import ModelRequest, Unreadable, events, format_of, understand
 from agentforge.testing.model_server.binding import NoTool, bind
+from agentforge.testing.model_server.listener import Listener
 from agentforge.testing.model_server.next_turn import is_side, next_turn, step, values
 from agentforge.testing.model_server.script import Fault, Script, Turn
-from agentforge.testing.model_server.wire import JSON, Answer, ToolCall, WireFormat
-
-if TYPE_CHECKING:
-    from agentforge.testing.model_server.server import Listener
+from agentforge.testing.model_server.wire import JSON, ModelAnswer, RequestedCall, WireFormat
 
 PLACE = re.compile(r"^/(?P<script>[^/]+)/(?P<run>[^/]+)(?P<path>/.*)?$")
 LAST_CHUNK = b"0\r\n\r\n"
@@ -32,9 +29,9 @@ class Gone(ConnectionError):
     """Nobody waits for the answer any more."""
 
 
-class Handler(BaseHTTPRequestHandler):
+class RequestHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: "Listener"
+    server: Listener
     number: int
 
     def log_message(self, format: str, *args: object) -> None:
@@ -103,7 +100,7 @@ class Handler(BaseHTTPRequestHandler):
         except (Unreadable, NoTool) as error:
             return self._refuse(400, str(error))
 
-    def _converse(self, asked: Asked, script: Script, run: tuple[str, str]) -> None:
+    def _converse(self, asked: ModelRequest, script: Script, run: tuple[str, str]) -> None:
         self._note_asked(asked, script)
         if is_side(script, asked.talk):
             calm = Script(usage=script.usage)
@@ -116,7 +113,7 @@ class Handler(BaseHTTPRequestHandler):
         answer = self._answer(next_turn(script, asked.talk), asked, script)
         return self._send(events(asked, answer), asked, script, cut=nth <= script.cuts)
 
-    def _note_asked(self, asked: Asked, script: Script) -> None:
+    def _note_asked(self, asked: ModelRequest, script: Script) -> None:
         self._note(
             format=asked.format.name,
             model=asked.model,
@@ -130,12 +127,12 @@ class Handler(BaseHTTPRequestHandler):
             body=asked.body if self.server.keeps_bodies else None,
         )
 
-    def _answer(self, turn: Turn, asked: Asked, script: Script) -> Answer:
+    def _answer(self, turn: Turn, asked: ModelRequest, script: Script) -> ModelAnswer:
         known = values(script, asked.talk)
         bound = [bind(action, asked.talk.tools, known) for action in turn.actions]
-        calls = tuple(ToolCall(uuid.uuid4().hex[:16], name, arguments) for name, arguments in bound)
+        calls = tuple(RequestedCall(uuid.uuid4().hex[:16], name, arguments) for name, arguments in bound)
         self._note(calls=tuple(call.name for call in calls))
-        return Answer(uuid.uuid4().hex[:16], asked.model, turn.text, calls, script.usage)
+        return ModelAnswer(uuid.uuid4().hex[:16], asked.model, turn.text, calls, script.usage)
 
     # -- what is answered
 
@@ -172,7 +169,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
-    def _send(self, chunks: list[bytes], asked: Asked, script: Script, *, cut: bool = False) -> None:
+    def _send(self, chunks: list[bytes], asked: ModelRequest, script: Script, *, cut: bool = False) -> None:
         """In chunks, so that a client can tell the end of an answer from the end of a connection."""
         self._note(status=200)
         self.send_response(200)

@@ -3,13 +3,13 @@
 import re
 
 from agentforge.testing.model_server.script import Script, Turn
-from agentforge.testing.model_server.wire import Conversation
+from agentforge.testing.model_server.wire import ModelConversation
 
 MARKER = re.compile(r"\[(\w+)=([^\]\s]+)\]")
 RESULT = re.compile(r"(?<![\w.])(/[^\s\"'`<>\[\]()]*/result\.json)")
 
 
-def step(script: Script, conversation: Conversation) -> int:
+def step(script: Script, conversation: ModelConversation) -> int:
     """How many turns with actions were played since the last that ended the work."""
     endings = {turn.text.strip() for turn in script.every_turn if not turn.actions}
     number = 0
@@ -22,7 +22,7 @@ def step(script: Script, conversation: Conversation) -> int:
     return number
 
 
-def turns(script: Script, conversation: Conversation) -> tuple[Turn, ...]:
+def turns(script: Script, conversation: ModelConversation) -> tuple[Turn, ...]:
     for prompt in reversed(conversation.prompts):
         for rule in script.rules:
             if re.search(rule.matches, prompt):
@@ -30,16 +30,16 @@ def turns(script: Script, conversation: Conversation) -> tuple[Turn, ...]:
     return script.turns
 
 
-def next_turn(script: Script, conversation: Conversation) -> Turn:
+def next_turn(script: Script, conversation: ModelConversation) -> Turn:
     found = turns(script, conversation) or (Turn("Nothing to do."),)
     return found[min(step(script, conversation), len(found) - 1)]
 
 
-def is_side(script: Script, conversation: Conversation) -> bool:
+def is_side(script: Script, conversation: ModelConversation) -> bool:
     return script.acts and not conversation.tools
 
 
-def values(script: Script, conversation: Conversation) -> dict[str, str]:
+def values(script: Script, conversation: ModelConversation) -> dict[str, str]:
     """What the prompts say that names in actions stand for; the latest word counts."""
     found = dict(script.values)
     for prompt in conversation.prompts:

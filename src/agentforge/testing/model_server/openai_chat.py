@@ -3,24 +3,24 @@
 import json
 from collections.abc import Iterator
 
-from agentforge.testing.model_server.openai_errors import refusal
 from agentforge.testing.model_server.wire import (
     JSON,
-    Answer,
-    Conversation,
+    ModelAnswer,
+    ModelConversation,
     Reply,
     Tool,
     WireFormat,
     event,
     pieces,
     properties,
+    refusal,
     texts,
 )
 
 CREATED = 1_700_000_000
 
 
-def read(body: JSON) -> Conversation:
+def read(body: JSON) -> ModelConversation:
     functions = [tool["function"] for tool in body.get("tools") or () if "function" in tool]
     tools = {f["name"]: Tool(f["name"], properties(f.get("parameters"))) for f in functions}
     prompts, replies, results = [], [], []
@@ -34,10 +34,10 @@ def read(body: JSON) -> Conversation:
                 prompts.append(said)
             case "tool":
                 results.append(said)
-    return Conversation(tools, tuple(prompts), tuple(replies), tuple(results))
+    return ModelConversation(tools, tuple(prompts), tuple(replies), tuple(results))
 
 
-def whole(answer: Answer) -> JSON:
+def whole(answer: ModelAnswer) -> JSON:
     message: JSON = {"role": "assistant", "content": answer.text or None}
     if answer.calls:
         message["tool_calls"] = _calls(answer)
@@ -45,7 +45,7 @@ def whole(answer: Answer) -> JSON:
     return {**_head(answer), "object": "chat.completion", "choices": [choice], "usage": _usage(answer)}
 
 
-def stream(answer: Answer, body: JSON) -> Iterator[bytes]:
+def stream(answer: ModelAnswer, body: JSON) -> Iterator[bytes]:
     yield _chunk(answer, {"role": "assistant", "content": ""})
     for piece in pieces(answer.text):
         yield _chunk(answer, {"content": piece})
@@ -64,16 +64,16 @@ def stream(answer: Answer, body: JSON) -> Iterator[bytes]:
 CHUNK = "chat.completion.chunk"
 
 
-def _chunk(answer: Answer, delta: JSON, finish_reason: str | None = None) -> bytes:
+def _chunk(answer: ModelAnswer, delta: JSON, finish_reason: str | None = None) -> bytes:
     choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
     return event({**_head(answer), "object": CHUNK, "choices": [choice]})
 
 
-def _head(answer: Answer) -> JSON:
+def _head(answer: ModelAnswer) -> JSON:
     return {"id": f"chatcmpl-{answer.id}", "created": CREATED, "model": answer.model}
 
 
-def _calls(answer: Answer) -> list[JSON]:
+def _calls(answer: ModelAnswer) -> list[JSON]:
     return [
         {
             "id": f"call_{call.id}",
@@ -84,11 +84,11 @@ def _calls(answer: Answer) -> list[JSON]:
     ]
 
 
-def _finish_reason(answer: Answer) -> str:
+def _finish_reason(answer: ModelAnswer) -> str:
     return "tool_calls" if answer.calls else "stop"
 
 
-def _usage(answer: Answer) -> JSON:
+def _usage(answer: ModelAnswer) -> JSON:
     tokens = answer.usage
     return {
         "prompt_tokens": tokens.input,

@@ -4,25 +4,25 @@ import json
 from collections.abc import Iterable, Iterator
 from itertools import count
 
-from agentforge.testing.model_server.openai_errors import refusal
 from agentforge.testing.model_server.wire import (
     JSON,
-    Answer,
-    Conversation,
+    ModelAnswer,
+    ModelConversation,
     Reply,
+    RequestedCall,
     Tool,
-    ToolCall,
     WireFormat,
     event,
     pieces,
     properties,
+    refusal,
     texts,
 )
 
 CREATED = 1_700_000_000
 
 
-def read(body: JSON) -> Conversation:
+def read(body: JSON) -> ModelConversation:
     items = body.get("input") or []
     if isinstance(items, str):
         items = [{"type": "message", "role": "user", "content": items}]
@@ -47,7 +47,7 @@ def read(body: JSON) -> Conversation:
                 prompts.append(texts(item))
             elif kind.endswith("_output"):
                 results.append(texts(item))
-    return Conversation(offered, tuple(prompts), tuple(replies), tuple(results))
+    return ModelConversation(offered, tuple(prompts), tuple(replies), tuple(results))
 
 
 def _tools(listed: Iterable[JSON]) -> Iterator[tuple[str, Tool]]:
@@ -68,7 +68,7 @@ def _longer(reply: Reply, item: JSON) -> Reply:
     return Reply(reply.text, (*reply.calls, str(item.get("name") or item["type"])))
 
 
-def whole(answer: Answer) -> JSON:
+def whole(answer: ModelAnswer) -> JSON:
     return {
         "id": f"resp_{answer.id}",
         "object": "response",
@@ -90,7 +90,7 @@ def whole(answer: Answer) -> JSON:
     }
 
 
-def stream(answer: Answer, _: JSON) -> Iterator[bytes]:
+def stream(answer: ModelAnswer, _: JSON) -> Iterator[bytes]:
     response, numbers = whole(answer), count()
     begun = {**response, "status": "in_progress", "output": [], "usage": None}
     steps: list[tuple[str, JSON]] = [("response.created", {"response": begun})]
@@ -129,7 +129,7 @@ def _call_steps(item: JSON, member: str, name: str) -> Iterator[tuple[str, JSON]
     yield f"{name}.done", {"item_id": item["id"], member: item[member]}
 
 
-def _output(answer: Answer) -> list[JSON]:
+def _output(answer: ModelAnswer) -> list[JSON]:
     calls = [_call(call) for call in answer.calls]
     if not answer.text:
         return calls
@@ -138,14 +138,14 @@ def _output(answer: Answer) -> list[JSON]:
     return [{**message, "content": [part]}, *calls]
 
 
-def _call(call: ToolCall) -> JSON:
+def _call(call: RequestedCall) -> JSON:
     about = {"call_id": f"call_{call.id}", "name": call.name, "status": "completed"}
     if isinstance(call.arguments, str):
         return {"type": "custom_tool_call", "id": f"ctc_{call.id}", "input": call.arguments, **about}
     return {"type": "function_call", "id": f"fc_{call.id}", "arguments": json.dumps(call.arguments), **about}
 
 
-def _usage(answer: Answer) -> JSON:
+def _usage(answer: ModelAnswer) -> JSON:
     tokens = answer.usage
     return {
         "input_tokens": tokens.input,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from agentforge.testing.model_server.wire import JSON, Reply
 
 
-class Seen(Struct, frozen=True):
+class SeenRequests(Struct, frozen=True):
     """One request, and what became of it."""
 
     number: int
@@ -50,13 +50,13 @@ class Requests:
     """All requests in the order in which they came; safe for any thread."""
 
     def __init__(self) -> None:
-        self._all: list[Seen] = []
+        self._all: list[SeenRequests] = []
         self._counted: dict[tuple[str, str], int] = {}
         self._changed = threading.Condition()
 
     def add(self, method: str, path: str, headers: dict[str, str]) -> int:
         with self._changed:
-            self._all.append(Seen(len(self._all), method, path, headers))
+            self._all.append(SeenRequests(len(self._all), method, path, headers))
             self._changed.notify_all()
             return len(self._all) - 1
 
@@ -71,11 +71,11 @@ class Requests:
             self._counted[script, run] = number = self._counted.get((script, run), 0) + 1
             return number
 
-    def all(self) -> tuple[Seen, ...]:
+    def all(self) -> tuple[SeenRequests, ...]:
         with self._changed:
             return tuple(self._all)
 
-    def wait_for(self, wanted: Callable[[Seen], bool], seconds: float) -> Seen:
+    def wait_for(self, wanted: Callable[[SeenRequests], bool], seconds: float) -> SeenRequests:
         until = time.monotonic() + seconds
         with self._changed:
             while True:

@@ -1,58 +1,15 @@
 """The server itself: a thread that listens on loopback, and one for each connection."""
 
-import socket
-import sys
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from http.server import ThreadingHTTPServer
 from types import TracebackType
-from typing import Any
 from urllib.parse import quote
 
-from agentforge.testing.model_server.handler import Handler
+from agentforge.testing.model_server.handler import RequestHandler
+from agentforge.testing.model_server.listener import HOST, Listener
 from agentforge.testing.model_server.script import Script
 from agentforge.testing.model_server.scripts import SCRIPTS
-from agentforge.testing.model_server.seen import Requests, Seen
-
-HOST = "127.0.0.1"
-
-
-class Listener(ThreadingHTTPServer):
-    daemon_threads = False
-    block_on_close = True
-    request_queue_size = 64
-
-    def __init__(self, port: int, scripts: Mapping[str, Script], *, keeps_bodies: bool) -> None:
-        self.scripts = dict(scripts)
-        self.keeps_bodies = keeps_bodies
-        self.seen = Requests()
-        self.closing = threading.Event()
-        self._open: set[socket.socket] = set()
-        self._lock = threading.Lock()
-        super().__init__((HOST, port), Handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        with self._lock:
-            self._open.add(request)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        with self._lock:
-            self._open.discard(request)
-        super().shutdown_request(request)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        # A client that is gone is no news.
-        if not isinstance(sys.exc_info()[1], OSError):
-            super().handle_error(request, client_address)
-
-    def hang_up(self) -> None:
-        self.closing.set()
-        with self._lock:
-            for connection in self._open:
-                with suppress(OSError):
-                    connection.shutdown(socket.SHUT_RDWR)
+from agentforge.testing.model_server.seen import SeenRequests
 
 
 class ModelServer:
@@ -62,7 +19,9 @@ class ModelServer:
         self, scripts: Mapping[str, Script] | None = None, *, port: int = 0, keep_bodies: bool = False
     ) -> None:
         """`scripts` by name, besides the built-in ones."""
-        self._listener = Listener(port, {**SCRIPTS, **(scripts or {})}, keeps_bodies=keep_bodies)
+        self._listener = Listener(
+            port, RequestHandler, {**SCRIPTS, **(scripts or {})}, keeps_bodies=keep_bodies
+        )
         self._thread = threading.Thread(target=self._listener.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
 
@@ -96,18 +55,20 @@ class ModelServer:
             raise LookupError(f"no script {script!r}; there are {', '.join(sorted(self._listener.scripts))}")
         return f"{self.address}/{quote(str(name), safe='')}/{quote(run, safe='')}"
 
-    def requests(self, run: str = "main", *, asides: bool = False) -> tuple[Seen, ...]:
+    def requests(self, run: str = "main", *, asides: bool = False) -> tuple[SeenRequests, ...]:
         """What a run asked of the model, in order."""
         every = (seen for seen in self.every_request() if seen.run == run and seen.format)
         return tuple(seen for seen in every if asides or not seen.is_side)
 
-    def every_request(self) -> tuple[Seen, ...]:
+    def every_request(self) -> tuple[SeenRequests, ...]:
         return self._listener.seen.all()
 
     def strays(self) -> tuple[str, ...]:
         """The hosts outside that clients wanted to reach, if this server was their proxy."""
         return tuple(seen.path for seen in self.every_request() if seen.method == "CONNECT")
 
-    def wait_for(self, run: str, wanted: Callable[[Seen], bool], seconds: float = 10.0) -> Seen:
+    def wait_for(
+        self, run: str, wanted: Callable[[SeenRequests], bool], seconds: float = 10.0
+    ) -> SeenRequests:
         """The first request of a run that is as wanted, or TimeoutError."""
         return self._listener.seen.wait_for(lambda seen: seen.run == run and wanted(seen), seconds)

@@ -30,7 +30,7 @@ class Reply(Struct, frozen=True):
     """The names of the tools that it called."""
 
 
-class Conversation(Struct, frozen=True):
+class ModelConversation(Struct, frozen=True):
     tools: dict[str, Tool]
     prompts: tuple[str, ...]
     """What the user's side said; what tools returned isn't among it."""
@@ -39,18 +39,18 @@ class Conversation(Struct, frozen=True):
     """What tools returned."""
 
 
-class ToolCall(Struct, frozen=True):
+class RequestedCall(Struct, frozen=True):
     id: str
     name: str
     arguments: JSON | str
     """Text for a tool that takes no arguments."""
 
 
-class Answer(Struct, frozen=True):
+class ModelAnswer(Struct, frozen=True):
     id: str
     model: str
     text: str
-    calls: tuple[ToolCall, ...]
+    calls: tuple[RequestedCall, ...]
     usage: Tokens
 
 
@@ -58,13 +58,13 @@ class WireFormat(Struct, frozen=True):
     name: str
     path: str
     """A regular expression for the end of the path."""
-    read: Callable[[JSON], Conversation]
-    whole: Callable[[Answer], JSON]
-    stream: Callable[[Answer, JSON], Iterator[bytes]]
+    read: Callable[[JSON], ModelConversation]
+    whole: Callable[[ModelAnswer], JSON]
+    stream: Callable[[ModelAnswer, JSON], Iterator[bytes]]
     """The events of an answer to this request."""
     refusal: Callable[[Fault], JSON]
 
-    def encode_whole(self, answer: Answer) -> bytes:
+    def encode_whole(self, answer: ModelAnswer) -> bytes:
         return json.dumps(self.whole(answer)).encode()
 
 
@@ -97,3 +97,18 @@ def properties(schema: object) -> JSON:
 
 def text_of_fault(fault: Fault) -> str:
     return fault.message or f"the script answers this request with status {fault.status}"
+
+
+TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_exceeded",
+}
+
+
+def refusal(fault: Fault) -> JSON:
+    kind = fault.type or TYPES.get(fault.status, "server_error")
+    error = {"message": text_of_fault(fault), "type": kind, "param": None, "code": kind, **fault.details}
+    return {"error": error}

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from agentforge.system.programs import Ended, NoExit, Program, run_async
-from agentforge.tool_loop.program import program_argv
-from agentforge.tool_loop.task import CommandRules
+from agentforge.system.programs import NoExit, Program, ProgramResult, run_async
+from agentforge.tool_loop.task import CommandRules, program_argv
 from agentforge.tool_loop.tools.search import SECONDS
-from agentforge.tool_loop.workspace import Entry, ToolError, Workspace
+from agentforge.tool_loop.workspace import FolderEntry, ToolError, WorkspaceFolder
 
 READ_BYTES = 256 * 1024
 EDIT_BYTES = 4 * 1024 * 1024
@@ -23,7 +22,7 @@ OUTPUT_BYTES = 128 * 1024
 
 
 class FileTools:
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: WorkspaceFolder) -> None:
         self._workspace = workspace
         self.touched: list[str] = []
         """What was written, in the order in which it first was."""
@@ -82,7 +81,7 @@ def _text(path: str, content: bytes) -> str:
         raise ToolError(f"{path}: is not UTF-8 text") from error
 
 
-def _line(entry: Entry) -> str:
+def _line(entry: FolderEntry) -> str:
     match entry.kind:
         case "folder":
             return f"{entry.name}/"
@@ -93,7 +92,7 @@ def _line(entry: Entry) -> str:
 
 
 class CommandTool:
-    def __init__(self, workspace: Workspace, rules: CommandRules, environ: Mapping[str, str]) -> None:
+    def __init__(self, workspace: WorkspaceFolder, rules: CommandRules, environ: Mapping[str, str]) -> None:
         self._workspace = workspace
         self._rules = rules
         self._environ = environ
@@ -111,7 +110,9 @@ class CommandTool:
         return f"{said}\n[{ended}]" if said else f"[{ended}, no output]"
 
 
-async def run_tool(argv: Sequence[str], cwd: str, env: Mapping[str, str], seconds: float, most: int) -> Ended:
+async def run_tool(
+    argv: Sequence[str], cwd: str, env: Mapping[str, str], seconds: float, most: int
+) -> ProgramResult:
     """Run a model's program, of whose output at most so many bytes are kept; raises ToolError if it can't be
     started."""
     tool = Program(tuple(argv), seconds, cwd, env, merged=True, max_output=most, grace=GRACE, contained=True)
@@ -156,7 +157,7 @@ def _checked(argv: list[str]) -> list[str]:
 
 
 class SearchTool:
-    def __init__(self, workspace: Workspace, environ: Mapping[str, str]) -> None:
+    def __init__(self, workspace: WorkspaceFolder, environ: Mapping[str, str]) -> None:
         self._root = workspace.root
         self._environ = environ
 

@@ -9,7 +9,7 @@ from time import monotonic
 
 import msgspec
 
-from agentforge.tool_loop.workspace import ToolError, Workspace
+from agentforge.tool_loop.workspace import ToolError, WorkspaceFolder
 
 MOST_FILES = 20_000
 MOST_MATCHES = 200
@@ -21,7 +21,7 @@ SKIPPED = frozenset(
 )
 
 
-def search(workspace: Workspace, pattern: str, path: str = ".", files: str = "*") -> str:
+def search(workspace: WorkspaceFolder, pattern: str, path: str = ".", files: str = "*") -> str:
     """The lines that match, as `path:line: text`. `files` is a shell pattern for names."""
     try:
         matcher = re.compile(pattern)
@@ -40,7 +40,7 @@ def search(workspace: Workspace, pattern: str, path: str = ".", files: str = "*"
     return "\n".join(found) or "no match"
 
 
-def _walk(workspace: Workspace, path: str, files: str) -> Iterator[str]:
+def _walk(workspace: WorkspaceFolder, path: str, files: str) -> Iterator[str]:
     """Links are not followed: what they lead to within the workspace is found where it lies."""
     if not workspace.is_folder(path):
         yield path
@@ -60,7 +60,7 @@ def _walk(workspace: Workspace, path: str, files: str) -> Iterator[str]:
                 yield place
 
 
-def _matches(workspace: Workspace, path: str, matcher: re.Pattern[str]) -> list[str]:
+def _matches(workspace: WorkspaceFolder, path: str, matcher: re.Pattern[str]) -> list[str]:
     try:
         content, _ = workspace.read(path, FILE_BYTES)
     except ToolError:
@@ -74,7 +74,7 @@ def _matches(workspace: Workspace, path: str, matcher: re.Pattern[str]) -> list[
 def answer(asked: str) -> int:
     """The search as a program: the answer on stdout, or why there is none."""
     root, pattern, path, files = msgspec.json.decode(asked, type=tuple[str, str, str, str])
-    workspace = Workspace(root)
+    workspace = WorkspaceFolder(root)
     try:
         text, status = search(workspace, pattern, path, files), 0
     except ToolError as error:

@@ -13,9 +13,9 @@ from pydantic_core import SchemaValidator, core_schema
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
-from agentforge.tool_loop.task import Event, Task, ToolAnswered, ToolCall, ToolCalled
+from agentforge.tool_loop.task import ModelTask, ProgressEvent, ToolAnswered, ToolCall, ToolCalled
 from agentforge.tool_loop.tools.builtin import CommandTool, FileTools, SearchTool
-from agentforge.tool_loop.workspace import ToolError, Workspace
+from agentforge.tool_loop.workspace import ToolError, WorkspaceFolder
 
 _PATH = {"type": "string", "description": "Relative to the workspace."}
 SHOWN_CHARACTERS = 500
@@ -77,16 +77,16 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
 
 Handler = Callable[..., str | Awaitable[str]]
 """Takes the call's input as keyword arguments."""
-Report = Callable[[Event], None]
+ProgressReport = Callable[[ProgressEvent], None]
 
 
 class Toolbox:
     def __init__(
         self,
-        task: Task,
-        workspace: Workspace,
+        task: ModelTask,
+        workspace: WorkspaceFolder,
         environ: Mapping[str, str],
-        report: Report,
+        report: ProgressReport,
         handlers: Mapping[str, Handler],
     ) -> None:
         self._task = task

@@ -47,7 +47,7 @@ class Inputs(Struct, frozen=True, omit_defaults=True):
     """How many there are and where, if not all are listed."""
 
 
-class Limits(Struct, frozen=True):
+class ContextLimits(Struct, frozen=True):
     max_iterations: int
     remaining_seconds: int
     """-1: unbounded."""
@@ -67,7 +67,7 @@ class ContextFile(Struct, frozen=True):
     iteration: int
     paths: Paths
     inputs: Inputs
-    limits: Limits
+    limits: ContextLimits
     commands: dict[str, str]
     parallel_scope: ParallelScope | None = None
 
@@ -111,7 +111,7 @@ def context_file(
             if omitted
             else None,
         ),
-        limits=Limits(
+        limits=ContextLimits(
             max_iterations=node.termination.max,
             remaining_seconds=-1 if remaining_seconds is None else int(remaining_seconds),
         ),

@@ -8,12 +8,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from agentforge.model.buffer import BufferHealth
-from agentforge.model.event import Cursor
+from agentforge.model.cursor import Cursor
 from agentforge.model.place import folder_of
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState, position_of
 from agentforge.model.status import FINAL, RunStatus
+from agentforge.ports.event_log import BufferHealth
 from agentforge.views.history import History, HistoryEntry
 from agentforge.views.stage_progress import current_step
 from agentforge.views.summary import Summary
@@ -22,7 +22,7 @@ SNAPSHOT_VERSION = 2
 """Of the shape of the state and the summary: a snapshot of another shape is ignored."""
 
 
-class Snapshot(Struct, frozen=True):
+class StateSnapshot(Struct, frozen=True):
     """Where the log stood when this was written, and what it folded to: a cache, valid while it fits."""
 
     version: int
@@ -74,7 +74,7 @@ class StateFile(Struct, frozen=True):
     resumed_at: datetime | None
     resume_from: int | None
     """The iteration that a resume begins with; nothing once the run is completed."""
-    snapshot: Snapshot | None = None
+    snapshot: StateSnapshot | None = None
 
 
 def state_file(
@@ -116,7 +116,7 @@ def state_file(
         failed_at=state.completed_at if state.status is RunStatus.FAILED else None,
         resumed_at=state.resumed_at,
         resume_from=None if state.status in FINAL else (state.node.completed if state.node else 0) + 1,
-        snapshot=Snapshot(SNAPSHOT_VERSION, length, head_hash, state, summary, buffer),
+        snapshot=StateSnapshot(SNAPSHOT_VERSION, length, head_hash, state, summary, buffer),
     )
 
 

@@ -4,13 +4,12 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from agentforge.engine.rehearsal.course import RUN_ENDS, Difference, Rehearsal, Turn, TurnKind
-from agentforge.views.durations import counted
-from agentforge.views.text import one_line
+from agentforge.engine.rehearsal.course import RUN_ENDS, CourseStep, CourseStepKind, Difference, Rehearsal
+from agentforge.views.text import counted, one_line
 
 NOT_RECORDED = ", for which nothing was recorded"
 
-_WORDS: dict[TurnKind, tuple[str, str]] = {
+_WORDS: dict[CourseStepKind, tuple[str, str]] = {
     "node_entered": ("entered {where}", "enter {where}"),
     "branch_begun": ("began {where}", "begin {where}"),
     "iteration": ("went on to iteration {n}", "go on to iteration {n}"),
@@ -67,7 +66,7 @@ class StageCourse(Struct, frozen=True):
     """Why; nothing if it didn't."""
 
 
-def stage_courses(turns: Iterable[Turn]) -> list[StageCourse]:
+def stage_courses(turns: Iterable[CourseStep]) -> list[StageCourse]:
     """Stages in the order in which they were first met."""
     found: dict[tuple[str, str | None, int], StageCourse] = {}
     for turn in turns:
@@ -81,7 +80,7 @@ def stage_courses(turns: Iterable[Turn]) -> list[StageCourse]:
     return list(found.values())
 
 
-def course_lines(turns: Iterable[Turn]) -> list[str]:
+def course_lines(turns: Iterable[CourseStep]) -> list[str]:
     """A course for people: a line for each stage, and how the run ended."""
     course = list(turns)
     lines = [_stage_line(stage) for stage in stage_courses(course)]
@@ -100,12 +99,12 @@ def _stage_line(stage: StageCourse) -> str:
     return f"{name}{again}: {amount}{one_line(stage.ended) if stage.ended is not None else 'not over'}"
 
 
-def _last_of_run(course: list[Turn]) -> Turn | None:
+def _last_of_run(course: list[CourseStep]) -> CourseStep | None:
     """The latest turn that says whether the run goes on."""
     return next((turn for turn in reversed(course) if turn.what in RUN_ENDS or turn.what == "resumed"), None)
 
 
-def _said(turn: Turn, form: int) -> str:
+def _said(turn: CourseStep, form: int) -> str:
     words = _WORDS[turn.what][form]
     detail = one_line(turn.detail) or "somebody"
     where = f"stage '{turn.stage}'" + (f" for {turn.branch}" if turn.branch else "")
@@ -114,13 +113,13 @@ def _said(turn: Turn, form: int) -> str:
     return f"{said}, attempt {turn.attempt}" if again else said
 
 
-def _prefix(turn: Turn) -> str:
+def _prefix(turn: CourseStep) -> str:
     if not turn.stage or turn.what in RUN_ENDS or turn.what == "node_entered":
         return ""
     return f"stage '{turn.stage}'{f' of {turn.branch}' if turn.branch else ''}: "
 
 
-def _of(turn: Turn) -> str:
+def _of(turn: CourseStep) -> str:
     """Which stage is meant, where the words don't say it."""
     named = turn.what in RUN_ENDS or "{where}" in _WORDS[turn.what][0]
     if named or not turn.stage:

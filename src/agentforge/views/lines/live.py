@@ -10,11 +10,10 @@ from agentforge.model.event import Event
 from agentforge.model.facts import AnyFact
 from agentforge.model.plan import Plan, StageNode
 from agentforge.model.result import Decision
-from agentforge.views.durations import counted, span
-from agentforge.views.text import one_line
+from agentforge.views.text import counted, one_line, span
 
-Level = Literal["info", "warn", "error"]
-Mark = Literal["begin", "done", "failed", "wait", "note"]
+LineLevel = Literal["info", "warn", "error"]
+LineMark = Literal["begin", "done", "failed", "wait", "note"]
 
 SUMMARY_CHARS = 160
 MESSAGE_CHARS = 400
@@ -24,8 +23,8 @@ class RunLine(Struct, frozen=True):
     subject: str
     """The stage and iteration, or nothing where the run as a whole is meant."""
     text: str
-    mark: Mark = "note"
-    level: Level = "info"
+    mark: LineMark = "note"
+    level: LineLevel = "info"
 
     @property
     def words(self) -> str:
@@ -197,3 +196,23 @@ def _place(event: Event, plan: Plan) -> str:
     who = f"{cursor.provider}: " if cursor.provider else ""
     total = f" {cursor.iteration}/{node.termination.max}" if isinstance(node, StageNode) else ""
     return f"{who}{node.id}{total}"
+
+
+def header_lines(plan: Plan) -> list[str]:
+    """What is about to run."""
+    if plan.mode == "loop":
+        node = plan.only_stage
+        model = f" / {node.provider.model}" if node.provider.model else ""
+        return [
+            f"Loop: {node.id}",
+            f"Session: {plan.session.name}",
+            f"Max iterations: {node.termination.max}",
+            f"Provider: {node.provider.type}{model}",
+        ]
+    stages = " → ".join(node.id for node in plan.nodes)
+    again = f", {plan.passes} times" if plan.passes > 1 else ""
+    return [
+        f"Pipeline: {plan.pipeline.name}",
+        f"Session: {plan.session.name}",
+        f"{counted(len(plan.nodes), 'stage').capitalize()}: {stages}{again}",
+    ]

@@ -17,8 +17,7 @@ from agentforge.model.plan import (
     Step,
     Termination,
 )
-from agentforge.views.durations import counted, span
-from agentforge.views.text import one_line
+from agentforge.views.text import counted, one_line, span
 
 TEXT_CHARS = 100
 

@@ -5,10 +5,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from agentforge.views.durations import age, counted, money, span
 from agentforge.views.stage_progress import BranchProgress
 from agentforge.views.status import StatusView
-from agentforge.views.text import one_line
+from agentforge.views.text import age, counted, money, one_line, span
 
 Tone = Literal["plain", "good", "busy", "warn", "bad", "dim"]
 
@@ -23,34 +22,34 @@ STATUS_TONES: dict[str, Tone] = {
 }
 
 
-class Row(Struct, frozen=True):
+class StatusRow(Struct, frozen=True):
     label: str
     value: str
     tone: Tone = "plain"
 
 
-def status_rows(view: StatusView, now: datetime, zone: tzinfo) -> list[Row]:
+def status_rows(view: StatusView, now: datetime, zone: tzinfo) -> list[StatusRow]:
     rows = [
-        Row("Session", view.session),
-        Row("Status", _status(view), STATUS_TONES.get(view.status, "plain")),
+        StatusRow("Session", view.session),
+        StatusRow("Status", _status(view), STATUS_TONES.get(view.status, "plain")),
     ]
     rows += _where(view)
     rows += _waits(view, now)
-    rows.append(Row("Started", f"{view.started_at.astimezone(zone):%Y-%m-%d %H:%M:%S}"))
+    rows.append(StatusRow("Started", f"{view.started_at.astimezone(zone):%Y-%m-%d %H:%M:%S}"))
     if view.last_event_at is not None:
         since = age((now - view.last_event_at).total_seconds())
-        rows.append(Row("Last event", f"{view.last_event} ({since})"))
+        rows.append(StatusRow("Last event", f"{view.last_event} ({since})"))
     rows += _health(view)
-    rows.append(Row("Errors", str(view.errors), "bad" if view.errors else "plain"))
-    rows.append(Row("Duration", span(view.duration_seconds)))
+    rows.append(StatusRow("Errors", str(view.errors), "bad" if view.errors else "plain"))
+    rows.append(StatusRow("Duration", span(view.duration_seconds)))
     rows += _spent(view)
-    rows.append(Row("Events", _events(view)))
-    rows += [Row("Damage", one_line(damage), "bad") for damage in view.log.damage]
+    rows.append(StatusRow("Events", _events(view)))
+    rows += [StatusRow("Damage", one_line(damage), "bad") for damage in view.log.damage]
     rows += _failure(view)
     rows += _pause(view)
     rows += _requests(view)
     if view.resume_command:
-        rows.append(Row("Resume", view.resume_command, "busy"))
+        rows.append(StatusRow("Resume", view.resume_command, "busy"))
     return rows
 
 
@@ -71,27 +70,29 @@ def _status(view: StatusView) -> str:
     return view.status
 
 
-def _where(view: StatusView) -> list[Row]:
+def _where(view: StatusView) -> list[StatusRow]:
     if view.node is None:
         return []
     node = view.node
     name = node.id if node.ref in (node.id, "") else f"{node.id}/{node.ref}"
-    rows = [Row("Pipeline", view.pipeline)] if view.mode == "pipeline" else []
-    rows.append(Row("Node", f"{node.path} ({name})"))
+    rows = [StatusRow("Pipeline", view.pipeline)] if view.mode == "pipeline" else []
+    rows.append(StatusRow("Node", f"{node.path} ({name})"))
     if node.run > 1:
-        rows.append(Row("Run", str(node.run)))
+        rows.append(StatusRow("Run", str(node.run)))
     if view.iterations_max:
-        rows.append(Row("Iteration", f"{view.iteration}/{view.iterations_max}"))
+        rows.append(StatusRow("Iteration", f"{view.iteration}/{view.iterations_max}"))
     if view.attempt:
-        rows.append(Row("Attempt", str(view.attempt), "warn" if view.attempt > 1 else "plain"))
-        rows.append(Row("Provider", f"{node.provider} ({node.model})" if node.model else node.provider))
+        rows.append(StatusRow("Attempt", str(view.attempt), "warn" if view.attempt > 1 else "plain"))
+        rows.append(StatusRow("Provider", f"{node.provider} ({node.model})" if node.model else node.provider))
     return rows
 
 
-def _waits(view: StatusView, now: datetime) -> list[Row]:
+def _waits(view: StatusView, now: datetime) -> list[StatusRow]:
     """Who waits for what, and who works instead of whom."""
     rows = [
-        Row("Waiting", f"{w.stage}: {w.provider}, {_until(w.until, now)}: {one_line(w.message)}", "warn")
+        StatusRow(
+            "Waiting", f"{w.stage}: {w.provider}, {_until(w.until, now)}: {one_line(w.message)}", "warn"
+        )
         for w in view.waiting
     ]
     waiting = {(w.stage, w.provider) for w in view.waiting}
@@ -99,7 +100,9 @@ def _waits(view: StatusView, now: datetime) -> list[Row]:
         if (rest.stage, rest.provider) not in waiting:
             when = _until(rest.until, now) if rest.until else "until you resume"
             rows.append(
-                Row("Resting", f"{rest.stage}: {rest.provider}, {when}: {one_line(rest.message)}", "warn")
+                StatusRow(
+                    "Resting", f"{rest.stage}: {rest.provider}, {when}: {one_line(rest.message)}", "warn"
+                )
             )
     return rows
 
@@ -108,18 +111,18 @@ def _until(until: datetime, now: datetime) -> str:
     return f"for another {span((until - now).total_seconds())}"
 
 
-def _health(view: StatusView) -> list[Row]:
+def _health(view: StatusView) -> list[StatusRow]:
     tone: Tone = "warn" if view.health.label == "warning" else "good"
-    rows = [Row("Health", f"{view.health.label} ({view.health.score:.2f})", tone)]
-    return rows + [Row("Warning", warning, "warn") for warning in view.health.warnings]
+    rows = [StatusRow("Health", f"{view.health.label} ({view.health.score:.2f})", tone)]
+    return rows + [StatusRow("Warning", warning, "warn") for warning in view.health.warnings]
 
 
-def _spent(view: StatusView) -> list[Row]:
+def _spent(view: StatusView) -> list[StatusRow]:
     rows = []
     if view.cost_usd:
-        rows.append(Row("Cost", money(view.cost_usd)))
+        rows.append(StatusRow("Cost", money(view.cost_usd)))
     if view.input_tokens or view.output_tokens:
-        rows.append(Row("Tokens", f"{view.input_tokens:,} in, {view.output_tokens:,} out"))
+        rows.append(StatusRow("Tokens", f"{view.input_tokens:,} in, {view.output_tokens:,} out"))
     return rows
 
 
@@ -135,26 +138,26 @@ def _events(view: StatusView) -> str:
     return ", ".join(parts)
 
 
-def _failure(view: StatusView) -> list[Row]:
+def _failure(view: StatusView) -> list[StatusRow]:
     if view.failure is None:
         return []
     message = f"{view.failure.type}: {one_line(view.failure.message)}"
     return [
-        Row("Error", message, "bad"),
-        Row("Last completed iteration", str(view.failure.last_completed_iteration)),
+        StatusRow("Error", message, "bad"),
+        StatusRow("Last completed iteration", str(view.failure.last_completed_iteration)),
     ]
 
 
-def _pause(view: StatusView) -> list[Row]:
+def _pause(view: StatusView) -> list[StatusRow]:
     if view.pause is None:
         return []
-    return [Row("Pause reason", one_line(view.pause.reason))] if view.pause.reason else []
+    return [StatusRow("Pause reason", one_line(view.pause.reason))] if view.pause.reason else []
 
 
-def _requests(view: StatusView) -> list[Row]:
+def _requests(view: StatusView) -> list[StatusRow]:
     rows = []
     for request in view.requests:
         options = ", ".join(request.options)
-        rows.append(Row("Question", f"{one_line(request.question)} [{options}]", "warn"))
-    rows += [Row("Answer", command, "busy") for command in view.answer_commands]
+        rows.append(StatusRow("Question", f"{one_line(request.question)} [{options}]", "warn"))
+    rows += [StatusRow("Answer", command, "busy") for command in view.answer_commands]
     return rows

@@ -7,7 +7,8 @@ import msgspec
 from msgspec import Struct
 
 from agentforge.model import facts as f
-from agentforge.model.event import Cursor, Event
+from agentforge.model.cursor import Cursor
+from agentforge.model.event import Event
 from agentforge.model.facts import AnyFact
 from agentforge.views.text import one_line
 
@@ -27,7 +28,7 @@ class EventLine(Struct, frozen=True):
         return f"[{self.time}] {self.type} {self.details}".rstrip()
 
 
-class _Json(Struct):
+class _EventJson(Struct):
     seq: int
     type: str
     timestamp: datetime
@@ -49,7 +50,9 @@ def event_line(event: Event, zone: tzinfo) -> EventLine:
 def event_json(event: Event) -> bytes:
     """The event under the log's own keys; data that lies beside the log is put in."""
     return msgspec.json.encode(
-        _Json(event.seq, event.fact.TYPE, event.at, event.session, event.cursor, event.fact, event.trace_id)
+        _EventJson(
+            event.seq, event.fact.TYPE, event.at, event.session, event.cursor, event.fact, event.trace_id
+        )
     )
 
 

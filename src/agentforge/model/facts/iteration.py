@@ -4,7 +4,7 @@ from datetime import datetime
 
 from msgspec import field
 
-from agentforge.model.fact import Fact
+from agentforge.model.facts.fact import Fact
 from agentforge.model.failure import FailureKind
 from agentforge.model.result import Decision, Result, Usage
 

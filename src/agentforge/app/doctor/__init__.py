@@ -1,1 +1,0 @@
-"""`agentforge doctor`: what is usable on this machine."""

@@ -1,0 +1,164 @@
+"""Everything that can happen in a run, grouped by subject. A fact is named in the past tense, carries its
+data, and is never edited: a new meaning is a new fact.
+
+Types that users of agent-pipelines know keep their spelling.
+"""
+
+from typing import get_args
+
+from agentforge.model.facts.fact import Fact
+from agentforge.model.facts.iteration import (
+    AttemptCancelled,
+    AttemptEnding,
+    AttemptLost,
+    AttemptReattached,
+    AttemptStarted,
+    ErrorOccurred,
+    IterationCompleted,
+    IterationStarted,
+    LimitMet,
+    ProviderChanged,
+    RetryScheduled,
+)
+from agentforge.model.facts.judge import (
+    JudgeCompleted,
+    JudgeEnding,
+    JudgeLost,
+    JudgeResult,
+    JudgeStarted,
+    QueueChecked,
+)
+from agentforge.model.facts.log import DamageAccepted, LogImported, LogRepaired, StageLeft
+from agentforge.model.facts.node import (
+    DelayStarted,
+    ManifestWritten,
+    NodeCompleted,
+    NodeStarted,
+    ProviderCompleted,
+    ProviderStarted,
+    StageCompleted,
+    TimerFired,
+    WorkerCompleted,
+)
+from agentforge.model.facts.request import RequestAnswered, RequestOpened, RequestResolved
+from agentforge.model.facts.run import (
+    AwaitingApproval,
+    CancelRequested,
+    PauseRequested,
+    PlanChanged,
+    SessionAborted,
+    SessionCompleted,
+    SessionContinued,
+    SessionFailed,
+    SessionPaused,
+    SessionRecovered,
+    SessionResumed,
+    SessionStarted,
+    TmuxSessionCleaned,
+)
+
+__all__ = [
+    "FACTS",
+    "LOG_FORMAT",
+    "AnyFact",
+    "AttemptCancelled",
+    "AttemptEnding",
+    "AttemptLost",
+    "AttemptReattached",
+    "AttemptStarted",
+    "AwaitingApproval",
+    "CancelRequested",
+    "DamageAccepted",
+    "DelayStarted",
+    "ErrorOccurred",
+    "Fact",
+    "IterationCompleted",
+    "IterationStarted",
+    "JudgeCompleted",
+    "JudgeEnding",
+    "JudgeLost",
+    "JudgeResult",
+    "JudgeStarted",
+    "LimitMet",
+    "LogImported",
+    "LogRepaired",
+    "ManifestWritten",
+    "NodeCompleted",
+    "NodeStarted",
+    "PauseRequested",
+    "PlanChanged",
+    "ProviderChanged",
+    "ProviderCompleted",
+    "ProviderStarted",
+    "QueueChecked",
+    "RequestAnswered",
+    "RequestOpened",
+    "RequestResolved",
+    "RetryScheduled",
+    "SessionAborted",
+    "SessionCompleted",
+    "SessionContinued",
+    "SessionFailed",
+    "SessionPaused",
+    "SessionRecovered",
+    "SessionResumed",
+    "SessionStarted",
+    "StageCompleted",
+    "StageLeft",
+    "TimerFired",
+    "TmuxSessionCleaned",
+    "WorkerCompleted",
+]
+
+LOG_FORMAT = 2
+"""The format of the events of a run. Logs of another format are refused."""
+
+AnyFact = (
+    IterationStarted
+    | AttemptStarted
+    | IterationCompleted
+    | WorkerCompleted
+    | DelayStarted
+    | TimerFired
+    | NodeStarted
+    | NodeCompleted
+    | ProviderStarted
+    | ProviderCompleted
+    | StageCompleted
+    | ManifestWritten
+    | JudgeStarted
+    | JudgeCompleted
+    | JudgeEnding
+    | JudgeLost
+    | QueueChecked
+    | PlanChanged
+    | SessionStarted
+    | SessionCompleted
+    | SessionFailed
+    | SessionPaused
+    | SessionResumed
+    | SessionAborted
+    | SessionRecovered
+    | AttemptReattached
+    | AttemptLost
+    | AttemptEnding
+    | AttemptCancelled
+    | ErrorOccurred
+    | RetryScheduled
+    | LimitMet
+    | ProviderChanged
+    | PauseRequested
+    | CancelRequested
+    | RequestOpened
+    | RequestAnswered
+    | RequestResolved
+    | AwaitingApproval
+    | SessionContinued
+    | LogImported
+    | LogRepaired
+    | DamageAccepted
+    | TmuxSessionCleaned
+)
+
+
+FACTS: dict[str, type[AnyFact]] = {kind.TYPE: kind for kind in get_args(AnyFact)}

@@ -1,0 +1,57 @@
+"""Facts about what ends a stage from outside: its judge and its queue."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from agentforge.model.facts.fact import Fact
+from agentforge.model.result import Usage
+
+
+class JudgeResult(Struct, frozen=True):
+    stop: bool
+    reason: str
+    confidence: float = 0.0
+
+
+class JudgeStarted(Fact, frozen=True):
+    """The judge is asked; durable before it is."""
+
+    TYPE = "judge_start"
+
+    provider: str
+    model: str
+    attempt: int = 1
+
+
+class JudgeCompleted(Fact, frozen=True):
+    TYPE = "judge_complete"
+
+    status: Literal["success", "failed", "skipped"]
+    result: JudgeResult
+    """What counts: a judge that fails never stops a stage."""
+    attempt: int = 1
+    usage: Usage | None = None
+
+
+class JudgeEnding(Fact, frozen=True):
+    """A kill is intended; it is sent only after this is durable."""
+
+    TYPE = "judge_ending"
+
+    attempt: int
+    reason: str
+
+
+class JudgeLost(Fact, frozen=True):
+    """Engine or host died while the judge was at it, or it was ended on request; it is asked again."""
+
+    TYPE = "judge_lost"
+
+    attempt: int
+
+
+class QueueChecked(Fact, frozen=True):
+    TYPE = "queue_checked"
+
+    remaining: int
