@@ -1,36 +1,148 @@
 """AgentForge runs coding agents in durable pipelines.
 
-The public API is `agentforge.sdk`; its main names are here, too, loaded on first use so that a command
-that needs none of them starts fast.
+This is the public API; `agentforge.provider` is what authors of providers import, `agentforge.testing` the
+test kit. Names are loaded on first use, so that importing the package is fast. docs/sdk.md explains them.
 """
 
 from typing import TYPE_CHECKING, Any
 
 from agentforge.version import __version__
 
-__all__ = ["AgentCli", "AgentForgeError", "CliAgent", "Engine", "RunResult", "SyncEngine", "__version__"]
-
 if TYPE_CHECKING:
-    from agentforge.adapters.cli_agents.cli_agent import CliAgent
-    from agentforge.adapters.cli_agents.description import AgentCli
-    from agentforge.app.results import RunResult
-    from agentforge.model.errors import AgentForgeError
-    from agentforge.sdk.engine import Engine
-    from agentforge.sdk.sync import SyncEngine
+    from agentforge.adapters.cli_agents.cli_agent import CliAgent as CliAgent
+    from agentforge.adapters.cli_agents.description import AgentCli as AgentCli
+    from agentforge.adapters.log.log import LogReport as LogReport
+    from agentforge.app.agent_output import AgentOutput as AgentOutput
+    from agentforge.app.background import Background as Background
+    from agentforge.app.background import BackgroundRun as BackgroundRun
+    from agentforge.app.definitions import Definitions as Definitions
+    from agentforge.app.definitions import LintResult as LintResult
+    from agentforge.app.definitions import provider_settings as provider_settings
+    from agentforge.app.definitions import schema as schema
+    from agentforge.app.doctor import Probe as Probe
+    from agentforge.app.doctor import doctor as doctor
+    from agentforge.app.providers.readiness import ProviderInfo as ProviderInfo
+    from agentforge.app.recording import Recording as Recording
+    from agentforge.app.recording import Replay as Replay
+    from agentforge.app.redaction import RedactingFilter as RedactingFilter
+    from agentforge.app.replay import CourseComparison as CourseComparison
+    from agentforge.app.results import RunInfo as RunInfo
+    from agentforge.app.results import RunResult as RunResult
+    from agentforge.app.results import RunRow as RunRow
+    from agentforge.app.runs.lookup import Runs as Runs
+    from agentforge.app.runs.lookup import Tail as Tail
+    from agentforge.definition.compiler import Compiled as Compiled
+    from agentforge.definition.compiler import PipelineSource as PipelineSource
+    from agentforge.definition.resolve import Available as Available
+    from agentforge.legacy.migration import Finding as Finding
+    from agentforge.legacy.migration import Migration as Migration
+    from agentforge.model import facts as facts
+    from agentforge.model.cursor import Cursor as Cursor
+    from agentforge.model.diagnostic import Diagnostic as Diagnostic
+    from agentforge.model.diagnostic import SourcePlace as SourcePlace
+    from agentforge.model.errors import AgentForgeError as AgentForgeError
+    from agentforge.model.errors import DefinitionError as DefinitionError
+    from agentforge.model.errors import IllegalMove as IllegalMove
+    from agentforge.model.errors import InvalidRequest as InvalidRequest
+    from agentforge.model.errors import InvalidSession as InvalidSession
+    from agentforge.model.errors import InvalidSettings as InvalidSettings
+    from agentforge.model.errors import LogConflict as LogConflict
+    from agentforge.model.errors import LogCorrupt as LogCorrupt
+    from agentforge.model.errors import LogTooNew as LogTooNew
+    from agentforge.model.errors import LogTooOld as LogTooOld
+    from agentforge.model.errors import ProviderUnusable as ProviderUnusable
+    from agentforge.model.errors import RunActive as RunActive
+    from agentforge.model.errors import RunExists as RunExists
+    from agentforge.model.errors import StorageFailed as StorageFailed
+    from agentforge.model.errors import UnknownProvider as UnknownProvider
+    from agentforge.model.errors import UnknownRun as UnknownRun
+    from agentforge.model.event import Event as Event
+    from agentforge.model.facts import AnyFact as AnyFact
+    from agentforge.model.layout import RunLayout as RunLayout
+    from agentforge.model.plan import Overrides as Overrides
+    from agentforge.model.plan import Plan as Plan
+    from agentforge.model.state import Request as Request
+    from agentforge.model.state import RunState as RunState
+    from agentforge.model.status import RunStatus as RunStatus
+    from agentforge.ports.clock import Clock as Clock
+    from agentforge.ports.event_log import BufferHealth as BufferHealth
+    from agentforge.ports.event_log import Damage as Damage
+    from agentforge.ports.event_log import EventLog as EventLog
+    from agentforge.ports.event_log import Head as Head
+    from agentforge.ports.provider import Capabilities as Capabilities
+    from agentforge.ports.provider import Provider as Provider
+    from agentforge.runtime.supervision import SupervisorLimits as SupervisorLimits
+    from agentforge.sdk.engine import Engine as Engine
+    from agentforge.sdk.signals import StopSignal as StopSignal
+    from agentforge.sdk.signals import stop_on_signals as stop_on_signals
+    from agentforge.sdk.sync import SyncEngine as SyncEngine
+    from agentforge.views.summary import Health as Health
+    from agentforge.views.summary import Summary as Summary
 
+_ERRORS = (
+    "AgentForgeError",
+    "DefinitionError",
+    "IllegalMove",
+    "InvalidRequest",
+    "InvalidSession",
+    "InvalidSettings",
+    "LogConflict",
+    "LogCorrupt",
+    "LogTooNew",
+    "LogTooOld",
+    "ProviderUnusable",
+    "RunActive",
+    "RunExists",
+    "StorageFailed",
+    "UnknownProvider",
+    "UnknownRun",
+)
 _HOME = {
-    "AgentCli": "agentforge.adapters.cli_agents.description",
-    "CliAgent": "agentforge.adapters.cli_agents.cli_agent",
-    "AgentForgeError": "agentforge.model.errors",
-    "Engine": "agentforge.sdk.engine",
-    "RunResult": "agentforge.app.results",
-    "SyncEngine": "agentforge.sdk.sync",
+    "adapters.cli_agents.cli_agent": ("CliAgent",),
+    "adapters.cli_agents.description": ("AgentCli",),
+    "adapters.log.log": ("LogReport",),
+    "app.agent_output": ("AgentOutput",),
+    "app.background": ("Background", "BackgroundRun"),
+    "app.definitions": ("Definitions", "LintResult", "provider_settings", "schema"),
+    "app.doctor": ("Probe", "doctor"),
+    "app.providers.readiness": ("ProviderInfo",),
+    "app.recording": ("Recording", "Replay"),
+    "app.replay": ("CourseComparison",),
+    "app.redaction": ("RedactingFilter",),
+    "app.results": ("RunInfo", "RunResult", "RunRow"),
+    "app.runs.lookup": ("Runs", "Tail"),
+    "definition.compiler": ("Compiled", "PipelineSource"),
+    "definition.resolve": ("Available",),
+    "legacy.migration": ("Finding", "Migration"),
+    "model": ("facts",),
+    "model.cursor": ("Cursor",),
+    "model.diagnostic": ("Diagnostic", "SourcePlace"),
+    "model.errors": _ERRORS,
+    "model.event": ("Event",),
+    "model.facts": ("AnyFact",),
+    "model.layout": ("RunLayout",),
+    "model.plan": ("Overrides", "Plan"),
+    "model.state": ("Request", "RunState"),
+    "model.status": ("RunStatus",),
+    "ports.clock": ("Clock",),
+    "ports.event_log": ("BufferHealth", "Damage", "EventLog", "Head"),
+    "ports.provider": ("Capabilities", "Provider"),
+    "runtime.supervision": ("SupervisorLimits",),
+    "sdk.engine": ("Engine",),
+    "sdk.signals": ("StopSignal", "stop_on_signals"),
+    "sdk.sync": ("SyncEngine",),
+    "views.summary": ("Health", "Summary"),
 }
+_MODULES = {name: f"agentforge.{module}" for module, names in _HOME.items() for name in names}
+
+__all__ = ["__version__", *_MODULES]  # noqa: PLE0604 - a list of strings
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _MODULES:
         raise AttributeError(f"module 'agentforge' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOME[name]), name)
+    if name == "facts":
+        return import_module("agentforge.model.facts")
+    return getattr(import_module(_MODULES[name]), name)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentforge.definition.compiler import Compiled, compile_pipeline, compile_stage
-from agentforge.definition.diagnostics import render
+from agentforge.model.diagnostic import render
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Plan
 from agentforge.views.prompt import VARIABLES

@@ -8,8 +8,8 @@ import pytest
 from agentforge.adapters.host.project_files import FileSources
 from agentforge.cli.main import ALIASES, COMMANDS
 from agentforge.definition.compiler import VERBS, compile_pipeline, lint
-from agentforge.definition.diagnostics import render
 from agentforge.definition.resolve import available_pipelines, available_stages
+from agentforge.model.diagnostic import render
 from agentforge.model.plan import Plan
 from agentforge.views.prompt import VARIABLES
 

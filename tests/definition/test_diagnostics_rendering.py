@@ -1,7 +1,7 @@
 """How diagnostics look: `file:line:col: code: message`, the line, a caret, a hint."""
 
-from agentforge.definition.diagnostics import Report, render, render_one
-from agentforge.model.diagnostic import Diagnostic, SourcePlace
+from agentforge.definition.diagnostics import Report
+from agentforge.model.diagnostic import Diagnostic, SourcePlace, render, render_one
 
 from .world import found
 

@@ -3,8 +3,8 @@
 import pytest
 
 from agentforge.definition.compiler import compile_pipeline
-from agentforge.definition.diagnostics import render
 from agentforge.definition.provider_settings import VARIABLE
+from agentforge.model.diagnostic import render
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Overrides
 

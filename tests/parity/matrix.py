@@ -15,7 +15,7 @@ from tests.parity.explain import explain
 from tests.parity.partings import explain_refusal
 from tests.parity.recorded import Case
 
-from agentforge.definition.diagnostics import render
+from agentforge.model.diagnostic import render
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Overrides
 from agentforge.sdk.engine import Engine

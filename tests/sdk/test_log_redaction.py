@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentforge.app.redaction import RedactingFilter, environment_redactor
+from agentforge.app.redaction import RedactingFilter
 
 KEY = "sk-0123456789"
 
@@ -16,7 +16,7 @@ def lines() -> Iterator[io.StringIO]:
     text = io.StringIO()
     handler = logging.StreamHandler(text)
     handler.setFormatter(logging.Formatter("%(message)s | %(error)s", defaults={"error": None}))
-    handler.addFilter(RedactingFilter(environment_redactor({"MY_API_KEY": KEY, "HOME": "/home/somebody"})))
+    handler.addFilter(RedactingFilter({"MY_API_KEY": KEY, "HOME": "/home/somebody"}))
     logger = logging.getLogger("agentforge.test.redaction")
     logger.addHandler(handler)
     logger.propagate = False

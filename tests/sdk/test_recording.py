@@ -11,7 +11,6 @@ from tests.sdk.blocks import block, inner
 from tests.sdk.projects import ENVIRON, node, pipeline, run, run_dir
 
 from agentforge.adapters.providers.command import CommandProvider
-from agentforge.app.recordings import compiled_for_replay, find_recording
 from agentforge.app.results import RunResult
 from agentforge.engine.rehearsal.course import CourseStep
 from agentforge.engine.rehearsal.enact import enact
@@ -85,8 +84,8 @@ def cassette(project: Path, session: str = "s") -> Cassette:
 def replayed(project: Path, source: str, session: str | None = None, pipeline: Any = None) -> RunResult:
     async def main() -> RunResult:
         async with Engine(project, environ=ENVIRON) as sdk:
-            recording = find_recording(sdk.runs, source)
-            compiled = compiled_for_replay(sdk.compile, recording, pipeline, session)
+            recording = sdk.runs.recording(source)
+            compiled = sdk.compile_replay(recording, pipeline, session=session)
             return await sdk.start(compiled, replay=recording.replay(0.0))
 
     return run(main())
@@ -254,8 +253,8 @@ def test_a_replay_may_be_recorded_and_gives_the_same_cassette(tmp_path: Path) ->
 
     async def main() -> RunResult:
         async with Engine(second, environ=ENVIRON) as sdk:
-            recording = find_recording(sdk.runs, str(run_dir(first) / "cassette.jsonl"))
-            compiled = compiled_for_replay(sdk.compile, recording, None, "s")
+            recording = sdk.runs.recording(str(run_dir(first) / "cassette.jsonl"))
+            compiled = sdk.compile_replay(recording, session="s")
             return await sdk.start(compiled, replay=recording.replay(0.0), record=True)
 
     assert run(main()).completed

@@ -26,7 +26,7 @@ def program(folder: Path, name: str, shell: str) -> None:
 
 
 def checks(project: Project, **env: str) -> dict[str, dict[str, str]]:
-    found = project.call("doctor", "--json", env=env).json["checks"]
+    found = project.call("doctor", "--json", env=env).json["probes"]
     return {f"{check['group']}/{check['name']}": check for check in found}
 
 
@@ -157,7 +157,7 @@ def test_doctor_finds_bad_settings(project: Project) -> None:
     done = project.call("doctor", "--json", env=env)
     assert done.code == 1
     assert done.json["usable"] is False
-    checks = {check["name"]: check for check in done.json["checks"]}
+    checks = {check["name"]: check for check in done.json["probes"]}
     assert checks["AGENT_PIPELINES_EVENT_BUFFER"]["level"] == "broken"
     assert checks["AGENT_PIPELINES_EVENT_BUFFER"]["fix"] == "use a number of at least 1"
     assert checks["STAGES_DIR"]["level"] == "warning"

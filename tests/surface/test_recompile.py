@@ -115,7 +115,7 @@ def test_resume_with_another_maximum_says_that_the_plan_is_kept(project: Project
     project.stage("tidy", "delay: 0\nretry: {max_attempts: 1}\nprovider: {type: command, run: exit 3}\n")
     assert project.call("tidy", "a", "2", "--foreground").code == 1
     done = project.call("tidy", "a", "5", "--resume", "--foreground")
-    assert "The run keeps its plan, with 2 and not 5: --recompile changes that." in done.err
+    assert "The run keeps its plan (2, not 5): use --recompile to change it." in done.err
 
 
 def test_recompile_of_a_new_session_is_what_happens_anyway(project: Project) -> None:

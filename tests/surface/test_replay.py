@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.surface.terminal import WRITE_RESULT, Project
 
-from agentforge.cli.run_options import Wanted
+from agentforge.cli.run_options import RunOptions
 
 WRITES = f'echo "$MOCK_ITERATION" >> made.txt; echo working; {WRITE_RESULT}'
 
@@ -84,8 +84,8 @@ def test_a_replay_refuses_a_name_that_is_taken(project: Project) -> None:
     ("source", "words"),
     [
         ("nobody", "no session 'nobody'"),
-        ("plain", "session 'plain' wasn't recorded"),
-        ("nowhere.jsonl", "there is no cassette"),
+        ("plain", "session 'plain' was not recorded"),
+        ("nowhere.jsonl", "cassette not found"),
         ("hand.jsonl", "doesn't say which pipeline it is a recording of"),
         ("torn.jsonl", "torn.jsonl:2:"),
     ],
@@ -143,6 +143,6 @@ def test_pipelines_and_loops_are_recorded_in_the_foreground_too(
 
 def test_a_run_in_the_background_is_recorded_as_asked() -> None:
     options = {"provider": None, "model": None, "context": None, "inputs": (), "commands": (), "settings": ()}
-    wanted = Wanted("auth", options, pipeline="p.yaml", record=True)
+    wanted = RunOptions("auth", options, pipeline="p.yaml", record=True)
     assert "--record" in wanted.arguments("/project", "auth", None)
     assert "--record" not in replace(wanted, record=False).arguments("/project", "auth", None)

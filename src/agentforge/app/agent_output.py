@@ -17,7 +17,7 @@ TAIL_BYTES = 64 * 1024
 """A line of a machine's output may be long."""
 
 
-class AgentWords:
+class AgentOutput:
     def __init__(self, project: str, environ: Mapping[str, str]) -> None:
         self._project = project
         self._environ = environ

@@ -24,7 +24,7 @@ START_SECONDS = 10.0
 POLL_SECONDS = 0.05
 
 
-class Begun(Struct, frozen=True):
+class BackgroundRun(Struct, frozen=True):
     session: str
     name: str
     """Of the tmux session or window."""
@@ -68,7 +68,7 @@ class Background:
                 hint=f"attach to it with `tmux attach -t {found.name}`",
             )
 
-    async def start(self, session: str, arguments: Sequence[str]) -> Begun:
+    async def start(self, session: str, arguments: Sequence[str]) -> BackgroundRun:
         """Start the program with these arguments and wait until the run has begun."""
         name, before = tmux_name(session), self._log_mark(session)
         launch = Launch(command_line(arguments), os.getcwd(), self._environ)
@@ -82,7 +82,7 @@ class Background:
                     f"Session {session!r} failed to start", hint="run it with --foreground to see why"
                 )
             await asyncio.sleep(POLL_SECONDS)
-        return Begun(session, name, self._tmux.is_around)
+        return BackgroundRun(session, name, self._tmux.is_around)
 
     def _clean(self, found: TmuxSession, session: str, *, stale: bool) -> TmuxSessionCleaned | None:
         lock = read_lock(self._runs.project, session)

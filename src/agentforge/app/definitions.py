@@ -1,16 +1,17 @@
 """The stages and pipelines of a project: what there is, what is wrong with it, and compiling it for a run."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.wiring import known_providers, sources_of
 from agentforge.definition.compiler import INLINE, Compiled, PipelineSource, lint
-from agentforge.definition.provider_settings import merged_settings
+from agentforge.definition.provider_settings import merged_settings, settings_of
+from agentforge.definition.read.file_keys import pipeline_schema, stage_schema
 from agentforge.definition.resolve import Available, available_pipelines, available_stages
 from agentforge.legacy.migration import Migration, examine_migration
 from agentforge.model.diagnostic import Diagnostic
@@ -20,7 +21,7 @@ from agentforge.model.plan import Overrides, Plan
 DefinitionKind = Literal["pipeline", "stage"]
 
 
-class Linted(Struct, frozen=True):
+class LintResult(Struct, frozen=True):
     name: str
     kind: DefinitionKind
     diagnostics: tuple[Diagnostic, ...]
@@ -45,9 +46,9 @@ class Definitions:
     def stage_names(self) -> list[str]:
         return [stage.name for stage in self.stages()]
 
-    def lint(self, name: str, kind: DefinitionKind) -> Linted:
+    def lint(self, name: str, kind: DefinitionKind) -> LintResult:
         found = lint(self._sources, name, kind, known_providers=self._known_providers)
-        return Linted(name, kind, tuple(found))
+        return LintResult(name, kind, tuple(found))
 
     @cached_property
     def _known_providers(self) -> list[str] | None:
@@ -62,7 +63,7 @@ class Definitions:
         known = known_providers(self._project, environ)
         return examine_migration(sources, Runs(self._project, environ), known)
 
-    def lint_all(self) -> list[Linted]:
+    def lint_all(self) -> list[LintResult]:
         """Everything that lies in the project; what is built in or elsewhere is somebody else's."""
         stages = [self.lint(stage.name, "stage") for stage in self.stages() if _is_inside(stage)]
         return stages + [self.lint(found.name, "pipeline") for found in self.pipelines() if _is_inside(found)]
@@ -109,3 +110,13 @@ def merged(before: Overrides, now: Overrides) -> Overrides:
         max_iterations=now.max_iterations or before.max_iterations,
         config=merged_settings({} if now.provider else before.config, now.config),
     )
+
+
+def schema(kind: DefinitionKind) -> dict[str, Any]:
+    """The JSON Schema of a pipeline file or of a stage.yaml, for editors."""
+    return pipeline_schema() if kind == "pipeline" else stage_schema()
+
+
+def provider_settings(pairs: Sequence[str]) -> dict[str, Any]:
+    """Settings of a provider from `KEY=VALUE` pairs; the value is YAML, and `a.b=1` sets b within a."""
+    return settings_of(pairs)

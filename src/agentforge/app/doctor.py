@@ -3,7 +3,7 @@
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Literal, get_args
@@ -84,8 +84,10 @@ FREE = (
 )
 
 
-def examine(project: str, environ: Mapping[str, str]) -> list[Probe]:
-    """All probes, made at the same time; none of them changes anything that stays."""
+def doctor(project: str | os.PathLike[str] = ".", environ: Mapping[str, str] | None = None) -> list[Probe]:
+    """Probe the machine, the project, tools, agents, sandboxes, providers and settings. Changes nothing."""
+    project = os.path.abspath(project)
+    environ = os.environ if environ is None else environ
     parts: list[Callable[[], list[Probe]]] = [
         _machine,
         partial(_project, project),
@@ -98,10 +100,6 @@ def examine(project: str, environ: Mapping[str, str]) -> list[Probe]:
     with ThreadPoolExecutor(len(parts)) as threads:
         found = [probe for part in [threads.submit(part) for part in parts] for probe in part.result()]
     return sorted(found, key=lambda probe: GROUPS.index(probe.group))
-
-
-def is_usable(probes: Sequence[Probe]) -> bool:
-    return not any(probe.level == "broken" for probe in probes)
 
 
 def _machine() -> list[Probe]:

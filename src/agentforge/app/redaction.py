@@ -15,9 +15,9 @@ def environment_redactor(environ: Mapping[str, str]) -> Redactor:
 class RedactingFilter(logging.Filter):
     """For a log handler: no record passes with a secret in its message, its fields or its exception."""
 
-    def __init__(self, redactor: Redactor) -> None:
+    def __init__(self, environ: Mapping[str, str]) -> None:
         super().__init__()
-        self._redactor = redactor
+        self._redactor = environment_redactor(environ)
 
     def filter(self, record: logging.LogRecord) -> bool:
         if self._redactor:

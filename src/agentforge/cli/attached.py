@@ -11,7 +11,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from agentforge.app.results import RunResult
+from agentforge import Engine, RunResult, SyncEngine, stop_on_signals
 from agentforge.cli import exit_codes
 from agentforge.cli.display import Display, display_for
 from agentforge.cli.invocation import Invocation
@@ -20,8 +20,6 @@ from agentforge.cli.output import note, print_json, styled, while_read
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
-from agentforge.sdk.engine import Engine
-from agentforge.sdk.signals import stop_on_signals
 from agentforge.views.lines.requests import request_lines
 from agentforge.views.run_model import RunModel
 from agentforge.views.status import resume_command
@@ -30,7 +28,7 @@ from agentforge.views.text import counted, one_line, span
 T = TypeVar("T")
 
 
-class Driven(Struct, frozen=True):
+class DriveResult(Struct, frozen=True):
     """What came of a drive, and the signal that stopped it, if one did."""
 
     outcome: Any
@@ -39,13 +37,13 @@ class Driven(Struct, frozen=True):
     seconds: float
 
 
-def drive(call: Invocation, work: Callable[[Engine], Awaitable[T]], *, several: bool = False) -> Driven:
+def drive(call: Invocation, work: Callable[[Engine], Awaitable[T]], *, several: bool = False) -> DriveResult:
     """Run the work on an engine, shown and stoppable, to its end."""
     set_up_logs(call)
     return asyncio.run(_drive(call, work, several=several))
 
 
-async def _drive(call: Invocation, work: Callable[[Engine], Awaitable[T]], *, several: bool) -> Driven:
+async def _drive(call: Invocation, work: Callable[[Engine], Awaitable[T]], *, several: bool) -> DriveResult:
     began = monotonic()
     outcome: T | None = None
     engine = Engine(call.root)
@@ -62,7 +60,7 @@ async def _drive(call: Invocation, work: Callable[[Engine], Awaitable[T]], *, se
         await engine.close()
         await watching
         display.close()
-    return Driven(outcome, stopped.signal, monotonic() - began)
+    return DriveResult(outcome, stopped.signal, monotonic() - began)
 
 
 async def _watch(engine: Engine, display: Display) -> None:
@@ -89,7 +87,7 @@ def _model(engine: Engine, event: Event) -> RunModel:
     return RunModel(info.plan, info.state, info.summary)
 
 
-def conclude(call: Invocation, driven: Driven) -> int:
+def conclude(call: Invocation, driven: DriveResult) -> int:
     """Say how the run stopped and what to do next; the exit status."""
     result: RunResult | None = driven.outcome
     if result is None:
@@ -130,3 +128,9 @@ def conclusion(result: RunResult, seconds: float, program: str = "agentforge") -
 def _shown(path: str) -> str:
     inside = os.path.relpath(path)
     return path if inside.startswith("..") else inside
+
+
+def open_engine(call: Invocation) -> SyncEngine:
+    """For commands that send something to a run without a display."""
+    set_up_logs(call)
+    return SyncEngine(call.root)

@@ -12,18 +12,18 @@ from typing import Protocol
 
 import click
 
+from agentforge import Engine
 from agentforge.cli.invocation import Invocation
 from agentforge.cli.output import drop_stdout, marked, styled
 from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
-from agentforge.sdk.engine import STOP_GRACE
 from agentforge.views.lines.live import RunLine, header_lines, run_line
 from agentforge.views.run_model import RunModel
 
 log = logging.getLogger("agentforge.display")
 
 STOPPING = (
-    f"Stopping: the agent may finish its iteration, up to {STOP_GRACE:g} s. "
+    f"Stopping: the agent may finish its iteration, up to {Engine.STOP_GRACE:g} s. "
     "Press Ctrl-C again to end it at once."
 )
 ENDING = "Ending the agent now."

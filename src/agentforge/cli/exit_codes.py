@@ -5,7 +5,7 @@ from signal import Signals
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agentforge.app.results import RunResult
+    from agentforge import RunResult
 
 COMPLETED = 0
 FAILED = 1

@@ -9,15 +9,15 @@ import click
 from agentforge.model.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from agentforge.app.results import RunRow
-    from agentforge.app.runs.lookup import Runs
+    from agentforge import RunRow, Runs
 
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 LOG_LEVELS = ("debug", "info", "warn", "error")
 LOG_FORMATS = ("pretty", "json")
-LOOKED_AT = 50
+MAX_CANDIDATES = 50
+OPEN_STATUSES = frozenset({"running", "interrupted", "paused", "awaiting_approval"})
 
 
 class Invocation:
@@ -33,14 +33,14 @@ class Invocation:
 
     @property
     def runs(self) -> "Runs":
-        from agentforge.app.runs.lookup import Runs
+        from agentforge import Runs
 
         return Runs(self.root, os.environ)
 
     @property
     def latest(self) -> "Sequence[RunRow]":
         """The runs that are considered when none is named, the latest first."""
-        return [row for row in self.runs.rows(LOOKED_AT) if row.kept_from is None]
+        return [row for row in self.runs.rows(MAX_CANDIDATES) if row.kept_from is None]
 
     @property
     def root(self) -> str:
@@ -91,7 +91,7 @@ record_option = click.option(
 json_option = click.option(
     "--json", "as_json", is_flag=True, callback=_keep, expose_value=False, help="Print JSON for programs."
 )
-looking = options_of(
+project_options = options_of(
     click.option(
         "-C",
         "--project",
@@ -103,8 +103,8 @@ looking = options_of(
     json_option,
 )
 """The options of commands that look at runs."""
-driving = options_of(
-    looking,
+engine_options = options_of(
+    project_options,
     click.option(
         "--log-level",
         type=click.Choice(LOG_LEVELS, case_sensitive=False),
@@ -124,7 +124,7 @@ driving = options_of(
 """The options of commands that drive runs."""
 
 
-def chosen(call: Invocation, named: str | None, fitting: Collection[str], doing: str) -> str:
+def choose_session(call: Invocation, named: str | None, fitting: Collection[str], doing: str) -> str:
     """`fitting`: the statuses that make sense for what is being done, as in `to resume`."""
     if named is not None:
         return named
@@ -139,7 +139,7 @@ def chosen(call: Invocation, named: str | None, fitting: Collection[str], doing:
     )
 
 
-def to_look_at(call: Invocation, named: str | None) -> str:
+def choose_session_to_show(call: Invocation, named: str | None) -> str:
     """For commands that only look: the only run that isn't over, else the only one at all."""
     if named is not None:
         return named

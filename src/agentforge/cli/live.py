@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from agentforge.app.agent_output import AgentWords
+from agentforge import AgentOutput
 from agentforge.cli.output import MARKS
 from agentforge.model.event import Event
 from agentforge.model.facts import IterationStarted, NodeStarted, SessionStarted
@@ -36,7 +36,7 @@ class LivePainter:
     tick_seconds: float | None = 0.12
 
     def __init__(self, project: str) -> None:
-        self._words = AgentWords(project, os.environ)
+        self._words = AgentOutput(project, os.environ)
         self._run: RunModel | None = None
         self._notice = ""
         self._began = monotonic()

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
 
-from agentforge.app.redaction import RedactingFilter, environment_redactor
+from agentforge import RedactingFilter
 from agentforge.cli.invocation import LOG_FORMATS, LOG_LEVELS, Invocation
 from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest
@@ -38,7 +38,7 @@ def set_up_logs(call: Invocation) -> None:
     assert form in LOG_FORMATS
     handler.setFormatter(_Json() if form == "json" else _Pretty())
     handler.addFilter(_add_session)
-    handler.addFilter(RedactingFilter(environment_redactor(os.environ)))
+    handler.addFilter(RedactingFilter(os.environ))
     root = logging.getLogger("agentforge")
     root.handlers[:] = [handler]
     root.setLevel(_LEVELS[level])

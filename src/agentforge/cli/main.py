@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from agentforge.cli import exit_codes
-from agentforge.cli.invocation import Invocation, driving, invocation
+from agentforge.cli.invocation import Invocation, engine_options, invocation
 from agentforge.cli.output import drop_stdout, show_error, show_unexpected, show_usage_error
 from agentforge.model.errors import AgentForgeError
 from agentforge.version import __version__
@@ -25,30 +25,33 @@ OURS = frozenset({"-C", "--project", "--log-level", "--log-format"})
 """Options of the program itself that take a value; they may stay where they are."""
 # Where each command is defined; a module is imported only when its command is used or described.
 COMMANDS: dict[str, str] = {
-    "run": "agentforge.cli.start:run",
-    "pipeline": "agentforge.cli.start:pipeline",
-    "loop": "agentforge.cli.start:loop",
-    "resume": "agentforge.cli.resume:resume",
-    "recover": "agentforge.cli.resume:recover",
-    "answer": "agentforge.cli.control:answer",
-    "pause": "agentforge.cli.control:pause",
-    "cancel": "agentforge.cli.control:cancel",
-    "status": "agentforge.cli.status:status",
-    "tail": "agentforge.cli.log:tail",
-    "list": "agentforge.cli.catalog:list_runs",
-    "replay": "agentforge.cli.replay:replay",
-    "lint": "agentforge.cli.lint:lint",
-    "dry-run": "agentforge.cli.start:dry_run",
-    "schema": "agentforge.cli.lint:schema",
-    "stages": "agentforge.cli.catalog:stages",
-    "pipelines": "agentforge.cli.catalog:pipelines",
-    "providers": "agentforge.cli.catalog:providers",
-    "log": "agentforge.cli.log:log",
-    "migrate": "agentforge.cli.lint:migrate",
-    "doctor": "agentforge.cli.about:doctor",
-    "demo": "agentforge.cli.demo:demo",
-    "version": "agentforge.cli.about:version",
-    "help": "agentforge.cli.about:help_",
+    name: f"agentforge.cli.commands.{place}"
+    for name, place in {
+        "run": "run:run",
+        "pipeline": "pipeline:pipeline",
+        "loop": "loop:loop",
+        "resume": "resume:resume",
+        "recover": "recover:recover",
+        "answer": "answer:answer",
+        "pause": "pause:pause",
+        "cancel": "cancel:cancel",
+        "status": "status:status",
+        "tail": "tail:tail",
+        "list": "list_runs:list_runs",
+        "replay": "replay:replay",
+        "lint": "lint:lint",
+        "dry-run": "dry_run:dry_run",
+        "schema": "schema:schema",
+        "stages": "definitions:stages",
+        "pipelines": "definitions:pipelines",
+        "providers": "providers:providers",
+        "log": "log:log",
+        "migrate": "migrate:migrate",
+        "doctor": "doctor:doctor",
+        "demo": "demo:demo",
+        "version": "version:version",
+        "help": "help:help_",
+    }.items()
 }
 ALIASES = {"runs": "list"}
 ORIGINAL = "agent-pipelines"
@@ -115,7 +118,7 @@ class Commands(click.Group):
 
 
 def _stages(ctx: click.Context, args: Sequence[str]) -> list[str]:
-    from agentforge.app.definitions import Definitions
+    from agentforge import Definitions
 
     found = invocation(ctx)
     for word, after in zip(args, [*args[1:], ""], strict=True):
@@ -127,7 +130,7 @@ def _stages(ctx: click.Context, args: Sequence[str]) -> list[str]:
 
 
 def _unknown(ctx: click.Context, word: str, stages: Sequence[str]) -> click.UsageError:
-    from agentforge.definition.diagnostics import did_you_mean
+    from agentforge.model.diagnostic import did_you_mean
     from agentforge.views.text import one_line
 
     shown = one_line(word, 60)
@@ -147,7 +150,7 @@ def _unknown(ctx: click.Context, word: str, stages: Sequence[str]) -> click.Usag
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="agentforge")
-@driving
+@engine_options
 def app() -> None:
     """Run coding agents in durable pipelines: checked, resumable after anything, never billed twice.
 

@@ -75,7 +75,7 @@ def show_error(error: "AgentForgeError", *, as_json: bool) -> int:
     if diagnostics := getattr(error, "diagnostics", ()):
         about["diagnostics"] = diagnostics
     if diagnostics and not as_json:
-        from agentforge.definition.diagnostics import render
+        from agentforge.model.diagnostic import render
 
         click.echo(render(diagnostics), err=True)
         click.echo(err=True)

@@ -12,12 +12,11 @@ from agentforge.cli.output import note
 from agentforge.model.plan import Overrides
 
 if TYPE_CHECKING:
-    from agentforge.definition.compiler import Compiled
+    from agentforge import Compiled, Engine
     from agentforge.model.facts import TmuxSessionCleaned
-    from agentforge.sdk.engine import Engine
 
 
-overriding = options_of(
+override_options = options_of(
     click.option("-i", "--input", "inputs", multiple=True, metavar="PATH", help="A file, folder or glob."),
     click.option("--provider", metavar="NAME", help="Who does the work, above all that files say."),
     click.option("--model", metavar="NAME", help="The model, above all that files say."),
@@ -34,7 +33,7 @@ overriding = options_of(
 )
 
 
-def overrides_of(options: dict[str, Any]) -> Overrides:
+def overrides_from(options: dict[str, Any]) -> Overrides:
     return Overrides(
         options["provider"],
         options["model"],
@@ -45,7 +44,7 @@ def overrides_of(options: dict[str, Any]) -> Overrides:
     )
 
 
-def as_arguments(options: dict[str, Any]) -> list[str]:
+def to_arguments(options: dict[str, Any]) -> list[str]:
     """The same options as they are typed, for another process of this program."""
     found = [f"--{name}={options[name]}" for name in ("provider", "model", "context") if options[name]]
     found += [f"--input={value}" for value in options["inputs"]]
@@ -56,9 +55,9 @@ def as_arguments(options: dict[str, Any]) -> list[str]:
 def _settings(pairs: tuple[str, ...]) -> dict[str, Any]:
     if not pairs:
         return {}
-    from agentforge.definition.provider_settings import settings_of
+    from agentforge import provider_settings
 
-    return settings_of(pairs)
+    return provider_settings(pairs)
 
 
 def _commands(pairs: tuple[str, ...]) -> dict[str, str]:
@@ -73,7 +72,7 @@ def _commands(pairs: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-class Wanted(Struct, frozen=True):
+class RunOptions(Struct, frozen=True):
     session: str | None
     options: dict[str, Any]
     """Those of `overriding`."""
@@ -87,7 +86,7 @@ class Wanted(Struct, frozen=True):
     record: bool = False
 
     def compiled(self, engine: "Engine") -> "Compiled":
-        asked = overrides_of(self.options)
+        asked = overrides_from(self.options)
         if self.stage is not None:
             return engine.compile(
                 stage=self.stage, session=self.session, max_iterations=self.count, overrides=asked
@@ -99,7 +98,7 @@ class Wanted(Struct, frozen=True):
         if not self.recompile or self.session is None:
             return False
         # What is said to a run that goes on is added to its context, not put in its place.
-        asked = overrides_of({**self.options, "context": None})
+        asked = overrides_from({**self.options, "context": None})
         if self.stage is not None:
             return engine.recompile(self.session, overrides=replace(asked, max_iterations=self.count))
         return engine.recompile(self.session, self.pipeline, overrides=asked, passes=self.count)
@@ -117,10 +116,10 @@ class Wanted(Struct, frozen=True):
         if cleaned is not None:
             line.append(f"--cleaned-tmux={cleaned.name}:{cleaned.pid or ''}")
         count = [] if self.count is None else [str(self.count)]
-        return [*line, *as_arguments(self.options), "--", self.stage or self.pipeline or "", session, *count]
+        return [*line, *to_arguments(self.options), "--", self.stage or self.pipeline or "", session, *count]
 
 
-def compile_shown(compile: "Callable[[Engine], Compiled]", engine: "Engine") -> "Compiled":
+def compile_and_warn(compile: "Callable[[Engine], Compiled]", engine: "Engine") -> "Compiled":
     compiled = compile(engine)
     show_warnings(compiled)
     return compiled
@@ -128,6 +127,6 @@ def compile_shown(compile: "Callable[[Engine], Compiled]", engine: "Engine") -> 
 
 def show_warnings(compiled: "Compiled") -> None:
     if compiled.warnings:
-        from agentforge.definition.diagnostics import render
+        from agentforge.model.diagnostic import render
 
         note(render(compiled.warnings))

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from agentforge.definition.diagnostics import Report, choice
+from agentforge.definition.diagnostics import Report
 from agentforge.definition.link import link
 from agentforge.definition.lower import DEFAULT_RUNS, Setting, lower, provider_levels
 from agentforge.definition.precedence import DEFAULT_PROVIDER, JUDGE_PROVIDER, Above, gather, naming_level
@@ -42,7 +42,7 @@ from agentforge.definition.validate import (
     validate_termination,
 )
 from agentforge.definition.yaml.parser import SourceText, parse_mapping, relative
-from agentforge.model.diagnostic import Diagnostic, SourcePlace
+from agentforge.model.diagnostic import Diagnostic, SourcePlace, choice
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Mode, Overrides, Plan
 from agentforge.model.session_name import session_name

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.definition.diagnostics import Report, choice
+from agentforge.definition.diagnostics import Report
 from agentforge.definition.precedence import canonical
 from agentforge.definition.read.node_keys import SELECTS
 from agentforge.definition.specs import (
@@ -24,6 +24,7 @@ from agentforge.definition.specs import (
     Written,
 )
 from agentforge.definition.yaml.tree import shown
+from agentforge.model.diagnostic import choice
 from agentforge.model.plan import FromParallel, FromStage, InputSources, Select
 
 SAME_BLOCK = (

@@ -7,7 +7,7 @@ from posixpath import dirname, isabs, join
 
 from msgspec import Struct
 
-from agentforge.definition.diagnostics import Report, choice
+from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.file_keys import read_pipeline, read_stage
 from agentforge.definition.specs import (
     NodeSpec,
@@ -23,6 +23,7 @@ from agentforge.definition.specs import (
 )
 from agentforge.definition.yaml.parser import SourceText, absolute, parse_mapping, relative
 from agentforge.definition.yaml.tree import Scalar
+from agentforge.model.diagnostic import choice
 from agentforge.ports.sources import Sources
 
 _STAGE_FILE = "stage.yaml"

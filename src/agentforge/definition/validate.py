@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Sequence
 
-from agentforge.definition.diagnostics import Report, choice
+from agentforge.definition.diagnostics import Report
 from agentforge.definition.precedence import canonical
 from agentforge.definition.read.values import MAX_RUNS
 from agentforge.definition.resolve import is_stage_name
@@ -21,6 +21,7 @@ from agentforge.definition.specs import (
     merge,
 )
 from agentforge.definition.yaml.tree import shown
+from agentforge.model.diagnostic import choice
 
 MAX_STEPS = 100_000
 

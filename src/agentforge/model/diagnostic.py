@@ -1,10 +1,22 @@
-"""One remark about a definition: where, what, and what to do."""
+"""Diagnostics of a definition: where, what and what to do, also as text with a caret; and suggestions for
+misspelt names."""
 
+import unicodedata
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Literal
 
 from msgspec import Struct
 
 Severity = Literal["error", "warning"]
+
+_MARGIN = "  | "
+_MAX_WIDTH = 120
+_KEEP_LEFT = 60
+_MAX_LISTED = 12
+_RESEMBLES = 0.6
+_MISSPELT = 0.72
+"""Below it lie different words: `termination` resembles `description`, and is no typing mistake."""
 
 
 class SourcePlace(Struct, frozen=True):
@@ -27,3 +39,79 @@ class Diagnostic(Struct, frozen=True):
     @property
     def is_error(self) -> bool:
         return self.severity == "error"
+
+
+def by_place(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    return sorted(diagnostics, key=lambda d: (d.place.file, d.place.line, d.place.col, d.code, d.message))
+
+
+def render(diagnostics: Iterable[Diagnostic]) -> str:
+    """All diagnostics as plain text, sorted by place, one blank line between them."""
+    return "\n\n".join(render_one(diagnostic) for diagnostic in by_place(diagnostics))
+
+
+def render_one(diagnostic: Diagnostic) -> str:
+    place = diagnostic.place
+    suffix = "" if diagnostic.is_error else " (warning)"
+    lines = [f"{place.file}:{place.line}:{place.col}: {diagnostic.code}: {diagnostic.message}{suffix}"]
+    if diagnostic.text.strip():
+        lines += _excerpt(diagnostic.text, place.col)
+    if diagnostic.hint:
+        lines.append(f"  hint: {diagnostic.hint}")
+    return "\n".join(_printable(line) for line in lines)
+
+
+def _excerpt(text: str, col: int) -> list[str]:
+    """The line and a caret under the column; a long line is cut to the part around it."""
+    start = 0
+    if len(text) > _MAX_WIDTH and col > _KEEP_LEFT:
+        start = col - _KEEP_LEFT
+    shown = text[start : start + _MAX_WIDTH]
+    before = text[start : max(col - 1, 0)]
+    return [_MARGIN + shown, _MARGIN + "".join(_blank(char) for char in before) + "^"]
+
+
+def _blank(char: str) -> str:
+    """White space as wide as the character is on a terminal."""
+    if char == "\t":
+        return "\t"
+    if unicodedata.combining(char):
+        return ""
+    return "  " if unicodedata.east_asian_width(char) in "WF" else " "
+
+
+def _printable(line: str) -> str:
+    """A definition is somebody's text: it must not steer the terminal that shows it."""
+    return "".join(char if char.isprintable() or char == "\t" else "\ufffd" for char in line)
+
+
+def closest(name: str, known: Iterable[str], cutoff: float = _RESEMBLES) -> str | None:
+    lowered = {candidate.lower(): candidate for candidate in known}
+    found = get_close_matches(name.lower()[:80], lowered, n=1, cutoff=cutoff)
+    return lowered[found[0]] if found else None
+
+
+def is_misspelt(name: str, known: Iterable[str]) -> bool:
+    """Whether the name is so close to a known one that it can only be a typing mistake or a short form."""
+    return closest(name, known, _MISSPELT) is not None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    found = closest(name, known)
+    return f"did you mean `{found}`?" if found else ""
+
+
+def available(what: str, known: Iterable[str]) -> str:
+    """`stages: a, b, c`, cut where it would fill the screen."""
+    names = sorted(set(known))
+    if not names:
+        return f"there are no {what} yet"
+    more = f", and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    return f"{what}: {', '.join(names[:_MAX_LISTED])}{more}"
+
+
+def choice(name: str, what: str, known: Iterable[str]) -> str:
+    """The whole hint for a name that isn't there."""
+    names = tuple(known)
+    meant = did_you_mean(name, names)
+    return f"{meant} {available(what, names)}" if meant else available(what, names)

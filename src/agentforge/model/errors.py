@@ -6,7 +6,7 @@ Every class has a stable `code`; each surface has one table from code to exit or
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agentforge.model.diagnostic import Diagnostic
+from agentforge.model.diagnostic import Diagnostic, render
 
 
 class AgentForgeError(Exception):
@@ -41,6 +41,9 @@ class DefinitionError(AgentForgeError):
         self.diagnostics = tuple(diagnostics)
         errors = sum(1 for diagnostic in diagnostics if diagnostic.is_error)
         super().__init__(f"{errors} error{'s' if errors != 1 else ''} in the definition")
+
+    def __str__(self) -> str:
+        return f"{self.message}\n\n{render(self.diagnostics)}"
 
 
 class UnknownRun(AgentForgeError):

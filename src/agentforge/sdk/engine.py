@@ -4,46 +4,47 @@ No global state: several engines live side by side in one process, each with its
 and environment.
 """
 
-import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
 from agentforge.adapters.host.clock import SystemClock
-from agentforge.app.definitions import recompiled
+from agentforge.app.definitions import Definitions, recompiled
 from agentforge.app.providers.offers import find_offers
 from agentforge.app.providers.readiness import ProviderInfo, look_at_all
 from agentforge.app.providers.registry import Registry
-from agentforge.app.recordings import Replay
+from agentforge.app.recording import Recording, Replay
+from agentforge.app.replay import CourseComparison, compare_course, compiled_for_replay
 from agentforge.app.results import RunInfo, RunResult, RunRow
 from agentforge.app.runs import controls
 from agentforge.app.runs.context import RunContext
 from agentforge.app.runs.follower import Follower
 from agentforge.app.runs.leases import Leases
-from agentforge.app.runs.lookup import Runs
+from agentforge.app.runs.lookup import Runs, Tail
 from agentforge.app.runs.resume import recover_run, resume_run, validate_resume
 from agentforge.app.runs.runner import Runner
 from agentforge.app.runs.start import start_run, validate_start
 from agentforge.app.wiring import local_processes
-from agentforge.definition.compiler import Compiled, compile_pipeline, compile_stage
+from agentforge.definition.compiler import Compiled, PipelineSource, compile_pipeline, compile_stage
 from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.event import Event
 from agentforge.model.plan import Overrides
 from agentforge.ports.clock import Clock
+from agentforge.ports.event_log import Head
 from agentforge.ports.provider import Provider
 from agentforge.runtime.iteration_files import write_iteration_files
 from agentforge.runtime.supervision import SupervisorLimits
-
-log = logging.getLogger("agentforge.run")
-
-STOP_GRACE = 30.0
-"""How long an agent may go on with its iteration after the first request to stop."""
+from agentforge.views.lines.preview import preview
 
 
 class Engine:
+    STOP_GRACE: ClassVar[float] = 30.0
+    """The default of `stop_grace`: seconds that an agent may take to finish its iteration when the run is
+    stopped."""
+
     def __init__(
         self,
         workdir: str | os.PathLike[str] = ".",
@@ -55,10 +56,16 @@ class Engine:
         clock: Clock | None = None,
         sandboxed: bool = False,
     ) -> None:
-        """`sandboxed`: this process is isolated as a whole, so providers that require it need no sandbox."""
+        """`workdir` is the project's folder. `sandboxed`: this process is isolated as a whole, so providers
+        that require a sandbox can run without one."""
         self.project = os.path.abspath(workdir)
+        if not os.path.isdir(self.project):
+            raise InvalidRequest(
+                f"project folder not found: {self.project}", hint="create it, or pass another"
+            )
         self.environ = dict(os.environ if environ is None else environ)
         self.runs = Runs(self.project, self.environ)
+        self.definitions = Definitions(self.project, self.environ)
         self.registry = Registry(lambda: find_offers(self.project, self.environ), providers)
         clock = clock or SystemClock()
         processes = local_processes()
@@ -87,7 +94,7 @@ class Engine:
 
     async def run(
         self,
-        pipeline: str | Mapping[str, Any] | None = None,
+        pipeline: PipelineSource | None = None,
         *,
         stage: str | None = None,
         session: str | None = None,
@@ -121,7 +128,7 @@ class Engine:
 
     def compile(
         self,
-        pipeline: str | Mapping[str, Any] | None = None,
+        pipeline: PipelineSource | None = None,
         *,
         stage: str | None = None,
         session: str | None = None,
@@ -144,7 +151,7 @@ class Engine:
     def recompile(
         self,
         session: str,
-        pipeline: str | Mapping[str, Any] | None = None,
+        pipeline: PipelineSource | None = None,
         *,
         overrides: Overrides | None = None,
         passes: int | None = None,
@@ -234,6 +241,33 @@ class Engine:
         """End the run for good; the result, unless another process drives it or its agent takes long."""
         return await controls.cancel(self._context, session, reason)
 
+    # -- recordings
+
+    def compile_replay(
+        self, recording: Recording, pipeline: PipelineSource | None = None, *, session: str | None = None
+    ) -> Compiled:
+        """Compile the recorded plan, or another pipeline, for a replay under its own session name."""
+        return compiled_for_replay(self.compile, recording, pipeline, session)
+
+    async def replay(
+        self,
+        source: str,
+        pipeline: PipelineSource | None = None,
+        *,
+        session: str | None = None,
+        speed: float = 0.0,
+    ) -> RunResult:
+        """Run a recording (of a session, or a cassette file) again without its agents. `speed` 1 takes as
+        long as the recorded run, 0 doesn't wait."""
+        recording = self.runs.recording(source)
+        compiled = self.compile_replay(recording, pipeline, session=session)
+        return await self.start(compiled, replay=recording.replay(speed))
+
+    def rehearse(self, source: str, pipeline: PipelineSource | None = None) -> CourseComparison:
+        """Whether a past run (a session, or a cassette file) would take the same course with its current
+        definition, or with another pipeline. Runs nothing."""
+        return compare_course(self.compile, self.runs, source, pipeline)
+
     def interrupt(self, reason: str = "signal_interrupt", *, now: bool = False) -> bool:
         """Stop every run that this engine drives: agents get the stop grace, or with `now` nothing.
         False if it drives none."""
@@ -247,6 +281,14 @@ class Engine:
     def list(self, count: int = 10) -> Sequence[RunRow]:
         """The latest runs of the project."""
         return self.runs.rows(count)
+
+    def tail(self, session: str, after: Head | None = None) -> Tail:
+        """The events of a run that are new at each look, from the beginning or after a known head."""
+        return Tail(self.runs, session, after)
+
+    def dry_run(self, compiled: Compiled) -> Sequence[str]:
+        """What a run would do, as lines of text."""
+        return preview(compiled.plan, self.runs.layout(compiled.plan.session.name))
 
     def inspect(self, session: str) -> RunInfo:
         """The run, folded from its whole log: no cache is trusted, all damage is reported. The files of

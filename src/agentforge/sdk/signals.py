@@ -14,7 +14,7 @@ CLOSING = signal.SIGHUP
 """What a terminal or a tmux session sends that is being closed."""
 
 
-class Stopped:
+class StopSignal:
     """Which signal asked to stop, if any."""
 
     def __init__(self) -> None:
@@ -27,12 +27,12 @@ Told = Callable[[bool], None]
 
 
 @contextmanager
-def stop_on_signals(engine: Engine, told: Told | None = None) -> Iterator[Stopped]:
+def stop_on_signals(engine: Engine, told: Told | None = None) -> Iterator[StopSignal]:
     """The first signal lets agents finish within the grace; a second within 5 s ends them at once.
 
     While the engine drives nothing yet, a signal cancels the task that called this.
     """
-    stopped = Stopped()
+    stopped = StopSignal()
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
 

@@ -9,11 +9,19 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from agentforge.adapters.cli_agents.program import ProgramProvider, agent_environment
-from agentforge.adapters.cli_agents.settings import ConfigReader
-from agentforge.model.errors import ProviderUnusable
-from agentforge.model.failure import Failure, FailureKind
-from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
+from agentforge.provider import (
+    Capabilities,
+    Command,
+    ConfigReader,
+    ExecuteRequest,
+    ExecuteResult,
+    Exit,
+    Failure,
+    FailureKind,
+    ProgramProvider,
+    ProviderUnusable,
+    agent_environment,
+)
 from remote_sandbox.service import KEY, REPORT, URL
 
 PACKAGE_HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

@@ -22,11 +22,11 @@ from agentforge.adapters.providers.codex import CODEX
 from agentforge.adapters.providers.entry_points import offered_providers
 from agentforge.adapters.providers.gemini import GEMINI
 from agentforge.adapters.providers.opencode import OPENCODE
-from agentforge.definition.diagnostics import Report, choice
+from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.values import as_data, as_text
 from agentforge.definition.yaml.parser import SourceText, parse_mapping
 from agentforge.definition.yaml.tree import Entry, Keyed, Listed, Tree
-from agentforge.model.diagnostic import SourcePlace
+from agentforge.model.diagnostic import SourcePlace, choice
 from agentforge.model.errors import InvalidSettings, StorageFailed
 from agentforge.ports.provider import Provider
 from agentforge.system import files

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import NoReturn
 
 from agentforge.app.providers.offers import Offer
-from agentforge.definition.diagnostics import choice
+from agentforge.model.diagnostic import choice
 from agentforge.model.errors import AgentForgeError, InvalidRequest, ProviderUnusable, UnknownProvider
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.ports.provider import (

@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 import msgspec
 
 from agentforge.adapters.log.log import LogReport, verify
+from agentforge.app.recording import Recording, is_cassette_file, read_recording
 from agentforge.app.results import RunInfo, RunRow, ShownStatus
 from agentforge.app.runs.lock_file import read_lock
 from agentforge.app.wiring import log_of
 from agentforge.legacy.sketch import is_at_work, is_original, sketched
 from agentforge.model import facts as f
-from agentforge.model.errors import AgentForgeError, LogConflict, LogCorrupt, UnknownRun
+from agentforge.model.errors import AgentForgeError, InvalidRequest, LogConflict, LogCorrupt, UnknownRun
 from agentforge.model.event import Event
 from agentforge.model.layout import RunLayout, runs_dir
 from agentforge.model.plan import Plan
@@ -79,6 +80,19 @@ class Runs:
         """All that can be said about the log, also where the run itself can't be shown."""
         self.log(session)
         return verify(self.layout(session).log)
+
+    def recording(self, source: str) -> Recording:
+        """The recording of a session, or a cassette file."""
+        if is_cassette_file(source):
+            return read_recording(os.path.abspath(source))
+        self.log(source)
+        path = self.layout(source).cassette
+        if not os.path.exists(path):
+            raise InvalidRequest(
+                f"session {source!r} was not recorded: {path} not found",
+                hint=f"run it with --record; `agentforge replay {source} --check` needs only its log",
+            )
+        return read_recording(path)
 
     def is_original(self, session: str) -> bool:
         """Whether the run was begun by agent-pipelines' own engine and not yet imported."""

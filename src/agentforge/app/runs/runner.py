@@ -10,8 +10,8 @@ from agentforge.adapters.providers.mock import is_mock_mode
 from agentforge.adapters.providers.replay import load_cassette
 from agentforge.app.providers.readiness import make_ready
 from agentforge.app.providers.registry import Registry
-from agentforge.app.recordings import played_provider, recorder_of
 from agentforge.app.redaction import environment_redactor
+from agentforge.app.replay import played_provider, recorder_of
 from agentforge.app.results import RunResult, result_of
 from agentforge.app.runs.follower import Follower
 from agentforge.app.runs.leases import Leases, note_ended

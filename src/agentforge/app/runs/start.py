@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 
 from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
-from agentforge.app.recordings import Replay
+from agentforge.app.recording import Replay
 from agentforge.app.results import RunResult
 from agentforge.app.runs.context import RunContext, reopen
 from agentforge.app.runs.leases import stop_owner

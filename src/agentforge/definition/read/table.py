@@ -5,10 +5,10 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from agentforge.definition.diagnostics import Report, did_you_mean, is_misspelt
+from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.values import Required, Schema, ValueKind, as_mapping
 from agentforge.definition.yaml.tree import Entry, Keyed, Listed, Scalar, Tree, is_null, kind_of, shown
-from agentforge.model.diagnostic import SourcePlace
+from agentforge.model.diagnostic import SourcePlace, did_you_mean, is_misspelt
 
 T = TypeVar("T")
 

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.definition.diagnostics import Report, choice
+from agentforge.definition.diagnostics import Report
 from agentforge.definition.specs import Written
 from agentforge.definition.yaml.tree import Keyed, Listed, Scalar, Tree, kind_of, plain_value, shown
-from agentforge.model.diagnostic import SourcePlace
+from agentforge.model.diagnostic import SourcePlace, choice
 
 Schema = dict[str, Any]
 

@@ -1,7 +1,6 @@
 """Recorded runs: making a recording, finding one, running it again without its agents, and comparing its
 course with that of a pipeline as it is now."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
@@ -9,6 +8,7 @@ from msgspec.structs import replace
 
 from agentforge.adapters.providers.replay import ReplayProvider
 from agentforge.app.definitions import recompiled
+from agentforge.app.recording import Recording, is_cassette_file
 from agentforge.app.redaction import environment_redactor
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.wiring import workspace_of
@@ -18,8 +18,8 @@ from agentforge.engine.legal import refuse_original
 from agentforge.engine.rehearsal.course import Rehearsal
 from agentforge.engine.rehearsal.enact import enact
 from agentforge.engine.rehearsal.rehearse import rehearse
-from agentforge.model.cassette import FORMAT, VERSION, Cassette, Header, parse_cassette
-from agentforge.model.errors import InvalidRequest, ProviderUnusable
+from agentforge.model.cassette import FORMAT, VERSION, Header
+from agentforge.model.errors import InvalidRequest
 from agentforge.model.event import Event
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan, PlanSession
@@ -31,55 +31,6 @@ from agentforge.runtime.journal import Journal
 from agentforge.runtime.recorder import Recorder
 from agentforge.system import files
 from agentforge.version import __version__
-
-
-class Replay(Struct, frozen=True):
-    """What is played instead of asking anybody."""
-
-    content: bytes
-    speed: float = 0.0
-    """2 is twice as fast as recorded, 0 doesn't wait."""
-    plateau_test: bool = False
-
-
-class Recording(Struct, frozen=True):
-    """A cassette, and where it is from."""
-
-    path: str
-    content: bytes
-    cassette: Cassette
-
-    @property
-    def name(self) -> str:
-        """The session that was recorded, or the file's own name."""
-        return self.cassette.header.session or os.path.splitext(os.path.basename(self.path))[0]
-
-    @property
-    def notes(self) -> list[str]:
-        """What couldn't be kept when it was recorded."""
-        return [note for exchange in self.cassette.exchanges for note in exchange.notes]
-
-    def replay(self, speed: float) -> Replay:
-        return Replay(self.content, speed, self.cassette.header.plateau_test)
-
-
-def find_recording(runs: Runs, source: str) -> Recording:
-    """The cassette of a session, or a cassette's file."""
-    if is_cassette_file(source):
-        return _read(os.path.abspath(source))
-    runs.log(source)
-    path = runs.layout(source).cassette
-    if not os.path.exists(path):
-        raise InvalidRequest(
-            f"session {source!r} wasn't recorded: there is no {path}",
-            hint=f"run it with --record; `agentforge replay {source} --check` needs its log only",
-        )
-    return _read(path)
-
-
-def is_cassette_file(source: str) -> bool:
-    """Whether a path is meant, not a session."""
-    return source.endswith(".jsonl") or os.sep in source
 
 
 def compiled_for_replay(
@@ -102,19 +53,6 @@ def compiled_for_replay(
         )
     named = PlanSession(name, plan.session.created_at, plan.session.inputs)
     return Compiled(replace(plan, session=named), (), SourceText(plan.source.path, text))
-
-
-def _read(path: str) -> Recording:
-    content = files.read_bytes(path)
-    if content is None:
-        raise InvalidRequest(f"there is no cassette {path}", hint="give a session or the path of a cassette")
-    try:
-        cassette = parse_cassette(content.decode("utf-8"), path)
-    except UnicodeDecodeError as error:
-        raise InvalidRequest(f"cassette {path} can't be read: not UTF-8 text") from error
-    except ProviderUnusable as error:
-        raise InvalidRequest(error.message, hint=error.hint) from error
-    return Recording(path, content, cassette)
 
 
 def recorder_of(
@@ -171,7 +109,7 @@ def compare_course(
     `compile` is the engine's."""
     damage: tuple[Damage, ...] = ()
     if is_cassette_file(source):
-        recording = find_recording(runs, source)
+        recording = runs.recording(source)
         plan, events = _plan_of(recording), _enacted(recording)
     else:
         info = runs.info(source, cached=False)

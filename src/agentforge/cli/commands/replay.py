@@ -5,16 +5,14 @@ from typing import TYPE_CHECKING
 import click
 
 from agentforge.cli import exit_codes
-from agentforge.cli.invocation import Invocation, driving, invocation
+from agentforge.cli.invocation import Invocation, engine_options, invocation
 from agentforge.cli.output import note, print_json, styled
 from agentforge.model.errors import RunExists
 from agentforge.views.lines.course import course_lines, difference_words
 from agentforge.views.text import counted, one_line
 
 if TYPE_CHECKING:
-    from agentforge.app.recordings import CourseComparison, Recording
-    from agentforge.app.results import RunResult
-    from agentforge.sdk.engine import Engine
+    from agentforge import CourseComparison, Engine, Recording, RunResult
 
 SHOWN_NOTES = 20
 
@@ -33,7 +31,7 @@ SHOWN_NOTES = 20
     help="1 is as fast as recorded, 2 twice as fast, 0 doesn't wait.  [default: 0]",
 )
 @click.option("--check", is_flag=True, help="Only say whether the run would go the same way.")
-@driving
+@engine_options
 def replay(*, source: str, pipeline: str | None, session: str | None, speed: float, check: bool) -> int:
     """Run a recorded run again, without its agents.
 
@@ -46,20 +44,19 @@ def replay(*, source: str, pipeline: str | None, session: str | None, speed: flo
     """
     call = invocation()
     if check:
-        return _check(call, source, pipeline)
+        return _validate(call, source, pipeline)
     return _replay(call, source, pipeline, session, speed)
 
 
 def _replay(call: Invocation, source: str, pipeline: str | None, session: str | None, speed: float) -> int:
-    from agentforge.app.recordings import compiled_for_replay, find_recording
     from agentforge.cli.attached import conclude, drive
     from agentforge.cli.log_output import current_session
     from agentforge.cli.run_options import show_warnings
 
-    recording = find_recording(call.runs, source)
+    recording = call.runs.recording(source)
 
     async def work(engine: "Engine") -> "RunResult":
-        compiled = compiled_for_replay(engine.compile, recording, pipeline, session)
+        compiled = engine.compile_replay(recording, pipeline, session=session)
         show_warnings(compiled)
         current_session.set(compiled.plan.session.name)
         try:
@@ -83,14 +80,12 @@ def _announce(call: Invocation, recording: "Recording", session: str) -> None:
         note(f"  and {len(recording.notes) - SHOWN_NOTES} more")
 
 
-def _check(call: Invocation, source: str, pipeline: str | None) -> int:
-    from agentforge.app.recordings import compare_course
+def _validate(call: Invocation, source: str, pipeline: str | None) -> int:
+    from agentforge import Engine
     from agentforge.cli.log_output import set_up_logs
-    from agentforge.sdk.engine import Engine
 
     set_up_logs(call)
-    engine = Engine(call.root)
-    found = compare_course(engine.compile, engine.runs, source, pipeline)
+    found = Engine(call.root).rehearse(source, pipeline)
     if call.as_json:
         course = found.rehearsal
         print_json(

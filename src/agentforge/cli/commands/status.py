@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentforge.cli.invocation import invocation, looking, to_look_at
+from agentforge.cli.invocation import choose_session_to_show, invocation, project_options
 from agentforge.cli.output import is_terminal, marked, print_json, styled
 from agentforge.views.lines.status import StatusRow, branch_words, status_rows
 from agentforge.views.stage_progress import BranchProgress, StageProgress
@@ -13,19 +13,19 @@ from agentforge.views.status import LogStatus, StatusView, status_view
 from agentforge.views.text import padded, width
 
 if TYPE_CHECKING:
-    from agentforge.app.results import RunInfo
+    from agentforge import RunInfo
 
 
 @click.command()
 @click.argument("session", required=False)
-@looking
+@project_options
 def status(session: str | None) -> None:
     """Show how a run stands.
 
     Without SESSION, the only one that isn't over.
     """
     call = invocation()
-    name = to_look_at(call, session)
+    name = choose_session_to_show(call, session)
     now = datetime.now(UTC)
     view = seen(call.runs.info(name), now, call.program)
     if call.as_json:

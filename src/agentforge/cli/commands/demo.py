@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,8 +18,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct, structs
 
-from agentforge.app.runs.lookup import Runs, Tail
-from agentforge.app.wiring import BUILTIN
+from agentforge import Runs, Tail
 from agentforge.model import facts as f
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.event import Event
@@ -171,7 +171,7 @@ class Demo:
         return self._count(time.monotonic() - began)
 
     def _set_up(self) -> None:
-        shutil.copytree(os.path.join(BUILTIN, "demo", "project"), self._project)
+        shutil.copytree(str(files("agentforge") / "builtin" / "demo" / "project"), self._project)
         if find_spec("pytest") is None:
             _use_unittest(os.path.join(self._project, ".claude", "session.jsonl"))
         self._git("init", "--quiet")

@@ -1,4 +1,4 @@
-"""A run's log: `log verify` says whether it is whole, `tail` shows its events as they are written."""
+"""`agentforge tail`: the events of a run as they are written."""
 
 import os
 import time
@@ -6,28 +6,30 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 import click
-from msgspec.structs import asdict
 
-from agentforge.cli import exit_codes
-from agentforge.cli.invocation import Invocation, invocation, looking, to_look_at
-from agentforge.cli.output import note, print_json, styled
-from agentforge.cli.status import local_zone
+from agentforge.cli.commands.status import local_zone
+from agentforge.cli.invocation import Invocation, choose_session_to_show, invocation, project_options
+from agentforge.cli.output import note, styled
 from agentforge.views.lines.tail import event_json, event_line
-from agentforge.views.text import counted, one_line
+from agentforge.views.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agentforge.app.runs.lookup import LogReport, Tail
+    from agentforge import Tail
     from agentforge.model.event import Event
 
 
-SHOWN_LINES = 20
-LIMITS = "This finds accidents, not tampering: whoever can write the file can write a chain that fits."
 POLL_SECONDS = 0.2
+
+
 WORDS_CHARS = 400
+
+
 ABANDONED_SECONDS = 2.0
 """How long nobody may drive a run that hasn't stopped before tail stops waiting for it."""
+
+
 TONES = {
     **dict.fromkeys(("error", "session_failed"), "bad"),
     **dict.fromkeys(("attempt_lost", "retry_scheduled", "limit_met", "provider_changed"), "warn"),
@@ -35,49 +37,6 @@ TONES = {
     **dict.fromkeys(("iteration_complete", "node_complete", "session_complete"), "good"),
     **dict.fromkeys(("session_start", "node_start"), "strong"),
 }
-
-
-@click.group()
-def log() -> None:
-    """Look at the log of a run, the one file that matters."""
-
-
-@log.command()
-@click.argument("session", required=False)
-@looking
-def verify(session: str | None) -> int:
-    """Check every line of a run's log, its chain, and the data that lies beside it.
-
-    Finds accidents (lost, doubled, swapped or edited lines), not tampering.
-    """
-
-    call = invocation()
-    name = to_look_at(call, session)
-    report = call.runs.verify(name)
-    if call.as_json:
-        print_json({"session": name, "intact": report.is_intact, **asdict(report)})
-    else:
-        _print(name, report)
-    return exit_codes.COMPLETED if report.is_intact else exit_codes.FAILED
-
-
-def _print(name: str, report: "LogReport") -> None:
-    amount = f"{counted(report.events, 'event')} on {counted(report.lines, 'line')}"
-    if report.is_intact:
-        click.echo(f"{styled('✓ intact', 'good')}: the log of session '{name}' holds {amount}")
-    else:
-        lost = counted(len(report.damage), "damaged line")
-        click.echo(f"{styled('✗ damaged', 'bad')}: the log of session '{name}' holds {amount}, {lost}")
-    for damage in report.damage[:SHOWN_LINES]:
-        click.echo(f"  line {damage.line}: {one_line(damage.reason)}")
-    if len(report.damage) > SHOWN_LINES:
-        click.echo(f"  and {len(report.damage) - SHOWN_LINES} more")
-    if report.payloads:
-        click.echo(f"  {counted(report.payloads, 'payload')} beside the log")
-    if report.torn is not None:
-        click.echo(f"  {report.torn.bytes} bytes of a torn last line, which the next run puts aside")
-    click.echo(f"  head: event {report.head.seq}, {report.head.hash}")
-    click.echo(styled(LIMITS, "dim"))
 
 
 @click.command()
@@ -88,16 +47,16 @@ def _print(name: str, report: "LogReport") -> None:
 )
 @click.option("--follow/--no-follow", default=True, help="Wait for more until the run stops.  [default: yes]")
 @click.option("--words", is_flag=True, help="Also what the agents at work say, while following.")
-@looking
+@project_options
 def tail(session: str | None, count: int | None, lines: int | None, follow: bool, words: bool) -> None:
     """Follow the events of a run until it stops.
 
     With --json each event is one line of JSON under the keys that it has in the log.
     """
-    from agentforge.app.runs.lookup import Tail
+    from agentforge import Tail
 
     call = invocation()
-    name = to_look_at(call, session)
+    name = choose_session_to_show(call, session)
     place = Tail(call.runs, name)
     shown = next(number for number in (lines, count, _default_lines()) if number is not None)
     show = _printer(as_json=call.as_json)
@@ -130,9 +89,9 @@ def _follow(
 
 
 def _listener(call: Invocation, name: str) -> "Callable[[], None]":
-    from agentforge.app.agent_output import AgentWords
+    from agentforge import AgentOutput
 
-    heard = AgentWords(call.runs.project, os.environ)
+    heard = AgentOutput(call.runs.project, os.environ)
 
     def listen() -> None:
         info = call.runs.info(name)

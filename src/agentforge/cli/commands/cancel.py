@@ -1,0 +1,34 @@
+"""`agentforge cancel`: end a run for good."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from agentforge.cli.invocation import OPEN_STATUSES, choose_session, engine_options, invocation
+from agentforge.cli.output import print_json
+
+if TYPE_CHECKING:
+    pass
+
+
+@click.command()
+@click.argument("session", required=False)
+@click.option("--reason", default="requested", show_default=True, help="What to record as the reason.")
+@engine_options
+def cancel(session: str | None, reason: str) -> None:
+    """End a run for good.
+
+    Its agent is ended, and the run can't be resumed.
+    """
+    from agentforge.cli.attached import open_engine
+
+    call = invocation()
+    name = choose_session(call, session, OPEN_STATUSES, "to cancel")
+    with open_engine(call) as engine:
+        result = engine.cancel(name, reason)
+    if call.as_json:
+        print_json({"session": name, "asked": "cancel", "cancelled": result is not None})
+    elif result is not None:
+        click.echo(f"Cancelled session '{name}'.")
+    else:
+        click.echo(f"Asked session '{name}' to end; its driver ends the agent now.")

@@ -1,0 +1,52 @@
+"""What there is here: `list` the runs, `stages`, `pipelines`, and `providers`, with the reason why one can't
+be used."""
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from agentforge.cli.invocation import invocation, project_options
+from agentforge.cli.output import print_json, styled
+from agentforge.views.text import one_line, padded, width
+
+if TYPE_CHECKING:
+    from agentforge import Available
+
+
+@click.command()
+@project_options
+def stages() -> None:
+    """List the stages that can be run.
+
+    Run one with `agentforge STAGE [SESSION] [MAX]`.
+    """
+    from agentforge import Definitions
+
+    _show(Definitions(invocation().root, os.environ).stages(), "stages", ".claude/stages/NAME/stage.yaml")
+
+
+@click.command()
+@project_options
+def pipelines() -> None:
+    """List the pipelines that have a name.
+
+    Run one with `agentforge run -p NAME`.
+    """
+    from agentforge import Definitions
+
+    _show(Definitions(invocation().root, os.environ).pipelines(), "pipelines", ".claude/pipelines/NAME.yaml")
+
+
+def _show(found: "Sequence[Available]", what: str, where: str) -> None:
+    if invocation().as_json:
+        print_json(found)
+        return
+    if not found:
+        click.echo(f"No {what} here yet: write one in {where}")
+        return
+    columns = max(width(one.name) for one in found)
+    for one in found:
+        described = one_line(one.description, 90)
+        click.echo(f"  {styled(padded(one.name, columns), 'strong')}  {described}".rstrip())

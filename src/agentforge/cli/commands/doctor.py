@@ -1,0 +1,43 @@
+"""What is known about the program itself: `version`, `help`, and `doctor`, with the exact fix for what isn't
+usable here."""
+
+import click
+
+from agentforge.cli import exit_codes
+from agentforge.cli.invocation import invocation, project_options
+from agentforge.cli.output import hanging, marked, print_json, styled
+from agentforge.views.text import padded, width
+
+
+@click.command()
+@project_options
+def doctor() -> int:
+    """Check what is usable here, with the fix for what isn't.
+
+    Looks at the machine, the project, tools, agents and settings; exits 1 if something essential is broken.
+    """
+    from agentforge import doctor as probe
+
+    call = invocation()
+    probes = probe(call.root)
+    broken = [found.name for found in probes if found.level == "broken"]
+    usable = not broken
+    status = exit_codes.COMPLETED if usable else exit_codes.FAILED
+    if call.as_json:
+        print_json({"usable": usable, "probes": probes})
+        return status
+    columns = max(width(found.name) for found in probes)
+    group, indent = "", columns + 6
+    for found in probes:
+        if found.group != group:
+            group = found.group
+            click.echo(styled(group.capitalize(), "strong"))
+        click.echo(f"  {marked(found.level)} {padded(found.name, columns)}  {hanging(found.found, indent)}")
+        if found.fix:
+            click.echo(f"{' ' * indent}{hanging('fix: ' + found.fix, indent, 'busy')}")
+    click.echo()
+    if usable:
+        click.echo(styled("AgentForge can run here.", "good"))
+    else:
+        click.echo(styled(f"AgentForge can't run here yet: {', '.join(broken)}", "bad"))
+    return status

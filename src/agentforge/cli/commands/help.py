@@ -1,0 +1,22 @@
+"""`agentforge help`."""
+
+import click
+
+from agentforge.cli.invocation import invocation
+
+
+@click.command("help")
+@click.argument("command", required=False)
+@click.pass_context
+def help_(context: click.Context, command: str | None) -> None:
+    """Show this help, or that of COMMAND."""
+    root = context.find_root()
+    assert isinstance(root.command, click.Group)
+    if command is None:
+        click.echo(root.get_help())
+        return
+    found = root.command.get_command(root, command)
+    if found is None:
+        raise click.UsageError(f"'{command}' is no command: `{invocation().name} help` lists them")
+    with click.Context(found, info_name=command, parent=root) as about:
+        click.echo(found.get_help(about))

@@ -1,0 +1,82 @@
+"""Definitions as they are written: `lint`, `schema` for editors, and `migrate check` for projects of
+agent-pipelines."""
+
+import os
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from agentforge.cli import exit_codes
+from agentforge.cli.invocation import invocation, project_options
+from agentforge.cli.output import print_json, styled
+
+if TYPE_CHECKING:
+    from agentforge import Definitions, LintResult
+
+
+@click.command()
+@click.argument("kind", metavar="[loop|pipeline]", required=False)
+@click.argument("name", required=False)
+@click.option("--strict", is_flag=True, help="Count warnings as failures.")
+@project_options
+def lint(kind: str | None, name: str | None, strict: bool) -> int:
+    """Check stages and pipelines.
+
+    Without arguments, everything that lies in the project; `loop` means stages. `agentforge lint FILE.yaml`
+    checks that pipeline file.
+    """
+    from agentforge import Definitions
+
+    call = invocation()
+    found = _targets(Definitions(call.root, os.environ), kind, name)
+    failed = [linted for linted in found if not linted.passed or (strict and linted.diagnostics)]
+    if call.as_json:
+        print_json(_as_json(found, failed))
+    else:
+        for linted in found:
+            _print(linted, passed=linted not in failed)
+        if not found:
+            click.echo("Nothing to check: no stages in .claude/stages, no pipelines in .claude/pipelines")
+        passed = len(found) - len(failed)
+        click.echo(f"Summary: {len(found)} targets, {passed} passed, {len(failed)} failed")
+    return exit_codes.USAGE if failed else exit_codes.COMPLETED
+
+
+def _targets(definitions: "Definitions", kind: str | None, name: str | None) -> "list[LintResult]":
+    if kind is None:
+        return definitions.lint_all()
+    if kind not in ("loop", "stage", "pipeline"):
+        if name is None and ("/" in kind or kind.endswith((".yaml", ".yml"))):
+            return [definitions.lint(kind, "pipeline")]
+        raise click.UsageError(f"'{kind}' is neither `loop` nor `pipeline`: agentforge lint pipeline {kind}")
+    given: Literal["pipeline", "stage"] = "pipeline" if kind == "pipeline" else "stage"
+    if name is not None:
+        return [definitions.lint(name, given)]
+    return [linted for linted in definitions.lint_all() if linted.kind == given]
+
+
+def _print(linted: "LintResult", *, passed: bool) -> None:
+    from agentforge.model.diagnostic import render_one
+
+    click.echo(f"  {linted.name}")
+    if passed and not linted.diagnostics:
+        click.echo(f"    {styled('[PASS]', 'good')} All checks passed")
+        return
+    words = "Passed, with warnings" if passed else "Validation failed"
+    click.echo(f"    {styled('[PASS]', 'good') if passed else styled('[FAIL]', 'bad')} {words}")
+    for diagnostic in linted.diagnostics:
+        word = styled("[ERROR]", "bad") if diagnostic.is_error else styled("[WARN]", "warn")
+        click.echo(f"    {word} " + render_one(diagnostic).replace("\n", "\n    "))
+
+
+def _as_json(found: "list[LintResult]", failed: "list[LintResult]") -> dict[str, object]:
+    targets = [
+        {
+            "name": linted.name,
+            "kind": linted.kind,
+            "passed": linted not in failed,
+            "diagnostics": linted.diagnostics,
+        }
+        for linted in found
+    ]
+    return {"targets": targets, "passed": len(found) - len(failed), "failed": len(failed)}

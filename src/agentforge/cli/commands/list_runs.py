@@ -1,0 +1,46 @@
+"""`agentforge list`: the runs of a project."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from agentforge.cli.invocation import invocation, project_options
+from agentforge.cli.output import print_json, styled
+from agentforge.views.lines.status import STATUS_TONES
+from agentforge.views.text import age, padded, width
+
+if TYPE_CHECKING:
+    from agentforge import RunRow
+
+
+@click.command("list")
+@click.argument("count", type=click.IntRange(min=1), default=10)
+@project_options
+def list_runs(count: int) -> None:
+    """List the latest runs, the latest first. `runs` is the same command."""
+    call = invocation()
+    rows = call.runs.rows(count)
+    if call.as_json:
+        print_json(rows)
+        return
+    if not rows:
+        click.echo(f"No runs yet in {call.root}")
+        click.echo("  Begin one: agentforge run -p FILE")
+        return
+    for line in _table(rows, datetime.now(UTC)):
+        click.echo(line)
+
+
+def _table(rows: "list[RunRow]", now: datetime) -> list[str]:
+    sessions = max(20, *(width(row.session) for row in rows))
+    statuses = max(10, *(len(row.status) for row in rows))
+    head = f"  {padded('SESSION', sessions)} {'STATUS':<{statuses}} {'AGE':<12} STAGE"
+    lines = [styled(head, "strong")]
+    for row in rows:
+        shown = styled(f"{row.status:<{statuses}}", STATUS_TONES.get(row.status, "plain"))
+        since = age((now - row.updated_at).total_seconds())
+        iterations = f"({row.iterations} iter{'' if row.iterations == 1 else 's'})"
+        stage = f"{row.stage} {iterations}" if row.stage else ""
+        lines.append(f"  {padded(row.session, sessions)} {shown} {since:<12} {stage}".rstrip())
+    return lines

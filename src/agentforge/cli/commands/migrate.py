@@ -1,0 +1,67 @@
+"""`agentforge migrate check`: what would behave differently from the shell engine."""
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+from msgspec.structs import asdict
+
+from agentforge.cli import exit_codes
+from agentforge.cli.invocation import invocation, project_options
+from agentforge.cli.output import print_json, styled
+from agentforge.model.errors import InvalidRequest
+from agentforge.views.text import counted, one_line, padded, width
+
+if TYPE_CHECKING:
+    from agentforge import Migration
+
+
+TONES = {"refused": "bad", "changes": "warn", "note": "dim"}
+
+
+@click.group()
+def migrate() -> None:
+    """Come from agent-pipelines' shell engine."""
+
+
+@migrate.command()
+@click.argument("folder", metavar="[DIR]", required=False)
+@project_options
+def check(folder: str | None) -> int:
+    """Say what would behave differently here.
+
+    Reads the pipelines, stages and finished runs of the project in DIR and changes nothing. Exits 1 if
+    anything is refused or behaves differently; notes don't count.
+    """
+    from agentforge import Definitions
+
+    call = invocation()
+    project = os.path.abspath(folder) if folder else call.root
+    if not os.path.isdir(project):
+        raise InvalidRequest(f"there is no folder {project}", hint="give the project's folder")
+    found = Definitions(project, os.environ).migration()
+    if call.as_json:
+        print_json({"same": found.is_same, **asdict(found)})
+    else:
+        _print_findings(found, project)
+    return exit_codes.COMPLETED if found.is_same else exit_codes.FAILED
+
+
+def _print_findings(found: "Migration", project: str) -> None:
+    rows = [(f"{one.place.file}:{one.place.line}", one) for one in found.findings]
+    columns = max((width(where) for where, _ in rows), default=0)
+    rules = max((len(one.rule) for _, one in rows), default=0)
+    for where, one in rows:
+        level = styled(f"{one.level:<7}", TONES[one.level])
+        click.echo(f"{padded(where, columns)}  {level}  {one.rule:<{rules}}  {one_line(one.message)}")
+    amounts = ((found.pipelines, "pipeline"), (found.stages, "stage"), (found.runs, "run"))
+    looked_at = ", ".join(counted(number, noun) for number, noun in amounts)
+    if rows:
+        click.echo()
+    words = {
+        level: counted(sum(one.level == level for one in found.findings), noun)
+        for level, noun in (("refused", "refusal"), ("changes", "change"), ("note", "note"))
+    }
+    click.echo(f"{project}: {looked_at}: {', '.join(words.values())}")
+    if not found.is_same:
+        click.echo("docs/migration.md says for each rule what to do.")

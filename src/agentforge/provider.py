@@ -1,0 +1,49 @@
+"""What authors of providers import. docs/providers.md explains how to write one, and
+`agentforge.testing.ProviderContract` tests it."""
+
+from agentforge.adapters.cli_agents.cli_agent import CliAgent
+from agentforge.adapters.cli_agents.description import AgentCli, OutputFields
+from agentforge.adapters.cli_agents.program import ProgramProvider, agent_environment
+from agentforge.adapters.cli_agents.settings import ConfigReader
+from agentforge.model.errors import InvalidSettings, ProviderUnusable
+from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.result import Artifacts, Decision, Result, Signals, Usage, WorkReport
+from agentforge.ports.provider import (
+    Capabilities,
+    Command,
+    ExecuteRequest,
+    ExecuteResult,
+    Exit,
+    ProcessProvider,
+    Provider,
+    ShowsProgress,
+    ValidatesSettings,
+)
+
+__all__ = [
+    "AgentCli",
+    "Artifacts",
+    "Capabilities",
+    "CliAgent",
+    "Command",
+    "ConfigReader",
+    "Decision",
+    "ExecuteRequest",
+    "ExecuteResult",
+    "Exit",
+    "Failure",
+    "FailureKind",
+    "InvalidSettings",
+    "OutputFields",
+    "ProcessProvider",
+    "ProgramProvider",
+    "Provider",
+    "ProviderUnusable",
+    "Result",
+    "ShowsProgress",
+    "Signals",
+    "Usage",
+    "ValidatesSettings",
+    "WorkReport",
+    "agent_environment",
+]
