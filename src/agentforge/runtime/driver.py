@@ -97,16 +97,26 @@ class Driver:
     # -- deciding and recording
 
     def _settle(self) -> tuple[Work, ...]:
-        """Record what is decided until nothing more is; what should be running is left."""
+        """Record what is decided, and do what is done on the spot, until nothing more is; what should be
+        running is left."""
         while True:
             decision = decide(self._journal.plan, self._journal.state)
-            if not decision.facts:
-                return decision.work
             for draft in decision.facts:
                 self._journal.record(draft.fact, draft.cursor)
                 self._note_begun(draft)
 
     def _note_begun(self, draft: Draft) -> None:
+            if not decision.facts and not self._do_immediate(decision.work):
+                return decision.work
+
+    def _do_immediate(self, wanted: tuple[Work, ...]) -> bool:
+        """Do what touches nothing but the run's own files, so that its intent needn't be durable. Whether
+        there was any."""
+        performers = self._performers.immediate
+        tasks = [work for work in wanted if not isinstance(work, Wait) and work.KIND in performers]
+        for task in tasks:
+            self._journal.record(performers[task.KIND].do(task), task.cursor)
+        return bool(tasks)
         kind = STARTED.get(type(draft.fact))
         if kind is not None and draft.cursor is not None:
             self._begun.add(_begun_id(kind, draft.cursor, getattr(draft.fact, "attempt", 0)))
@@ -159,7 +169,7 @@ class Driver:
         for stale in [id for id in self._running if id not in named]:
             await self._drop(stale)
         missing = {id: work for id, work in named.items() if id not in self._running}
-        if any(self._is_act(work) for work in missing.values()):
+        if any(not isinstance(work, Wait) for work in missing.values()):
             # The intent is durable before anything happens because of it.
             await self._journal.sync()
         if self._outcomes:
@@ -167,17 +177,6 @@ class Driver:
             return
         # From here on nothing is waited for: else a task that ends meanwhile would be started twice.
         for id, work in missing.items():
-            self._begin(id, work)
-
-    def _is_act(self, work: Work) -> bool:
-        """Whether it touches the world."""
-        return not isinstance(work, Wait) and work.KIND in self._performers.waited_for
-
-    def _begin(self, id: str, work: Work) -> None:
-        if not isinstance(work, Wait) and work.KIND in self._performers.immediate:
-            fact = self._performers.immediate[work.KIND].do(work)
-            self._outcomes.append(_Outcome(work, fact))
-        else:
             self._running[id] = asyncio.create_task(self._perform(id, work))
 
     async def _perform(self, id: str, work: Work) -> None:
