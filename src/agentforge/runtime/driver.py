@@ -56,6 +56,8 @@ class Driver:
         self._outcomes: deque[_Outcome] = deque()
         self._asked: deque[f.PauseRequested] = deque()
         self._crash: Exception | None = None
+        self._is_news = False
+        """Whether there is a reason to look again."""
         self._wake: asyncio.Future[None] | None = None
         self._begun: set[str] = set()
         """Tasks whose intent this very engine recorded: no earlier one can have started them."""
@@ -75,8 +77,7 @@ class Driver:
                     continue
                 await self._reconcile(wanted)
                 await self._state_writer.write_if_due()
-                if not (self._outcomes or self._asked or self._crash):
-                    await self._wait()
+                await self._wait_for_news()
                 self._take_outcomes()
             await self._state_writer.write()
         finally:
@@ -91,6 +92,7 @@ class Driver:
 
     def wake(self) -> None:
         """Look again at once: a control was sent, or an outcome is in."""
+        self._is_news = True
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
@@ -104,8 +106,6 @@ class Driver:
             for draft in decision.facts:
                 self._journal.record(draft.fact, draft.cursor)
                 self._note_begun(draft)
-
-    def _note_begun(self, draft: Draft) -> None:
             if not decision.facts and not self._do_immediate(decision.work):
                 return decision.work
 
@@ -117,6 +117,8 @@ class Driver:
         for task in tasks:
             self._journal.record(performers[task.KIND].do(task), task.cursor)
         return bool(tasks)
+
+    def _note_begun(self, draft: Draft) -> None:
         kind = STARTED.get(type(draft.fact))
         if kind is not None and draft.cursor is not None:
             self._begun.add(_begun_id(kind, draft.cursor, getattr(draft.fact, "attempt", 0)))
@@ -214,8 +216,16 @@ class Driver:
         task.cancel()
         await asyncio.wait([task])
 
-    async def _wait(self) -> None:
-        """Sleep until an outcome, a control from this process, or the next tick."""
+    async def _wait_for_news(self) -> None:
+        """Until an outcome, a control from this process, or the next tick."""
+        if not self._is_news:
+            # Work within this process may need no more than its turn.
+            await asyncio.sleep(0)
+        if not self._is_news:
+            await self._sleep()
+        self._is_news = False
+
+    async def _sleep(self) -> None:
         loop = asyncio.get_running_loop()
         self._wake = loop.create_future()
         tick = loop.call_later(TICK_SECONDS, self.wake)
