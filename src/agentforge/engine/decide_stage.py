@@ -1,7 +1,8 @@
 """What should happen now in a stage: its iterations and attempts, judge, queue and delays.
 
 Two ordered tables of gates, one for what stands between two iterations and one for what stands within one.
-The first gate that has something to say decides. A new feature is a new row.
+The first gate that has something to say decides; where none has, the next iteration or attempt begins. A new
+feature is a new row.
 
 The same for a node of the run and for a stage of a provider's branch; the caller turns the ruling into the
 facts of its own level.
@@ -74,13 +75,26 @@ def stage_at(plan: Plan, state: RunState, provider: str | None, at: StageState) 
 
 def decide_stage(here: StageAt) -> Ruling:
     iteration, judge = here.at.iteration, here.at.judge
-    gates = BETWEEN_ITERATIONS if iteration is None else WITHIN_ITERATION
-    ruling = next(ruling for gate in gates if (ruling := gate(here)) is not None)
+    ruling = _between_iterations(here) if iteration is None else _within_iteration(here, iteration)
     if ruling.question is None:
         return ruling
     at = here.place.cursor(iteration.number if iteration else here.at.completed)
     number = iteration.attempts if iteration else judge.number if judge else 0
     return replace(ruling, question=replace(ruling.question, at=at, number=number))
+
+
+def _between_iterations(here: StageAt) -> Ruling:
+    for gate in BETWEEN_ITERATIONS:
+        if (ruling := gate(here)) is not None:
+            return ruling
+    return _next_iteration(here)
+
+
+def _within_iteration(here: StageAt, iteration: IterationState) -> Ruling:
+    for gate in WITHIN_ITERATION:
+        if (ruling := gate(here)) is not None:
+            return ruling
+    return _next_attempt(here, iteration)
 
 
 # -- tasks in flight, of either kind
@@ -260,10 +274,9 @@ def _lost_text(here: StageAt, what: str) -> str:
     return f"{what} of stage {here.node.id!r} were lost in a row {why}. Retry?"
 
 
-def _next_attempt(here: StageAt) -> Ruling:
-    node, iteration = here.node, here.at.iteration
-    assert iteration is not None
-    timeout = min((limit for limit in (node.timeout, here.remaining) if limit is not None), default=None)
+def _next_attempt(here: StageAt, iteration: IterationState) -> Ruling:
+    node = here.node
+    timeout = _tightest(node.timeout, here.remaining)
     choice = choose(1 + len(node.fallbacks), here.at, here.state.updated_at)
     provider, agent = node.chosen(choice), iteration.agent
     continues = agent is not None and agent.choice == choice and agent.continued < MAX_CONTINUED
@@ -287,8 +300,14 @@ def _next_attempt(here: StageAt) -> Ruling:
 
 def max_runtime(plan: Plan, node: StageNode) -> float | None:
     """The tightest of the limits that the run and the stage set."""
-    limits = [rails.max_runtime_seconds for rails in (plan.pipeline.guardrails, node.guardrails) if rails]
-    return min((limit for limit in limits if limit is not None), default=None)
+    run, stage = plan.pipeline.guardrails, node.guardrails
+    return _tightest(run.max_runtime_seconds if run else None, stage.max_runtime_seconds if stage else None)
+
+
+def _tightest(one: float | None, other: float | None) -> float | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return min(one, other)
 
 
 def _stuck(here: StageAt) -> Ruling | None:
@@ -324,7 +343,6 @@ BETWEEN_ITERATIONS: tuple[Gate, ...] = (
     _stuck,
     _runtime,
     _delay,
-    _next_iteration,
 )
 WITHIN_ITERATION: tuple[Gate, ...] = (
     _running,
@@ -334,5 +352,4 @@ WITHIN_ITERATION: tuple[Gate, ...] = (
     _lost_attempt,
     _stuck,
     _runtime,
-    _next_attempt,
 )
