@@ -18,7 +18,7 @@ from agentforge.model.event import Cursor, Draft
 from agentforge.model.layout import RunLayout
 from agentforge.model.state import RunState
 from agentforge.model.status import FINAL, RunStatus
-from agentforge.model.task import AnyTask, TaskKind, Wait, Work, task_place
+from agentforge.model.task import AnyTask, TaskKind, Wait, Work
 from agentforge.ports.clock import Clock
 from agentforge.runtime.control import Control, drop_control, given_answers, waiting_controls
 from agentforge.runtime.head_keeper import HeadKeeper
@@ -59,7 +59,7 @@ class Driver:
         self._is_news = False
         """Whether there is a reason to look again."""
         self._wake: asyncio.Future[None] | None = None
-        self._begun: set[str] = set()
+        self._begun: set[tuple[TaskKind, Cursor, int]] = set()
         """Tasks whose intent this very engine recorded: no earlier one can have started them."""
 
     async def drive(self) -> RunState:
@@ -121,7 +121,7 @@ class Driver:
     def _note_begun(self, draft: Draft) -> None:
         kind = STARTED.get(type(draft.fact))
         if kind is not None and draft.cursor is not None:
-            self._begun.add(_begun_id(kind, draft.cursor, getattr(draft.fact, "attempt", 0)))
+            self._begun.add((kind, draft.cursor, getattr(draft.fact, "attempt", 0)))
 
     async def _take_controls(self) -> None:
         taken = waiting_controls(self._layout)
@@ -198,7 +198,7 @@ class Driver:
 
     async def _do(self, task: AnyTask) -> f.AnyFact:
         performer = self._performers.waited_for[task.KIND]
-        begun = _begun_id(task.KIND, task.cursor, task.attempt)
+        begun = (task.KIND, task.cursor, task.attempt)
         fresh = begun in self._begun
         self._begun.discard(begun)
 
@@ -240,10 +240,6 @@ class Driver:
         """Stop waiting for agents; they go on under their supervisors."""
         for id in list(self._running):
             await self._drop(id)
-
-
-def _begun_id(kind: TaskKind, at: Cursor, attempt: int) -> str:
-    return f"{task_place(at, attempt)}/{kind}"
 
 
 def _requested(control: Control) -> f.PauseRequested | f.CancelRequested:

@@ -6,6 +6,7 @@ from agentforge.engine.node_keys import recorded_key
 from agentforge.host import files
 from agentforge.model import facts as f
 from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.layout import IterationLayout
 from agentforge.model.plan import Judgment, Queue, Termination
 from agentforge.model.task import AgentTask
 from agentforge.ports.clock import Clock
@@ -23,7 +24,7 @@ from agentforge.runtime.exit_record import ExitRecord
 from agentforge.runtime.supervised import MARK, Limits
 from agentforge.runtime.tasks.call import Call, Calls, Finished, Lost, Refused, RunSetting
 from agentforge.runtime.tasks.performer import Report
-from agentforge.runtime.tasks.prepare import Preparer, output_path
+from agentforge.runtime.tasks.prepare import Prepared, Preparer, output_path
 
 # A session that is continued has the task in it, but what came last there may be a cut-off answer.
 CONTINUE = """\
@@ -32,6 +33,10 @@ the result was missing. Look at what is done already, in the conversation and in
 rest, and write the result as asked. The task was:
 
 """
+
+
+EARLIER = Prepared()
+"""Of an attempt that an earlier engine started: nothing of it is in memory."""
 
 
 class AgentPerformer:
@@ -44,19 +49,25 @@ class AgentPerformer:
     async def perform(self, task: AgentTask, *, fresh: bool, report: Report) -> f.AnyFact:
         if task.ending:
             return await self._end(task)
-        about, call = self._about(task), self._call(task)
         if fresh:
-            prepared = self._preparer.prepared(task)
-            if isinstance(prepared, f.ErrorOccurred):
-                return prepared
-            about = replace(about, prompt=prepared.prompt, is_clean=prepared.is_new or about.light)
-            return self._outcome(about, await self._calls.make(call, lambda: self._request(task, about)))
+            return await self._start(task)
+        about = self._about(task)
+        call = self._call(task, about.here)
         ended = await self._calls.reattach(call, lambda pid: report(f.AttemptReattached(task.attempt, pid)))
+        return self._outcome(about, ended)
+
+    async def _start(self, task: AgentTask) -> f.AnyFact:
+        prepared = self._preparer.prepared(task)
+        if isinstance(prepared, f.ErrorOccurred):
+            return prepared
+        about = self._about(task, prepared)
+        call = self._call(task, about.here)
+        ended = await self._calls.make(call, lambda: self._request(task, about, call.mark))
         return self._outcome(about, ended)
 
     async def _end(self, task: AgentTask) -> f.AnyFact:
         about = self._about(task)
-        ended = await self._calls.end(self._call(task))
+        ended = await self._calls.end(self._call(task, about.here))
         if isinstance(ended, Finished):
             return self._outcome(about, ended)
         hide_secrets(about)
@@ -92,8 +103,9 @@ class AgentPerformer:
             self._setting.recorder.forget(about)
         return f.AttemptLost(about.number, lost.reason, lost.started, lost.agent_session)
 
-    def _about(self, task: AgentTask) -> Attempted:
+    def _about(self, task: AgentTask, prepared: Prepared = EARLIER) -> Attempted:
         setting, node = self._setting, task.node
+        light = self._preparer.is_light(task.place, node)
         return Attempted(
             node=node,
             by=task.by,
@@ -106,12 +118,13 @@ class AgentPerformer:
             heeds_promise=setting.plan.mode == "loop" and isinstance(node.termination, Queue),
             redactor=setting.redactor,
             at=task.place,
-            light=self._preparer.is_light(task.place, node),
+            prompt=prepared.prompt,
+            light=light,
+            is_clean=prepared.is_new or light,
         )
 
-    def _call(self, task: AgentTask) -> Call:
+    def _call(self, task: AgentTask, here: IterationLayout) -> Call:
         layout, mode = self._setting.layout, self._setting.plan.mode
-        here = layout.iteration(task.place.folder, task.iteration)
         return Call(
             by=task.by,
             place=here.attempt(task.attempt),
@@ -123,7 +136,7 @@ class AgentPerformer:
             before=task.before,
         )
 
-    def _request(self, task: AgentTask, about: Attempted) -> ExecuteRequest:
+    def _request(self, task: AgentTask, about: Attempted, mark: str) -> ExecuteRequest:
         set_aside(about)
         note_target(about)
         setting, here = self._setting, about.here
@@ -136,7 +149,7 @@ class AgentPerformer:
             environment={
                 **setting.environment,
                 **_limits_told(task.node.termination),
-                MARK: f"{setting.run_id}/{task.mark}",
+                MARK: mark,
                 "MOCK_STATUS_FILE": here.status,
                 "MOCK_RESULT_FILE": here.result,
                 "MOCK_ITERATION": str(task.iteration),
