@@ -25,7 +25,7 @@ from agentforge.model.status import RunStatus
 from agentforge.ports.clock import Clock
 from agentforge.ports.provider import Provider
 from agentforge.runtime.control import Control, answer_request, send_control
-from agentforge.runtime.iteration_files import write_iteration_files
+from agentforge.runtime.iteration_files import light_iterations, write_iteration_files
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.supervised import SupervisorLimits
 from agentforge.sdk.definitions import Compiler, default_session
@@ -343,7 +343,7 @@ class Engine:
         iterations that were run without any are written."""
         info = self.runs.info(session, cached=False)
         if info.summary.without_files:
-            write_iteration_files(self.runs.events(session))
+            write_iteration_files(light_iterations(self.runs.events(session)))
         return info
 
     def events(self, session: str) -> Iterator[Event]:
