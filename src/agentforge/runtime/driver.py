@@ -125,6 +125,8 @@ class Driver:
 
     async def _take_controls(self) -> None:
         taken = waiting_controls(self._layout)
+        if not taken and not self._asked:
+            return
         if self._journal.state.status not in FINAL:
             self._record_asked(taken)
         # What came too late for a run that is over is dropped without a word in its log.
