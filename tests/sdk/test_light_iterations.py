@@ -65,6 +65,13 @@ def test_the_latest_ten_iterations_of_each_stage_are_files_when_the_run_ends(tmp
     assert sorted(path.name for path in last.iterdir()) == ["output.md", "result.json"]
 
 
+def test_the_latest_ten_of_a_stage_are_of_its_latest_visits(tmp_path: Path) -> None:
+    with sdk(tmp_path, light()) as engine:
+        assert engine.run(pipeline(node(runs=8)), session="s", passes=2).completed
+    assert folders(tmp_path) == ["007", "008"]
+    assert folders(tmp_path, "stage-00-plan/run-002") == [f"{number:03d}" for number in range(1, 9)]
+
+
 def test_inspect_writes_the_files_of_all_iterations(tmp_path: Path) -> None:
     with sdk(tmp_path, light()) as engine:
         engine.run(pipeline(node(runs=12)), session="s")

@@ -96,9 +96,10 @@ def test_one_branch_is_slow_and_the_other_does_not_wait_for_it(tmp_path: Path) -
             )
             await eventually(lambda: "parallel_provider_complete" in _types(tmp_path))
             assert places(tmp_path, "iteration_complete", "codex") == []
-            state = branch_dir(tmp_path, "claude") / "state.json"
-            await eventually(lambda: load(state)["status"] == "completed")
-            assert load(branch_dir(tmp_path, "codex") / "state.json")["status"] == "running"
+            # The files follow on the log.
+            claude, codex = (branch_dir(tmp_path, name) / "state.json" for name in TWO)
+            await eventually(lambda: load(claude)["status"] == "completed")
+            assert load(codex)["status"] == "running"
             assert not (run_dir(tmp_path) / BLOCK / "manifest.json").exists()
             finish.set()
             assert (await going).completed

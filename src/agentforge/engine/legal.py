@@ -53,6 +53,7 @@ _MAKES_WAY = frozenset({TaskStatus.DUE, TaskStatus.LOST, TaskStatus.CANCELLED})
 """After these, another attempt may begin."""
 
 _ABOUT_THE_LOG = (f.LogRepaired, f.DamageAccepted)
+_ABOUT_REQUESTS = (f.RequestOpened, f.RequestAnswered, f.RequestResolved)
 
 
 def refuse_illegal(state: RunState | None, fact: f.AnyFact, cursor: Cursor | None = None) -> None:
@@ -74,7 +75,8 @@ def refuse_illegal(state: RunState | None, fact: f.AnyFact, cursor: Cursor | Non
     elif target_status := _STAGE_TARGET.get(kind):
         move(STAGE_MOVES, _node_status(state), target_status)
     else:
-        _refuse_request(state, fact)
+        if isinstance(fact, _ABOUT_REQUESTS):
+            _refuse_request(state, fact)
         stage = state.stage(cursor.provider if cursor else None)
         if stage is not None and stage.iteration is not None:
             _refuse_in_iteration(stage.iteration, fact)
@@ -82,16 +84,17 @@ def refuse_illegal(state: RunState | None, fact: f.AnyFact, cursor: Cursor | Non
             _refuse_judge(stage.judge, fact)
 
 
-def _refuse_request(state: RunState, fact: f.AnyFact) -> None:
+def _refuse_request(state: RunState, fact: f.RequestOpened | f.RequestAnswered | f.RequestResolved) -> None:
     """A request is answered once and resolved once."""
-    if isinstance(fact, f.RequestOpened) and any(fact.key == known.key for known in state.requests):
-        raise IllegalMove(f"request {fact.key!r} is opened twice")
-    if isinstance(fact, f.RequestAnswered | f.RequestResolved):
-        known = next((request for request in state.requests if request.id == fact.id), None)
-        if known is None or known.is_open != isinstance(fact, f.RequestAnswered):
-            raise IllegalMove(f"{fact.TYPE} for request {fact.id!r}, which isn't waiting for it")
-        if isinstance(fact, f.RequestAnswered) and known.is_overdue and fact.by != "default":
-            raise IllegalMove(f"request {fact.id!r} is answered, and its time is over: the default counts")
+    if isinstance(fact, f.RequestOpened):
+        if any(fact.key == known.key for known in state.requests):
+            raise IllegalMove(f"request {fact.key!r} is opened twice")
+        return
+    known = next((request for request in state.requests if request.id == fact.id), None)
+    if known is None or known.is_open != isinstance(fact, f.RequestAnswered):
+        raise IllegalMove(f"{fact.TYPE} for request {fact.id!r}, which isn't waiting for it")
+    if isinstance(fact, f.RequestAnswered) and known.is_overdue and fact.by != "default":
+        raise IllegalMove(f"request {fact.id!r} is answered, and its time is over: the default counts")
 
 
 def _refuse_judge(judge: TaskState, fact: f.AnyFact) -> None:

@@ -97,21 +97,15 @@ def _head(encoded: bytes) -> str:
 
 
 def _from_result(written: JSONObject) -> Result:
-    signals = _part(written, "signals")
-    notes = _text(signals.get("notes"))
-    artifacts = _part(written, "artifacts")
+    signals = _signals(written)
     decision, remarks = _decision(written)
     return Result(
         summary=_text(written.get("summary")),
         work=_work(written),
-        artifacts=Artifacts(outputs=_texts(artifacts.get("outputs")), paths=_texts(artifacts.get("paths"))),
-        signals=Signals(
-            plateau_suspected=signals.get("plateau_suspected") is True,
-            risk=_text(signals.get("risk")) or "low",
-            notes=notes,
-        ),
+        artifacts=_artifacts(written),
+        signals=signals,
         decision=decision,
-        reason=_text(written.get("reason")) or notes,
+        reason=_text(written.get("reason")) or signals.notes,
         errors=_errors(written) + remarks,
     )
 
@@ -151,15 +145,30 @@ def _decision(written: JSONObject) -> tuple[Decision, tuple[str, ...]]:
 
 
 def _work(written: JSONObject) -> WorkReport:
-    work = _part(written, "work")
+    work = written.get("work")
+    if not isinstance(work, dict):
+        return WorkReport()
     return WorkReport(
         items_completed=_texts(work.get("items_completed")), files_touched=_texts(work.get("files_touched"))
     )
 
 
-def _part(written: JSONObject, name: str) -> JSONObject:
-    value = written.get(name)
-    return value if isinstance(value, dict) else {}
+def _artifacts(written: JSONObject) -> Artifacts:
+    artifacts = written.get("artifacts")
+    if not isinstance(artifacts, dict):
+        return Artifacts()
+    return Artifacts(outputs=_texts(artifacts.get("outputs")), paths=_texts(artifacts.get("paths")))
+
+
+def _signals(written: JSONObject) -> Signals:
+    signals = written.get("signals")
+    if not isinstance(signals, dict):
+        return Signals()
+    return Signals(
+        plateau_suspected=signals.get("plateau_suspected") is True,
+        risk=_text(signals.get("risk")) or "low",
+        notes=_text(signals.get("notes")),
+    )
 
 
 def _text(value: Any) -> str:

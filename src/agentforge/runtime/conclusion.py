@@ -81,7 +81,8 @@ def conclude(about: Attempted, ended: ExecuteResult, now: datetime) -> f.AnyFact
         return _failed(about, ended, result, wrote_output, now)
     if about.heeds_promise and result.decision is Decision.CONTINUE and _promises(raw):
         result = replace(result, decision=Decision.STOP, reason=result.reason or "promised complete")
-    _write_result(about, files.compact(result))
+    if not about.light:
+        _write_result(about, files.compact(result))
     if result.decision is Decision.ERROR:
         reason = result.reason or "; ".join(result.errors) or result.summary or "no reason given"
         failure = Failure(FailureKind.AGENT_ERROR, f"Agent reported error: {reason}")
@@ -199,8 +200,6 @@ def _write_output(about: Attempted, raw: bytes) -> str:
 
 def _write_result(about: Attempted, content: bytes) -> None:
     """The normalised result, in place of what the agent wrote."""
-    if about.light:
-        return
     if not about.repeatable:
         files.write(about.here.result, content)
     elif files.read_bytes(about.here.result) != content:

@@ -19,7 +19,7 @@ from agentforge.model.event import Draft
 from agentforge.model.layout import RunLayout
 from agentforge.model.state import RunState
 from agentforge.model.status import FINAL, RunStatus
-from agentforge.model.task import AnyTask, TaskKind, Wait, Work, task_place
+from agentforge.model.task import AnyTask, TaskKind, Wait, Work
 from agentforge.ports.clock import Clock
 from agentforge.runtime.controls import Control, drop_control, given_answers, waiting_controls
 from agentforge.runtime.head_keeper import HeadKeeper
@@ -57,8 +57,10 @@ class Driver:
         self._outcomes: deque[_Outcome] = deque()
         self._asked: deque[f.PauseRequested] = deque()
         self._crash: Exception | None = None
+        self._is_news = False
+        """Whether there is a reason to look again."""
         self._wake: asyncio.Future[None] | None = None
-        self._begun: set[str] = set()
+        self._begun: set[tuple[TaskKind, Cursor, int]] = set()
         """Tasks whose intent this very engine recorded: no earlier one can have started them."""
 
     async def drive(self) -> RunState:
@@ -76,8 +78,7 @@ class Driver:
                     continue
                 await self._reconcile(wanted)
                 await self._state_writer.write_if_due()
-                if not (self._outcomes or self._asked or self._crash):
-                    await self._wait()
+                await self._wait_for_news()
                 self._take_outcomes()
             await self._state_writer.write()
         finally:
@@ -92,28 +93,41 @@ class Driver:
 
     def wake(self) -> None:
         """Look again at once: a control was sent, or an outcome is in."""
+        self._is_news = True
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
     # -- deciding and recording
 
     def _settle(self) -> tuple[Work, ...]:
-        """Record what is decided until nothing more is; what should be running is left."""
+        """Record what is decided, and do what is done on the spot, until nothing more is; what should be
+        running is left."""
         while True:
             decision = decide(self._journal.plan, self._journal.state)
-            if not decision.facts:
-                return decision.work
             for draft in decision.facts:
                 self._journal.record(draft.fact, draft.cursor)
                 self._note_begun(draft)
+            if not decision.facts and not self._do_immediate(decision.work):
+                return decision.work
+
+    def _do_immediate(self, wanted: tuple[Work, ...]) -> bool:
+        """Do what touches nothing but the run's own files, so that its intent needn't be durable. Whether
+        there was any."""
+        performers = self._performers.immediate
+        tasks = [work for work in wanted if not isinstance(work, Wait) and work.KIND in performers]
+        for task in tasks:
+            self._journal.record(performers[task.KIND].do(task), task.cursor)
+        return bool(tasks)
 
     def _note_begun(self, draft: Draft) -> None:
         kind = STARTED.get(type(draft.fact))
         if kind is not None and draft.cursor is not None:
-            self._begun.add(_begun_id(kind, draft.cursor, getattr(draft.fact, "attempt", 0)))
+            self._begun.add((kind, draft.cursor, getattr(draft.fact, "attempt", 0)))
 
     async def _take_controls(self) -> None:
         taken = waiting_controls(self._layout)
+        if not taken and not self._asked:
+            return
         if self._journal.state.status not in FINAL:
             self._record_asked(taken)
         # What came too late for a run that is over is dropped without a word in its log.
@@ -160,7 +174,7 @@ class Driver:
         for stale in [id for id in self._running if id not in named]:
             await self._drop(stale)
         missing = {id: work for id, work in named.items() if id not in self._running}
-        if any(self._is_act(work) for work in missing.values()):
+        if any(not isinstance(work, Wait) for work in missing.values()):
             # The intent is durable before anything happens because of it.
             await self._journal.sync()
         if self._outcomes:
@@ -168,17 +182,6 @@ class Driver:
             return
         # From here on nothing is waited for: else a task that ends meanwhile would be started twice.
         for id, work in missing.items():
-            self._begin(id, work)
-
-    def _is_act(self, work: Work) -> bool:
-        """Whether it touches the world."""
-        return not isinstance(work, Wait) and work.KIND in self._performers.waited_for
-
-    def _begin(self, id: str, work: Work) -> None:
-        if not isinstance(work, Wait) and work.KIND in self._performers.immediate:
-            fact = self._performers.immediate[work.KIND].do(work)
-            self._outcomes.append(_Outcome(work, fact))
-        else:
             self._running[id] = asyncio.create_task(self._perform(id, work))
 
     async def _perform(self, id: str, work: Work) -> None:
@@ -198,7 +201,7 @@ class Driver:
 
     async def _do(self, task: AnyTask) -> f.AnyFact:
         performer = self._performers.waited_for[task.KIND]
-        begun = _begun_id(task.KIND, task.cursor, task.attempt)
+        begun = (task.KIND, task.cursor, task.attempt)
         fresh = begun in self._begun
         self._begun.discard(begun)
 
@@ -216,8 +219,16 @@ class Driver:
         task.cancel()
         await asyncio.wait([task])
 
-    async def _wait(self) -> None:
-        """Sleep until an outcome, a control from this process, or the next tick."""
+    async def _wait_for_news(self) -> None:
+        """Until an outcome, a control from this process, or the next tick."""
+        if not self._is_news:
+            # Work within this process may need no more than its turn.
+            await asyncio.sleep(0)
+        if not self._is_news:
+            await self._sleep()
+        self._is_news = False
+
+    async def _sleep(self) -> None:
         loop = asyncio.get_running_loop()
         self._wake = loop.create_future()
         tick = loop.call_later(TICK_SECONDS, self.wake)
@@ -232,10 +243,6 @@ class Driver:
         """Stop waiting for agents; they go on under their supervisors."""
         for id in list(self._running):
             await self._drop(id)
-
-
-def _begun_id(kind: TaskKind, at: Cursor, attempt: int) -> str:
-    return f"{task_place(at, attempt)}/{kind}"
 
 
 def _requested(control: Control) -> f.PauseRequested | f.CancelRequested:

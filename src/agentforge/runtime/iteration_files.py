@@ -1,28 +1,24 @@
 """Files of iterations that were run without any: written from the log, for people and tools that look."""
 
 import os
-from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from agentforge.model.event import Event
 from agentforge.model.facts import IterationCompleted
 from agentforge.model.layout import IterationLayout
 from agentforge.system import files
 
-LATEST = 10
-"""Of each stage, when the run ends or pauses."""
 
-
-def write_iteration_files(events: Iterable[Event], latest: int | None = None) -> int:
-    """Write result.json and output.md of the latest iterations of each stage, or of all; how many were
-    missing."""
-    kept: dict[object, deque[IterationCompleted]] = {}
+def light_iterations(events: Iterable[Event]) -> Iterator[IterationCompleted]:
+    """Those that have their result and output in the log alone."""
     for event in events:
         if isinstance(event.fact, IterationCompleted) and event.fact.text is not None:
-            at = event.cursor
-            stage = (at.node_path, at.node_run, at.provider) if at else None
-            kept.setdefault(stage, deque(maxlen=latest)).append(event.fact)
-    return sum(_write(fact) for facts in kept.values() for fact in facts)
+            yield event.fact
+
+
+def write_iteration_files(iterations: Iterable[IterationCompleted]) -> int:
+    """Write result.json and output.md of light iterations; how many were missing."""
+    return sum(_write(fact) for fact in iterations)
 
 
 def _write(fact: IterationCompleted) -> bool:

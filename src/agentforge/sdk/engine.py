@@ -35,7 +35,7 @@ from agentforge.model.plan import Overrides
 from agentforge.ports.clock import Clock
 from agentforge.ports.event_log import Head
 from agentforge.ports.provider import Provider
-from agentforge.runtime.iteration_files import write_iteration_files
+from agentforge.runtime.iteration_files import light_iterations, write_iteration_files
 from agentforge.runtime.supervision import SupervisorLimits
 from agentforge.views.lines.preview import preview
 
@@ -295,7 +295,7 @@ class Engine:
         iterations that were run without any are written."""
         info = self.runs.info(session, cached=False)
         if info.summary.without_files:
-            write_iteration_files(self.runs.events(session))
+            write_iteration_files(light_iterations(self.runs.events(session)))
         return info
 
     def events(self, session: str) -> Iterator[Event]:

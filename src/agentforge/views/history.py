@@ -13,6 +13,8 @@ from agentforge.model.result import Decision, Signals
 
 KEPT = 1000
 SLACK = 100
+LIGHT_KEPT = 10
+"""Of each stage, the latest light iterations."""
 
 
 class HistoryEntry(Struct, frozen=True):
@@ -69,6 +71,8 @@ class History(Struct):
     stages: dict[str, StageOutputs] = field(default_factory=dict)
     manifests: dict[str, str] = field(default_factory=dict)
     """Of each block, the latest."""
+    light: dict[str, list[f.IterationCompleted]] = field(default_factory=dict)
+    """The latest light iterations of each stage, whichever visit they are of."""
 
     @property
     def entries(self) -> tuple[HistoryEntry, ...]:
@@ -103,6 +107,7 @@ class History(Struct):
             case f.PlanChanged(paths=paths):
                 self.stages = _moved(self.stages, paths)
                 self.manifests = _moved(self.manifests, paths)
+                self.light = _moved(self.light, paths)
 
     def _complete(self, event: Event, fact: f.IterationCompleted) -> None:
         if event.cursor is None:
@@ -113,6 +118,10 @@ class History(Struct):
         if output := fact.output or fact.output_file:
             _append(outputs.outputs, output)
             outputs.written += 1
+        if fact.text is not None:
+            light = self.light.setdefault(_key(event.cursor.node_path, event.cursor.provider), [])
+            light.append(fact)
+            del light[:-LIGHT_KEPT]
 
     def _of(self, cursor: Cursor) -> StageOutputs:
         key = _key(cursor.node_path, cursor.provider)

@@ -42,18 +42,22 @@ def fold(summary: Summary, event: Event) -> Summary:
     if isinstance(fact, f.AttemptStarted):
         attempts = summary.attempts + 1
         return replace(summary, events=events, last_type=fact.TYPE, last_at=event.at, attempts=attempts)
+    if isinstance(fact, f.IterationCompleted):
+        stalled = fact.result.signals.plateau_suspected or not fact.result.summary.strip()
+        return replace(
+            summary,
+            events=events,
+            last_type=fact.TYPE,
+            last_at=event.at,
+            consecutive_errors=0,
+            iterations=summary.iterations + 1,
+            without_files=summary.without_files + (fact.text is not None),
+            without_progress=summary.without_progress + stalled,
+        )
     seen = replace(summary, events=events, last_type=fact.TYPE, last_at=event.at, consecutive_errors=0)
     match fact:
         case f.IterationStarted():
             return seen
-        case f.IterationCompleted(result=result):
-            stalled = result.signals.plateau_suspected or not result.summary.strip()
-            return replace(
-                seen,
-                iterations=seen.iterations + 1,
-                without_files=seen.without_files + (fact.text is not None),
-                without_progress=seen.without_progress + stalled,
-            )
         case f.ErrorOccurred():
             return replace(seen, errors=seen.errors + 1, consecutive_errors=summary.consecutive_errors + 1)
         case f.RetryScheduled() | f.LimitMet() | f.ProviderChanged() | f.TimerFired() | f.SessionFailed():

@@ -25,7 +25,7 @@ from agentforge.ports.process import Processes
 from agentforge.ports.provider import Provider
 from agentforge.runtime.driver import Driver, Performers
 from agentforge.runtime.head_keeper import HeadKeeper
-from agentforge.runtime.iteration_files import LATEST, write_iteration_files
+from agentforge.runtime.iteration_files import write_iteration_files
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.supervision import Supervised, SupervisorLimits
 from agentforge.runtime.tasks.agent import AgentPerformer
@@ -92,8 +92,8 @@ class Runner:
         task = asyncio.create_task(driver.drive())
         try:
             await asyncio.shield(task)
-            if journal.view.summary.without_files:
-                write_iteration_files(self._runs.events(session), LATEST)
+            for latest in journal.view.history.light.values():
+                write_iteration_files(latest)
         except asyncio.CancelledError:
             driver.ask_to_pause("cancelled_by_caller", grace=self._stop_grace)
             await task

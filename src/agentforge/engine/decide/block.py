@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from agentforge.engine.decide.requests import Ruling, opened
-from agentforge.engine.decide.stage import StageAt, decide_stage, stuck
+from agentforge.engine.decide.stage import decide_stage, stage_in, stuck
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Draft
@@ -51,7 +51,7 @@ def _decide_branch(plan: Plan, state: RunState, step: Step, block: BlockState, b
     at = branch.stage if branch.stage and plan.stage(branch.stage.path, branch.provider) else None
     at = at or StageState(step.inner_path(stages[branch.next_stage]), block.run)
     place, node = branch_place(plan, block, branch.provider, at.path), stages[at.position]
-    stage = StageAt(plan, state, place, node, at)
+    stage = stage_in(plan, state, place, node, at)
     ruling = decide_stage(stage)
     if ruling.done is not None:
         return stage.record(f.StageCompleted(node.id, ruling.done, at.completed))

@@ -5,7 +5,7 @@ The driver records the facts and asks again until there are none; then the work 
 running: it starts what is missing and cancels what is no longer wanted.
 
 What stands between the run and its next step is an ordered table of gates; the first that has something to
-say decides.
+say decides. Where none has, the run goes on.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,10 @@ RunGate = Callable[[Plan, RunState], Directive | None]
 
 
 def decide(plan: Plan, state: RunState) -> Directive:
-    return next(decision for gate in GATES if (decision := gate(plan, state)) is not None)
+    for gate in GATES:
+        if (decision := gate(plan, state)) is not None:
+            return decision
+    return _onward(plan, state)
 
 
 # -- runs that stand still
@@ -53,16 +56,18 @@ def _cancelled(_: Plan, state: RunState) -> Directive | None:
 
 
 def _overdue(_: Plan, state: RunState) -> Directive | None:
-    facts = defaults(state) if state.status in WAITING or state.status is RunStatus.RUNNING else ()
+    if not state.requests or (state.status not in WAITING and state.status is not RunStatus.RUNNING):
+        return None
+    facts = defaults(state)
     return Directive(facts) if facts else None
 
 
 def _answered(_: Plan, state: RunState) -> Directive | None:
     """A run that stopped for its requests continues when one is answered."""
-    answered = tuple(request.id for request in state.requests if not request.is_open)
-    if state.status not in WAITING or not state.waits or not answered:
+    if state.status not in WAITING or not state.waits:
         return None
-    return Directive((Draft(f.SessionContinued(answered), state.cursor),))
+    answered = tuple(request.id for request in state.requests if not request.is_open)
+    return Directive((Draft(f.SessionContinued(answered), state.cursor),)) if answered else None
 
 
 def _still(_: Plan, state: RunState) -> Directive | None:
@@ -104,15 +109,19 @@ def _stopping(plan: Plan, state: RunState) -> Directive | None:
 
 def _consequences(plan: Plan, state: RunState) -> Directive | None:
     """Of one answer at a time: what follows from it may answer what comes next."""
-    answered = next((request for request in state.requests if not request.is_open), None)
-    return Directive(consequences(plan, state, answered)) if answered else None
+    for request in state.requests:
+        if not request.is_open:
+            return Directive(consequences(plan, state, request))
+    return None
 
 
 def _onward(plan: Plan, state: RunState) -> Directive:
     """What the place where the run is needs; a run with nothing to do but open requests waits for people."""
     decision = _at_position(plan, state)
+    if decision.facts or not state.requests:
+        return decision
     waiting = state.open_requests
-    if decision.facts or not waiting:
+    if not waiting:
         return decision
     if decision.work:
         return Directive(work=(*decision.work, *request_waits(state)))
@@ -126,13 +135,13 @@ def _onward(plan: Plan, state: RunState) -> Directive:
 
 def _at_position(plan: Plan, state: RunState) -> Directive:
     match state.at:
+        case StageState() as at:
+            here = stage_at(plan, state, None, at)
+            return _unplaced(state, at.path) if here is None else _of_run(plan, state, at, decide_stage(here))
         case Start():
             return _enter(plan, state, first_node(plan))
         case Between(next=destination):
             return _enter(plan, state, destination)
-        case StageState() as at:
-            here = stage_at(plan, state, None, at)
-            return _unplaced(state, at.path) if here is None else _of_run(plan, state, at, decide_stage(here))
         case BlockState() as block:
             step = plan.places.get(block.path)
             if step is None or not isinstance(step.node, ParallelNode):
@@ -144,6 +153,8 @@ def _at_position(plan: Plan, state: RunState) -> Directive:
 
 def _of_run(plan: Plan, state: RunState, at: StageState | BlockState, ruling: Ruling) -> Directive:
     """What a ruling on the current node means for the run."""
+    if ruling.facts or ruling.work:
+        return Directive(ruling.facts, ruling.work)
     node = plan.places[at.path].node
     here = Cursor(at.path, at.run, at.completed if isinstance(at, StageState) else 0)
     if ruling.done is not None:
@@ -154,7 +165,7 @@ def _of_run(plan: Plan, state: RunState, at: StageState | BlockState, ruling: Ru
         failed = f.SessionFailed(ruling.failure.kind, ruling.failure.message, node.id)
         return Directive((Draft(failed, here),))
     asks = opened(state, ruling.question) if ruling.question else None
-    return Directive((asks,)) if asks else Directive(ruling.facts, ruling.work)
+    return Directive((asks,)) if asks else IDLE
 
 
 # -- between two nodes
@@ -203,4 +214,4 @@ def _unplaced(state: RunState, path: str) -> Directive:
     return Directive((Draft(failed, state.cursor),))
 
 
-GATES: tuple[RunGate, ...] = (_cancelled, _overdue, _answered, _still, _stopping, _consequences, _onward)
+GATES: tuple[RunGate, ...] = (_cancelled, _overdue, _answered, _still, _stopping, _consequences)

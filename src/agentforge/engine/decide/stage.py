@@ -1,7 +1,9 @@
 """What should happen now in a stage: its iterations and attempts, judge, queue and delays.
 
-Two ordered tables of gates, one for what stands between two iterations and one for what stands within one.
-The first gate that has something to say decides. A new feature is a new row.
+Two ordered tables of gates, one for what stands between two iterations and one for what an attempt leaves to
+settle before the next.
+The first gate that has something to say decides; where none has, the next iteration or attempt begins. A new
+feature is a new row.
 
 The same for a node of the run and for a stage of a provider's branch; the caller turns the ruling into the
 facts of its own level.
@@ -47,39 +49,57 @@ class StageAt(Struct, frozen=True):
     place: Place
     node: StageNode
     at: StageState
+    remaining: float | None
+    """The seconds that the runtime limit leaves as of the latest event, or None without a limit."""
 
     def record(self, fact: f.AnyFact) -> Ruling:
         number = self.at.iteration.number if self.at.iteration else self.at.completed
         return Ruling((Draft(fact, self.place.cursor(number)),))
 
-    @property
-    def remaining(self) -> float | None:
-        """The seconds that the runtime limit leaves as of the latest event, or None without a limit."""
-        limit = max_runtime(self.plan, self.node)
-        if limit is None:
-            return None
-        return max(0.0, limit - (self.state.updated_at - self.state.clock_from).total_seconds())
-
 
 StageGate = Callable[[StageAt], Ruling | None]
+AttemptGate = Callable[[StageAt, IterationState, AttemptState], Ruling | None]
 Flight = tuple[AgentTask | JudgeTask, TaskState]
+
+
+def stage_in(plan: Plan, state: RunState, place: Place, node: StageNode, at: StageState) -> StageAt:
+    limit, remaining = max_runtime(plan, node), None
+    if limit is not None:
+        remaining = max(0.0, limit - (state.updated_at - state.clock_from).total_seconds())
+    return StageAt(plan, state, place, node, at, remaining)
 
 
 def stage_at(plan: Plan, state: RunState, provider: str | None, at: StageState) -> StageAt | None:
     """None where the plan has no such stage, as after damage."""
     node, place = plan.stage(at.path, provider), place_of(plan, state, provider, at)
-    return StageAt(plan, state, place, node, at) if node and place else None
+    return stage_in(plan, state, place, node, at) if node and place else None
 
 
 def decide_stage(here: StageAt) -> Ruling:
     iteration, judge = here.at.iteration, here.at.judge
-    gates = BETWEEN_ITERATIONS if iteration is None else WITHIN_ITERATION
-    ruling = next(ruling for gate in gates if (ruling := gate(here)) is not None)
+    ruling = _running(here) or (
+        _between_iterations(here) if iteration is None else _within_iteration(here, iteration)
+    )
     if ruling.question is None:
         return ruling
     at = here.place.cursor(iteration.number if iteration else here.at.completed)
     number = iteration.attempts if iteration else judge.number if judge else 0
     return replace(ruling, question=replace(ruling.question, at=at, number=number))
+
+
+def _between_iterations(here: StageAt) -> Ruling:
+    for gate in BETWEEN_ITERATIONS:
+        if (ruling := gate(here)) is not None:
+            return ruling
+    return _next_iteration(here)
+
+
+def _within_iteration(here: StageAt, iteration: IterationState) -> Ruling:
+    if iteration.attempt is not None:
+        for gate in AFTER_ATTEMPT:
+            if (ruling := gate(here, iteration, iteration.attempt)) is not None:
+                return ruling
+    return _stuck(here) or _runtime(here) or _next_attempt(here, iteration)
 
 
 # -- tasks in flight, of either kind
@@ -188,10 +208,8 @@ def _next_iteration(here: StageAt) -> Ruling:
 # -- within an iteration
 
 
-def _once(here: StageAt) -> Ruling | None:
-    iteration = here.at.iteration
-    attempt = iteration.attempt if iteration else None
-    if here.node.semantics != "at_most_once" or iteration is None or attempt is None:
+def _once(here: StageAt, iteration: IterationState, attempt: AttemptState) -> Ruling | None:
+    if here.node.semantics != "at_most_once":
         return None
     if not attempt.came_to_nothing or attempt.excused:
         return None
@@ -209,10 +227,8 @@ def _once(here: StageAt) -> Ruling | None:
     )
 
 
-def _failure(here: StageAt) -> Ruling | None:
-    iteration = here.at.iteration
-    attempt = iteration.attempt if iteration else None
-    if iteration is None or attempt is None or attempt.status is not TaskStatus.FAILED or attempt.excused:
+def _failure(here: StageAt, iteration: IterationState, attempt: AttemptState) -> Ruling | None:
+    if attempt.status is not TaskStatus.FAILED or attempt.excused:
         return None
     turn = turn_after(Failed(here.node, here.at, iteration, attempt, here.remaining))
     match turn:
@@ -227,20 +243,14 @@ def _failure(here: StageAt) -> Ruling | None:
             return here.record(turn)
 
 
-def _retry_wait(here: StageAt) -> Ruling | None:
-    iteration = here.at.iteration
-    attempt = iteration.attempt if iteration else None
-    if iteration is None or attempt is None or attempt.due_at is None:
-        return None
-    if attempt.status is not TaskStatus.WAITING:
+def _retry_wait(here: StageAt, iteration: IterationState, attempt: AttemptState) -> Ruling | None:
+    if attempt.due_at is None or attempt.status is not TaskStatus.WAITING:
         return None
     return Ruling(work=(Wait("retry", attempt.due_at, here.place.cursor(iteration.number)),))
 
 
-def _lost_attempt(here: StageAt) -> Ruling | None:
-    iteration = here.at.iteration
-    attempt = iteration.attempt if iteration else None
-    if iteration is None or attempt is None or attempt.lost < LOST_IN_A_ROW or attempt.excused:
+def _lost_attempt(here: StageAt, iteration: IterationState, attempt: AttemptState) -> Ruling | None:
+    if attempt.lost < LOST_IN_A_ROW or attempt.excused:
         return None
     what = f"{attempt.lost} attempts at iteration {iteration.number}"
     return Ruling(question=Question("attempts_lost", _lost_text(here, what)))
@@ -259,10 +269,9 @@ def _lost_text(here: StageAt, what: str) -> str:
     return f"{what} of stage {here.node.id!r} were lost in a row {why}. Retry?"
 
 
-def _next_attempt(here: StageAt) -> Ruling:
-    node, iteration = here.node, here.at.iteration
-    assert iteration is not None
-    timeout = min((limit for limit in (node.timeout, here.remaining) if limit is not None), default=None)
+def _next_attempt(here: StageAt, iteration: IterationState) -> Ruling:
+    node = here.node
+    timeout = _tightest(node.timeout, here.remaining)
     choice = choose(1 + len(node.fallbacks), here.at, here.state.updated_at)
     provider, agent = node.chosen(choice), iteration.agent
     continues = agent is not None and agent.choice == choice and agent.continued < MAX_CONTINUED
@@ -286,8 +295,14 @@ def _next_attempt(here: StageAt) -> Ruling:
 
 def max_runtime(plan: Plan, node: StageNode) -> float | None:
     """The tightest of the limits that the run and the stage set."""
-    limits = [rails.max_runtime_seconds for rails in (plan.pipeline.guardrails, node.guardrails) if rails]
-    return min((limit for limit in limits if limit is not None), default=None)
+    run, stage = plan.pipeline.guardrails, node.guardrails
+    return _tightest(run.max_runtime_seconds if run else None, stage.max_runtime_seconds if stage else None)
+
+
+def _tightest(one: float | None, other: float | None) -> float | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return min(one, other)
 
 
 def _stuck(here: StageAt) -> Ruling | None:
@@ -315,7 +330,6 @@ def _runtime(here: StageAt) -> Ruling | None:
 
 
 BETWEEN_ITERATIONS: tuple[StageGate, ...] = (
-    _running,
     _unprepared,
     _judge,
     _queue,
@@ -323,15 +337,5 @@ BETWEEN_ITERATIONS: tuple[StageGate, ...] = (
     _stuck,
     _runtime,
     _delay,
-    _next_iteration,
 )
-WITHIN_ITERATION: tuple[StageGate, ...] = (
-    _running,
-    _once,
-    _failure,
-    _retry_wait,
-    _lost_attempt,
-    _stuck,
-    _runtime,
-    _next_attempt,
-)
+AFTER_ATTEMPT: tuple[AttemptGate, ...] = (_once, _failure, _retry_wait, _lost_attempt)

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 from agentforge.engine.node_keys import recorded_key
 from agentforge.model import facts as f
 from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.layout import IterationLayout
 from agentforge.model.plan import Judgment, Queue, Termination
 from agentforge.model.task import AgentTask
 from agentforge.ports.clock import Clock
@@ -29,7 +30,7 @@ from agentforge.runtime.tasks.call import (
     writable_in,
 )
 from agentforge.runtime.tasks.performer import TaskReport
-from agentforge.runtime.tasks.prepare import Preparer, output_path
+from agentforge.runtime.tasks.prepare import Prepared, Preparer, output_path
 from agentforge.system import files
 
 # A session that is continued has the task in it, but what came last there may be a cut-off answer.
@@ -39,6 +40,10 @@ the result was missing. Look at what is done already, in the conversation and in
 rest, and write the result as asked. The task was:
 
 """
+
+
+EARLIER = Prepared()
+"""Of an attempt that an earlier engine started: nothing of it is in memory."""
 
 
 class AgentPerformer:
@@ -51,19 +56,25 @@ class AgentPerformer:
     async def perform(self, task: AgentTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:
         if task.ending:
             return await self._end(task)
-        about, call = self._about(task), self._call(task)
         if fresh:
-            prepared = self._preparer.prepared(task)
-            if isinstance(prepared, f.ErrorOccurred):
-                return prepared
-            about = replace(about, prompt=prepared.prompt, is_clean=prepared.is_new or about.light)
-            return self._outcome(about, await self._calls.make(call, lambda: self._request(task, about)))
+            return await self._start(task)
+        about = self._about(task)
+        call = self._call(task, about.here)
         ended = await self._calls.reattach(call, lambda pid: report(f.AttemptReattached(task.attempt, pid)))
+        return self._outcome(about, ended)
+
+    async def _start(self, task: AgentTask) -> f.AnyFact:
+        prepared = self._preparer.prepared(task)
+        if isinstance(prepared, f.ErrorOccurred):
+            return prepared
+        about = self._about(task, prepared)
+        call = self._call(task, about.here)
+        ended = await self._calls.make(call, lambda: self._request(task, about, call.mark))
         return self._outcome(about, ended)
 
     async def _end(self, task: AgentTask) -> f.AnyFact:
         about = self._about(task)
-        ended = await self._calls.end(self._call(task))
+        ended = await self._calls.end(self._call(task, about.here))
         if isinstance(ended, Finished):
             return self._outcome(about, ended)
         hide_secrets(about)
@@ -99,8 +110,9 @@ class AgentPerformer:
             self._setting.recorder.forget(about)
         return f.AttemptLost(about.number, lost.reason, lost.started, lost.agent_session)
 
-    def _about(self, task: AgentTask) -> Attempted:
+    def _about(self, task: AgentTask, prepared: Prepared = EARLIER) -> Attempted:
         setting, node = self._setting, task.node
+        light = self._preparer.is_light(task.place, node)
         return Attempted(
             node=node,
             by=task.by,
@@ -113,12 +125,13 @@ class AgentPerformer:
             heeds_promise=setting.plan.mode == "loop" and isinstance(node.termination, Queue),
             redactor=setting.redactor,
             at=task.place,
-            light=self._preparer.is_light(task.place, node),
+            prompt=prepared.prompt,
+            light=light,
+            is_clean=prepared.is_new or light,
         )
 
-    def _call(self, task: AgentTask) -> ProviderCall:
+    def _call(self, task: AgentTask, here: IterationLayout) -> ProviderCall:
         layout, mode = self._setting.layout, self._setting.plan.mode
-        here = layout.iteration(task.place.folder, task.iteration)
         return ProviderCall(
             by=task.by,
             place=here.attempt(task.attempt),
@@ -130,7 +143,7 @@ class AgentPerformer:
             before=task.before,
         )
 
-    def _request(self, task: AgentTask, about: Attempted) -> ExecuteRequest:
+    def _request(self, task: AgentTask, about: Attempted, mark: str) -> ExecuteRequest:
         set_aside(about)
         note_target(about)
         setting, here = self._setting, about.here
@@ -143,7 +156,7 @@ class AgentPerformer:
             environment={
                 **setting.environment,
                 **_limits_told(task.node.termination),
-                MARK: f"{setting.run_id}/{task.mark}",
+                MARK: mark,
                 "MOCK_STATUS_FILE": here.status,
                 "MOCK_RESULT_FILE": here.result,
                 "MOCK_ITERATION": str(task.iteration),

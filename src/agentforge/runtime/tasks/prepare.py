@@ -66,7 +66,7 @@ class Preparer:
         self._plan = plan
         self._history = history
         self.is_light = is_light
-        self._ready: dict[str, Prepared] = {}
+        self._ready: dict[tuple[Place, int], Prepared] = {}
         """Prepared here, and the agent not started yet."""
 
     def do(self, task: PrepareTask) -> AnyFact:
@@ -85,7 +85,7 @@ class Preparer:
                 attempt=0,
             )
         text, is_new = self._rendered(task, template, most)
-        self._ready[task.id] = Prepared(text, is_new)
+        self._ready[task.place, task.iteration] = Prepared(text, is_new)
         return IterationStarted(
             stage=node.name or node.id,
             type=node.stage,
@@ -109,7 +109,7 @@ class Preparer:
 
     def prepared(self, task: AgentTask) -> Prepared | ErrorOccurred:
         """The iteration of an attempt that is about to start."""
-        ready = self._ready.pop(_preparation(task).id, None)
+        ready = self._ready.pop((task.place, task.iteration), None)
         if ready is not None and task.attempt == 1:
             return ready
         return self._restored(task)
@@ -129,7 +129,7 @@ class Preparer:
                 files.replace(here.context, files.pretty(self._context(again, most)))
             return Prepared()
         outcome = self._prepare(again, most)
-        again_ready = self._ready.pop(again.id, Prepared())
+        again_ready = self._ready.pop((task.place, task.iteration), Prepared())
         if isinstance(outcome, ErrorOccurred):
             return replace(outcome, attempt=task.attempt, started=False)
         return replace(again_ready, is_new=False)
