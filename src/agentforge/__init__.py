@@ -34,9 +34,13 @@ if TYPE_CHECKING:
     from agentforge.definition.compiler import Compiled as Compiled
     from agentforge.definition.compiler import PipelineSource as PipelineSource
     from agentforge.definition.resolve import Available as Available
+    from agentforge.engine.rehearsal.course import CourseStep as CourseStep
+    from agentforge.engine.rehearsal.course import Difference as Difference
+    from agentforge.engine.rehearsal.course import Rehearsal as Rehearsal
     from agentforge.legacy.migration import Finding as Finding
     from agentforge.legacy.migration import Migration as Migration
     from agentforge.model import facts as facts
+    from agentforge.model.cassette import Cassette as Cassette
     from agentforge.model.cursor import Cursor as Cursor
     from agentforge.model.diagnostic import Diagnostic as Diagnostic
     from agentforge.model.diagnostic import SourcePlace as SourcePlace
@@ -69,6 +73,7 @@ if TYPE_CHECKING:
     from agentforge.ports.event_log import Damage as Damage
     from agentforge.ports.event_log import EventLog as EventLog
     from agentforge.ports.event_log import Head as Head
+    from agentforge.ports.event_log import TornTail as TornTail
     from agentforge.ports.provider import Capabilities as Capabilities
     from agentforge.ports.provider import Provider as Provider
     from agentforge.runtime.supervision import SupervisorLimits as SupervisorLimits
@@ -114,7 +119,9 @@ _HOME = {
     "definition.compiler": ("Compiled", "PipelineSource"),
     "definition.resolve": ("Available",),
     "legacy.migration": ("Finding", "Migration"),
+    "engine.rehearsal.course": ("CourseStep", "Difference", "Rehearsal"),
     "model": ("facts",),
+    "model.cassette": ("Cassette",),
     "model.cursor": ("Cursor",),
     "model.diagnostic": ("Diagnostic", "SourcePlace"),
     "model.errors": _ERRORS,
@@ -125,7 +132,7 @@ _HOME = {
     "model.state": ("Request", "RunState"),
     "model.status": ("RunStatus",),
     "ports.clock": ("Clock",),
-    "ports.event_log": ("BufferHealth", "Damage", "EventLog", "Head"),
+    "ports.event_log": ("BufferHealth", "Damage", "EventLog", "Head", "TornTail"),
     "ports.provider": ("Capabilities", "Provider"),
     "runtime.supervision": ("SupervisorLimits",),
     "sdk.engine": ("Engine",),

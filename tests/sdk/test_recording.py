@@ -20,7 +20,7 @@ from agentforge.model.failure import Failure, FailureKind
 from agentforge.ports.provider import Provider
 from agentforge.sdk.engine import Engine
 from agentforge.testing import ScriptedProvider
-from agentforge.testing.scripted_provider import fails, writes
+from agentforge.testing.scripted_provider import fails, returns, writes
 
 RESULT = """printf '{"summary":"did %s"}' "$MOCK_ITERATION" > "$AGENTFORGE_RESULT"; """
 ANSWER = '{"stop": true, "reason": "fine", "confidence": 0.9}'
@@ -89,6 +89,13 @@ def replayed(project: Path, source: str, session: str | None = None, pipeline: A
             return await sdk.start(compiled, replay=recording.replay(0.0))
 
     return run(main())
+
+
+def test_a_returned_result_is_recorded_and_replayed(tmp_path: Path) -> None:
+    provider = ScriptedProvider([returns("one"), returns("two")], uses_files=False)
+    first = recorded(tmp_path, pipeline(node(runs=2)), scripted=provider)
+    again = replayed(tmp_path, "s")
+    assert (first.iterations, again.iterations, again.completed) == (2, 2, True)
 
 
 def course(project: Path, session: str) -> tuple[CourseStep, ...]:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from time import monotonic
 
 from msgspec import Struct
@@ -36,10 +36,10 @@ def tmux_name(session: str) -> str:
 
 
 class Background:
-    def __init__(self, runs: Runs, environ: Mapping[str, str]) -> None:
+    def __init__(self, runs: Runs) -> None:
         self._runs = runs
-        self._environ = dict(environ)
-        self._tmux = Tmux(environ)
+        self._environ = dict(runs.environ)
+        self._tmux = Tmux(runs.environ)
 
     async def make_way(self, session: str, *, force: bool) -> TmuxSessionCleaned | None:
         """See to it that the run can have its tmux session; what was cleaned up, for its log."""

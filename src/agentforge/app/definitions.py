@@ -32,10 +32,14 @@ class LintResult(Struct, frozen=True):
 
 
 class Definitions:
-    def __init__(self, project: str, environ: Mapping[str, str]) -> None:
-        self._project = project
-        self._environ = environ
-        self._sources = sources_of(project, environ)
+    """The stages and pipelines of one project."""
+
+    def __init__(
+        self, project: str | os.PathLike[str] = ".", environ: Mapping[str, str] | None = None
+    ) -> None:
+        self._project = os.path.abspath(project)
+        self._environ = os.environ if environ is None else environ
+        self._sources = sources_of(self._project, self._environ)
 
     def stages(self) -> list[Available]:
         return available_stages(self._sources)

@@ -1,7 +1,6 @@
 """Starting and resuming runs, attached to the terminal or in the background: shared by several commands."""
 
 import asyncio
-import os
 import shlex
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -121,7 +120,7 @@ def _start_in_background(call: Invocation, given: RunOptions) -> int:
     from agentforge.cli.log_output import set_up_logs
 
     async def start() -> "tuple[BackgroundRun, TmuxSessionCleaned | None]":
-        background = Background(call.runs, os.environ)
+        background = Background(call.runs)
         async with Engine(call.root) as engine:
             session = await _validate(engine, given, background)
             cleaned = await background.make_way(session, force=given.force)

@@ -124,7 +124,7 @@ class Recorder:
         steps = (
             *told(ended, self._redactor),
             *self._changes(stamps, notes),
-            *written(about.here, self._redactor),
+            *written(about.here, ended, self._redactor),
             *ending(ended, self._redactor),
         )
         exchange = self._exchange(key, about.by.type, about.by.model, steps)
@@ -318,8 +318,11 @@ def ending(ended: ExecuteResult, redactor: Redactor) -> Iterator[AnyStep]:
         yield End(code=ended.exit_code % 256 or 1)
 
 
-def written(here: IterationLayout, redactor: Redactor) -> Iterator[AnyStep]:
-    """result.json and status.json as the agent wrote them."""
+def written(here: IterationLayout, ended: ExecuteResult, redactor: Redactor) -> Iterator[AnyStep]:
+    """The result that the agent returned, or result.json and status.json as it wrote them."""
+    if ended.result is not None:
+        yield WriteResult(value=redactor.data(ended.result))
+        return
     result, status = files.read_text(here.result), files.read_text(here.status)
     if result is not None:
         value, text = _read_object(redactor.text(result))

@@ -2,11 +2,18 @@
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from agentforge.app.definitions import Definitions
+from agentforge.app.providers.readiness import ProviderInfo
+from agentforge.app.recording import Recording
+from agentforge.app.replay import CourseComparison
 from agentforge.app.results import RunInfo, RunResult, RunRow
+from agentforge.app.runs.lookup import Runs, Tail
+from agentforge.definition.compiler import Compiled, PipelineSource
 from agentforge.model.event import Event
+from agentforge.ports.event_log import Head
 from agentforge.ports.provider import Provider
 from agentforge.sdk.engine import Engine
 
@@ -24,8 +31,17 @@ class SyncEngine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run(self, pipeline: str | Mapping[str, Any] | None = None, **options: Any) -> RunResult:
+    def run(self, pipeline: PipelineSource | None = None, **options: Any) -> RunResult:
         return self._runner.run(self.engine.run(pipeline, **options))
+
+    def start(self, compiled: Compiled, **options: Any) -> RunResult:
+        return self._runner.run(self.engine.start(compiled, **options))
+
+    def validate_start(self, compiled: Compiled, **options: Any) -> None:
+        self._runner.run(self.engine.validate_start(compiled, **options))
+
+    def replay(self, source: str, pipeline: PipelineSource | None = None, **options: Any) -> RunResult:
+        return self._runner.run(self.engine.replay(source, pipeline, **options))
 
     def resume(self, session: str, context: str | None = None, **options: Any) -> RunResult:
         return self._runner.run(self.engine.resume(session, context, **options))
@@ -48,6 +64,9 @@ class SyncEngine:
     def unregister_provider(self, name: str) -> None:
         self._runner.run(self.engine.unregister_provider(name))
 
+    def providers(self) -> Sequence[ProviderInfo]:
+        return self._runner.run(self.engine.providers())
+
     def subscribe(self, session: str) -> Iterator[Event]:
         """Events of one run as they become durable, until it stops."""
         events = self.engine.subscribe(session)
@@ -59,6 +78,46 @@ class SyncEngine:
                     return
         finally:
             self._runner.run(_close(events))
+
+    # -- calls that are synchronous anyway
+
+    @property
+    def runs(self) -> Runs:
+        return self.engine.runs
+
+    @property
+    def definitions(self) -> Definitions:
+        return self.engine.definitions
+
+    def compile(self, pipeline: PipelineSource | None = None, **options: Any) -> Compiled:
+        return self.engine.compile(pipeline, **options)
+
+    def recompile(self, session: str, pipeline: PipelineSource | None = None, **options: Any) -> Compiled:
+        return self.engine.recompile(session, pipeline, **options)
+
+    def validate_resume(self, session: str, **options: Any) -> None:
+        self.engine.validate_resume(session, **options)
+
+    def compile_replay(
+        self, recording: Recording, pipeline: PipelineSource | None = None, **options: Any
+    ) -> Compiled:
+        return self.engine.compile_replay(recording, pipeline, **options)
+
+    def rehearse(self, source: str, pipeline: PipelineSource | None = None) -> CourseComparison:
+        return self.engine.rehearse(source, pipeline)
+
+    def dry_run(self, compiled: Compiled) -> Sequence[str]:
+        return self.engine.dry_run(compiled)
+
+    def tail(self, session: str, after: Head | None = None) -> Tail:
+        return self.engine.tail(session, after)
+
+    def tidy(self) -> None:
+        self.engine.tidy()
+
+    def interrupt(self, reason: str = "signal_interrupt", *, now: bool = False) -> bool:
+        """May be called from another thread or a signal handler."""
+        return self.engine.interrupt(reason, now=now)
 
     def status(self, session: str) -> RunInfo:
         return self.engine.status(session)

@@ -42,9 +42,11 @@ _cache_decoder = msgspec.json.Decoder(_Cached)
 class Runs:
     """The runs of one project."""
 
-    def __init__(self, project: str, environ: Mapping[str, str]) -> None:
-        self.project = project
-        self.environ = environ
+    def __init__(
+        self, project: str | os.PathLike[str] = ".", environ: Mapping[str, str] | None = None
+    ) -> None:
+        self.project = os.path.abspath(project)
+        self.environ = os.environ if environ is None else environ
 
     def layout(self, session: str) -> RunLayout:
         return RunLayout.of(self.project, session_name(session))
