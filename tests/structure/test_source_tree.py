@@ -1,0 +1,56 @@
+"""The source tree: no import cycles, no type name twice, file names that are nouns."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+FILES = [path for path in (SOURCE / "agentforge").rglob("*.py") if "builtin" not in path.parts]
+NOUNS_IN_ING = {"recording", "routing", "wiring"}
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+
+
+TREES = {module_of(path): ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """The modules of ours that a module imports anywhere, also within functions and for type checkers."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in TREES else node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def test_no_import_cycles_also_not_through_lazy_imports() -> None:
+    graph = {name: {found for found in imports(tree) if found in TREES} for name, tree in TREES.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        raise AssertionError(" -> ".join(error.args[1])) from None
+
+
+def test_no_type_name_exists_twice() -> None:
+    places = defaultdict(set)
+    for module, tree in TREES.items():
+        assert isinstance(tree, ast.Module)
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                places[node.name].add(module)
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name = node.targets[0].id
+                if name[0].isupper() and not name.isupper():
+                    places[name].add(module)
+    assert {name: sorted(where) for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_module_names_are_no_gerunds() -> None:
+    names = {module.rpartition(".")[2] for module in TREES}
+    assert {name for name in names if name.endswith("ing")} <= NOUNS_IN_ING | {"testing"}
