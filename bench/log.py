@@ -61,18 +61,20 @@ def replays(root: Path, lengths: tuple[int, ...], rounds: int) -> list[Measure]:
 
 def _replays(path: Path, length: int, rounds: int) -> list[Measure]:
     decoded, hashed = [], []
-    replayed, looked, taken_up = [], [], []
+    replayed, inspected, resumed = [], [], []
     for _ in range(rounds):
         decoded.append(floors.decode_log(path))
         replayed.append(_replay(path))
         hashed.append(decoded[-1] + floors.hash_log(path))
-        looked.append(_look(path))
-        taken_up.append(_take_up(path))
+        inspected.append(_inspect(path))
+        resumed.append(_resume(path))
     replay = f"replay of {length:,} events"
     return [
         beside(replay, "ms", replayed, floors.DECODE, decoded, at_most=REPLAY_AT_MOST),
-        beside(f"{replay}, checked, to look", "ms", looked, floors.VERIFY, hashed, at_most=REPLAY_AT_MOST),
-        beside(f"{replay}, checked, to go on", "ms", taken_up, floors.VERIFY, hashed, at_most=REPLAY_AT_MOST),
+        beside(
+            f"{replay}, checked, to inspect", "ms", inspected, floors.VERIFY, hashed, at_most=REPLAY_AT_MOST
+        ),
+        beside(f"{replay}, checked, to resume", "ms", resumed, floors.VERIFY, hashed, at_most=REPLAY_AT_MOST),
     ]
 
 
@@ -86,13 +88,13 @@ def _replay(path: Path) -> float:
     return took
 
 
-def _look(path: Path) -> float:
+def _inspect(path: Path) -> float:
     began = process_time()
     see_all(JsonlLog(path).reader().events())
     return process_time() - began
 
 
-def _take_up(path: Path) -> float:
+def _resume(path: Path) -> float:
     began = process_time()
     journal = Journal("replay", JsonlLog(path).open(), SystemClock())
     took = process_time() - began
