@@ -54,8 +54,7 @@ def appends(root: Path, lengths: tuple[int, ...], rounds: int) -> list[Measure]:
 
 
 def replays(root: Path, lengths: tuple[int, ...], rounds: int) -> list[Measure]:
-    """All events decoded and folded; and that with the chain checked before, as whoever looks at a run or
-    takes it up must."""
+    """Decode and fold all events; also with the chain verified first, as `status` and `resume` do."""
     return [measure for length in lengths for measure in _replays(_log(root, length), length, rounds)]
 
 
