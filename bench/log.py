@@ -15,9 +15,9 @@ from bench import floors
 from bench.long_logs import long_run
 from bench.measure import Measure, beside
 
-REPLAY_AT_MOST = 3.0
+MAX_REPLAY_RATIO = 3.0
 # O(1): the longest log may cost no more than noise above the empty one.
-LONGEST_AT_MOST = 1.25
+MAX_GROWTH_RATIO = 1.25
 
 
 def appends(root: Path, lengths: tuple[int, ...], rounds: int) -> list[Measure]:
@@ -49,7 +49,7 @@ def appends(root: Path, lengths: tuple[int, ...], rounds: int) -> list[Measure]:
     first, last = lengths[0], lengths[-1]
     growth = f"append + sync, {last:,} events against {first:,}"
     floor_name = f"the same on a log of {first:,} events"
-    measures.append(beside(growth, "µs", spent[last], floor_name, spent[first], at_most=LONGEST_AT_MOST))
+    measures.append(beside(growth, "µs", spent[last], floor_name, spent[first], maximum=MAX_GROWTH_RATIO))
     return measures
 
 
@@ -69,11 +69,13 @@ def _replays(path: Path, length: int, rounds: int) -> list[Measure]:
         resumed.append(_resume(path))
     replay = f"replay of {length:,} events"
     return [
-        beside(replay, "ms", replayed, floors.DECODE, decoded, at_most=REPLAY_AT_MOST),
+        beside(replay, "ms", replayed, floors.DECODE, decoded, maximum=MAX_REPLAY_RATIO),
         beside(
-            f"{replay}, checked, to inspect", "ms", inspected, floors.VERIFY, hashed, at_most=REPLAY_AT_MOST
+            f"{replay}, checked, to inspect", "ms", inspected, floors.VERIFY, hashed, maximum=MAX_REPLAY_RATIO
         ),
-        beside(f"{replay}, checked, to resume", "ms", resumed, floors.VERIFY, hashed, at_most=REPLAY_AT_MOST),
+        beside(
+            f"{replay}, checked, to resume", "ms", resumed, floors.VERIFY, hashed, maximum=MAX_REPLAY_RATIO
+        ),
     ]
 
 
