@@ -18,7 +18,7 @@ NPM      ?= npm
 PACKAGE   = $(AGENTS)/venv/bin/python -c 'import sys; from importlib.util import find_spec; \
             print(find_spec(sys.argv[1]).submodule_search_locations[0])'
 
-# The systems that bench-peers measures beside AgentForge; constraints-peers.txt pins them.
+# The systems that bench-peers compares with AgentForge; constraints-peers.txt pins them.
 PEERS    := .peers
 
 .PHONY: demo test check lint types layers crash parity bench bench-peers peers wheel agents agents-pypi agents-npm test-agents clean
@@ -26,7 +26,7 @@ PEERS    := .peers
 demo: $(STAMP)
 	$(BIN)/agentforge demo
 
-test: $(STAMP)             ## JOBS=2: two files of tests at once
+test: $(STAMP)             ## JOBS=2 runs two test files at once
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 check: lint types layers test
@@ -42,32 +42,32 @@ types: $(STAMP)
 layers: $(STAMP)
 	$(BIN)/lint-imports
 
-crash: $(STAMP)            ## N real kills at random and chosen moments
+crash: $(STAMP)            ## kill real processes at N random and chosen moments
 	$(BIN)/python -m tests.crash.campaign --kills $(N) --seed $(SEED)
 
-parity: $(STAMP)           ## recorded cases of agent-pipelines, played with ours: CASES=DIR
+parity: $(STAMP)           ## replay recorded cases of the shell engine: CASES=DIR
 	$(BIN)/python -m tests.parity $(CASES)
 
-bench: $(STAMP)            ## costs beside their floors, as a table and JSON
+bench: $(STAMP)            ## measure costs and their floors, as a table and JSON
 	$(BIN)/python -m bench
 
-bench-peers: $(STAMP) $(PEERS)/.installed  ## beside LangGraph, Burr and DBOS: DIR=FOLDER on the disk, ARGS=OPTIONS
+bench-peers: $(STAMP) $(PEERS)/.installed  ## compare with LangGraph, Burr and DBOS: DIR=FOLDER on the disk, ARGS=OPTIONS
 	$(BIN)/python -m bench.peers --dir $(DIR) $(ARGS)
 
-peers: $(PEERS)/.installed ## what bench-peers measures, into .peers/
+peers: $(PEERS)/.installed ## install the systems of bench-peers into .peers/
 
-wheel: $(STAMP)            ## builds the wheel, runs it from an empty environment elsewhere
+wheel: $(STAMP)            ## build the wheel and run it from an empty environment
 	$(BIN)/python -m pytest -q tests/surface/test_wheel.py
 
-agents: agents-pypi agents-npm  ## the real agent CLIs, into .agents/: no account is needed for the tests
+agents: agents-pypi agents-npm  ## install the real agent CLIs into .agents/; the tests need no account
 
 agents-pypi: $(AGENTS)/pypi.stamp
 
 agents-npm:
 	@if command -v $(NPM) >/dev/null; then $(MAKE) --no-print-directory $(AGENTS)/npm-$(OPENCODE)-$(GEMINI).stamp; \
-	else echo "npm isn't here, so opencode and gemini aren't installed and their tests are skipped"; fi
+	else echo "npm not found: opencode and gemini are not installed, and their tests are skipped"; fi
 
-test-agents: $(STAMP)      ## the real agent CLIs against a scripted model on loopback; `make agents` installs them
+test-agents: $(STAMP)      ## run the real agent CLIs against a scripted model on loopback; install them with `make agents`
 	$(BIN)/python -m pytest -rs tests/agents
 
 $(AGENTS)/pypi.stamp: constraints-agents.txt

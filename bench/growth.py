@@ -55,7 +55,7 @@ class Watch:
         self.stretches.append(Stretch(done, written / self._every, alive, _rss()))
 
     def _take_files(self, to: int) -> int:
-        """Their bytes. They are gone then: nobody reads them, and all of them together are a gigabyte."""
+        """Return their size and delete them: they are not read again, and together they are a gigabyte."""
         total = 0
         for number in range(to - self._every + 1, to + 1):
             # Not by pathlib, which leaves its traces in the memory that is looked at.
@@ -78,7 +78,7 @@ def long_run(root: Path, iterations: int, every: int) -> list[Stretch]:
 async def _watched_run(root: Path, iterations: int, every: int) -> list[Stretch]:
     watch = Watch(RunLayout.of(str(root), "growth"), every)
     agent = InProcess(watch, is_timed=False)
-    # Should the disk become slow, the engine takes up a thread; its modules are loaded before we look.
+    # On a slow disk the engine starts a thread, so its modules are loaded before the measurement.
     await asyncio.to_thread(gc.collect)
     with _traced():
         async with engine_in(root, agent) as engine:

@@ -22,7 +22,7 @@ from bench.measure import Measure, beside, timed
 # What the engine writes for every iteration; the agent's own status.json isn't among them.
 FILES = ("context.json", "prompt.md", "output.md", "result.json")
 AGENTS_OWN = {"status.json": STATUS}
-AT_MOST = 1.5
+MAX_RATIO = 1.5
 WARM_UP = 5
 ROUND = 20
 
@@ -80,7 +80,7 @@ async def in_process(root: Path, iterations: int) -> list[Measure]:
         if floor := between.files_seconds[part]:
             spent = agent.engine_seconds[part][: len(floor)]
             name = f"iteration in process, {when}"
-            measures.append(beside(name, "µs", spent, floors.FILES, floor, at_most=AT_MOST))
+            measures.append(beside(name, "µs", spent, floors.FILES, floor, maximum=MAX_RATIO))
     return measures
 
 
@@ -113,7 +113,7 @@ async def command(root: Path, rounds: int, per_round: int) -> list[Measure]:
         bare += _bare_iterations(RunLayout.of(str(root), session), plain, root / f"bare-{number}")
     plain.close()
     floor = "the same supervisor and program, bare, + (b)"
-    return [beside("iteration with a program", "ms", spent, floor, bare, at_most=AT_MOST)]
+    return [beside("iteration with a program", "ms", spent, floor, bare, maximum=MAX_RATIO)]
 
 
 def _between_completions(engine: Engine, session: str) -> list[float]:
@@ -134,7 +134,7 @@ def _bare_iterations(run: RunLayout, plain: floors.PlainIterations, bare: Path) 
 
 
 def _spawn_bare(folder: Path, prompt: Path, lease: str) -> float:
-    """What the engine asks of its supervisor for an attempt, asked by nobody."""
+    """The engine's request to its supervisor for an attempt, without the engine."""
     folder.mkdir(parents=True)
     limits = SupervisorLimits()
     spec = {

@@ -15,9 +15,9 @@ from bench import floors
 from bench.long_logs import long_run
 from bench.measure import Measure, beside
 
-REPLAY_AT_MOST = 3.0
+MAX_REPLAY_RATIO = 3.0
 # O(1): the longest log may cost no more than noise above the empty one.
-LONGEST_AT_MOST = 1.25
+MAX_GROWTH_RATIO = 1.25
 
 
 def appends(root: Path, lengths: tuple[int, ...], rounds: int) -> list[Measure]:
@@ -49,30 +49,33 @@ def appends(root: Path, lengths: tuple[int, ...], rounds: int) -> list[Measure]:
     first, last = lengths[0], lengths[-1]
     growth = f"append + sync, {last:,} events against {first:,}"
     floor_name = f"the same on a log of {first:,} events"
-    measures.append(beside(growth, "µs", spent[last], floor_name, spent[first], at_most=LONGEST_AT_MOST))
+    measures.append(beside(growth, "µs", spent[last], floor_name, spent[first], maximum=MAX_GROWTH_RATIO))
     return measures
 
 
 def replays(root: Path, lengths: tuple[int, ...], rounds: int) -> list[Measure]:
-    """All events decoded and folded; and that with the chain checked before, as whoever looks at a run or
-    takes it up must."""
+    """Decode and fold all events; also with the chain verified first, as `status` and `resume` do."""
     return [measure for length in lengths for measure in _replays(_log(root, length), length, rounds)]
 
 
 def _replays(path: Path, length: int, rounds: int) -> list[Measure]:
     decoded, hashed = [], []
-    replayed, looked, taken_up = [], [], []
+    replayed, inspected, resumed = [], [], []
     for _ in range(rounds):
         decoded.append(floors.decode_log(path))
         replayed.append(_replay(path))
         hashed.append(decoded[-1] + floors.hash_log(path))
-        looked.append(_look(path))
-        taken_up.append(_take_up(path))
+        inspected.append(_inspect(path))
+        resumed.append(_resume(path))
     replay = f"replay of {length:,} events"
     return [
-        beside(replay, "ms", replayed, floors.DECODE, decoded, at_most=REPLAY_AT_MOST),
-        beside(f"{replay}, checked, to look", "ms", looked, floors.VERIFY, hashed, at_most=REPLAY_AT_MOST),
-        beside(f"{replay}, checked, to go on", "ms", taken_up, floors.VERIFY, hashed, at_most=REPLAY_AT_MOST),
+        beside(replay, "ms", replayed, floors.DECODE, decoded, maximum=MAX_REPLAY_RATIO),
+        beside(
+            f"{replay}, checked, to inspect", "ms", inspected, floors.VERIFY, hashed, maximum=MAX_REPLAY_RATIO
+        ),
+        beside(
+            f"{replay}, checked, to resume", "ms", resumed, floors.VERIFY, hashed, maximum=MAX_REPLAY_RATIO
+        ),
     ]
 
 
@@ -86,13 +89,13 @@ def _replay(path: Path) -> float:
     return took
 
 
-def _look(path: Path) -> float:
+def _inspect(path: Path) -> float:
     began = process_time()
     see_all(JsonlLog(path).reader().events())
     return process_time() - began
 
 
-def _take_up(path: Path) -> float:
+def _resume(path: Path) -> float:
     began = process_time()
     journal = Journal("replay", JsonlLog(path).open(), SystemClock())
     took = process_time() - began

@@ -33,12 +33,12 @@ def beside(
     floor: str,
     floor_seconds: Sequence[float],
     *,
-    at_most: float | None = None,
+    maximum: float | None = None,
 ) -> Measure:
     """A cost beside its floor; the aim, if any, is a multiple of that floor."""
     value, least = median(seconds) * UNITS[unit], median(floor_seconds) * UNITS[unit]
     # Of neighbours in time, not of the medians: the noise of a shared machine then meets both.
     ratio = median(one / floor for one, floor in zip(seconds, floor_seconds, strict=True))
-    aim = None if at_most is None else f"≤ {at_most:g} × floor"
-    met = None if at_most is None else ratio <= at_most
+    aim = None if maximum is None else f"≤ {maximum:g} × floor"
+    met = None if maximum is None else ratio <= maximum
     return Measure(name, unit, value, floor, least, ratio, aim, met)

@@ -8,7 +8,7 @@ from bench import floors
 from bench.long_logs import long_run
 from bench.measure import Measure
 
-AT_MOST_MS = 150.0
+MAX_MS = 150.0
 SHORT = 50
 
 
@@ -42,6 +42,6 @@ def _argv(session: str) -> list[str]:
 
 def _measure(name: str, seconds: list[float], floor: list[float], *, has_aim: bool) -> Measure:
     value, least = median(seconds) * 1000, median(floor) * 1000
-    aim = f"≤ {AT_MOST_MS:g} ms" if has_aim else None
-    met = value <= AT_MOST_MS if has_aim else None
+    aim = f"≤ {MAX_MS:g} ms" if has_aim else None
+    met = value <= MAX_MS if has_aim else None
     return Measure(name, "ms", value, floors.PYTHON, least, value / least, aim, met)

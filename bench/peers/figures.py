@@ -7,9 +7,9 @@ from msgspec import Struct
 
 from bench.peers.rounds import AGENTFORGE, LANGGRAPH, WITH_PROGRAMS, Sample, Told
 
-MOST_OF_LANGGRAPH = 0.5
-MOST_BYTES = 2_000
-MOST_BYTES_WITH_PROGRAMS = 20_000
+MAX_OF_LANGGRAPH = 0.5
+MAX_BYTES = 2_000
+MAX_BYTES_WITH_PROGRAMS = 20_000
 FLAT = 1.1
 
 
@@ -85,12 +85,12 @@ def targets(found: Sequence[Row]) -> list[Target]:
         if row.system == AGENTFORGE.name:
             if row.of_langgraph is not None:
                 judged.append(
-                    _at_most(f"time beside LangGraph: {at}", row.of_langgraph, MOST_OF_LANGGRAPH, " ×")
+                    _target(f"time beside LangGraph: {at}", row.of_langgraph, MAX_OF_LANGGRAPH, " ×")
                 )
-            judged.append(_at_most(f"disk per step: {at}", row.apparent_per_step, MOST_BYTES, " bytes"))
+            judged.append(_target(f"disk per step: {at}", row.apparent_per_step, MAX_BYTES, " bytes"))
         elif row.system == WITH_PROGRAMS.name:
-            most = MOST_BYTES_WITH_PROGRAMS
-            judged.append(_at_most(f"disk per program: {at}", row.apparent_per_step, most, " bytes"))
+            most = MAX_BYTES_WITH_PROGRAMS
+            judged.append(_target(f"disk per program: {at}", row.apparent_per_step, most, " bytes"))
     return judged + _flat(found)
 
 
@@ -103,9 +103,9 @@ def _flat(found: Sequence[Row]) -> list[Target]:
             if len(here) > 1:
                 growth = here[-1].apparent_per_step / here[0].apparent_per_step
                 at = f"{place}, {here[-1].steps:,} steps against {here[0].steps:,}"
-                judged.append(_at_most(f"{what}, flat: {at}", growth, FLAT, " ×"))
+                judged.append(_target(f"{what}, flat: {at}", growth, FLAT, " ×"))
     return judged
 
 
-def _at_most(what: str, value: float, most: float, unit: str) -> Target:
+def _target(what: str, value: float, most: float, unit: str) -> Target:
     return Target(what, f"≤ {most:,g}{unit}", value, value <= most)

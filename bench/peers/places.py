@@ -105,7 +105,7 @@ def _check_mounts_possible(root: Path) -> None:
 
 @contextmanager
 def mounted_image(root: Path, name: str) -> Iterator[Path]:
-    """An ext4 file system in a sparse file. The file is unlinked once mounted, so none is left behind."""
+    """An ext4 file system in a sparse file. The file is unlinked once mounted, so none is left over."""
     image, point = root / f"{name}.img", root / name
     point.mkdir()
     try:

@@ -91,7 +91,7 @@ class Worker:
         return bool(self._read())
 
     def take_turn(self) -> bool:
-        """Whether the run goes on after it."""
+        """Whether the run continues after it."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):  # Reading then tells why it ended.
             self._process.stdin.write(b"\n")

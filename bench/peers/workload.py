@@ -20,7 +20,7 @@ RESULT = {
 
 
 class Turns:
-    """Lets a run go on for so many steps at a time: after each turn it waits for a line on standard input."""
+    """Runs a number of steps at a time: after each turn it waits for a line on standard input."""
 
     def __init__(self, every: int) -> None:
         self._every = every
@@ -46,7 +46,7 @@ class Turns:
     def _wait(self, message: dict[str, Any]) -> None:
         print(json.dumps(message), flush=True)
         if not sys.stdin.readline():
-            sys.exit("nobody waits for this worker any more")
+            sys.exit("the benchmark has ended")
         self._began = perf_counter()
 
 

@@ -25,7 +25,7 @@ def service(tmp_path: Path) -> Iterator[SandboxService]:
     with serving(tmp_path / "remote") as running:
         yield running
         if "end" not in running.failing:
-            # Whatever else the test did, every sandbox that was made was ended.
+            # Every created sandbox was deleted, whatever else the test did.
             assert sorted(running.ended) == sorted(made["name"] for made in running.made)
 
 
@@ -66,7 +66,7 @@ def everything_kept(project: Project) -> bytes:
     return b"".join(path.read_bytes() for path in project.run_dir("s").rglob("*") if path.is_file())
 
 
-def test_agent_works_on_the_workspace_in_a_sandbox_and_what_it_changed_comes_back(
+def test_agent_changes_the_workspace_in_a_sandbox_and_the_changes_are_downloaded(
     project: Project, service: SandboxService
 ) -> None:
     (project.root / "old.txt").write_text("old")
@@ -88,7 +88,7 @@ def test_agent_works_on_the_workspace_in_a_sandbox_and_what_it_changed_comes_bac
     assert (template, ttl, service.ended) == ("python", 99, [name])
 
 
-def test_agent_reads_its_prompt_and_context_by_the_sandbox_s_own_paths(
+def test_agent_reads_prompt_and_context_at_paths_of_the_sandbox(
     project: Project, service: SandboxService
 ) -> None:
     pipeline(project, f"cat .remote-sandbox/context.json > context-there.json; cat; {RESULT}")
@@ -104,7 +104,7 @@ def test_agent_reads_its_prompt_and_context_by_the_sandbox_s_own_paths(
     assert str(project.root) not in json.dumps(environment)
 
 
-def test_output_is_seen_while_the_agent_still_works(project: Project, service: SandboxService) -> None:
+def test_output_is_streamed_while_the_agent_runs(project: Project, service: SandboxService) -> None:
     pipeline(project, f"echo first; while [ ! -e go ]; do sleep 0.02; done; {RESULT}")
     with project.started("run", "-p", "p.yaml", "-s", "s") as run:
         log = iteration(project) / "attempt-1" / "output.log"
@@ -114,9 +114,7 @@ def test_output_is_seen_while_the_agent_still_works(project: Project, service: S
         assert run.end().code == 0
 
 
-def test_key_travels_in_no_command_line_and_stays_in_no_file(
-    project: Project, service: SandboxService
-) -> None:
+def test_key_is_on_no_command_line_and_in_no_file(project: Project, service: SandboxService) -> None:
     pipeline(project, f'echo "model key: $MODEL_KEY"; {RESULT}', pass_env=["MODEL_KEY"])
     project.env |= {"MODEL_KEY": "model-key-0123456789", "OTHER_KEY": "other-key-0123456789"}
     assert go(project).code == 0
@@ -130,7 +128,9 @@ def test_key_travels_in_no_command_line_and_stays_in_no_file(
 
 
 class TestWhatTravels:
-    def test_versions_secrets_and_records_stay_here(self, project: Project, service: SandboxService) -> None:
+    def test_git_files_secrets_and_records_are_not_uploaded(
+        self, project: Project, service: SandboxService
+    ) -> None:
         for path in (".git/config", ".env", "node_modules/x.js", "big.bin", "src/.env", "src/kept.py"):
             (project.root / path).parent.mkdir(parents=True, exist_ok=True)
             (project.root / path).write_text("x")
@@ -157,7 +157,7 @@ class TestWhatTravels:
             ".remote-sandbox/attempt-1/exit.json",
         ],
     )
-    def test_nothing_lands_where_it_must_not(
+    def test_protected_paths_are_not_written(
         self, project: Project, service: SandboxService, path: str
     ) -> None:
         (project.root / "leads-out").symlink_to(project.home)
@@ -173,7 +173,7 @@ class TestWhatTravels:
         ]
         assert not any(found.read_bytes() == b"from the sandbox" for found in landed)
         errors = (iteration(project) / "attempt-1" / "errors.log").read_text()
-        assert "isn't the agent's to change here" in errors
+        assert "the change is ignored because the path is protected" in errors
 
 
 class TestFailures:
@@ -189,7 +189,7 @@ class TestFailures:
             ("changes", 500, "provider_overloaded"),
         ],
     )
-    def test_refusal_is_a_failure_of_its_kind_and_leaves_no_sandbox(
+    def test_refusal_has_its_failure_kind_and_leaves_no_sandbox(
         self, project: Project, service: SandboxService, operation: str, status: int, kind: str
     ) -> None:
         service.failing = {operation: status}
@@ -197,10 +197,12 @@ class TestFailures:
         assert go(project).code == 1
         (error,) = [event["data"] for event in project.events("s") if event["type"] == "error"]
         assert error["type"] == kind
-        assert error["message"] == f'the sandbox service says {status}: {{"error": "{operation} refused"}}'
+        assert (
+            error["message"] == f'the sandbox service returned {status}: {{"error": "{operation} refused"}}'
+        )
         assert service.alive == {}
 
-    def test_sandbox_that_cannot_be_ended_is_named_and_fails_nothing(
+    def test_failed_deletion_is_reported_without_failing_the_run(
         self, project: Project, service: SandboxService
     ) -> None:
         service.failing = {"end": 500}
@@ -208,25 +210,23 @@ class TestFailures:
         assert go(project).code == 0
         (name,) = service.alive
         errors = (iteration(project) / "attempt-1" / "errors.log").read_text()
-        assert f"sandbox {name} could not be ended: the sandbox service says 500" in errors
+        assert f"failed to delete sandbox {name}: the sandbox service returned 500" in errors
 
-    def test_service_that_is_not_there(self, project: Project, service: SandboxService) -> None:
+    def test_unreachable_service(self, project: Project, service: SandboxService) -> None:
         project.env["REMOTE_SANDBOX_URL"] = "http://127.0.0.1:9"
         pipeline(project, RESULT)
         assert go(project).code != 0
         assert "provider_unreachable" in json.dumps(project.events("s"))
         assert service.made == []
 
-    def test_stream_that_breaks_off(self, project: Project, service: SandboxService) -> None:
+    def test_broken_stream(self, project: Project, service: SandboxService) -> None:
         service.breaks_off = True
         pipeline(project, f"echo begun; sleep 60; {RESULT}")
         assert go(project).code != 0
-        assert "broke off while the agent worked" in json.dumps(project.events("s"))
+        assert "disconnected while the agent was running" in json.dumps(project.events("s"))
         assert service.alive == {}
 
-    def test_agent_that_fails_keeps_its_own_exit_status(
-        self, project: Project, service: SandboxService
-    ) -> None:
+    def test_failed_agent_keeps_its_exit_status(self, project: Project, service: SandboxService) -> None:
         pipeline(project, "echo half > half.txt; exit 7")
         assert go(project).code == 1
         (error,) = [event["data"] for event in project.events("s") if event["type"] == "error"]
@@ -234,20 +234,20 @@ class TestFailures:
         assert (project.root / "half.txt").exists()
         assert service.alive == {}
 
-    def test_missing_key_is_said_before_anything_begins(
+    def test_missing_key_is_reported_before_the_run_starts(
         self, project: Project, service: SandboxService
     ) -> None:
         del project.env["REMOTE_SANDBOX_API_KEY"]
         pipeline(project, RESULT)
         done = go(project)
         assert done.code != 0
-        assert "REMOTE_SANDBOX_API_KEY isn't set" in done.err
+        assert "REMOTE_SANDBOX_API_KEY is not set" in done.err
         assert service.calls == []
 
-    def test_stage_without_an_agent_is_said(self, project: Project, service: SandboxService) -> None:
+    def test_missing_argv_is_reported(self, project: Project, service: SandboxService) -> None:
         pipeline(project, RESULT, argv=[])
         assert go(project).code != 0
-        assert "doesn't say which agent to run" in json.dumps(project.events("s"))
+        assert "`argv` is missing" in json.dumps(project.events("s"))
         assert service.made == []
 
 
@@ -257,7 +257,7 @@ class TestEnding:
     def begun(self, service: SandboxService) -> None:
         wait_for(lambda: any(box.process for box in service.alive.values()), "the agent works")
 
-    def test_stop_by_signal_ends_the_sandbox(self, project: Project, service: SandboxService) -> None:
+    def test_signal_deletes_the_sandbox(self, project: Project, service: SandboxService) -> None:
         pipeline(project, self.SLOW)
         with project.started("run", "-p", "p.yaml", "-s", "s") as run:
             self.begun(service)
@@ -267,7 +267,7 @@ class TestEnding:
             assert run.end().code == 130
         assert service.alive == {}
 
-    def test_cancel_ends_the_sandbox(self, project: Project, service: SandboxService) -> None:
+    def test_cancel_deletes_the_sandbox(self, project: Project, service: SandboxService) -> None:
         pipeline(project, self.SLOW)
         with project.started("run", "-p", "p.yaml", "-s", "s") as run:
             self.begun(service)
@@ -275,14 +275,14 @@ class TestEnding:
             run.end()
         wait_for(lambda: service.alive == {}, "the sandbox is gone")
 
-    def test_timeout_ends_the_sandbox(self, project: Project, service: SandboxService) -> None:
+    def test_timeout_deletes_the_sandbox(self, project: Project, service: SandboxService) -> None:
         pipeline(project, self.SLOW, {"timeout": 1})
         assert go(project).code != 0
         (error,) = [event["data"] for event in project.events("s") if event["type"] == "error"]
         assert error["type"] == "iteration_timeout"
         assert service.alive == {}
 
-    def test_killed_engine_leaves_the_sandbox_and_the_next_one_takes_it_up(
+    def test_next_engine_reattaches_to_the_sandbox_of_a_killed_engine(
         self, project: Project, service: SandboxService
     ) -> None:
         pipeline(
@@ -300,9 +300,7 @@ class TestEnding:
         assert len(service.made) == 1
         assert (project.root / "done.txt").exists()
 
-    def test_killed_program_has_its_sandbox_ended_by_whoever_is_left(
-        self, project: Project, service: SandboxService
-    ) -> None:
+    def test_sandbox_of_a_killed_program_is_deleted(self, project: Project, service: SandboxService) -> None:
         pipeline(project, self.SLOW)
         with project.started("run", "-p", "p.yaml", "-s", "s") as run:
             self.begun(service)

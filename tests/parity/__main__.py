@@ -21,7 +21,7 @@ def main() -> int:
         sys.stdout.write("\n".join(rule_table()) + "\n")
         return 0
     if not given.cases.is_dir():
-        sys.stderr.write(f"there is no folder {given.cases}: name one with recorded cases\n")
+        sys.stderr.write(f"folder {given.cases} not found; specify a folder with recorded cases\n")
         return 2
     cases = [
         case

@@ -94,11 +94,11 @@ def _step(event: dict[str, Any]) -> Step | None:
         return None
     provider = cursor.get("provider") or ""
     if kind == "error" and not provider and "attempt" not in data:
-        # The original's word for a session that failed.
+        # The shell engine's word for a failed session.
         return Step("failed", "", 0)
     if kind.startswith("session"):
         return Step(kind, "", 0)
-    # Ours names the stage inside a block (`1.0`), the original only the block.
+    # Ours names the stage inside a block (`1.0`), the shell engine only the block.
     path = str(cursor.get("node_path", ""))
     node = path.partition(".")[0] if provider else path
     return Step(kind, node, cursor.get("iteration", 0) if kind in NUMBERED else 0, provider)
@@ -169,7 +169,7 @@ def same_session(recorded: str, ours: list[str]) -> str | None:
 
 
 def renamed_state(recorded: Any, stage: str, folders: list[str]) -> Any:
-    """The original's state.json in the successor's words: `completed`, the stage's directory, one text for
+    """The shell engine's state.json in our terms: `completed`, the stage's directory, one text for
     an error."""
     state = dict(recorded)
     state["status"] = COMPLETED.get(state.get("status", ""), state.get("status"))

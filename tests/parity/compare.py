@@ -21,7 +21,7 @@ ITERATION = re.compile(
     r"^(?:stage|parallel)-(\d\d)-[^/]+(?:/providers/([^/]+)/stage-\d\d-[^/]+)?/iterations/(\d+)/"
 )
 NODE = re.compile(r"^(?:stage|parallel)-(\d\d)-")
-# Left behind by the original for its own tools, or copied from the input.
+# Written by the shell engine for its own tools, or copied from the input.
 NOT_COMPARED = re.compile(r"\.lock$|\.tmp$|^judge\.log$|^pipeline\.yaml$|^events\.jsonl$|^state\.json$")
 BY_STRUCTURE = frozenset({"result.json", "status.json", "judge.json"})
 

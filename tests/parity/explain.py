@@ -139,7 +139,7 @@ def _family(model: str) -> str:
 
 
 def _is_the_callers(difference: Difference, known: Known | None) -> bool:
-    """Ours is what the caller said, where the original kept what the files say."""
+    """Our value is the caller's override; the shell engine's is the value of the files."""
     name = {"type": "provider"}.get(key := difference.path.rpartition(".")[2], key)
     return known is not None and difference.ours in known.given.get(name, ())
 

@@ -27,7 +27,7 @@ def _never(recorded: Steps, ours: Steps, at: int) -> None:
 
 
 def _at_later_node(recorded: Steps, ours: Steps, at: int) -> tuple[Steps, Steps] | None:
-    """Both go on with a node that comes after the one where they parted."""
+    """Both continue with a node after the one where they diverged."""
     here = _node(recorded, at)
     left, right = _enters_after(recorded[at:], here), _enters_after(ours[at:], here)
     return (left, right) if left and right and left[0] == right[0] else None
@@ -61,7 +61,7 @@ def explain_parting(recorded: Steps, ours: Steps, at: int, pair: "Pair") -> Part
 
 
 def _ended_otherwise(left: Step | None, right: Step | None, node: str, pair: "Pair") -> Parting | None:
-    """One side goes on with a stage that the other one ended."""
+    """One side continues a stage that the other one ended."""
     kinds = {step.type for step in (left, right) if step is not None}
     if kinds != {"node_complete", "iteration_start"}:
         return None
@@ -133,7 +133,7 @@ def explain_missing(session: str, played: "Played") -> str | None:
 
 
 def explain_refusal(said: str) -> str:
-    """Why a definition that the original took is refused, by the diagnostics."""
+    """The rule for a refused definition that the shell engine accepted, by its diagnostics."""
     return "sources-exist" if _leads_nowhere(said) else "checked-definition"
 
 

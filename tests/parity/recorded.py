@@ -142,7 +142,7 @@ def load_cases(folder: Path) -> list[Case]:
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:
-    """Lines that are no JSON were skipped by the original, too."""
+    """Invalid lines are skipped, as the shell engine did."""
     found = []
     for line in path.read_text("utf-8", "replace").splitlines() if path.is_file() else ():
         try:

@@ -167,7 +167,7 @@ class _Stage:
 
     def _put_in_place(self, command: Command) -> None:
         """A moment `before-status` is what the recording put there by hand before the first `status`: runs
-        of the original, which ours has to take up."""
+        of the shell engine, for the import."""
         for moment in [m for m in self._waiting if m.name == f"before-{''.join(command.positional[:1])}"]:
             self._waiting.remove(moment)
             for session in moment.sessions():
@@ -190,7 +190,7 @@ class _Stage:
             environment["STAGES_DIR"] = str(self.project / "stages")
         for name, value in given.items():
             if value.startswith("<engine>"):
-                continue  # A file of the original's own installation; ours has its counterpart built in.
+                continue  # A file of the shell engine's installation; its counterpart is built in.
             environment[name] = value.replace("$P", str(self.project))
         if "MOCK_FIXTURES_DIR" in given and self._case.fixtures is not None:
             environment["MOCK_FIXTURES_DIR"] = str(self._case.fixtures)
@@ -284,7 +284,7 @@ class _Stage:
 
 def _why_not(command: Command, begun: set[str | None]) -> str:
     if command.program != "run.sh":
-        return f"{command.program} is an inner program of the original; users type run.sh"
+        return f"{command.program} is an inner program of the shell engine; users call run.sh"
     by_hand = BEFORE.search(command.note) or (command.session in begun and BETWEEN.search(command.note))
     if by_hand:
         return f"the recording prepared files by hand ({by_hand[0]}); the case doesn't hold them"

@@ -138,7 +138,7 @@ def test_an_input_that_names_no_earlier_node_is_refused_by_a_rule(tmp_path: Path
     assert [found.path for found, _ in report.found] == ["exit", "exit", SESSION]
 
 
-def test_harness_sees_another_refusal_of_what_the_original_ran(tmp_path: Path) -> None:
+def test_harness_reports_another_refusal_of_a_recorded_definition(tmp_path: Path) -> None:
     case = write_pipeline_case(tmp_path / "case", f"{PIPE}    timeout: soon\n")
     assert [str(found.path) for found in examine(load_case(case)).unexplained][:1] == ["exit"]
 

@@ -222,5 +222,5 @@ def test_the_table_of_failures_is_true() -> None:
     }
     for name, happens in rows.items():
         kind = K(name)
-        assert happens.startswith("tried ") == (kind in ATTEMPTS_PER_KIND), name
+        assert happens.startswith("retried") == (kind in ATTEMPTS_PER_KIND), name
         assert (happens.startswith("waits") or happens == "the same") == (kind in LIMITS), name

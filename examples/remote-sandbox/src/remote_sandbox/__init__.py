@@ -1,6 +1,6 @@
-"""Agents in sandboxes of a remote service, for AgentForge.
+"""An AgentForge provider that runs agents in sandboxes of a remote service.
 
-provider: what the engine talks to; says which program to run and what its end means.
-program: that program; it lives as long as the sandbox, which it makes, fills, uses, empties and ends.
-service: the service's HTTP interface. workspace: which files travel, and where they may land.
+provider: the interface to the engine; builds the command line and interprets the exit.
+program: the program that the engine runs; creates, fills, uses and deletes the sandbox.
+service: the HTTP client of the service. workspace: the files to upload, and the paths for downloads.
 """

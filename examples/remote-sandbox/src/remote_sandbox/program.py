@@ -1,4 +1,4 @@
-"""The agent's program on this machine: it makes a sandbox, works in it, brings back what changed, ends it."""
+"""The local program: creates a sandbox, runs the agent in it, downloads the changes, deletes the sandbox."""
 
 import json
 import os
@@ -7,13 +7,13 @@ import sys
 from typing import Any, NoReturn
 
 from remote_sandbox.service import KEY, REPORT, URL, Service, ServiceFailed
-from remote_sandbox.workspace import RESULTS, Moved, bring_back, collect
+from remote_sandbox.workspace import RESULTS, PathMap, collect, download
 
 FAILED = 70
 
 
-class Ended(Exception):
-    """We were asked to stop."""
+class Terminated(Exception):
+    """SIGTERM was received."""
 
 
 def main() -> NoReturn:
@@ -21,33 +21,33 @@ def main() -> NoReturn:
         case ["work"]:
             sys.exit(work(json.load(sys.stdin)))
         case ["end", name, url]:
-            sys.exit(end(name, url))
+            sys.exit(delete(name, url))
         case _:
-            sys.exit("this program is started by the provider `remote`")
+            sys.exit("this program must be started by the provider `remote`")
 
 
 def work(task: dict[str, Any]) -> int:
-    """The agent's own exit status, or what stands for our failure."""
+    """Return the agent's exit status, or FAILED."""
     signal.signal(signal.SIGTERM, _stop)
     service = Service(os.environ[URL], os.environ[KEY])
     try:
         return _in_sandbox(service, task)
-    except Ended:
+    except Terminated:
         return 128 + signal.SIGTERM
     except ServiceFailed as error:
-        _tell(f"{REPORT}{error.kind}: {error}")
+        _report(f"{REPORT}{error.kind}: {error}")
         return FAILED
     finally:
-        # From here on nothing may come between.
+        # The deletion must not be interrupted.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        end(task["name"], os.environ[URL])
+        delete(task["name"], os.environ[URL])
 
 
-def end(name: str, url: str) -> int:
+def delete(name: str, url: str) -> int:
     try:
-        Service(url, os.environ.get(KEY, "")).end(name)
+        Service(url, os.environ.get(KEY, "")).delete(name)
     except ServiceFailed as error:
-        _tell(f"sandbox {name} could not be ended: {error}; the service ends it by itself")
+        _report(f"failed to delete sandbox {name}: {error}; the service deletes it after its ttl")
         return FAILED
     return 0
 
@@ -55,29 +55,30 @@ def end(name: str, url: str) -> int:
 def _in_sandbox(service: Service, task: dict[str, Any]) -> int:
     name, workdir, results = task["name"], task["workdir"], task["results"]
     root = service.create(name, task["template"], task["ttl"])
-    moved = Moved(workdir, results, root)
-    service.upload(name, list(collect(workdir, results, task["exclude"], moved)))
-    code = _run(service, task, moved, root)
+    paths = PathMap(workdir, results, root)
+    service.upload(name, list(collect(workdir, results, task["exclude"], paths)))
+    code = _run(service, task, paths, root)
     files, deleted = service.changes(name)
-    for path in bring_back(workdir, results, files, deleted):
-        _tell(f"{path} was changed in the sandbox, but isn't the agent's to change here")
+    for path in download(workdir, results, files, deleted):
+        _report(f"{path} was changed in the sandbox; the change is ignored because the path is protected")
     return code
 
 
-def _run(service: Service, task: dict[str, Any], moved: Moved, root: str) -> int:
-    for said in service.run(
-        task["name"], task["argv"], _environment(task, moved, root), moved.text(task["prompt"])
-    ):
-        if "exit" in said:
-            return int(said["exit"])
-        sys.stdout.write(said["output"])
+def _run(service: Service, task: dict[str, Any], paths: PathMap, root: str) -> int:
+    environment, prompt = _environment(task, paths, root), paths.translate(task["prompt"])
+    for message in service.run(task["name"], task["argv"], environment, prompt):
+        if "exit" in message:
+            return int(message["exit"])
+        sys.stdout.write(message["output"])
         sys.stdout.flush()
-    raise ServiceFailed("provider_unreachable", "the sandbox service broke off while the agent worked")
+    raise ServiceFailed(
+        "provider_unreachable", "the sandbox service disconnected while the agent was running"
+    )
 
 
-def _environment(task: dict[str, Any], moved: Moved, root: str) -> dict[str, str]:
-    """What the engine says, in the sandbox's own paths, and what the stage lets through."""
-    told = {name: moved.text(value) for name, value in task["environment"].items()}
+def _environment(task: dict[str, Any], paths: PathMap, root: str) -> dict[str, str]:
+    """The engine's variables with paths of the sandbox, and the variables in `pass_env`."""
+    translated = {name: paths.translate(value) for name, value in task["environment"].items()}
     passed = {name: os.environ[name] for name in task["pass_env"] if name in os.environ}
     results = {
         "AGENTFORGE_RESULT": f"{root}/{RESULTS}/result.json",
@@ -85,12 +86,12 @@ def _environment(task: dict[str, Any], moved: Moved, root: str) -> dict[str, str
         "AGENTFORGE_PROMPT": f"{root}/{RESULTS}/prompt.md",
         "AGENTFORGE_MODEL": task["model"],
     }
-    return {**told, **passed, **results}
+    return {**translated, **passed, **results}
 
 
 def _stop(*_: object) -> NoReturn:
-    raise Ended
+    raise Terminated
 
 
-def _tell(line: str) -> None:
+def _report(line: str) -> None:
     sys.stderr.write(f"{line}\n")

@@ -1,4 +1,4 @@
-"""The provider: a program of ours is the agent, so the engine can reattach to it, time it out and end it."""
+"""The provider: runs `program` as the agent, so the engine can reattach to it, time it out and end it."""
 
 import hashlib
 import json
@@ -25,22 +25,22 @@ from agentforge.provider import (
 from remote_sandbox.service import KEY, REPORT, URL
 
 PACKAGE_HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# Isolated from whatever the environment says about Python, and yet able to find this package.
+# Isolated (-I) from Python variables of the environment, but able to import this package.
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from remote_sandbox.program import main; main()"
 
 
 class RemoteConfig(Struct, frozen=True):
-    """What a stage says beside `type` and `model`."""
+    """A stage's settings, apart from `type` and `model`."""
 
     argv: tuple[str, ...] = ()
-    """The agent's command inside of the sandbox; the prompt is its stdin."""
+    """The agent's command inside the sandbox; it gets the prompt on stdin."""
     template: str = "default"
     pass_env: tuple[str, ...] = ()
-    """Variables of this machine that the agent needs there, such as the key of its model."""
+    """Local variables to pass to the agent, such as its model's key."""
     exclude: tuple[str, ...] = ()
-    """Files that don't travel: names, or paths from the workspace's root, with `*`."""
+    """Files not to upload: patterns of names, or of paths relative to the workspace."""
     ttl: Annotated[int, Meta(ge=1)] = 3600
-    """Seconds after which the service ends the sandbox, if nobody does before."""
+    """Seconds after which the service deletes the sandbox."""
 
 
 class RemoteSandbox(ProgramProvider):
@@ -49,22 +49,22 @@ class RemoteSandbox(ProgramProvider):
         self._config = ConfigReader("remote", RemoteConfig)
 
     def capabilities(self) -> Capabilities:
-        # The agent is isolated by the service. One that ran on this machine and trusted it to be isolated
-        # would say `requires_sandbox=True`: then a stage without `sandbox:` is refused.
+        # The service isolates the agent. A provider that runs an unconfined agent on this machine declares
+        # `requires_sandbox=True`; a stage without `sandbox:` is then refused.
         return Capabilities(supports_tools=True)
 
     def validate(self) -> None:
-        """Says what is missing; whether the key is good only the service knows, and nobody is called here."""
+        """Check that the variables are set. The service is not called, so the key itself is not verified."""
         for variable, what in ((URL, "the service's address"), (KEY, "your key")):
             if not self._environ.get(variable):
-                raise ProviderUnusable(f"provider remote: {variable} isn't set", hint=f"put {what} there")
+                raise ProviderUnusable(f"provider remote: {variable} is not set", hint=f"set it to {what}")
 
     def command(self, request: ExecuteRequest) -> Command:
         self.validate()
         config = self._config.read(request.config)
         if not config.argv:
             raise ProviderUnusable(
-                "provider remote: the stage doesn't say which agent to run",
+                "provider remote: `argv` is missing",
                 hint="add `argv: [claude, --print]` to the provider's settings",
             )
         passed = [self._environ[name] for name in config.pass_env if self._environ.get(name)]
@@ -74,28 +74,28 @@ class RemoteSandbox(ProgramProvider):
         return Command(
             argv=(*start, "work"),
             env=environment,
-            # Not in the command line, which everybody on this machine can read.
+            # Not on the command line, which every local user can read.
             stdin=json.dumps(_task(name, config, request)),
             separate_errors=True,
             secrets=(self._environ[KEY], *passed),
-            # If even the program is killed, somebody still has to end the sandbox.
+            # Deletes the sandbox if the program was killed.
             after=(*start, "end", name, self._environ[URL]),
         )
 
     def interpret(self, exit: Exit) -> ExecuteResult:
         ended = super().interpret(exit)
-        told = [line.removeprefix(REPORT) for line in exit.errors.splitlines() if line.startswith(REPORT)]
-        if exit.exit_code == 0 or not told:
+        reports = [line.removeprefix(REPORT) for line in exit.errors.splitlines() if line.startswith(REPORT)]
+        if exit.exit_code == 0 or not reports:
             return ended
-        kind, _, message = told[-1].partition(": ")
+        kind, _, message = reports[-1].partition(": ")
         failure = Failure(FailureKind(kind), message)
         return ExecuteResult(exit.output, ended.exit_code, exit.duration_ms, failure=failure)
 
 
 def sandbox_name(request: ExecuteRequest) -> str:
-    """The same for the same attempt and for no other, so that whoever comes later can end it by its name."""
-    about = [request.environment, request.result_path, request.session, request.stage]
-    text = json.dumps([*about, request.iteration, request.attempt], sort_keys=True)
+    """Unique per attempt and deterministic, so that a later process can delete the sandbox by name."""
+    key = [request.environment, request.result_path, request.session, request.stage]
+    text = json.dumps([*key, request.iteration, request.attempt], sort_keys=True)
     return f"agentforge-{hashlib.sha256(text.encode()).hexdigest()[:20]}"
 
 

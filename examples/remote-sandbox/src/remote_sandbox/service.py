@@ -1,4 +1,4 @@
-"""The sandbox service's HTTP interface. Standard library alone: this runs in the agent's own process.
+"""The HTTP client of the sandbox service. Standard library only: it runs in the agent's process.
 
 POST   /sandboxes               {"name", "template", "ttl"}       -> {"root"}: the workspace's folder there
 PUT    /sandboxes/NAME/files    {"files": [{"path", "mode", "data"}]}
@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 URL = "REMOTE_SANDBOX_URL"
 KEY = "REMOTE_SANDBOX_API_KEY"
 REPORT = "remote-sandbox: "
-"""How a line begins in which the program says which kind of failure it met."""
-SECONDS = 60.0
-"""For one answer; an agent at work may be silent for longer."""
+"""The prefix of the line that reports a failure and its kind."""
+TIMEOUT = 60.0
+"""Seconds for one response; `run` has no timeout, because an agent may print nothing for longer."""
 
-# The kinds of failure are the engine's: it waits, asks for a login or goes on to the next provider by them.
+# The engine's kinds of failure: depending on them it waits, asks for a login or uses the next provider.
 _KINDS = {401: "provider_auth", 403: "provider_auth", 402: "provider_quota", 429: "provider_rate_limited"}
 
 
@@ -37,47 +37,47 @@ class Service:
         self._key = key
 
     def create(self, name: str, template: str, ttl: int) -> str:
-        answer = self._ask("POST", "/sandboxes", {"name": name, "template": template, "ttl": ttl})
+        answer = self._request("POST", "/sandboxes", {"name": name, "template": template, "ttl": ttl})
         return str(answer["root"])
 
     def upload(self, name: str, files: list[dict[str, Any]]) -> None:
-        self._ask("PUT", f"/sandboxes/{name}/files", {"files": files})
+        self._request("PUT", f"/sandboxes/{name}/files", {"files": files})
 
     def run(self, name: str, argv: list[str], env: dict[str, str], stdin: str) -> Iterator[dict[str, Any]]:
-        """What the agent says, as it says it; the last one tells how it ended."""
-        about = {"argv": argv, "env": env, "stdin": stdin}
-        with self._call("POST", f"/sandboxes/{name}/run", about, seconds=None) as response:
+        """Stream the agent's output; the last message has its exit code."""
+        body = {"argv": argv, "env": env, "stdin": stdin}
+        with self._call("POST", f"/sandboxes/{name}/run", body, timeout=None) as response:
             for line in response:
                 yield json.loads(line)
 
     def changes(self, name: str) -> tuple[list[dict[str, Any]], list[str]]:
-        answer = self._ask("GET", f"/sandboxes/{name}/changes")
+        answer = self._request("GET", f"/sandboxes/{name}/changes")
         return answer["files"], answer["deleted"]
 
-    def end(self, name: str) -> None:
-        """One that is gone already is all right."""
-        self._ask("DELETE", f"/sandboxes/{name}", accepted=(404,))
+    def delete(self, name: str) -> None:
+        """A missing sandbox is not an error."""
+        self._request("DELETE", f"/sandboxes/{name}", accepted=(404,))
 
-    def _ask(self, method: str, path: str, about: object = None, accepted: tuple[int, ...] = ()) -> Any:
-        with self._call(method, path, about, SECONDS, accepted) as response:
-            body = response.read()
-        return json.loads(body) if body else {}
+    def _request(self, method: str, path: str, body: object = None, accepted: tuple[int, ...] = ()) -> Any:
+        with self._call(method, path, body, TIMEOUT, accepted) as response:
+            content = response.read()
+        return json.loads(content) if content else {}
 
     @contextmanager
     def _call(
-        self, method: str, path: str, about: object, seconds: float | None, accepted: tuple[int, ...] = ()
+        self, method: str, path: str, body: object, timeout: float | None, accepted: tuple[int, ...] = ()
     ) -> Iterator[HTTPResponse]:
         kind = HTTPSConnection if self._address.scheme == "https" else HTTPConnection
-        connection = kind(self._address.hostname or "", self._address.port, timeout=seconds)
+        connection = kind(self._address.hostname or "", self._address.port, timeout=timeout)
         headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
-        body = None if about is None else json.dumps(about).encode()
+        data = None if body is None else json.dumps(body).encode()
         try:
-            connection.request(method, self._address.path.rstrip("/") + path, body, headers)
+            connection.request(method, self._address.path.rstrip("/") + path, data, headers)
             response = connection.getresponse()
             if response.status >= 400 and response.status not in accepted:
-                said = response.read(500).decode(errors="replace").strip()
-                failed = _KINDS.get(response.status, "provider_overloaded")
-                raise ServiceFailed(failed, f"the sandbox service says {response.status}: {said}")
+                message = response.read(500).decode(errors="replace").strip()
+                failure = _KINDS.get(response.status, "provider_overloaded")
+                raise ServiceFailed(failure, f"the sandbox service returned {response.status}: {message}")
             yield response
         except (OSError, HTTPException, ValueError) as error:
             raise ServiceFailed("provider_unreachable", f"the sandbox service failed: {error}") from error

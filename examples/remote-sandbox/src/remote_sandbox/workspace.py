@@ -1,4 +1,4 @@
-"""Which files travel to the sandbox and back, and where those that come back may land."""
+"""Selects the files to upload, and writes downloaded files to permitted paths only."""
 
 import base64
 import os
@@ -7,35 +7,35 @@ from fnmatch import fnmatch
 from typing import Any
 
 RESULTS = ".remote-sandbox"
-"""What stands there for the iteration's own folder, which may lie anywhere on this machine."""
-TAKEN = ("result.json", "status.json")
-READ = ("prompt.md", "context.json")
-# Versions, what can be had again, secrets, and the engine's own records: none of an agent's business.
+"""The folder in the sandbox for the iteration's files, which may be anywhere on this machine."""
+DOWNLOADED = ("result.json", "status.json")
+UPLOADED = ("prompt.md", "context.json")
+# Git's files, dependencies, secrets and the engine's records.
 EXCLUDED = (
     *(".git", "node_modules", ".venv", "__pycache__", ".env", RESULTS),
     *(".claude/locks", "events.jsonl", "payloads", "control", "answers", "attempt-*"),
 )
-# An agent's changes to these would change what runs on this machine.
+# Changes to these paths could run code on this machine.
 PROTECTED = (".git", ".claude/pipeline-runs", ".claude/locks", ".agentforge")
 
 File = dict[str, Any]
 
 
-class Moved:
-    """Paths of this machine, as they are called there."""
+class PathMap:
+    """Translates local paths to paths in the sandbox."""
 
     def __init__(self, workdir: str, results: str, root: str) -> None:
-        # The longer one first: the iteration's folder often lies within the workspace.
+        # The longer one first: the iteration's folder is often inside the workspace.
         pairs = [(results, f"{root}/{RESULTS}"), (workdir, root)]
         self._pairs = sorted(pairs, key=lambda pair: -len(pair[0]))
 
-    def text(self, text: str) -> str:
-        for here, there in self._pairs:
-            text = text.replace(here, there)
+    def translate(self, text: str) -> str:
+        for local, remote in self._pairs:
+            text = text.replace(local, remote)
         return text
 
 
-def collect(workdir: str, results: str, excluded: Iterable[str], moved: Moved) -> Iterator[File]:
+def collect(workdir: str, results: str, excluded: Iterable[str], paths: PathMap) -> Iterator[File]:
     patterns = (*EXCLUDED, *excluded)
     for folder, folders, names in os.walk(workdir):
         inside = os.path.relpath(folder, workdir)
@@ -45,15 +45,15 @@ def collect(workdir: str, results: str, excluded: Iterable[str], moved: Moved) -
             if os.path.isfile(path) and not os.path.islink(path) and not _is_excluded(inside, name, patterns):
                 with open(path, "rb") as file:
                     yield _file(os.path.normpath(os.path.join(inside, name)), file.read(), path)
-    for name in READ:
+    for name in UPLOADED:
         path = os.path.join(results, name)
         if os.path.isfile(path):
             with open(path, encoding="utf-8") as text:
-                yield _file(f"{RESULTS}/{name}", moved.text(text.read()).encode(), path)
+                yield _file(f"{RESULTS}/{name}", paths.translate(text.read()).encode(), path)
 
 
-def bring_back(workdir: str, results: str, files: Iterable[File], deleted: Iterable[str]) -> list[str]:
-    """Write what changed there; the paths that weren't taken."""
+def download(workdir: str, results: str, files: Iterable[File], deleted: Iterable[str]) -> list[str]:
+    """Apply the changes, and return the refused paths."""
     refused = []
     for file in files:
         target = _target(workdir, results, file["path"])
@@ -81,25 +81,25 @@ def _file(path: str, data: bytes, source: str) -> File:
 
 
 def _target(workdir: str, results: str, path: str) -> str | None:
-    """Where a file of the sandbox belongs; nowhere, if it would land outside or where it must not."""
+    """The local path of a file in the sandbox, or None if it is outside the workspace or protected."""
     clean = os.path.normpath(path)
     if os.path.isabs(clean) or clean.split("/")[0] == "..":
         return None
     if clean.split("/")[0] == RESULTS:
         name = clean.partition("/")[2]
-        return os.path.join(results, name) if name in TAKEN else None
+        return os.path.join(results, name) if name in DOWNLOADED else None
     if any(clean == place or clean.startswith(f"{place}/") for place in PROTECTED):
         return None
     target = os.path.join(workdir, clean)
-    # A link in the workspace may lead anywhere.
+    # A link in the workspace may point anywhere.
     home, parent = os.path.realpath(workdir), os.path.realpath(os.path.dirname(target))
     return target if parent == home or parent.startswith(f"{home}/") else None
 
 
 def _write(target: str, data: bytes, mode: int) -> None:
     os.makedirs(os.path.dirname(target), exist_ok=True)
-    beside = f"{target}.remote-sandbox"
-    with open(beside, "wb") as file:
+    temporary = f"{target}.remote-sandbox"
+    with open(temporary, "wb") as file:
         file.write(data)
-    os.chmod(beside, mode & 0o777)
-    os.replace(beside, target)
+    os.chmod(temporary, mode & 0o777)
+    os.replace(temporary, target)

@@ -1,0 +1,113 @@
+"""Phrases that string literals, docstrings and Markdown files must not contain."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PACKAGE = REPOSITORY / "src" / "agentforge"
+
+# Patterns, each with the wording to use instead. A space also matches a line break.
+PHRASES = {
+    r"\b(go|goes|going|gone|went) on\b": "continue, resume",
+    r"\b(take|takes|taken|taking|took) (it |them |him |her )?up\b": "resume, recover, reattach",
+    r"\badopt(s|ed|ing)?\b": "reattach (to an agent), import (a run of the shell engine)",
+    r"\b(nobody|somebody|whoever)\b": "name the actor: engine, owner, user, process",
+    r"\bnothing if\b|\b(if|where) there is none\b": "or None, empty, missing",
+    r"(?<!\bthere )\bis no (?!longer\b|more\b)": "must be a …, is not a …",
+    r"\babove all\b": "overrides",
+    r"\b(how|where) (\w+ ){1,3}(stands|stood)\b": "status, position",
+    r"\banew\b": "again, start over",
+    r"\b(keep|keeps|kept|put|puts) (it |them )?aside\b": "archive, rename",
+    r"\bat work\b": "running",
+    r"\b(let|lets|letting) go of\b": "release",
+    r"\bleft behind\b": "left over, remaining",
+    r"\b(come|comes|came|coming) to nothing\b": "fail",
+    r"\b(come|comes|came|coming) up\b(?! with)": "start, initialize",
+    r"\b(is|isn't|are|aren't|be|not|was) tried again\b": "is retried",
+    r"\b(make|makes|made) (it |them )?again\b": "retry, repeat",
+    r"\bin words\b": "as text",
+    r"\bso many\b": "state the number",
+    r"\b(isn't|aren't|wasn't|is not) there\b": "is missing, does not exist",
+    r"\boriginal (run|log|engine)s?\b|\bthe original's\b|\bagent-pipelines' own\b": "the shell engine",
+}
+
+# Temporary: text that is still being reworded.
+UNCHECKED_PACKAGES = {
+    *("adapters", "app", "cli", "definition", "engine", "legacy", "model"),
+    *("ports", "runtime", "sdk", "system", "testing", "tool_loop", "views"),
+}
+UNCHECKED_PAGES = {"ARCHITECTURE.md"}
+
+
+def violations(text: str, first_line: int = 1) -> Iterator[tuple[int, str]]:
+    """The line and the advice for each forbidden phrase in the text."""
+    text = re.sub(r"[ \t]*\n[ \t]*", "\n", text)
+    for phrase, instead in PHRASES.items():
+        for found in re.finditer(phrase.replace(" ", r"\s"), text, re.IGNORECASE):
+            line = first_line + text.count("\n", 0, found.start())
+            yield line, f"{' '.join(found[0].split())!r}: use {instead}"
+
+
+def of_python(source: str) -> list[tuple[int, str]]:
+    strings = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant))
+    return [
+        found
+        for node in strings
+        if isinstance(node.value, str)
+        for found in violations(node.value, node.lineno)
+    ]
+
+
+def report(path: Path, found: list[tuple[int, str]]) -> list[str]:
+    return [f"{path.relative_to(REPOSITORY)}:{line}: {advice}" for line, advice in sorted(found)]
+
+
+def modules() -> list[Path]:
+    found = sorted(PACKAGE.rglob("*.py"))
+    return [path for path in found if path.relative_to(PACKAGE).parts[0] not in UNCHECKED_PACKAGES]
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_strings_of_the_package(path: Path) -> None:
+    assert report(path, of_python(path.read_text())) == []
+
+
+def pages() -> list[Path]:
+    """All pages for people; prompts for agents use some of these words in another sense."""
+    patterns = ("*.md", "docs/**/*.md", "examples/**/*.md")
+    found = sorted(path for pattern in patterns for path in REPOSITORY.glob(pattern))
+    return [path for path in found if path.name not in UNCHECKED_PAGES]
+
+
+@pytest.mark.parametrize("path", pages(), ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_markdown(path: Path) -> None:
+    assert report(path, list(violations(path.read_text()))) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("one\nIt goes\non with the run.", 2),
+        ("Or nothing if there is none.", 1),
+        ("`timeout` is no number of seconds", 1),
+        ("Show how a run stands.", 1),
+    ],
+)
+def test_phrase_is_found_with_its_line(text: str, line: int) -> None:
+    assert next(violations(text))[0] == line
+
+
+@pytest.mark.parametrize(
+    "text", ["There is no such run.", "It is no longer needed.", "Resume a run, or None."]
+)
+def test_ordinary_text_is_accepted(text: str) -> None:
+    assert list(violations(text)) == []
+
+
+def test_strings_and_docstrings_are_read_but_not_names_and_comments() -> None:
+    source = '"""Nobody."""\nnobody = f"{1} whoever"  # somebody\n'
+    assert [line for line, _ in of_python(source)] == [1, 2]
