@@ -31,7 +31,7 @@ PATIENT = Script(
     )
 )
 
-pytestmark = pytest.mark.crash
+pytestmark = [pytest.mark.agents, pytest.mark.crash]
 
 
 def assert_nothing_comes_late(trial: Trial, began: float) -> None:

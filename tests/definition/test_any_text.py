@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.properties import heavy
+from tests.sampling import heavy
 
 from agentforge.definition.compiler import Compiled, compile_pipeline, compile_stage, compile_text
 from agentforge.definition.diagnostics import render

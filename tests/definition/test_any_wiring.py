@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.properties import heavy
+from tests.sampling import heavy
 
 from agentforge.definition.compiler import compile_pipeline
 from agentforge.model.plan import ParallelNode, Plan, Sources, Step

@@ -12,7 +12,7 @@ from hypothesis import given
 from tests.engine.any_run import WildRun, any_wild_run
 from tests.engine.plans import block, nested, plan_of, stage
 from tests.engine.playbook import Play
-from tests.properties import heavy
+from tests.sampling import heavy
 
 from agentforge.engine.decide import decide
 from agentforge.engine.evolve import evolve
