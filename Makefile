@@ -47,7 +47,7 @@ layers: $(STAMP)
 	$(BIN)/lint-imports
 
 coverage: $(STAMP)         ## the pure layers by their own tests: all lines and branches
-	$(PYTEST) $(PURE:%=tests/%) $(PURE:%=--cov=agentforge.%) --cov-branch --cov-report=term:skip-covered
+	$(PYTEST) $(PURE:%=tests/%) $(PURE:%=--cov=agentforge.%) --cov-report=term:skip-covered
 
 crash: $(STAMP)            ## N real kills at random and chosen moments
 	$(BIN)/python -m tests.crash.campaign --kills $(N) --seed $(SEED)
