@@ -105,8 +105,9 @@ def test_supervisor_that_was_stopped_does_not_call_the_agent_idle(attempt: Attem
     attempt.agent_pid()
     supervisor.send_signal(signal.SIGSTOP)
     time.sleep(2.0)
+    known = attempt.output.stat().st_size
     supervisor.send_signal(signal.SIGCONT)
-    time.sleep(0.3)
+    eventually(lambda: attempt.output.stat().st_size > known)
     (attempt.folder / "go").touch()
     record = attempt.outcome()
     assert (record["status"], record["exit_code"]) == ("exited", 0)
