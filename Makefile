@@ -5,7 +5,8 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 N      ?= 200
 SEED   ?= 1
-JOBS   ?= 0
+JOBS   ?= $(shell $(PYTHON) -c 'import os; print(max(2, os.cpu_count() or 2))')
+ROUNDS ?= 1
 CASES  ?= ../shared/parity
 DIR    ?= .bench
 ARGS   ?=
@@ -21,19 +22,22 @@ PACKAGE   = $(AGENTS)/venv/bin/python -c 'import sys; from importlib.util import
 # The systems that bench-peers compares with AgentForge; constraints-peers.txt pins them.
 PEERS    := .peers
 
-.PHONY: demo test check lint types layers crash parity bench bench-peers peers wheel agents agents-pypi agents-npm test-agents clean
+PYTEST    = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+PURE     := model engine definition views
+
+.PHONY: demo test check lint types layers coverage crash soak parity bench bench-peers peers wheel agents agents-pypi agents-npm test-agents clean
 
 demo: $(STAMP)
 	$(BIN)/agentforge demo
 
-test: $(STAMP)             ## JOBS=2 runs two test files at once
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+test: $(STAMP)             ## on all cores; JOBS=1: one after the other
+	$(PYTEST) -m "not soak and not agents"
 
-check: lint types layers test
+check: lint types layers coverage test
 
 lint: $(STAMP)
-	$(BIN)/ruff check src tests bench examples
-	$(BIN)/ruff format --check src tests bench examples
+	$(BIN)/ruff check src tests bench examples conftest.py
+	$(BIN)/ruff format --check src tests bench examples conftest.py
 
 types: $(STAMP)
 	$(BIN)/mypy
@@ -42,8 +46,16 @@ types: $(STAMP)
 layers: $(STAMP)
 	$(BIN)/lint-imports
 
-crash: $(STAMP)            ## kill real processes at N random and chosen moments
+coverage: $(STAMP)         ## the pure layers by their own tests: all lines and branches
+	$(PYTEST) $(PURE:%=tests/%) $(PURE:%=--cov=agentforge.%) --cov-report=term:skip-covered
+
+crash: $(STAMP)            ## N real kills at random and chosen moments
 	$(BIN)/python -m tests.crash.campaign --kills $(N) --seed $(SEED)
+
+soak: $(STAMP)             ## what takes too long for `make test`, with new examples each time: ROUNDS=N
+	for round in $$(seq $(ROUNDS)); do \
+	    HYPOTHESIS_PROFILE=soak $(PYTEST) --timeout 3600 -m "soak or hypothesis" || exit 1; \
+	done
 
 parity: $(STAMP)           ## replay recorded cases of the shell engine: CASES=DIR
 	$(BIN)/python -m tests.parity $(CASES)
@@ -67,8 +79,8 @@ agents-npm:
 	@if command -v $(NPM) >/dev/null; then $(MAKE) --no-print-directory $(AGENTS)/npm-$(OPENCODE)-$(GEMINI).stamp; \
 	else echo "npm not found: opencode and gemini are not installed, and their tests are skipped"; fi
 
-test-agents: $(STAMP)      ## run the real agent CLIs against a scripted model on loopback; install them with `make agents`
-	$(BIN)/python -m pytest -rs tests/agents
+test-agents: $(STAMP)      ## the real agent CLIs against a scripted model on loopback; `make agents` installs them
+	$(PYTEST) -rs -m agents
 
 $(AGENTS)/pypi.stamp: constraints-agents.txt
 	test -x $(AGENTS)/venv/bin/python || $(PYTHON) -m venv $(AGENTS)/venv

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from agentforge.cli.demo import Demo
-from agentforge.cli.demo import Screen
+from agentforge.cli.commands.demo import Demo
+from agentforge.cli.commands.demo import Screen
 
 
 def main() -> None:

@@ -175,7 +175,7 @@ def test_missing_packages_are_named_with_the_way_to_install_them(tmp_path: Path)
     source = str(Path(agentforge.__file__).parent.parent)
     script = ALONE.format(source=source, packages=str(tmp_path))
     ran = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=True, timeout=30
+        [sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=True, timeout=60
     )
     assert "(pydantic_ai, anthropic, openai, jsonschema)" in ran.stdout
     assert "Install with: pip install 'agentforge-pipelines[api]'" in ran.stdout
@@ -189,7 +189,7 @@ def test_nothing_heavy_is_imported_to_offer_the_provider() -> None:
         "if name in sys.modules])"
     )
     ran = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=30
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
     )
     assert ran.stdout.strip() == "[]"
 

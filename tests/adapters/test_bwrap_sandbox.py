@@ -22,8 +22,6 @@ from agentforge.model.plan import SandboxChoice
 from agentforge.ports.provider import Command
 from agentforge.ports.sandbox import Confinement
 
-pytestmark = pytest.mark.timeout(60)
-
 BWRAP = SandboxChoice(type="bwrap")
 NOBODY = 65534
 PATH = "/usr/local/bin:/usr/bin:/bin"  # Which everybody may enter.
@@ -82,7 +80,7 @@ class World:
             cwd=self.project,
             capture_output=True,
             stdin=subprocess.DEVNULL,
-            timeout=30,
+            timeout=60,
             check=False,
             text=True,
         )

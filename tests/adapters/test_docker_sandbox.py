@@ -160,7 +160,7 @@ def test_the_program_is_called_as_it_says(tmp_path: Path, project: Path) -> None
         command.argv,
         env={**command.env, "PATH": os.environ["PATH"]},
         input=b"do it",
-        timeout=10,
+        timeout=60,
         check=False,
     )
     assert done.returncode == 7
@@ -207,7 +207,7 @@ def image() -> str:
     except ProviderUnusable as error:
         pytest.skip(error.message)
     listed = subprocess.run(
-        ["docker", "images", "--format", "{{json .}}"], capture_output=True, timeout=20, check=True
+        ["docker", "images", "--format", "{{json .}}"], capture_output=True, timeout=60, check=True
     ).stdout
     names = [f"{entry['Repository']}:{entry['Tag']}" for entry in map(json.loads, listed.splitlines())]
     fitting = [name for name in names if name.startswith(("alpine:", "busybox:", "debian:", "ubuntu:"))]

@@ -3,7 +3,7 @@
 import tracemalloc
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentforge.adapters.log.log import JsonlLog
@@ -11,13 +11,10 @@ from agentforge.model import codec
 from agentforge.testing.event_log_contract import lines_of, timer_events
 from agentforge.testing.memory_log import MemoryLog
 
-unhurried = settings(deadline=None)  # The machine may be busy with other things.
-
 _EVENTS = timer_events(6)
 _LOG = lines_of(_EVENTS)
 
 
-@unhurried
 @given(st.integers(0, len(_LOG) - 1), st.integers(1, 255))
 def test_any_single_byte_flip_in_any_line_is_detected(at: int, flip: int) -> None:
     hurt = _LOG[:at] + bytes([_LOG[at] ^ flip]) + _LOG[at + 1 :]
@@ -29,7 +26,6 @@ def test_any_single_byte_flip_in_any_line_is_detected(at: int, flip: int) -> Non
     assert len(seen) >= len(_EVENTS) - (2 if b"\n" in (_LOG[at : at + 1], hurt[at : at + 1]) else 1)
 
 
-@unhurried
 @given(st.integers(0, len(_LOG)), st.integers(0, len(_LOG)))
 def test_any_cut_out_stretch_is_detected(one: int, other: int) -> None:
     start, end = sorted((one, other))
@@ -41,7 +37,6 @@ def test_any_cut_out_stretch_is_detected(one: int, other: int) -> None:
     assert _LOG.startswith(left) or reader.damage or reader.torn
 
 
-@unhurried
 @given(st.binary(max_size=300), st.integers(0, 6))
 def test_any_garbage_between_lines_costs_no_event(garbage: bytes, after: int) -> None:
     lines = _LOG.splitlines(keepends=True)
@@ -50,7 +45,6 @@ def test_any_garbage_between_lines_costs_no_event(garbage: bytes, after: int) ->
     assert len(reader.damage) == garbage.count(b"\n") + 1
 
 
-@unhurried
 @given(st.binary(max_size=200))
 def test_any_bytes_can_be_opened_and_written_to(data: bytes) -> None:
     log = MemoryLog(data)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.sdk.projects import eventually
 
 from agentforge.adapters.cli_agents.program import run_once
 from agentforge.ports.provider import Command
@@ -42,10 +43,13 @@ def test_what_comes_after_runs_when_the_program_is_done(tmp_path: Path) -> None:
 
 def test_what_comes_after_runs_when_the_program_is_ended(tmp_path: Path) -> None:
     async def cancelled() -> None:
-        async with asyncio.timeout(0.3):
-            await run_once(shell("sleep 30", after=("touch", "second")), str(tmp_path))
+        line = shell("touch first; sleep 600", after=("touch", "second"))
+        going = asyncio.create_task(run_once(line, str(tmp_path)))
+        await eventually((tmp_path / "first").exists)
+        going.cancel()
+        await going
 
-    with pytest.raises(TimeoutError):
+    with pytest.raises(asyncio.CancelledError):
         asyncio.run(cancelled())
     assert (tmp_path / "second").exists()
 

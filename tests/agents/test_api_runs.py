@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.runtime.agents import ENVIRON, LIMITS, EngineProcess
+from tests.sampling import one_in
 from tests.sdk.projects import eventually as soon
 from tests.sdk.projects import iteration_dir, load, pipeline, run, run_dir, types
 
@@ -41,6 +41,12 @@ def server() -> Iterator[ModelServer]:
 
 @pytest.fixture(params=FORMATS)
 def format(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=one_in(2, FORMATS))
+def any_format(request: pytest.FixtureRequest) -> str:
+    """For what doesn't depend on the format."""
     return str(request.param)
 
 
@@ -153,8 +159,8 @@ def test_streams_that_always_break_off_fail(server: ModelServer, format: str, pr
     assert result.error_type == "provider_unreachable"
 
 
-def test_slow_model_is_waited_for(server: ModelServer, format: str, project: Path) -> None:
-    assert go(project, node(server, replace(WORK, delay=0.5, drip=0.02), format)).completed
+def test_slow_model_is_waited_for(server: ModelServer, any_format: str, project: Path) -> None:
+    assert go(project, node(server, replace(WORK, delay=0.5, drip=0.02), any_format)).completed
 
 
 @pytest.mark.parametrize(
@@ -166,24 +172,22 @@ def test_slow_model_is_waited_for(server: ModelServer, format: str, project: Pat
     ],
 )
 def test_model_that_hangs_is_ended_by_the_first_limit(
-    server: ModelServer, format: str, project: Path, limits: dict[str, Any], kind: str
+    server: ModelServer, any_format: str, project: Path, limits: dict[str, Any], kind: str
 ) -> None:
-    began = time.monotonic()
-    result = go(project, node(server, replace(WORK, hang="within"), format, **limits))
+    result = go(project, node(server, replace(WORK, hang="within"), any_format, **limits))
     assert result.error_type == kind
-    assert time.monotonic() - began < 20
 
 
 def test_cancelling_within_a_command_leaves_nothing_running_and_nothing_late(
-    server: ModelServer, format: str, project: Path
+    server: ModelServer, any_format: str, project: Path
 ) -> None:
     script = shell(
-        "echo $$ > started; (trap '' TERM; setsid sleep 4; echo late > late) & sleep 60; echo > later"
+        "echo $$ > started; (trap '' TERM; setsid sleep 600; echo late > late) & sleep 600; echo > later"
     )
 
     async def main() -> None:
         async with engine(project) as sdk:
-            working = asyncio.create_task(sdk.run(pipeline(node(server, script, format)), session="s"))
+            working = asyncio.create_task(sdk.run(pipeline(node(server, script, any_format)), session="s"))
             await soon((project / "started").exists, SECONDS)
             await sdk.cancel("s")
             await working
@@ -197,11 +201,11 @@ def test_cancelling_within_a_command_leaves_nothing_running_and_nothing_late(
 
 @pytest.mark.crash
 def test_agent_outlives_its_engine_and_is_reattached_to(
-    server: ModelServer, format: str, project: Path
+    server: ModelServer, any_format: str, project: Path
 ) -> None:
     script = shell("echo $$ >> runs; while [ ! -e go ]; do sleep 0.02; done; echo went")
     # Without a key: the engine that is killed has no environment but its own.
-    stage = node(server, script, format, config={"model": "m", "api": format, "api_key_env": ""})
+    stage = node(server, script, any_format, config={"model": "m", "api": any_format, "api_key_env": ""})
     EngineProcess(project, stage).kill_at_work()
 
     async def main() -> None:
@@ -234,14 +238,14 @@ def test_next_attempt_goes_on_with_the_session(server: ModelServer, format: str,
     assert len(server.requests("r")) == 3
 
 
-def test_model_works_in_a_sandbox(server: ModelServer, format: str, project: Path) -> None:
+def test_model_works_in_a_sandbox(server: ModelServer, any_format: str, project: Path) -> None:
     try:
         BwrapSandbox().probe(SandboxChoice(type="bwrap"))
     except ProviderUnusable as error:
         pytest.skip(f"{error.message}; {error.hint}")
     outside = project.parent / "outside.txt"
     script = shell(f"echo inside > inside.txt; echo bad > {outside}; echo bad > .claude/pipeline-runs/s/bad")
-    result = go(project, node(server, script, format, sandbox="bwrap"))
+    result = go(project, node(server, script, any_format, sandbox="bwrap"))
     assert result.completed, result.error
     assert (project / "inside.txt").read_text() == "inside\n"
     assert not outside.exists()

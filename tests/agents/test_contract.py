@@ -13,6 +13,7 @@ from agentforge.ports.provider import Provider
 from agentforge.testing.model_server import Script, Turn
 from agentforge.testing.provider_contract import ProcessProviderContract
 
+pytestmark = pytest.mark.agents
 SAYS = Script((Turn("Hello."),))
 HANGS = Script((Turn("Never said."),), hang="before")
 

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import time
 from typing import Any
 
 import pytest
@@ -15,10 +14,9 @@ from agentforge.app.results import RunResult
 from agentforge.model.status import RunStatus
 from agentforge.testing.model_server import Fault, Script, Shell, Turn, Write
 
-TOOL_SECONDS = 5
 LATE = Script(
     (
-        Turn("I wait.", (Shell(f"echo $$ > started.txt; sleep {TOOL_SECONDS}; echo late > late.txt"),)),
+        Turn("I wait.", (Shell("echo $$ > started.txt; sleep 600; echo late > late.txt"),)),
         Turn("Now the result.", (Write("{result}", RESULT),)),
         Turn("Late."),
     )
@@ -31,14 +29,13 @@ PATIENT = Script(
     )
 )
 
-pytestmark = pytest.mark.crash
+pytestmark = [pytest.mark.agents, pytest.mark.crash]
 
 
-def assert_nothing_comes_late(trial: Trial, began: float) -> None:
-    """Past the time at which the tool would have written."""
+def assert_nothing_comes_late(trial: Trial) -> None:
+    """What would have written isn't there any more."""
     assert trial.processes() == []
     assert not lives(int((trial.project / "started.txt").read_text())), "the tool's shell"
-    time.sleep(max(0.0, began + TOOL_SECONDS + 1 - time.monotonic()))
     assert not trial.has("late.txt")
 
 
@@ -46,16 +43,15 @@ def test_engine_told_to_stop_ends_the_agent_in_the_middle_of_a_tool(trial: Trial
     process = trial.start_engine(LATE)
     try:
         eventually(lambda: trial.has("started.txt"))
-        began = time.monotonic()
         # The first asks, the second doesn't wait for the iteration to end.
         process.send_signal(signal.SIGTERM)
         eventually(lambda: trial.facts("pause_requested"))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=20) == 143
+        assert process.wait(timeout=60) == 143
     finally:
         end(process)
     assert trial.only("session_paused")["reason"] == "signal_interrupt"
-    assert_nothing_comes_late(trial, began)
+    assert_nothing_comes_late(trial)
 
 
 def test_agent_that_somebody_ends_leaves_no_tool_running(trial: Trial) -> None:
@@ -67,11 +63,10 @@ def test_agent_that_somebody_ends_leaves_no_tool_running(trial: Trial) -> None:
             os.kill(trial.agent_pid(), signal.SIGKILL if trial.cli.name == "gemini" else signal.SIGTERM)
             return await going
 
-    began = time.monotonic()
     result = bounded(main())
     assert result.status is RunStatus.FAILED
     assert result.error_type == "provider_crashed", result.error
-    assert_nothing_comes_late(trial, began)
+    assert_nothing_comes_late(trial)
 
 
 def test_cancelled_agent_leaves_no_tool_running(trial: Trial) -> None:
@@ -82,9 +77,8 @@ def test_cancelled_agent_leaves_no_tool_running(trial: Trial) -> None:
             await engine.cancel("s")
             return await going
 
-    began = time.monotonic()
     assert bounded(main()).status is RunStatus.ABORTED
-    assert_nothing_comes_late(trial, began)
+    assert_nothing_comes_late(trial)
 
 
 def test_agent_outlives_its_engine_and_the_next_reattaches_to_it(trial: Trial) -> None:

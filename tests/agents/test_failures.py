@@ -6,6 +6,8 @@ from tests.agents.trial import WRITES, Trial
 
 from agentforge.testing.model_server import FOREVER, Fault, Script
 
+pytestmark = pytest.mark.agents
+
 
 def failing(*faults: Fault) -> Script:
     return replace(WRITES, faults=faults)

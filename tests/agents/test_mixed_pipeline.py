@@ -15,6 +15,7 @@ from agentforge.app.results import RunResult
 from agentforge.testing.marked_processes import MARK
 from agentforge.testing.model_server import Call, Fault, ModelServer, Rule, Script, Turn, Write
 
+pytestmark = pytest.mark.agents
 BRANCHES = ("claude", "codex", "direct")
 
 

@@ -3,10 +3,13 @@
 import json
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 from tests.agents.trial import WRITES, Trial
 
 from agentforge.testing.model_server import Script, Tokens, Turn
+
+pytestmark = pytest.mark.agents
 
 
 def test_agent_writes_files_with_its_own_tools(trial: Trial) -> None:

@@ -18,7 +18,7 @@ from agentforge import Engine
 from agentforge.app.results import RunResult
 from agentforge.runtime.supervision import SupervisorLimits
 from agentforge.testing.marked_processes import MARK, end_marked, processes_marked
-from agentforge.testing.model_server import ModelServer, Script, Seen, Shell, Turn, Write
+from agentforge.testing.model_server import ModelServer, Script, SeenRequests, Shell, Turn, Write
 
 T = TypeVar("T")
 
@@ -119,7 +119,7 @@ class Trial:
     def output(self) -> str:
         return (self.run_dir / "stage-00-work" / "iterations" / "001" / "output.md").read_text()
 
-    def requests(self) -> tuple[Seen, ...]:
+    def requests(self) -> tuple[SeenRequests, ...]:
         return self.server.requests(self.name)
 
     def has(self, name: str) -> bool:
@@ -136,7 +136,7 @@ class Trial:
 
     def end_all(self) -> list[int]:
         """What is still running, which it ends."""
-        return end_marked(self.name, seconds=3.0)
+        return end_marked(self.name, seconds=30.0)
 
 
 def bounded(main: Coroutine[Any, Any, T], seconds: float = 100.0) -> T:
@@ -147,14 +147,14 @@ def bounded(main: Coroutine[Any, Any, T], seconds: float = 100.0) -> T:
     return asyncio.run(within())
 
 
-def eventually(what: Callable[[], object], seconds: float = 30.0) -> None:
+def eventually(what: Callable[[], object], seconds: float = 60.0) -> None:
     until = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < until, "it didn't happen in time"
         time.sleep(0.01)
 
 
-async def soon(what: Callable[[], object], seconds: float = 30.0) -> None:
+async def soon(what: Callable[[], object], seconds: float = 60.0) -> None:
     async with asyncio.timeout(seconds):
         while not what():  # noqa: ASYNC110 - what other processes do sets no event
             await asyncio.sleep(0.01)
@@ -162,4 +162,4 @@ async def soon(what: Callable[[], object], seconds: float = 30.0) -> None:
 
 def end(process: "subprocess.Popen[bytes]", how: signal.Signals = signal.SIGKILL) -> int:
     process.send_signal(how)
-    return process.wait(timeout=30)
+    return process.wait(timeout=60)

@@ -151,12 +151,11 @@ def test_where_nothing_can_be_mounted_a_folder_is_aged_instead(
 
 
 @pytest.mark.skipif(not PEERS_PYTHON.exists(), reason="the peers aren't installed: make peers")
-@pytest.mark.timeout(100)
 def test_peers_are_measured_and_nothing_remains(tmp_path: Path) -> None:
     work, json_file = tmp_path / "work", tmp_path / "peers.json"
     argv = [sys.executable, "-m", "bench.peers", "--quick", "--places", "plain"]
     argv += ["--dir", str(work), "--json", str(json_file)]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(json_file.read_text())
     assert {row["system"] for row in found["rows"]} == {system.name for system in (*ALL, WITH_PROGRAMS)}

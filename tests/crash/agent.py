@@ -16,7 +16,10 @@ sys.path.insert(0, os.environ["CRASH_HOME"])
 import killer
 
 EXIT_OF_THE_CRASH = 7
-LONGEST_WAIT = 8.0
+LONGEST_WAIT = 60.0
+REATTACHED = b'"type":"attempt_adopted"'
+UNSAID = 3.0
+"""Seconds that a new engine has to find an agent at work, where it doesn't say so: a judge."""
 LIMITS = 2
 """So often a limit is met at a place: by each of two providers."""
 
@@ -44,23 +47,32 @@ def times_before(what: str) -> int:
 
 def start_tool() -> None:
     """In a session of its own, so that only the supervisor or the mark can find it."""
-    subprocess.Popen(["sleep", "60"], start_new_session=True, stdout=subprocess.DEVNULL)
+    subprocess.Popen(["sleep", "600"], start_new_session=True, stdout=subprocess.DEVNULL)
 
 
 def wait_for_an_engine() -> None:
     """Work on until somebody drives the run, so that an agent whose engine was killed is found at work."""
     log = os.open(os.environ["CRASH_LOG"], os.O_RDONLY)
-    until, alone = time.monotonic() + LONGEST_WAIT, False
+    until, alone, known = time.monotonic() + LONGEST_WAIT, False, reattached()
+    found = None
     while time.monotonic() < until:
         try:
             fcntl.flock(log, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             # A new engine reads the log first; it has to find us at work when it has.
-            time.sleep(1.0 if alone else 0.0)
-            return
-        alone = True
-        fcntl.flock(log, fcntl.LOCK_UN)
+            found = found or time.monotonic()
+            if not alone or reattached() > known or time.monotonic() > found + UNSAID:
+                return
+        else:
+            alone, found = True, None
+            fcntl.flock(log, fcntl.LOCK_UN)
         time.sleep(0.03)
+
+
+def reattached() -> int:
+    """How often an engine said that it found an agent at work."""
+    with open(os.environ["CRASH_LOG"], "rb") as log:
+        return log.read().count(REATTACHED)
 
 
 def fill_the_disk() -> None:

@@ -13,7 +13,7 @@ from . import killer
 from .scenarios import HOME, SCENARIOS, SESSION, Scenario
 from .story import FINAL, Story
 
-LAUNCH_SECONDS = 40.0
+LAUNCH_SECONDS = 120.0
 MAX_TURNS = 12
 ANSWERS = frozenset({"delay"})
 """Scenarios in which a person answers what is asked, instead of resuming the run."""

@@ -29,7 +29,7 @@ ONCE_IN_A_NODE = (
 OUTCOMES = ("iteration_complete", "error", "attempt_lost", "attempt_cancelled")
 OF_THE_JUDGE = ("judge_complete", "judge_lost")
 FILES = ("output.md", "result.json", "status.json", "context.json", "prompt.md", "judge.json")
-DEATH_SECONDS = 3.0
+DEATH_SECONDS = 20.0
 EVER = "1970-01-01T00:00:00Z"
 
 

@@ -131,7 +131,7 @@ SCENARIOS = {
         Scenario(
             "cancel",
             "  - {id: dropped, prompt: x, runs: 3}\n",
-            {"AGENT_LINGERS": "0/2", "AGENT_LONG": "20", "AGENT_TOOL": "0/2"},
+            {"AGENT_LINGERS": "0/2", "AGENT_LONG": "90", "AGENT_TOOL": "0/2"},
             Control("0/2", "cancel"),
             ends="aborted",
         ),
@@ -180,7 +180,7 @@ SCENARIOS = {
         Scenario(
             "judge-cancel",
             JUDGED,
-            {"AGENT_LINGERS": "0/1/judge", "AGENT_LONG": "20", "AGENT_TOOL": "0/1/judge"},
+            {"AGENT_LINGERS": "0/1/judge", "AGENT_LONG": "90", "AGENT_TOOL": "0/1/judge"},
             Control("0/1/judge", "cancel"),
             ends="aborted",
             programs={"claude": CLAUDE},

@@ -42,14 +42,14 @@ def readonly(run: CrashRun, _: int) -> None:
     """The disk becomes read-only while nobody drives the run."""
     run.turn(BEGIN, Cut("agent", "note", 4, "after", "engine+supervisor+agent"))
     remount = ["mount", "-o", "remount,ro", str(run.story.base)]
-    until = time.monotonic() + 5
+    until = time.monotonic() + 60
     while subprocess.run(remount, check=False, stderr=subprocess.DEVNULL).returncode:
         assert time.monotonic() < until, "somebody still writes"  # Those that were killed die a little later.
         time.sleep(0.05)
     before = run.story.log.read_bytes()
     for command in (("recover", SESSION), ("resume", SESSION), (*BEGIN, "--force")):
         engine = run.start("other", command, run.environment(1))
-        assert engine.wait(timeout=20) == 1, command
+        assert engine.wait(timeout=60) == 1, command
         assert run.story.log.read_bytes() == before
     message = (run.story.base.parent / f"other-{run.turns}.txt").read_text()
     assert message.count("Read-only file system") == 3, message

@@ -1,7 +1,6 @@
 """Logs and files after accidents: resumed where that is possible, refused clearly where it isn't."""
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from tests.crash.oracle import Block, Stage, expected
 from tests.crash.scripted_check import check
 from tests.crash.scripted_run import ENVIRON, SESSION, ScriptedRun
 from tests.engine.plans import NOON, plan_of, stage, started
+from tests.sampling import one_in
 
 from agentforge.model import codec
 from agentforge.model import facts as f
@@ -145,7 +145,7 @@ def test_damage_that_was_accepted_once_is_not_asked_about_again(run: ScriptedRun
     assert result.completed
 
 
-@pytest.mark.parametrize("line", range(2, LINES))
+@pytest.mark.parametrize("line", one_in(4, range(2, LINES)))
 def test_run_goes_on_over_any_one_damaged_line_that_a_person_accepts(run: ScriptedRun, line: int) -> None:
     lines = lines_of(run)
     assert len(lines) == LINES
@@ -177,7 +177,7 @@ BLOCK = (
 BLOCK_LINES = 55
 
 
-@pytest.mark.parametrize("line", range(2, BLOCK_LINES))
+@pytest.mark.parametrize("line", one_in(4, range(2, BLOCK_LINES)))
 def test_run_of_a_block_goes_on_over_any_one_damaged_line_that_a_person_accepts(
     tmp_path: Path, line: int
 ) -> None:
@@ -244,16 +244,14 @@ def write_long_log(path: Path, iterations: int, runs: int) -> int:
     return len(facts)
 
 
-@pytest.mark.parametrize(("events", "seconds"), [(10_000, 10.0), (100_000, 60.0)])
-def test_huge_log_is_resumed(tmp_path: Path, events: int, seconds: float) -> None:
-    """Bounded generously: the machine may be busy. That it grows linearly is the benchmark's matter."""
+@pytest.mark.parametrize("events", [10_000, pytest.param(100_000, marks=pytest.mark.soak)])
+def test_huge_log_is_resumed(tmp_path: Path, events: int) -> None:
+    """That its time grows linearly is the benchmark's matter."""
     iterations = (events - 2) // 3
     run_dir = tmp_path / ".claude" / "pipeline-runs" / SESSION
     written = write_long_log(run_dir / "events.jsonl", iterations, iterations + 1)
-    began = time.monotonic()
     with engine_for(tmp_path, [says("the last one")]) as engine:
         result = engine.recover(SESSION)
-    assert time.monotonic() - began < seconds
     assert result is not None
     assert result.completed
     assert result.iterations == iterations + 1

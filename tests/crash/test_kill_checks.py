@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from . import checks
 from .case import Case, CrashRun, play
 from .checks import final_state, violations
 from .scenarios import SCENARIOS
@@ -63,10 +64,11 @@ def test_an_agent_that_runs_twice_is_noticed(finished, told, what: str) -> None:
     assert f"attempt 0/1/1: {what} 2 times" in told()
 
 
-def test_a_process_left_running_is_noticed_and_ended(finished, told) -> None:
-    left = subprocess.Popen(["sleep", "30"], env={"CRASH_RUN": finished[0].run, "PATH": os.environ["PATH"]})
+def test_a_process_left_running_is_noticed_and_ended(finished, told, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "DEATH_SECONDS", 0.5)
+    left = subprocess.Popen(["sleep", "600"], env={"CRASH_RUN": finished[0].run, "PATH": os.environ["PATH"]})
     assert "left running: ['tool']" in told()
-    assert left.wait(timeout=5) == -9
+    assert left.wait(timeout=60) == -9
 
 
 def test_a_held_lease_and_a_left_lock_file_are_noticed(finished, told) -> None:

@@ -21,7 +21,7 @@ pytestmark = [
 ]
 
 FORCED = (*BEGIN, "--force")
-OLD_AGENT_SECONDS = "6"
+OLD_AGENT_SECONDS = "30"
 
 
 def orphaned(tmp_path: Path) -> tuple[CrashRun, bytes]:
@@ -29,7 +29,7 @@ def orphaned(tmp_path: Path) -> tuple[CrashRun, bytes]:
     run = CrashRun(tmp_path / "run", SCENARIOS["plain"])
     env = run.environment(1) | {"AGENT_SECONDS": OLD_AGENT_SECONDS}
     engine = run.start("engine", BEGIN, env)
-    until = time.monotonic() + 15
+    until = time.monotonic() + 60
     while not run.story.notes() and time.monotonic() < until:
         time.sleep(0.01)
     engine.kill()

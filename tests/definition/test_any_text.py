@@ -5,8 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.sampling import heavy
 
 from agentforge.definition.compiler import Compiled, compile_pipeline, compile_stage
 from agentforge.model.diagnostic import render
@@ -88,19 +89,18 @@ def compile_or_explain(text: str) -> None:
         assert render(result.diagnostics).encode()
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.text(max_size=60) | yaml_bits)
 def test_any_text_compiles_or_is_explained(text: str) -> None:
     compile_or_explain(text)
 
 
-@settings(max_examples=300, deadline=None)
+@heavy
 @given(pipelines)
 def test_any_yaml_compiles_or_is_explained(tree: dict[str, Any]) -> None:
     compile_or_explain(json.dumps(tree))
 
 
-@settings(max_examples=100, deadline=None)
+@heavy
 @given(st.dictionaries(st.text(max_size=5), trees, max_size=4) | pipelines)
 def test_any_mapping_compiles_or_is_explained(tree: dict[str, Any]) -> None:
     result = outcome(lambda: compile_pipeline(TextWorld(stage()), tree, "x"))
@@ -163,7 +163,7 @@ flat_lists = st.lists(stage_nodes | block_nodes, min_size=1, max_size=4)
 node_lists = st.lists(stage_nodes | block_nodes | pipeline_nodes, min_size=1, max_size=4)
 
 
-@settings(max_examples=300, deadline=None)
+@heavy
 @given(node_lists, flat_lists, st.sampled_from([1, 1, 2, 3, 0]))
 def test_any_combination_of_nodes_compiles_or_is_explained(
     first: list[Any], second: list[Any], passes: int
@@ -178,7 +178,6 @@ def test_any_combination_of_nodes_compiles_or_is_explained(
     assert msgspec.json.decode(msgspec.json.encode(plan), type=Plan) == plan
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from([f"${{{name}}}" for name in VARIABLES]) | st.text(max_size=6)), st.text())
 def test_templates_replace_exactly_the_placeholders(parts: list[str], value: str) -> None:
     known = {f"${{{name}}}" for name in VARIABLES}

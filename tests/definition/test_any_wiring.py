@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.sampling import heavy
 
 from agentforge.definition.compiler import compile_pipeline
 from agentforge.model.plan import InputSources, ParallelNode, Plan, Step
@@ -78,7 +79,7 @@ def _block(draw: st.DrawFn, earlier: Earlier, name: str) -> dict[str, Any]:
     return {"parallel": {"providers": written, "stages": stages}}
 
 
-@settings(max_examples=150, deadline=None)
+@heavy
 @given(sound(nesting=True), sound(nesting=False), st.integers(1, 2))
 def test_sound_references_compile_and_lead_back(
     outer: list[dict[str, Any]], inner: list[dict[str, Any]], passes: int

@@ -6,7 +6,7 @@ from hashlib import sha256
 import msgspec
 import pytest
 
-from agentforge.definition.compiler import Compiled, compile_pipeline, compile_stage
+from agentforge.definition.compiler import Compiled, compile_pipeline, compile_stage, default_session
 from agentforge.model.errors import DefinitionError, InvalidSession
 from agentforge.model.plan import Guardrails, Overrides, Plan
 
@@ -218,4 +218,22 @@ def test_warnings_come_with_the_errors_too() -> None:
     with pytest.raises(DefinitionError) as refused:
         compiled(f"zzz: x\nhooks: {{}}\n{TEXT}")
     assert [d.severity for d in refused.value.diagnostics] == ["warning", "error"]
-    assert str(refused.value) == "1 error in the definition"
+    assert refused.value.message == "1 error in the definition"
+    assert "p.yaml:1:1: unknown-key: unknown key `zzz`" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "session"),
+    [
+        ("refine", "refine-20260115-120000"),
+        ("a b/ü!", "a-b-ü-20260115-120000"),
+        ("!", "pipeline-20260115-120000"),
+    ],
+)
+def test_a_run_is_named_after_its_pipeline_and_the_time(name: str, session: str) -> None:
+    assert default_session(name, datetime(2026, 1, 15, 12, tzinfo=UTC)) == session
+
+
+def test_a_pipeline_names_its_run_where_the_caller_does_not() -> None:
+    plan = compile_pipeline(TextWorld(stage()), TEXT).plan
+    assert plan.session.name.startswith(f"{plan.pipeline.name}-")

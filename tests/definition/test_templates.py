@@ -2,7 +2,15 @@
 
 import pytest
 
-from agentforge.views.prompt import CURRENT, DEPRECATED, LEGACY, VARIABLES, render, substitute_session
+from agentforge.views.prompt import (
+    CURRENT,
+    DEPRECATED,
+    LEGACY,
+    VARIABLES,
+    fill,
+    render,
+    substitute_session,
+)
 
 
 def test_the_known_variables() -> None:
@@ -60,3 +68,8 @@ def test_longer_names_are_not_cut_short() -> None:
 
 def test_output_path_knows_the_session() -> None:
     assert substitute_session("docs/${SESSION}-${SESSION_NAME}-${CTX}.md", "a&b") == "docs/a&b-a&b-${CTX}.md"
+
+
+def test_fill_replaces_exactly_the_given_variables_in_one_pass() -> None:
+    values = {"OUTPUT": "${CTX}", "COMMAND": "make"}
+    assert fill("${OUTPUT} ${CTX} ${COMMAND} $COMMAND ${}", values) == "${CTX} ${CTX} make $COMMAND ${}"

@@ -139,3 +139,8 @@ def test_settings_that_surprise_are_warned_of(line: str, expected: str, word: st
     assert where(diagnostic) == expected
     assert word in diagnostic.message
     assert not diagnostic.is_error
+
+
+def test_runs_as_a_mapping_beside_termination_is_refused_at_its_place() -> None:
+    node = "{id: a, stage: s, runs: {type: fixed, iterations: 2}, termination: {type: fixed, iterations: 3}}"
+    assert [where(one) for one in found(f"nodes: [{node}]")] == ["bad-type 1:33"]

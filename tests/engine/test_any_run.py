@@ -8,10 +8,11 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 
 import msgspec
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from tests.engine.any_run import WildRun, any_wild_run
 from tests.engine.plans import block, nested, plan_of, stage
 from tests.engine.playbook import Play
+from tests.sampling import heavy
 
 from agentforge.engine.decide.run import decide
 from agentforge.engine.evolve.run import evolve
@@ -23,8 +24,6 @@ from agentforge.model.plan import ParallelNode, Plan
 from agentforge.model.state import RunState
 from agentforge.model.status import FINAL
 from agentforge.model.task import Wait
-
-heavy = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def _no_payload(payload: Payload) -> bytes:

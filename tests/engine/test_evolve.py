@@ -1,7 +1,7 @@
 """The fold of events: total on whatever a log may hold, right where lines are missing."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.json import encode
 from msgspec.structs import replace
@@ -21,8 +21,6 @@ from agentforge.model.result import Decision, Result, Usage
 from agentforge.model.state import RunState
 from agentforge.model.status import NodeStatus, RunStatus
 from agentforge.model.task import PrepareTask
-
-unhurried = settings(deadline=None, max_examples=200)
 
 WHOLE_RUN = """
     > start
@@ -128,7 +126,6 @@ def fold(events: list[Event]) -> RunState:
     return state
 
 
-@unhurried
 @given(any_log)
 def test_evolve_and_decide_are_total_on_any_log(log: list[Event]) -> None:
     state: RunState | None = None
@@ -139,7 +136,6 @@ def test_evolve_and_decide_are_total_on_any_log(log: list[Event]) -> None:
         decide(PLAN, state)
 
 
-@unhurried
 @given(any_log, any_fact, st.sampled_from(RunStatus))
 def test_evolve_is_total_on_any_fact_in_any_status(
     log: list[Event], fact: f.AnyFact, status: RunStatus
@@ -151,7 +147,6 @@ def test_evolve_is_total_on_any_fact_in_any_status(
 
 
 @given(any_fact)
-@unhurried
 def test_log_begins_with_session_start_or_is_refused(fact: f.AnyFact) -> None:
     if isinstance(fact, f.SessionStarted | f.LogImported):
         assert evolve(None, event(1, fact)).status is RunStatus.RUNNING
@@ -160,7 +155,6 @@ def test_log_begins_with_session_start_or_is_refused(fact: f.AnyFact) -> None:
             evolve(None, event(1, fact))
 
 
-@unhurried
 @given(st.sets(st.integers(1, 18)))
 def test_log_with_missing_lines_still_folds_and_ends_completed(lost: set[int]) -> None:
     whole = play(RUN, WHOLE_RUN).events
@@ -200,7 +194,6 @@ def test_engine_that_goes_on_over_a_missing_line_of_a_block_repeats_no_iteration
         assert decision.facts or decision.work
 
 
-@unhurried
 @given(st.sets(st.integers(1, BLOCK_LINES - 2), max_size=8), st.integers(1, BLOCK_LINES))
 def test_log_of_a_block_with_missing_lines_can_always_be_gone_on_with(lost: set[int], end: int) -> None:
     whole = play(BLOCK, WHOLE_BLOCK).events

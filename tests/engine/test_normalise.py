@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentforge.engine.normalise import MAX_OUTPUT_BYTES, TRUNCATED, clean_output, normalise_result
@@ -185,7 +185,6 @@ OBJECTS = st.dictionaries(st.sampled_from(sorted(FULL)), JSON)
 
 
 # The first text drawn on a machine builds the table of all characters, which takes a second.
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(OBJECTS)
 def test_any_object_gives_a_result_that_survives_its_own_file(value: dict[str, Any]) -> None:
     for result in (
@@ -200,7 +199,6 @@ def test_any_object_gives_a_result_that_survives_its_own_file(value: dict[str, A
         assert again == result
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.text() | st.none(), st.text() | st.none())
 def test_any_text_gives_a_result_or_a_failure(result: str | None, status: str | None) -> None:
     assert isinstance(normalise_result(result, status), Result | Failure)

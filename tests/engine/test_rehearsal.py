@@ -1,7 +1,7 @@
 """Rehearsing a past run with another pipeline: the course is the same, or it is said where it parts."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.engine.any_log import PLAN, any_log
 from tests.engine.any_run import PLANS, any_run
@@ -45,7 +45,6 @@ def parted(rehearsal: Rehearsal) -> tuple[CourseStep, CourseStep | None]:
 # -- the same course
 
 
-@settings(max_examples=300, deadline=None)
 @given(any_run())
 def test_any_run_rehearsed_with_its_own_plan_has_no_difference(run: tuple[Plan, list[Event]]) -> None:
     plan, events = run
@@ -54,14 +53,12 @@ def test_any_run_rehearsed_with_its_own_plan_has_no_difference(run: tuple[Plan, 
     assert rehearsal.past == rehearsal.now
 
 
-@settings(max_examples=100, deadline=None)
 @given(any_run(), st.sampled_from(PLANS))
 def test_any_run_can_be_rehearsed_with_any_plan(run: tuple[Plan, list[Event]], other: Plan) -> None:
     rehearsal = rehearse(other, run[1])
     assert rehearsal.is_same == (rehearsal.difference is None)
 
 
-@settings(max_examples=100, deadline=None)
 @given(any_log, st.sampled_from([PLAN, *PLANS]))
 def test_even_a_damaged_log_can_be_rehearsed(events: list[Event], plan: Plan) -> None:
     rehearse(plan, events)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.engine.plans import block, nested, plan_of, stage
@@ -47,7 +47,6 @@ _nodes = st.recursive(
 _plans = st.builds(lambda nodes, passes: plan_of(*nodes, passes=passes), _nodes, st.integers(1, 3))
 
 
-@settings(deadline=None)
 @given(_plans)
 def test_course_is_that_of_the_unrolled_plan(plan: Plan) -> None:
     assert walked(plan) == list(unrolled(plan, plan.passes))

@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentforge.model import codec
@@ -22,8 +22,6 @@ from agentforge.model.facts import (
     TimerFired,
 )
 from agentforge.model.failure import FailureKind
-
-unhurried = settings(deadline=None)  # The machine may be busy with other things.
 
 _texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 _times = st.datetimes(min_value=datetime(1970, 1, 1), timezones=st.just(UTC))
@@ -43,7 +41,6 @@ def _no_payload(payload: Payload) -> bytes:
     raise AssertionError(f"there is no payload: {payload}")
 
 
-@unhurried
 @given(_events, _hashes)
 def test_event_comes_back_from_its_line_as_it_was(event: Event, previous: str) -> None:
     line, digest = codec.encode(event, previous)
@@ -54,7 +51,6 @@ def test_event_comes_back_from_its_line_as_it_was(event: Event, previous: str) -
     assert not codec.names_payload(line)
 
 
-@unhurried
 @given(_events, _hashes)
 def test_event_comes_back_from_its_payload_as_it_was(event: Event, previous: str) -> None:
     data = codec.encode_fact(event.fact)
@@ -71,7 +67,6 @@ def test_event_comes_back_from_its_payload_as_it_was(event: Event, previous: str
     assert codec.chain(line, previous) == digest
 
 
-@unhurried
 @given(_events, _hashes, st.data())
 def test_any_changed_byte_of_a_line_is_detected(event: Event, previous: str, data: st.DataObject) -> None:
     line, _ = codec.encode(event, previous)
@@ -80,7 +75,6 @@ def test_any_changed_byte_of_a_line_is_detected(event: Event, previous: str, dat
     assert codec.chain(line[:at] + bytes([other]) + line[at + 1 :], previous) == ""
 
 
-@unhurried
 @given(_events, _hashes, _hashes)
 def test_line_that_follows_another_line_is_detected(event: Event, previous: str, other: str) -> None:
     line, _ = codec.encode(event, previous)
@@ -135,7 +129,6 @@ def test_line_with_neither_data_nor_payload_is_damaged() -> None:
         codec.decode(line.replace(b'{"timer":"x"}', b"null"), _no_payload)
 
 
-@unhurried
 @given(st.binary(max_size=80))
 def test_hash_and_seq_of_garbage_are_nothing_and_never_an_error(line: bytes) -> None:
     assert codec.hash_of(line) == ""
@@ -143,7 +136,6 @@ def test_hash_and_seq_of_garbage_are_nothing_and_never_an_error(line: bytes) -> 
     assert codec.chain(line, codec.GENESIS) == ""
 
 
-@unhurried
 @given(_events, _hashes)
 def test_computed_hash_is_the_one_that_an_intact_line_claims(event: Event, previous: str) -> None:
     line, digest = codec.encode(event, previous)

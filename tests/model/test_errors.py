@@ -24,8 +24,15 @@ def test_definition_error_counts_errors_and_keeps_all_diagnostics() -> None:
     found = [_diagnostic("error"), _diagnostic("warning")]
     error = DefinitionError(found)
     assert error.diagnostics == tuple(found)
-    assert str(error) == "1 error in the definition"
-    assert str(DefinitionError([*found, _diagnostic("error")])) == "2 errors in the definition"
+    assert error.message == "1 error in the definition"
+    assert DefinitionError([*found, _diagnostic("error")]).message == "2 errors in the definition"
+
+
+def test_str_of_a_definition_error_contains_the_diagnostics() -> None:
+    text = str(DefinitionError([_diagnostic("error"), _diagnostic("warning")]))
+    assert text.splitlines()[0] == "1 error in the definition"
+    assert "p.yaml:1:1: bad-value: no" in text
+    assert "p.yaml:1:1: bad-value: no (warning)" in text
 
 
 def _diagnostic(severity: Severity) -> Diagnostic:

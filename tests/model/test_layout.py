@@ -2,7 +2,7 @@
 
 from tests.engine.plans import block, nested, plan_of, stage
 
-from agentforge.model.layout import RunLayout, lock_file, runs_dir
+from agentforge.model.layout import RunLayout, lock_file, loop_completions, runs_dir
 from agentforge.model.place import branch_place, folder_of, inner_place
 from agentforge.model.plan import Plan, visit_dir
 from agentforge.model.state import BlockState, StageState
@@ -20,6 +20,17 @@ def test_files_of_a_run() -> None:
     assert LAYOUT.state == f"{RUN}/state.json"
     assert LAYOUT.control == f"{RUN}/control"
     assert LAYOUT.answers == f"{RUN}/answers"
+    assert LAYOUT.cassette == f"{RUN}/cassette.jsonl"
+    assert LAYOUT.recording == f"{RUN}/recording.json"
+    assert LAYOUT.replayed == f"{RUN}/replayed.jsonl"
+    assert loop_completions("/project") == "/project/.claude/loop-completions.json"
+
+
+def test_files_of_an_attempt() -> None:
+    attempt = LAYOUT.iteration("stage-00-plan", 1).attempt(2)
+    assert attempt.root == f"{RUN}/stage-00-plan/iterations/001/attempt-2"
+    assert attempt.errors == f"{attempt.root}/errors.log"
+    assert attempt.after == f"{attempt.root}/after.json"
 
 
 def folders(plan: Plan) -> list[str]:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentforge.engine.evolve.run import evolve
@@ -188,7 +188,6 @@ CURSORS = st.none() | st.dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=150)
 @given(st.lists(st.tuples(KINDS, CURSORS, DATA), max_size=12))
 def test_any_lines_of_the_original_can_be_read_and_folded(
     told: list[tuple[str, Any, dict[str, Any]]],

@@ -70,7 +70,7 @@ class EngineProcess:
 
     def kill(self) -> None:
         self._process.send_signal(signal.SIGKILL)
-        self._process.wait(timeout=5)
+        self._process.wait(timeout=60)
 
 
 def agents(project: Path) -> list[int]:

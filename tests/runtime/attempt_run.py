@@ -16,10 +16,12 @@ import agentforge.runtime
 
 SUPERVISOR = Path(agentforge.runtime.__file__).parent / "supervisor.py"
 PR_SET_CHILD_SUBREAPER = 36
+PATIENCE = 60.0
+"""Seconds after which what should happen never will, on a busy machine too."""
 ENV = {"PATH": os.environ["PATH"]}
 
 
-def eventually(what: Callable[[], object], seconds: float = 5.0) -> None:
+def eventually(what: Callable[[], object], seconds: float = PATIENCE) -> None:
     until = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < until, "it didn't happen in time"
@@ -58,7 +60,7 @@ def nothing_left_behind() -> Iterator[None]:
     before = descendants()
     try:
         yield
-        until = time.monotonic() + 2
+        until = time.monotonic() + PATIENCE
         while (left := descendants() - before) and time.monotonic() < until:
             time.sleep(0.01)
         assert not left, [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left]
@@ -94,7 +96,7 @@ class AttemptRun:
             "env": ENV,
             "cwd": str(self.folder),
             "stdin": None,
-            "timeout": 20,
+            "timeout": 2 * PATIENCE,
             "idle_timeout": None,
             "term_grace": 2,
             "orphan_grace": 900,
@@ -121,8 +123,8 @@ class AttemptRun:
         self.start(*argv, **changes)
         return self.outcome()
 
-    def outcome(self, seconds: float = 8.0) -> dict[str, Any]:
-        eventually(self.exit.exists, seconds)
+    def outcome(self) -> dict[str, Any]:
+        eventually(self.exit.exists)
         record: dict[str, Any] = json.loads(self.exit.read_text())
         return record
 
@@ -144,4 +146,4 @@ class AttemptRun:
         for child in self.supervisors:
             if child.poll() is None and not self.exit.exists():
                 child.terminate()
-            child.wait(timeout=8)
+            child.wait(timeout=PATIENCE)

@@ -42,7 +42,7 @@ class SlowDisk(Disk):
 
     def sync(self, fd: int) -> None:
         self.waited_in_a_thread.append(threading.current_thread() is not threading.main_thread())
-        assert self.may_go_on.wait(10)
+        assert self.may_go_on.wait(60)
         if self.broken:
             raise OSError(errno.EIO, "broken")
         self.time += self.takes

@@ -174,7 +174,7 @@ def test_supervisor_that_somebody_outside_ended_loses_the_attempt(project: Path)
 def test_orphaned_agent_is_ended_and_its_attempt_lost(project: Path) -> None:
     pid = EngineProcess(project, shell(PATIENT), orphan_grace=0.2).kill_at_work()
     exit_record = iteration_dir(project) / "attempt-1" / "exit.json"
-    eventually(exit_record.exists, 10)
+    eventually(exit_record.exists)
     assert load(exit_record)["status"] == "orphaned"
     assert not lives(pid)
     (project / "go").touch()

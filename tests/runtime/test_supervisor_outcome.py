@@ -11,8 +11,6 @@ import pytest
 
 from .attempt_run import ENV, SUPERVISOR, AttemptRun, eventually, nothing_left_behind, python, stat
 
-pytestmark = pytest.mark.timeout(20)
-
 
 @pytest.fixture
 def attempt(tmp_path: Path) -> Iterator[AttemptRun]:
@@ -136,7 +134,7 @@ def test_flood_of_output_costs_no_memory(attempt: AttemptRun) -> None:
     supervisor = attempt.start(
         "sh", "-c", "head -c 300000000 /dev/zero; echo done > done; sleep 30", output_cap=5000
     )
-    eventually((attempt.folder / "done").exists, 10)
+    eventually((attempt.folder / "done").exists)
     status = Path(f"/proc/{supervisor.pid}/status").read_text()
     peak_kb = int(status.partition("VmHWM:")[2].split()[0])
     supervisor.terminate()
@@ -204,7 +202,7 @@ def test_full_disk_does_not_cost_the_outcome(attempt: AttemptRun) -> None:
     # In a mount namespace of its own, so that nothing stays mounted.
     script = 'mount -t tmpfs -o size=64k none disk || exit 77; "$@" && cp disk/exit.json seen.json'
     command = ["unshare", "-m", "sh", "-c", script, "sh", *python("")[:3], str(SUPERVISOR), str(spec)]
-    done = subprocess.run(command, cwd=attempt.folder, timeout=15, check=False).returncode
+    done = subprocess.run(command, cwd=attempt.folder, timeout=60, check=False).returncode
     if done == 77 or os.geteuid() != 0:
         pytest.skip("mounting a small disk needs root")
     record = json.loads((attempt.folder / "seen.json").read_text())

@@ -29,7 +29,7 @@ def engine(project: Path, provider: Provider | None = None, **options: Any) -> E
     return Engine(project, providers={"scripted": scripted}, **{"environ": ENVIRON, **options})
 
 
-def run(main: Coroutine[Any, Any, T], seconds: float = 20.0) -> T:
+def run(main: Coroutine[Any, Any, T], seconds: float = 90.0) -> T:
     """Run the test's coroutine, bounded in time."""
 
     async def bounded() -> T:
@@ -39,7 +39,7 @@ def run(main: Coroutine[Any, Any, T], seconds: float = 20.0) -> T:
     return asyncio.run(bounded())
 
 
-async def eventually(what: Callable[[], object], seconds: float = 8.0) -> None:
+async def eventually(what: Callable[[], object], seconds: float = 60.0) -> None:
     """Until it is so, or fail."""
     async with asyncio.timeout(seconds):
         while not what():  # noqa: ASYNC110 - what other processes do sets no event

@@ -61,7 +61,7 @@ class Meeting(ScriptedProvider):
         self._barrier = barrier
 
     async def execute(self, request: ExecuteRequest) -> Any:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await self._barrier.wait()
         return await super().execute(request)
 

@@ -217,11 +217,11 @@ def test_engine_is_safe_for_concurrent_runs_with_different_sessions(tmp_path: Pa
 
 
 def test_non_concurrent_provider_is_serialised(tmp_path: Path) -> None:
-    provider = ScriptedProvider([says("x")], seconds=0.02, concurrent=False)
+    provider = ScriptedProvider([says("x")], seconds=0.1, concurrent=False)
 
     async def main() -> None:
         async with engine(tmp_path, provider) as sdk:
-            patient = pipeline(node(runs=2, timeout=0.45))
+            patient = pipeline(node(runs=2, timeout=2.5))
             results = await asyncio.gather(*(sdk.run(patient, session=f"s{n}") for n in range(15)))
             # Waiting in line doesn't count as working, or the timeout would strike.
             assert all(result.completed for result in results)

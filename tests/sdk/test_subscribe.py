@@ -3,17 +3,20 @@
 import asyncio
 from pathlib import Path
 
-from tests.sdk.projects import Gate, engine, node, pipeline, run, types
+from tests.sdk.projects import Gate, engine, eventually, node, pipeline, run, types
 
 from agentforge.model.event import Event
 from agentforge.sdk.engine import Engine
 
 
-async def collect(sdk: Engine, session: str | None, into: list[Event], pause: float = 0.0) -> None:
+async def collect(
+    sdk: Engine, session: str | None, into: list[Event], until: asyncio.Event | None = None
+) -> None:
+    """The first event is held on to until then."""
     async for event in sdk.subscribe(session):
         into.append(event)
-        if pause:
-            await asyncio.sleep(pause)
+        if until is not None:
+            await until.wait()
 
 
 def names(events: list[Event]) -> list[str]:
@@ -40,19 +43,20 @@ def test_several_subscribers_and_a_slow_one_does_not_block_the_run(tmp_path: Pat
         fast: list[Event] = []
         slow: list[Event] = []
         gate = Gate()
+        over = asyncio.Event()
         async with engine(tmp_path, gate) as sdk:
             going = asyncio.create_task(sdk.run(pipeline(node(runs=4)), session="s"))
             await gate.working.wait()
             followers = [
                 asyncio.create_task(collect(sdk, "s", fast)),
-                asyncio.create_task(collect(sdk, "s", slow, pause=0.02)),
+                asyncio.create_task(collect(sdk, "s", slow, over)),
             ]
-            await asyncio.sleep(0.05)
+            await eventually(lambda: slow)
             gate.finish.set()
             assert (await going).completed
-            behind = len(slow)
+            assert len(slow) == 1
+            over.set()
             await asyncio.gather(*followers)
-        assert behind < len(slow)
         assert names(fast) == names(slow) == types(tmp_path)
 
     run(main())
@@ -98,7 +102,7 @@ def test_subscription_goes_on_when_a_name_is_begun_anew(tmp_path: Path) -> None:
             following = asyncio.create_task(collect(sdk, None, seen))
             await asyncio.sleep(0)
             await sdk.run(pipeline(node(runs=5)), session="s")
-            await asyncio.sleep(0.05)
+            await eventually(lambda: names(seen)[-1:] == ["session_complete"])
             await sdk.run(pipeline(node(runs=1)), session="s", force=True)
         await following
         started = [event.trace_id for event in seen if event.fact.TYPE == "session_start"]

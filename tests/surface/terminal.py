@@ -8,11 +8,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-PATIENCE = 30.0
+PATIENCE = 90.0
 
 WRITE_RESULT = 'printf \'%s\' \'{"summary":"did it"}\' > "$MOCK_RESULT_FILE"'
 """What an agent does at least: say what it did."""
@@ -39,13 +39,15 @@ class Project:
     def __init__(self, root: Path) -> None:
         self.root = root / "project"
         self.home = root / "home"
-        for folder in (self.root, self.home):
+        self.temporary = root / "tmp"
+        for folder in (self.root, self.home, self.temporary):
             folder.mkdir()
         self.env = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.home),
             "LANG": "C.UTF-8",
             "TZ": "UTC",
+            "TMPDIR": str(self.temporary),
         }
 
     # -- calling
@@ -137,6 +139,15 @@ class Project:
 class Started:
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self.process = process
+
+    def insist(self, number: signal.Signals) -> Done:
+        """Signal it until it ends: on a busy machine the second may come too late to count as one."""
+        for _ in range(20):
+            self.signal(number)
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(4.5)
+                break
+        return self.end()
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)

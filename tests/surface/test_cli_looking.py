@@ -145,7 +145,7 @@ def test_tail_of_a_run_that_nobody_drives_says_so_and_ends(project: Project) -> 
     with project.started("run", "-p", file, "-s", "auth") as run:
         wait_for((project.root / "up").exists, "the agent")
         run.process.kill()
-        run.process.wait(10)
+        run.process.wait(60)
     done = project.call("tail", "auth")
     assert done.code == 0
     assert "Nobody drives session 'auth' now: `agentforge recover auth` recovers it." in done.err

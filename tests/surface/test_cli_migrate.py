@@ -50,7 +50,7 @@ def check(project: Path, *options: str) -> tuple[int, str]:
         capture_output=True,
         text=True,
         env=environment,
-        timeout=30,
+        timeout=60,
         check=False,
     )
     return done.returncode, done.stdout + done.stderr
@@ -217,7 +217,7 @@ def test_wrapper_of_the_guide_delegates_when_the_variable_is_set(
             env=environment,
             capture_output=True,
             text=True,
-            timeout=10,
+            timeout=60,
             check=True,
         )
         assert done.stdout.strip() == said

@@ -16,7 +16,7 @@ def killed(project: Project, session: str = "auth", file: str = "p.yaml") -> int
     with project.started("run", "-p", file, "-s", session) as run:
         wait_for(up.exists, "the agent")
         run.signal(SIGKILL)
-        run.process.wait(10)
+        run.process.wait(60)
     return int((project.root / "pid").read_text())
 
 

@@ -289,5 +289,5 @@ def test_a_closed_pipe_ends_the_output_not_the_run(project: Project) -> None:
         assert run.process.stdout is not None
         run.process.stdout.close()
         run.process.stdout = None
-        assert run.process.wait(30) == 0
+        assert run.process.wait(60) == 0
     assert project.state("auth")["status"] == "completed"

@@ -38,7 +38,7 @@ def test_looking_commands_load_no_engine(project: Project, arguments: tuple[str,
         env={**project.env, "PATH": os.environ["PATH"]},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -51,7 +51,7 @@ def test_the_probe_would_notice(project: Project) -> None:
         env={**project.env, "PATH": os.environ["PATH"]},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
     assert "loaded: " in done.stderr

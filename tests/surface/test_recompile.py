@@ -91,17 +91,19 @@ def test_recompile_with_a_mistake_in_the_file_changes_nothing(project: Project) 
 
 
 def test_recompile_takes_new_overrides_and_keeps_the_old(project: Project) -> None:
-    project.stage("tidy", "delay: 0\n")
-    env = {"MOCK_MODE": "true", "MOCK_DELAY": "5"}
-    with project.started("tidy", "a", "9", "--foreground", "--context=brief", "--model=m1", env=env) as run:
-        wait_for(lambda: project.types("a").count("iteration_complete") == 1, "an iteration")
+    shell = f"cat >/dev/null; touch up; while [ ! -e go ]; do sleep 0.02; done; {WRITE_RESULT}"
+    provider = json.dumps({"type": "command", "run": shell})
+    project.stage("tidy", f"delay: 0\nprovider: {provider}\n")
+    with project.started("tidy", "a", "9", "--foreground", "--context=brief", "--model=m1") as run:
+        wait_for((project.root / "up").exists, "the agent")
         run.signal(signal.SIGINT)
+        wait_for(lambda: "pause_requested" in project.types("a"), "the request to pause")
+        (project.root / "go").touch()
         assert run.end().code == 130
-    now = {"MOCK_MODE": "true"}
-    refused = project.call("tidy", "a", "--resume", "--foreground", "--model=m2", env=now)
+    refused = project.call("tidy", "a", "--resume", "--foreground", "--model=m2")
     assert refused.code == 2
     assert "a resumed run keeps its plan: --model takes effect with --recompile" in refused.err
-    done = project.call("tidy", "a", "3", "--resume", "--foreground", "--recompile", "--model=m2", env=now)
+    done = project.call("tidy", "a", "3", "--resume", "--foreground", "--recompile", "--model=m2")
     assert done.code == 0, done.err
     assert plan_of(project, "a")["pipeline"]["overrides"] == {
         "context": "brief",

@@ -87,7 +87,7 @@ def test_tmux_child_gets_arguments_and_environment_as_they_are(project: Project,
         "commands": {"test": "a 'b' ;"},
     }
     assert not (project.root / "pwned").exists()
-    assert not list(Path(tempfile.gettempdir()).glob("agentforge-launch-*"))
+    assert not list(project.temporary.glob("agentforge-launch-*"))
 
 
 def test_tmux_session_that_is_running_is_refused(project: Project, tmux: TmuxServer) -> None:

@@ -19,20 +19,19 @@ pytestmark = pytest.mark.timeout(400)
 def agentforge(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The command of a fresh environment that holds the wheel and its dependencies, nothing else."""
     place = tmp_path_factory.mktemp("wheel")
-    _pip(sys.executable, "wheel", str(ROOT), "--no-deps", "--wheel-dir", str(place / "dist"))
+    _pip("wheel", str(ROOT), "--no-deps", "--wheel-dir", str(place / "dist"))
     (wheel,) = (place / "dist").glob("*.whl")
-    subprocess.run([sys.executable, "-m", "venv", str(place / "venv")], check=True, timeout=120)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place / "venv"], check=True)
     python = place / "venv" / "bin" / "python"
-    _pip(str(python), "install", "-c", str(ROOT / "constraints.txt"), str(wheel))
+    _pip("--python", str(python), "install", "-c", str(ROOT / "constraints.txt"), str(wheel))
     return place / "venv" / "bin" / "agentforge"
 
 
 def test_the_wheel_holds_nothing_that_only_the_repository_has(agentforge: Path) -> None:
     listed = subprocess.run(
-        [agentforge.parent / "python", "-m", "pip", "list", "--format=json"],
+        [sys.executable, "-m", "pip", "--python", agentforge.parent / "python", "list", "--format=json"],
         capture_output=True,
         check=True,
-        timeout=60,
     )
     names = {package["name"].lower() for package in json.loads(listed.stdout)}
     assert "agentforge-pipelines" in names
@@ -79,19 +78,17 @@ def _run(agentforge: Path, folder: Path, *arguments: str, mock: str = "") -> sub
         env=environ,
         capture_output=True,
         text=True,
-        timeout=120,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     return done
 
 
-def _pip(python: str, *arguments: str) -> None:
+def _pip(*arguments: str) -> None:
     done = subprocess.run(
-        [python, "-m", "pip", "--disable-pip-version-check", *arguments],
+        [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments],
         capture_output=True,
         text=True,
-        timeout=300,
         check=False,
     )
     if done.returncode and any(sign in done.stderr for sign in OFFLINE):

@@ -22,7 +22,7 @@ class TmuxServer:
             env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", **self.env, **(env or {})},
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=20,
+            timeout=60,
             check=False,
         )
         return done.stdout.decode().strip()

@@ -308,7 +308,6 @@ def test_folder_without_permission_says_so(tmp_path: Path) -> None:
     assert "permissions" in error.hint
 
 
-@pytest.mark.timeout(60)
 def test_full_file_system_is_said_and_leaves_no_drafts(tmp_path: Path) -> None:
     mount = 'mount -t tmpfs -o size=1m tmpfs "$1"'
     unshare = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -181,17 +182,33 @@ def test_many_clients_at_once_are_all_answered(server: ModelServer) -> None:
 
     def client(number: int) -> None:
         statuses.append(
-            ask(server.url(script, f"r{number}"), CHAT.path, CHAT.body(PROMPT), seconds=10).status
+            ask(server.url(script, f"r{number}"), CHAT.path, CHAT.body(PROMPT), seconds=60).status
         )
 
-    began = time.monotonic()
     threads = [threading.Thread(target=client, args=(number,)) for number in range(20)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert statuses == [200] * 20
-    assert time.monotonic() - began < 3, "one after the other takes 4 s"
+
+
+def test_requests_at_once_are_all_heard_before_any_is_answered(server: ModelServer) -> None:
+    script = msgspec.structs.replace(SCRIPT, hang="before")
+    runs = [f"r{number}" for number in range(20)]
+
+    def client(run: str) -> None:
+        with suppress(OSError, HTTPException):
+            ask(server.url(script, run), CHAT.path, CHAT.body(PROMPT), seconds=60)
+
+    threads = [threading.Thread(target=client, args=(run,)) for run in runs]
+    for thread in threads:
+        thread.start()
+    for run in runs:
+        assert server.wait_for(run, lambda seen: True).ended == ""
+    server.close()
+    for thread in threads:
+        thread.join()
 
 
 def test_tool_by_name_and_values_in_its_arguments(server: ModelServer) -> None:
@@ -264,7 +281,7 @@ def test_closing_ends_what_hangs_and_leaves_no_thread() -> None:
 
 def test_outside_hosts_are_refused_and_remembered(server: ModelServer) -> None:
     parts = urlsplit(server.address)
-    connection = HTTPConnection(str(parts.hostname), parts.port, timeout=5)
+    connection = HTTPConnection(str(parts.hostname), parts.port, timeout=60)
     connection.set_tunnel("example.invalid", 443)
     with pytest.raises(OSError, match="403"):
         connection.connect()
@@ -333,7 +350,7 @@ def test_by_hand_a_wrong_script_is_refused_in_a_sentence(
     if content:
         (tmp_path / "script.json").write_text(content)
     command = [sys.executable, "-m", "agentforge.testing.model_server", "--script", "script.json"]
-    done = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=20)
+    done = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert done.stderr.startswith("model server: ")
     assert says in done.stderr

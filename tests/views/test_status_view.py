@@ -239,3 +239,27 @@ def test_status_says_whose_limit_is_waited_for_when_another_could_not_work() -> 
     )
     (waiting,) = view.waiting
     assert (waiting.provider, waiting.until, waiting.message) == ("command", until, "5-hour limit reached")
+
+
+def test_provider_whose_rest_is_over_is_not_shown_as_resting() -> None:
+    until = NOON + timedelta(hours=2)
+    changed = (f.ProviderChanged(1, "command", 0, "mock", 1, "limit", until), Cursor("0", 1, 1))
+    view = seen(STARTED, NODE, ITERATION, ATTEMPT, LIMITED, changed, status="running", now=until)
+    assert view.resting == ()
+
+
+def test_stage_that_the_plan_does_not_have_is_left_out() -> None:
+    """As a damaged log may name one."""
+    elsewhere = Cursor("7", 1, 1)
+    facts = (
+        (f.NodeStarted("gone", "7", type="gone"), Cursor("7", 1, 0)),
+        (f.IterationStarted("gone", "gone", "command", "opus", "0"), elsewhere),
+    )
+    view = seen(STARTED, *facts, status="running")
+    assert (view.waiting, view.resting) == ((), ())
+
+
+def test_place_without_a_known_maximum_shows_no_iteration() -> None:
+    view = seen(STARTED, NODE, ITERATION, ATTEMPT, status="running")
+    assert "Iteration" in shown(view)
+    assert "Iteration" not in shown(replace(view, iterations_max=0))

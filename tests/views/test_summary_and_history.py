@@ -3,7 +3,7 @@
 from datetime import UTC
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from msgspec import json
 from tests.engine.any_log import PLAN, any_log
 from tests.engine.plans import NOON, event, plan_of, stage, started
@@ -104,7 +104,6 @@ def test_health_score_formula_and_label(errors: int, stalled: int, score: float,
     assert (f"{counted(stalled, 'iteration')} without progress" in result.warnings) == bool(stalled)
 
 
-@settings(deadline=None, max_examples=50)
 @given(any_log)
 def test_views_are_total_on_any_log(log: list[Event]) -> None:
     summary, history, state = Summary(), History(), None

@@ -56,3 +56,8 @@ def test_columns_of_wide_and_combining_characters() -> None:
     assert padded("日本", 6) == "日本  "
     assert shortened("日本語", 5) == "日本…"
     assert printable("a\nb") == "a b"
+
+
+def test_shortened_text_without_any_room_is_empty() -> None:
+    assert [shortened("abc", limit) for limit in (0, -1)] == ["", ""]
+    assert shortened("", -1) == ""

@@ -193,7 +193,7 @@ class _Lowering:
                 yield self._block(path, node, prefix, levels)
             elif isinstance(node, ResolvedNested):
                 yield self._nested(path, node, prefix, commands)
-            elif node:
+            elif node:  # sound
                 said = provider_levels(pipeline.spec, node, self._setting.above)
                 sources = self._links.get((f"{prefix}{path}", ""))
                 wiring = Wiring(
@@ -231,7 +231,7 @@ class _Lowering:
     def _shared(self, path: str, node: ResolvedBlock, levels: Levels) -> Iterator[dict[str, Any]]:
         """The block's stages as agent-pipelines writes them, which knows no branches."""
         for position, stage in enumerate(node.stages):
-            if stage:
+            if stage:  # sound
                 wiring = Wiring(_NO_PROVIDER, stage.spec.inputs.written)
                 lowered = lower_stage(f"{path}.{position}", stage, levels, wiring)
                 shared: dict[str, Any] = msgspec.to_builtins(lowered)
@@ -245,7 +245,7 @@ class _Lowering:
         name = branch.name.value if branch.name else ""
         stages: list[StageNode] = []
         for position, stage in enumerate(node.stages):
-            if stage:
+            if stage:  # sound
                 here = f"{path}.{position}"
                 weaker = [level.provider for level in (*levels.pipeline, stage.stage_work)]
                 above = self._setting.above.providers
@@ -262,5 +262,5 @@ def _needs_bd(node: Node) -> bool:
             return isinstance(node.termination, Queue)
         case ParallelNode():
             return any(_needs_bd(stage) for branch in node.branches for stage in branch.stages)
-        case NestedNode():
+        case NestedNode():  # exhaustive
             return node.plan.dependencies["bd"]

@@ -88,7 +88,7 @@ def _position(at: Position, fact: f.PlanChanged) -> Position:
         case StageState():
             path = fact.at.path if fact.at else at.path
             return replace(_by_new_plan(at, fact.plan.stage(path)), path=path)
-        case BlockState():
+        case BlockState():  # exhaustive
             path = fact.at.path if fact.at else at.path
             return _block_in(fact.plan, path, at)
 

@@ -123,5 +123,5 @@ def _current_mark(status: RunStatus) -> StageMark:
             return "current"
         case RunStatus.COMPLETED:
             return "done"
-        case RunStatus.PAUSED | RunStatus.AWAITING_APPROVAL | RunStatus.ABORTED:
+        case RunStatus.PAUSED | RunStatus.AWAITING_APPROVAL | RunStatus.ABORTED:  # exhaustive
             return "stopped"

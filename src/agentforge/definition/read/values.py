@@ -197,7 +197,7 @@ def as_data(tree: Tree, what: str, report: Report) -> Any:
         case Scalar(value=float()) if isinstance(tree.value, float) and not isfinite(tree.value):
             report.error("bad-value", tree.at, f"{what} holds `{tree.text}`, which JSON can't carry")
             return None
-        case Scalar():
+        case Scalar():  # exhaustive
             return tree.value
 
 

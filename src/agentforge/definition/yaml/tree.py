@@ -68,7 +68,7 @@ def kind_of(tree: Tree) -> str:
             return f"the number `{tree.text}`"
         case Scalar(value=None):
             return "null"
-        case Scalar():
+        case Scalar():  # exhaustive
             return f"the text {shown(tree.text)}"
 
 

@@ -120,9 +120,8 @@ def _onward(plan: Plan, state: RunState) -> Directive:
     decision = _at_position(plan, state)
     if decision.facts or not state.requests:
         return decision
+    # All of them are open: an answered one has its consequences first.
     waiting = state.open_requests
-    if not waiting:
-        return decision
     if decision.work:
         return Directive(work=(*decision.work, *request_waits(state)))
     ids = tuple(request.id for request in waiting)

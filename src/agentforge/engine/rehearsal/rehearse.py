@@ -211,7 +211,7 @@ class _Comparison:
                 return found
             if not fires or not self._pass_quietly(decision, here.provider if here else None):
                 return None
-        return None
+        return None  # bound
 
     def _pass_quietly(self, decision: Directive, provider: str | None) -> bool:
         for draft in decision.facts:

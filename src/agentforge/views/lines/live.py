@@ -71,7 +71,7 @@ def _of_attempt(
             return RunLine(place, f"reattached to the running agent (PID {fact.pid})")
         case f.AttemptLost():
             return RunLine(place, f"lost its attempt {fact.attempt}: {fact.reason}", "wait", "warn")
-        case f.AttemptEnding():
+        case f.AttemptEnding():  # exhaustive
             return RunLine(place, f"is being ended: {one_line(fact.reason)}", "wait", "warn")
 
 
@@ -86,7 +86,7 @@ def _after_failure(
         case f.LimitMet():
             wait = span((fact.due_at - at).total_seconds())
             text = f"waits {wait} for the limit of {fact.provider}"
-        case f.ProviderChanged():
+        case f.ProviderChanged():  # exhaustive
             wait = f" in {span((fact.due_at - at).total_seconds())}" if fact.due_at else ""
             text = f"goes on with {fact.to} instead of {fact.provider}{wait}"
     return RunLine(place, text, "wait", "warn")

@@ -134,7 +134,7 @@ def _after_failure(fact: f.RetryScheduled | f.LimitMet | f.ProviderChanged) -> l
             until = f"{fact.until:%Y-%m-%dT%H:%M:%SZ}"
             why = _quoted(fact.message, MESSAGE_CHARS)
             return [("provider", fact.provider), ("until", until), ("message", why)]
-        case f.ProviderChanged():
+        case f.ProviderChanged():  # exhaustive
             why = _quoted(fact.message, MESSAGE_CHARS)
             return [("provider", fact.provider), ("to", fact.to), ("message", why)]
 
@@ -150,7 +150,7 @@ def _of_termination(
             return [("status", fact.status), ("stop", stop), ("reason", _quoted(result.reason))]
         case f.JudgeLost():
             return [("attempt", fact.attempt)]
-        case f.QueueChecked():
+        case f.QueueChecked():  # exhaustive
             return [("remaining", fact.remaining)]
 
 
@@ -165,7 +165,7 @@ def _of_branch(
             return [("provider", fact.provider), ("status", fact.status), ("error", error)]
         case f.StageCompleted():
             return [("id", fact.name), ("reason", _quoted(fact.reason))]
-        case f.WorkerCompleted():
+        case f.WorkerCompleted():  # exhaustive
             return [("exit", fact.exit_code)]
 
 

@@ -1,0 +1,18 @@
+"""Hypothesis: the same few examples on every run of `make test`, many and new ones with `make soak`."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# A busy machine makes an example slow; that says nothing about the code.
+settings.register_profile(
+    "test", derandomize=True, deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile(
+    "soak",
+    deadline=None,
+    max_examples=2000,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))

@@ -1,0 +1,113 @@
+"""The shapes of a cassette: what is found in it, and what is refused with its line."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from agentforge.model.cassette import (
+    Asked,
+    Cassette,
+    Exchange,
+    Header,
+    encode_line,
+    parse_cassette,
+    parse_exchange,
+)
+from agentforge.model.errors import ProviderUnusable
+
+HEADER = '{"format": "agentforge-cassette", "version": 1}'
+
+
+def cassette(*exchanges: dict[str, Any]) -> Cassette:
+    lines = [HEADER, *(json.dumps({"stage": "plan", "iteration": 1, **fields}) for fields in exchanges)]
+    return parse_cassette("\n".join(lines), "c.jsonl")
+
+
+def refused(text: str) -> str:
+    with pytest.raises(ProviderUnusable) as caught:
+        parse_cassette(text, "c.jsonl")
+    return str(caught.value.message)
+
+
+def test_lines_come_back_as_they_were_written() -> None:
+    header, exchange = Header("agentforge-cassette", 1, name="n"), Exchange("plan", 2, branch="claude")
+    text = (encode_line(header) + b"\n" + encode_line(exchange)).decode()
+    assert parse_cassette(text, "c.jsonl") == Cassette(header, (exchange,))
+
+
+def test_exchange_that_says_most_about_what_it_is_for_is_found() -> None:
+    played = cassette({}, {"attempt": 2}, {"branch": "claude"}, {"kind": "judge"}, {"iteration": 3})
+    assert played.find(Asked("plan", 1)) == played.exchanges[0]
+    assert played.find(Asked("plan", 1, attempt=2)) == played.exchanges[1]
+    assert played.find(Asked("plan", 1, branch="claude")) == played.exchanges[2]
+    assert played.find(Asked("plan", 1, kind="judge")) == played.exchanges[3]
+    assert played.find(Asked("plan", 2)) is None
+    assert played.find(Asked("build", 1)) is None
+
+
+def test_look_at_the_queue_is_answered_by_such_a_look_only() -> None:
+    assert cassette({}).find(Asked("plan", 1, kind="queue")) is None
+    look = {"kind": "queue", "remaining": 3, "iteration": 0}
+    found = cassette(look).find(Asked("plan", 0, kind="queue"))
+    assert found is not None
+    assert found.remaining == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("\n \n", "c.jsonl:1: empty; the first line must be the header"),
+        ("\n[]", "c.jsonl:2: "),
+        ('{"format": "other", "version": 1}', "the header is like"),
+        ('{"format": "agentforge-cassette", "version": 99}', "version 99 is newer than 1"),
+        ("[" * 100_000, "c.jsonl:1: "),
+    ],
+)
+def test_header_that_is_none(text: str, says: str) -> None:
+    assert says in refused(text)
+
+
+def test_every_error_is_listed_with_its_line() -> None:
+    once = '{"stage": "plan", "iteration": 1}'
+    again = '{"stage": "plan", "iteration": 1, "attempt": 2}'
+    assert refused("\n".join([HEADER, once, "", "{", once, again, again])).splitlines() == [
+        "c.jsonl:4: Input data was truncated",
+        "c.jsonl:5: stage 'plan', iteration 1 was already recorded above",
+        "c.jsonl:7: stage 'plan', iteration 1, attempt 2 was already recorded above",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"iteration": 0}, "Expected `int` >= 1 - at `$.iteration`"),
+        ({"remaining": 2}, "`remaining` belongs to an exchange of kind `queue`, and only there"),
+        ({"kind": "queue"}, "`remaining` belongs to an exchange of kind `queue`, and only there"),
+        ({"steps": [{"do": "delete", "path": "/etc/x"}]}, "leads out of the workdir - at `$.steps[0].path`"),
+        ({"steps": [{"do": "delete", "path": "a/../../x"}]}, "leads out of the workdir"),
+        ({"steps": [{"do": "append", "path": "a\0", "text": ""}]}, "leads out of the workdir"),
+        (
+            {"steps": [{"do": "write", "path": "a"}]},
+            "`text` or `base64`, and not both - at `$.steps[0]`",
+        ),
+        ({"steps": [{"do": "write", "path": "a", "text": "", "base64": ""}]}, "give `text` or `base64`"),
+        ({"steps": [{"do": "say", "text": "x"}, {"do": "result"}]}, "and not both - at `$.steps[1]`"),
+        ({"steps": [{"do": "status", "value": {}, "text": ""}]}, "give `value` or `text`, and not both"),
+    ],
+)
+def test_exchange_that_contradicts_itself(fields: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(says)):
+        parse_exchange(json.dumps({"stage": "plan", "iteration": 1, **fields}))
+
+
+def test_steps_that_are_sound() -> None:
+    steps = [
+        {"do": "write", "path": "a/b", "text": "x"},
+        {"do": "edit", "path": "a/b", "old": "x", "new": "y"},
+        {"do": "result", "value": {"summary": "x"}},
+        {"do": "status", "text": "x"},
+        {"do": "exit", "code": 3},
+    ]
+    assert len(parse_exchange(json.dumps({"stage": "plan", "iteration": 1, "steps": steps})).steps) == 5
