@@ -1,0 +1,47 @@
+"""Real runs keep the order: what must be durable is, before anybody acts upon it."""
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from .recorded import judged, recorded
+from .rules import read_trace
+
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.skipif(sys.platform != "linux", reason="not on this platform: needs /proc"),
+]
+
+LOST = "agent:note:1:after:engine+supervisor+agent"
+CASES = {
+    "a cancel": "cancel",
+    "the cancel of a judge": "judge-cancel",
+    "a block": "block",
+    "a retry and an output path": "retry",
+    "a torn line": "plain engine:append:2:during:engine",
+    "an intent that was written and not synced": "plain engine:append:3:after:engine",
+    "a reattached agent": "plain agent:note:3:after:engine",
+    "a control that an earlier engine had recorded": "pause engine:unlink:1:before:engine",
+    "a question and its answer": f"delay {LOST} {LOST} {LOST}",
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_order_is_kept_in(case: str, tmp_path: Path) -> None:
+    run = recorded(tmp_path / "run", case)
+    assert run.story.status() == run.story.scenario.ends
+    assert run.story.trouble == []
+    assert judged(run) == []
+
+
+def test_the_trace_has_every_kind_of_call(tmp_path: Path) -> None:
+    trace = read_trace(recorded(tmp_path / "run", "cancel").story.trace)
+    calls = Counter((call["role"], call["call"]) for call in trace)
+    for call in ("write", "sync", "create", "rename", "unlink", "spawn", "kill", "exit"):
+        assert calls["engine", call], call
+    for call in ("sync", "create", "link", "rename", "unlink", "fork", "kill", "exit"):
+        assert calls["supervisor", call], call
+    for call in ("sync", "link", "unlink", "exit"):
+        assert calls["sender", call], call
