@@ -21,7 +21,7 @@ from agentforge.ports.process import Identity
 
 pytestmark = [
     pytest.mark.timeout(20),
-    pytest.mark.skipif(sys.platform != "linux", reason="needs /proc"),
+    pytest.mark.skipif(sys.platform != "linux", reason="platform: needs /proc"),
 ]
 
 SUPERVISOR = str(Path(agentforge.runtime.__file__).parent / "supervisor.py")

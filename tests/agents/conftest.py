@@ -21,7 +21,7 @@ def server() -> Iterator[ModelServer]:
 def cli(request: pytest.FixtureRequest) -> Cli:
     found = CLIS[request.param]
     if not os.access(programs() / found.name, os.X_OK):
-        pytest.skip(f"no {found.name} in {programs()}: `make agents` installs it ({PROGRAMS}=DIR: elsewhere)")
+        pytest.skip(f"agent: no {found.name} in {programs()} ({PROGRAMS}=DIR: elsewhere)")
     return found
 
 

@@ -11,7 +11,7 @@ from .rules import read_trace
 
 pytestmark = [
     pytest.mark.crash,
-    pytest.mark.skipif(sys.platform != "linux", reason="not on this platform: needs /proc"),
+    pytest.mark.skipif(sys.platform != "linux", reason="platform: needs /proc"),
 ]
 
 LOST = "agent:note:1:after:engine+supervisor+agent"
