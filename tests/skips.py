@@ -11,8 +11,10 @@ CLASSES = {
     "privileges": "root, its absence or a mount namespace is needed, and this system doesn't grant it",
     "program": "a program that no Python package brings is missing: tmux, unshare, setpriv",
     "sandbox": "bubblewrap or Docker is missing, or the kernel refuses it",
-    "agent": "the agent CLI isn't installed; `make agents` does",
+    "agent": "claude or codex isn't installed; `make agents-pypi` does",
+    "npm-agent": "opencode or gemini isn't installed; `make agents` does, with npm",
     "peers": "the systems that are measured beside AgentForge aren't installed; `make peers` does",
+    "contract": "what the contract of a port leaves open for such an adapter",
     "cases": "recorded runs of agent-pipelines, which are kept outside this repository",
 }
 

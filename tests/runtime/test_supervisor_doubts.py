@@ -76,18 +76,41 @@ def test_room_for_the_exit_record_is_taken_before_it_is_due(tmp_path: Path) -> N
     assert not (tmp_path / "exit.json.draft").exists()
 
 
-def test_an_exit_record_of_which_only_a_part_could_be_written_is_not_placed(tmp_path: Path) -> None:
-    """A limit on the size of files cuts the write short, as a full disk does."""
-    code = f"""
+LIMITED = """
 import importlib.util, resource, signal, sys
-spec = importlib.util.spec_from_file_location("supervisor", {str(SUPERVISOR)!r})
+spec = importlib.util.spec_from_file_location("supervisor", sys.argv[1])
 supervisor = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(supervisor)
-supervisor.RECORD_TRIES = 1
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-record = supervisor.ExitRecord({str(tmp_path / "exit.json")!r})
-resource.setrlimit(resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY))
-sys.exit(0 if record.place({{"status": "exited", "error": "x" * 100}}) else 5)
+
+def limit():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY))
 """
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=20).returncode == 5
+
+
+def limited(code: str, *arguments: object) -> str:
+    """Run the code where files have a limit of 10 bytes, which cuts a write short, as a full disk does."""
+    argv = [sys.executable, "-c", LIMITED + code, str(SUPERVISOR), *map(str, arguments)]
+    return subprocess.run(argv, check=True, timeout=20, capture_output=True, text=True).stdout
+
+
+def test_an_exit_record_of_which_only_a_part_could_be_written_is_not_placed(tmp_path: Path) -> None:
+    code = """
+supervisor.RECORD_TRIES = 1
+record = supervisor.ExitRecord(sys.argv[2])
+limit()
+print(record.place({"status": "exited", "error": "x" * 100}))
+"""
+    assert limited(code, tmp_path / "exit.json") == "False\n"
     assert not (tmp_path / "exit.json").exists()
+
+
+def test_output_of_which_only_a_part_could_be_written_is_said_to_be_cut(tmp_path: Path) -> None:
+    code = """
+output = supervisor.Output(sys.argv[2], 1000, [])
+limit()
+output._keep(b"0123456789abcdef")
+print(output.truncated, output.error)
+"""
+    assert limited(code, tmp_path / "output.log").startswith("True can't write the output: File too large")
+    assert (tmp_path / "output.log").read_bytes() == b"0123456789"
