@@ -21,7 +21,7 @@ PACKAGE   = $(AGENTS)/venv/bin/python -c 'import sys; from importlib.util import
 # The systems that bench-peers measures beside AgentForge; constraints-peers.txt pins them.
 PEERS    := .peers
 
-.PHONY: demo test check lint types layers crash parity bench bench-peers peers wheel agents agents-pypi agents-npm test-agents clean
+.PHONY: demo test check lint types layers crash mutants parity bench bench-peers peers wheel agents agents-pypi agents-npm test-agents clean
 
 demo: $(STAMP)
 	$(BIN)/agentforge demo
@@ -44,6 +44,9 @@ layers: $(STAMP)
 
 crash: $(STAMP)            ## N real kills at random and chosen moments
 	$(BIN)/python -m tests.crash.campaign --kills $(N) --seed $(SEED)
+
+mutants: $(STAMP)          ## hand-made bugs, one at a time: how many the tests notice; ARGS=WORDS chooses some
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 parity: $(STAMP)           ## recorded cases of agent-pipelines, played with ours: CASES=DIR
 	$(BIN)/python -m tests.parity $(CASES)
