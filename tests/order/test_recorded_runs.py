@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.crash.points import baseline
 
 from .recorded import judged, recorded
 from .rules import read_trace
@@ -33,6 +34,14 @@ def test_order_is_kept_in(case: str, tmp_path: Path) -> None:
     run = recorded(tmp_path / "run", case)
     assert run.story.status() == run.story.scenario.ends
     assert run.story.trouble == []
+    assert judged(run) == []
+
+
+def test_order_is_kept_when_an_end_that_was_written_and_not_synced_is_put_right(tmp_path: Path) -> None:
+    last = baseline("stage").counts["engine", "append"]
+    run = recorded(tmp_path / "run", f"stage engine:append:{last}:after:engine")
+    assert run.story.struck
+    assert run.story.commands == ["loop", "recover"]
     assert judged(run) == []
 
 

@@ -27,8 +27,16 @@ ENGINE = _in(
 )
 LOG = _in("adapters", "test_jsonl_log*.py", "test_log_scan.py")
 MODEL = ("tests/model", "tests/engine/test_legal.py", "tests/engine/test_decide_limits_met.py")
-REDACTION = ("tests/model", "tests/sdk/test_log_redaction.py", "tests/adapters/test_agent_environment.py")
-SANDBOX = (*_in("adapters", "test_*_sandbox.py", "test_api_workspace.py"), "tests/sdk/test_sandboxed_runs.py")
+REDACTION = (
+    "tests/model",
+    "tests/adapters/test_agent_usage.py",
+    "tests/sdk/test_log_redaction.py",
+    "tests/adapters/test_agent_environment.py",
+)
+SANDBOX = (
+    *_in("adapters", "test_bwrap*.py", "test_docker*.py", "test_api_workspace*.py"),
+    "tests/sdk/test_sandboxed_runs.py",
+)
 REATTACHMENT = "tests/runtime/test_reattachment.py"
 SUPERVISOR = (*_in("runtime", "test_supervised*.py"), REATTACHMENT)
 ATTEMPT = (
@@ -49,6 +57,10 @@ LAYERS = (
 
 NEAR = {
     **{bug.module: tests for layer, tests in LAYERS for bug in layer.BUGS},
+    "agentforge.runtime.confining": (
+        "tests/runtime/test_confinement.py",
+        "tests/runtime/test_agent_outcomes.py",
+    ),
     "agentforge.model.codec": ("tests/model", *LOG),
     "agentforge.host.disk": (*LOG, "tests/host"),
     "agentforge.runtime.journal": _in("runtime", "test_journal*.py"),
