@@ -19,6 +19,7 @@ from .mutation import ROOT, SOURCE, Mutation, environment
 
 AT_ONCE = 2
 SECONDS = 180
+ALL_SECONDS = 1800
 TARGET = 0.98
 OK, FAILED, INTERRUPTED = 0, 1, 2
 """What pytest ends with; it is interrupted by a module that can't even be imported."""
@@ -33,11 +34,11 @@ def tests_of(mutation: Mutation) -> tuple[str, ...]:
     return mutation.tests or NEAR[mutation.module]
 
 
-def passes(source: Path, folder: Path, tests: tuple[str, ...]) -> bool:
+def passes(source: Path, folder: Path, tests: tuple[str, ...], *more: str, seconds: float = SECONDS) -> bool:
     """Whether these tests pass with this source; those that hang don't."""
     options = ("-x", "-q", "--timeout=60", "-p", "no:cacheprovider", f"--basetemp={folder / 'tmp'}")
     process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *options, *tests],
+        [sys.executable, "-m", "pytest", *options, *more, *tests],
         cwd=ROOT,
         env=environment(source),
         stdin=subprocess.DEVNULL,
@@ -46,7 +47,7 @@ def passes(source: Path, folder: Path, tests: tuple[str, ...]) -> bool:
         start_new_session=True,
     )
     try:
-        output, _ = process.communicate(timeout=SECONDS)
+        output, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
@@ -54,6 +55,14 @@ def passes(source: Path, folder: Path, tests: tuple[str, ...]) -> bool:
     if process.returncode not in (OK, FAILED, INTERRUPTED):
         raise SystemExit(f"can't run {' '.join(tests)}:\n{output.decode(errors='replace')[-2000:]}")
     return process.returncode == OK
+
+
+def passes_unharmed(chosen: list[Mutation]) -> bool:
+    """Whether all tests that shall notice something pass where there is nothing to notice."""
+    tests = tuple(sorted({test for mutation in chosen for test in tests_of(mutation)}))
+    with tempfile.TemporaryDirectory(prefix="mutant-", ignore_cleanup_errors=True) as name:
+        at_once = ("-n", str(AT_ONCE), "--dist", "loadfile")
+        return passes(SOURCE, Path(name), tests, *at_once, seconds=ALL_SECONDS)
 
 
 def is_caught(mutation: Mutation) -> bool:
@@ -85,11 +94,10 @@ def main(words: list[str]) -> int:
         and (not words or any(word in f"{mutation.module} {mutation.bug}" for word in words))
     ]
     began = time.monotonic()
-    with ThreadPoolExecutor(AT_ONCE) as pool, tempfile.TemporaryDirectory(prefix="mutant-") as name:
-        everything = tuple(sorted({test for mutation in chosen for test in tests_of(mutation)}))
-        if not words and not passes(SOURCE, Path(name), everything):
-            say("the tests fail without any mutation")
-            return 1
+    if not words and not passes_unharmed(chosen):
+        say("the tests fail without any bug")
+        return 1
+    with ThreadPoolExecutor(AT_ONCE) as pool:
         caught = dict(zip(chosen, pool.map(is_caught, chosen), strict=True))
     share = report(caught)
     say(f"{time.monotonic() - began:.0f} s")

@@ -1,4 +1,4 @@
-"""Which lock files are stale: by who wrote them, not by a pid alone, and never while somebody drives the run."""
+"""Which lock files are stale: by who wrote them, not by a pid alone, and never while the run is driven."""
 
 import asyncio
 import fcntl
