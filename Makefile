@@ -25,7 +25,7 @@ PEERS    := .peers
 PYTEST    = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 PURE     := model engine definition views
 
-.PHONY: demo test check lint types layers coverage crash soak parity bench bench-peers peers wheel agents agents-pypi agents-npm test-agents clean
+.PHONY: demo test check lint types layers coverage crash mutants soak parity bench bench-peers peers wheel agents agents-pypi agents-npm test-agents clean
 
 demo: $(STAMP)
 	$(BIN)/agentforge demo
@@ -56,6 +56,9 @@ soak: $(STAMP)             ## what takes too long for `make test`, with new exam
 	for round in $$(seq $(ROUNDS)); do \
 	    HYPOTHESIS_PROFILE=soak $(PYTEST) --timeout 3600 -m "soak or hypothesis" || exit 1; \
 	done
+
+mutants: $(STAMP)          ## apply one bug at a time: how many do the tests catch? ARGS=WORDS chooses some
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 parity: $(STAMP)           ## replay recorded cases of the shell engine: CASES=DIR
 	$(BIN)/python -m tests.parity $(CASES)

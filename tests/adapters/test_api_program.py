@@ -107,7 +107,7 @@ def test_commands_of_the_model_find_the_key_nowhere(model_server: ModelServer, t
     assert KEY not in said
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="platform: looks into /proc")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signal_within_a_command_ends_both_at_once_and_nothing_is_written_late(
     model_server: ModelServer, wire_format: str, tmp_path: Path, number: int

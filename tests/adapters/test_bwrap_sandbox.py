@@ -96,7 +96,7 @@ if os.geteuid() == 0 and shutil.which("setpriv"):
 @pytest.fixture(params=USERS)
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     if reason := why_not():
-        pytest.skip(reason)
+        pytest.skip(f"sandbox: {reason}")
     # Not in pytest's own folder, which nobody else may enter; but below /tmp, which is hidden, too.
     root = Path(tempfile.mkdtemp(prefix="bwrap-test-"))
     root.chmod(0o755)
@@ -213,7 +213,7 @@ def test_our_own_programs_run_in_it(world: World) -> None:
     if world.uid != os.geteuid() and any(
         not folder.stat().st_mode & 1 for folder in Path(sys.base_prefix).parents
     ):
-        pytest.skip("this user can't run this Python at all")
+        pytest.skip("privileges: this user can't run this Python at all")
     assert world.run(f"{sys.executable} -c 'import agentforge, msgspec; print(1)'") == "1\n"
 
 

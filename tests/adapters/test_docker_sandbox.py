@@ -205,14 +205,14 @@ def image() -> str:
     try:
         DockerSandbox().probe(CHOICE)
     except ProviderUnusable as error:
-        pytest.skip(error.message)
+        pytest.skip(f"sandbox: {error.message}")
     listed = subprocess.run(
         ["docker", "images", "--format", "{{json .}}"], capture_output=True, timeout=60, check=True
     ).stdout
     names = [f"{entry['Repository']}:{entry['Tag']}" for entry in map(json.loads, listed.splitlines())]
     fitting = [name for name in names if name.startswith(("alpine:", "busybox:", "debian:", "ubuntu:"))]
     if not fitting:
-        pytest.skip("no image with a shell is there, and tests fetch none")
+        pytest.skip("sandbox: no image with a shell is there, and tests fetch none")
     return fitting[0]
 
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.privileges import permissions_count
 
 from agentforge.adapters.host.project_files import FileSources
 from agentforge.definition.compiler import compile_pipeline, compile_stage, lint
@@ -42,11 +43,10 @@ def test_what_is_no_file_reads_as_nothing(sources: Sources, tmp_path: Path, name
     assert list(sources.expand(name)) == []
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_unreadable_file_is_a_clear_error(sources: Sources, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("x")
     (tmp_path / "f").chmod(0)
-    with pytest.raises(StorageFailed, match="Permission denied"):
+    with permissions_count(), pytest.raises(StorageFailed, match="Permission denied"):
         sources.read(str(tmp_path / "f"))
 
 

@@ -16,7 +16,7 @@ from agentforge.adapters.processes.local import (
 from agentforge.model.errors import AgentForgeError
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="platform: needs /proc")
 def test_linux_and_macos_have_their_adapters() -> None:
     assert isinstance(host_processes("supervisor.py", "linux"), LinuxProcesses)
     assert isinstance(host_processes("supervisor.py", "darwin"), MacProcesses)

@@ -44,9 +44,9 @@ def test_disk_full_on_a_real_file_system_loses_nothing_and_goes_on_when_space_is
     try:
         probe = subprocess.run([*unshare, mount, "sh", tmp_path], capture_output=True, check=False)
     except FileNotFoundError:
-        pytest.skip("there is no `unshare` here")
+        pytest.skip("program: there is no `unshare` here")
     if probe.returncode:
-        pytest.skip(f"no mounts in a user namespace here: {probe.stderr.decode().strip()}")
+        pytest.skip(f"privileges: no mounts in a user namespace here: {probe.stderr.decode().strip()}")
     run = [*unshare, f'{mount} && exec "$2" -c "$3" "$1"', "sh", str(tmp_path), sys.executable, _SCRIPT]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

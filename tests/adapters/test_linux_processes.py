@@ -20,7 +20,7 @@ from agentforge.adapters.processes.local import LinuxProcesses
 from agentforge.ports.process import Identity
 
 pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="needs /proc"),
+    pytest.mark.skipif(sys.platform != "linux", reason="platform: needs /proc"),
 ]
 
 SUPERVISOR = str(Path(agentforge.runtime.__file__).parent / "supervisor.py")

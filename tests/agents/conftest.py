@@ -21,7 +21,8 @@ def server() -> Iterator[ModelServer]:
 def cli(request: pytest.FixtureRequest) -> Cli:
     found = CLIS[request.param]
     if not os.access(programs() / found.name, os.X_OK):
-        pytest.skip(f"no {found.name} in {programs()}: `make agents` installs it ({PROGRAMS}=DIR: elsewhere)")
+        from_npm = "npm-" if found.name in ("opencode", "gemini") else ""
+        pytest.skip(f"{from_npm}agent: no {found.name} in {programs()} ({PROGRAMS}=DIR: elsewhere)")
     return found
 
 

@@ -242,7 +242,7 @@ def test_model_works_in_a_sandbox(server: ModelServer, any_format: str, project:
     try:
         BwrapSandbox().probe(SandboxChoice(type="bwrap"))
     except ProviderUnusable as error:
-        pytest.skip(f"{error.message}; {error.hint}")
+        pytest.skip(f"sandbox: {error.message}; {error.hint}")
     outside = project.parent / "outside.txt"
     script = shell(f"echo inside > inside.txt; echo bad > {outside}; echo bad > .claude/pipeline-runs/s/bad")
     result = go(project, node(server, script, any_format, sandbox="bwrap"))

@@ -109,7 +109,7 @@ def mixed(server: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Mixe
     """The pipeline, run once to its end."""
     for name in ("claude", "codex"):
         if not os.access(programs() / name, os.X_OK):
-            pytest.skip(f"no {name} in {programs()}: `make agents` installs it ({PROGRAMS}=DIR: elsewhere)")
+            pytest.skip(f"agent: no {name} in {programs()} ({PROGRAMS}=DIR: elsewhere)")
     made = Mixed(CLIS["claude"], server, tmp_path_factory.mktemp("mixed"))
     known = len(server.strays())
     result = made.play()

@@ -150,7 +150,7 @@ def test_where_nothing_can_be_mounted_a_folder_is_aged_instead(
     assert list((tmp_path / "work").iterdir()) == []
 
 
-@pytest.mark.skipif(not PEERS_PYTHON.exists(), reason="the peers aren't installed: make peers")
+@pytest.mark.skipif(not PEERS_PYTHON.exists(), reason="peers: `make peers` installs them")
 def test_peers_are_measured_and_nothing_remains(tmp_path: Path) -> None:
     work, json_file = tmp_path / "work", tmp_path / "peers.json"
     argv = [sys.executable, "-m", "bench.peers", "--quick", "--places", "plain"]

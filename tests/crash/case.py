@@ -77,6 +77,7 @@ class CrashRun:
         self.story = Story(base, scenario, uuid.uuid4().hex)
         self.spoken_to = spoken_to or base
         """The folder for what the processes print and count."""
+        self.story.trace = self.spoken_to / "trace.jsonl"
         self.also: dict[str, str] = {}
         """Of the environment, from now on."""
         self.story.project.mkdir(parents=True)
@@ -95,6 +96,7 @@ class CrashRun:
             "CRASH_BASE": str(base),
             "CRASH_RUN": self.story.run,
             "CRASH_LOG": str(self.story.log),
+            "CRASH_TRACE": str(self.story.trace),
             "XDG_STATE_HOME": str(base / "state"),
             "AGENTFORGE_DEBUG": "1",
         }

@@ -11,6 +11,8 @@ from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 
+from tests.order.rules import complaints, read_trace
+
 from agentforge.adapters.log.log import verify
 
 from . import killer
@@ -36,7 +38,8 @@ EVER = "1970-01-01T00:00:00Z"
 def violations(story: Story, expected: dict) -> list[str]:
     """Everything that is wrong; `expected` is the uninterrupted run's `final_state`."""
     found = list(story.trouble)
-    checks = (_chain, _verify, _nothing_lost, _once, _numbers, _attempts, _ledger, _sessions, _rest, _strays)
+    log = (_chain, _verify, _nothing_lost, _once, _numbers, _order)
+    checks = (*log, _attempts, _ledger, _sessions, _rest, _strays)
     for check in (*checks, *([_recorded] if story.scenario.record else [])):
         try:
             found += check(story)
@@ -292,6 +295,12 @@ def _strays(story: Story) -> Iterator[str]:
     for path in story.project.rglob("*"):
         if path.suffix in (".tmp", ".draft") and not path.parent.name.startswith(("attempt-", "judge-")):
             yield f"left behind: {path.relative_to(story.project)}"
+
+
+def _order(story: Story) -> Iterator[str]:
+    """What was done in the wrong order, by the system calls that were recorded."""
+    if story.log.exists() and story.trace.exists():
+        yield from complaints(read_trace(story.trace), story.log)
 
 
 def _recorded(story: Story) -> Iterator[str]:

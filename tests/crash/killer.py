@@ -179,6 +179,15 @@ def install(role: str) -> Knife:
     return knife
 
 
+def record_calls(role: str) -> None:
+    """Record them, too, if asked: tests/order judges the order in which they come."""
+    if trace := os.environ.get("CRASH_TRACE"):
+        sys.path.append(os.path.join(os.path.dirname(os.environ["CRASH_HOME"]), "order"))
+        import recorder
+
+        recorder.install(role, trace, os.environ["CRASH_BASE"])
+
+
 def _wrap_descriptors(knife: Knife) -> None:
     def writing(original):
         def write(fd, data, *rest):

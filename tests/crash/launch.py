@@ -10,6 +10,7 @@ HOME = os.path.dirname(os.path.abspath(__file__))
 if __name__ == "__main__":
     role, *arguments = sys.argv[1:]
     killer.install(role)
+    killer.record_calls(role)
     from agentforge.app import wiring
     from agentforge.cli.main import main
 

@@ -23,9 +23,12 @@ class Story:
     """The log as each engine left it."""
     trouble: list[str] = field(default_factory=list)
     ledger: Path = field(init=False)
+    trace: Path = field(init=False)
+    """The system calls of all engines and supervisors."""
 
     def __post_init__(self) -> None:
         self.ledger = self.base / "ledger"
+        self.trace = self.base / "trace.jsonl"
 
     @property
     def project(self) -> Path:

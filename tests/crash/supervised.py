@@ -12,4 +12,5 @@ if __name__ == "__main__":
     with open(program, encoding="utf-8") as file:
         code = compile(file.read(), program, "exec")
     killer.install("supervisor")
+    killer.record_calls("supervisor")
     exec(code, {"__name__": "__main__", "__file__": program})

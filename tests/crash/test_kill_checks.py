@@ -18,7 +18,7 @@ from .story import Story
 
 pytestmark = [
     pytest.mark.crash,
-    pytest.mark.skipif(sys.platform != "linux", reason="the knife finds processes through /proc"),
+    pytest.mark.skipif(sys.platform != "linux", reason="platform: the knife finds processes through /proc"),
 ]
 
 

@@ -17,7 +17,7 @@ BEGIN = SCENARIOS["plain"].command
 
 pytestmark = [
     pytest.mark.crash,
-    pytest.mark.skipif(sys.platform != "linux", reason="the knife finds processes through /proc"),
+    pytest.mark.skipif(sys.platform != "linux", reason="platform: the knife finds processes through /proc"),
 ]
 
 FORCED = (*BEGIN, "--force")

@@ -22,7 +22,7 @@ PLAYED_AT_ONCE = 3
 
 pytestmark = [
     pytest.mark.crash,
-    pytest.mark.skipif(sys.platform != "linux", reason="the knife finds processes through /proc"),
+    pytest.mark.skipif(sys.platform != "linux", reason="platform: the knife finds processes through /proc"),
 ]
 
 

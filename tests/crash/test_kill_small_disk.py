@@ -9,7 +9,7 @@ import pytest
 
 pytestmark = [
     pytest.mark.crash,
-    pytest.mark.skipif(sys.platform != "linux", reason="needs a mount namespace"),
+    pytest.mark.skipif(sys.platform != "linux", reason="platform: needs a mount namespace"),
 ]
 
 UNSHARE = ["unshare", "--user", "--map-root-user", "--mount"]
@@ -23,9 +23,9 @@ def on_a_small_disk(tmp_path: Path, *arguments: str) -> str:
             [*UNSHARE, "mount", "-t", "tmpfs", "none", tmp_path], capture_output=True, check=False
         )
     except FileNotFoundError:
-        pytest.skip("there is no `unshare` here")
+        pytest.skip("program: there is no `unshare` here")
     if probe.returncode:
-        pytest.skip(f"no mounts in a user namespace here: {probe.stderr.decode().strip()}")
+        pytest.skip(f"privileges: no mounts in a user namespace here: {probe.stderr.decode().strip()}")
     kind, *rest = arguments
     module = [sys.executable, "-m", "tests.crash.small_disk", kind, str(tmp_path), *rest]
     done = subprocess.run(

@@ -23,7 +23,7 @@ BEGIN = SCENARIOS["plain"].command
 
 pytestmark = [
     pytest.mark.crash,
-    pytest.mark.skipif(sys.platform != "linux", reason="the knife finds processes through /proc"),
+    pytest.mark.skipif(sys.platform != "linux", reason="platform: the knife finds processes through /proc"),
 ]
 
 ALL_DIE = Cut("agent", "note", 1, "after", "engine+supervisor+agent")

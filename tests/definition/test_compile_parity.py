@@ -19,7 +19,7 @@ from agentforge.model.plan import Overrides
 CASES = Path(os.environ.get("PARITY_CASES") or Path(__file__).resolve().parents[3] / "shared" / "parity")
 MATRIX = CASES / "26-compile-matrix"
 pytestmark = pytest.mark.skipif(
-    not MATRIX.is_dir(), reason="the recorded plans of agent-pipelines aren't beside this repository"
+    not MATRIX.is_dir(), reason="cases: the recorded plans of agent-pipelines aren't beside this repository"
 )
 
 SAME = [

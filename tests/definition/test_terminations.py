@@ -144,3 +144,10 @@ def test_settings_that_surprise_are_warned_of(line: str, expected: str, word: st
 def test_runs_as_a_mapping_beside_termination_is_refused_at_its_place() -> None:
     node = "{id: a, stage: s, runs: {type: fixed, iterations: 2}, termination: {type: fixed, iterations: 3}}"
     assert [where(one) for one in found(f"nodes: [{node}]")] == ["bad-type 1:33"]
+
+
+@pytest.mark.parametrize(("minimum", "warned"), [(2, False), (3, False), (4, True)])
+def test_a_stage_that_is_judged_after_its_last_iteration_is_judged(minimum: int, warned: bool) -> None:
+    judged = f"{{type: judgment, min_iterations: {minimum}, max: 3}}"
+    codes = [d.code for d in found(f"nodes:\n  - {{id: a, prompt: x, termination: {judged}}}\n")]
+    assert ("never-judged" in codes) is warned

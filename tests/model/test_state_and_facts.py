@@ -3,7 +3,7 @@
 from tests.engine.plans import block, event, plan_of, stage, started
 
 from agentforge.engine.evolve.run import evolve
-from agentforge.model.event import Cursor
+from agentforge.model.cursor import Cursor
 from agentforge.model.facts import IterationCompleted
 from agentforge.model.place import place_of
 from agentforge.model.result import Decision, Result

@@ -9,5 +9,5 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 CASES = Path(os.environ.get("PARITY_CASES") or REPOSITORY.parent / "shared" / "parity")
 
 needs_cases = pytest.mark.skipif(
-    not CASES.is_dir(), reason="no recorded cases beside this repository; PARITY_CASES names another folder"
+    not CASES.is_dir(), reason="cases: none are beside this repository; PARITY_CASES names another folder"
 )

@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 from tests.sdk.projects import ENVIRON, engine, eventually, load, node, pipeline, run, run_dir
 
+from agentforge.adapters.log.log import JsonlLog
 from agentforge.model.errors import LogCorrupt
+from agentforge.ports.event_log import Head
+from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.sdk.engine import Engine
 from agentforge.testing import FakeClock, ScriptedProvider
 from agentforge.testing.scripted_provider import crashes, says
@@ -105,3 +108,12 @@ def test_damaged_kept_head_is_ignored(tmp_path: Path) -> None:
             assert (await sdk.resume("s")).completed
 
     run(main(engine(project, ScriptedProvider([crashes(), says("x")]), environ=environ(home))))
+
+
+def test_head_of_another_run_says_nothing(tmp_path: Path) -> None:
+    log = JsonlLog(tmp_path / "run" / "events.jsonl")
+    keeper = HeadKeeper(str(tmp_path / "run"), environ(tmp_path / "home"))
+    keeper.keep("first", Head(9, "0" * 32, 5000))
+    keeper.refuse_other("second", log)
+    with pytest.raises(LogCorrupt):
+        keeper.refuse_other("first", log)

@@ -204,7 +204,7 @@ def test_full_disk_does_not_cost_the_outcome(attempt: AttemptRun) -> None:
     command = ["unshare", "-m", "sh", "-c", script, "sh", *python("")[:3], str(SUPERVISOR), str(spec)]
     done = subprocess.run(command, cwd=attempt.folder, timeout=60, check=False).returncode
     if done == 77 or os.geteuid() != 0:
-        pytest.skip("mounting a small disk needs root")
+        pytest.skip("privileges: mounting a small disk needs root")
     record = json.loads((attempt.folder / "seen.json").read_text())
     assert (record["status"], record["exit_code"], record["output_bytes"]) == ("exited", 0, 200_000)
     assert record["output_truncated"]

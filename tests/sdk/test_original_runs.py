@@ -274,7 +274,7 @@ def test_recorded_run_of_the_original_is_resumed(
     tmp_path: Path, case: str, moment: str, session: str, iterations: int
 ) -> None:
     if not (CASES / case).is_dir():
-        pytest.skip(f"{case} isn't among the recorded cases")
+        pytest.skip(f"cases: {case} isn't among the recorded cases")
     project = tmp_path / "project"
     shutil.copytree(CASES / case / moment, project)
     for path in [project, *project.rglob("*")]:

@@ -20,7 +20,7 @@ def bwrap() -> None:
     try:
         BwrapSandbox().probe(SandboxChoice(type="bwrap"))
     except ProviderUnusable as error:
-        pytest.skip(f"{error.message}; {error.hint}")
+        pytest.skip(f"sandbox: {error.message}; {error.hint}")
 
 
 def confined(script: str, **changes: Any) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """`agentforge providers`, and a package's provider in the real program: listed, used, shut down."""
 
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -118,12 +119,24 @@ def test_provider_that_requires_a_sandbox_is_refused_with_the_fix(project: Proje
     assert life.read_text().split() == ["init", "validate", "shutdown"]
 
 
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """A signal that is ignored here, as nohup does it, would be ignored by the programs we start, too."""
+    ignored = [
+        n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is signal.SIG_IGN
+    ]
+    for number in ignored:
+        signal.signal(number, signal.SIG_DFL)
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
+
+
+@pytest.mark.usefixtures("heard")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_provider_is_shut_down_once_when_a_signal_ends_the_program(
     project: Project, life: Path, number: signal.Signals
 ) -> None:
-    if signal.getsignal(number) is signal.SIG_IGN:
-        pytest.skip(f"{number.name} is ignored here, as nohup does it, and the program leaves it at that")
     pipeline(project, "work")
     with project.started("run", "-p", "p.yaml", "-s", "s") as program:
         wait_for(lambda: life.exists() and "execute" in life.read_text(), "the agent works")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
+needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="program: needs tmux")
 
 
 class TmuxServer:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.privileges import permissions_count
 
 from agentforge.model.errors import StorageFailed
 from agentforge.system import files
@@ -301,10 +303,10 @@ def test_only_errors_of_the_system_are_translated() -> None:
         raise ValueError("another")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_folder_without_permission_says_so(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0o500)
-    error = refused(lambda: files.write(str(tmp_path / "closed" / "a"), b"x"))
+    with permissions_count():
+        error = refused(lambda: files.write(str(tmp_path / "closed" / "a"), b"x"))
     assert "permissions" in error.hint
 
 
@@ -314,9 +316,9 @@ def test_full_file_system_is_said_and_leaves_no_drafts(tmp_path: Path) -> None:
     try:
         probe = subprocess.run([*unshare, mount, "sh", tmp_path], capture_output=True, check=False)
     except FileNotFoundError:
-        pytest.skip("there is no `unshare` here")
+        pytest.skip("program: there is no `unshare` here")
     if probe.returncode:
-        pytest.skip(f"no mounts in a user namespace here: {probe.stderr.decode().strip()}")
+        pytest.skip(f"privileges: no mounts in a user namespace here: {probe.stderr.decode().strip()}")
     run = [*unshare, f'{mount} && exec "$2" -c "$3" "$1"', "sh", str(tmp_path), sys.executable, _FULL]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -338,3 +340,28 @@ def test_full_file_system_is_said_and_leaves_no_drafts(tmp_path: Path) -> None:
 def test_json_for_people_and_for_lines() -> None:
     assert files.pretty({"a": [1]}) == b'{\n  "a": [\n    1\n  ]\n}\n'
     assert files.compact({"a": [1]}) == b'{"a":[1]}\n'
+
+
+def test_what_one_write_did_not_take_is_written_by_the_next(tmp_path: Path) -> None:
+    """A signal cuts a write to a full pipe short; the reader begins only then."""
+    pipe, content, received = tmp_path / "pipe", os.urandom(1 << 20), []
+    os.mkfifo(pipe)
+    was_cut = threading.Event()
+
+    def read() -> None:
+        with pipe.open("rb", buffering=0) as end:
+            was_cut.wait(10)
+            while chunk := end.read(1 << 16):
+                received.append(chunk)
+
+    reader = threading.Thread(target=read)
+    before = signal.signal(signal.SIGALRM, lambda *_: was_cut.set())
+    try:
+        reader.start()
+        signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+        files.append(str(pipe), content)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    reader.join(10)
+    assert b"".join(received) == content

@@ -187,3 +187,16 @@ def test_single_stage_run_lists_no_stage_before_it_is_done() -> None:
 def test_plan_without_nodes_has_no_current_stage() -> None:
     state = written(plan_of(), "> start\n< session_complete all_loops_complete")
     assert (state["current_stage"], state["iteration"], state["stages"]) == (None, 0, [])
+
+
+def test_only_a_failed_run_says_when_it_failed() -> None:
+    done = f"""{AT_WORK}
+    > completed
+    < node_complete plan: Completed 1 iterations (max: 1)
+    < session_complete all_loops_complete
+    """
+    completed = written(plan_of(stage("plan")), done)
+    assert completed["completed_at"] is not None
+    assert completed["failed_at"] is None
+    failed = written(TWO, f"{AT_WORK}\n> error provider_missing\n< session_failed provider_missing")
+    assert failed["failed_at"] is not None

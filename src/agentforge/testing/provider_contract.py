@@ -131,7 +131,7 @@ class ProviderContract:
 
     def test_concurrent_executes_do_not_mix(self, provider: Provider, make_request: MakeRequest) -> None:
         if not provider.capabilities().concurrent:
-            pytest.skip("the provider declares that its executes wait in line")
+            pytest.skip("contract: the provider declares that its executes wait in line")
         requests = [make_request(iteration=iteration) for iteration in range(1, 5)]
 
         async def all_at_once() -> list[ExecuteResult]:
@@ -176,7 +176,7 @@ class ProviderContract:
         self, provider: Provider, make_request: MakeRequest, agent_session: str
     ) -> None:
         if provider.capabilities().supports_resume:
-            pytest.skip("the provider goes on with sessions: what it does with an unknown one is its own")
+            pytest.skip("contract: the provider goes on with sessions, so an unknown one is its own affair")
         request = make_request(resume=agent_session)
         assert_worked(request, run(_session(provider, request)))
 

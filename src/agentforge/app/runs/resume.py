@@ -60,7 +60,7 @@ async def resume_run(
             _change_plan(journal, layout, compiled)
         for note in notes:
             journal.record(note, journal.state.cursor)
-        _record_resume(journal, layout, resumed)
+        record_resume(journal, layout, resumed)
     return await context.runner.drive(journal)
 
 
@@ -134,7 +134,7 @@ def _refuse_long_note(text: str | None) -> None:
         )
 
 
-def _record_resume(journal: Journal, layout: RunLayout, resumed: f.SessionResumed) -> None:
+def record_resume(journal: Journal, layout: RunLayout, resumed: f.SessionResumed) -> None:
     """Answer the escalations that offer `resume`, and record that the run continues, as recovered if its
     engine died. Other requests stay open."""
     drop_pauses(layout)

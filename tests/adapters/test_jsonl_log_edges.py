@@ -1,0 +1,81 @@
+"""What is durable when a log is closed, whose log a reader goes on with, who holds it, and where payloads
+may lie."""
+
+import fcntl
+from pathlib import Path
+
+import pytest
+
+from agentforge.adapters.log import lease
+from agentforge.adapters.log.file import PayloadStore, payload_of
+from agentforge.adapters.log.log import JsonlLog
+from agentforge.model.codec import DamagedLine, Payload
+from agentforge.model.errors import LogConflict
+from agentforge.system.disk import Disk, Patience
+from agentforge.testing.event_log_contract import lines_of, timer_event, timer_events
+
+from .failing_disk import FailingDisk
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "events.jsonl"
+
+
+def test_closing_waits_for_the_disk(path: Path) -> None:
+    disk = FailingDisk()
+    writer = JsonlLog(path, disk=disk).open()
+    writer.append(timer_event(1))
+    disk.calls.clear()
+    writer.close()
+    assert disk.calls == ["write", "sync"]
+
+
+def test_closing_waits_for_what_was_only_flushed(path: Path) -> None:
+    disk = FailingDisk()
+    writer = JsonlLog(path, disk=disk).open()
+    writer.append(timer_event(1))
+    writer.flush()
+    disk.calls.clear()
+    writer.close()
+    assert disk.calls == ["sync"]
+
+
+def test_a_log_that_is_shorter_and_ends_in_a_damaged_line_is_not_the_one_that_was_read(path: Path) -> None:
+    path.write_bytes(lines_of(timer_events(3)))
+    reader = JsonlLog(path).reader()
+    assert len(list(reader.events())) == 3
+    head = reader.head
+    path.write_bytes(path.read_bytes()[:-20] + b"\n")
+    with pytest.raises(LogConflict):
+        list(reader.events(after=head))
+
+
+def test_a_log_whose_last_line_goes_on_is_not_the_one_that_was_read(path: Path) -> None:
+    path.write_bytes(lines_of(timer_events(3)))
+    reader = JsonlLog(path).reader()
+    assert len(list(reader.events())) == 3
+    head = reader.head
+    path.write_bytes(path.read_bytes()[:-1] + b" and more\n")
+    with pytest.raises(LogConflict):
+        list(reader.events(after=head))
+
+
+def test_probes_at_the_same_time_are_no_owners(path: Path) -> None:
+    path.touch()
+    with path.open() as probe:
+        fcntl.flock(probe, fcntl.LOCK_SH)
+        assert not lease.is_held(str(path))
+        fcntl.flock(probe, fcntl.LOCK_EX)
+        assert lease.is_held(str(path))
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a" * 63, "A" * 64, ""])
+def test_a_payload_is_looked_for_by_a_hash_only(tmp_path: Path, name: str) -> None:
+    store = PayloadStore(str(tmp_path / "payloads"), Disk(), Patience())
+    (tmp_path / "outside.json").write_bytes(b"{}")
+    with pytest.raises(DamagedLine, match="no proper name"):
+        store.load(Payload(name, 2))
+    assert store.load(store.save(b"{}")) == b"{}"
+    with pytest.raises(DamagedLine, match="is missing"):
+        store.load(payload_of(b"[]"))

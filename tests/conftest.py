@@ -1,0 +1,28 @@
+"""Skipped tests have a reason of a known class, and are counted by it."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.skips import CLASSES, class_of, complaint
+
+
+def _reason(report: Any) -> str:
+    """Of a skip; pytest gives it as file, line and `Skipped: …`."""
+    return str(report.longrepr[2]).removeprefix("Skipped: ")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    report: Any = yield
+    if report.skipped and not hasattr(report, "wasxfail") and (wrong := complaint(_reason(report))):
+        report.outcome, report.longrepr = "failed", f"{item.nodeid}: {wrong}"
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    skipped = [report for report in terminalreporter.stats.get("skipped", ()) if report.when]
+    counts = Counter(class_of(_reason(report)) for report in skipped)
+    for name, count in counts.most_common():
+        terminalreporter.write_line(f"skipped {count}, {name}: {CLASSES.get(name, 'unknown')}")

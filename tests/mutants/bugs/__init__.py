@@ -1,0 +1,103 @@
+"""The list. A bug that no test can notice says why; a new one comes with the test that notices it."""
+
+from tests.mutants.bugs import engine, log, model, redaction, runtime, sandbox, supervisor, surfaces
+from tests.mutants.mutation import ROOT
+
+ALL = (
+    *model.BUGS,
+    *engine.BUGS,
+    *log.BUGS,
+    *runtime.BUGS,
+    *supervisor.BUGS,
+    *sandbox.BUGS,
+    *redaction.BUGS,
+    *surfaces.BUGS,
+)
+
+
+def _in(folder: str, *patterns: str) -> tuple[str, ...]:
+    found = [path for pattern in patterns for path in sorted((ROOT / "tests" / folder).glob(pattern))]
+    return tuple(str(path.relative_to(ROOT)) for path in found)
+
+
+ENGINE = _in(
+    "engine",
+    "test_decide*.py",
+    *("test_evolve.py", "test_second_passes.py", "test_legal.py", "test_routing.py", "test_judgment.py"),
+)
+LOG = _in("adapters", "test_jsonl_log*.py", "test_log_scan.py")
+MODEL = ("tests/model", "tests/engine/test_legal.py", "tests/engine/test_decide_limits_met.py")
+REDACTION = (
+    "tests/model",
+    "tests/adapters/test_agent_usage.py",
+    "tests/sdk/test_log_redaction.py",
+    "tests/adapters/test_agent_environment.py",
+)
+SANDBOX = (
+    *_in("adapters", "test_bwrap*.py", "test_docker*.py", "test_api_workspace*.py"),
+    "tests/sdk/test_sandboxed_runs.py",
+)
+REATTACHMENT = "tests/runtime/test_reattachment.py"
+SUPERVISOR = (*_in("runtime", "test_supervised*.py"), REATTACHMENT)
+ATTEMPT = (
+    "tests/runtime/test_agent_outcomes.py",
+    "tests/runtime/test_conclusion.py",
+    "tests/runtime/test_agent_programs.py",
+)
+SESSIONS = "tests/sdk/test_agent_sessions.py"
+LOCKS = "tests/surface/test_locks.py"
+LAYERS = (
+    (engine, ENGINE),
+    (log, LOG),
+    (model, MODEL),
+    (redaction, REDACTION),
+    (sandbox, SANDBOX),
+    (supervisor, SUPERVISOR),
+)
+
+NEAR = {
+    **{bug.module: tests for layer, tests in LAYERS for bug in layer.BUGS},
+    "agentforge.model.codec": ("tests/model", *LOG),
+    "agentforge.system.disk": (*LOG, "tests/system"),
+    "agentforge.runtime.journal": _in("runtime", "test_journal*.py"),
+    "agentforge.runtime.head_keeper": ("tests/runtime/test_head_keeper.py",),
+    "agentforge.runtime.conclusion": ATTEMPT,
+    "agentforge.runtime.tasks.agent": (*ATTEMPT, REATTACHMENT, SESSIONS),
+    "agentforge.runtime.tasks.call": (
+        *(
+            SESSIONS,
+            REATTACHMENT,
+            "tests/runtime/test_agent_outcomes.py",
+            "tests/runtime/test_confinement.py",
+            "tests/sdk/test_provider_crowds.py",
+            "tests/sdk/test_sandboxed_runs.py",
+        ),
+    ),
+    "agentforge.runtime.tasks.judge": (
+        "tests/sdk/test_judge_secrets.py",
+        "tests/sdk/test_judge.py",
+    ),
+    "agentforge.runtime.tasks.prepare": (
+        "tests/runtime/test_preparation.py",
+        "tests/runtime/test_shorter_context.py",
+        "tests/runtime/test_files_and_locks.py",
+        "tests/sdk/test_engine_run.py",
+    ),
+    "agentforge.legacy.import_run": (
+        "tests/runtime/test_imported_files.py",
+        "tests/sdk/test_original_runs.py",
+    ),
+    "agentforge.runtime.iteration_files": (
+        "tests/runtime/test_light_files.py",
+        "tests/runtime/test_iteration_files.py",
+        "tests/sdk/test_light_iterations.py",
+    ),
+    "agentforge.runtime.supervision": (LOCKS, "tests/runtime/test_living_agents.py"),
+    "agentforge.app.runs.lock_file": (
+        "tests/runtime/test_living_agents.py",
+        "tests/runtime/test_files_and_locks.py",
+        LOCKS,
+    ),
+    "agentforge.runtime.recorder": ("tests/runtime/test_recorder.py", "tests/sdk/test_recording.py"),
+}
+"""By module: the tests that are run where a bug names none."""

@@ -1,0 +1,118 @@
+"""Bugs in what is compiled, shown and counted, and in what the SDK does around a run."""
+
+from tests.mutants.mutation import Mutation as Bug
+
+BUGS = (
+    Bug(
+        "agentforge.definition.lower",
+        "a nested pipeline in a loop runs 25 times",
+        'DEFAULT_RUNS["pipeline" if prefix else setting.mode]',
+        "DEFAULT_RUNS[setting.mode]",
+        equivalent="a loop is one stage, and has no nested pipeline",
+    ),
+    Bug(
+        "agentforge.views.files.context",
+        "a shortened list doesn't say how many are left out",
+        "omitted = earlier.written - len(listed)",
+        "omitted = 0",
+        ("tests/views",),
+    ),
+    Bug(
+        "agentforge.views.files.state",
+        "completed runs show failed_at",
+        "failed_at=state.completed_at if state.status is RunStatus.FAILED else None",
+        "failed_at=state.completed_at",
+        ("tests/views",),
+    ),
+    Bug(
+        "agentforge.adapters.providers.claude",
+        "cache writes aren't counted",
+        "for _, counts in used) + created + cached",
+        "for _, counts in used) + cached",
+        ("tests/adapters/test_agent_usage.py", "tests/adapters/test_agent_streams.py"),
+    ),
+    Bug(
+        "agentforge.adapters.providers.claude",
+        "a made-up price is counted",
+        'basis == "unknown" or (not basis and "claude" not in model)',
+        "False",
+        ("tests/adapters/test_agent_usage.py", "tests/adapters/test_agent_streams.py"),
+    ),
+    Bug(
+        "agentforge.adapters.providers.claude",
+        "the first result of an agent that was woken again counts",
+        'answer=text_at(results[-1], "result")',
+        'answer=text_at(results[0], "result")',
+        ("tests/adapters/test_agent_usage.py", "tests/adapters/test_agent_streams.py"),
+    ),
+    Bug(
+        "agentforge.adapters.providers.opencode",
+        "cache writes aren't counted",
+        'number_at(used, "input") + number_at(used, "cache", "write")',
+        'number_at(used, "input")',
+        ("tests/adapters/test_agent_usage.py", "tests/adapters/test_agent_streams.py"),
+    ),
+    Bug(
+        "agentforge.app.definitions",
+        "the old provider's model goes to the new one",
+        "model=now.model or (None if now.provider else before.model)",
+        "model=now.model or before.model",
+        ("tests/sdk/test_stale_locks.py", "tests/sdk/test_recompiling.py"),
+    ),
+    Bug(
+        "agentforge.app.runs.leases",
+        "a reused pid keeps a stale lock",
+        "return None if self._processes.is_alive(lock.process) else lock",
+        "return None if self._processes.identify(lock.pid) else lock",
+        ("tests/sdk/test_stale_locks.py", "tests/surface/test_locks.py"),
+    ),
+    Bug(
+        "agentforge.app.runs.leases",
+        "a lock whose run is driven is removed",
+        "if lock is None or any(map(lease.is_held, held)):",
+        "if lock is None:",
+        ("tests/sdk/test_stale_locks.py", "tests/surface/test_locks.py"),
+    ),
+    Bug(
+        "agentforge.app.runs.leases",
+        "state.json is put right before the log is durable",
+        "                journal.wait_for_disk()\n",
+        "",
+        ("tests/order/test_recorded_runs.py",),
+    ),
+    Bug(
+        "agentforge.app.runs.resume",
+        "a run's own agent resumes it",
+        'if environ.get(MARK, "").startswith(f"{state.run_id}/"):',
+        "if False:",
+        ("tests/sdk/test_requests.py", "tests/surface/test_cli_answer.py"),
+    ),
+    Bug(
+        "agentforge.app.runs.resume",
+        "resuming answers what was asked about something else",
+        'if request.kind == "escalation" and RESUME in request.options and',
+        "if RESUME in request.options and",
+        ("tests/sdk/test_resumption.py", "tests/sdk/test_requests.py"),
+    ),
+    Bug(
+        "agentforge.adapters.processes.marked_tree",
+        "a stranger with a known pid is ended",
+        " and table[row.pid].start_time == row.start_time",
+        "",
+        ("tests/adapters/test_marked_tree_processes.py",),
+    ),
+    Bug(
+        "agentforge.adapters.processes.marked_tree",
+        "our own ancestors are ended",
+        "found = {row.pid for row in table.values() if row.marked} - spared",
+        "found = {row.pid for row in table.values() if row.marked}",
+        ("tests/adapters/test_marked_tree_processes.py",),
+    ),
+    Bug(
+        "agentforge.definition.validate",
+        "a stage that is judged after its last iteration counts as never judged",
+        "minimum and minimum.value > runs",
+        "minimum and minimum.value >= runs",
+        ("tests/definition/test_terminations.py",),
+    ),
+)

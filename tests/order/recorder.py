@@ -1,0 +1,149 @@
+"""Records a process's system calls, one JSON line each, in a file that all processes of a run append to.
+
+Only the standard library, since the supervisor runs without any other. What others may observe (a link, a
+rename, an unlink, a spawn, a signal, a write) is recorded before it happens, a sync after it has returned.
+So if a sync stands before an act in the file, it was over before the act began.
+"""
+
+import atexit
+import builtins
+import io
+import json
+import os
+import posix
+import signal
+import subprocess
+import sys
+
+SMALL = 1 << 20
+
+# Not those of `os`, which somebody else may have wrapped before us.
+_open, _write, _plain_open = posix.open, posix.write, io.open
+
+
+class Recorder:
+    def __init__(self, role: str, trace: str, base: str) -> None:
+        self.role, self.base = role, base + "/"
+        self.fd = _open(trace, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+
+    def note(self, call: str, path: str = "", **more: object) -> None:
+        line = {"pid": os.getpid(), "role": self.role, "call": call, "path": path, **more}
+        _write(self.fd, json.dumps(line).encode() + b"\n")
+
+    def path_of(self, where: object) -> str:
+        """Of a path or descriptor, if it lies where the run does."""
+        try:
+            named = f"/proc/self/fd/{where}" if isinstance(where, int) else os.path.abspath(where)
+            path = os.fsdecode(os.readlink(named) if isinstance(where, int) else named)
+        except (OSError, TypeError):
+            return ""
+        return path if path.startswith(self.base) else ""
+
+
+def install(role: str, trace: str, base: str) -> None:
+    recorder = Recorder(role, trace, base)
+    recorder.note("begin", argv=sys.argv)
+    _wrap_descriptors(recorder)
+    _wrap_paths(recorder)
+    _wrap_processes(recorder)
+
+
+def _wrap_descriptors(recorder: Recorder) -> None:
+    def syncing(original):
+        def sync(fd):
+            path, size = recorder.path_of(fd), os.fstat(fd).st_size
+            original(fd)
+            if path:
+                # What is written while it waits isn't covered.
+                recorder.note("sync", path, size=size)
+
+        return sync
+
+    def write(fd, data):
+        if path := recorder.path_of(fd):
+            recorder.note("write", path, size=os.fstat(fd).st_size + len(data))
+        return original_write(fd, data)
+
+    def truncate(fd, length):
+        if path := recorder.path_of(fd):
+            recorder.note("truncate", path, size=length)
+        return original_truncate(fd, length)
+
+    original_write, original_truncate = os.write, os.ftruncate
+    os.fsync, os.fdatasync = syncing(os.fsync), syncing(os.fdatasync)
+    os.write, os.ftruncate = write, truncate
+
+
+def _wrap_paths(recorder: Recorder) -> None:
+    def moving(call, original):
+        def move(source, target, **options):
+            if path := recorder.path_of(target):
+                recorder.note(call, path, source=recorder.path_of(source), text=_text(source))
+            return original(source, target, **options)
+
+        return move
+
+    def unlink(path, **options):
+        if where := recorder.path_of(path):
+            recorder.note("unlink", where)
+        return original_unlink(path, **options)
+
+    def opening(path, flags, *rest, **options):
+        if flags & os.O_CREAT and (where := recorder.path_of(path)):
+            recorder.note("create", where, is_new=not os.path.lexists(path))
+        return original_open(path, flags, *rest, **options)
+
+    def opening_file(path, mode="r", *rest, **options):
+        if set(mode) & set("wax") and (where := recorder.path_of(path)):
+            recorder.note("create", where, is_new=not os.path.lexists(path))
+        return original_plain_open(path, mode, *rest, **options)
+
+    original_unlink, original_open, original_plain_open = os.unlink, os.open, builtins.open
+    os.rename, os.replace = moving("rename", os.rename), moving("rename", os.replace)
+    os.link = moving("link", os.link)
+    os.unlink = os.remove = unlink
+    os.open, builtins.open = opening, opening_file
+
+
+def _text(path: str) -> str:
+    """What becomes visible under the new name; folders and large files aren't looked at."""
+    if not os.path.isfile(path) or os.path.getsize(path) > SMALL:
+        return ""
+    with _plain_open(path, "rb") as file:
+        return file.read().decode(errors="replace")
+
+
+def _wrap_processes(recorder: Recorder) -> None:
+    def starting(self, argv, *rest, **options):
+        if isinstance(argv, (list, tuple)):
+            recorder.note("spawn", argv=[os.fsdecode(word) for word in argv])
+        return start(self, argv, *rest, **options)
+
+    def forking():
+        recorder.note("fork")
+        return fork()
+
+    def killing(pid, number):
+        recorder.note("kill", target=pid, signal=int(number))
+        return kill(pid, number)
+
+    def sending(descriptor, number, *rest):
+        recorder.note("kill", target=_pid_behind(descriptor), signal=int(number))
+        return send(descriptor, number, *rest)
+
+    def leaving(status):
+        recorder.note("exit")
+        leave(status)
+
+    start, fork, kill, leave = subprocess.Popen.__init__, os.fork, os.kill, os._exit
+    subprocess.Popen.__init__ = starting
+    os.fork, os.kill, os._exit = forking, killing, leaving
+    if hasattr(signal, "pidfd_send_signal"):
+        send = signal.pidfd_send_signal
+        signal.pidfd_send_signal = sending
+    atexit.register(recorder.note, "exit")
+
+
+def _pid_behind(descriptor: int) -> int:
+    with _plain_open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("Pid:"))

@@ -1,0 +1,268 @@
+"""What must come before what, judged from a run's recorded system calls and its log.
+
+Knows names of files and types of events, and nothing of the product's code.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ATTEMPT = re.compile(
+    r"(?:parallel-(\d+)-[^/]*/providers/([^/]+)/)?stage-(\d+)-[^/]*/iterations/(\d+)/(attempt|judge)-(\d+)$"
+)
+STARTS = {"attempt_start": "attempt", "judge_start": "judge"}
+ENDINGS = {"attempt_ending": "attempt", "judge_ending": "judge"}
+FINAL = ("session_complete", "session_aborted", "session_failed")
+
+Call = dict
+
+
+@dataclass(frozen=True)
+class Event:
+    type: str
+    cursor: dict
+    data: dict
+    payload: str
+    end: int
+    """How long the log must be on the disk for the event to be durable."""
+
+
+def read_log(path: Path) -> list[Event]:
+    events, end = [], 0
+    for line in path.read_bytes().splitlines(keepends=True):
+        end += len(line)
+        event = json.loads(line)
+        payload = (event.get("payload") or {}).get("sha256", "")
+        events.append(Event(event["type"], event.get("cursor") or {}, event.get("data") or {}, payload, end))
+    return events
+
+
+def read_trace(path: Path) -> list[Call]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def attempt_of(folder: str) -> tuple[str, str, int, int] | None:
+    """Kind, `node@provider`, iteration and number of the attempt that a folder belongs to."""
+    if not (found := ATTEMPT.search(folder)):
+        return None
+    block, provider, stage, iteration, kind, number = found.groups()
+    node = f"{int(block)}.{int(stage)}@{provider}" if block else str(int(stage))
+    return kind, node, int(iteration), int(number)
+
+
+def attempt_named(event: Event, kind: str) -> tuple[str, str, int, int]:
+    provider = event.cursor.get("provider")
+    node = event.cursor["node_path"] + (f"@{provider}" if provider else "")
+    return kind, node, event.cursor["iteration"], event.data.get("attempt", 1)
+
+
+@dataclass
+class Disk:
+    """What is durable at one moment of the trace."""
+
+    log: str
+    synced: int = 0
+    """How much of the log."""
+    files: dict[str, int] = field(default_factory=dict)
+    """Length at the last sync, by path."""
+    unsynced: set[str] = field(default_factory=set)
+    """Paths of files that were created and never synced."""
+    unsynced_names: set[str] = field(default_factory=set)
+    """Paths that appeared in their folder after it was last synced."""
+
+    def see(self, call: Call) -> None:
+        match call["call"]:
+            case "sync":
+                self.files[call["path"]] = call["size"]
+                self.unsynced.discard(call["path"])
+                self.unsynced_names = {
+                    name for name in self.unsynced_names if os.path.dirname(name) != call["path"]
+                }
+                if call["path"] == self.log:
+                    self.synced = max(self.synced, call["size"])
+            case "truncate" if call["path"] == self.log:
+                self.synced = min(self.synced, call["size"])
+            case "create" if call["is_new"]:
+                self.unsynced_names.add(call["path"])
+                self.files.pop(call["path"], None)
+                self.unsynced.add(call["path"])
+            case "rename" | "link":
+                self.unsynced_names.add(call["path"])
+                self.files[call["path"]] = self.files.get(call["source"], -1)
+
+    def holds(self, path: str, text: str) -> bool:
+        """Whether all of the file's content was synced under this name."""
+        return self.files.get(path) == len(text.encode())
+
+
+class Judge:
+    def __init__(self, log: Path, events: list[Event]) -> None:
+        self.disk = Disk(str(log))
+        self.run = str(log.parent)
+        self.events = events
+        self.started: set[str] = set()
+        """Folders of attempts whose supervisor was started."""
+        self.claimed: dict[int, str] = {}
+        """The folder of the attempt that a supervisor claimed."""
+        self.resumed_by: set[int] = set()
+        """Processes in which a person has the run go on: pauses that nobody heard no longer count."""
+        self.writers: set[int] = set()
+        """Processes that wrote to the log."""
+        self.owed: dict[int, str] = {}
+        """By process: what it placed and whose folder it has yet to sync."""
+
+    def complaints(self, trace: list[Call]) -> Iterator[str]:
+        for number, call in enumerate(trace, 1):
+            rules = (self.act, self.placed, self.acknowledged, self.taken, self.claim, self.view, self.line)
+            for rule in rules:
+                for complaint in rule(call):
+                    yield f"call {number}, {call['role']} {call['call']} {call['path'][-60:]}: {complaint}"
+            self.disk.see(call)
+
+    def is_durable(self, *types: str, **data: object) -> bool:
+        return any(
+            event.type in types
+            and event.end <= self.disk.synced
+            and all(event.data.get(name) == value for name, value in data.items())
+            for event in self.events
+        )
+
+    def announced(self, attempt: tuple, intents: dict[str, str]) -> bool:
+        return any(
+            event.type in intents
+            and event.end <= self.disk.synced
+            and attempt_named(event, intents[event.type]) == attempt
+            for event in self.events
+        )
+
+    def act(self, call: Call) -> Iterator[str]:
+        """An intent is synced before its act, with the log's own name; what a later engine must know of it is
+        told before, too."""
+        if call["call"] == "spawn" and call["argv"][-1].endswith("/spec.json"):
+            folder = os.path.dirname(call["argv"][-1])
+            attempt = attempt_of(folder)
+            if attempt is None or not self.announced(attempt, STARTS):
+                yield f"the intent of {attempt} isn't synced"
+            if self.disk.log in self.disk.unsynced_names:
+                yield "the log's own name isn't synced"
+            self.started.add(folder)
+        if call["call"] == "kill" and call["role"] == "engine" and call["target"] in self.claimed:
+            attempt = attempt_of(self.claimed[call["target"]])
+            if attempt is None or not self.announced(attempt, ENDINGS):
+                yield f"the intent to end {attempt} isn't synced"
+        folder, name = os.path.split(call["path"])
+        if call["call"] == "create" and name == "after.json" and folder in self.started:
+            yield "what is to run after the agent is told after its start"
+
+    def placed(self, call: Call) -> Iterator[str]:
+        """A control or an answer is whole and synced before anybody can see it."""
+        if not self.is_asked(call["path"]):
+            return
+        if call["call"] == "link" and not self.disk.holds(call["source"], call["text"]):
+            yield "it is visible before its content is synced"
+        if call["call"] in ("create", "rename"):
+            yield "it isn't placed by a link, which no second one can replace"
+
+    def acknowledged(self, call: Call) -> Iterator[str]:
+        """Its name is synced before whoever placed it does anything else, such as telling of it; that of an
+        exit record, too."""
+        owed = self.owed.get(call["pid"])
+        if owed and call["call"] == "sync" and call["path"] == os.path.dirname(owed):
+            del self.owed[call["pid"]]
+        elif owed and os.path.dirname(call["path"]) != os.path.dirname(owed):
+            del self.owed[call["pid"]]
+            yield f"the name of {os.path.basename(owed)} isn't synced by now"
+        exits = call["call"] == "rename" and os.path.basename(call["path"]) == "exit.json"
+        if exits or (call["call"] == "link" and self.is_asked(call["path"])):
+            self.owed[call["pid"]] = call["path"]
+
+    def taken(self, call: Call) -> Iterator[str]:
+        """A control is recorded, and that synced, before it is removed; an answer never is."""
+        if call["call"] == "begin" and "resume" in call["argv"]:
+            self.resumed_by.add(call["pid"])
+        if call["call"] != "unlink" or not self.is_asked(call["path"]):
+            return
+        if os.path.basename(os.path.dirname(call["path"])) == "answers":
+            yield "an answer is removed"
+        control = os.path.basename(call["path"]).removesuffix(".json")
+        recorded = self.is_durable("pause_requested", "cancel_requested", control=control)
+        if not recorded and not self.is_durable(*FINAL) and call["pid"] not in self.resumed_by:
+            yield "it is removed before its record is synced"
+
+    def claim(self, call: Call) -> Iterator[str]:
+        """A claim is whole and synced before it is visible, its name before the agent exists; an exit record
+        is whole and synced before it is visible."""
+        folder, name = os.path.split(call["path"])
+        if call["call"] == "link" and name == "claim":
+            if not self.disk.holds(call["source"], call["text"]):
+                yield "it is visible before its content is synced"
+            if _number(call["text"], "pid") != call["pid"]:
+                yield "it doesn't say whose it is"
+            self.claimed[call["pid"]] = folder
+        if call["role"] == "supervisor" and name == "claim" and call["call"] in ("create", "rename"):
+            yield "it is visible before it says whose it is"
+        if call["call"] == "fork" and call["role"] == "supervisor":
+            if call["pid"] not in self.claimed:
+                yield "an agent is started without a claim"
+            elif f"{self.claimed[call['pid']]}/claim" in self.disk.unsynced_names:
+                yield "an agent is started before its claim's name is synced"
+        ended = call["call"] == "rename" and name == "exit.json"
+        if ended and not self.disk.holds(call["source"], call["text"]):
+            yield "the exit record is visible before its content is synced"
+        if ended and f"{folder}/output.log" in self.disk.unsynced:
+            yield "the exit record is visible before the output is synced"
+
+    def view(self, call: Call) -> Iterator[str]:
+        """A view is never ahead of the log."""
+        if call["call"] != "rename":
+            return
+        if call["path"] == f"{self.run}/state.json":
+            length = (json.loads(call["text"]).get("snapshot") or {}).get("length", 0)
+        elif "/heads/" in call["path"]:
+            length = json.loads(call["text"])["head"]["length"]
+        else:
+            return
+        if length > self.disk.synced:
+            yield f"it tells of {length} bytes of the log, of which {self.disk.synced} are synced"
+
+    def line(self, call: Call) -> Iterator[str]:
+        """Data that a line of the log names is durable before the line is written; a torn line is kept aside,
+        durably, before it is cut off."""
+        if call["path"] != self.disk.log:
+            return
+        if call["call"] == "write":
+            self.writers.add(call["pid"])
+            for event in self.events:
+                payload = f"{self.run}/payloads/{event.payload}.json"
+                if event.payload and event.end <= call["size"] and not self._is_kept(payload):
+                    yield f"its payload {event.payload[:12]} isn't synced"
+        # Whoever has written takes back its own line; others find one.
+        if call["call"] == "truncate" and call["pid"] not in self.writers:
+            kept = f"{self.run}/events.jsonl.torn-{call['size']}"
+            if not any(path.startswith(kept) and self._is_kept(path) for path in self.disk.files):
+                yield "the torn line isn't kept"
+
+    def _is_kept(self, path: str) -> bool:
+        return self.disk.files.get(path, -1) >= 0 and path not in self.disk.unsynced_names
+
+    def is_asked(self, path: str) -> bool:
+        folder, name = os.path.split(path)
+        asked = folder in (f"{self.run}/control", f"{self.run}/answers")
+        return asked and not name.startswith(".") and name.endswith(".json")
+
+
+def _number(text: str, key: str) -> object:
+    try:
+        return json.loads(text).get(key)
+    except ValueError:
+        return None
+
+
+def complaints(trace: list[Call], log: Path, events: list[Event] | None = None) -> list[str]:
+    """What the recorded calls do in the wrong order, since an earlier run of that name was moved aside."""
+    moved = [n for n, call in enumerate(trace) if call.get("source") == str(log.parent)]
+    trace = trace[moved[-1] + 1 :] if moved else trace
+    return list(Judge(log, read_log(log) if events is None else events).complaints(trace))

@@ -1,0 +1,41 @@
+"""Syncs that are dropped or come too late, in a copy of the source: real runs of it are found out."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from tests.mutants.bugs import ALL
+from tests.mutants.mutation import Mutation
+
+from .recorded import judged, recorded
+
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.skipif(sys.platform != "linux", reason="platform: needs /proc"),
+]
+
+NOTICED = {
+    "an intent isn't synced before its act": ("stage", "the intent of"),
+    "a control is dropped before its record is durable": ("cancel", "removed before its record is synced"),
+    "state.json is ahead of the log": ("stage", "bytes of the log, of which"),
+    "a control's content isn't durable": ("cancel", "visible before its content is synced"),
+    "a control's name isn't durable": ("cancel", "isn't synced by now"),
+    "a claim's content isn't durable": ("stage", "visible before its content is synced"),
+    "a claim's name isn't durable": ("stage", "before its claim's name is synced"),
+    "a claim is visible before it says whose it is": ("stage", "visible before its content is synced"),
+    "an exit record's content isn't durable": ("stage", "the exit record is visible"),
+    "an exit record's name isn't durable": ("stage", "isn't synced by now"),
+    "output isn't synced before the exit record": ("stage", "before the output is synced"),
+    "the name of a new log isn't synced": ("stage", "the log's own name isn't synced"),
+}
+
+
+def bug(words: str) -> Mutation:
+    return next(known for known in ALL if known.bug == words)
+
+
+@pytest.mark.parametrize("words", NOTICED)
+def test_it_is_noticed_that(words: str, tmp_path: Path) -> None:
+    scenario, complaint = NOTICED[words]
+    run = recorded(tmp_path / "run", scenario, bug(words).apply(tmp_path))
+    assert any(complaint in told for told in judged(run))

@@ -1,0 +1,56 @@
+"""Real runs keep the order: what must be durable is, before anybody acts upon it."""
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.crash.points import baseline
+
+from .recorded import judged, recorded
+from .rules import read_trace
+
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.skipif(sys.platform != "linux", reason="platform: needs /proc"),
+]
+
+LOST = "agent:note:1:after:engine+supervisor+agent"
+CASES = {
+    "a cancel": "cancel",
+    "the cancel of a judge": "judge-cancel",
+    "a block": "block",
+    "a retry and an output path": "retry",
+    "a torn line": "plain engine:append:2:during:engine",
+    "an intent that was written and not synced": "plain engine:append:3:after:engine",
+    "a reattached agent": "plain agent:note:3:after:engine",
+    "a control that an earlier engine had recorded": "pause engine:unlink:1:before:engine",
+    "a question and its answer": f"delay {LOST} {LOST} {LOST}",
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_order_is_kept_in(case: str, tmp_path: Path) -> None:
+    run = recorded(tmp_path / "run", case)
+    assert run.story.status() == run.story.scenario.ends
+    assert run.story.trouble == []
+    assert judged(run) == []
+
+
+def test_order_is_kept_when_an_end_that_was_written_and_not_synced_is_put_right(tmp_path: Path) -> None:
+    last = baseline("stage").counts["engine", "append"]
+    run = recorded(tmp_path / "run", f"stage engine:append:{last}:after:engine")
+    assert run.story.struck
+    assert run.story.commands == ["loop", "recover"]
+    assert judged(run) == []
+
+
+def test_the_trace_has_every_kind_of_call(tmp_path: Path) -> None:
+    trace = read_trace(recorded(tmp_path / "run", "cancel").story.trace)
+    calls = Counter((call["role"], call["call"]) for call in trace)
+    for call in ("write", "sync", "create", "rename", "unlink", "spawn", "kill", "exit"):
+        assert calls["engine", call], call
+    for call in ("sync", "create", "link", "rename", "unlink", "fork", "kill", "exit"):
+        assert calls["supervisor", call], call
+    for call in ("sync", "link", "unlink", "exit"):
+        assert calls["sender", call], call

@@ -1,0 +1,198 @@
+"""The rules can say no: each is broken once, in a trace written by hand, and must be noticed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .rules import Call, Event, complaints
+
+RUN = Path("/p/.claude/pipeline-runs/night")
+LOG = RUN / "events.jsonl"
+ATTEMPT = f"{RUN}/stage-00-work/iterations/001/attempt-1"
+AT = {"node_path": "0", "node_run": 1, "iteration": 1}
+CONTROL = f"{RUN}/control/c1.json"
+CLAIM = json.dumps({"pid": 20, "host": "here"})
+EXIT = json.dumps({"status": "exited"})
+PAYLOAD = "a" * 64
+
+EVENTS = [
+    Event("session_start", {}, {}, "", 100),
+    Event("attempt_start", AT, {"attempt": 1}, "", 200),
+    Event("cancel_requested", AT, {"control": "c1"}, "", 300),
+    Event("attempt_ending", AT, {"attempt": 1}, "", 400),
+    Event("error", AT, {}, PAYLOAD, 500),
+    Event("session_aborted", AT, {}, "", 600),
+]
+
+
+def engine(call: str, path: object = "", **more: object) -> Call:
+    return {"pid": 10, "role": "engine", "call": call, "path": str(path), **more}
+
+
+def supervisor(call: str, path: object = "", **more: object) -> Call:
+    return {**engine(call, path, **more), "pid": 20, "role": "supervisor"}
+
+
+def sender(call: str, path: object = "", **more: object) -> Call:
+    return {**engine(call, path, **more), "pid": 30, "role": "sender"}
+
+
+def view(length: int) -> Call:
+    text = json.dumps({"snapshot": {"length": length}})
+    return engine("rename", f"{RUN}/state.json", source=f"{RUN}/state.json.tmp", text=text)
+
+
+def head(length: int) -> Call:
+    text = json.dumps({"head": {"length": length}})
+    return engine("rename", "/home/heads/x.json", source="/home/heads/x.json.tmp", text=text)
+
+
+def placed(path: str, text: str, by=sender) -> list[Call]:
+    draft = f"{path}.draft"
+    return [
+        by("create", draft, is_new=True),
+        by("sync", draft, size=len(text)),
+        by("link", path, source=draft, text=text),
+        by("unlink", draft),
+        by("sync", str(Path(path).parent), size=0),
+    ]
+
+
+NEW_LOG = [engine("create", LOG, is_new=True), engine("sync", RUN, size=0)]
+STARTED = [
+    engine("write", LOG, size=200),
+    engine("sync", LOG, size=200),
+    engine("create", f"{ATTEMPT}/after.json", is_new=True),
+    engine("spawn", argv=["python", "supervisor.py", f"{ATTEMPT}/spec.json"]),
+]
+CLAIMED = [*placed(f"{ATTEMPT}/claim", CLAIM, supervisor), supervisor("fork")]
+ASKED = [*placed(CONTROL, "{}"), sender("exit")]
+TAKEN = [engine("write", LOG, size=300), engine("sync", LOG, size=300), engine("unlink", CONTROL)]
+KILLED = [
+    engine("write", LOG, size=400),
+    engine("sync", LOG, size=400),
+    engine("kill", target=20, signal=15),
+]
+ENDED = [
+    supervisor("create", f"{ATTEMPT}/output.log", is_new=True),
+    supervisor("sync", f"{ATTEMPT}/output.log", size=5),
+    supervisor("sync", f"{ATTEMPT}/exit.json.draft", size=len(EXIT)),
+    supervisor("rename", f"{ATTEMPT}/exit.json", source=f"{ATTEMPT}/exit.json.draft", text=EXIT),
+    supervisor("sync", ATTEMPT, size=0),
+    supervisor("exit"),
+]
+PAYLOAD_DRAFT = f"{RUN}/payloads/{PAYLOAD}.json.tmp"
+KEPT = [
+    engine("sync", PAYLOAD_DRAFT, size=9),
+    engine("rename", f"{RUN}/payloads/{PAYLOAD}.json", source=PAYLOAD_DRAFT, text=""),
+    engine("sync", f"{RUN}/payloads", size=0),
+    engine("write", LOG, size=600),
+    engine("sync", LOG, size=600),
+    view(600),
+    head(600),
+]
+GOOD = [*NEW_LOG, *STARTED, *CLAIMED, *ASKED, *TAKEN, *KILLED, *ENDED, *KEPT]
+
+
+def told(trace: list[Call]) -> str:
+    return "\n".join(complaints(trace, LOG, EVENTS))
+
+
+def without(*dropped: Call) -> list[Call]:
+    assert all(call in GOOD for call in dropped)
+    return [call for call in GOOD if call not in dropped]
+
+
+def swapped(one: Call, other: Call) -> list[Call]:
+    place = {id(one): other, id(other): one}
+    return [place.get(id(call), call) for call in GOOD]
+
+
+def test_a_run_in_order_is_found_good() -> None:
+    assert told(GOOD) == ""
+
+
+BROKEN = {
+    "an intent that isn't synced": (without(STARTED[1]), "the intent of ('attempt', '0', 1, 1) isn't synced"),
+    "an act before its intent is synced": (swapped(STARTED[1], STARTED[3]), "the intent of"),
+    "a log whose name isn't synced": (without(NEW_LOG[1]), "the log's own name"),
+    "after.json told too late": (swapped(STARTED[2], STARTED[3]), "told after its start"),
+    "an intent to end that isn't synced": (without(KILLED[1]), "the intent to end"),
+    "a control whose content isn't synced": (without(ASKED[1]), "visible before its content is synced"),
+    "a control whose name isn't synced": (without(ASKED[4]), "the name of c1.json isn't synced"),
+    "a control that is removed before its record is synced": (without(TAKEN[1]), "removed before its record"),
+    "a control that is removed at once": (swapped(TAKEN[0], TAKEN[2]), "removed before its record"),
+    "a claim whose content isn't synced": (without(CLAIMED[1]), "visible before its content is synced"),
+    "a claim that is linked before it is synced": (
+        swapped(CLAIMED[1], CLAIMED[2]),
+        "visible before its content",
+    ),
+    "a claim whose name isn't synced": (without(CLAIMED[4]), "before its claim's name is synced"),
+    "an agent without a claim": (without(*CLAIMED[:5]), "without a claim"),
+    "an exit record whose content isn't synced": (without(ENDED[2]), "the exit record is visible"),
+    "an exit record whose name isn't synced": (without(ENDED[4]), "the name of exit.json isn't synced"),
+    "output that isn't synced": (without(ENDED[1]), "before the output is synced"),
+    "a payload that isn't synced": (without(KEPT[0]), "isn't synced"),
+    "a payload whose name isn't synced": (without(KEPT[2]), "its payload aaaaaaaaaaaa isn't synced"),
+    "a line before its payload": (swapped(KEPT[1], KEPT[3]), "its payload aaaaaaaaaaaa isn't synced"),
+    "a view ahead of the log": (without(KEPT[4]), "tells of 600 bytes of the log, of which 400 are synced"),
+}
+
+
+@pytest.mark.parametrize(("trace", "words"), BROKEN.values(), ids=BROKEN)
+def test_is_noticed(trace: list[Call], words: str) -> None:
+    assert words in told(trace)
+
+
+def test_what_a_sync_began_with_counts_and_not_what_came_meanwhile() -> None:
+    short = [{**call, "size": 199} if call is STARTED[1] else call for call in GOOD]
+    assert "the intent of ('attempt', '0', 1, 1) isn't synced" in told(short)
+
+
+def test_a_claim_must_say_whose_it_is() -> None:
+    other = json.dumps({"pid": 21, "host": "here"})
+    trace = [{**call, "text": other} if call is CLAIMED[2] else call for call in GOOD]
+    assert "doesn't say whose it is" in told(trace)
+
+
+@pytest.mark.parametrize("call", ["create", "rename"])
+def test_a_claim_or_a_control_must_be_linked(call: str) -> None:
+    more = {"is_new": True, "source": "", "text": CLAIM}
+    assert "visible before it says" in told([*GOOD, supervisor(call, f"{ATTEMPT}/claim", **more)])
+    assert "isn't placed by a link" in told([*GOOD, sender(call, CONTROL, **more)])
+
+
+def test_an_answer_is_never_removed() -> None:
+    assert "an answer is removed" in told([*GOOD, engine("unlink", f"{RUN}/answers/r-1.json")])
+
+
+def test_an_unheard_pause_may_go_when_a_person_resumes_the_run() -> None:
+    by_person = [engine("begin", argv=["launch.py", "engine", "resume", "night"]), engine("unlink", CONTROL)]
+    assert told([*NEW_LOG, *by_person]) == ""
+    assert "removed before its record" in told([*NEW_LOG, by_person[1]])
+
+
+def test_a_torn_line_of_somebody_else_is_kept_before_it_is_cut_off() -> None:
+    torn = f"{LOG}.torn-200"
+    cut = {**engine("truncate", LOG, size=200), "pid": 11}
+    keeping = [
+        engine("create", torn, is_new=True),
+        engine("sync", torn, size=17),
+        engine("sync", RUN, size=0),
+    ]
+    assert told([*GOOD[:6], *keeping, cut]) == ""
+    for dropped in keeping[1:]:
+        kept = [call for call in keeping if call is not dropped]
+        assert "the torn line isn't kept" in told([*GOOD[:6], *kept, cut])
+    assert told([*GOOD[:6], engine("truncate", LOG, size=200)]) == "", "its own half-written line"
+
+
+def test_what_was_cut_off_is_no_longer_synced() -> None:
+    again = [engine("truncate", LOG, size=100), engine("write", LOG, size=200), *STARTED[2:]]
+    assert "the intent of" in told([*NEW_LOG, *STARTED[:2], *again])
+
+
+def test_only_the_run_that_has_the_name_now_is_judged() -> None:
+    moved = engine("rename", f"{RUN}.old", source=str(RUN), text="")
+    assert told([*without(STARTED[1]), moved, *GOOD]) == ""

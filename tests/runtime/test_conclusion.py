@@ -1,0 +1,224 @@
+"""What an attempt leaves becomes its outcome: nothing of an earlier attempt counts, and no secret is kept."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.engine.plans import stage
+from tests.runtime.agents import ENVIRON, agents, end_left, engine, shell, supervisor
+from tests.sdk.projects import eventually as soon
+from tests.sdk.projects import iteration_dir, load, pipeline, run, types
+
+from agentforge.app.results import RunResult
+from agentforge.model import facts as f
+from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.layout import IterationLayout
+from agentforge.model.plan import ProviderChoice
+from agentforge.model.result import Decision
+from agentforge.model.secrets import Redactor
+from agentforge.ports.provider import ExecuteResult
+from agentforge.runtime.conclusion import PROMISE, Attempted, conclude, note_attempt, note_target, set_aside
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+SECRET = "sk-0123456789-secret"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path
+    end_left(tmp_path)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    folder = tmp_path / "iterations" / "001"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def attempted(here: Path, **changes: Any) -> Attempted:
+    given: dict[str, Any] = {"redactor": Redactor([SECRET]), "number": 1, **changes}
+    return Attempted(
+        node=stage(),
+        by=ProviderChoice("claude", "opus"),
+        here=IterationLayout(str(here)),
+        iteration=1,
+        started_at=NOW,
+        **given,
+    )
+
+
+def completed(about: Attempted, ended: ExecuteResult) -> f.IterationCompleted:
+    fact = conclude(about, ended, NOW)
+    assert isinstance(fact, f.IterationCompleted)
+    return fact
+
+
+# -- what an earlier attempt left
+
+
+@pytest.mark.parametrize("name", ["status.json", "result.json"])
+def test_what_an_earlier_attempt_decided_does_not_count(here: Path, name: str) -> None:
+    (here / name).write_text('{"decision": "stop", "summary": "of the first attempt"}')
+    second = attempted(here, number=2)
+    set_aside(second)
+    (here / ("result.json" if name == "status.json" else "status.json")).write_text('{"summary": "mine"}')
+    fact = completed(second, ExecuteResult("said"))
+    assert (fact.decision, fact.result.summary) == (Decision.CONTINUE, "mine")
+    assert "first" in (here / "attempt-1" / name).read_text()
+
+
+@pytest.mark.parametrize("name", ["output.md", "error.json"])
+def test_what_an_earlier_attempt_said_is_moved_to_its_folder(here: Path, name: str) -> None:
+    (here / name).write_text("of the first attempt")
+    set_aside(attempted(here, number=2))
+    assert not (here / name).exists()
+    assert (here / "attempt-1" / name).read_text() == "of the first attempt"
+
+
+def test_an_attempt_is_noted_once_however_often_its_outcome_is_taken(here: Path) -> None:
+    note_attempt(attempted(here), "failed", "provider_crashed", NOW)
+    for _ in range(2):
+        note_attempt(attempted(here, number=2), "success", None, NOW)
+    lines = (here / "attempts.jsonl").read_text().splitlines()
+    assert [json.loads(line)["attempt"] for line in lines] == [1, 2]
+
+
+# -- the output path
+
+
+def test_an_output_path_that_is_a_link_stays_one(here: Path, tmp_path: Path) -> None:
+    target, link = tmp_path / "real.md", tmp_path / "link.md"
+    target.write_text("old")
+    link.symlink_to(target)
+    about = attempted(here, output_path=str(link))
+    note_target(about)
+    completed(about, ExecuteResult("said", result={"summary": "x"}))
+    assert link.is_symlink()
+    assert target.read_text() == "said\n"
+
+
+def test_what_the_agent_itself_put_at_the_output_path_stays(here: Path, tmp_path: Path) -> None:
+    target = tmp_path / "docs.md"
+    target.write_text("old")
+    about = attempted(here, output_path=str(target))
+    note_target(about)
+    target.write_text("the agent's own")
+    completed(about, ExecuteResult("said", result={"summary": "x"}))
+    assert target.read_text() == "the agent's own"
+
+
+# -- what counts as an outcome
+
+
+def test_an_agent_that_failed_is_no_success_although_it_wrote_a_result(here: Path) -> None:
+    (here / "result.json").write_text('{"summary": "done"}')
+    fact = conclude(attempted(here), ExecuteResult("said", exit_code=1), NOW)
+    assert isinstance(fact, f.ErrorOccurred)
+    assert fact.kind is FailureKind.PROVIDER_CRASHED
+
+
+@pytest.mark.parametrize(
+    ("said", "decision"),
+    [
+        (f"all done\n{PROMISE}\n\n", Decision.STOP),
+        (f"I will say {PROMISE} when I am done", Decision.CONTINUE),
+        (f"{PROMISE}\nno, wait", Decision.CONTINUE),
+    ],
+)
+def test_the_last_line_may_promise_that_all_is_done(here: Path, said: str, decision: Decision) -> None:
+    about = attempted(here, heeds_promise=True)
+    assert completed(about, ExecuteResult(said, result={"summary": "x"})).decision is decision
+
+
+# -- secrets
+
+
+@pytest.mark.parametrize("name", ["result.json", "status.json"])
+def test_a_secret_that_the_agent_wrote_is_hidden(here: Path, name: str) -> None:
+    (here / name).write_text(json.dumps({"summary": f"the key is {SECRET}", "decision": "continue"}))
+    fact = completed(attempted(here), ExecuteResult("said"))
+    assert fact.result.summary == "the key is [secret]"
+    for path in here.rglob("*"):
+        assert path.is_dir() or SECRET not in path.read_text(), path
+
+
+def test_a_secret_that_the_agent_said_is_hidden(here: Path) -> None:
+    about = attempted(here, light=True)
+    fact = completed(about, ExecuteResult(f"key {SECRET}", result={"summary": f"the key is {SECRET}"}))
+    assert (fact.text or "").strip() == "key [secret]"
+    assert fact.result.summary == "the key is [secret]"
+    written = completed(attempted(here), ExecuteResult(f"key {SECRET}", result={"summary": "x"}))
+    assert written.output is not None
+    assert Path(written.output).read_text() == "key [secret]\n"
+
+
+def test_a_secret_in_a_failure_is_hidden(here: Path) -> None:
+    failure = Failure(FailureKind.PROVIDER_AUTH, f"{SECRET} is refused")
+    fact = conclude(attempted(here), ExecuteResult(failure=failure), NOW)
+    assert isinstance(fact, f.ErrorOccurred)
+    assert fact.message == "[secret] is refused"
+    assert SECRET not in (here / "error.json").read_text()
+
+
+WRITES_SECRETS = """
+for file in "$MOCK_RESULT_FILE" "$MOCK_STATUS_FILE"; do
+  printf '{"summary": "%s"}' "$DEPLOY_TOKEN" > "$file"
+done
+echo $$ >> runs
+while [ ! -e go ]; do sleep 0.02; done
+printf '{"summary": "done"}' > "$MOCK_RESULT_FILE"
+"""
+WITH_SECRET = {**ENVIRON, "DEPLOY_TOKEN": SECRET}
+
+
+def expect_no_secret_in(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        assert path.is_dir() or SECRET.encode() not in path.read_bytes(), path
+
+
+def test_files_of_a_cancelled_attempt_keep_no_secret(project: Path) -> None:
+    async def main() -> RunResult:
+        async with engine(project, environ=WITH_SECRET) as sdk:
+            going = asyncio.create_task(sdk.run(pipeline(shell(WRITES_SECRETS)), session="s"))
+            await soon(lambda: agents(project))
+            await sdk.pause("s", now=True)
+            return await going
+
+    run(main())
+    assert "attempt_cancelled" in types(project)
+    assert (iteration_dir(project) / "result.json").exists()
+    expect_no_secret_in(iteration_dir(project))
+
+
+def test_files_of_a_lost_attempt_keep_no_secret(project: Path) -> None:
+    async def main() -> RunResult:
+        async with engine(project, environ=WITH_SECRET) as sdk:
+            once = pipeline(shell(WRITES_SECRETS, semantics="at_most_once"))
+            going = asyncio.create_task(sdk.run(once, session="s"))
+            await soon(lambda: agents(project))
+            os.kill(supervisor(project), signal.SIGKILL)
+            return await going
+
+    run(main())
+    assert "attempt_lost" in types(project)
+    assert (iteration_dir(project) / "result.json").exists()
+    expect_no_secret_in(iteration_dir(project))
+
+
+def test_what_a_finished_attempt_says_of_a_secret_is_hidden_everywhere(project: Path) -> None:
+    script = 'echo "$DEPLOY_TOKEN"; printf \'{"summary": "%s"}\' "$DEPLOY_TOKEN" > "$MOCK_RESULT_FILE"'
+
+    async def main() -> RunResult:
+        async with engine(project, environ=WITH_SECRET) as sdk:
+            return await sdk.run(pipeline(shell(script)), session="s")
+
+    assert run(main()).completed
+    assert load(iteration_dir(project) / "result.json")["summary"] == "[secret]"
+    expect_no_secret_in(project / ".claude")

@@ -1,0 +1,46 @@
+"""Files of light iterations, written from the log: complete ones only count as written."""
+
+from pathlib import Path
+
+import pytest
+from tests.engine.plans import event
+
+from agentforge.model.cursor import Cursor
+from agentforge.model.errors import StorageFailed
+from agentforge.model.event import Event
+from agentforge.model.facts import IterationCompleted
+from agentforge.model.result import Decision, Result
+from agentforge.runtime.iteration_files import write_iteration_files
+
+
+def completed(root: Path, seq: int, number: int, node: str = "0", provider: str | None = None) -> Event:
+    here = root / f"stage-{node}-{provider}" / "iterations" / f"{number:03d}"
+    fact = IterationCompleted(
+        "plan", 1, Decision.CONTINUE, "", str(here / "result.json"), Result(), 1, text="said"
+    )
+    return event(seq, fact, Cursor(node, 1, number, provider))
+
+
+def test_an_iteration_whose_output_could_not_be_written_is_written_again(tmp_path: Path) -> None:
+    events = [completed(tmp_path, 1, 1)]
+    here = tmp_path / "stage-0-None" / "iterations" / "001"
+    (here / "output.md").mkdir(parents=True)
+    with pytest.raises(StorageFailed):
+        write_iteration_files(events)
+    (here / "output.md").rmdir()
+    assert write_iteration_files(events) == 1
+    assert (here / "output.md").read_text() == "said"
+    assert write_iteration_files(events) == 0
+
+
+def test_the_latest_of_each_stage_and_branch_are_written(tmp_path: Path) -> None:
+    places = [("0", None), ("1", None), ("2.0", "claude"), ("2.0", "codex")]
+    events = [
+        completed(tmp_path, 10 * n + number, number, node, provider)
+        for n, (node, provider) in enumerate(places)
+        for number in (1, 2, 3)
+    ]
+    assert write_iteration_files(events, latest=2) == 8
+    for node, provider in places:
+        folder = tmp_path / f"stage-{node}-{provider}" / "iterations"
+        assert sorted(path.name for path in folder.iterdir()) == ["002", "003"]

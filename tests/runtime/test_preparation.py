@@ -1,0 +1,69 @@
+"""An iteration's files: what a power cut took is written again, what agents wrote is theirs."""
+
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from tests.engine.plans import NOON, plan_of, stage
+
+from agentforge.model.facts import IterationStarted
+from agentforge.model.layout import RunLayout
+from agentforge.model.place import Place
+from agentforge.model.task import AgentTask, PrepareTask
+from agentforge.runtime.tasks.prepare import Prepared, Preparer
+from agentforge.views.history import History
+
+PLAN = plan_of(stage(prompt="do ${ITERATION}", runs=2))
+NODE = PLAN.steps[0].stages[0]
+PLACE = Place("0", 1, "stage-00-plan")
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> RunLayout:
+    return RunLayout(str(tmp_path / "run"), "s")
+
+
+def preparer(tmp_path: Path, layout: RunLayout) -> Preparer:
+    return Preparer(str(tmp_path), layout, PLAN, History())
+
+
+def prepare(made: Preparer, number: int = 1) -> IterationStarted:
+    fact = made.do(PrepareTask(PLACE, "plan", number, node=NODE))
+    assert isinstance(fact, IterationStarted)
+    return fact
+
+
+def attempt(fact: IterationStarted, number: int = 1) -> AgentTask:
+    return AgentTask(
+        *(PLACE, "plan", 1, number),
+        node=NODE,
+        by=NODE.provider,
+        started_at=NOON,
+        prompt_sha256=fact.prompt_sha256,
+    )
+
+
+@pytest.mark.parametrize("name", ["prompt.md", "context.json"])
+@pytest.mark.parametrize("left", [None, b"", b"do"])
+def test_what_a_power_cut_took_of_it_is_written_again(
+    tmp_path: Path, layout: RunLayout, name: str, left: bytes | None
+) -> None:
+    fact = prepare(preparer(tmp_path, layout))
+    here = Path(layout.iteration(PLACE.folder, 1).root)
+    before = (here / name).read_bytes()
+    if left is None:
+        (here / name).unlink()
+    elif name == "prompt.md":
+        (here / name).write_bytes(left)
+    assert isinstance(preparer(tmp_path, layout).prepared(attempt(fact)), Prepared)
+    assert (here / name).read_bytes() == before
+    assert sha256((here / "prompt.md").read_bytes()).hexdigest() == fact.prompt_sha256
+
+
+def test_a_progress_file_is_begun_once(tmp_path: Path, layout: RunLayout) -> None:
+    prepare(preparer(tmp_path, layout))
+    progress = Path(layout.progress(PLAN.mode, PLACE.folder))
+    assert progress.read_text().startswith("# Stage Progress")
+    progress.write_text("what agents learned")
+    prepare(preparer(tmp_path, layout), 2)
+    assert progress.read_text() == "what agents learned"

@@ -1,0 +1,116 @@
+"""What the supervisor does where it can't know, or can't do, what it should."""
+
+import fcntl
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentforge.runtime.supervisor import ExitRecordFile, Lease
+
+from .attempt_run import SUPERVISOR, AttemptRun, eventually, lives, nothing_left_behind
+
+pytestmark = pytest.mark.timeout(30)
+
+
+@pytest.fixture
+def attempt(tmp_path: Path) -> Iterator[AttemptRun]:
+    with nothing_left_behind():
+        run = AttemptRun(tmp_path)
+        yield run
+        run.close()
+
+
+def test_a_lease_that_can_not_be_looked_at_counts_as_held(tmp_path: Path) -> None:
+    """As when there is no descriptor left: an agent isn't ended on a doubt."""
+    (tmp_path / "file").touch()
+    assert Lease(str(tmp_path / "file" / "events.jsonl"), grace=1.0).is_held()
+    assert not Lease(str(tmp_path / "missing" / "events.jsonl"), grace=1.0).is_held()
+
+
+def test_a_look_at_the_lease_does_not_keep_it(tmp_path: Path) -> None:
+    log = tmp_path / "events.jsonl"
+    log.touch()
+    lease = Lease(str(log), grace=1.0)
+    assert not lease.is_held()
+    with log.open("a") as owner:
+        fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        assert lease.is_held()
+
+
+# A process that even KILL doesn't end can't be made here, so the supervisor is given no time to kill.
+IMPATIENT = """
+import importlib.util, os, sys
+spec = importlib.util.spec_from_file_location("supervisor", sys.argv[1])
+supervisor = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(supervisor)
+supervisor.KILL_PATIENCE = 0.0
+os._exit(supervisor.main(sys.argv[2:]))
+"""
+
+
+def test_processes_that_could_not_be_ended_are_told(attempt: AttemptRun) -> None:
+    deaf = "trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done"
+    spec = attempt.spec("sh", "-c", deaf, term_grace=0.1)
+    argv = [sys.executable, "-I", "-S", "-c", IMPATIENT, str(SUPERVISOR), str(spec)]
+    supervisor = subprocess.Popen(argv, start_new_session=True)
+    attempt.supervisors.append(supervisor)
+    pid = attempt.number_in("pid")
+    supervisor.terminate()
+    record = attempt.outcome()
+    assert record["status"] == "ended"
+    assert record["error"].startswith("these processes could not be ended: [")
+    assert str(pid) in record["error"]
+    # Linux ends it with its supervisor.
+    eventually(lambda: not lives(pid))
+
+
+def test_room_for_the_exit_record_is_taken_before_it_is_due(tmp_path: Path) -> None:
+    record = ExitRecordFile(str(tmp_path / "exit.json"))
+    assert (tmp_path / "exit.json.draft").stat().st_size == 2048
+    assert record.place({"status": "exited"})
+    assert json.loads((tmp_path / "exit.json").read_text()) == {"status": "exited"}
+    assert not (tmp_path / "exit.json.draft").exists()
+
+
+LIMITED = """
+import importlib.util, resource, signal, sys
+spec = importlib.util.spec_from_file_location("supervisor", sys.argv[1])
+supervisor = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(supervisor)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+def limit():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY))
+"""
+
+
+def limited(code: str, *arguments: object) -> str:
+    """Run the code where files have a limit of 10 bytes, which cuts a write short, as a full disk does."""
+    argv = [sys.executable, "-c", LIMITED + code, str(SUPERVISOR), *map(str, arguments)]
+    return subprocess.run(argv, check=True, timeout=20, capture_output=True, text=True).stdout
+
+
+def test_an_exit_record_of_which_only_a_part_could_be_written_is_not_placed(tmp_path: Path) -> None:
+    code = """
+supervisor.RECORD_TRIES = 1
+record = supervisor.ExitRecordFile(sys.argv[2])
+limit()
+print(record.place({"status": "exited", "error": "x" * 100}))
+"""
+    assert limited(code, tmp_path / "exit.json") == "False\n"
+    assert not (tmp_path / "exit.json").exists()
+
+
+def test_output_of_which_only_a_part_could_be_written_is_said_to_be_cut(tmp_path: Path) -> None:
+    code = """
+output = supervisor.Output(sys.argv[2], 1000, [])
+limit()
+output._keep(b"0123456789abcdef")
+print(output.truncated, output.error)
+"""
+    assert limited(code, tmp_path / "output.log").startswith("True can't write the output: File too large")
+    assert (tmp_path / "output.log").read_bytes() == b"0123456789"

@@ -1,0 +1,71 @@
+"""Which lock files are stale: by who wrote them, not by a pid alone, and never while the run is driven."""
+
+import asyncio
+import fcntl
+from pathlib import Path
+
+import pytest
+from tests.runtime.test_supervised_claims import FakeProcesses
+
+from agentforge.adapters.host.clock import SystemClock
+from agentforge.app.definitions import merged
+from agentforge.app.runs.leases import Leases
+from agentforge.app.runs.lock_file import write_lock
+from agentforge.app.runs.lookup import Runs
+from agentforge.model.layout import AttemptLayout, lock_file
+from agentforge.model.plan import Overrides
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> FakeProcesses:
+    """By whom the lock was written lives, until a test says otherwise."""
+    return FakeProcesses(AttemptLayout(str(tmp_path)))
+
+
+@pytest.fixture
+def leases(tmp_path: Path, processes: FakeProcesses) -> Leases:
+    made = Leases(Runs(str(tmp_path), {"PATH": "/usr/bin:/bin"}), processes, SystemClock())
+    write_lock(str(tmp_path), "s", processes, SystemClock().now())
+    return made
+
+
+class Reborn(FakeProcesses):
+    """The owner's pid is another process's by now."""
+
+    def is_alive(self, identity: object) -> bool:
+        return False
+
+
+def test_a_lock_whose_owner_lives_stays(leases: Leases, tmp_path: Path) -> None:
+    assert asyncio.run(leases.clean()) == set()
+    assert Path(lock_file(str(tmp_path), "s")).exists()
+
+
+def test_a_lock_whose_owner_s_pid_was_given_away_is_stale(leases: Leases, tmp_path: Path) -> None:
+    reborn = Reborn(AttemptLayout(str(tmp_path)))
+    others = Leases(Runs(str(tmp_path), {"PATH": "/usr/bin:/bin"}), reborn, SystemClock())
+    assert asyncio.run(others.clean()) == {"s"}
+    assert not Path(lock_file(str(tmp_path), "s")).exists()
+
+
+@pytest.mark.parametrize("held", [".claude/pipeline-runs/s/events.jsonl", ".claude/locks/s.lock"])
+def test_a_lock_whose_run_is_driven_stays_whoever_wrote_it(
+    leases: Leases, processes: FakeProcesses, tmp_path: Path, held: str
+) -> None:
+    processes.alive = False
+    (tmp_path / held).parent.mkdir(parents=True, exist_ok=True)
+    with (tmp_path / held).open("a") as owner:
+        fcntl.flock(owner, fcntl.LOCK_EX)
+        assert asyncio.run(leases.clean()) == set()
+    assert asyncio.run(leases.clean()) == {"s"}
+
+
+def test_another_provider_begins_without_the_model_and_settings_of_the_one_before() -> None:
+    before = Overrides(provider="claude", model="opus", config={"effort": "high"})
+    assert (merged(before, Overrides()).model, merged(before, Overrides()).config) == (
+        "opus",
+        {"effort": "high"},
+    )
+    changed = merged(before, Overrides(provider="codex"))
+    assert (changed.provider, changed.model, changed.config) == ("codex", None, {})
+    assert merged(before, Overrides(provider="codex", model="gpt")).model == "gpt"
