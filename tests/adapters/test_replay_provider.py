@@ -14,7 +14,7 @@ import pytest
 from agentforge.adapters.providers.builtin import builtin_providers
 from agentforge.adapters.providers.replay import ReplayProvider, load_cassette
 from agentforge.adapters.providers.replay_player import NO_EXCHANGE, STEP_FAILED
-from agentforge.model.cassette import VERSION, Asked, ExchangeKind, Say, parse_cassette
+from agentforge.model.cassette import VERSION, ExchangeKind, ExchangeQuery, Say, parse_cassette
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import FailureKind
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, Provider
@@ -203,7 +203,7 @@ def test_an_exchange_of_the_attempt_precedes_the_one_for_any(player: Player) -> 
     )
     assert [player.play_recorded(attempt=number).output for number in (1, 2, 3)] == ["any", "second", "any"]
     cassette = load_cassette(str(player.cassette))
-    found = [cassette.find(Asked("work", 1, number)) for number in (1, 2, 3)]
+    found = [cassette.find(ExchangeQuery("work", 1, number)) for number in (1, 2, 3)]
     assert [exchange and exchange.attempt for exchange in found] == [None, 2, None]
 
 
@@ -240,7 +240,7 @@ def test_the_exchange_that_says_most_about_what_it_is_for_is_played(player: Play
     for says, fields in asked:
         assert player.play_recorded(**fields).output == says
         kind: ExchangeKind = "judge" if fields.pop("judges", False) else "work"
-        found = cassette.find(Asked("work", 1, kind=kind, **fields))
+        found = cassette.find(ExchangeQuery("work", 1, kind=kind, **fields))
         assert found is not None
         assert found.steps == (Say(text=says),)
 

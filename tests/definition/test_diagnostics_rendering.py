@@ -18,7 +18,7 @@ def test_the_whole_form() -> None:
         "  |     ^\n"
         "  hint: did you mean `context`?\n"
         "\n"
-        "p.yaml:6:11: bad-value: `runs` must be from 1 to 1,000,000, not 0\n"
+        "p.yaml:6:11: bad-value: `runs` must be from 1 to 1,000,000, got 0\n"
         "  |     runs: 0\n"
         "  |           ^"
     )

@@ -82,7 +82,7 @@ def read(table: Table[Any], mapping: dict[str, Any]) -> tuple[Diagnostic, ...]:
 
 def fits(table: Table[Any], mapping: dict[str, Any]) -> bool:
     definitions: dict[str, Any] = {}
-    schema = {**table.written_out(definitions), "definitions": definitions}
+    schema = {**table.inline_schema(definitions), "definitions": definitions}
     return bool(Draft7Validator(schema).is_valid(mapping))
 
 

@@ -205,7 +205,7 @@ class TestRecursion:
     ("node", "expected", "word"),
     [
         ("{id: n, pipeline: nowhere}", "unknown-pipeline 1:27", "`nowhere`"),
-        ("{id: n, pipeline: }", "missing-key 1:17", "names no pipeline"),
+        ("{id: n, pipeline: }", "missing-key 1:17", "`pipeline` is empty"),
         ("{id: n, pipeline: [x]}", "bad-type 1:27", "`pipeline`"),
         ("{id: n, pipeline: inner.yaml, runs: 0}", "bad-value 1:45", "`runs`"),
         ("{id: n, pipeline: inner.yaml, runs: {max: 3}}", "bad-type 1:45", "`runs`"),

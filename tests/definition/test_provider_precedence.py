@@ -8,7 +8,7 @@ import pytest
 from msgspec import Struct
 
 from agentforge.definition.compiler import compile_pipeline
-from agentforge.definition.provider_settings import VARIABLE, merged_settings, settings_of
+from agentforge.definition.provider_settings import VARIABLE, merge_settings, settings_from_pairs
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Overrides, Plan, ProviderChoice
 
@@ -185,7 +185,7 @@ class TestEnvironmentVariable:
         [
             ("a: }", "syntax 1:4", "not valid YAML"),
             ("just words", "not-a-mapping 1:1", "must be a mapping"),
-            ("a: .inf", "bad-value 1:4", "JSON can't carry"),
+            ("a: .inf", "bad-value 1:4", "not valid JSON"),
         ],
     )
     def test_bad_text_is_a_diagnostic_that_names_the_variable(
@@ -214,14 +214,14 @@ class TestCommandLine:
         ],
     )
     def test_values_are_yaml_and_dots_lead_into_mappings(self, pairs: list[str], expected: object) -> None:
-        assert settings_of(pairs) == expected
+        assert settings_from_pairs(pairs) == expected
 
     def test_everything_wrong_is_said_at_once(self) -> None:
         with pytest.raises(DefinitionError) as caught:
-            settings_of(["nothing", "=1", ".a=1", "a.=1", "b={", "good=1"])
+            settings_from_pairs(["nothing", "=1", ".a=1", "a.=1", "b={", "good=1"])
         messages = [diagnostic.message for diagnostic in caught.value.diagnostics]
-        assert [message for message in messages if "isn't KEY=VALUE" in message] == [
-            f"`{pair}` isn't KEY=VALUE" for pair in ("nothing", "=1", ".a=1", "a.=1")
+        assert [message for message in messages if "expected KEY=VALUE" in message] == [
+            f"expected KEY=VALUE, got `{pair}`" for pair in ("nothing", "=1", ".a=1", "a.=1")
         ]
         assert len(messages) == 5
 
@@ -241,5 +241,5 @@ def test_a_plan_without_options_of_the_caller_looks_as_it_always_did() -> None:
 
 def test_merging_leaves_both_sides_as_they_were() -> None:
     weaker, stronger = {"a": {"b": 1}}, {"a": {"c": 2}}
-    assert merged_settings(weaker, stronger) == {"a": {"b": 1, "c": 2}}
+    assert merge_settings(weaker, stronger) == {"a": {"b": 1, "c": 2}}
     assert (weaker, stronger) == ({"a": {"b": 1}}, {"a": {"c": 2}})

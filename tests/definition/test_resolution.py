@@ -60,7 +60,7 @@ def test_unknown_stage_lists_what_is_there_and_what_was_searched() -> None:
 
 def test_unknown_stage_where_there_is_none() -> None:
     (diagnostic,) = lint(TextWorld({"p.yaml": PIPELINE}), "p.yaml")
-    assert diagnostic.hint == "there are no stages yet"
+    assert diagnostic.hint == "no stages exist yet"
 
 
 def test_long_lists_are_cut() -> None:

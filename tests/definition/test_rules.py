@@ -38,7 +38,7 @@ def node(line: str) -> str:
         ("delay: soon", "bad-type 5:12", "number"),
         ("delay: .inf", "bad-type 5:12", "number"),
         ("delay: 1e12", "bad-value 5:12", "31,536,000"),
-        ("timeout: 0", "bad-value 5:14", "more than 0"),
+        ("timeout: 0", "bad-value 5:14", "greater than 0"),
         ("timeout: -5", "bad-value 5:14", "`timeout`"),
         ("idle_timeout: 0", "bad-value 5:19", "`idle_timeout`"),
         ("idle_timeout: {}", "bad-type 5:19", "a mapping"),
@@ -108,7 +108,7 @@ def test_bad_values_of_a_node(line: str, expected: str, word: str) -> None:
 def test_keys_of_later_work_are_refused_not_ignored(line: str, key: str) -> None:
     (diagnostic,) = found(node(line))
     assert where(diagnostic) == "unsupported 5:5"
-    assert diagnostic.message == f"not supported yet: {key}"
+    assert diagnostic.message == f"`{key}` is not supported yet"
     assert diagnostic.is_error
 
 
@@ -124,8 +124,8 @@ def test_keys_of_later_work_are_refused_in_pipelines_and_stages(key: str) -> Non
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("termination: {type: items}", "not supported yet: termination `items`"),
-        ("termination: {type: fixed, from: plan}", "not supported yet: termination.from"),
+        ("termination: {type: items}", "termination type `items` is not supported yet"),
+        ("termination: {type: fixed, from: plan}", "`termination.from` is not supported yet"),
     ],
 )
 def test_forms_of_later_work_are_refused(line: str, expected: str) -> None:

@@ -34,7 +34,7 @@ def test_runtime_limit_asks_and_a_resume_grants_the_same_again() -> None:
         """,
     )
     opened = conversation.events[5].fact
-    assert opened.question == "the runtime limit of 100 s is used up. Grant the same again?"  # type: ignore[union-attr]
+    assert opened.question == "the runtime limit of 100 s is used up. Extend it by the same amount?"  # type: ignore[union-attr]
 
 
 def test_runtime_limit_is_asked_about_before_another_attempt() -> None:

@@ -227,7 +227,7 @@ def test_answer_between_crash_and_recovery_or_after_it_is_consumed_once(after_re
             again.record(f.RequestAnswered("attempts_lost-14", "resume", "person"), None)
     assert [work.id for work in again.work] == ["0.0@claude/1/1/1/agent", "0.0@codex/1/1/4/agent"]
     assert (count(again, f.RequestOpened), count(again, f.RequestResolved)) == (1, 1)
-    with pytest.raises(IllegalMove, match="isn't waiting for it"):
+    with pytest.raises(IllegalMove, match="is not expected for request"):
         again.happens("answer attempts_lost-14")
 
 
@@ -486,7 +486,7 @@ def test_timer_before_the_answer_in_the_log_decides_for_the_default() -> None:
     conversation = play(plan_of(stage()), ASKED)
     conversation.now += timedelta(seconds=60)
     conversation.record(f.TimerFired("request:question-1"), None)
-    with pytest.raises(IllegalMove, match="its time is over"):
+    with pytest.raises(IllegalMove, match="takes its default answer"):
         conversation.record(f.RequestAnswered("question-1", "yes", "person"), None)
     assert conversation.answer()[0] == "< request_answered question-1 no default"
 

@@ -11,7 +11,7 @@ from tests.engine.plans import block, event, nested, plan_of, stage
 from tests.engine.playbook import Play, play
 
 from agentforge.engine.decide.run import decide
-from agentforge.engine.node_keys import NodeKey, NodeKeys, key_from, recorded_key
+from agentforge.engine.node_keys import NodeKey, NodeKeys, parse_key, recorded_key
 from agentforge.engine.rehearsal.rehearse import rehearse
 from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
@@ -330,7 +330,7 @@ LAYOUT = RunLayout.of("/project", "auth")
 def remembered(events: list[Event]) -> History:
     history = History()
     for one in events:
-        history.take(one)
+        history.apply(one)
     return history
 
 
@@ -379,7 +379,7 @@ def test_first_iteration_of_a_later_visit_has_no_previous_iterations() -> None:
 # -- going on by another plan, rehearsing, and the names that recordings use
 
 
-def replanned(conversation: Play, plan: Plan) -> RunState:
+def apply_plan_change(conversation: Play, plan: Plan) -> RunState:
     assert conversation.state is not None
     fact = plan_change(plan, conversation.plan, conversation.state)
     conversation.record(fact, conversation.state.cursor)
@@ -390,7 +390,7 @@ def replanned(conversation: Play, plan: Plan) -> RunState:
 def test_visit_that_no_plan_foresaw_keeps_its_number_and_folder_when_its_node_moves() -> None:
     conversation = play(TWO, THRICE)
     moved = plan_of(stage("first"), stage("plan", runs=2), stage("build", runs=2))
-    state = replanned(conversation, moved)
+    state = apply_plan_change(conversation, moved)
     assert state.node is not None
     assert (state.node.path, state.node.run, state.node.folder) == ("2", 3, "stage-01-build/run-003")
     assert state.visits == {"1": 3, "2": 3}
@@ -401,7 +401,7 @@ def test_visit_that_no_plan_foresaw_keeps_its_number_and_folder_when_its_node_mo
 
 def test_next_visit_of_a_node_that_moved_counts_on() -> None:
     conversation = play(TWO, THRICE)
-    replanned(conversation, plan_of(stage("first"), stage("plan", runs=2), stage("build")))
+    apply_plan_change(conversation, plan_of(stage("first"), stage("plan", runs=2), stage("build")))
     conversation.answer()
     conversation.routed = Destination("1")
     assert conversation.happens("completed") == [
@@ -438,7 +438,7 @@ def test_recorded_names_of_visits_that_no_plan_foresaw_are_read_back() -> None:
         ("2.0", 1000, "", "pipeline-polish/run-1000/stage-refine"),
     ):
         assert recorded_key(plan, path, run) == name
-        key = key_from(name, branch, "draft")
+        key = parse_key(name, branch, "draft")
         stage_name = "draft" if branch else ""
         node = {"0": "stage-plan", "1.0": "parallel-duel", "2.0": "pipeline-polish/stage-refine"}[path]
         assert key == NodeKey(node, run, branch or None, stage_name)

@@ -88,9 +88,9 @@ def test_a_plateau_counts_where_it_did_when_it_was_recorded() -> None:
 @pytest.mark.parametrize(
     ("outcome", "says"),
     [
-        (None, "nothing tells what came of iteration 1 of 'plan'"),
-        (ExchangeOutcome("dance", {}), "nothing tells what came of iteration 1 of 'plan'"),
-        (ExchangeOutcome("iteration_complete", {}), "what came of iteration 1 of 'plan' can't be read"),
+        (None, "iteration 1 of 'plan' has no recorded outcome"),
+        (ExchangeOutcome("dance", {}), "iteration 1 of 'plan' has no recorded outcome"),
+        (ExchangeOutcome("iteration_complete", {}), "the outcome of iteration 1 of 'plan' is invalid"),
     ],
 )
 def test_an_exchange_without_an_outcome_cannot_be_enacted(outcome: ExchangeOutcome | None, says: str) -> None:

@@ -10,7 +10,7 @@ from tests.engine.plans import block, event, plan_of, stage, started
 from tests.engine.playbook import play
 
 from agentforge.engine.decide.run import decide
-from agentforge.engine.evolve.run import CONTROLS_KEPT, evolve
+from agentforge.engine.evolve.run import MAX_CONTROLS, evolve
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import LogCorrupt
@@ -156,7 +156,7 @@ def test_log_begins_with_session_start_or_is_refused(fact: f.AnyFact) -> None:
     if isinstance(fact, f.SessionStarted | f.LogImported):
         assert evolve(None, event(1, fact)).status is RunStatus.RUNNING
     else:
-        with pytest.raises(LogCorrupt, match="doesn't begin with session_start"):
+        with pytest.raises(LogCorrupt, match="doesn't start with session_start"):
             evolve(None, event(1, fact))
 
 
@@ -296,7 +296,7 @@ def test_controls_taken_in_are_remembered_but_not_without_end() -> None:
     state = fold([event(1, started(PLAN))])
     for number in range(100):
         state = evolve(state, event(number + 2, f.PauseRequested("x", control=f"c{number}")))
-    assert state.controls == tuple(f"c{number}" for number in range(100 - CONTROLS_KEPT, 100))
+    assert state.controls == tuple(f"c{number}" for number in range(100 - MAX_CONTROLS, 100))
 
 
 def test_state_of_a_block_holds_no_collection_that_grows_by_iteration() -> None:

@@ -111,7 +111,7 @@ def test_move_is_judged_by_the_branch_that_it_is_about() -> None:
     block = BlockState("0", 1, "", (claude, BranchState("codex", NodeStatus.RUNNING)))
     state = replace(RUNNING, at=block)
     begins = f.AttemptStarted(2, 2, "claude", "opus")
-    with pytest.raises(IllegalMove, match="attempt 2 begins while attempt 1 is running"):
+    with pytest.raises(IllegalMove, match="attempt 2 starts while attempt 1 is running"):
         refuse_illegal(state, begins, Cursor("0.0", 1, 1, "claude"))
     refuse_illegal(state, begins, Cursor("0.0", 1, 1, "codex"))
 
@@ -128,7 +128,7 @@ def test_log_begins_with_session_start_and_has_only_one() -> None:
     refuse_illegal(None, started(PLAN))
     with pytest.raises(IllegalMove, match="timer_fired before session_start"):
         refuse_illegal(None, f.TimerFired("delay"))
-    with pytest.raises(IllegalMove, match="session_start twice"):
+    with pytest.raises(IllegalMove, match="already has a session_start"):
         refuse_illegal(RUNNING, started(PLAN))
 
 
@@ -151,7 +151,7 @@ def test_resume_on_completed_says_use_force_to_restart() -> None:
 
 
 def test_resume_on_aborted_is_refused() -> None:
-    with pytest.raises(IllegalMove, match="cancelled, and that is final"):
+    with pytest.raises(IllegalMove, match="cancelled and cannot be resumed"):
         refuse_resume(replace(RUNNING, status=RunStatus.ABORTED))
 
 
@@ -163,7 +163,7 @@ def test_resume_on_anything_else_is_legal(status: RunStatus) -> None:
 @pytest.mark.parametrize("status", [status for status in RunStatus if status is not RunStatus.RUNNING])
 def test_pause_on_completed_and_all_that_does_not_run_is_refused(status: RunStatus) -> None:
     refuse_pause(RUNNING)
-    with pytest.raises(IllegalMove, match=f"'auth' is {status}: there is nothing to pause"):
+    with pytest.raises(IllegalMove, match=f"'auth' is {status}; only a running session can be paused"):
         refuse_pause(replace(RUNNING, status=status))
 
 
@@ -171,7 +171,7 @@ def test_pause_on_completed_and_all_that_does_not_run_is_refused(status: RunStat
 def test_cancel_is_refused_where_nothing_is_left_to_cancel(status: RunStatus) -> None:
     state = replace(RUNNING, status=status)
     if status in (RunStatus.COMPLETED, RunStatus.ABORTED, RunStatus.FAILED):
-        with pytest.raises(IllegalMove, match="nothing to cancel"):
+        with pytest.raises(IllegalMove, match="cannot be cancelled"):
             refuse_cancel(state)
     else:
         refuse_cancel(state)

@@ -358,4 +358,4 @@ def test_a_pipeline_without_the_node_where_the_run_was_recompiled_says_so() -> N
     events = recompiled(THREE, plan_of(stage("review", runs=9)))
     difference = rehearse(plan_of(stage("other")), events).difference
     assert difference is not None
-    assert difference.why == "node 'review', where the run is, is no longer in refine.yaml"
+    assert difference.why == "the current node 'review' is no longer in refine.yaml"

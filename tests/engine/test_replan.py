@@ -62,7 +62,7 @@ def test_replan_between_nodes_goes_on_behind_what_is_done_or_at_what_is_next() -
     between = state_after(OLD, entered("plan", "0"), done("plan", "0", "1"))
     assert place_in(plan_of(stage("plan"), stage("new"), stage("build")), OLD, between) == "1"
     assert place_in(plan_of(stage("new"), stage("build")), OLD, between) == "1"
-    with pytest.raises(IllegalMove, match=r"node 'build', where the run is, is no longer in refine\.yaml"):
+    with pytest.raises(IllegalMove, match=r"the current node 'build' is no longer in refine\.yaml"):
         place_in(plan_of(stage("new")), OLD, between)
 
 
@@ -70,7 +70,7 @@ def test_replan_between_nodes_keeps_to_where_the_run_was_sent() -> None:
     """A router sent it back, and the engine died before that node was entered."""
     sent_back = state_after(OLD, entered("build", "1"), done("build", "1", "0"))
     assert place_in(plan_of(stage("new"), stage("plan"), stage("build")), OLD, sent_back) == "1"
-    with pytest.raises(IllegalMove, match=r"node 'plan', where the run is, is no longer in refine\.yaml"):
+    with pytest.raises(IllegalMove, match=r"the current node 'plan' is no longer in refine\.yaml"):
         place_in(plan_of(stage("build"), stage("more")), OLD, sent_back)
 
 
@@ -112,7 +112,7 @@ def test_replan_while_the_agent_may_be_at_work_keeps_its_provider(new: Plan, ref
         assert moved.node.folder == "stage-plan"
         assert new.by_path[moved.node.path].id == "plan"
         return
-    with pytest.raises(IllegalMove, match="the agent of node 'plan' may still be at work"):
+    with pytest.raises(IllegalMove, match="the agent of node 'plan' may still be running"):
         place_in(new, OLD, busy)
 
 
@@ -120,7 +120,7 @@ def test_replan_while_the_judge_may_be_at_work_keeps_its_judge() -> None:
     judged: list[tuple[f.AnyFact, Any]] = [(f.JudgeStarted("claude", "haiku"), Cursor("0", 1, 1))]
     busy = state_after(OLD, entered("plan", "0"), *judged)
     assert place_in(OLD, OLD, busy) == "0"
-    with pytest.raises(IllegalMove, match="may still be at work"):
+    with pytest.raises(IllegalMove, match="may still be running"):
         place_in(replace(OLD, judge=ProviderChoice("codex", "")), OLD, busy)
 
 
@@ -132,7 +132,7 @@ BLOCK = plan_of(block("claude codex", stage("ideas"), stage("rate")))
     [
         (plan_of(block("claude codex", stage("ideas"), stage("rate"), stage("more"))), ""),
         (plan_of(block("claude", stage("ideas"), stage("rate"))), "the providers of block 'duel' changed"),
-        (plan_of(block("claude codex", stage("other"), stage("rate"))), "stages that claude has begun"),
+        (plan_of(block("claude codex", stage("other"), stage("rate"))), "stages that claude has started"),
     ],
 )
 def test_replan_of_a_block_under_way_keeps_its_providers_and_begun_stages(new: Plan, message: str) -> None:

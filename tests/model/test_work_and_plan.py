@@ -68,8 +68,8 @@ def test_plan_names_the_providers_that_a_process_needs_to_continue_it() -> None:
 
 def test_plan_says_whether_it_needs_a_judge() -> None:
     judged = stage("b", termination=Judgment(3))
-    assert not plan_of(stage("a")).is_judged
-    assert plan_of(stage("a"), nested("in", block("claude", judged))).is_judged
+    assert not plan_of(stage("a")).uses_judge
+    assert plan_of(stage("a"), nested("in", block("claude", judged))).uses_judge
 
 
 def test_stages_and_blocks_are_found_by_the_path_of_their_events() -> None:

@@ -247,7 +247,7 @@ def test_resume_on_completed_and_on_cancelled_is_refused(tmp_path: Path) -> None
             sdk.resume("s")
         with pytest.raises(IllegalMove, match="nothing to pause"):
             sdk.pause("s")
-        with pytest.raises(IllegalMove, match="nothing to cancel"):
+        with pytest.raises(IllegalMove, match="cannot be cancelled"):
             sdk.cancel("s")
         assert sdk.recover("s") is None
     assert types(tmp_path)[-1] == "session_complete"

@@ -88,7 +88,7 @@ def test_answer_continues_the_run_attached_to_its_end(asking: Project) -> None:
     done = asking.call("answer", "auth", "resume")
     assert done.code == 0
     assert "· person answered: resume" in done.out
-    assert "· continues after an answer" in done.out
+    assert "· continuing after an answer" in done.out
     assert done.lines[-2] == "✓ Completed: 1 iteration in Ns"
     assert (asking.root / "count").read_text() == "run\nrun\n"
 

@@ -25,7 +25,7 @@ def test_recover_reattaches_to_the_agent_that_is_still_at_work(project: Project)
     pid = killed(project)
     assert is_alive(pid)
     status = project.call("status", "auth").out
-    assert "Status: interrupted (nobody drives it)\n" in status
+    assert "Status: interrupted (no engine running)\n" in status
     assert "Resume: agentforge recover auth\n" in status
     with project.started("recover") as recovering:
         wait_for(lambda: "attempt_adopted" in project.types("auth"), "the reattachment")
@@ -49,7 +49,7 @@ def test_recover_takes_up_all_interrupted_runs_side_by_side(project: Project) ->
         "  one  completed    all_loops_complete",
         "  two  completed    all_loops_complete",
     ]
-    assert "one: · recovered where it was left" in done.out
+    assert "one: · recovered from an interruption" in done.out
 
 
 def test_recover_as_json(project: Project) -> None:

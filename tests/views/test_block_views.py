@@ -29,9 +29,9 @@ def told(*said: tuple[str, str | None, int, str | None], reasons: dict[str, str]
     for seq, (path, provider, number, output) in enumerate(said, 1):
         result = f"/r/{path}/{number}/result.json"
         fact = f.IterationCompleted("x", 1, Decision.CONTINUE, "", result, Result(), 1, output)
-        history.take(event(seq, fact, Cursor(path, 1, number, provider)))
+        history.apply(event(seq, fact, Cursor(path, 1, number, provider)))
     for path, reason in (reasons or {}).items():
-        history.take(event(99, f.StageCompleted("x", reason, 1), Cursor(path, 1, 1, "claude")))
+        history.apply(event(99, f.StageCompleted("x", reason, 1), Cursor(path, 1, 1, "claude")))
     return history
 
 
@@ -109,9 +109,9 @@ def test_block_of_a_nested_pipeline_is_that_of_the_latest_run_there_was() -> Non
     assert found["providers"]["claude"]["output"] == "deep.md"
     assert found["manifest"].endswith("/pipeline-00-polish/parallel-00-duel/manifest.json")
     again = f.IterationCompleted("x", 1, Decision.CONTINUE, "", "/r.json", Result(), 1, "again.md")
-    history.take(event(9, again, Cursor("0.0.0", 2, 1, "claude")))
+    history.apply(event(9, again, Cursor("0.0.0", 2, 1, "claude")))
     second = f"{LAYOUT.root}/pipeline-00-polish/run-002/parallel-00-duel/manifest.json"
-    history.take(event(10, f.ManifestWritten(second), Cursor("0.0", 2, 0)))
+    history.apply(event(10, f.ManifestWritten(second), Cursor("0.0", 2, 0)))
     found = parallel(replace(SOURCE, path="0.0"), plan, history)
     assert found["providers"]["claude"]["output"] == "again.md"
     assert found["manifest"] == second
@@ -123,7 +123,7 @@ def test_status_file_lies_beside_the_result_wherever_that_is() -> None:
         "x", 1, Decision.CONTINUE, "", "/a result.json b/result.json", Result(), 1, None
     )
     assert history.stage("1.0", "claude").status_file == ""
-    history.take(event(1, odd, Cursor("1.0", 1, 1, "claude")))
+    history.apply(event(1, odd, Cursor("1.0", 1, 1, "claude")))
     assert history.stage("1.0", "claude").status_file == "/a result.json b/status.json"
 
 
@@ -196,7 +196,7 @@ def test_state_of_a_branch_that_the_plan_does_not_have_is_shown_as_it_is() -> No
 def test_what_stages_left_moves_with_them_to_the_paths_of_another_plan() -> None:
     history = told(("0", None, 1, "gone.md"), ("1", None, 1, "moved.md"), ("2", None, 1, "stays.md"))
     moved = f.PlanChanged(plan_of(DUEL), paths={"0": None, "1": "0"})
-    history.take(event(9, moved, None))
+    history.apply(event(9, moved, None))
     assert history.stage("0").paths == ["moved.md"]
     assert history.stage("1").paths == []
     assert history.stage("2").paths == ["stays.md"]

@@ -43,7 +43,7 @@ def written(plan: Plan, script: str) -> dict[str, Any]:
     summary, history = Summary(), History()
     for event in conversation.events:
         summary = fold(summary, event)
-        history.take(event)
+        history.apply(event)
     assert conversation.state is not None
     view = state_file(
         plan,

@@ -86,7 +86,7 @@ def test_an_interrupted_run_lasted_until_its_last_event() -> None:
     log = LogStatus(2, None, damage=("line 3: garbage",))
     view = seen(STARTED, NODE, status="interrupted", log=log)
     rows = shown(view)
-    assert rows["Status"] == "interrupted (nobody drives it)"
+    assert rows["Status"] == "interrupted (no engine running)"
     assert rows["Duration"] == "1.0s"
     assert rows["Events"] == "2 written, no usable state.json"
     assert rows["Damage"] == "line 3: garbage"
@@ -217,14 +217,14 @@ def test_status_says_which_provider_rests_and_who_works_instead() -> None:
     )
     again = (f.AttemptStarted(2, 2, "mock", "", choice=1), Cursor("0", 1, 1))
     view = seen(STARTED, NODE, ITERATION, ATTEMPT, LIMITED, changed, again, status="running", now=NOON)
-    assert shown(view)["Resting"] == "plan: command, for another 1h 58m: 5-hour limit reached"
+    assert shown(view)["Unavailable"] == "plan: command, for another 1h 58m: 5-hour limit reached"
     assert view.waiting == ()
 
 
 def test_status_says_that_a_provider_without_a_login_rests_until_a_person_resumes() -> None:
     changed = (f.ProviderChanged(1, "command", 0, "mock", 1, "not logged in"), Cursor("0", 1, 1))
     view = seen(STARTED, NODE, ITERATION, ATTEMPT, LIMITED, changed, status="running", now=NOON)
-    assert shown(view)["Resting"] == "plan: command, until you resume: not logged in"
+    assert shown(view)["Unavailable"] == "plan: command, until you resume: not logged in"
 
 
 def test_status_says_whose_limit_is_waited_for_when_another_could_not_work() -> None:

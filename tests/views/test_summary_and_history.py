@@ -110,7 +110,7 @@ def test_views_are_total_on_any_log(log: list[Event]) -> None:
     summary, history, state = Summary(), History(), None
     for one in log:
         summary = fold(summary, one)
-        history.take(one)
+        history.apply(one)
         state = evolve(state, one)
         view = state_file(
             PLAN, state, summary, history, length=1, head_hash="", buffer=BufferHealth(0, 0, 0, 0.0)
@@ -129,7 +129,7 @@ def test_views_are_total_on_any_log(log: list[Event]) -> None:
 def remember(*said: tuple[f.AnyFact, Cursor | None]) -> History:
     history = History()
     for seq, (fact, cursor) in enumerate(said, 1):
-        history.take(event(seq, fact, cursor))
+        history.apply(event(seq, fact, cursor))
     return history
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.wiring import known_providers, sources_of
 from agentforge.definition.compiler import INLINE, Compiled, PipelineSource, lint
-from agentforge.definition.provider_settings import merged_settings
+from agentforge.definition.provider_settings import merge_settings
 from agentforge.definition.resolve import Available, available_pipelines, available_stages
 from agentforge.legacy.migration import Migration, examine_migration
 from agentforge.model.diagnostic import Diagnostic
@@ -107,5 +107,5 @@ def merged(before: Overrides, now: Overrides) -> Overrides:
         inputs=now.inputs or before.inputs,
         commands={**before.commands, **now.commands},
         max_iterations=now.max_iterations or before.max_iterations,
-        config=merged_settings({} if now.provider else before.config, now.config),
+        config=merge_settings({} if now.provider else before.config, now.config),
     )

@@ -56,9 +56,9 @@ def as_arguments(options: dict[str, Any]) -> list[str]:
 def _settings(pairs: tuple[str, ...]) -> dict[str, Any]:
     if not pairs:
         return {}
-    from agentforge.definition.provider_settings import settings_of
+    from agentforge.definition.provider_settings import settings_from_pairs
 
-    return settings_of(pairs)
+    return settings_from_pairs(pairs)
 
 
 def _commands(pairs: tuple[str, ...]) -> dict[str, str]:

@@ -1,5 +1,5 @@
-"""Diagnostics: collecting them over a whole compilation, showing them with the line and a caret, and what may
-have been meant instead."""
+"""Diagnostics: collecting them over a compilation, rendering them with the line and a caret, and suggesting
+corrections."""
 
 import re
 import unicodedata
@@ -19,13 +19,13 @@ _MARGIN = "  | "
 _MAX_WIDTH = 120
 _KEEP_LEFT = 60
 _MAX_LISTED = 12
-_RESEMBLES = 0.6
-_MISSPELT = 0.72
-"""Below it lie different words: `termination` resembles `description`, and is no typing mistake."""
+_SIMILAR = 0.6
+_MISSPELLED = 0.72
+"""Words below it are different ones: `termination` resembles `description` but isn't a misspelling of it."""
 
 
 class Report:
-    """Everything found so far. One report spans all files of a compilation, so nothing stops at the first."""
+    """All diagnostics of a compilation, over all files, so that it doesn't stop at the first error."""
 
     def __init__(self) -> None:
         self._found: dict[Diagnostic, None] = {}
@@ -33,11 +33,11 @@ class Report:
         self._hidden: set[str] = set()
 
     def add_text(self, file: str, text: str) -> None:
-        """Make a file's lines known, so that diagnostics can show them."""
+        """Register a file's lines, so that diagnostics can show them."""
         self._lines[file] = _LINE_BREAK.split(text)
 
     def line(self, at: SourcePlace) -> str:
-        """The line that a place is on, as written."""
+        """The source line at a place."""
         lines = self._lines.get(at.file, [])
         return lines[at.line - 1] if at.line <= len(lines) else ""
 
@@ -48,15 +48,15 @@ class Report:
         self._add("warning", code, at, message, hint)
 
     def hide(self, secret: str) -> None:
-        """Show it nowhere, though it stands on a line that is shown."""
+        """Redact a secret in all diagnostics, even if its line is shown."""
         self._hidden.add(secret)
 
     def argument(self, text: str) -> SourcePlace:
-        """A place for something that no file says but the caller did."""
+        """A place for a value given by the caller instead of a file."""
         return self._outside(ARGUMENTS, text)
 
     def variable(self, name: str, value: str) -> SourcePlace:
-        """A place for what an environment variable says."""
+        """A place for the value of an environment variable."""
         return self._outside(ENVIRONMENT, f"{name}={value}")
 
     @property
@@ -80,7 +80,7 @@ class Report:
         return SourcePlace(file, lines.index(text) + 1, 1)
 
     def _add(self, severity: Severity, code: str, at: SourcePlace, message: str, hint: str) -> None:
-        # A dict keeps the order and drops what a stage that two nodes use would say twice.
+        # A dict keeps the order and drops duplicates, as from a stage that two nodes use.
         self._found[Diagnostic(code, severity, message, at, hint, self.line(at))] = None
 
 
@@ -124,19 +124,19 @@ def _blank(char: str) -> str:
 
 
 def _printable(line: str) -> str:
-    """A definition is somebody's text: it must not steer the terminal that shows it."""
+    """Remove control characters: a definition must not control the terminal that shows it."""
     return "".join(char if char.isprintable() or char == "\t" else "\ufffd" for char in line)
 
 
-def closest(name: str, known: Iterable[str], cutoff: float = _RESEMBLES) -> str | None:
+def closest(name: str, known: Iterable[str], cutoff: float = _SIMILAR) -> str | None:
     lowered = {candidate.lower(): candidate for candidate in known}
     found = get_close_matches(name.lower()[:80], lowered, n=1, cutoff=cutoff)
     return lowered[found[0]] if found else None
 
 
-def is_misspelt(name: str, known: Iterable[str]) -> bool:
-    """Whether the name is so close to a known one that it can only be a typing mistake or a short form."""
-    return closest(name, known, _MISSPELT) is not None
+def is_misspelled(name: str, known: Iterable[str]) -> bool:
+    """Whether the name is so close to a known one that it must be a typo or an abbreviation."""
+    return closest(name, known, _MISSPELLED) is not None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -145,16 +145,16 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def available(what: str, known: Iterable[str]) -> str:
-    """`stages: a, b, c`, cut where it would fill the screen."""
+    """`stages: a, b, c`, truncated if the list is long."""
     names = sorted(set(known))
     if not names:
-        return f"there are no {what} yet"
+        return f"no {what} exist yet"
     more = f", and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
     return f"{what}: {', '.join(names[:_MAX_LISTED])}{more}"
 
 
 def choice(name: str, what: str, known: Iterable[str]) -> str:
-    """The whole hint for a name that isn't there."""
+    """The hint for a name that wasn't found."""
     names = tuple(known)
     meant = did_you_mean(name, names)
     return f"{meant} {available(what, names)}" if meant else available(what, names)

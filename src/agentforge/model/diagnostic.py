@@ -1,4 +1,4 @@
-"""One remark about a definition: where, what, and what to do."""
+"""One error or warning about a definition: position, message and hint."""
 
 from typing import Literal
 
