@@ -37,7 +37,7 @@ def test_sorted_by_place() -> None:
     ]
 
 
-def test_caret_stands_under_the_column_behind_tabs_and_wide_characters() -> None:
+def test_caret_is_under_the_column_after_tabs_and_wide_characters() -> None:
     assert shown("\ta: b", 5).splitlines()[2] == "  | \t   ^"
     assert shown("計画: b", 5).splitlines()[2] == "  |       ^"
     assert shown("e\u0301: b", 5).splitlines()[2] == "  |    ^"

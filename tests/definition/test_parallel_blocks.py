@@ -147,7 +147,7 @@ class TestOverrides:
         assert isinstance(node, ParallelNode)
         return node.branches
 
-    def test_provider_and_model_leave_the_branches_alone_and_say_so(self) -> None:
+    def test_provider_and_model_do_not_change_branches_and_warn(self) -> None:
         branches = self.compiled(Overrides(provider="mock", model="m"))
         assert [branch.stages[0].provider.type for branch in branches] == ["claude", "codex"]
         assert [(d.code, d.text, d.is_error) for d in self.warnings] == [
@@ -213,7 +213,7 @@ def test_shape_of_a_block(text: str, expected: str, word: str) -> None:
         (block(stages="[{id: a, stage: s, provider: codex}]"), "ignored-key 5:44", "`provider` is ignored"),
     ],
 )
-def test_keys_of_a_block_that_change_nothing(text: str, expected: str, word: str) -> None:
+def test_ignored_keys_of_a_block(text: str, expected: str, word: str) -> None:
     (diagnostic,) = found(text)
     assert where(diagnostic) == expected
     assert word in diagnostic.message

@@ -212,7 +212,7 @@ def test_a_stage_that_several_blocks_have_needs_the_block() -> None:
         ("[~]", "bad-type 15:30", "null", ""),
     ],
 )
-def test_sources_that_mean_nothing(inputs: str, expected: str, message: str, hint: str) -> None:
+def test_invalid_sources(inputs: str, expected: str, message: str, hint: str) -> None:
     later = "  - {id: late, parallel: {providers: [claude], stages: [{id: last, prompt: x}]}}\n"
     (diagnostic,) = found(after(inputs) + later)
     assert where(diagnostic) == expected

@@ -102,7 +102,7 @@ def test_a_level_that_names_the_same_provider_keeps_model_and_options(naming: st
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_options_of_a_weaker_level_than_the_one_that_names_the_provider_are_left_behind(level: str) -> None:
+def test_options_of_levels_weaker_than_the_naming_one_are_dropped(level: str) -> None:
     """Options that stand beside the name are for that provider, and so are those of stronger levels."""
     says = {"node": Said("mine"), level: Said("mine" if level == "node" else None, config={"a": 1})}
     kept = LEVELS.index(level) <= LEVELS.index("node")
@@ -163,7 +163,7 @@ def test_judge_is_touched_by_no_level(level: str) -> None:
     assert compiled({level: Said("codex", "m", {"a": 1})}).judge == ProviderChoice("claude", "haiku")
 
 
-def test_judge_has_variables_of_its_own() -> None:
+def test_judge_has_its_own_variables() -> None:
     plan = compiled({"environment": Said("codex")}, JUDGE_PROVIDER="gemini", JUDGE_MODEL="fast")
     assert plan.judge == ProviderChoice("gemini", "fast")
 
@@ -177,7 +177,7 @@ class TestEnvironmentVariable:
         assert plan.only_stage.provider.config == {"a": {"b": [1, True]}}
 
     @pytest.mark.parametrize("text", ["", "  \n"])
-    def test_nothing_says_nothing(self, text: str) -> None:
+    def test_empty_values_are_ignored(self, text: str) -> None:
         assert compiled({}, **{VARIABLE: text}).only_stage.provider.config == {}
 
     @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ class TestCommandLine:
     def test_values_are_yaml_and_dots_lead_into_mappings(self, pairs: list[str], expected: object) -> None:
         assert settings_from_pairs(pairs) == expected
 
-    def test_everything_wrong_is_said_at_once(self) -> None:
+    def test_all_errors_are_reported_at_once(self) -> None:
         with pytest.raises(DefinitionError) as caught:
             settings_from_pairs(["nothing", "=1", ".a=1", "a.=1", "b={", "good=1"])
         messages = [diagnostic.message for diagnostic in caught.value.diagnostics]

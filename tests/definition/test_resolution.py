@@ -46,7 +46,7 @@ def test_folders_of_unset_variables_are_not_searched() -> None:
         compile_pipeline(world, "p.yaml", "x")
 
 
-def test_unknown_stage_lists_what_is_there_and_what_was_searched() -> None:
+def test_unknown_stage_lists_available_stages_and_searched_folders() -> None:
     files = {"p.yaml": PIPELINE.replace("stage: s", "stage: improv-plan")}
     files |= {".claude/stages/improve-plan/prompt.md": "", "/builtin/stages/work/prompt.md": ""}
     (diagnostic,) = lint(TextWorld(files), "p.yaml")

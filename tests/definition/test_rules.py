@@ -105,7 +105,7 @@ def test_bad_values_of_a_node(line: str, expected: str, word: str) -> None:
         ("setup: make", "setup"),
     ],
 )
-def test_keys_of_later_work_are_refused_not_ignored(line: str, key: str) -> None:
+def test_unsupported_keys_are_refused_not_ignored(line: str, key: str) -> None:
     (diagnostic,) = found(node(line))
     assert where(diagnostic) == "unsupported 5:5"
     assert diagnostic.message == f"`{key}` is not supported yet"
@@ -252,7 +252,7 @@ def test_shape_of_the_pipeline(text: str, expected: str) -> None:
     assert where(diagnostic) == expected
 
 
-def test_empty_pipeline_says_so() -> None:
+def test_empty_pipeline_is_refused() -> None:
     assert found("nodes: []\n")[0].message.startswith("empty pipeline")
 
 
@@ -314,7 +314,7 @@ def test_a_node_whose_stage_is_unknown_is_validated_all_the_same() -> None:
     ]
 
 
-def test_what_an_unknown_stage_could_say_is_not_held_against_the_node() -> None:
+def test_unknown_stage_causes_no_further_diagnostics() -> None:
     """Its stage.yaml could name a provider and a maximum."""
     text = "nodes:\n  - {id: a, stage: worx, termination: {type: judgment}}\n"
     assert [where(diagnostic) for diagnostic in found(text, known_providers=["mock"])] == [

@@ -83,7 +83,7 @@ def test_a_number_serves_as_an_id() -> None:
         ("{from: a, select: []}", "bad-type 6:31", "text", ""),
     ],
 )
-def test_references_that_mean_nothing(inputs: str, expected: str, message: str, hint: str) -> None:
+def test_invalid_references(inputs: str, expected: str, message: str, hint: str) -> None:
     (diagnostic,) = found(f"{ABC}{inputs}\n  - {{id: d, prompt: x}}\n")
     assert where(diagnostic) == expected
     assert message in diagnostic.message
@@ -107,7 +107,7 @@ def test_an_unknown_id_is_an_error_in_every_form_of_node(text: str, expected: st
     assert errors[0].is_error
 
 
-def test_the_first_node_has_nothing_to_take_from() -> None:
+def test_the_first_node_has_no_earlier_outputs() -> None:
     (diagnostic,) = found("nodes: [{id: a, prompt: x, inputs: {from: b}}]\n")
     assert diagnostic.hint == "no node runs before this one"
 
@@ -174,7 +174,7 @@ class TestInsideABlock:
             ("block", "{from: draft}", "later-node 4:20", "only the block's stages"),
         ],
     )
-    def test_references_that_mean_nothing(self, level: str, inputs: str, expected: str, word: str) -> None:
+    def test_invalid_references(self, level: str, inputs: str, expected: str, word: str) -> None:
         levels = {"stage_inputs": "{}", "provider_inputs": "{}", "block_inputs": "{}"}
         text = BLOCK.format(**{**levels, f"{level}_inputs": inputs})
         (diagnostic,) = found(f"{text}  - {{id: after, prompt: x}}\n")

@@ -46,7 +46,7 @@ def reread(state: RunState) -> RunState:
 
 @heavy
 @given(any_wild_run())
-def test_any_prefix_read_afresh_decides_what_the_live_run_decided(run: WildRun) -> None:
+def test_any_replayed_prefix_decides_the_same_as_the_live_run(run: WildRun) -> None:
     state: RunState | None = None
     for event, (plan, decision) in zip(written(run.events), run.decided, strict=True):
         state = evolve(state, event)

@@ -66,9 +66,7 @@ def test_limit_that_claims_to_be_over_at_once_is_believed_less_each_time() -> No
 
 
 @pytest.mark.parametrize(("claim", "waits"), [("", (0, 2, 4)), (" resets=0", (1, 2, 4))])
-def test_limit_is_not_met_in_a_tight_loop_although_no_delay_is_wanted(
-    claim: str, waits: tuple[int, ...]
-) -> None:
+def test_limit_without_a_delay_does_not_cause_a_tight_loop(claim: str, waits: tuple[int, ...]) -> None:
     script = BEGIN
     for number, wait in enumerate(waits, 2):
         script += f"""
@@ -116,7 +114,7 @@ def test_waits_for_one_iteration_are_bounded_in_sum() -> None:
     )
 
 
-def test_pipeline_may_say_that_a_limit_fails_the_stage() -> None:
+def test_limit_can_be_configured_to_fail_the_stage() -> None:
     play(
         plan_of(stage(on_limit=LimitPolicy("fail"), fallbacks=(CODEX,))),
         f"""{BEGIN}
@@ -139,7 +137,7 @@ def test_limit_moves_to_the_next_provider_of_the_chain() -> None:
     )
 
 
-def test_next_iteration_begins_with_the_first_provider_that_is_not_at_its_limit() -> None:
+def test_next_iteration_starts_with_the_first_available_provider() -> None:
     play(
         plan_of(stage(runs=3, fallbacks=(CODEX,))),
         f"""{BEGIN}
@@ -180,7 +178,7 @@ def test_chain_that_is_at_its_limits_waits_for_the_first_that_ends() -> None:
     )
 
 
-def test_pipeline_may_say_that_a_limit_is_waited_for_despite_the_chain() -> None:
+def test_limit_can_be_configured_to_wait_despite_the_chain() -> None:
     play(
         plan_of(stage(on_limit=LimitPolicy("wait"), fallbacks=(CODEX,))),
         f"""{BEGIN}

@@ -45,7 +45,7 @@ def test_error_taxonomy_names_every_kind() -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind, retryable in TAXONOMY.items() if retryable])
-def test_retryable_error_is_tried_again_with_backoff(kind: str) -> None:
+def test_retryable_error_is_retried_with_backoff(kind: str) -> None:
     assert FailureKind(kind) in ATTEMPTS_PER_KIND
     play(
         plan_of(stage()),

@@ -169,7 +169,7 @@ AFTER_ONE = f"""
 """
 
 
-def test_new_plan_is_gone_on_with_where_the_run_is() -> None:
+def test_new_plan_continues_at_the_current_node() -> None:
     conversation = play(plan_of(stage("plan", runs=3)), AFTER_ONE)
     new = plan_of(stage("first"), stage("plan", runs=2), stage("last"))
     assert apply_plan_change(conversation, new) == ["? prepare plan 2"]
@@ -189,7 +189,7 @@ def test_new_plan_may_end_the_stage_at_once() -> None:
     assert apply_plan_change(conversation, plan_of(stage("plan", runs=1)))[0] == done("plan", 1)
 
 
-def test_new_plan_between_two_nodes_goes_on_behind_what_is_done() -> None:
+def test_new_plan_between_two_nodes_continues_after_the_completed_one() -> None:
     old = plan_of(stage("plan"), stage("build"))
     conversation = play(
         old,

@@ -110,7 +110,7 @@ def test_state_keeps_one_record_per_path_that_of_the_latest_visit() -> None:
     assert [(record.path, record.run) for record in state.stages] == [("1", 2), ("0", 3)]
 
 
-def test_counters_of_a_stage_begin_anew_in_each_visit() -> None:
+def test_counters_of_a_stage_are_reset_in_each_visit() -> None:
     """What was queued, judged or refused in an earlier visit says nothing about this one."""
     plan = plan_of(stage("sweep", termination=Queue(3, check_before=True)), stage("check"))
     conversation = play(
@@ -141,7 +141,7 @@ def test_counters_of_a_stage_begin_anew_in_each_visit() -> None:
     )
 
 
-def test_judge_of_a_later_visit_is_asked_as_in_the_first() -> None:
+def test_judge_of_a_later_visit_is_called_as_in_the_first() -> None:
     plan = plan_of(stage("refine", termination=Judgment(3, 1, 1)))
     judged = f"""
         < node_start refine
@@ -192,7 +192,7 @@ DUEL_ONCE = """
 """
 
 
-def test_block_entered_again_begins_all_branches_anew_in_a_folder_of_its_own() -> None:
+def test_block_entered_again_restarts_all_branches_in_its_own_folder() -> None:
     conversation = play(
         DUEL,
         f"""
@@ -220,7 +220,7 @@ def test_block_entered_again_begins_all_branches_anew_in_a_folder_of_its_own() -
     assert places == {("0.0", 1), ("1", 1), ("0.0", 2)}
 
 
-def test_branch_of_a_block_entered_again_lies_within_that_visit() -> None:
+def test_branch_folder_of_a_later_visit_is_inside_that_visit() -> None:
     conversation = play(
         DUEL,
         f"""
@@ -314,7 +314,7 @@ def test_way_back_to_a_node_that_the_plan_does_not_have_fails_the_run() -> None:
     assert conversation.state.failure.message == "the plan has no node at '7'"
 
 
-def test_recovery_in_a_later_visit_goes_on_in_that_visit() -> None:
+def test_recovery_in_a_later_visit_continues_that_visit() -> None:
     conversation = play(TWO, THRICE)
     conversation.happens("recover")
     (task,) = conversation.work
@@ -412,7 +412,7 @@ def test_next_visit_of_a_node_that_moved_counts_on() -> None:
     assert visits(conversation)[-1] == ("1", 4, "stage-01-plan/run-004")
 
 
-def test_rehearsal_of_visits_that_the_plan_does_not_lead_to_says_where_the_courses_part() -> None:
+def test_rehearsal_of_visits_missing_from_the_plan_reports_the_difference() -> None:
     conversation = play(TWO, THRICE)
     rehearsal = rehearse(TWO, conversation.events)
     assert rehearsal.difference is not None

@@ -41,7 +41,7 @@ def kinds(turns: list[CourseStep]) -> list[str]:
     return [turn.what for turn in turns]
 
 
-def test_what_was_recorded_is_decided_again_to_its_end() -> None:
+def test_a_recorded_run_is_decided_again_to_its_end() -> None:
     plan = plan_of(stage("plan", runs=2), nested("polish", stage("plan")))
     turns = course(plan, work("plan"), work("plan", 2), work("plan", node="pipeline-polish/stage-plan"))
     assert [turn.stage for turn in turns if turn.what == "node_entered"] == ["plan", "polish/plan"]

@@ -152,7 +152,7 @@ def test_evolve_is_total_on_any_fact_in_any_status(
 
 @given(any_fact)
 @unhurried
-def test_log_begins_with_session_start_or_is_refused(fact: f.AnyFact) -> None:
+def test_log_without_session_start_is_refused(fact: f.AnyFact) -> None:
     if isinstance(fact, f.SessionStarted | f.LogImported):
         assert evolve(None, event(1, fact)).status is RunStatus.RUNNING
     else:
@@ -171,7 +171,7 @@ def test_log_with_missing_lines_still_folds_and_ends_completed(lost: set[int]) -
 
 
 @pytest.mark.parametrize("line", range(1, 17))
-def test_engine_that_goes_on_over_one_missing_line_repeats_at_most_what_that_line_told(line: int) -> None:
+def test_missing_line_repeats_at_most_the_work_it_recorded(line: int) -> None:
     """With the run's end cut off as well, so that the engine has to go on."""
     whole = play(RUN, WHOLE_RUN).events
     state = fold([one for number, one in enumerate(whole[:-2]) if number != line])
@@ -187,7 +187,7 @@ def done_by(events: list[Event]) -> set[Cursor]:
 
 
 @pytest.mark.parametrize("line", range(1, BLOCK_LINES))
-def test_engine_that_goes_on_over_a_missing_line_of_a_block_repeats_no_iteration(line: int) -> None:
+def test_missing_line_of_a_block_repeats_no_iteration(line: int) -> None:
     """Whatever else was cut off: what is known to be complete isn't begun again."""
     whole = play(BLOCK, WHOLE_BLOCK).events
     assert len(whole) == BLOCK_LINES
@@ -202,7 +202,7 @@ def test_engine_that_goes_on_over_a_missing_line_of_a_block_repeats_no_iteration
 
 @unhurried
 @given(st.sets(st.integers(1, BLOCK_LINES - 2), max_size=8), st.integers(1, BLOCK_LINES))
-def test_log_of_a_block_with_missing_lines_can_always_be_gone_on_with(lost: set[int], end: int) -> None:
+def test_log_of_a_block_with_missing_lines_can_always_be_continued(lost: set[int], end: int) -> None:
     whole = play(BLOCK, WHOLE_BLOCK).events
     state = fold([one for number, one in enumerate(whole[:end]) if number not in lost])
     decision = decide(BLOCK, state)
@@ -274,13 +274,13 @@ def test_node_that_the_plan_does_not_have_fails_the_run_with_its_path() -> None:
 @pytest.mark.parametrize(
     "fact", [f.NodeStarted("refine"), f.QueueChecked(1)], ids=["start", "its start lost"]
 )
-def test_nested_node_is_found_by_its_path_where_its_place_is_not_said(fact: f.AnyFact) -> None:
+def test_nested_node_is_found_by_path_without_a_recorded_place(fact: f.AnyFact) -> None:
     state = evolve(fold([event(1, started(PLAN))]), event(2, fact, Cursor("4.0", 2, 0)))
     decision = decide(PLAN, state)
     assert [work.cursor for work in decision.work] == [Cursor("4.0", 2, 1)]
 
 
-def test_error_before_any_node_changes_nothing() -> None:
+def test_error_before_any_node_has_no_effect() -> None:
     before = fold([event(1, started(PLAN))])
     after = evolve(before, event(2, f.ErrorOccurred(FailureKind.STATE_CORRUPT, "x", "plan", 1)))
     assert after.node is None

@@ -73,13 +73,13 @@ def test_attempt_moves_are_those_of_the_table(status: TaskStatus, target: TaskSt
 
 
 @pytest.mark.parametrize("status", TaskStatus)
-def test_attempt_begins_only_when_the_one_before_makes_way(status: TaskStatus) -> None:
+def test_attempt_starts_only_after_the_previous_one_ended(status: TaskStatus) -> None:
     makes_way = status in (TaskStatus.DUE, TaskStatus.LOST, TaskStatus.CANCELLED)
     begins = f.AttemptStarted(2, 2, "claude", "opus")
     assert is_refused(at_work(status), begins) != makes_way
 
 
-def test_node_begins_once_and_ends_only_after_it_began() -> None:
+def test_node_starts_once_and_ends_only_after_its_start() -> None:
     begins = f.NodeStarted("plan", "0")
     ends = f.NodeCompleted("plan", "done", 1)
     within = replace(RUNNING, at=StageState("0", 1))
@@ -87,7 +87,7 @@ def test_node_begins_once_and_ends_only_after_it_began() -> None:
     assert [is_refused(within, begins), is_refused(within, ends)] == [True, False]
 
 
-def test_iteration_begins_only_after_the_one_before_ended() -> None:
+def test_iteration_starts_only_after_the_previous_one_ended() -> None:
     begins = f.IterationStarted("plan", "plan", "claude", "opus", "0" * 64)
     assert is_refused(at_work(TaskStatus.RUNNING), begins)
     assert not is_refused(replace(RUNNING, at=StageState("0", 1)), begins)
@@ -116,7 +116,7 @@ def test_move_is_judged_by_the_branch_that_it_is_about() -> None:
     refuse_illegal(state, begins, Cursor("0.0", 1, 1, "codex"))
 
 
-def test_block_begins_once_and_ends_only_after_it_began() -> None:
+def test_block_starts_once_and_ends_only_after_its_start() -> None:
     begins = f.NodeStarted("duel", kind="parallel", providers=("claude",))
     ends = f.NodeCompleted("duel", "done", 1)
     within = replace(RUNNING, at=BlockState("0", 1))
@@ -124,7 +124,7 @@ def test_block_begins_once_and_ends_only_after_it_began() -> None:
     assert [is_refused(within, begins), is_refused(within, ends)] == [True, False]
 
 
-def test_log_begins_with_session_start_and_has_only_one() -> None:
+def test_log_starts_with_session_start_and_has_only_one() -> None:
     refuse_illegal(None, started(PLAN))
     with pytest.raises(IllegalMove, match="timer_fired before session_start"):
         refuse_illegal(None, f.TimerFired("delay"))
@@ -133,7 +133,7 @@ def test_log_begins_with_session_start_and_has_only_one() -> None:
 
 
 @pytest.mark.parametrize("status", [RunStatus.COMPLETED, RunStatus.ABORTED])
-def test_nothing_but_remarks_on_the_log_itself_follows_a_final_status(status: RunStatus) -> None:
+def test_only_facts_about_the_log_follow_a_final_status(status: RunStatus) -> None:
     over = replace(RUNNING, status=status)
     with pytest.raises(IllegalMove, match=f"cancel_requested after the run was {status}"):
         refuse_illegal(over, f.CancelRequested("enough"))
@@ -144,7 +144,7 @@ def test_nothing_but_remarks_on_the_log_itself_follows_a_final_status(status: Ru
 # -- invalid transitions, in the words that a person reads
 
 
-def test_resume_on_completed_says_use_force_to_restart() -> None:
+def test_resume_of_completed_run_suggests_force() -> None:
     with pytest.raises(IllegalMove, match=r"^Session already completed\.$") as caught:
         refuse_resume(replace(RUNNING, status=RunStatus.COMPLETED))
     assert "--force" in caught.value.hint
@@ -168,7 +168,7 @@ def test_pause_on_completed_and_all_that_does_not_run_is_refused(status: RunStat
 
 
 @pytest.mark.parametrize("status", RunStatus)
-def test_cancel_is_refused_where_nothing_is_left_to_cancel(status: RunStatus) -> None:
+def test_cancel_of_an_ended_run_is_refused(status: RunStatus) -> None:
     state = replace(RUNNING, status=status)
     if status in (RunStatus.COMPLETED, RunStatus.ABORTED, RunStatus.FAILED):
         with pytest.raises(IllegalMove, match="cannot be cancelled"):

@@ -86,7 +86,7 @@ def test_plateau_is_never_inferred_from_a_stop() -> None:
     assert result_of({"decision": "stop"}).signals.plateau_suspected is False
 
 
-def test_a_suspected_plateau_or_a_high_risk_decides_nothing() -> None:
+def test_a_suspected_plateau_or_a_high_risk_has_no_effect() -> None:
     assert result_of({"signals": {"plateau_suspected": True, "risk": "high"}}).decision is Decision.CONTINUE
 
 
@@ -112,7 +112,7 @@ def test_the_notes_are_the_reason_where_none_is_given() -> None:
         ('{"summary": "cut o', "truncated"),
     ],
 )
-def test_a_malformed_result_is_result_invalid_and_says_what_is_wrong(text: str, what: str) -> None:
+def test_a_malformed_result_is_result_invalid_with_the_reason(text: str, what: str) -> None:
     failure = failure_of(text, json.dumps(STATUS))
     assert failure.kind is FailureKind.RESULT_INVALID
     assert "result.json" in failure.message
@@ -123,7 +123,7 @@ def test_neither_file_is_result_missing() -> None:
     assert failure_of(None, None).kind is FailureKind.RESULT_MISSING
 
 
-def test_a_malformed_status_alone_is_result_missing_and_says_so() -> None:
+def test_a_malformed_status_alone_is_result_missing_with_the_reason() -> None:
     failure = failure_of(None, "{broken")
     assert failure.kind is FailureKind.RESULT_MISSING
     assert "status.json is malformed" in failure.message
@@ -170,7 +170,7 @@ def test_errors_of_any_shape_are_kept() -> None:
     assert result_of({"errors": "just one"}).errors == ("just one",)
 
 
-def test_a_byte_order_mark_is_no_error() -> None:
+def test_a_byte_order_mark_is_not_an_error() -> None:
     assert isinstance(normalise_result("\ufeff{}", None), Result)
 
 

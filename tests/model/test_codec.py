@@ -123,7 +123,7 @@ def test_unknown_type_is_too_new_and_not_damaged() -> None:
     "line",
     [b"", b"{}", b"[]", b"null", b"\xff", b'{"seq":1', b'{"seq":"1","type":"timer_fired","data":{}}'],
 )
-def test_line_that_is_no_event_is_damaged(line: bytes) -> None:
+def test_line_that_is_not_an_event_is_damaged(line: bytes) -> None:
     with pytest.raises(codec.DamagedLine):
         codec.decode(line, _no_payload)
 
@@ -137,7 +137,7 @@ def test_line_with_neither_data_nor_payload_is_damaged() -> None:
 
 @unhurried
 @given(st.binary(max_size=80))
-def test_hash_and_seq_of_garbage_are_nothing_and_never_an_error(line: bytes) -> None:
+def test_hash_and_seq_of_garbage_are_missing_and_never_an_error(line: bytes) -> None:
     assert codec.hash_of(line) == ""
     codec.seq_of(line)
     assert codec.chain(line, codec.GENESIS) == ""

@@ -10,7 +10,7 @@ def _classes() -> list[type[AgentForgeError]]:
     return [kind for kind in found if issubclass(kind, AgentForgeError)]
 
 
-def test_every_error_has_a_stable_code_of_its_own() -> None:
+def test_every_error_has_a_unique_stable_code() -> None:
     codes = [kind.code for kind in _classes()]
     assert len(codes) == len(set(codes)) >= 14
 

@@ -44,7 +44,7 @@ def test_data_is_hidden_in_every_text_of_it() -> None:
     }
 
 
-def test_without_secrets_nothing_is_touched() -> None:
+def test_text_without_secrets_is_unchanged() -> None:
     redactor = Redactor([])
     assert not redactor
     data = {"a": [KEY]}
@@ -53,7 +53,7 @@ def test_without_secrets_nothing_is_touched() -> None:
     assert redactor.bytes(b"\xff") == b"\xff"
 
 
-def test_an_empty_value_is_no_secret() -> None:
+def test_an_empty_value_is_not_a_secret() -> None:
     assert not Redactor([""])
     assert spellings([""]) == ()
 

@@ -66,7 +66,7 @@ def test_plan_names_the_providers_that_a_process_needs_to_continue_it() -> None:
     assert plan_of(nested("in", block("codex mock", stage("d")))).providers() == {"codex", "mock"}
 
 
-def test_plan_says_whether_it_needs_a_judge() -> None:
+def test_plan_knows_whether_it_uses_a_judge() -> None:
     judged = stage("b", termination=Judgment(3))
     assert not plan_of(stage("a")).uses_judge
     assert plan_of(stage("a"), nested("in", block("claude", judged))).uses_judge

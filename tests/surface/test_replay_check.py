@@ -47,7 +47,7 @@ def test_replay_check_says_where_an_edited_pipeline_parts_from_the_past_run(proj
         "  the run completed (all_loops_complete)",
         "This pipeline:",
         "  plan: 1 iteration, Completed 1 iterations (max: 1)",
-        "  review: 2 iterations, not over",
+        "  review: 2 iterations, not ended",
         "  the run has not ended",
     ]
 

@@ -53,7 +53,7 @@ def parallel(source: FromParallel, plan: Plan = PLAN, history: History = BOTH) -
     return found
 
 
-def test_stage_without_sources_gets_nothing() -> None:
+def test_stage_without_sources_has_no_inputs() -> None:
     assert from_stage(None, BOTH) == {}
     assert from_parallel(None, BOTH, PLAN, LAYOUT) == {}
     assert from_parallel(InputSources(), BOTH, PLAN, LAYOUT) == {}
@@ -87,7 +87,7 @@ def test_select_all_and_provider_filter() -> None:
     assert found["select"] == "history"
 
 
-def test_how_a_judged_stage_ended_in_one_word() -> None:
+def test_termination_reason_of_a_judged_stage() -> None:
     found = parallel(replace(SOURCE, stage="check"))
     assert {name: one["termination_reason"] for name, one in found["providers"].items()} == {
         "claude": "max_iterations",
@@ -117,7 +117,7 @@ def test_block_of_a_nested_pipeline_is_that_of_the_latest_run_there_was() -> Non
     assert found["manifest"] == second
 
 
-def test_status_file_lies_beside_the_result_wherever_that_is() -> None:
+def test_status_file_is_beside_the_result() -> None:
     history = History()
     odd = f.IterationCompleted(
         "x", 1, Decision.CONTINUE, "", "/a result.json b/result.json", Result(), 1, None
@@ -127,7 +127,7 @@ def test_status_file_lies_beside_the_result_wherever_that_is() -> None:
     assert history.stage("1.0", "claude").status_file == "/a result.json b/status.json"
 
 
-def test_manifest_lists_what_every_provider_left_of_every_stage() -> None:
+def test_manifest_lists_outputs_of_every_provider_and_stage() -> None:
     written = manifest(PLAN, "1", BOTH, NOON)
     assert written["block"] == {"name": "duel", "index": 1, "stages": ["draft", "check"]}
     assert list(written["providers"]) == ["claude", "codex"]
@@ -193,7 +193,7 @@ def test_state_of_a_branch_that_the_plan_does_not_have_is_shown_as_it_is() -> No
     assert "current_stage_name" not in shown
 
 
-def test_what_stages_left_moves_with_them_to_the_paths_of_another_plan() -> None:
+def test_outputs_move_with_their_stages_to_another_plan() -> None:
     history = told(("0", None, 1, "gone.md"), ("1", None, 1, "moved.md"), ("2", None, 1, "stays.md"))
     moved = f.PlanChanged(plan_of(DUEL), paths={"0": None, "1": "0"})
     history.apply(event(9, moved, None))

@@ -55,7 +55,7 @@ def test_context_lists_all_earlier_outputs_while_they_are_few(count: int) -> Non
     assert "previous_iterations" not in inputs
 
 
-def test_context_lists_the_latest_hundred_and_says_how_many_there_are_and_where() -> None:
+def test_context_lists_the_latest_hundred_with_total_and_directory() -> None:
     outputs = [f"/r/{number:03d}/output.md" for number in range(3 * KEPT)]
     inputs = inputs_of(history_of(outputs))
     assert inputs.from_previous_iterations == tuple(outputs[-100:])

@@ -48,12 +48,12 @@ def test_a_difference_is_one_sentence(was: CourseStep, now: CourseStep | None, s
 
 
 @pytest.mark.parametrize("what", list(_PHRASES))
-def test_every_turn_has_words_for_both_sides(what: CourseStepKind) -> None:
+def test_every_step_has_phrases_for_both_sides(what: CourseStepKind) -> None:
     turn = CourseStep(what, "plan", "claude", 1, 2, 3, "because")
     assert "{" not in words(turn, turn)
 
 
-def test_the_same_course_and_one_without_a_place_are_said_too() -> None:
+def test_same_course_and_missing_node_are_described() -> None:
     assert describe_difference(Rehearsal((), ())) == "the course is the same"
     gone = Difference(CourseStep("resumed"), None, "node 'x' is gone")
     assert describe_difference(Rehearsal((), (), gone)) == "node 'x' is gone"

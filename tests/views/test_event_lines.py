@@ -226,7 +226,7 @@ def test_events_of_a_branch_name_its_provider() -> None:
     assert done.words == "claude: build is done"
 
 
-def test_a_line_is_shown_in_the_zone_that_is_asked_for() -> None:
+def test_a_line_is_shown_in_the_given_time_zone() -> None:
     zone = timezone(timedelta(hours=2))
     assert event_line(event(f.SessionCompleted("")), zone).text == "[14:00:00] session_complete"
 

@@ -30,7 +30,7 @@ def test_read_model_survives_being_stored() -> None:
     assert stored == model
 
 
-def test_read_model_that_was_stored_goes_on_as_if_it_had_not_been() -> None:
+def test_stored_read_model_continues_unchanged() -> None:
     events = play(PLAN, SCRIPT).events
     for cut in range(1, len(events)):
         begun = fold_events(events[:cut])
@@ -38,7 +38,7 @@ def test_read_model_that_was_stored_goes_on_as_if_it_had_not_been() -> None:
         assert fold_events(events[cut:], stored) == fold_events(events)
 
 
-def test_read_model_begun_from_a_state_skips_what_that_has_seen() -> None:
+def test_read_model_started_from_a_state_skips_its_events() -> None:
     events = play(PLAN, SCRIPT).events
     model = fold_events(events[:6])
     for event in events:

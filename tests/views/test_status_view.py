@@ -201,7 +201,7 @@ LIMITED = (
 )
 
 
-def test_status_says_who_waits_for_which_limit_and_until_when() -> None:
+def test_status_shows_which_stage_waits_for_which_limit() -> None:
     until = NOON + timedelta(hours=2)
     met = (f.LimitMet(1, "command", 0, until, until, "5-hour limit reached"), Cursor("0", 1, 1))
     view = seen(STARTED, NODE, ITERATION, ATTEMPT, LIMITED, met, status="running", now=NOON)
@@ -209,7 +209,7 @@ def test_status_says_who_waits_for_which_limit_and_until_when() -> None:
     assert shown(view)["Waiting"] == "plan: command, for another 1h 58m: 5-hour limit reached"
 
 
-def test_status_says_which_provider_rests_and_who_works_instead() -> None:
+def test_status_shows_unavailable_and_current_provider() -> None:
     until = NOON + timedelta(hours=2)
     changed = (
         f.ProviderChanged(1, "command", 0, "mock", 1, "5-hour limit reached", until),
@@ -221,13 +221,13 @@ def test_status_says_which_provider_rests_and_who_works_instead() -> None:
     assert view.waiting == ()
 
 
-def test_status_says_that_a_provider_without_a_login_rests_until_a_person_resumes() -> None:
+def test_status_shows_provider_without_login_as_unavailable_until_resume() -> None:
     changed = (f.ProviderChanged(1, "command", 0, "mock", 1, "not logged in"), Cursor("0", 1, 1))
     view = seen(STARTED, NODE, ITERATION, ATTEMPT, LIMITED, changed, status="running", now=NOON)
     assert shown(view)["Unavailable"] == "plan: command, until you resume: not logged in"
 
 
-def test_status_says_whose_limit_is_waited_for_when_another_could_not_work() -> None:
+def test_status_shows_whose_limit_is_awaited() -> None:
     until = NOON + timedelta(hours=2)
     here = Cursor("0", 1, 1)
     changed = (f.ProviderChanged(1, "command", 0, "mock", 1, "5-hour limit reached", until), here)
