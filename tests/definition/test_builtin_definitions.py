@@ -64,7 +64,7 @@ KNOWN_PIPELINES = {
 }
 
 
-def test_the_names_that_users_know_are_there() -> None:
+def test_the_known_names_exist() -> None:
     assert set(STAGES) >= KNOWN_STAGES
     assert set(PIPELINES) >= KNOWN_PIPELINES
 

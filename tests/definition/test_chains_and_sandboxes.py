@@ -118,7 +118,7 @@ def test_sandbox_of_the_strongest_level_counts_as_a_whole() -> None:
     assert only_node("sandbox: bwrap\n" + HEAD).sandbox == SandboxChoice("bwrap")
 
 
-def test_image_of_another_sandbox_is_remarked_upon() -> None:
+def test_image_of_another_sandbox_is_a_warning() -> None:
     (diagnostic,) = found(node("sandbox: {type: bwrap, image: x}"))
     assert diagnostic.code == "ignored-key"
     assert not diagnostic.is_error

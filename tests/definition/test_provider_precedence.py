@@ -15,7 +15,7 @@ from agentforge.model.plan import Overrides, Plan, ProviderChoice
 from .world import TextWorld, found, stage, where
 
 LEVELS = ("command line", "environment", "node", "stage.yaml", "pipeline", "defaults")
-"""Strongest first; beneath them all stands what the provider itself uses."""
+"""Strongest first; the weakest is the provider's own default."""
 
 
 class Said(Struct, frozen=True):
@@ -226,20 +226,20 @@ class TestCommandLine:
         assert len(messages) == 5
 
 
-def test_settings_that_no_plan_can_keep_are_refused() -> None:
+def test_settings_that_are_not_json_are_refused() -> None:
     overrides = Overrides(config={"a": object()})
     (diagnostic,) = found("nodes: [{id: n, stage: s}]", overrides=overrides)
     assert (diagnostic.code, diagnostic.place.file) == ("bad-value", "<arguments>")
 
 
-def test_a_plan_without_options_of_the_caller_looks_as_it_always_did() -> None:
+def test_a_plan_without_caller_options_is_unchanged() -> None:
     encoded = msgspec.to_builtins(compiled({}))
     assert encoded["pipeline"]["overrides"] == {}
     with_options = msgspec.to_builtins(compiled({"command line": Said(config={"a": 1})}))
     assert with_options["pipeline"]["overrides"] == {"config": {"a": 1}}
 
 
-def test_merging_leaves_both_sides_as_they_were() -> None:
+def test_merging_does_not_modify_its_arguments() -> None:
     weaker, stronger = {"a": {"b": 1}}, {"a": {"c": 2}}
     assert merge_settings(weaker, stronger) == {"a": {"b": 1, "c": 2}}
     assert (weaker, stronger) == ({"a": {"b": 1}}, {"a": {"c": 2}})

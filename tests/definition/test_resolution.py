@@ -58,7 +58,7 @@ def test_unknown_stage_lists_available_stages_and_searched_folders() -> None:
     assert diagnostic.hint == "did you mean `improve-plan`? stages: improve-plan, work"
 
 
-def test_unknown_stage_where_there_is_none() -> None:
+def test_unknown_stage_without_any_stages() -> None:
     (diagnostic,) = lint(TextWorld({"p.yaml": PIPELINE}), "p.yaml")
     assert diagnostic.hint == "no stages exist yet"
 

@@ -154,7 +154,7 @@ def test_a_stage_may_hold_a_later_termination_when_the_node_makes_it_fixed() -> 
         ("SANDBOX: bwrap", "sandbox"),
     ],
 )
-def test_a_misspelt_key_is_an_error_that_names_the_known_one(line: str, meant: str) -> None:
+def test_a_misspelled_key_is_an_error_that_names_the_known_one(line: str, meant: str) -> None:
     (diagnostic,) = found(node(line))
     key = line.partition(":")[0]
     assert where(diagnostic) == "unknown-key 5:5"
@@ -196,7 +196,7 @@ def test_keys_of_the_users_own_are_left_alone() -> None:
     assert found(f"x-tags: [a]\n{node('x-sandbox: {retry: 1}')}") == []
 
 
-def test_a_key_that_only_another_kind_of_node_knows_is_not_taken_for_a_typing_mistake() -> None:
+def test_a_key_of_another_kind_of_node_is_not_a_misspelling() -> None:
     """`termination` resembles `description`, but is another word."""
     (diagnostic,) = found(f"{HEAD}termination: {{type: fixed}}\n")
     assert where(diagnostic) == "unknown-key 5:1"
@@ -295,7 +295,7 @@ def test_all_diagnostics_at_once_over_all_files() -> None:
     ]
 
 
-def test_a_node_whose_stage_is_unknown_is_validated_all_the_same() -> None:
+def test_a_node_with_an_unknown_stage_is_still_validated() -> None:
     text = (
         "nodes:\n  - id: a\n    stage: worx\n    provider: cluade\n    termination: {type: fixt, max: 0}\n"
         "    timeout: soon\n    inputs: {from: nobody}\n  - id: b\n    stage: worx\n"
@@ -362,7 +362,7 @@ class TestProviders:
         (diagnostic,) = found(HEAD, known_providers=["mock"])
         assert where(diagnostic) == "unknown-provider 3:5"
 
-    def test_only_the_provider_that_is_taken_counts(self) -> None:
+    def test_only_the_chosen_provider_counts(self) -> None:
         text = node("provider: nope")
         assert found(text, known_providers=["mock"], overrides=Overrides(provider="mock")) == []
         (diagnostic,) = found(text, known_providers=["nope"], overrides=Overrides(provider="mokc"))

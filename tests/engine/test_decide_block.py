@@ -113,7 +113,7 @@ def test_block_that_is_entered_names_its_providers_and_stages() -> None:
     )
 
 
-def test_slow_branch_is_waited_for_by_the_block_and_by_no_other_branch() -> None:
+def test_block_waits_for_a_slow_branch_but_other_branches_do_not() -> None:
     play(
         plan_of(block("a b c", stage("draft"))),
         """
@@ -160,7 +160,7 @@ def test_slow_branch_is_waited_for_by_the_block_and_by_no_other_branch() -> None
     )
 
 
-def test_branch_that_fails_after_its_retries_fails_the_block_when_the_others_are_done() -> None:
+def test_branch_failing_after_its_retries_fails_the_block_after_the_others() -> None:
     conversation = play(
         plan_of(block("claude codex", stage("draft")), stage("merge")),
         f"""{BEGIN}
@@ -409,7 +409,7 @@ def test_pause_now_ends_the_agents_of_all_branches() -> None:
     )
 
 
-def test_pause_while_one_branch_waits_for_its_retry_takes_hold_when_the_other_is_quiet() -> None:
+def test_pause_while_one_branch_waits_for_a_retry_applies_after_the_other_finishes() -> None:
     play(
         DUEL,
         f"""{BEGIN}

@@ -62,7 +62,7 @@ def test_queue_that_is_empty_from_the_start_costs_no_iteration() -> None:
     play(CHECKED, f"> start\n< node_start plan\n? check queue plan 0\n> left-in-queue 0\n{DONE}")
 
 
-def test_queue_that_cannot_be_read_fails_the_run_and_a_resume_looks_again() -> None:
+def test_unreadable_queue_fails_the_run_and_a_resume_checks_again() -> None:
     play(
         WORKED_OFF,
         f"""{START}{begin(1)}

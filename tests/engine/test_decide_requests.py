@@ -78,8 +78,8 @@ def state_of(conversation: Play) -> RunState:
     return conversation.state
 
 
-def taken_up(conversation: Play, length: int) -> Play:
-    """The same run with its log cut off after so many events, in another engine."""
+def recovered(conversation: Play, length: int) -> Play:
+    """The same run with its log truncated to `length` events, in another engine."""
     again = Play(conversation.plan)
     for event in conversation.events[:length]:
         again.events.append(event)
@@ -203,7 +203,7 @@ def test_answer_before_a_crash_is_consumed_once_wherever_the_log_ends() -> None:
     )
     (answered,) = lengths(whole, f.RequestAnswered)
     for length in range(answered, len(whole.events) + 1):
-        again = taken_up(whole, length)
+        again = recovered(whole, length)
         if state_of(again).status.value == "running":
             again.happens("recover")
         else:
@@ -216,7 +216,7 @@ def test_answer_before_a_crash_is_consumed_once_wherever_the_log_ends() -> None:
 
 @pytest.mark.parametrize("after_recovery", [False, True])
 def test_answer_between_crash_and_recovery_or_after_it_is_consumed_once(after_recovery: bool) -> None:
-    """The engine died with the question open, while another branch was at work."""
+    """The engine died with the question open, while another branch was running."""
     again = play(BLOCK, BEGIN_BLOCK + CODEX_ASKS)
     steps = ["recover", "answer attempts_lost-14"]
     for step in steps if after_recovery else reversed(steps):
@@ -233,7 +233,7 @@ def test_answer_between_crash_and_recovery_or_after_it_is_consumed_once(after_re
 
 def test_engine_that_died_between_question_and_pause_takes_the_answer_without_pausing() -> None:
     whole = play(plan_of(stage()), BEGIN + LOST)
-    again = taken_up(whole, lengths(whole, f.RequestOpened)[0])
+    again = recovered(whole, lengths(whole, f.RequestOpened)[0])
     again.record(f.RequestAnswered("attempts_lost-10", "resume", "person"), None)
     assert again.happens("recover") == [
         "< request_resolved attempts_lost-10 continue",
@@ -314,7 +314,7 @@ def test_succeeded_is_counted_once_although_the_log_was_cut_before_the_request_w
     (completed,) = lengths(whole, f.IterationCompleted)
     (resolved,) = lengths(whole, f.RequestResolved)
     assert resolved == completed + 1
-    again = taken_up(whole, completed)
+    again = recovered(whole, completed)
     said = again.happens("recover")
     assert next(line for line in said if line.startswith("<")).endswith("succeeded")
     assert (count(again, f.IterationCompleted), count(again, f.RequestResolved)) == (1, 1)
@@ -395,7 +395,7 @@ def test_recoveries_are_kept_after_an_answer_and_reset_after_a_resume(word: str,
 
 @pytest.mark.parametrize(("word", "timeout"), [("answer", 70), ("resume", 100)])
 def test_runtime_is_kept_after_an_answer_and_reset_after_a_resume(word: str, timeout: int) -> None:
-    """And the time that was waited for the answer is no runtime."""
+    """The time spent waiting for the answer doesn't count as runtime."""
     asked = "< request_opened attempts_lost-10\n< session_paused attempts_lost"
     continued = "< session_continued attempts_lost-10" if word == "answer" else ""
     conversation = play(
@@ -428,7 +428,7 @@ def test_runtime_is_kept_after_an_answer_and_reset_after_a_resume(word: str, tim
     assert state_of(conversation).clock_from == began
 
 
-def test_every_time_that_is_waited_is_taken_off_the_clock() -> None:
+def test_time_spent_waiting_does_not_count_as_runtime() -> None:
     conversation = play(plan_of(stage(), max_runtime=100), BEGIN.replace("start 1", "start 1 timeout=100"))
     waited = timedelta()
     for _ in range(3):
@@ -723,7 +723,7 @@ def test_runtime_extension_of_a_block_does_not_retry_at_most_once_work() -> None
     )
 
 
-# -- going on by another plan
+# -- continuing with another plan
 
 
 @pytest.mark.parametrize("branch", [None, "codex"])

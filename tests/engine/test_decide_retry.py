@@ -170,7 +170,7 @@ def test_ladder_caps_the_sum_over_all_kinds() -> None:
     )
 
 
-def test_second_crash_is_final_although_the_ladder_has_attempts_left() -> None:
+def test_second_crash_is_final_despite_remaining_attempts() -> None:
     play(
         plan_of(stage(retry=RetryPolicy(max_attempts=5, initial_delay=0))),
         f"""{BEGIN}

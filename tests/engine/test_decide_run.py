@@ -221,7 +221,7 @@ def test_recovery_in_a_delay_waits_until_the_recorded_time() -> None:
     )
 
 
-def test_prompt_that_cannot_be_read_fails_the_run_and_a_resume_tries_again() -> None:
+def test_unreadable_prompt_fails_the_run_and_a_resume_retries() -> None:
     play(
         plan_of(stage()),
         """

@@ -185,7 +185,7 @@ ONCE = plan_of(stage(semantics="at_most_once", retry=RetryPolicy(max_attempts=5)
 @pytest.mark.parametrize(
     "ending", ["error provider_crashed", "error provider_quota resets=60", "error iteration_timeout", "lost"]
 )
-def test_at_most_once_asks_a_person_before_work_is_done_again(ending: str) -> None:
+def test_at_most_once_asks_a_person_before_a_retry(ending: str) -> None:
     play(
         ONCE,
         f"""{BEGIN}
@@ -201,7 +201,7 @@ def test_at_most_once_asks_a_person_before_work_is_done_again(ending: str) -> No
     )
 
 
-def test_at_most_once_makes_an_attempt_again_that_never_began() -> None:
+def test_at_most_once_retries_an_attempt_that_never_started() -> None:
     play(
         ONCE,
         f"""{BEGIN}
@@ -258,7 +258,7 @@ def test_at_most_once_asks_after_a_pause_about_the_failed_attempt(pause: str, en
     )
 
 
-def test_at_most_once_asks_about_an_attempt_that_was_still_to_be_ended_when_a_person_took_over() -> None:
+def test_at_most_once_asks_about_an_attempt_being_stopped_during_a_resume() -> None:
     play(
         ONCE,
         f"""{BEGIN}

@@ -152,7 +152,7 @@ def test_block_within_a_nested_pipeline_and_a_later_pass() -> None:
 
 
 def apply_plan_change(conversation: Play, new: Plan) -> list[str]:
-    """Pause, go on by the new plan; what the engine says then."""
+    """Pause, continue with the new plan; the engine's next decision."""
     conversation.happens("pause lunch")
     assert conversation.state is not None
     changed = plan_change(new, conversation.plan, conversation.state)
@@ -202,7 +202,7 @@ def test_new_plan_between_two_nodes_continues_after_the_completed_one() -> None:
     assert [(record.name, record.path) for record in conversation.state.stages] == [("plan", "0")]
 
 
-def test_new_plan_of_a_block_under_way_keeps_its_branches_where_they_are() -> None:
+def test_new_plan_of_a_running_block_keeps_its_branches() -> None:
     old = plan_of(block("claude codex", stage("draft", runs=2)))
     conversation = play(
         old,

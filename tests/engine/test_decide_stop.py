@@ -95,7 +95,7 @@ def test_second_signal_ends_at_once() -> None:
     )
 
 
-def test_agent_that_finished_while_it_was_being_ended_counts() -> None:
+def test_agent_that_finished_while_being_stopped_counts() -> None:
     play(
         plan_of(stage(runs=2)),
         f"""{AT_WORK}
@@ -149,7 +149,7 @@ def test_recovery_finishes_a_requested_pause() -> None:
     )
 
 
-def test_recovery_finishes_a_kill_that_was_intended() -> None:
+def test_recovery_finishes_a_recorded_kill() -> None:
     play(
         plan_of(stage()),
         f"""{AT_WORK}
@@ -205,7 +205,7 @@ def test_cancel_is_final_in_every_state(when: str) -> None:
 
 
 @pytest.mark.parametrize("when", [when for when, (_, ended) in CANCELLED.items() if ended])
-def test_cancel_that_an_engine_did_not_live_to_finish_is_finished_by_recovery(when: str) -> None:
+def test_recovery_finishes_a_cancel_interrupted_by_a_crash(when: str) -> None:
     before, until_ended = CANCELLED[when]
     ending = "? end plan 1 attempt 1"
     plan = plan_of(stage(runs=2, delay=5))

@@ -1,4 +1,4 @@
-"""Playbooks of nodes that are entered again: each visit has a number, a folder and iterations of its own.
+"""Playbooks of nodes that are entered again: each visit has its own number, folder and iterations.
 
 Nothing in the engine leads back yet, so the scripts say where a node leads (`^`), as a router will.
 """
@@ -33,7 +33,7 @@ def visits(conversation: Play) -> list[tuple[str, int, str]]:
 
 
 def once(name: str, number: int = 1) -> str:
-    """One iteration of a stage, from its preparation to where its agent is at work."""
+    """One iteration of a stage, from its preparation until its agent is running."""
     return f"""
         ? prepare {name} {number}
         > prepared
@@ -245,7 +245,7 @@ def test_branch_folder_of_a_later_visit_is_inside_that_visit() -> None:
 NESTED = plan_of(nested("polish", stage("refine"), stage("check"), runs=2), stage("last"))
 
 
-def test_node_of_a_nested_pipeline_entered_again_keeps_to_the_round_that_is_recorded() -> None:
+def test_node_of_a_nested_pipeline_entered_again_uses_the_recorded_round() -> None:
     """From the second round's check back to refine: not a third round, and then onward to the last."""
     conversation = play(
         NESTED,
@@ -294,7 +294,7 @@ def test_node_of_a_nested_pipeline_entered_again_keeps_to_the_round_that_is_reco
     ]
 
 
-def test_way_back_to_a_node_that_the_plan_does_not_have_fails_the_run() -> None:
+def test_route_to_a_node_missing_from_the_plan_fails_the_run() -> None:
     conversation = play(
         TWO,
         f"""
@@ -376,7 +376,7 @@ def test_first_iteration_of_a_later_visit_has_no_previous_iterations() -> None:
     assert history.stage(task.place.path, task.place.branch, task.place.run).paths == []
 
 
-# -- going on by another plan, rehearsing, and the names that recordings use
+# -- continuing with another plan, rehearsing, and the names that recordings use
 
 
 def apply_plan_change(conversation: Play, plan: Plan) -> RunState:
@@ -387,7 +387,7 @@ def apply_plan_change(conversation: Play, plan: Plan) -> RunState:
     return conversation.state
 
 
-def test_visit_that_no_plan_foresaw_keeps_its_number_and_folder_when_its_node_moves() -> None:
+def test_unplanned_visit_keeps_its_number_and_folder_when_its_node_moves() -> None:
     conversation = play(TWO, THRICE)
     moved = plan_of(stage("first"), stage("plan", runs=2), stage("build", runs=2))
     state = apply_plan_change(conversation, moved)
@@ -399,7 +399,7 @@ def test_visit_that_no_plan_foresaw_keeps_its_number_and_folder_when_its_node_mo
     assert task.place.folder == "stage-01-build/run-003"
 
 
-def test_next_visit_of_a_node_that_moved_counts_on() -> None:
+def test_visit_count_continues_after_a_node_moved() -> None:
     conversation = play(TWO, THRICE)
     apply_plan_change(conversation, plan_of(stage("first"), stage("plan", runs=2), stage("build")))
     conversation.answer()
@@ -422,7 +422,7 @@ def test_rehearsal_of_visits_missing_from_the_plan_reports_the_difference() -> N
     assert instead.what == "run_completed"
 
 
-def test_keys_of_any_visit_lead_back_to_its_place() -> None:
+def test_keys_of_any_visit_resolve_to_its_node() -> None:
     plan = plan_of(stage("plan"), block("claude codex", stage("draft")), nested("polish", stage("refine")))
     keys = NodeKeys(plan)
     for at in (Cursor("0", 7, 2), Cursor("1.0", 12, 3, "codex"), Cursor("2.0", 1000, 1), Cursor("1", 2, 0)):

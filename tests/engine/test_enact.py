@@ -73,12 +73,12 @@ def test_failures_retries_branches_judges_and_queues_are_answered_by_their_excha
     assert turns[-1].what == "run_completed"
 
 
-def test_a_recording_that_stops_in_the_middle_is_a_run_that_is_not_over() -> None:
+def test_an_incomplete_recording_is_a_run_that_has_not_ended() -> None:
     turns = course(plan_of(stage("plan", runs=3)), work("plan"))
     assert turns[-1] == CourseStep("attempt", "plan", iteration=2, attempt=1, detail="claude")
 
 
-def test_a_plateau_counts_where_it_did_when_it_was_recorded() -> None:
+def test_a_plateau_counts_as_in_the_recording() -> None:
     plateau = {**DONE, "result": {"signals": {"plateau_suspected": True}}}
     plan = plan_of(stage("plan", termination=Judgment(3, 1, 1)))
     recorded = work("plan", outcome=ExchangeOutcome("iteration_complete", plateau))

@@ -172,7 +172,7 @@ def test_log_with_missing_lines_still_folds_and_ends_completed(lost: set[int]) -
 
 @pytest.mark.parametrize("line", range(1, 17))
 def test_missing_line_repeats_at_most_the_work_it_recorded(line: int) -> None:
-    """With the run's end cut off as well, so that the engine has to go on."""
+    """With the end of the run truncated as well, so that the engine has to continue."""
     whole = play(RUN, WHOLE_RUN).events
     state = fold([one for number, one in enumerate(whole[:-2]) if number != line])
     assert state.node is None or state.node.path == "1"
@@ -209,7 +209,7 @@ def test_log_of_a_block_with_missing_lines_can_always_be_continued(lost: set[int
     assert (not decision.facts and not decision.work) == (state.status is RunStatus.COMPLETED)
 
 
-def test_block_whose_start_is_lost_is_rebuilt_from_its_branches() -> None:
+def test_block_without_a_start_is_rebuilt_from_its_branches() -> None:
     whole = play(BLOCK, WHOLE_BLOCK).events
     lost = [one for one in whole[:11] if not isinstance(one.fact, f.NodeStarted | f.ProviderStarted)]
     state = fold(lost)

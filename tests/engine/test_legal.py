@@ -161,7 +161,7 @@ def test_resume_on_anything_else_is_legal(status: RunStatus) -> None:
 
 
 @pytest.mark.parametrize("status", [status for status in RunStatus if status is not RunStatus.RUNNING])
-def test_pause_on_completed_and_all_that_does_not_run_is_refused(status: RunStatus) -> None:
+def test_pause_of_a_run_that_is_not_running_is_refused(status: RunStatus) -> None:
     refuse_pause(RUNNING)
     with pytest.raises(IllegalMove, match=f"'auth' is {status}; only a running session can be paused"):
         refuse_pause(replace(RUNNING, status=status))

@@ -95,7 +95,7 @@ def test_an_error_decision_keeps_its_errors() -> None:
     assert (status.decision, status.errors, status.signals.notes) == (Decision.ERROR, ("x",), "rE")
 
 
-def test_the_notes_are_the_reason_where_none_is_given() -> None:
+def test_the_notes_are_the_default_reason() -> None:
     assert result_of({"signals": {"notes": "more to do"}}).reason == "more to do"
 
 
@@ -158,7 +158,7 @@ def test_a_decision_is_read_leniently(written: str, decision: str) -> None:
 
 
 @pytest.mark.parametrize("written", ["done", 1, ["stop"], {"stop": True}])
-def test_an_unknown_decision_counts_as_continue_and_is_remarked_upon(written: Any) -> None:
+def test_an_unknown_decision_counts_as_continue_and_adds_an_error(written: Any) -> None:
     result = result_of({"decision": written, "errors": ["first"]})
     assert result.decision is Decision.CONTINUE
     assert result.errors[0] == "first"
@@ -187,7 +187,7 @@ OBJECTS = st.dictionaries(st.sampled_from(sorted(FULL)), JSON)
 # The first text drawn on a machine builds the table of all characters, which takes a second.
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(OBJECTS)
-def test_any_object_gives_a_result_that_survives_its_own_file(value: dict[str, Any]) -> None:
+def test_any_object_yields_a_result_that_round_trips(value: dict[str, Any]) -> None:
     for result in (
         normalise_result(json.dumps(value), None),
         normalise_result(None, json.dumps(value)),

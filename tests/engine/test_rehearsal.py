@@ -135,7 +135,7 @@ def test_a_judge_instead_of_the_agents_decision_continues_to_unrecorded_work() -
     assert rehearsal.unrecorded == (CourseStep("attempt", "review", iteration=3, attempt=1),)
 
 
-def test_another_stage_is_entered_where_it_was_put_in_between() -> None:
+def test_an_inserted_stage_is_entered() -> None:
     rehearsal = rehearse(plan_of(stage("plan"), stage("review", runs=3)), past(THREE, PAST))
     was, now = parted(rehearsal)
     assert was == CourseStep("node_entered", "review")
@@ -169,7 +169,7 @@ def test_stages_in_another_order_are_answered_from_the_record() -> None:
     assert rehearsal.now[-1].what == "run_completed"
 
 
-def test_another_provider_is_a_difference_and_the_rest_is_followed_all_the_same() -> None:
+def test_another_provider_is_a_difference_and_the_rest_is_still_compared() -> None:
     other = plan_of(stage("review", runs=3, provider=ProviderChoice("codex", "gpt")))
     rehearsal = rehearse(other, past(THREE, PAST))
     was, now = parted(rehearsal)
@@ -319,7 +319,7 @@ def test_the_same_stage_in_a_nested_pipeline_is_another_place() -> None:
 
 
 def recompiled(before: Plan, after: Plan) -> list[Event]:
-    """Paused after the first iteration of `review`, gone on with by another plan, stopped by the agent."""
+    """Paused after the first iteration of `review`, continued with another plan, stopped by the agent."""
     paused = """
         > start
         < node_start review

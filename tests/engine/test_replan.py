@@ -1,4 +1,4 @@
-"""Going on by another plan: where a run is in it, and what keeps it from going on."""
+"""Continuing a run with another plan: its new position, and what prevents it."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def done(name: str, path: str, following: str | None = None) -> tuple[f.AnyFact,
 
 
 def place_in(new: Plan, old: Plan, state: RunState) -> str | None:
-    """The path at which the run goes on; None at its end."""
+    """The path at which the run continues; None at its end."""
     at = plan_change(new, old, state).at
     return at.path if at else None
 
@@ -66,7 +66,7 @@ def test_replan_between_nodes_continues_after_the_completed_or_at_the_next_node(
         place_in(plan_of(stage("new")), OLD, between)
 
 
-def test_replan_between_nodes_keeps_to_where_the_run_was_sent() -> None:
+def test_replan_between_nodes_keeps_the_destination() -> None:
     """A router sent it back, and the engine died before that node was entered."""
     sent_back = state_after(OLD, entered("build", "1"), done("build", "1", "0"))
     assert place_in(plan_of(stage("new"), stage("plan"), stage("build")), OLD, sent_back) == "1"
@@ -172,7 +172,7 @@ def test_replanned_records_follow_their_nodes() -> None:
     assert gone.stages == ()
 
 
-def test_replanned_visits_of_a_node_that_comes_back_are_counted_on() -> None:
+def test_visit_count_continues_for_a_node_that_returns() -> None:
     """Its folders are still there."""
     inside = state_after(OLD, entered("plan", "0"), done("plan", "0", "1"), entered("build", "1"))
     without, again = plan_of(stage("build")), plan_of(stage("new"), stage("build"), stage("plan"))

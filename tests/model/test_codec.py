@@ -45,7 +45,7 @@ def _no_payload(payload: Payload) -> bytes:
 
 @unhurried
 @given(_events, _hashes)
-def test_event_comes_back_from_its_line_as_it_was(event: Event, previous: str) -> None:
+def test_event_round_trips_through_its_line(event: Event, previous: str) -> None:
     line, digest = codec.encode(event, previous)
     assert codec.decode(line, _no_payload) == event
     assert codec.chain(line, previous) == codec.hash_of(line) == digest
@@ -56,7 +56,7 @@ def test_event_comes_back_from_its_line_as_it_was(event: Event, previous: str) -
 
 @unhurried
 @given(_events, _hashes)
-def test_event_comes_back_from_its_payload_as_it_was(event: Event, previous: str) -> None:
+def test_event_round_trips_through_its_payload(event: Event, previous: str) -> None:
     data = codec.encode_fact(event.fact)
     line, digest = codec.encode(event, previous, Payload("ab" * 32, len(data)))
     loaded = list[Payload]()

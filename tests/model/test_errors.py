@@ -1,4 +1,4 @@
-"""Every exception has a code of its own, a message and a next step."""
+"""Every exception has a unique code, a message and a next step."""
 
 from agentforge.model import errors
 from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace

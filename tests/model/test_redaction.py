@@ -32,7 +32,7 @@ def test_a_longer_secret_is_hidden_whole_where_a_shorter_one_is_its_beginning() 
     assert Redactor([KEY, f"{KEY}-more"]).text(f"{KEY}-more {KEY}") == "[secret] [secret]"
 
 
-def test_bytes_that_are_no_text_stay_as_they_are() -> None:
+def test_bytes_that_are_not_text_are_unchanged() -> None:
     assert Redactor([KEY]).bytes(b"\xff\xfe" + KEY.encode() + b"\x80") == b"\xff\xfe[secret]\x80"
 
 

@@ -84,7 +84,7 @@ def test_stages_inside_a_block_are_distinguished() -> None:
     assert (branch and branch.position, branch and branch.completed) == (1, 0)
 
 
-def test_provider_that_is_done_and_one_that_failed() -> None:
+def test_completed_and_failed_provider() -> None:
     state = fold(
         upcast(
             *BLOCK,
@@ -131,7 +131,7 @@ def test_log_without_its_first_line_still_starts() -> None:
     assert [e.fact.TYPE for e in upcast(LOOP[1])] == ["session_start", "node_start"]
 
 
-def test_glued_line_gives_its_last_event_and_a_torn_one_is_damage() -> None:
+def test_joined_line_yields_its_last_event_and_an_incomplete_one_is_damage() -> None:
     assert [e.fact.TYPE for e in upcast(LOOP[0], b'{"ts":"2026-01-10T10' + LOOP[1])][-1] == "node_start"
     with pytest.raises(DamagedLine, match="not an event of agent-pipelines"):
         upcast(LOOP[0][:30])

@@ -43,7 +43,7 @@ def test_ids_of_work_name_node_run_iteration_attempt_and_kind() -> None:
     ]
 
 
-def test_processes_of_a_task_are_found_by_one_mark_whether_it_runs_or_is_ended() -> None:
+def test_processes_of_a_task_have_one_mark_whether_it_runs_or_stops() -> None:
     agent = AgentTask(HERE, "plan", 3, 2, node=NODE, by=BY, started_at=NOON)
     judge = JudgeTask(HERE, "plan", 3, 2, node=NODE, by=BY)
     assert [agent.mark, replace(agent, ending=True).mark] == ["0/1/3/2"] * 2

@@ -23,10 +23,12 @@ PLAN = plan_of(stage("plan", runs=2), DUEL)
 SOURCE = FromParallel("draft", "duel", "1", ("claude", "codex"))
 
 
-def told(*said: tuple[str, str | None, int, str | None], reasons: dict[str, str] | None = None) -> History:
+def history_of(
+    *outputs: tuple[str, str | None, int, str | None], reasons: dict[str, str] | None = None
+) -> History:
     """Iterations by path, provider and number, with what each left; and why stages ended."""
     history = History()
-    for seq, (path, provider, number, output) in enumerate(said, 1):
+    for seq, (path, provider, number, output) in enumerate(outputs, 1):
         result = f"/r/{path}/{number}/result.json"
         fact = f.IterationCompleted("x", 1, Decision.CONTINUE, "", result, Result(), 1, output)
         history.apply(event(seq, fact, Cursor(path, 1, number, provider)))
@@ -35,7 +37,7 @@ def told(*said: tuple[str, str | None, int, str | None], reasons: dict[str, str]
     return history
 
 
-BOTH = told(
+BOTH = history_of(
     ("0", None, 1, "p1.md"),
     ("0", None, 2, "p2.md"),
     ("1.0", "claude", 1, "c1.md"),
@@ -104,7 +106,7 @@ def test_list_of_sources_stays_a_list() -> None:
 
 def test_block_of_a_nested_pipeline_is_that_of_the_latest_run_there_was() -> None:
     plan = plan_of(nested("polish", DUEL, runs=2))
-    history = told(("0.0.0", "claude", 1, "deep.md"))
+    history = history_of(("0.0.0", "claude", 1, "deep.md"))
     found = parallel(replace(SOURCE, path="0.0"), plan, history)
     assert found["providers"]["claude"]["output"] == "deep.md"
     assert found["manifest"].endswith("/pipeline-00-polish/parallel-00-duel/manifest.json")
@@ -194,7 +196,7 @@ def test_state_of_a_branch_that_the_plan_does_not_have_is_shown_as_it_is() -> No
 
 
 def test_outputs_move_with_their_stages_to_another_plan() -> None:
-    history = told(("0", None, 1, "gone.md"), ("1", None, 1, "moved.md"), ("2", None, 1, "stays.md"))
+    history = history_of(("0", None, 1, "gone.md"), ("1", None, 1, "moved.md"), ("2", None, 1, "stays.md"))
     moved = f.PlanChanged(plan_of(DUEL), paths={"0": None, "1": "0"})
     history.apply(event(9, moved, None))
     assert history.stage("0").paths == ["moved.md"]

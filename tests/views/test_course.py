@@ -1,4 +1,4 @@
-"""Courses in words."""
+"""Descriptions of courses."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How far a provider of a parallel block is, in words."""
+"""The progress line of a provider in a parallel block."""
 
 import pytest
 

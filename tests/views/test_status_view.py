@@ -93,7 +93,7 @@ def test_an_interrupted_run_lasted_until_its_last_event() -> None:
     assert rows["Resume"] == "agentforge recover auth"
 
 
-def test_cost_and_tokens_are_shown_where_they_are_known() -> None:
+def test_cost_and_tokens_are_shown_if_known() -> None:
     rows = shown(seen(STARTED, NODE, ITERATION, ATTEMPT, COMPLETED, status="running"))
     assert rows["Cost"] == "$0.25"
     assert rows["Tokens"] == "1,200 in, 34 out"
@@ -145,7 +145,7 @@ def test_a_node_that_is_entered_again_shows_its_run() -> None:
     assert shown(view)["Run"] == "3"
 
 
-def test_a_plan_without_nodes_is_shown_all_the_same() -> None:
+def test_a_plan_without_nodes_is_shown() -> None:
     empty = replace(plan(), nodes=())
     state = evolve(None, history(STARTED)[0])
     view = status_view(

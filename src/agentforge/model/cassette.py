@@ -160,21 +160,21 @@ class Cassette(Struct, frozen=True):
     header: Header
     exchanges: tuple[Exchange, ...]
 
-    def find(self, asked: ExchangeQuery) -> Exchange | None:
+    def find(self, query: ExchangeQuery) -> Exchange | None:
         """The matching exchange, or None; the most specific one if several match."""
-        scores = [(_match_score(exchange, asked), number) for number, exchange in enumerate(self.exchanges)]
+        scores = [(_match_score(exchange, query), number) for number, exchange in enumerate(self.exchanges)]
         best = max(((score, -number) for score, number in scores if score is not None), default=None)
         return None if best is None else self.exchanges[-best[1]]
 
 
-def _match_score(exchange: Exchange, asked: ExchangeQuery) -> tuple[bool, bool, bool, bool] | None:
-    if (exchange.stage, exchange.iteration) != (asked.stage, asked.iteration):
+def _match_score(exchange: Exchange, query: ExchangeQuery) -> tuple[bool, bool, bool, bool] | None:
+    if (exchange.stage, exchange.iteration) != (query.stage, query.iteration):
         return None
-    if asked.kind == "queue" and exchange.kind != "queue":
+    if query.kind == "queue" and exchange.kind != "queue":
         return None
     given = (exchange.attempt, exchange.node, exchange.branch, exchange.kind)
-    wanted = (asked.attempt, asked.node, asked.branch, asked.kind)
-    if any(mine and mine != theirs for mine, theirs in zip(given, wanted, strict=True)):
+    expected = (query.attempt, query.node, query.branch, query.kind)
+    if any(mine and mine != theirs for mine, theirs in zip(given, expected, strict=True)):
         return None
     return bool(given[0]), bool(given[1]), bool(given[2]), bool(given[3])
 
