@@ -284,12 +284,15 @@ def test_what_another_branch_made_of_a_file_later_stays(player: Player) -> None:
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"steps": [{"do": "write", "path": "a"}]}, "give `text` or `base64`"),
-        ({"steps": [{"do": "write", "path": "a", "text": "", "base64": ""}]}, "give `text` or `base64`"),
-        ({"steps": [{"do": "status"}]}, "give `value` or `text`"),
+        ({"steps": [{"do": "write", "path": "a"}]}, "give either `text` or `base64`"),
+        (
+            {"steps": [{"do": "write", "path": "a", "text": "", "base64": ""}]},
+            "give either `text` or `base64`",
+        ),
+        ({"steps": [{"do": "status"}]}, "give either `value` or `text`"),
         ({"steps": [{"do": "fail", "kind": "bad luck", "message": ""}]}, "bad luck"),
-        ({"kind": "queue"}, "`remaining` belongs to"),
-        ({"remaining": 2}, "`remaining` belongs to"),
+        ({"kind": "queue"}, "`remaining` is required"),
+        ({"remaining": 2}, "`remaining` is required"),
     ],
 )
 def test_what_contradicts_itself_is_refused(fields: dict[str, Any], says: str) -> None:
@@ -318,7 +321,7 @@ def test_symlinks_out_of_the_workdir_are_refused(player: Player, tmp_path: Path)
 def test_paths_out_of_the_workdir_are_refused_before_playing(path: str, do: str) -> None:
     fields = {"edit": {"old": "a", "new": "b"}, "delete": {}}.get(do, {"text": "x"})
     line = {"stage": "s", "iteration": 1, "steps": [{"do": do, "path": path, **fields}]}
-    with pytest.raises(ProviderUnusable, match=r"c\.jsonl:2: .* leads out of the workdir"):
+    with pytest.raises(ProviderUnusable, match=r"c\.jsonl:2: .* is outside the workdir"):
         parse_cassette(f"{json.dumps(HEADER)}\n{json.dumps(line)}\n", "c.jsonl")
 
 
@@ -326,9 +329,12 @@ def test_paths_out_of_the_workdir_are_refused_before_playing(path: str, do: str)
     ("text", "says"),
     [
         ("", "c:1: empty"),
-        ("hello", "c:1: .*the header is like"),
+        ("hello", "c:1: .*the header must look like"),
         ('{"format": "vhs", "version": 1}', "c:1: .*format"),
-        ('{"format": "agentforge-cassette", "version": 2}', f"version 2 is newer than {VERSION}"),
+        (
+            '{"format": "agentforge-cassette", "version": 2}',
+            rf"version 2 is not supported \(newest: {VERSION}\)",
+        ),
         ('{"format": "agentforge-cassette", "version": 1, "extra": 1}', "c:1: .*extra"),
     ],
 )

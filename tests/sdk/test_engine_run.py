@@ -245,7 +245,7 @@ def test_resume_on_completed_and_on_cancelled_is_refused(tmp_path: Path) -> None
         sdk.run(pipeline(), session="s")
         with pytest.raises(IllegalMove, match="already completed"):
             sdk.resume("s")
-        with pytest.raises(IllegalMove, match="nothing to pause"):
+        with pytest.raises(IllegalMove, match="only a running session can be paused"):
             sdk.pause("s")
         with pytest.raises(IllegalMove, match="cannot be cancelled"):
             sdk.cancel("s")

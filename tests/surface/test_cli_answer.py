@@ -52,7 +52,7 @@ def test_answer_without_an_answer_lists_what_is_asked_with_the_exact_command(
     done = asking.call("answer", *named)
     question, command = done.out.splitlines()
     assert done.code == 0
-    assert question.startswith("attempt 1 at iteration 1 of stage 'plan' came to no result")
+    assert question.startswith("attempt 1 at iteration 1 of stage 'plan' failed (")
     assert command == "  agentforge answer auth resume"
 
 

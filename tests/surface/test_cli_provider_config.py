@@ -51,7 +51,7 @@ def test_bad_settings_are_refused_with_the_reason(greeting: Project) -> None:
     assert "expected KEY=VALUE, got `nothing`" in done.err
     done = greeting.call("run", "-p", "p.yaml", "-s", "s", env={"AGENTFORGE_PROVIDER_CONFIG": "words"})
     assert done.code == 2
-    assert "AGENTFORGE_PROVIDER_CONFIG must be a mapping, not the text `words`" in done.err
+    assert "AGENTFORGE_PROVIDER_CONFIG must be a mapping, got the text `words`" in done.err
     assert not greeting.run_dir("s").exists()
 
 

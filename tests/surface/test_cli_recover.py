@@ -172,7 +172,7 @@ def test_pause_waits_for_the_iteration_and_pause_now_ends_the_agent(project: Pro
     assert "attempt_cancelled" in project.types("auth")
     idle = project.call("pause", "auth")
     assert idle.code == 1
-    assert "there is nothing to pause" in idle.err
+    assert "only a running session can be paused" in idle.err
 
 
 def test_cancel_ends_a_run_that_nobody_drives(project: Project) -> None:
