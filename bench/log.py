@@ -10,7 +10,7 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.layout import RunLayout
 from agentforge.runtime.journal import Journal
-from agentforge.views.run_model import see_all
+from agentforge.views.run_model import fold_events
 from bench import floors
 from bench.long_logs import long_run
 from bench.measure import Measure, beside
@@ -83,7 +83,7 @@ def _replay(path: Path) -> float:
     """Without the check, which opening the log does before."""
     writer = JsonlLog(path).open()
     began = process_time()
-    see_all(writer.replay())
+    fold_events(writer.replay())
     took = process_time() - began
     writer.close()
     return took
@@ -91,7 +91,7 @@ def _replay(path: Path) -> float:
 
 def _inspect(path: Path) -> float:
     began = process_time()
-    see_all(JsonlLog(path).reader().events())
+    fold_events(JsonlLog(path).reader().events())
     return process_time() - began
 
 

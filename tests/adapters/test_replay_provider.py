@@ -13,7 +13,7 @@ import pytest
 from agentforge.adapters.providers.builtin import builtin_providers
 from agentforge.adapters.providers.replay import ReplayProvider, load_cassette
 from agentforge.adapters.providers.replay_player import NO_EXCHANGE, STEP_FAILED
-from agentforge.model.cassette import VERSION, Asked, ExchangeKind, Say, parse_cassette
+from agentforge.model.cassette import VERSION, ExchangeKind, ExchangeQuery, Say, parse_cassette
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import FailureKind
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, Provider
@@ -202,7 +202,7 @@ def test_an_exchange_of_the_attempt_precedes_the_one_for_any(player: Player) -> 
     )
     assert [player.play_recorded(attempt=number).output for number in (1, 2, 3)] == ["any", "second", "any"]
     cassette = load_cassette(str(player.cassette))
-    found = [cassette.find(Asked("work", 1, number)) for number in (1, 2, 3)]
+    found = [cassette.find(ExchangeQuery("work", 1, number)) for number in (1, 2, 3)]
     assert [exchange and exchange.attempt for exchange in found] == [None, 2, None]
 
 
@@ -239,7 +239,7 @@ def test_the_exchange_that_says_most_about_what_it_is_for_is_played(player: Play
     for says, fields in asked:
         assert player.play_recorded(**fields).output == says
         kind: ExchangeKind = "judge" if fields.pop("judges", False) else "work"
-        found = cassette.find(Asked("work", 1, kind=kind, **fields))
+        found = cassette.find(ExchangeQuery("work", 1, kind=kind, **fields))
         assert found is not None
         assert found.steps == (Say(text=says),)
 
@@ -283,12 +283,15 @@ def test_what_another_branch_made_of_a_file_later_stays(player: Player) -> None:
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"steps": [{"do": "write", "path": "a"}]}, "give `text` or `base64`"),
-        ({"steps": [{"do": "write", "path": "a", "text": "", "base64": ""}]}, "give `text` or `base64`"),
-        ({"steps": [{"do": "status"}]}, "give `value` or `text`"),
+        ({"steps": [{"do": "write", "path": "a"}]}, "give either `text` or `base64`"),
+        (
+            {"steps": [{"do": "write", "path": "a", "text": "", "base64": ""}]},
+            "give either `text` or `base64`",
+        ),
+        ({"steps": [{"do": "status"}]}, "give either `value` or `text`"),
         ({"steps": [{"do": "fail", "kind": "bad luck", "message": ""}]}, "bad luck"),
-        ({"kind": "queue"}, "`remaining` belongs to"),
-        ({"remaining": 2}, "`remaining` belongs to"),
+        ({"kind": "queue"}, "`remaining` is required"),
+        ({"remaining": 2}, "`remaining` is required"),
     ],
 )
 def test_what_contradicts_itself_is_refused(fields: dict[str, Any], says: str) -> None:
@@ -317,7 +320,7 @@ def test_symlinks_out_of_the_workdir_are_refused(player: Player, tmp_path: Path)
 def test_paths_out_of_the_workdir_are_refused_before_playing(path: str, do: str) -> None:
     fields = {"edit": {"old": "a", "new": "b"}, "delete": {}}.get(do, {"text": "x"})
     line = {"stage": "s", "iteration": 1, "steps": [{"do": do, "path": path, **fields}]}
-    with pytest.raises(ProviderUnusable, match=r"c\.jsonl:2: .* leads out of the workdir"):
+    with pytest.raises(ProviderUnusable, match=r"c\.jsonl:2: .* is outside the workdir"):
         parse_cassette(f"{json.dumps(HEADER)}\n{json.dumps(line)}\n", "c.jsonl")
 
 
@@ -325,9 +328,12 @@ def test_paths_out_of_the_workdir_are_refused_before_playing(path: str, do: str)
     ("text", "says"),
     [
         ("", "c:1: empty"),
-        ("hello", "c:1: .*the header is like"),
+        ("hello", "c:1: .*the header must look like"),
         ('{"format": "vhs", "version": 1}', "c:1: .*format"),
-        ('{"format": "agentforge-cassette", "version": 2}', f"version 2 is newer than {VERSION}"),
+        (
+            '{"format": "agentforge-cassette", "version": 2}',
+            rf"version 2 is not supported \(newest: {VERSION}\)",
+        ),
         ('{"format": "agentforge-cassette", "version": 1, "extra": 1}', "c:1: .*extra"),
     ],
 )

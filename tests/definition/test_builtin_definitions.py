@@ -64,7 +64,7 @@ KNOWN_PIPELINES = {
 }
 
 
-def test_the_names_that_users_know_are_there() -> None:
+def test_the_known_names_exist() -> None:
     assert set(STAGES) >= KNOWN_STAGES
     assert set(PIPELINES) >= KNOWN_PIPELINES
 
@@ -82,7 +82,7 @@ def test_built_in_pipeline_lints_clean(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STAGES)
-def test_built_in_stage_says_what_it_is_for(name: str) -> None:
+def test_built_in_stage_has_a_description(name: str) -> None:
     (found,) = [stage for stage in available_stages(SOURCES) if stage.name == name]
     assert found.description
 

@@ -51,7 +51,7 @@ def test_strongest_level_that_names_a_provider_gives_the_whole_list(
     assert [choice.type for choice in chosen.chain] == expected
 
 
-def test_provider_of_the_command_line_and_of_the_environment_is_no_list() -> None:
+def test_provider_from_the_command_line_or_environment_is_not_a_list() -> None:
     text = node("provider: [claude, codex]")
     assert only_node(text, CLAUDE_PIPELINE_PROVIDER="api").fallbacks == ()
     world = TextWorld({"p.yaml": text, **stage()})
@@ -79,7 +79,7 @@ def test_plan_names_all_providers_that_a_run_may_need() -> None:
         ("on_limit: {initial_delay: 1, max_delay: 2}", LimitPolicy(initial_delay=1, max_delay=2)),
     ],
 )
-def test_what_happens_at_a_limit_is_in_the_plan(line: str, expected: LimitPolicy) -> None:
+def test_limit_policy_is_in_the_plan(line: str, expected: LimitPolicy) -> None:
     assert only_node(node(line)).on_limit == expected
 
 
@@ -88,7 +88,7 @@ def test_limits_merge_key_by_key_over_the_levels() -> None:
     assert only_node(text).on_limit == LimitPolicy("wait", max_wait=10)
 
 
-def test_semantics_are_at_least_once_unless_somebody_says_otherwise() -> None:
+def test_semantics_default_to_at_least_once() -> None:
     assert only_node(HEAD).semantics == "at_least_once"
     assert only_node("semantics: at_most_once\n" + HEAD).semantics == "at_most_once"
     weaker = "semantics: at_most_once\n" + node("semantics: at_least_once")
@@ -118,7 +118,7 @@ def test_sandbox_of_the_strongest_level_counts_as_a_whole() -> None:
     assert only_node("sandbox: bwrap\n" + HEAD).sandbox == SandboxChoice("bwrap")
 
 
-def test_image_of_another_sandbox_is_remarked_upon() -> None:
+def test_image_of_another_sandbox_is_a_warning() -> None:
     (diagnostic,) = found(node("sandbox: {type: bwrap, image: x}"))
     assert diagnostic.code == "ignored-key"
     assert not diagnostic.is_error

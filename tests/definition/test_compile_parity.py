@@ -80,7 +80,7 @@ DIFFERENT: dict[str, tuple[str, dict[str, Any]]] = {
     "m49-yaml-types": (TEXTS, {"pipeline.commands": {"a": "1", "b": "true"}}),
 }
 
-# What the original let through although it can't run, promises more than it does, or means nothing.
+# Accepted by the shell engine although it can't run, promises too much, or has no effect.
 REFUSED = {
     "m14-st-weird": "bad-value",
     "m15-st-noprompt": "missing-prompt",
@@ -163,7 +163,7 @@ OVERRIDES = {
 
 @pytest.mark.parametrize("case", OVERRIDES)
 def test_golden_caller_override_wins_over_the_node(case: str) -> None:
-    """The original let node and stage win over the command line; a flag now outranks everything."""
+    """In the shell engine, node and stage overrode the command line; a flag now overrides everything."""
     mine = ours(case, Overrides(provider="codex", model="gpt-5-codex"))
     assert_holds(mine, theirs(f"cli-{case}"), OVERRIDES[case])
 
@@ -183,7 +183,7 @@ DIFFERENT_RUNS: dict[str, dict[str, Any]] = {
     # NO_LEFTOVERS
     "05-legacy-keys": {"nodes.0.termination": {"type": "fixed", "max": 2}},
 }
-# No iterations at all: the original finds out when the run has begun.
+# No iterations at all: the shell engine notices only after the start.
 REFUSED_RUNS = ("31-zero-iterations",)
 
 
@@ -207,7 +207,7 @@ def test_golden_plan_of_a_run(path: Path) -> None:
 
 
 def test_golden_array_of_parallel_sources_is_accepted() -> None:
-    """The original refused the list form on a node, which its own documentation has."""
+    """The shell engine rejected the list form on a node, which its documentation describes."""
     project = CASES / "06b-parallel-array-rejected" / "final"
     sources = FileSources(project, {"STAGES_DIR": str(project / "stages")})
     sources_of = compile_pipeline(sources, "pipe.yaml", "p2").plan.nodes[1].sources

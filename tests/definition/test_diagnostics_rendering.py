@@ -18,7 +18,7 @@ def test_the_whole_form() -> None:
         "  |     ^\n"
         "  hint: did you mean `context`?\n"
         "\n"
-        "p.yaml:6:11: bad-value: `runs` must be from 1 to 1,000,000, not 0\n"
+        "p.yaml:6:11: bad-value: `runs` must be from 1 to 1,000,000, got 0\n"
         "  |     runs: 0\n"
         "  |           ^"
     )
@@ -37,7 +37,7 @@ def test_sorted_by_place() -> None:
     ]
 
 
-def test_caret_stands_under_the_column_behind_tabs_and_wide_characters() -> None:
+def test_caret_is_under_the_column_after_tabs_and_wide_characters() -> None:
     assert shown("\ta: b", 5).splitlines()[2] == "  | \t   ^"
     assert shown("計画: b", 5).splitlines()[2] == "  |       ^"
     assert shown("e\u0301: b", 5).splitlines()[2] == "  |    ^"

@@ -82,7 +82,7 @@ def read(table: Table[Any], mapping: dict[str, Any]) -> tuple[Diagnostic, ...]:
 
 def fits(table: Table[Any], mapping: dict[str, Any]) -> bool:
     definitions: dict[str, Any] = {}
-    schema = {**table.written_out(definitions), "definitions": definitions}
+    schema = {**table.inline_schema(definitions), "definitions": definitions}
     return bool(Draft7Validator(schema).is_valid(mapping))
 
 
@@ -133,7 +133,7 @@ def test_a_number_in_quotes_counts_as_a_number(table: Table[Any], key: Key) -> N
 
 @pytest.mark.parametrize(("table", "key"), ROWS, ids=named)
 def test_slips_of_the_schema_are_errors_of_the_compiler(table: Table[Any], key: Key) -> None:
-    """A key that an editor marks never compiles: the schema is no stricter than the compiler."""
+    """A key that an editor marks never compiles: the schema isn't stricter than the compiler."""
     name = key.name
     if table.is_open or len(name) < 4:
         return

@@ -77,7 +77,7 @@ def test_found_like_any_pipeline(ref: str, path: str) -> None:
     assert node.plan.source.path == path
 
 
-def test_found_beside_the_file_that_names_it_with_stages_of_its_own() -> None:
+def test_nested_pipeline_is_found_beside_the_including_file_with_its_own_stages() -> None:
     files = {
         "team/outer.yaml": "nodes: [{id: n, pipeline: inner}]\n",
         "team/inner.yaml": "nodes: [{id: m, stage: own}]\n",
@@ -189,7 +189,7 @@ class TestRecursion:
         assert diagnostic.place.file == "b.yaml"
         assert diagnostic.message.endswith("p.yaml → a.yaml → b.yaml → a.yaml")
 
-    def test_the_same_pipeline_twice_is_no_circle(self) -> None:
+    def test_the_same_pipeline_twice_is_not_recursive(self) -> None:
         text = "nodes: [{id: n, pipeline: inner.yaml}, {id: m, pipeline: inner.yaml}]\n"
         assert [step.path for step in plan(text, INNER).steps] == ["0.0", "0.1", "1.0", "1.1"]
 
@@ -205,7 +205,7 @@ class TestRecursion:
     ("node", "expected", "word"),
     [
         ("{id: n, pipeline: nowhere}", "unknown-pipeline 1:27", "`nowhere`"),
-        ("{id: n, pipeline: }", "missing-key 1:17", "names no pipeline"),
+        ("{id: n, pipeline: }", "missing-key 1:17", "`pipeline` is empty"),
         ("{id: n, pipeline: [x]}", "bad-type 1:27", "`pipeline`"),
         ("{id: n, pipeline: inner.yaml, runs: 0}", "bad-value 1:45", "`runs`"),
         ("{id: n, pipeline: inner.yaml, runs: {max: 3}}", "bad-type 1:45", "`runs`"),

@@ -147,7 +147,7 @@ class TestOverrides:
         assert isinstance(node, ParallelNode)
         return node.branches
 
-    def test_provider_and_model_leave_the_branches_alone_and_say_so(self) -> None:
+    def test_provider_and_model_do_not_change_branches_and_warn(self) -> None:
         branches = self.compiled(Overrides(provider="mock", model="m"))
         assert [branch.stages[0].provider.type for branch in branches] == ["claude", "codex"]
         assert [(d.code, d.text, d.is_error) for d in self.warnings] == [
@@ -182,7 +182,7 @@ class TestOverrides:
         (block(stages="[{id: a, stage: s}, {id: a, stage: s}]"), "duplicate-id 5:40", "`a`"),
         (block(stages="[{id: a/b, stage: s}]"), "bad-id 5:21", "directory"),
         (block(stages="[{id: a, stage: z}]"), "unknown-stage 5:31", "no stage named"),
-        (block(stages="[{id: a, stage: ../z}]"), "bad-value 5:31", "name of a stage"),
+        (block(stages="[{id: a, stage: ../z}]"), "bad-value 5:31", "invalid stage name"),
         (block(stages="[{id: a, stage: s, runs: 0}]"), "bad-value 5:40", "`runs`"),
         (block(stages="[{id: a, parallel: {}}]"), "unsupported 5:24", "inside a parallel block"),
         (block(stages="[{id: a, pipeline: x}]"), "unsupported 5:24", "inside a parallel block"),
@@ -210,10 +210,10 @@ def test_shape_of_a_block(text: str, expected: str, word: str) -> None:
         (block(more="      weight: x\n"), "unknown-key 6:7", "in parallel is ignored"),
         (block(more="    runs: 3\n"), "unknown-key 6:5", "in parallel node is ignored"),
         (block(stages="[{id: a, stage: s, zzz: 1}]"), "unknown-key 5:34", "stage of the block"),
-        (block(stages="[{id: a, stage: s, provider: codex}]"), "ignored-key 5:44", "`providers` decide"),
+        (block(stages="[{id: a, stage: s, provider: codex}]"), "ignored-key 5:44", "`provider` is ignored"),
     ],
 )
-def test_keys_of_a_block_that_change_nothing(text: str, expected: str, word: str) -> None:
+def test_ignored_keys_of_a_block(text: str, expected: str, word: str) -> None:
     (diagnostic,) = found(text)
     assert where(diagnostic) == expected
     assert word in diagnostic.message

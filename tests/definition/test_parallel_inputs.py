@@ -180,7 +180,7 @@ def test_a_stage_that_several_blocks_have_needs_the_block() -> None:
 @pytest.mark.parametrize(
     ("inputs", "expected", "message", "hint"),
     [
-        ("generat", "unknown-node 15:29", "called `generat`", "did you mean `generate`?"),
+        ("generat", "unknown-node 15:29", "has the id `generat`", "did you mean `generate`?"),
         (
             "{stage: generate, block: ideat}",
             "unknown-node 15:54",
@@ -194,8 +194,8 @@ def test_a_stage_that_several_blocks_have_needs_the_block() -> None:
             "blocks: ideate, rating",
         ),
         ("{stage: rate, block: ideate}", "unknown-node 15:37", "has no stage `rate`", "generate, polish"),
-        ("{stage: generate, block: late}", "later-node 15:54", "runs later", ""),
-        ("last", "later-node 15:29", "runs later", "reorder"),
+        ("{stage: generate, block: late}", "later-node 15:54", "runs after this node", ""),
+        ("last", "later-node 15:29", "runs after this node", "reorder"),
         ("ideate", "wrong-kind 15:29", "not a stage", "use `from`"),
         ("{stage: generate, providers: [gemini]}", "unknown-provider 15:59", "`gemini`", "claude, codex"),
         (
@@ -204,7 +204,7 @@ def test_a_stage_that_several_blocks_have_needs_the_block() -> None:
             "`claud`",
             "did you mean `claude`?",
         ),
-        ("{stage: generate, providers: []}", "bad-value 15:29", "no provider", "leave the key out"),
+        ("{stage: generate, providers: []}", "bad-value 15:29", "at least one provider", "omit the key"),
         ("{stage: generate, select: most}", "bad-value 15:55", "`most`", "latest"),
         ("{providers: [claude]}", "missing-key 15:29", "no `stage`", "add `stage"),
         ("{stage: []}", "bad-type 15:37", "text", ""),
@@ -212,7 +212,7 @@ def test_a_stage_that_several_blocks_have_needs_the_block() -> None:
         ("[~]", "bad-type 15:30", "null", ""),
     ],
 )
-def test_sources_that_mean_nothing(inputs: str, expected: str, message: str, hint: str) -> None:
+def test_invalid_sources(inputs: str, expected: str, message: str, hint: str) -> None:
     later = "  - {id: late, parallel: {providers: [claude], stages: [{id: last, prompt: x}]}}\n"
     (diagnostic,) = found(after(inputs) + later)
     assert where(diagnostic) == expected

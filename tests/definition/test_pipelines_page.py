@@ -26,7 +26,7 @@ def test_example_compiles(example: str, tmp_path: Path) -> None:
     assert compile_pipeline(FileSources(tmp_path, {}), example, "x").warnings == ()
 
 
-def test_the_example_of_blocks_wires_what_the_page_says(tmp_path: Path) -> None:
+def test_the_example_of_blocks_links_as_documented(tmp_path: Path) -> None:
     (example,) = [text for text in EXAMPLES if "parallel:" in text]
     _, review, merge = compile_pipeline(FileSources(tmp_path, {}), example, "x").plan.nodes
     assert isinstance(review, ParallelNode)

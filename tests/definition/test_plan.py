@@ -171,7 +171,7 @@ class TestInline:
         assert diagnostic.text.strip() == '"runs": 0'
 
     @pytest.mark.parametrize("thing", [{"nodes": object()}, {"nodes": 2**70}, {object(): 1}])
-    def test_mapping_that_is_no_plain_data(self, thing: dict[str, object]) -> None:
+    def test_mapping_that_is_not_plain_data(self, thing: dict[str, object]) -> None:
         with pytest.raises(DefinitionError) as refused:
             compile_pipeline(TextWorld(), thing, "x")
         assert refused.value.diagnostics[0].code == "bad-type"
@@ -193,7 +193,7 @@ class TestSingleStage:
         (node,) = self.compiled("team/s").plan.nodes
         assert (node.id, node.ref) == ("s", "team/s")
 
-    def test_source_is_the_prompt_where_there_is_no_yaml(self) -> None:
+    def test_source_is_the_prompt_without_a_yaml(self) -> None:
         result = compile_stage(TextWorld({"stages/s/prompt.md": "hi"}), "s", "x").plan
         assert result.source.path == "stages/s/prompt.md"
         assert result.source.sha256 == sha256(b"hi").hexdigest()

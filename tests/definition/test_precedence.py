@@ -73,7 +73,7 @@ def test_model_alone_keeps_the_provider_of_a_weaker_level() -> None:
     assert (chosen.type, chosen.model) == ("codex", "gpt-5-codex")
 
 
-def test_model_of_another_provider_is_left_behind() -> None:
+def test_model_of_another_provider_is_dropped() -> None:
     chosen = node_of(stage_yaml="model: sonnet\n", overrides=Overrides(provider="codex")).provider
     assert (chosen.type, chosen.model) == ("codex", "gpt-5.2-codex")
 
@@ -108,7 +108,7 @@ class TestProviderConfig:
         ).provider
         assert chosen.config == {"argv": ["b"], "cwd": "x", "keep": 2}
 
-    def test_settings_of_another_provider_are_left_behind(self) -> None:
+    def test_settings_of_another_provider_are_dropped(self) -> None:
         chosen = node_of(
             stage_yaml="provider: {type: command, argv: [a]}\n", overrides=Overrides(provider="mock")
         ).provider
@@ -165,7 +165,7 @@ def test_seconds_precedence(key: str) -> None:
     assert getattr(node_of(), key) is None
 
 
-def test_delay_zero_is_said() -> None:
+def test_delay_zero_counts_as_set() -> None:
     assert node_of(stage_yaml="delay: 3\n", node="    delay: 0\n").delay == 0
 
 
@@ -269,7 +269,7 @@ def test_judge_is_chosen_by_the_environment(environment: dict[str, str], expecte
     assert (judge.type, judge.model) == expected
 
 
-def test_judge_that_nobody_knows_is_refused() -> None:
+def test_unknown_judge_is_refused() -> None:
     world = TextWorld(stage("s", ""), JUDGE_PROVIDER="nosuch")
     with pytest.raises(DefinitionError) as caught:
         compile_stage(world, "s", "x", known_providers=["claude"])

@@ -8,14 +8,14 @@ import pytest
 from msgspec import Struct
 
 from agentforge.definition.compiler import compile_pipeline
-from agentforge.definition.provider_settings import VARIABLE, merged_settings, settings_of
+from agentforge.definition.provider_settings import VARIABLE, merge_settings, settings_from_pairs
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Overrides, Plan, ProviderChoice
 
 from .world import TextWorld, found, stage, where
 
 LEVELS = ("command line", "environment", "node", "stage.yaml", "pipeline", "defaults")
-"""Strongest first; beneath them all stands what the provider itself uses."""
+"""Strongest first; the weakest is the provider's own default."""
 
 
 class Said(Struct, frozen=True):
@@ -102,7 +102,7 @@ def test_a_level_that_names_the_same_provider_keeps_model_and_options(naming: st
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_options_of_a_weaker_level_than_the_one_that_names_the_provider_are_left_behind(level: str) -> None:
+def test_options_of_levels_weaker_than_the_naming_one_are_dropped(level: str) -> None:
     """Options that stand beside the name are for that provider, and so are those of stronger levels."""
     says = {"node": Said("mine"), level: Said("mine" if level == "node" else None, config={"a": 1})}
     kept = LEVELS.index(level) <= LEVELS.index("node")
@@ -163,7 +163,7 @@ def test_judge_is_touched_by_no_level(level: str) -> None:
     assert compiled({level: Said("codex", "m", {"a": 1})}).judge == ProviderChoice("claude", "haiku")
 
 
-def test_judge_has_variables_of_its_own() -> None:
+def test_judge_has_its_own_variables() -> None:
     plan = compiled({"environment": Said("codex")}, JUDGE_PROVIDER="gemini", JUDGE_MODEL="fast")
     assert plan.judge == ProviderChoice("gemini", "fast")
 
@@ -177,7 +177,7 @@ class TestEnvironmentVariable:
         assert plan.only_stage.provider.config == {"a": {"b": [1, True]}}
 
     @pytest.mark.parametrize("text", ["", "  \n"])
-    def test_nothing_says_nothing(self, text: str) -> None:
+    def test_empty_values_are_ignored(self, text: str) -> None:
         assert compiled({}, **{VARIABLE: text}).only_stage.provider.config == {}
 
     @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ class TestEnvironmentVariable:
         [
             ("a: }", "syntax 1:4", "not valid YAML"),
             ("just words", "not-a-mapping 1:1", "must be a mapping"),
-            ("a: .inf", "bad-value 1:4", "JSON can't carry"),
+            ("a: .inf", "bad-value 1:4", "not valid JSON"),
         ],
     )
     def test_bad_text_is_a_diagnostic_that_names_the_variable(
@@ -214,32 +214,32 @@ class TestCommandLine:
         ],
     )
     def test_values_are_yaml_and_dots_lead_into_mappings(self, pairs: list[str], expected: object) -> None:
-        assert settings_of(pairs) == expected
+        assert settings_from_pairs(pairs) == expected
 
-    def test_everything_wrong_is_said_at_once(self) -> None:
+    def test_all_errors_are_reported_at_once(self) -> None:
         with pytest.raises(DefinitionError) as caught:
-            settings_of(["nothing", "=1", ".a=1", "a.=1", "b={", "good=1"])
+            settings_from_pairs(["nothing", "=1", ".a=1", "a.=1", "b={", "good=1"])
         messages = [diagnostic.message for diagnostic in caught.value.diagnostics]
-        assert [message for message in messages if "isn't KEY=VALUE" in message] == [
-            f"`{pair}` isn't KEY=VALUE" for pair in ("nothing", "=1", ".a=1", "a.=1")
+        assert [message for message in messages if "expected KEY=VALUE" in message] == [
+            f"expected KEY=VALUE, got `{pair}`" for pair in ("nothing", "=1", ".a=1", "a.=1")
         ]
         assert len(messages) == 5
 
 
-def test_settings_that_no_plan_can_keep_are_refused() -> None:
+def test_settings_that_are_not_json_are_refused() -> None:
     overrides = Overrides(config={"a": object()})
     (diagnostic,) = found("nodes: [{id: n, stage: s}]", overrides=overrides)
     assert (diagnostic.code, diagnostic.place.file) == ("bad-value", "<arguments>")
 
 
-def test_a_plan_without_options_of_the_caller_looks_as_it_always_did() -> None:
+def test_a_plan_without_caller_options_is_unchanged() -> None:
     encoded = msgspec.to_builtins(compiled({}))
     assert encoded["pipeline"]["overrides"] == {}
     with_options = msgspec.to_builtins(compiled({"command line": Said(config={"a": 1})}))
     assert with_options["pipeline"]["overrides"] == {"config": {"a": 1}}
 
 
-def test_merging_leaves_both_sides_as_they_were() -> None:
+def test_merging_does_not_modify_its_arguments() -> None:
     weaker, stronger = {"a": {"b": 1}}, {"a": {"c": 2}}
-    assert merged_settings(weaker, stronger) == {"a": {"b": 1, "c": 2}}
+    assert merge_settings(weaker, stronger) == {"a": {"b": 1, "c": 2}}
     assert (weaker, stronger) == ({"a": {"b": 1}}, {"a": {"c": 2}})

@@ -46,7 +46,7 @@ def test_folders_of_unset_variables_are_not_searched() -> None:
         compile_pipeline(world, "p.yaml", "x")
 
 
-def test_unknown_stage_lists_what_is_there_and_what_was_searched() -> None:
+def test_unknown_stage_lists_available_stages_and_searched_folders() -> None:
     files = {"p.yaml": PIPELINE.replace("stage: s", "stage: improv-plan")}
     files |= {".claude/stages/improve-plan/prompt.md": "", "/builtin/stages/work/prompt.md": ""}
     (diagnostic,) = lint(TextWorld(files), "p.yaml")
@@ -58,9 +58,9 @@ def test_unknown_stage_lists_what_is_there_and_what_was_searched() -> None:
     assert diagnostic.hint == "did you mean `improve-plan`? stages: improve-plan, work"
 
 
-def test_unknown_stage_where_there_is_none() -> None:
+def test_unknown_stage_without_any_stages() -> None:
     (diagnostic,) = lint(TextWorld({"p.yaml": PIPELINE}), "p.yaml")
-    assert diagnostic.hint == "there are no stages yet"
+    assert diagnostic.hint == "no stages exist yet"
 
 
 def test_long_lists_are_cut() -> None:

@@ -38,7 +38,7 @@ def node(line: str) -> str:
         ("delay: soon", "bad-type 5:12", "number"),
         ("delay: .inf", "bad-type 5:12", "number"),
         ("delay: 1e12", "bad-value 5:12", "31,536,000"),
-        ("timeout: 0", "bad-value 5:14", "more than 0"),
+        ("timeout: 0", "bad-value 5:14", "greater than 0"),
         ("timeout: -5", "bad-value 5:14", "`timeout`"),
         ("idle_timeout: 0", "bad-value 5:19", "`idle_timeout`"),
         ("idle_timeout: {}", "bad-type 5:19", "a mapping"),
@@ -105,10 +105,10 @@ def test_bad_values_of_a_node(line: str, expected: str, word: str) -> None:
         ("setup: make", "setup"),
     ],
 )
-def test_keys_of_later_work_are_refused_not_ignored(line: str, key: str) -> None:
+def test_unsupported_keys_are_refused_not_ignored(line: str, key: str) -> None:
     (diagnostic,) = found(node(line))
     assert where(diagnostic) == "unsupported 5:5"
-    assert diagnostic.message == f"not supported yet: {key}"
+    assert diagnostic.message == f"`{key}` is not supported yet"
     assert diagnostic.is_error
 
 
@@ -124,8 +124,8 @@ def test_keys_of_later_work_are_refused_in_pipelines_and_stages(key: str) -> Non
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("termination: {type: items}", "not supported yet: termination `items`"),
-        ("termination: {type: fixed, from: plan}", "not supported yet: termination.from"),
+        ("termination: {type: items}", "termination type `items` is not supported yet"),
+        ("termination: {type: fixed, from: plan}", "`termination.from` is not supported yet"),
     ],
 )
 def test_forms_of_later_work_are_refused(line: str, expected: str) -> None:
@@ -154,7 +154,7 @@ def test_a_stage_may_hold_a_later_termination_when_the_node_makes_it_fixed() -> 
         ("SANDBOX: bwrap", "sandbox"),
     ],
 )
-def test_a_misspelt_key_is_an_error_that_names_the_known_one(line: str, meant: str) -> None:
+def test_a_misspelled_key_is_an_error_that_names_the_known_one(line: str, meant: str) -> None:
     (diagnostic,) = found(node(line))
     key = line.partition(":")[0]
     assert where(diagnostic) == "unknown-key 5:5"
@@ -196,7 +196,7 @@ def test_keys_of_the_users_own_are_left_alone() -> None:
     assert found(f"x-tags: [a]\n{node('x-sandbox: {retry: 1}')}") == []
 
 
-def test_a_key_that_only_another_kind_of_node_knows_is_not_taken_for_a_typing_mistake() -> None:
+def test_a_key_of_another_kind_of_node_is_not_a_misspelling() -> None:
     """`termination` resembles `description`, but is another word."""
     (diagnostic,) = found(f"{HEAD}termination: {{type: fixed}}\n")
     assert where(diagnostic) == "unknown-key 5:1"
@@ -252,7 +252,7 @@ def test_shape_of_the_pipeline(text: str, expected: str) -> None:
     assert where(diagnostic) == expected
 
 
-def test_empty_pipeline_says_so() -> None:
+def test_empty_pipeline_is_refused() -> None:
     assert found("nodes: []\n")[0].message.startswith("empty pipeline")
 
 
@@ -295,7 +295,7 @@ def test_all_diagnostics_at_once_over_all_files() -> None:
     ]
 
 
-def test_a_node_whose_stage_is_unknown_is_validated_all_the_same() -> None:
+def test_a_node_with_an_unknown_stage_is_still_validated() -> None:
     text = (
         "nodes:\n  - id: a\n    stage: worx\n    provider: cluade\n    termination: {type: fixt, max: 0}\n"
         "    timeout: soon\n    inputs: {from: nobody}\n  - id: b\n    stage: worx\n"
@@ -314,7 +314,7 @@ def test_a_node_whose_stage_is_unknown_is_validated_all_the_same() -> None:
     ]
 
 
-def test_what_an_unknown_stage_could_say_is_not_held_against_the_node() -> None:
+def test_unknown_stage_causes_no_further_diagnostics() -> None:
     """Its stage.yaml could name a provider and a maximum."""
     text = "nodes:\n  - {id: a, stage: worx, termination: {type: judgment}}\n"
     assert [where(diagnostic) for diagnostic in found(text, known_providers=["mock"])] == [
@@ -362,7 +362,7 @@ class TestProviders:
         (diagnostic,) = found(HEAD, known_providers=["mock"])
         assert where(diagnostic) == "unknown-provider 3:5"
 
-    def test_only_the_provider_that_is_taken_counts(self) -> None:
+    def test_only_the_chosen_provider_counts(self) -> None:
         text = node("provider: nope")
         assert found(text, known_providers=["mock"], overrides=Overrides(provider="mock")) == []
         (diagnostic,) = found(text, known_providers=["nope"], overrides=Overrides(provider="mokc"))

@@ -83,7 +83,7 @@ def test_definitions_of_agent_pipelines_that_compile_fit_the_schema(case: str) -
         "nodes: [{id: a, stage: s, hooks: {}}]",
     ],
 )
-def test_the_schema_refuses_what_the_compiler_refuses(text: str) -> None:
+def test_the_schema_rejects_the_same_as_the_compiler(text: str) -> None:
     assert not PIPELINE.is_valid(loaded(text))
 
 

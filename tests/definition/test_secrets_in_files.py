@@ -23,7 +23,7 @@ HEAD = "name: p\nnodes:\n  - id: n\n    stage: s\n"
         (f"provider: [claude, {{type: codex, env: {{CODEX_TOKEN: {KEY}}}}}]", "5:57"),
     ],
 )
-def test_a_secret_is_refused_where_it_stands(line: str, place: str) -> None:
+def test_a_secret_is_refused_at_its_place(line: str, place: str) -> None:
     (diagnostic,) = found(f"{HEAD}    {line}\n")
     assert where(diagnostic) == f"secret-in-file {place}"
     assert diagnostic.is_error
@@ -58,7 +58,7 @@ def test_a_secret_is_refused_in_a_stage_and_in_a_block() -> None:
         f"MY_API_KEY: [{KEY}]",
     ],
 )
-def test_what_is_no_secret_may_stand_there(variable: str) -> None:
+def test_values_that_are_not_secrets_are_allowed(variable: str) -> None:
     assert found(f"{HEAD}    provider: {{type: command, run: x, env: {{{variable}}}}}\n") == []
 
 

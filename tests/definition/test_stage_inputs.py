@@ -72,18 +72,18 @@ def test_a_number_serves_as_an_id() -> None:
 @pytest.mark.parametrize(
     ("inputs", "expected", "message", "hint"),
     [
-        ("{from: zz}", "unknown-node 6:20", "called `zz`", "ids: a, b"),
-        ("{from: aa}", "unknown-node 6:20", "called `aa`", "did you mean `a`? ids: a, b"),
-        ("{from: [a, x]}", "unknown-node 6:24", "called `x`", "ids: a, b"),
+        ("{from: zz}", "unknown-node 6:20", "has the id `zz`", "ids: a, b"),
+        ("{from: aa}", "unknown-node 6:20", "has the id `aa`", "did you mean `a`? ids: a, b"),
+        ("{from: [a, x]}", "unknown-node 6:24", "has the id `x`", "ids: a, b"),
         ("{from: c}", "later-node 6:20", "its own output", "from_previous_iterations"),
-        ("{from: d}", "later-node 6:20", "runs later", "reorder"),
+        ("{from: d}", "later-node 6:20", "runs after this node", "reorder"),
         ("{from: {a: b}}", "bad-type 6:20", "text", ""),
         ("{from: a, select: some}", "bad-value 6:31", "`some`", "values: all, history, latest"),
         ("{from: a, select: histroy}", "bad-value 6:31", "`histroy`", "did you mean `history`?"),
         ("{from: a, select: []}", "bad-type 6:31", "text", ""),
     ],
 )
-def test_references_that_mean_nothing(inputs: str, expected: str, message: str, hint: str) -> None:
+def test_invalid_references(inputs: str, expected: str, message: str, hint: str) -> None:
     (diagnostic,) = found(f"{ABC}{inputs}\n  - {{id: d, prompt: x}}\n")
     assert where(diagnostic) == expected
     assert message in diagnostic.message
@@ -103,11 +103,11 @@ def test_references_that_mean_nothing(inputs: str, expected: str, message: str, 
 def test_an_unknown_id_is_an_error_in_every_form_of_node(text: str, expected: str) -> None:
     errors = [diagnostic for diagnostic in found(text) if diagnostic.code == "unknown-node"]
     assert [where(diagnostic) for diagnostic in errors] == [f"unknown-node {expected}"]
-    assert errors[0].message == "no earlier node is called `zz`"
+    assert errors[0].message == "no earlier node has the id `zz`"
     assert errors[0].is_error
 
 
-def test_the_first_node_has_nothing_to_take_from() -> None:
+def test_the_first_node_has_no_earlier_outputs() -> None:
     (diagnostic,) = found("nodes: [{id: a, prompt: x, inputs: {from: b}}]\n")
     assert diagnostic.hint == "no node runs before this one"
 
@@ -168,13 +168,13 @@ class TestInsideABlock:
         [
             ("stage", "{from: revise}", "later-node 9:50", "its own output"),
             ("stage", "{from: dual}", "later-node 9:50", "its own output"),
-            ("stage", "{from: after}", "later-node 9:50", "runs later"),
-            ("stage", "{from: drat}", "unknown-node 9:50", "called `drat`"),
-            ("provider", "{from: draft}", "later-node 6:56", "only its stages"),
-            ("block", "{from: draft}", "later-node 4:20", "only its stages"),
+            ("stage", "{from: after}", "later-node 9:50", "runs after this node"),
+            ("stage", "{from: drat}", "unknown-node 9:50", "has the id `drat`"),
+            ("provider", "{from: draft}", "later-node 6:56", "only the block's stages"),
+            ("block", "{from: draft}", "later-node 4:20", "only the block's stages"),
         ],
     )
-    def test_references_that_mean_nothing(self, level: str, inputs: str, expected: str, word: str) -> None:
+    def test_invalid_references(self, level: str, inputs: str, expected: str, word: str) -> None:
         levels = {"stage_inputs": "{}", "provider_inputs": "{}", "block_inputs": "{}"}
         text = BLOCK.format(**{**levels, f"{level}_inputs": inputs})
         (diagnostic,) = found(f"{text}  - {{id: after, prompt: x}}\n")
@@ -193,7 +193,7 @@ class TestInsideABlock:
         text = text.replace("{id: draft, prompt: x}", "{id: draft, prompt: x, inputs: {from: revise}}")
         (diagnostic,) = found(text)
         assert diagnostic.code == "later-node"
-        assert "runs later" in diagnostic.message
+        assert "runs after this node" in diagnostic.message
 
 
 def test_from_a_block_or_one_of_its_stages_names_the_other_key() -> None:

@@ -71,7 +71,7 @@ def test_node_over_stage_yaml(stage_yaml: str, node: str, expected: Termination)
 
 def test_unsaid_settings_have_their_defaults() -> None:
     judgment = Judgment(5)
-    assert (judgment.judged_from, judgment.stops_wanted) == (1, 2)
+    assert (judgment.judged_from, judgment.required_stops) == (1, 2)
 
 
 def test_single_stage_judgment_runs_to_25() -> None:

@@ -99,7 +99,7 @@ class TestBothLoaders:
             "d": {"k": [1, 2]},
         }
 
-    def test_byte_order_mark_is_no_part_of_the_text(self, loader: Any) -> None:
+    def test_byte_order_mark_is_not_part_of_the_text(self, loader: Any) -> None:
         assert data("\ufeffname: x\n", loader) == {"name": "x"}
 
     @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_text_size_is_bounded() -> None:
     assert where(report.diagnostics[0]) == "too-large 1:1"
 
 
-def test_duplicate_keys_keep_the_first_and_reading_goes_on() -> None:
+def test_duplicate_keys_keep_the_first_and_reading_continues() -> None:
     tree, report = parse("a: 1\na: 2\nb: 3\n")
     assert tree is not None
     assert as_data(tree, "x", report) == {"a": 1, "b": 3}

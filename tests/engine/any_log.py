@@ -96,7 +96,7 @@ _own_names: dict[tuple[type, str], st.SearchStrategy[Any]] = {
             branches=st.lists(_branches, max_size=2).map(tuple),
         ),
     ),
-    (f.LogImported, "left"): st.just((f.StageLeft("0", 2, ("1.md", "2.md")),)),
+    (f.LogImported, "left"): st.just((f.ImportedStage("0", 2, ("1.md", "2.md")),)),
     (f.RequestOpened, "kind"): st.sampled_from(["escalation", "approval"]),
     (f.RequestOpened, "scope"): st.sampled_from(["run", "branch"]),
     (f.RequestOpened, "answerers"): st.just(("person",)),

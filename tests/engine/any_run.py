@@ -112,7 +112,7 @@ class _World:
         self.decided.append((self.plan, decide(self.plan, self._state)))
 
     def settle(self) -> tuple[Work, ...] | None:
-        """Record what is decided; nothing if the engine dies in the middle of it."""
+        """Record the decided facts, unless the engine dies in between."""
         for _ in range(200):
             decision = decide(self.plan, self.state)
             if not decision.facts:
@@ -124,7 +124,7 @@ class _World:
         raise AssertionError("the engine doesn't stop talking")
 
     def rarely(self, times: int) -> bool:
-        """About once in so many times; not at the ends of a range, which Hypothesis prefers."""
+        """True about once in this many times; avoids the ends of a range, which Hypothesis prefers."""
         return self.draw(st.integers(0, times)) == times // 2
 
     def _routed(self, fact: f.AnyFact) -> f.AnyFact:
@@ -139,7 +139,7 @@ class _World:
         """One turn of the world; False when the run is over."""
         works = self.settle()
         if works is None:
-            return self._taken_up()
+            return self._recovered()
         if self.state.status in FINAL:
             return False
         if self.rarely(8) and self._people():
@@ -152,7 +152,7 @@ class _World:
         elif happens == 8 and self.rarely(4):
             self.record(f.CancelRequested("asked"), self.state.cursor)
         elif happens == 9:
-            return self._taken_up()
+            return self._recovered()
         else:
             # Several may come in before the engine is asked again.
             for work in self.draw(
@@ -161,7 +161,7 @@ class _World:
                 self._answer(work)
         return True
 
-    def _taken_up(self) -> bool:
+    def _recovered(self) -> bool:
         by = self.draw(st.sampled_from(["recovery", "recovery", "person"]))
         self.record(f.SessionRecovered(4711, "here", by), self.state.cursor)  # type: ignore[arg-type]
         for provider, at in list(self.state.under_way()):
@@ -204,7 +204,7 @@ class _World:
             refuse_illegal(self.state, fact, cursor)
         except IllegalMove:
             return
-        raise AssertionError(f"nobody refuses {fact}")
+        raise AssertionError(f"not refused: {fact}")
 
     def _ask(self) -> None:
         """As approvals will."""
@@ -292,7 +292,7 @@ def any_run(draw: st.DrawFn) -> tuple[Plan, list[Event]]:
 
 @st.composite
 def any_plan(draw: st.DrawFn) -> Plan:
-    """Stages that end in every way, blocks, pipelines in pipelines; every node has a name of its own."""
+    """Stages that end in every way, blocks, pipelines in pipelines; every node has a unique name."""
     names = (f"n{number}" for number in count())
 
     def any_stage(**changes: object) -> StageNode:

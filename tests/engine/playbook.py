@@ -2,10 +2,10 @@
 
     > start                     the world says: this happened
     < node_start plan           the engine decides: record this
-    ? prepare plan 1            and this should be running now (nothing, if there is no such line)
+    ? prepare plan 1            and this should be running now (no work without such a line)
     @ 5                         five seconds pass
     ^ 0                         the node that is done next leads to 0 (`^ 1.0 2,1`: in these rounds), as a
-                                router may decide; what it leads to is recorded, and the engine goes on
+                                router may decide; the destination is recorded, and the engine continues
     = completed                 the run's status
 
 In a parallel block a line names the provider whose branch it is about: `> claude: completed`.
@@ -56,7 +56,7 @@ class Play:
         provider, colon, said = words.partition(": ")
         self.provider = provider if colon else None
         verb, *rest = (said if colon else words).split()
-        fact = SAYINGS[verb](self, rest)
+        fact = FACTS_BY_VERB[verb](self, rest)
         if verb == "resume":
             self._answer_escalations()
         self.record(fact, self._where(fact))
@@ -80,7 +80,7 @@ class Play:
             for draft in decision.facts:
                 self.record(self._as_routed(draft.fact), draft.cursor)
                 said.append(f"< {_whose(draft.cursor)}{self._shown(draft.fact)}")
-        raise AssertionError(f"the engine doesn't stop talking: {said}")
+        raise AssertionError(f"the engine doesn't settle: {said}")
 
     def _as_routed(self, fact: f.AnyFact) -> f.AnyFact:
         if self.routed is None or not isinstance(fact, f.NodeCompleted):
@@ -103,7 +103,7 @@ class Play:
         for work in self.work:
             if isinstance(work, Wait) and work.timer == timer and self.is_meant(work):
                 return work.due_at
-        raise AssertionError(f"nobody waits for {timer}: {self.work}")
+        raise AssertionError(f"no wait for timer {timer}: {self.work}")
 
     @property
     def stage(self) -> StageState:
@@ -258,18 +258,18 @@ def _complete(play: Play, words: list[str]) -> f.AnyFact:
 
 
 def _error(play: Play, words: list[str]) -> f.AnyFact:
-    """The kind; `resets=60` in so many seconds, `session=abc` of the agent, which used `tokens=10`; with
+    """The kind; `resets=60`: seconds to the reset, `session=abc` of the agent, which used `tokens=10`; with
     `unstarted` nothing ran."""
-    said = dict(word.split("=") for word in words[1:] if "=" in word)
-    resets = play.now + timedelta(seconds=float(said["resets"])) if "resets" in said else None
+    given = dict(word.split("=") for word in words[1:] if "=" in word)
+    resets = play.now + timedelta(seconds=float(given["resets"])) if "resets" in given else None
     return f.ErrorOccurred(
         FailureKind(words[0]),
         "it went wrong",
         _stage(play),
         play.attempt,
-        usage=Usage(input_tokens=int(said["tokens"])) if "tokens" in said else None,
+        usage=Usage(input_tokens=int(given["tokens"])) if "tokens" in given else None,
         resets_at=resets,
-        agent_session=said.get("session"),
+        agent_session=given.get("session"),
         started="unstarted" not in words,
     )
 
@@ -315,18 +315,18 @@ def _pause(play: Play, words: list[str]) -> f.AnyFact:
 
 
 def _asked(play: Play, words: list[str]) -> f.AnyFact:
-    """The id, which begins with the kind; `due=60`: in so many seconds the `default=no` counts. Later parts
+    """The id, which begins with the kind; `due=60`: seconds until `default=no` applies. Later parts
     of the engine ask like this."""
-    said = dict(word.split("=") for word in words[1:])
-    due = play.now + timedelta(seconds=float(said["due"])) if "due" in said else None
+    given = dict(word.split("=") for word in words[1:])
+    due = play.now + timedelta(seconds=float(given["due"])) if "due" in given else None
     kind: f.RequestKind = words[0].partition("-")[0]  # type: ignore[assignment]
     options = ("yes", "no", "cancel")
     return f.RequestOpened(
-        words[0], kind, words[0], kind, "May it?", options, due_at=due, default=said.get("default")
+        words[0], kind, words[0], kind, "May it?", options, due_at=due, default=given.get("default")
     )
 
 
-SAYINGS: dict[str, Callable[[Play, list[str]], f.AnyFact]] = {
+FACTS_BY_VERB: dict[str, Callable[[Play, list[str]], f.AnyFact]] = {
     "start": _start,
     "prepared": _prepared,
     "unprepared": lambda play, _: f.ErrorOccurred(
@@ -359,7 +359,7 @@ SAYINGS: dict[str, Callable[[Play, list[str]], f.AnyFact]] = {
 
 
 def _is_outcome(work: Work, fact: f.AnyFact) -> bool:
-    """Whether the fact comes of that work; False for what is about the run as a whole."""
+    """Whether the fact is an outcome of that work; False for facts about the whole run."""
     if isinstance(work, Wait):
         return isinstance(fact, f.TimerFired) and fact.timer == work.timer
     reattached = isinstance(fact, f.AttemptReattached) and work.KIND == "agent"

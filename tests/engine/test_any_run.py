@@ -45,7 +45,7 @@ def reread(state: RunState) -> RunState:
 
 @heavy
 @given(any_wild_run())
-def test_any_prefix_read_afresh_decides_what_the_live_run_decided(run: WildRun) -> None:
+def test_any_replayed_prefix_decides_the_same_as_the_live_run(run: WildRun) -> None:
     state: RunState | None = None
     for event, (plan, decision) in zip(written(run.events), run.decided, strict=True):
         state = evolve(state, event)
@@ -74,7 +74,7 @@ def test_visits_of_any_run_are_numbered_without_gaps(run: WildRun) -> None:
             folders[event.fact.folder] += 1
     for name, found in numbers.items():
         assert found == list(range(1, len(found) + 1)), name
-    assert set(folders.values()) <= {1}, "each visit has a folder of its own"
+    assert set(folders.values()) <= {1}, "each visit has its own folder"
     for step in run.decided[-1][0].steps:
         assert run.state.visits.get(step.path, 0) == len(numbers[step.node.id])
 
@@ -159,7 +159,7 @@ def test_size_of_any_state_is_bounded_by_the_plan(run: WildRun) -> None:
 
 
 def driven(plan: Plan, visits: int, iterations: int) -> dict[int, RunState]:
-    """The state at each visit of the first node, in which so many iterations take place; the last node leads
+    """The state at each visit of the first node, with the given number of iterations; the last node leads
     back each time."""
     conversation, last = Play(plan), plan.steps[-1]
     found: dict[int, RunState] = {}

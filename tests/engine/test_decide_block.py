@@ -113,7 +113,7 @@ def test_block_that_is_entered_names_its_providers_and_stages() -> None:
     )
 
 
-def test_slow_branch_is_waited_for_by_the_block_and_by_no_other_branch() -> None:
+def test_block_waits_for_a_slow_branch_but_other_branches_do_not() -> None:
     play(
         plan_of(block("a b c", stage("draft"))),
         """
@@ -160,7 +160,7 @@ def test_slow_branch_is_waited_for_by_the_block_and_by_no_other_branch() -> None
     )
 
 
-def test_branch_that_fails_after_its_retries_fails_the_block_when_the_others_are_done() -> None:
+def test_branch_failing_after_its_retries_fails_the_block_after_the_others() -> None:
     conversation = play(
         plan_of(block("claude codex", stage("draft")), stage("merge")),
         f"""{BEGIN}
@@ -190,7 +190,7 @@ def test_branch_that_fails_after_its_retries_fails_the_block_when_the_others_are
     assert failed.stage == "duel"
 
 
-def test_resume_skips_providers_that_are_done_and_goes_on_where_the_failed_one_failed() -> None:
+def test_resume_skips_completed_providers_and_continues_the_failed_one() -> None:
     conversation = play(
         DUEL,
         f"""{BEGIN}
@@ -236,7 +236,7 @@ def test_resume_skips_providers_that_are_done_and_goes_on_where_the_failed_one_f
     assert types(conversation).count("parallel_provider_start") == 2
 
 
-def test_all_failed_branches_are_named_and_all_go_on_after_a_resume() -> None:
+def test_all_failed_branches_are_named_and_continue_after_a_resume() -> None:
     conversation = play(
         QUICK,
         f"""{BEGIN}
@@ -283,7 +283,7 @@ def test_branch_whose_prompt_cannot_be_read_fails_alone() -> None:
     )
 
 
-def test_manifest_is_written_once_all_providers_are_done_and_again_if_nobody_recorded_it() -> None:
+def test_manifest_is_written_after_all_providers_and_again_if_not_recorded() -> None:
     play(
         QUICK,
         f"""{BEGIN}{CLAUDE_IS_DONE}
@@ -364,7 +364,7 @@ def test_pause_waits_for_the_current_iteration_of_all_providers() -> None:
     )
 
 
-def test_pause_ends_what_still_works_after_the_grace() -> None:
+def test_pause_stops_running_agents_after_the_grace() -> None:
     play(
         DUEL,
         f"""{BEGIN}
@@ -409,7 +409,7 @@ def test_pause_now_ends_the_agents_of_all_branches() -> None:
     )
 
 
-def test_pause_while_one_branch_waits_for_its_retry_takes_hold_when_the_other_is_quiet() -> None:
+def test_pause_while_one_branch_waits_for_a_retry_applies_after_the_other_finishes() -> None:
     play(
         DUEL,
         f"""{BEGIN}
@@ -446,7 +446,7 @@ def test_cancel_ends_the_agents_of_all_branches_and_is_final() -> None:
     assert "manifest_written" not in types(conversation)
 
 
-def test_recovery_takes_up_every_branch_where_it_was() -> None:
+def test_recovery_continues_every_branch_where_it_was() -> None:
     play(
         DUEL,
         f"""{BEGIN}
@@ -498,7 +498,7 @@ def test_branch_asks_at_once_while_the_others_continue() -> None:
     assert "3 attempts at iteration 1 of stage 'draft' were lost" in opened.question
 
 
-def test_runtime_limit_is_asked_about_once_for_all_branches() -> None:
+def test_runtime_limit_opens_one_request_for_all_branches() -> None:
     play(
         plan_of(block("claude codex", stage("draft", runs=2)), max_runtime=100),
         f"""{BEGIN.replace("attempt_start 1", "attempt_start 1 timeout=100")}

@@ -15,8 +15,8 @@ START = """
 CONSENSUS = "Consensus reached: {} consecutive agents agree to stop Reason: nothing new"
 
 
-def judged(most: int = 9, least: int | None = 1, consensus: int | None = 1) -> Plan:
-    return plan_of(stage(termination=Judgment(most, least, consensus)))
+def judged(max_iterations: int = 9, min_iterations: int | None = 1, consensus: int | None = 1) -> Plan:
+    return plan_of(stage(termination=Judgment(max_iterations, min_iterations, consensus)))
 
 
 def begin(number: int) -> str:
@@ -44,7 +44,7 @@ def not_asked(number: int) -> str:
     """
 
 
-def goes_on(number: int, words: str = "continue more to find") -> str:
+def continues(number: int, words: str = "continue more to find") -> str:
     return f"""{asked(number)}
         > judged {words}
         ? prepare plan {number + 1}
@@ -65,9 +65,9 @@ def failures(conversation: Play) -> int:
     return conversation.state.node.judge_failures
 
 
-def test_judge_that_says_stop_ends_the_stage_with_its_reason() -> None:
+def test_stop_verdict_ends_the_stage_with_its_reason() -> None:
     conversation = play(
-        judged(), f"{START}{goes_on(1)}{asked(2)}\n> judged stop nothing new\n{ended(CONSENSUS.format(1))}"
+        judged(), f"{START}{continues(1)}{asked(2)}\n> judged stop nothing new\n{ended(CONSENSUS.format(1))}"
     )
     assert conversation.state is not None
     (record,) = conversation.state.stages
@@ -78,36 +78,36 @@ def test_judge_that_says_stop_ends_the_stage_with_its_reason() -> None:
     assert record.iterations == 2
 
 
-def test_judge_is_first_asked_after_min_iterations() -> None:
+def test_judge_is_first_called_after_min_iterations() -> None:
     script = f"{START}{not_asked(1)}{not_asked(2)}{asked(3)}\n> judged stop nothing new"
-    play(judged(least=3), script + ended(CONSENSUS.format(1)))
+    play(judged(min_iterations=3), script + ended(CONSENSUS.format(1)))
 
 
-@pytest.mark.parametrize("least", [None, 0, 1])
-def test_judge_is_asked_from_the_first_iteration_unless_min_iterations_says_otherwise(
-    least: int | None,
+@pytest.mark.parametrize("min_iterations", [None, 0, 1])
+def test_judge_is_called_from_the_first_iteration_without_min_iterations(
+    min_iterations: int | None,
 ) -> None:
-    play(judged(least=least), f"{START}{asked(1)}")
+    play(judged(min_iterations=min_iterations), f"{START}{asked(1)}")
 
 
-def test_consensus_is_so_many_stops_in_a_row() -> None:
+def test_consensus_requires_consecutive_stops() -> None:
     script = (
         START
-        + goes_on(1, "stop nothing new")
-        + goes_on(2, "continue")
-        + goes_on(3, "stop nothing new")
-        + goes_on(4, "stop nothing new")
+        + continues(1, "stop nothing new")
+        + continues(2, "continue")
+        + continues(3, "stop nothing new")
+        + continues(4, "stop nothing new")
         + asked(5)
     )
     play(judged(consensus=3), f"{script}\n> judged stop nothing new\n{ended(CONSENSUS.format(3))}")
 
 
 def test_consensus_of_two_is_the_default() -> None:
-    script = f"{START}{goes_on(1, 'stop nothing new')}{asked(2)}\n> judged stop nothing new"
+    script = f"{START}{continues(1, 'stop nothing new')}{asked(2)}\n> judged stop nothing new"
     play(judged(consensus=None), script + ended(CONSENSUS.format(2)))
 
 
-def test_agent_that_says_stop_itself_does_not_end_a_judgment_stage() -> None:
+def test_agent_stop_does_not_end_a_judgment_stage() -> None:
     play(
         judged(),
         f"""{START}{begin(1)}
@@ -124,16 +124,19 @@ def test_agent_that_reports_an_error_ends_a_judgment_stage_at_once() -> None:
     play(judged(), f"{START}{begin(1)}\n> error agent_error\n< session_failed agent_error\n= failed")
 
 
-def test_judgment_stage_ends_at_max_whatever_the_judge_says() -> None:
-    play(judged(most=2), f"{START}{goes_on(1)}{asked(2)}\n> judged continue{ended('max_iterations')}")
+def test_judgment_stage_ends_at_max_regardless_of_the_judge() -> None:
+    play(
+        judged(max_iterations=2),
+        f"{START}{continues(1)}{asked(2)}\n> judged continue{ended('max_iterations')}",
+    )
 
 
 def test_stop_at_the_very_last_iteration_is_a_consensus_and_not_the_maximum() -> None:
-    script = f"{START}{goes_on(1)}{asked(2)}\n> judged stop nothing new"
-    play(judged(most=2), script + ended(CONSENSUS.format(1)))
+    script = f"{START}{continues(1)}{asked(2)}\n> judged stop nothing new"
+    play(judged(max_iterations=2), script + ended(CONSENSUS.format(1)))
 
 
-def test_judge_is_asked_before_the_delay_begins() -> None:
+def test_judge_is_called_before_the_delay_starts() -> None:
     play(
         plan_of(stage(termination=Judgment(9, 1, 1), delay=7)),
         f"""{START}{asked(1)}
@@ -150,7 +153,7 @@ def test_judge_is_asked_before_the_delay_begins() -> None:
 # -- a judge that fails
 
 
-def test_invocation_that_fails_is_tried_once_more() -> None:
+def test_failed_judge_call_is_retried_once() -> None:
     conversation = play(
         judged(),
         f"""{START}{asked(1)}
@@ -164,7 +167,7 @@ def test_invocation_that_fails_is_tried_once_more() -> None:
     assert failures(conversation) == 0
 
 
-def test_invocation_that_fails_twice_counts_as_one_failure_and_the_stage_goes_on() -> None:
+def test_judge_call_failing_twice_counts_as_one_failure_and_the_stage_continues() -> None:
     conversation = play(
         judged(),
         f"""{START}{asked(1)}
@@ -178,13 +181,13 @@ def test_invocation_that_fails_twice_counts_as_one_failure_and_the_stage_goes_on
     assert failures(conversation) == 1
 
 
-def test_answer_that_is_no_json_is_not_asked_for_again() -> None:
-    conversation = play(judged(), f"{START}{goes_on(1, 'failed invalid_json')}")
+def test_answer_that_is_not_json_is_not_retried() -> None:
+    conversation = play(judged(), f"{START}{continues(1, 'failed invalid_json')}")
     assert failures(conversation) == 1
 
 
 def test_judge_that_failed_three_times_in_a_row_is_skipped_as_unreliable() -> None:
-    broken = "".join(goes_on(number, "failed invalid_json") for number in (1, 2, 3))
+    broken = "".join(continues(number, "failed invalid_json") for number in (1, 2, 3))
     conversation = play(
         judged(),
         f"""{START}{broken}{begin(4)}
@@ -199,13 +202,13 @@ def test_judge_that_failed_three_times_in_a_row_is_skipped_as_unreliable() -> No
     )
     skipped = [e.fact for e in conversation.events if isinstance(e.fact, f.JudgeCompleted)][-1]
     assert skipped.result == f.JudgeResult(stop=False, reason="judge_unreliable")
-    assert failures(conversation) == 3, "not asking is no failure"
+    assert failures(conversation) == 3, "skipping the judge is not a failure"
 
 
 def test_skipped_judge_never_fails_the_stage_which_ends_at_its_maximum() -> None:
-    broken = "".join(goes_on(number, "failed invalid_json") for number in (1, 2, 3))
+    broken = "".join(continues(number, "failed invalid_json") for number in (1, 2, 3))
     play(
-        judged(most=4),
+        judged(max_iterations=4),
         f"""{START}{broken}{begin(4)}
         > completed
         < judge_complete skipped judge_unreliable
@@ -214,22 +217,22 @@ def test_skipped_judge_never_fails_the_stage_which_ends_at_its_maximum() -> None
     )
 
 
-def test_judgment_that_succeeds_sets_the_count_of_failures_back() -> None:
+def test_successful_judgment_resets_the_failure_count() -> None:
     words = ("failed invalid_json", "failed invalid_json", "continue", "failed invalid_json")
-    script = "".join(goes_on(number, said) for number, said in enumerate(words, 1))
+    script = "".join(continues(number, said) for number, said in enumerate(words, 1))
     assert failures(play(judged(), START + script)) == 1
 
 
-def test_judge_that_fails_says_neither_stop_nor_continue() -> None:
+def test_failed_judge_means_neither_stop_nor_continue() -> None:
     """The stop before it and the stop after it are in a row."""
-    script = START + goes_on(1, "stop nothing new") + goes_on(2, "failed invalid_json") + asked(3)
+    script = START + continues(1, "stop nothing new") + continues(2, "failed invalid_json") + asked(3)
     play(judged(consensus=2), f"{script}\n> judged stop nothing new\n{ended(CONSENSUS.format(2))}")
 
 
 def test_counters_of_the_judge_persist_through_pause_resume_and_recovery() -> None:
     conversation = play(
         judged(consensus=2),
-        f"""{START}{goes_on(1, "stop nothing new")}{goes_on(2, "failed invalid_json")}
+        f"""{START}{continues(1, "stop nothing new")}{continues(2, "failed invalid_json")}
         > pause lunch
         < session_paused lunch
         > resume
@@ -243,8 +246,8 @@ def test_counters_of_the_judge_persist_through_pause_resume_and_recovery() -> No
     assert (conversation.state.node.stops, failures(conversation)) == (1, 1)
 
 
-def test_judge_that_was_given_up_stays_given_up_after_a_resume() -> None:
-    broken = "".join(goes_on(number, "failed invalid_json") for number in (1, 2, 3))
+def test_skipped_judge_stays_skipped_after_a_resume() -> None:
+    broken = "".join(continues(number, "failed invalid_json") for number in (1, 2, 3))
     play(
         judged(),
         f"""{START}{broken}
@@ -260,9 +263,9 @@ def test_judge_that_was_given_up_stays_given_up_after_a_resume() -> None:
     )
 
 
-def test_failures_of_the_judge_are_counted_for_each_stage_alone() -> None:
+def test_judge_failures_are_counted_per_stage() -> None:
     two = plan_of(stage("plan", termination=Judgment(3, 1, 1)), stage("build", termination=Judgment(3, 1, 1)))
-    broken = "".join(goes_on(number, "failed invalid_json") for number in (1, 2))
+    broken = "".join(continues(number, "failed invalid_json") for number in (1, 2))
     conversation = play(
         two,
         f"""{START}{broken}{asked(3)}
@@ -284,14 +287,14 @@ def test_failures_of_the_judge_are_counted_for_each_stage_alone() -> None:
 # -- crashes and stops while the judge is at it
 
 
-def test_recovery_takes_up_the_judge_that_was_asked() -> None:
+def test_recovery_reattaches_to_the_running_judge() -> None:
     play(
         judged(),
         f"{START}{asked(1)}\n> recover\n? judge plan 1 attempt 1\n> judged continue\n? prepare plan 2",
     )
 
 
-def test_judge_that_died_with_the_engine_is_asked_again_and_no_failure_counts() -> None:
+def test_judge_lost_with_the_engine_is_retried_without_counting_a_failure() -> None:
     conversation = play(
         judged(),
         f"""{START}{asked(1)}
@@ -310,7 +313,7 @@ def test_judge_that_died_with_the_engine_is_asked_again_and_no_failure_counts() 
     assert failures(conversation) == 0
 
 
-def test_engine_that_dies_again_and_again_while_it_judges_asks_a_person() -> None:
+def test_engine_dying_repeatedly_during_judgment_asks_a_person() -> None:
     play(
         judged(),
         f"""{START}{asked(1)}
@@ -331,7 +334,7 @@ def test_engine_that_dies_again_and_again_while_it_judges_asks_a_person() -> Non
     )
 
 
-def test_pause_waits_for_the_judge_that_is_at_it() -> None:
+def test_pause_waits_for_the_running_judge() -> None:
     play(
         judged(),
         f"""{START}{asked(1)}
@@ -345,7 +348,7 @@ def test_pause_waits_for_the_judge_that_is_at_it() -> None:
     )
 
 
-def test_pause_does_not_ask_a_judge_that_was_not_asked_yet() -> None:
+def test_pause_does_not_start_a_judge() -> None:
     play(
         judged(),
         f"""{START}{begin(1)}
@@ -376,7 +379,7 @@ def test_pause_now_ends_the_judge_and_a_resume_asks_it_again() -> None:
     )
 
 
-def test_judge_that_answered_while_it_was_being_ended_is_heard() -> None:
+def test_judge_that_answered_while_being_stopped_counts() -> None:
     play(
         judged(),
         f"""{START}{asked(1)}
@@ -391,7 +394,7 @@ def test_judge_that_answered_while_it_was_being_ended_is_heard() -> None:
     )
 
 
-def test_cancel_ends_the_judge_whoever_drives_the_run_by_then() -> None:
+def test_cancel_stops_the_judge_even_with_another_engine() -> None:
     play(
         judged(),
         f"""{START}{asked(1)}
@@ -424,7 +427,7 @@ def test_grace_of_a_pause_ends_the_judge_too() -> None:
 # -- plateau test mode, branches
 
 
-def test_plateau_test_mode_takes_the_workers_word_and_asks_no_judge() -> None:
+def test_plateau_test_mode_uses_the_agents_signal_instead_of_a_judge() -> None:
     conversation = play(
         judged(consensus=2),
         f"""{START.replace("> start", "> start plateau_test")}{begin(1)}
@@ -448,7 +451,7 @@ def test_plateau_test_mode_takes_the_workers_word_and_asks_no_judge() -> None:
 
 def test_plateau_test_mode_minds_min_iterations() -> None:
     play(
-        judged(least=2, consensus=1),
+        judged(min_iterations=2, consensus=1),
         f"""{START.replace("> start", "> start plateau_test")}{begin(1)}
         > completed plateau
         ? prepare plan 2
@@ -460,7 +463,7 @@ def test_plateau_test_mode_minds_min_iterations() -> None:
     )
 
 
-def test_what_the_workers_suspect_counts_nothing_without_plateau_test_mode() -> None:
+def test_suspected_plateaus_are_ignored_without_plateau_test_mode() -> None:
     play(judged(), f"{START}{begin(1)}\n> completed plateau\n< judge_start 1\n? judge plan 1 attempt 1")
 
 

@@ -34,10 +34,10 @@ def test_runtime_limit_asks_and_a_resume_grants_the_same_again() -> None:
         """,
     )
     opened = conversation.events[5].fact
-    assert opened.question == "the runtime limit of 100 s is used up. Grant the same again?"  # type: ignore[union-attr]
+    assert opened.question == "the runtime limit of 100 s is used up. Extend it by the same amount?"  # type: ignore[union-attr]
 
 
-def test_runtime_limit_is_asked_about_before_another_attempt() -> None:
+def test_runtime_limit_opens_a_request_before_another_attempt() -> None:
     play(
         plan_of(stage(runs=2, retry=RetryPolicy(max_attempts=3)), max_runtime=60),
         """
@@ -62,7 +62,7 @@ def test_runtime_limit_is_asked_about_before_another_attempt() -> None:
     )
 
 
-def test_runtime_limit_that_ended_the_last_attempt_is_asked_about_too() -> None:
+def test_runtime_limit_that_ended_the_last_attempt_opens_a_request() -> None:
     play(
         plan_of(stage(retry=RetryPolicy(max_attempts=1)), max_runtime=60),
         """
@@ -112,7 +112,7 @@ def test_stage_that_is_done_ends_although_the_limit_is_used_up() -> None:
         (30.0, 100.0, 90, " timeout=10"),
     ],
 )
-def test_timeout_of_an_attempt_is_the_stage_timeout_or_what_remains(
+def test_timeout_of_an_attempt_is_the_stage_timeout_or_the_remaining_time(
     timeout: float | None, limit: float | None, passed: float, expected: str
 ) -> None:
     play(

@@ -13,7 +13,7 @@ BEGIN = """
 """
 
 
-def test_recovery_takes_up_the_agent_that_is_still_running() -> None:
+def test_recovery_reattaches_to_the_running_agent() -> None:
     play(
         plan_of(stage()),
         f"""{BEGIN}
@@ -154,7 +154,7 @@ def test_completed_iteration_is_progress() -> None:
     )
 
 
-def test_agent_at_work_is_reattached_to_before_anybody_is_asked() -> None:
+def test_running_agent_is_reattached_before_a_request_is_opened() -> None:
     play(
         plan_of(stage()),
         f"""{BEGIN}
@@ -196,7 +196,7 @@ def test_engine_that_dies_between_the_question_and_the_pause_does_not_ask_twice(
     assert len(again.state.requests) == 1
 
 
-def test_person_who_takes_up_an_interrupted_run_makes_the_counters_begin_anew() -> None:
+def test_resuming_an_interrupted_run_resets_the_counters() -> None:
     play(
         plan_of(stage()),
         f"""{BEGIN}
@@ -215,7 +215,7 @@ def test_person_who_takes_up_an_interrupted_run_makes_the_counters_begin_anew() 
     )
 
 
-def test_person_who_takes_up_a_run_that_waited_for_a_retry_does_not_wait() -> None:
+def test_resuming_a_run_that_waits_for_a_retry_skips_the_wait() -> None:
     conversation = play(
         plan_of(stage()),
         f"""{BEGIN}

@@ -28,7 +28,7 @@ DONE = """
 """
 
 
-def test_stage_goes_on_until_the_queue_is_empty() -> None:
+def test_stage_continues_until_the_queue_is_empty() -> None:
     play(
         WORKED_OFF,
         f"""{START}{begin(1)}
@@ -62,7 +62,7 @@ def test_queue_that_is_empty_from_the_start_costs_no_iteration() -> None:
     play(CHECKED, f"> start\n< node_start plan\n? check queue plan 0\n> left-in-queue 0\n{DONE}")
 
 
-def test_queue_that_cannot_be_read_fails_the_run_and_a_resume_looks_again() -> None:
+def test_unreadable_queue_fails_the_run_and_a_resume_checks_again() -> None:
     play(
         WORKED_OFF,
         f"""{START}{begin(1)}
@@ -94,7 +94,7 @@ def test_queue_that_cannot_be_read_before_the_first_iteration_fails_the_run() ->
     )
 
 
-def test_agent_that_says_stop_ends_a_queue_stage_although_tasks_are_left() -> None:
+def test_agent_stop_ends_a_queue_stage_with_tasks_left() -> None:
     play(
         WORKED_OFF,
         f"""{START}{begin(1)}
@@ -120,7 +120,7 @@ def test_queue_stage_ends_at_max_although_tasks_are_left() -> None:
     )
 
 
-def test_recovery_looks_at_the_queue_again_if_nobody_recorded_what_it_said() -> None:
+def test_recovery_checks_the_queue_again_if_the_result_was_not_recorded() -> None:
     play(
         WORKED_OFF,
         f"""{START}{begin(1)}

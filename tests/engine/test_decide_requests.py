@@ -78,8 +78,8 @@ def state_of(conversation: Play) -> RunState:
     return conversation.state
 
 
-def taken_up(conversation: Play, length: int) -> Play:
-    """The same run with its log cut off after so many events, in another engine."""
+def recovered(conversation: Play, length: int) -> Play:
+    """The same run with its log truncated to `length` events, in another engine."""
     again = Play(conversation.plan)
     for event in conversation.events[:length]:
         again.events.append(event)
@@ -150,7 +150,7 @@ def test_each_branch_asks_for_itself_and_each_answer_is_for_one() -> None:
     assert len({request.key for request in opened}) == 2
 
 
-def test_question_about_the_whole_run_is_asked_once_and_its_answer_is_for_all_branches() -> None:
+def test_request_for_the_whole_run_is_opened_once_and_its_answer_applies_to_all_branches() -> None:
     play(
         plan_of(block("claude codex", stage("draft", runs=2)), max_runtime=100),
         f"""{BEGIN_BLOCK.replace("attempt_start 1", "attempt_start 1 timeout=100")}
@@ -203,7 +203,7 @@ def test_answer_before_a_crash_is_consumed_once_wherever_the_log_ends() -> None:
     )
     (answered,) = lengths(whole, f.RequestAnswered)
     for length in range(answered, len(whole.events) + 1):
-        again = taken_up(whole, length)
+        again = recovered(whole, length)
         if state_of(again).status.value == "running":
             again.happens("recover")
         else:
@@ -216,7 +216,7 @@ def test_answer_before_a_crash_is_consumed_once_wherever_the_log_ends() -> None:
 
 @pytest.mark.parametrize("after_recovery", [False, True])
 def test_answer_between_crash_and_recovery_or_after_it_is_consumed_once(after_recovery: bool) -> None:
-    """The engine died with the question open, while another branch was at work."""
+    """The engine died with the question open, while another branch was running."""
     again = play(BLOCK, BEGIN_BLOCK + CODEX_ASKS)
     steps = ["recover", "answer attempts_lost-14"]
     for step in steps if after_recovery else reversed(steps):
@@ -227,13 +227,13 @@ def test_answer_between_crash_and_recovery_or_after_it_is_consumed_once(after_re
             again.record(f.RequestAnswered("attempts_lost-14", "resume", "person"), None)
     assert [work.id for work in again.work] == ["0.0@claude/1/1/1/agent", "0.0@codex/1/1/4/agent"]
     assert (count(again, f.RequestOpened), count(again, f.RequestResolved)) == (1, 1)
-    with pytest.raises(IllegalMove, match="isn't waiting for it"):
+    with pytest.raises(IllegalMove, match="is not expected for request"):
         again.happens("answer attempts_lost-14")
 
 
 def test_engine_that_died_between_question_and_pause_takes_the_answer_without_pausing() -> None:
     whole = play(plan_of(stage()), BEGIN + LOST)
-    again = taken_up(whole, lengths(whole, f.RequestOpened)[0])
+    again = recovered(whole, lengths(whole, f.RequestOpened)[0])
     again.record(f.RequestAnswered("attempts_lost-10", "resume", "person"), None)
     assert again.happens("recover") == [
         "< request_resolved attempts_lost-10 continue",
@@ -314,7 +314,7 @@ def test_succeeded_is_counted_once_although_the_log_was_cut_before_the_request_w
     (completed,) = lengths(whole, f.IterationCompleted)
     (resolved,) = lengths(whole, f.RequestResolved)
     assert resolved == completed + 1
-    again = taken_up(whole, completed)
+    again = recovered(whole, completed)
     said = again.happens("recover")
     assert next(line for line in said if line.startswith("<")).endswith("succeeded")
     assert (count(again, f.IterationCompleted), count(again, f.RequestResolved)) == (1, 1)
@@ -380,7 +380,7 @@ def test_attempts_lost_count_on_after_an_answer() -> None:
 
 
 @pytest.mark.parametrize(("word", "recovered"), [("answer", 6), ("resume", 3)])
-def test_recoveries_count_on_after_an_answer_and_begin_anew_after_a_resume(word: str, recovered: int) -> None:
+def test_recoveries_are_kept_after_an_answer_and_reset_after_a_resume(word: str, recovered: int) -> None:
     conversation = play(plan_of(stage()), "> start\n< node_start plan\n? prepare plan 1")
     for _ in range(3):
         conversation.happens("recover")
@@ -394,8 +394,8 @@ def test_recoveries_count_on_after_an_answer_and_begin_anew_after_a_resume(word:
 
 
 @pytest.mark.parametrize(("word", "timeout"), [("answer", 70), ("resume", 100)])
-def test_runtime_counts_on_after_an_answer_and_begins_anew_after_a_resume(word: str, timeout: int) -> None:
-    """And the time that was waited for the answer is no runtime."""
+def test_runtime_is_kept_after_an_answer_and_reset_after_a_resume(word: str, timeout: int) -> None:
+    """The time spent waiting for the answer doesn't count as runtime."""
     asked = "< request_opened attempts_lost-10\n< session_paused attempts_lost"
     continued = "< session_continued attempts_lost-10" if word == "answer" else ""
     conversation = play(
@@ -428,7 +428,7 @@ def test_runtime_counts_on_after_an_answer_and_begins_anew_after_a_resume(word: 
     assert state_of(conversation).clock_from == began
 
 
-def test_every_time_that_is_waited_is_taken_off_the_clock() -> None:
+def test_time_spent_waiting_does_not_count_as_runtime() -> None:
     conversation = play(plan_of(stage(), max_runtime=100), BEGIN.replace("start 1", "start 1 timeout=100"))
     waited = timedelta()
     for _ in range(3):
@@ -453,7 +453,7 @@ ASKED = f"""{BEGIN}
 """
 
 
-def test_default_counts_when_nobody_answers_in_time() -> None:
+def test_default_applies_without_an_answer_in_time() -> None:
     conversation = play(
         plan_of(stage()),
         f"""{ASKED}
@@ -486,7 +486,7 @@ def test_timer_before_the_answer_in_the_log_decides_for_the_default() -> None:
     conversation = play(plan_of(stage()), ASKED)
     conversation.now += timedelta(seconds=60)
     conversation.record(f.TimerFired("request:question-1"), None)
-    with pytest.raises(IllegalMove, match="its time is over"):
+    with pytest.raises(IllegalMove, match="takes its default answer"):
         conversation.record(f.RequestAnswered("question-1", "yes", "person"), None)
     assert conversation.answer()[0] == "< request_answered question-1 no default"
 
@@ -500,7 +500,7 @@ def test_answer_before_the_timer_in_the_log_counts() -> None:
     assert count(conversation, f.RequestAnswered) == 1
 
 
-def test_due_time_without_a_default_is_nothing_to_wait_for() -> None:
+def test_due_time_without_a_default_is_not_awaited() -> None:
     play(plan_of(stage()), f"{BEGIN}\n> asked question-1 due=60\n? execute plan 1 attempt 1")
 
 
@@ -528,7 +528,7 @@ def test_default_of_a_run_that_waits_continues_it() -> None:
 # -- approvals
 
 
-def test_run_awaits_approval_when_nothing_else_is_runnable_and_an_answer_leaves_it() -> None:
+def test_run_awaits_approval_without_runnable_work_until_an_answer() -> None:
     conversation = play(
         plan_of(stage()),
         f"""{BEGIN}
@@ -594,7 +594,7 @@ def test_run_that_a_person_paused_is_not_continued_by_an_answer() -> None:
     assert count(conversation, f.RequestAnswered) == 1
 
 
-def test_cancel_answered_to_a_run_that_a_person_paused_takes_hold_when_it_goes_on() -> None:
+def test_cancel_answer_to_a_paused_run_takes_effect_on_resume() -> None:
     play(
         BLOCK,
         f"""{BEGIN_BLOCK}{CODEX_ASKS}
@@ -703,7 +703,7 @@ def test_runtime_granted_after_all_branches_ran_out_of_it_is_granted_to_each() -
     )
 
 
-def test_runtime_granted_to_a_block_says_nothing_about_work_that_must_not_be_done_twice() -> None:
+def test_runtime_extension_of_a_block_does_not_retry_at_most_once_work() -> None:
     draft = stage("draft", runs=2, semantics="at_most_once")
     play(
         plan_of(block("claude codex", draft), max_runtime=100),
@@ -723,7 +723,7 @@ def test_runtime_granted_to_a_block_says_nothing_about_work_that_must_not_be_don
     )
 
 
-# -- going on by another plan
+# -- continuing with another plan
 
 
 @pytest.mark.parametrize("branch", [None, "codex"])
@@ -756,7 +756,7 @@ def task_id(path: str, answer: str, number: int) -> str:
 # -- the end
 
 
-def test_question_that_progress_made_moot_is_closed_by_the_end_of_the_run() -> None:
+def test_obsolete_request_is_closed_by_the_end_of_the_run() -> None:
     conversation = play(BLOCK, BEGIN_BLOCK)
     for _ in range(3):
         conversation.happens("recover")

@@ -45,7 +45,7 @@ def test_error_taxonomy_names_every_kind() -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind, retryable in TAXONOMY.items() if retryable])
-def test_retryable_error_is_tried_again_with_backoff(kind: str) -> None:
+def test_retryable_error_is_retried_with_backoff(kind: str) -> None:
     assert FailureKind(kind) in ATTEMPTS_PER_KIND
     play(
         plan_of(stage()),
@@ -170,7 +170,7 @@ def test_ladder_caps_the_sum_over_all_kinds() -> None:
     )
 
 
-def test_second_crash_is_final_although_the_ladder_has_attempts_left() -> None:
+def test_second_crash_is_final_despite_remaining_attempts() -> None:
     play(
         plan_of(stage(retry=RetryPolicy(max_attempts=5, initial_delay=0))),
         f"""{BEGIN}

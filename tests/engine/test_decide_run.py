@@ -49,7 +49,7 @@ ONE_STAGE = """
 """
 
 
-def test_agent_that_says_stop_ends_its_stage_early() -> None:
+def test_agent_stop_ends_its_stage_early() -> None:
     play(
         plan_of(stage("plan", runs=9), stage("build")),
         """
@@ -221,7 +221,7 @@ def test_recovery_in_a_delay_waits_until_the_recorded_time() -> None:
     )
 
 
-def test_prompt_that_cannot_be_read_fails_the_run_and_a_resume_tries_again() -> None:
+def test_unreadable_prompt_fails_the_run_and_a_resume_retries() -> None:
     play(
         plan_of(stage()),
         """
@@ -238,7 +238,7 @@ def test_prompt_that_cannot_be_read_fails_the_run_and_a_resume_tries_again() -> 
     )
 
 
-def test_intent_carries_what_the_policy_allows_and_the_limits() -> None:
+def test_intent_carries_allowed_attempts_and_limits() -> None:
     conversation = play(
         plan_of(stage(timeout=30.0, idle_timeout=5.0, retry=RetryPolicy(max_attempts=4))),
         """

@@ -22,7 +22,7 @@ AT = Cursor("0", 1, 1)
 CODEX = ProviderChoice("codex", "gpt")
 
 
-def test_retry_goes_on_with_the_agents_own_session() -> None:
+def test_retry_resumes_the_agent_session() -> None:
     play(
         plan_of(stage()),
         f"""{BEGIN}
@@ -36,7 +36,7 @@ def test_retry_goes_on_with_the_agents_own_session() -> None:
     )
 
 
-def test_attempt_lost_in_a_crash_is_followed_by_one_that_goes_on_with_its_session() -> None:
+def test_attempt_after_a_lost_one_resumes_its_session() -> None:
     play(
         plan_of(stage()),
         f"""{BEGIN}
@@ -49,7 +49,7 @@ def test_attempt_lost_in_a_crash_is_followed_by_one_that_goes_on_with_its_sessio
     )
 
 
-def test_attempt_ended_for_a_pause_is_gone_on_with_after_it() -> None:
+def test_session_of_an_attempt_stopped_by_a_pause_is_resumed() -> None:
     play(
         plan_of(stage()),
         f"""{BEGIN}
@@ -65,7 +65,7 @@ def test_attempt_ended_for_a_pause_is_gone_on_with_after_it() -> None:
     )
 
 
-def test_session_is_gone_on_with_five_times_and_then_a_fresh_one_begins() -> None:
+def test_session_is_resumed_five_times_and_then_a_new_one_starts() -> None:
     script = BEGIN
     for number in range(2, 9):
         expected = "" if number == 7 else " resume=abc"
@@ -79,7 +79,7 @@ def test_session_is_gone_on_with_five_times_and_then_a_fresh_one_begins() -> Non
     play(plan_of(stage(retry=RetryPolicy(max_attempts=1))), script)
 
 
-def test_session_that_the_agent_no_longer_names_is_not_gone_on_with() -> None:
+def test_session_that_the_agent_no_longer_reports_is_not_resumed() -> None:
     play(
         plan_of(stage(retry=RetryPolicy(max_attempts=3))),
         f"""{BEGIN}
@@ -100,7 +100,7 @@ def test_session_that_the_agent_no_longer_names_is_not_gone_on_with() -> None:
 
 
 @pytest.mark.parametrize("ending", ["> lost", "> pause lunch now"])
-def test_agent_that_was_killed_before_it_said_a_word_has_not_forgotten_its_session(ending: str) -> None:
+def test_session_of_an_agent_killed_before_any_output_is_kept(ending: str) -> None:
     if "pause" in ending:
         ending += """
         < attempt_ending 2
@@ -136,7 +136,7 @@ def test_session_belongs_to_its_provider() -> None:
     )
 
 
-def test_next_iteration_begins_a_fresh_session() -> None:
+def test_next_iteration_starts_a_new_session() -> None:
     play(
         plan_of(stage(runs=2)),
         f"""{BEGIN}
@@ -155,7 +155,7 @@ def test_next_iteration_begins_a_fresh_session() -> None:
     )
 
 
-def test_what_a_session_used_before_is_known_to_the_attempt_that_goes_on_with_it() -> None:
+def test_earlier_usage_is_known_to_the_attempt_that_resumes_the_session() -> None:
     conversation = play(
         plan_of(stage(retry=RetryPolicy(max_attempts=3))),
         f"""{BEGIN}
@@ -185,7 +185,7 @@ ONCE = plan_of(stage(semantics="at_most_once", retry=RetryPolicy(max_attempts=5)
 @pytest.mark.parametrize(
     "ending", ["error provider_crashed", "error provider_quota resets=60", "error iteration_timeout", "lost"]
 )
-def test_at_most_once_asks_a_person_before_work_is_done_again(ending: str) -> None:
+def test_at_most_once_asks_a_person_before_a_retry(ending: str) -> None:
     play(
         ONCE,
         f"""{BEGIN}
@@ -201,7 +201,7 @@ def test_at_most_once_asks_a_person_before_work_is_done_again(ending: str) -> No
     )
 
 
-def test_at_most_once_makes_an_attempt_again_that_never_began() -> None:
+def test_at_most_once_retries_an_attempt_that_never_started() -> None:
     play(
         ONCE,
         f"""{BEGIN}
@@ -216,7 +216,7 @@ def test_at_most_once_makes_an_attempt_again_that_never_began() -> None:
     )
 
 
-def test_at_most_once_asks_about_a_program_that_ran_although_its_provider_is_gone() -> None:
+def test_at_most_once_asks_about_a_program_that_ran_even_if_its_provider_was_removed() -> None:
     play(
         ONCE,
         f"""{BEGIN}
@@ -237,9 +237,7 @@ def test_at_most_once_asks_about_a_program_that_ran_although_its_provider_is_gon
         ("pause lunch now", "cancelled"),
     ],
 )
-def test_at_most_once_asks_after_a_pause_about_what_came_to_nothing_before_it(
-    pause: str, ending: str
-) -> None:
+def test_at_most_once_asks_after_a_pause_about_the_failed_attempt(pause: str, ending: str) -> None:
     waiting = "< attempt_ending 1\n? end plan 1 attempt 1" if "now" in pause else "? execute plan 1 attempt 1"
     seq = 9 if "now" in pause else 8
     play(
@@ -260,7 +258,7 @@ def test_at_most_once_asks_after_a_pause_about_what_came_to_nothing_before_it(
     )
 
 
-def test_at_most_once_asks_about_an_attempt_that_was_still_to_be_ended_when_a_person_took_over() -> None:
+def test_at_most_once_asks_about_an_attempt_being_stopped_during_a_resume() -> None:
     play(
         ONCE,
         f"""{BEGIN}
@@ -289,7 +287,7 @@ def test_at_most_once_asks_although_the_engine_died_before_the_question() -> Non
 
 @pytest.mark.parametrize(("semantics", "asks"), [("at_least_once", False), ("at_most_once", True)])
 @pytest.mark.parametrize("branches", [(), ("claude",)])
-def test_recompiling_says_anew_whether_work_may_be_done_twice(
+def test_recompiling_applies_changed_semantics(
     semantics: Semantics, asks: bool, branches: tuple[str, ...]
 ) -> None:
     def planned(semantics: Semantics) -> Plan:
@@ -311,7 +309,7 @@ def test_recompiling_says_anew_whether_work_may_be_done_twice(
     )
 
 
-def test_recompiling_says_so_of_an_agent_at_work_too() -> None:
+def test_recompiling_applies_changed_semantics_to_a_running_agent() -> None:
     conversation = Play(plan_of(stage(semantics="at_most_once")))
     for words in ("start", "prepared"):
         conversation.happens(words)
@@ -368,7 +366,7 @@ def test_at_most_once_asks_about_every_branch_of_a_block() -> None:
     assert {request.scope for request in asked} == {"branch"}
 
 
-def test_conversation_that_takes_a_new_name_each_time_is_gone_on_with_five_times_too() -> None:
+def test_session_with_a_new_id_each_time_is_also_resumed_five_times() -> None:
     script = BEGIN
     for number in range(2, 8):
         expected = "" if number == 7 else f" resume=s{number}"

@@ -151,8 +151,8 @@ def test_block_within_a_nested_pipeline_and_a_later_pass() -> None:
 # -- a person had the pipeline compiled again
 
 
-def replanned(conversation: Play, new: Plan) -> list[str]:
-    """Pause, go on by the new plan; what the engine says then."""
+def apply_plan_change(conversation: Play, new: Plan) -> list[str]:
+    """Pause, continue with the new plan; the engine's next decision."""
     conversation.happens("pause lunch")
     assert conversation.state is not None
     changed = plan_change(new, conversation.plan, conversation.state)
@@ -169,10 +169,10 @@ AFTER_ONE = f"""
 """
 
 
-def test_new_plan_is_gone_on_with_where_the_run_is() -> None:
+def test_new_plan_continues_at_the_current_node() -> None:
     conversation = play(plan_of(stage("plan", runs=3)), AFTER_ONE)
     new = plan_of(stage("first"), stage("plan", runs=2), stage("last"))
-    assert replanned(conversation, new) == ["? prepare plan 2"]
+    assert apply_plan_change(conversation, new) == ["? prepare plan 2"]
     assert conversation.state is not None
     assert conversation.state.recompiled
     assert conversation.happens("prepared") == ["< attempt_start 1", "? execute plan 2 attempt 1"]
@@ -186,10 +186,10 @@ def test_new_plan_is_gone_on_with_where_the_run_is() -> None:
 
 def test_new_plan_may_end_the_stage_at_once() -> None:
     conversation = play(plan_of(stage("plan", runs=3)), AFTER_ONE)
-    assert replanned(conversation, plan_of(stage("plan", runs=1)))[0] == done("plan", 1)
+    assert apply_plan_change(conversation, plan_of(stage("plan", runs=1)))[0] == done("plan", 1)
 
 
-def test_new_plan_between_two_nodes_goes_on_behind_what_is_done() -> None:
+def test_new_plan_between_two_nodes_continues_after_the_completed_one() -> None:
     old = plan_of(stage("plan"), stage("build"))
     conversation = play(
         old,
@@ -197,12 +197,12 @@ def test_new_plan_between_two_nodes_goes_on_behind_what_is_done() -> None:
         "\n< node_start build\n? prepare build 1",
     )
     new = plan_of(stage("plan"), stage("check"), stage("build"))
-    assert replanned(conversation, new) == ["? prepare build 1"]
+    assert apply_plan_change(conversation, new) == ["? prepare build 1"]
     assert conversation.state is not None
     assert [(record.name, record.path) for record in conversation.state.stages] == [("plan", "0")]
 
 
-def test_new_plan_of_a_block_under_way_keeps_its_branches_where_they_are() -> None:
+def test_new_plan_of_a_running_block_keeps_its_branches() -> None:
     old = plan_of(block("claude codex", stage("draft", runs=2)))
     conversation = play(
         old,
@@ -223,7 +223,7 @@ def test_new_plan_of_a_block_under_way_keeps_its_branches_where_they_are() -> No
         """,
     )
     new = plan_of(stage("first"), block("claude codex", stage("draft", runs=3)))
-    assert replanned(conversation, new) == ["? claude: prepare draft 2", "? codex: prepare draft 1"]
+    assert apply_plan_change(conversation, new) == ["? claude: prepare draft 2", "? codex: prepare draft 1"]
     answer = conversation.happens("claude: prepared")
     assert answer[0] == "< claude: attempt_start 1"
     assert conversation.events[-1].cursor == Cursor("1.0", 1, 2, "claude")
@@ -231,5 +231,5 @@ def test_new_plan_of_a_block_under_way_keeps_its_branches_where_they_are() -> No
 
 def test_new_plan_without_the_current_node_is_refused() -> None:
     conversation = play(plan_of(stage("plan", runs=3)), AFTER_ONE)
-    with pytest.raises(IllegalMove, match=r"node 'plan', where the run is, is no longer in refine\.yaml"):
-        replanned(conversation, plan_of(stage("other")))
+    with pytest.raises(IllegalMove, match=r"the current node 'plan' is no longer in refine\.yaml"):
+        apply_plan_change(conversation, plan_of(stage("other")))

@@ -63,7 +63,7 @@ def test_pause_now_ends_the_agent_and_costs_no_retry() -> None:
     )
 
 
-def test_agent_still_at_work_after_the_grace_is_ended() -> None:
+def test_agent_still_running_after_the_grace_is_stopped() -> None:
     play(
         plan_of(stage()),
         f"""{AT_WORK}
@@ -95,7 +95,7 @@ def test_second_signal_ends_at_once() -> None:
     )
 
 
-def test_agent_that_finished_while_it_was_being_ended_counts() -> None:
+def test_agent_that_finished_while_being_stopped_counts() -> None:
     play(
         plan_of(stage(runs=2)),
         f"""{AT_WORK}
@@ -134,7 +134,7 @@ def test_pause_while_no_agent_works_takes_hold_at_once(script: str) -> None:
     play(plan, f"{script}\n > pause lunch\n < session_paused lunch\n = paused")
 
 
-def test_recovery_finishes_a_pause_that_was_asked_for() -> None:
+def test_recovery_finishes_a_requested_pause() -> None:
     play(
         plan_of(stage()),
         f"""{AT_WORK}
@@ -149,7 +149,7 @@ def test_recovery_finishes_a_pause_that_was_asked_for() -> None:
     )
 
 
-def test_recovery_finishes_a_kill_that_was_intended() -> None:
+def test_recovery_finishes_a_recorded_kill() -> None:
     play(
         plan_of(stage()),
         f"""{AT_WORK}
@@ -164,7 +164,7 @@ def test_recovery_finishes_a_kill_that_was_intended() -> None:
     )
 
 
-def test_person_who_goes_on_during_an_intended_kill_gets_a_new_attempt() -> None:
+def test_resume_during_a_recorded_kill_starts_a_new_attempt() -> None:
     play(
         plan_of(stage()),
         f"""{AT_WORK}
@@ -205,7 +205,7 @@ def test_cancel_is_final_in_every_state(when: str) -> None:
 
 
 @pytest.mark.parametrize("when", [when for when, (_, ended) in CANCELLED.items() if ended])
-def test_cancel_that_an_engine_did_not_live_to_finish_is_finished_by_recovery(when: str) -> None:
+def test_recovery_finishes_a_cancel_interrupted_by_a_crash(when: str) -> None:
     before, until_ended = CANCELLED[when]
     ending = "? end plan 1 attempt 1"
     plan = plan_of(stage(runs=2, delay=5))
@@ -225,7 +225,7 @@ def test_cancel_that_an_engine_did_not_live_to_finish_is_finished_by_recovery(wh
     )
 
 
-def test_pause_asked_for_after_a_cancel_does_not_undo_it() -> None:
+def test_pause_after_a_cancel_does_not_undo_it() -> None:
     play(
         plan_of(stage()),
         f"""{AT_WORK}

@@ -1,4 +1,4 @@
-"""Playbooks of nodes that are entered again: each visit has a number, a folder and iterations of its own.
+"""Playbooks of nodes that are entered again: each visit has its own number, folder and iterations.
 
 Nothing in the engine leads back yet, so the scripts say where a node leads (`^`), as a router will.
 """
@@ -11,7 +11,7 @@ from tests.engine.plans import block, event, nested, plan_of, stage
 from tests.engine.playbook import Play, play
 
 from agentforge.engine.decide.run import decide
-from agentforge.engine.node_keys import NodeKey, NodeKeys, key_from, recorded_key
+from agentforge.engine.node_keys import NodeKey, NodeKeys, parse_key, recorded_key
 from agentforge.engine.rehearsal.rehearse import rehearse
 from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
@@ -33,7 +33,7 @@ def visits(conversation: Play) -> list[tuple[str, int, str]]:
 
 
 def once(name: str, number: int = 1) -> str:
-    """One iteration of a stage, from its preparation to where its agent is at work."""
+    """One iteration of a stage, from its preparation until its agent is running."""
     return f"""
         ? prepare {name} {number}
         > prepared
@@ -110,7 +110,7 @@ def test_state_keeps_one_record_per_path_that_of_the_latest_visit() -> None:
     assert [(record.path, record.run) for record in state.stages] == [("1", 2), ("0", 3)]
 
 
-def test_counters_of_a_stage_begin_anew_in_each_visit() -> None:
+def test_counters_of_a_stage_are_reset_in_each_visit() -> None:
     """What was queued, judged or refused in an earlier visit says nothing about this one."""
     plan = plan_of(stage("sweep", termination=Queue(3, check_before=True)), stage("check"))
     conversation = play(
@@ -141,7 +141,7 @@ def test_counters_of_a_stage_begin_anew_in_each_visit() -> None:
     )
 
 
-def test_judge_of_a_later_visit_is_asked_as_in_the_first() -> None:
+def test_judge_of_a_later_visit_is_called_as_in_the_first() -> None:
     plan = plan_of(stage("refine", termination=Judgment(3, 1, 1)))
     judged = f"""
         < node_start refine
@@ -192,7 +192,7 @@ DUEL_ONCE = """
 """
 
 
-def test_block_entered_again_begins_all_branches_anew_in_a_folder_of_its_own() -> None:
+def test_block_entered_again_restarts_all_branches_in_its_own_folder() -> None:
     conversation = play(
         DUEL,
         f"""
@@ -220,7 +220,7 @@ def test_block_entered_again_begins_all_branches_anew_in_a_folder_of_its_own() -
     assert places == {("0.0", 1), ("1", 1), ("0.0", 2)}
 
 
-def test_branch_of_a_block_entered_again_lies_within_that_visit() -> None:
+def test_branch_folder_of_a_later_visit_is_inside_that_visit() -> None:
     conversation = play(
         DUEL,
         f"""
@@ -245,7 +245,7 @@ def test_branch_of_a_block_entered_again_lies_within_that_visit() -> None:
 NESTED = plan_of(nested("polish", stage("refine"), stage("check"), runs=2), stage("last"))
 
 
-def test_node_of_a_nested_pipeline_entered_again_keeps_to_the_round_that_is_recorded() -> None:
+def test_node_of_a_nested_pipeline_entered_again_uses_the_recorded_round() -> None:
     """From the second round's check back to refine: not a third round, and then onward to the last."""
     conversation = play(
         NESTED,
@@ -294,7 +294,7 @@ def test_node_of_a_nested_pipeline_entered_again_keeps_to_the_round_that_is_reco
     ]
 
 
-def test_way_back_to_a_node_that_the_plan_does_not_have_fails_the_run() -> None:
+def test_route_to_a_node_missing_from_the_plan_fails_the_run() -> None:
     conversation = play(
         TWO,
         f"""
@@ -314,7 +314,7 @@ def test_way_back_to_a_node_that_the_plan_does_not_have_fails_the_run() -> None:
     assert conversation.state.failure.message == "the plan has no node at '7'"
 
 
-def test_recovery_in_a_later_visit_goes_on_in_that_visit() -> None:
+def test_recovery_in_a_later_visit_continues_that_visit() -> None:
     conversation = play(TWO, THRICE)
     conversation.happens("recover")
     (task,) = conversation.work
@@ -330,7 +330,7 @@ LAYOUT = RunLayout.of("/project", "auth")
 def remembered(events: list[Event]) -> History:
     history = History()
     for one in events:
-        history.take(one)
+        history.apply(one)
     return history
 
 
@@ -376,10 +376,10 @@ def test_first_iteration_of_a_later_visit_has_no_previous_iterations() -> None:
     assert history.stage(task.place.path, task.place.branch, task.place.run).paths == []
 
 
-# -- going on by another plan, rehearsing, and the names that recordings use
+# -- continuing with another plan, rehearsing, and the names that recordings use
 
 
-def replanned(conversation: Play, plan: Plan) -> RunState:
+def apply_plan_change(conversation: Play, plan: Plan) -> RunState:
     assert conversation.state is not None
     fact = plan_change(plan, conversation.plan, conversation.state)
     conversation.record(fact, conversation.state.cursor)
@@ -387,10 +387,10 @@ def replanned(conversation: Play, plan: Plan) -> RunState:
     return conversation.state
 
 
-def test_visit_that_no_plan_foresaw_keeps_its_number_and_folder_when_its_node_moves() -> None:
+def test_unplanned_visit_keeps_its_number_and_folder_when_its_node_moves() -> None:
     conversation = play(TWO, THRICE)
     moved = plan_of(stage("first"), stage("plan", runs=2), stage("build", runs=2))
-    state = replanned(conversation, moved)
+    state = apply_plan_change(conversation, moved)
     assert state.node is not None
     assert (state.node.path, state.node.run, state.node.folder) == ("2", 3, "stage-01-build/run-003")
     assert state.visits == {"1": 3, "2": 3}
@@ -399,9 +399,9 @@ def test_visit_that_no_plan_foresaw_keeps_its_number_and_folder_when_its_node_mo
     assert task.place.folder == "stage-01-build/run-003"
 
 
-def test_next_visit_of_a_node_that_moved_counts_on() -> None:
+def test_visit_count_continues_after_a_node_moved() -> None:
     conversation = play(TWO, THRICE)
-    replanned(conversation, plan_of(stage("first"), stage("plan", runs=2), stage("build")))
+    apply_plan_change(conversation, plan_of(stage("first"), stage("plan", runs=2), stage("build")))
     conversation.answer()
     conversation.routed = Destination("1")
     assert conversation.happens("completed") == [
@@ -412,7 +412,7 @@ def test_next_visit_of_a_node_that_moved_counts_on() -> None:
     assert visits(conversation)[-1] == ("1", 4, "stage-01-plan/run-004")
 
 
-def test_rehearsal_of_visits_that_the_plan_does_not_lead_to_says_where_the_courses_part() -> None:
+def test_rehearsal_of_visits_missing_from_the_plan_reports_the_difference() -> None:
     conversation = play(TWO, THRICE)
     rehearsal = rehearse(TWO, conversation.events)
     assert rehearsal.difference is not None
@@ -422,7 +422,7 @@ def test_rehearsal_of_visits_that_the_plan_does_not_lead_to_says_where_the_cours
     assert instead.what == "run_completed"
 
 
-def test_keys_of_any_visit_lead_back_to_its_place() -> None:
+def test_keys_of_any_visit_resolve_to_its_node() -> None:
     plan = plan_of(stage("plan"), block("claude codex", stage("draft")), nested("polish", stage("refine")))
     keys = NodeKeys(plan)
     for at in (Cursor("0", 7, 2), Cursor("1.0", 12, 3, "codex"), Cursor("2.0", 1000, 1), Cursor("1", 2, 0)):
@@ -438,7 +438,7 @@ def test_recorded_names_of_visits_that_no_plan_foresaw_are_read_back() -> None:
         ("2.0", 1000, "", "pipeline-polish/run-1000/stage-refine"),
     ):
         assert recorded_key(plan, path, run) == name
-        key = key_from(name, branch, "draft")
+        key = parse_key(name, branch, "draft")
         stage_name = "draft" if branch else ""
         node = {"0": "stage-plan", "1.0": "parallel-duel", "2.0": "pipeline-polish/stage-refine"}[path]
         assert key == NodeKey(node, run, branch or None, stage_name)

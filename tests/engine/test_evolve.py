@@ -10,7 +10,7 @@ from tests.engine.plans import block, event, plan_of, stage, started
 from tests.engine.playbook import play
 
 from agentforge.engine.decide.run import decide
-from agentforge.engine.evolve.run import CONTROLS_KEPT, evolve
+from agentforge.engine.evolve.run import MAX_CONTROLS, evolve
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import LogCorrupt
@@ -147,11 +147,11 @@ def test_evolve_is_total_on_any_fact_in_any_status(
 
 
 @given(any_fact)
-def test_log_begins_with_session_start_or_is_refused(fact: f.AnyFact) -> None:
+def test_log_without_session_start_is_refused(fact: f.AnyFact) -> None:
     if isinstance(fact, f.SessionStarted | f.LogImported):
         assert evolve(None, event(1, fact)).status is RunStatus.RUNNING
     else:
-        with pytest.raises(LogCorrupt, match="doesn't begin with session_start"):
+        with pytest.raises(LogCorrupt, match="doesn't start with session_start"):
             evolve(None, event(1, fact))
 
 
@@ -165,8 +165,8 @@ def test_log_with_missing_lines_still_folds_and_ends_completed(lost: set[int]) -
 
 
 @pytest.mark.parametrize("line", range(1, 17))
-def test_engine_that_goes_on_over_one_missing_line_repeats_at_most_what_that_line_told(line: int) -> None:
-    """With the run's end cut off as well, so that the engine has to go on."""
+def test_missing_line_repeats_at_most_the_work_it_recorded(line: int) -> None:
+    """With the end of the run truncated as well, so that the engine has to continue."""
     whole = play(RUN, WHOLE_RUN).events
     state = fold([one for number, one in enumerate(whole[:-2]) if number != line])
     assert state.node is None or state.node.path == "1"
@@ -181,7 +181,7 @@ def done_by(events: list[Event]) -> set[Cursor]:
 
 
 @pytest.mark.parametrize("line", range(1, BLOCK_LINES))
-def test_engine_that_goes_on_over_a_missing_line_of_a_block_repeats_no_iteration(line: int) -> None:
+def test_missing_line_of_a_block_repeats_no_iteration(line: int) -> None:
     """Whatever else was cut off: what is known to be complete isn't begun again."""
     whole = play(BLOCK, WHOLE_BLOCK).events
     assert len(whole) == BLOCK_LINES
@@ -195,14 +195,14 @@ def test_engine_that_goes_on_over_a_missing_line_of_a_block_repeats_no_iteration
 
 
 @given(st.sets(st.integers(1, BLOCK_LINES - 2), max_size=8), st.integers(1, BLOCK_LINES))
-def test_log_of_a_block_with_missing_lines_can_always_be_gone_on_with(lost: set[int], end: int) -> None:
+def test_log_of_a_block_with_missing_lines_can_always_be_continued(lost: set[int], end: int) -> None:
     whole = play(BLOCK, WHOLE_BLOCK).events
     state = fold([one for number, one in enumerate(whole[:end]) if number not in lost])
     decision = decide(BLOCK, state)
     assert (not decision.facts and not decision.work) == (state.status is RunStatus.COMPLETED)
 
 
-def test_block_whose_start_is_lost_is_rebuilt_from_its_branches() -> None:
+def test_block_without_a_start_is_rebuilt_from_its_branches() -> None:
     whole = play(BLOCK, WHOLE_BLOCK).events
     lost = [one for one in whole[:11] if not isinstance(one.fact, f.NodeStarted | f.ProviderStarted)]
     state = fold(lost)
@@ -267,13 +267,13 @@ def test_node_that_the_plan_does_not_have_fails_the_run_with_its_path() -> None:
 @pytest.mark.parametrize(
     "fact", [f.NodeStarted("refine"), f.QueueChecked(1)], ids=["start", "its start lost"]
 )
-def test_nested_node_is_found_by_its_path_where_its_place_is_not_said(fact: f.AnyFact) -> None:
+def test_nested_node_is_found_by_path_without_a_recorded_place(fact: f.AnyFact) -> None:
     state = evolve(fold([event(1, started(PLAN))]), event(2, fact, Cursor("4.0", 2, 0)))
     decision = decide(PLAN, state)
     assert [work.cursor for work in decision.work] == [Cursor("4.0", 2, 1)]
 
 
-def test_error_before_any_node_changes_nothing() -> None:
+def test_error_before_any_node_has_no_effect() -> None:
     before = fold([event(1, started(PLAN))])
     after = evolve(before, event(2, f.ErrorOccurred(FailureKind.STATE_CORRUPT, "x", "plan", 1)))
     assert after.node is None
@@ -289,7 +289,7 @@ def test_controls_taken_in_are_remembered_but_not_without_end() -> None:
     state = fold([event(1, started(PLAN))])
     for number in range(100):
         state = evolve(state, event(number + 2, f.PauseRequested("x", control=f"c{number}")))
-    assert state.controls == tuple(f"c{number}" for number in range(100 - CONTROLS_KEPT, 100))
+    assert state.controls == tuple(f"c{number}" for number in range(100 - MAX_CONTROLS, 100))
 
 
 def test_state_of_a_block_holds_no_collection_that_grows_by_iteration() -> None:

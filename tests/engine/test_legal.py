@@ -73,13 +73,13 @@ def test_attempt_moves_are_those_of_the_table(status: TaskStatus, target: TaskSt
 
 
 @pytest.mark.parametrize("status", TaskStatus)
-def test_attempt_begins_only_when_the_one_before_makes_way(status: TaskStatus) -> None:
+def test_attempt_starts_only_after_the_previous_one_ended(status: TaskStatus) -> None:
     makes_way = status in (TaskStatus.DUE, TaskStatus.LOST, TaskStatus.CANCELLED)
     begins = f.AttemptStarted(2, 2, "claude", "opus")
     assert is_refused(at_work(status), begins) != makes_way
 
 
-def test_node_begins_once_and_ends_only_after_it_began() -> None:
+def test_node_starts_once_and_ends_only_after_its_start() -> None:
     begins = f.NodeStarted("plan", "0")
     ends = f.NodeCompleted("plan", "done", 1)
     within = replace(RUNNING, at=StageState("0", 1))
@@ -87,7 +87,7 @@ def test_node_begins_once_and_ends_only_after_it_began() -> None:
     assert [is_refused(within, begins), is_refused(within, ends)] == [True, False]
 
 
-def test_iteration_begins_only_after_the_one_before_ended() -> None:
+def test_iteration_starts_only_after_the_previous_one_ended() -> None:
     begins = f.IterationStarted("plan", "plan", "claude", "opus", "0" * 64)
     assert is_refused(at_work(TaskStatus.RUNNING), begins)
     assert not is_refused(replace(RUNNING, at=StageState("0", 1)), begins)
@@ -111,12 +111,12 @@ def test_move_is_judged_by_the_branch_that_it_is_about() -> None:
     block = BlockState("0", 1, "", (claude, BranchState("codex", NodeStatus.RUNNING)))
     state = replace(RUNNING, at=block)
     begins = f.AttemptStarted(2, 2, "claude", "opus")
-    with pytest.raises(IllegalMove, match="attempt 2 begins while attempt 1 is running"):
+    with pytest.raises(IllegalMove, match="attempt 2 starts while attempt 1 is running"):
         refuse_illegal(state, begins, Cursor("0.0", 1, 1, "claude"))
     refuse_illegal(state, begins, Cursor("0.0", 1, 1, "codex"))
 
 
-def test_block_begins_once_and_ends_only_after_it_began() -> None:
+def test_block_starts_once_and_ends_only_after_its_start() -> None:
     begins = f.NodeStarted("duel", kind="parallel", providers=("claude",))
     ends = f.NodeCompleted("duel", "done", 1)
     within = replace(RUNNING, at=BlockState("0", 1))
@@ -124,16 +124,16 @@ def test_block_begins_once_and_ends_only_after_it_began() -> None:
     assert [is_refused(within, begins), is_refused(within, ends)] == [True, False]
 
 
-def test_log_begins_with_session_start_and_has_only_one() -> None:
+def test_log_starts_with_session_start_and_has_only_one() -> None:
     refuse_illegal(None, started(PLAN))
     with pytest.raises(IllegalMove, match="timer_fired before session_start"):
         refuse_illegal(None, f.TimerFired("delay"))
-    with pytest.raises(IllegalMove, match="session_start twice"):
+    with pytest.raises(IllegalMove, match="already has a session_start"):
         refuse_illegal(RUNNING, started(PLAN))
 
 
 @pytest.mark.parametrize("status", [RunStatus.COMPLETED, RunStatus.ABORTED])
-def test_nothing_but_remarks_on_the_log_itself_follows_a_final_status(status: RunStatus) -> None:
+def test_only_facts_about_the_log_follow_a_final_status(status: RunStatus) -> None:
     over = replace(RUNNING, status=status)
     with pytest.raises(IllegalMove, match=f"cancel_requested after the run was {status}"):
         refuse_illegal(over, f.CancelRequested("enough"))
@@ -144,14 +144,14 @@ def test_nothing_but_remarks_on_the_log_itself_follows_a_final_status(status: Ru
 # -- invalid transitions, in the words that a person reads
 
 
-def test_resume_on_completed_says_use_force_to_restart() -> None:
+def test_resume_of_completed_run_suggests_force() -> None:
     with pytest.raises(IllegalMove, match=r"^Session already completed\.$") as caught:
         refuse_resume(replace(RUNNING, status=RunStatus.COMPLETED))
     assert "--force" in caught.value.hint
 
 
 def test_resume_on_aborted_is_refused() -> None:
-    with pytest.raises(IllegalMove, match="cancelled, and that is final"):
+    with pytest.raises(IllegalMove, match="cancelled and cannot be resumed"):
         refuse_resume(replace(RUNNING, status=RunStatus.ABORTED))
 
 
@@ -161,17 +161,17 @@ def test_resume_on_anything_else_is_legal(status: RunStatus) -> None:
 
 
 @pytest.mark.parametrize("status", [status for status in RunStatus if status is not RunStatus.RUNNING])
-def test_pause_on_completed_and_all_that_does_not_run_is_refused(status: RunStatus) -> None:
+def test_pause_of_a_run_that_is_not_running_is_refused(status: RunStatus) -> None:
     refuse_pause(RUNNING)
-    with pytest.raises(IllegalMove, match=f"'auth' is {status}: there is nothing to pause"):
+    with pytest.raises(IllegalMove, match=f"'auth' is {status}; only a running session can be paused"):
         refuse_pause(replace(RUNNING, status=status))
 
 
 @pytest.mark.parametrize("status", RunStatus)
-def test_cancel_is_refused_where_nothing_is_left_to_cancel(status: RunStatus) -> None:
+def test_cancel_of_an_ended_run_is_refused(status: RunStatus) -> None:
     state = replace(RUNNING, status=status)
     if status in (RunStatus.COMPLETED, RunStatus.ABORTED, RunStatus.FAILED):
-        with pytest.raises(IllegalMove, match="nothing to cancel"):
+        with pytest.raises(IllegalMove, match="cannot be cancelled"):
             refuse_cancel(state)
     else:
         refuse_cancel(state)

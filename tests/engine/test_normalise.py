@@ -86,7 +86,7 @@ def test_plateau_is_never_inferred_from_a_stop() -> None:
     assert result_of({"decision": "stop"}).signals.plateau_suspected is False
 
 
-def test_a_suspected_plateau_or_a_high_risk_decides_nothing() -> None:
+def test_a_suspected_plateau_or_a_high_risk_has_no_effect() -> None:
     assert result_of({"signals": {"plateau_suspected": True, "risk": "high"}}).decision is Decision.CONTINUE
 
 
@@ -95,7 +95,7 @@ def test_an_error_decision_keeps_its_errors() -> None:
     assert (status.decision, status.errors, status.signals.notes) == (Decision.ERROR, ("x",), "rE")
 
 
-def test_the_notes_are_the_reason_where_none_is_given() -> None:
+def test_the_notes_are_the_default_reason() -> None:
     assert result_of({"signals": {"notes": "more to do"}}).reason == "more to do"
 
 
@@ -112,7 +112,7 @@ def test_the_notes_are_the_reason_where_none_is_given() -> None:
         ('{"summary": "cut o', "truncated"),
     ],
 )
-def test_a_malformed_result_is_result_invalid_and_says_what_is_wrong(text: str, what: str) -> None:
+def test_a_malformed_result_is_result_invalid_with_the_reason(text: str, what: str) -> None:
     failure = failure_of(text, json.dumps(STATUS))
     assert failure.kind is FailureKind.RESULT_INVALID
     assert "result.json" in failure.message
@@ -123,7 +123,7 @@ def test_neither_file_is_result_missing() -> None:
     assert failure_of(None, None).kind is FailureKind.RESULT_MISSING
 
 
-def test_a_malformed_status_alone_is_result_missing_and_says_so() -> None:
+def test_a_malformed_status_alone_is_result_missing_with_the_reason() -> None:
     failure = failure_of(None, "{broken")
     assert failure.kind is FailureKind.RESULT_MISSING
     assert "status.json is malformed" in failure.message
@@ -158,7 +158,7 @@ def test_a_decision_is_read_leniently(written: str, decision: str) -> None:
 
 
 @pytest.mark.parametrize("written", ["done", 1, ["stop"], {"stop": True}])
-def test_an_unknown_decision_counts_as_continue_and_is_remarked_upon(written: Any) -> None:
+def test_an_unknown_decision_counts_as_continue_and_adds_an_error(written: Any) -> None:
     result = result_of({"decision": written, "errors": ["first"]})
     assert result.decision is Decision.CONTINUE
     assert result.errors[0] == "first"
@@ -170,7 +170,7 @@ def test_errors_of_any_shape_are_kept() -> None:
     assert result_of({"errors": "just one"}).errors == ("just one",)
 
 
-def test_a_byte_order_mark_is_no_error() -> None:
+def test_a_byte_order_mark_is_not_an_error() -> None:
     assert isinstance(normalise_result("\ufeff{}", None), Result)
 
 
@@ -186,7 +186,7 @@ OBJECTS = st.dictionaries(st.sampled_from(sorted(FULL)), JSON)
 
 # The first text drawn on a machine builds the table of all characters, which takes a second.
 @given(OBJECTS)
-def test_any_object_gives_a_result_that_survives_its_own_file(value: dict[str, Any]) -> None:
+def test_any_object_yields_a_result_that_round_trips(value: dict[str, Any]) -> None:
     for result in (
         normalise_result(json.dumps(value), None),
         normalise_result(None, json.dumps(value)),

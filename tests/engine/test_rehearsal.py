@@ -66,7 +66,7 @@ def test_even_a_damaged_log_can_be_rehearsed(events: list[Event], plan: Plan) ->
 
 
 @pytest.mark.parametrize("answer", ["succeeded", "resume", "cancel"])
-def test_what_a_person_answered_is_followed(answer: str) -> None:
+def test_answers_are_replayed(answer: str) -> None:
     """Also where it counts an iteration as complete that no agent completed."""
     plan = plan_of(stage("review", runs=2, semantics="at_most_once"))
     conversation = Play(plan)
@@ -83,7 +83,7 @@ def test_prompts_models_and_delays_are_no_part_of_the_course() -> None:
     assert rehearse(plan_of(other), events).is_same
 
 
-def test_a_delay_that_is_gone_is_not_missed() -> None:
+def test_a_removed_delay_makes_no_difference() -> None:
     slow = plan_of(stage("review", runs=2, delay=5))
     events = past(
         slow,
@@ -124,7 +124,7 @@ def test_a_lower_maximum_ends_the_stage_earlier() -> None:
     assert now == CourseStep("node_over", "review", iteration=1, detail="Completed 1 iterations (max: 1)")
 
 
-def test_a_judge_instead_of_the_agents_word_goes_on_to_what_was_never_recorded() -> None:
+def test_a_judge_instead_of_the_agents_decision_continues_to_unrecorded_work() -> None:
     rehearsal = rehearse(plan_of(stage("review", termination=Judgment(5, 3))), past(THREE, PAST))
     was, now = parted(rehearsal)
     assert was == CourseStep("node_over", "review", iteration=2, detail="Agent requested stop at iteration 2")
@@ -132,7 +132,7 @@ def test_a_judge_instead_of_the_agents_word_goes_on_to_what_was_never_recorded()
     assert rehearsal.unrecorded == (CourseStep("attempt", "review", iteration=3, attempt=1),)
 
 
-def test_another_stage_is_entered_where_it_was_put_in_between() -> None:
+def test_an_inserted_stage_is_entered() -> None:
     rehearsal = rehearse(plan_of(stage("plan"), stage("review", runs=3)), past(THREE, PAST))
     was, now = parted(rehearsal)
     assert was == CourseStep("node_entered", "review")
@@ -166,7 +166,7 @@ def test_stages_in_another_order_are_answered_from_the_record() -> None:
     assert rehearsal.now[-1].what == "run_completed"
 
 
-def test_another_provider_is_a_difference_and_the_rest_is_followed_all_the_same() -> None:
+def test_another_provider_is_a_difference_and_the_rest_is_still_compared() -> None:
     other = plan_of(stage("review", runs=3, provider=ProviderChoice("codex", "gpt")))
     rehearsal = rehearse(other, past(THREE, PAST))
     was, now = parted(rehearsal)
@@ -210,7 +210,7 @@ def test_fewer_attempts_fail_the_run_earlier() -> None:
     assert (now.what, now.detail) == ("run_failed", "provider_crashed")
 
 
-def test_a_runtime_limit_would_have_asked_a_person() -> None:
+def test_a_runtime_limit_would_have_opened_a_request() -> None:
     slow = PAST.replace("> completed\n", "@ 100\n    > completed\n", 1)
     rehearsal = rehearse(plan_of(stage("review", runs=3, guardrails=Guardrails(50))), past(THREE, slow))
     was, now = parted(rehearsal)
@@ -220,7 +220,7 @@ def test_a_runtime_limit_would_have_asked_a_person() -> None:
     assert rehearsal.now[-1].what == "run_paused"
 
 
-def test_what_could_not_be_prepared_or_read_is_no_answer_to_anything_else() -> None:
+def test_preparation_and_queue_errors_are_not_outcomes_of_other_tasks() -> None:
     unprepared = """
         > start
         < node_start review
@@ -316,7 +316,7 @@ def test_the_same_stage_in_a_nested_pipeline_is_another_place() -> None:
 
 
 def recompiled(before: Plan, after: Plan) -> list[Event]:
-    """Paused after the first iteration of `review`, gone on with by another plan, stopped by the agent."""
+    """Paused after the first iteration of `review`, continued with another plan, stopped by the agent."""
     paused = """
         > start
         < node_start review
@@ -351,8 +351,8 @@ def test_a_recompiled_run_is_compared_with_the_plan_that_is_in_force() -> None:
     )
 
 
-def test_a_pipeline_without_the_node_where_the_run_was_recompiled_says_so() -> None:
+def test_a_pipeline_without_the_node_of_the_recompiled_run_is_reported() -> None:
     events = recompiled(THREE, plan_of(stage("review", runs=9)))
     difference = rehearse(plan_of(stage("other")), events).difference
     assert difference is not None
-    assert difference.why == "node 'review', where the run is, is no longer in refine.yaml"
+    assert difference.why == "the current node 'review' is no longer in refine.yaml"

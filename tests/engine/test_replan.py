@@ -1,4 +1,4 @@
-"""Going on by another plan: where a run is in it, and what keeps it from going on."""
+"""Continuing a run with another plan: its new position, and what prevents it."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def done(name: str, path: str, following: str | None = None) -> tuple[f.AnyFact,
 
 
 def place_in(new: Plan, old: Plan, state: RunState) -> str | None:
-    """The path at which the run goes on; None at its end."""
+    """The path at which the run continues; None at its end."""
     at = plan_change(new, old, state).at
     return at.path if at else None
 
@@ -54,27 +54,27 @@ def duel(*providers: str) -> tuple[f.AnyFact, Cursor]:
 OLD = plan_of(stage("plan"), stage("build"))
 
 
-def test_replan_before_the_first_node_begins_at_the_beginning() -> None:
+def test_replan_before_the_first_node_starts_at_the_first_node() -> None:
     assert place_in(plan_of(stage("other")), OLD, state_after(OLD)) == "0"
 
 
-def test_replan_between_nodes_goes_on_behind_what_is_done_or_at_what_is_next() -> None:
+def test_replan_between_nodes_continues_after_the_completed_or_at_the_next_node() -> None:
     between = state_after(OLD, entered("plan", "0"), done("plan", "0", "1"))
     assert place_in(plan_of(stage("plan"), stage("new"), stage("build")), OLD, between) == "1"
     assert place_in(plan_of(stage("new"), stage("build")), OLD, between) == "1"
-    with pytest.raises(IllegalMove, match=r"node 'build', where the run is, is no longer in refine\.yaml"):
+    with pytest.raises(IllegalMove, match=r"the current node 'build' is no longer in refine\.yaml"):
         place_in(plan_of(stage("new")), OLD, between)
 
 
-def test_replan_between_nodes_keeps_to_where_the_run_was_sent() -> None:
+def test_replan_between_nodes_keeps_the_destination() -> None:
     """A router sent it back, and the engine died before that node was entered."""
     sent_back = state_after(OLD, entered("build", "1"), done("build", "1", "0"))
     assert place_in(plan_of(stage("new"), stage("plan"), stage("build")), OLD, sent_back) == "1"
-    with pytest.raises(IllegalMove, match=r"node 'plan', where the run is, is no longer in refine\.yaml"):
+    with pytest.raises(IllegalMove, match=r"the current node 'plan' is no longer in refine\.yaml"):
         place_in(plan_of(stage("build"), stage("more")), OLD, sent_back)
 
 
-def test_replan_behind_the_last_node_is_refused_when_that_is_gone() -> None:
+def test_replan_after_the_last_node_is_refused_if_it_was_removed() -> None:
     over = state_after(OLD, entered("build", "1"), done("build", "1"))
     assert place_in(plan_of(stage("build"), stage("more")), OLD, over) == "1"
     with pytest.raises(IllegalMove, match="node 'build'"):
@@ -104,7 +104,7 @@ def test_replan_keeps_to_the_pass_and_the_nested_pipeline() -> None:
         (plan_of(stage("plan", provider=ProviderChoice("claude", "haiku"))), False),
     ],
 )
-def test_replan_while_the_agent_may_be_at_work_keeps_its_provider(new: Plan, refused: bool) -> None:
+def test_replan_while_the_agent_may_be_running_keeps_its_provider(new: Plan, refused: bool) -> None:
     busy = state_after(OLD, entered("plan", "0"), *at_work("0"))
     if not refused:
         moved = evolve(busy, event(9, plan_change(new, OLD, busy)))
@@ -112,15 +112,15 @@ def test_replan_while_the_agent_may_be_at_work_keeps_its_provider(new: Plan, ref
         assert moved.node.folder == "stage-plan"
         assert new.by_path[moved.node.path].id == "plan"
         return
-    with pytest.raises(IllegalMove, match="the agent of node 'plan' may still be at work"):
+    with pytest.raises(IllegalMove, match="the agent of node 'plan' may still be running"):
         place_in(new, OLD, busy)
 
 
-def test_replan_while_the_judge_may_be_at_work_keeps_its_judge() -> None:
+def test_replan_while_the_judge_may_be_running_keeps_its_judge() -> None:
     judged: list[tuple[f.AnyFact, Any]] = [(f.JudgeStarted("claude", "haiku"), Cursor("0", 1, 1))]
     busy = state_after(OLD, entered("plan", "0"), *judged)
     assert place_in(OLD, OLD, busy) == "0"
-    with pytest.raises(IllegalMove, match="may still be at work"):
+    with pytest.raises(IllegalMove, match="may still be running"):
         place_in(replace(OLD, judge=ProviderChoice("codex", "")), OLD, busy)
 
 
@@ -132,10 +132,10 @@ BLOCK = plan_of(block("claude codex", stage("ideas"), stage("rate")))
     [
         (plan_of(block("claude codex", stage("ideas"), stage("rate"), stage("more"))), ""),
         (plan_of(block("claude", stage("ideas"), stage("rate"))), "the providers of block 'duel' changed"),
-        (plan_of(block("claude codex", stage("other"), stage("rate"))), "stages that claude has begun"),
+        (plan_of(block("claude codex", stage("other"), stage("rate"))), "stages that claude has started"),
     ],
 )
-def test_replan_of_a_block_under_way_keeps_its_providers_and_begun_stages(new: Plan, message: str) -> None:
+def test_replan_of_a_running_block_keeps_its_providers_and_started_stages(new: Plan, message: str) -> None:
     busy = state_after(BLOCK, duel("claude", "codex"), *at_work("0.0", "claude"))
     if not message:
         assert place_in(new, BLOCK, busy) == "0"
@@ -172,7 +172,7 @@ def test_replanned_records_follow_their_nodes() -> None:
     assert gone.stages == ()
 
 
-def test_replanned_visits_of_a_node_that_comes_back_are_counted_on() -> None:
+def test_visit_count_continues_for_a_node_that_returns() -> None:
     """Its folders are still there."""
     inside = state_after(OLD, entered("plan", "0"), done("plan", "0", "1"), entered("build", "1"))
     without, again = plan_of(stage("build")), plan_of(stage("new"), stage("build"), stage("plan"))
@@ -185,7 +185,7 @@ def test_replanned_visits_of_a_node_that_comes_back_are_counted_on() -> None:
 
 
 @pytest.mark.parametrize("branch", [None, "claude"])
-def test_replan_forgets_whose_session_it_was_and_who_rests_as_the_chain_may_be_another(
+def test_replan_drops_the_session_and_unavailable_providers_because_the_chain_may_differ(
     branch: str | None,
 ) -> None:
     at = stage("plan", fallbacks=(ProviderChoice("codex", "gpt"),))
@@ -204,7 +204,7 @@ def test_replan_forgets_whose_session_it_was_and_who_rests_as_the_chain_may_be_a
     assert now.iteration.agent is None
 
 
-def test_replan_leaves_the_session_of_an_agent_at_work() -> None:
+def test_replan_keeps_the_session_of_a_running_agent() -> None:
     here = Cursor("0", 1, 1)
     lost = f.AttemptLost(1, "died", started=True, agent_session="abc")
     again = f.AttemptStarted(2, 2, "claude", "opus", resume="abc")

@@ -74,7 +74,7 @@ def test_course_passes_over_pipelines_without_nodes() -> None:
     assert first_node(plan_of(nested("none"), passes=3)) is None
 
 
-def test_course_from_a_node_that_is_not_there_ends_or_goes_on_behind_it() -> None:
+def test_routing_from_a_missing_node_ends_or_continues_after_it() -> None:
     """A damaged log may name any path, and have lost the rounds."""
     plan = plan_of(stage("a"), nested("in", stage("b"), stage("c")))
     assert next_node(plan, "7", (1,)) is None

@@ -42,7 +42,7 @@ def _no_payload(payload: Payload) -> bytes:
 
 
 @given(_events, _hashes)
-def test_event_comes_back_from_its_line_as_it_was(event: Event, previous: str) -> None:
+def test_event_round_trips_through_its_line(event: Event, previous: str) -> None:
     line, digest = codec.encode(event, previous)
     assert codec.decode(line, _no_payload) == event
     assert codec.chain(line, previous) == codec.hash_of(line) == digest
@@ -52,7 +52,7 @@ def test_event_comes_back_from_its_line_as_it_was(event: Event, previous: str) -
 
 
 @given(_events, _hashes)
-def test_event_comes_back_from_its_payload_as_it_was(event: Event, previous: str) -> None:
+def test_event_round_trips_through_its_payload(event: Event, previous: str) -> None:
     data = codec.encode_fact(event.fact)
     line, digest = codec.encode(event, previous, Payload("ab" * 32, len(data)))
     loaded = list[Payload]()
@@ -117,7 +117,7 @@ def test_unknown_type_is_too_new_and_not_damaged() -> None:
     "line",
     [b"", b"{}", b"[]", b"null", b"\xff", b'{"seq":1', b'{"seq":"1","type":"timer_fired","data":{}}'],
 )
-def test_line_that_is_no_event_is_damaged(line: bytes) -> None:
+def test_line_that_is_not_an_event_is_damaged(line: bytes) -> None:
     with pytest.raises(codec.DamagedLine):
         codec.decode(line, _no_payload)
 
@@ -130,7 +130,7 @@ def test_line_with_neither_data_nor_payload_is_damaged() -> None:
 
 
 @given(st.binary(max_size=80))
-def test_hash_and_seq_of_garbage_are_nothing_and_never_an_error(line: bytes) -> None:
+def test_hash_and_seq_of_garbage_are_missing_and_never_an_error(line: bytes) -> None:
     assert codec.hash_of(line) == ""
     codec.seq_of(line)
     assert codec.chain(line, codec.GENESIS) == ""

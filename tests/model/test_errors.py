@@ -1,4 +1,4 @@
-"""Every exception has a code of its own, a message and a next step."""
+"""Every exception has a unique code, a message and a next step."""
 
 from agentforge.model import errors
 from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace
@@ -10,7 +10,7 @@ def _classes() -> list[type[AgentForgeError]]:
     return [kind for kind in found if issubclass(kind, AgentForgeError)]
 
 
-def test_every_error_has_a_stable_code_of_its_own() -> None:
+def test_every_error_has_a_unique_stable_code() -> None:
     codes = [kind.code for kind in _classes()]
     assert len(codes) == len(set(codes)) >= 14
 

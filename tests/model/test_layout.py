@@ -48,7 +48,7 @@ def test_directory_naming_convention() -> None:
     assert LAYOUT.iteration("stage-00-plan", 1000).root.endswith("/iterations/1000")
 
 
-def test_provider_of_a_parallel_block_has_a_directory_of_its_own() -> None:
+def test_provider_of_a_parallel_block_has_its_own_directory() -> None:
     plan = plan_of(stage("plan"), block("claude codex", stage("draft"), stage("check")))
     place = inner_place(plan.places["1"], 1, "codex", 1)
     assert place == branch_place(plan, BlockState("1", 1), "codex", "1.1")
@@ -84,7 +84,7 @@ def test_nested_pipelines_lie_in_directories_of_their_own() -> None:
     assert visit_dir(plan.steps[1].dir, 2) == "pipeline-01-polish/run-002/stage-00-refine"
 
 
-def test_each_place_and_visit_has_a_directory_of_its_own() -> None:
+def test_each_place_and_visit_has_its_own_directory() -> None:
     deep = nested("outer", stage("a"), nested("inner", stage("b"), stage("c"), runs=2), runs=2)
     plan = plan_of(deep, nested("again", stage("b")), stage("z"), passes=2)
     assert [step.path for step in plan.steps] == ["0.0", "0.1.0", "0.1.1", "1.0", "2"]

@@ -32,7 +32,7 @@ def test_a_longer_secret_is_hidden_whole_where_a_shorter_one_is_its_beginning() 
     assert Redactor([KEY, f"{KEY}-more"]).text(f"{KEY}-more {KEY}") == "[secret] [secret]"
 
 
-def test_bytes_that_are_no_text_stay_as_they_are() -> None:
+def test_bytes_that_are_not_text_are_unchanged() -> None:
     assert Redactor([KEY]).bytes(b"\xff\xfe" + KEY.encode() + b"\x80") == b"\xff\xfe[secret]\x80"
 
 
@@ -44,7 +44,7 @@ def test_data_is_hidden_in_every_text_of_it() -> None:
     }
 
 
-def test_without_secrets_nothing_is_touched() -> None:
+def test_text_without_secrets_is_unchanged() -> None:
     redactor = Redactor([])
     assert not redactor
     data = {"a": [KEY]}
@@ -53,7 +53,7 @@ def test_without_secrets_nothing_is_touched() -> None:
     assert redactor.bytes(b"\xff") == b"\xff"
 
 
-def test_an_empty_value_is_no_secret() -> None:
+def test_an_empty_value_is_not_a_secret() -> None:
     assert not Redactor([""])
     assert spellings([""]) == ()
 

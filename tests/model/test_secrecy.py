@@ -36,7 +36,7 @@ PLAIN = (
 
 
 @pytest.mark.parametrize("name", SECRET)
-def test_a_name_that_says_secret(name: str) -> None:
+def test_secret_names(name: str) -> None:
     assert is_secret_name(name)
 
 
@@ -69,5 +69,5 @@ def test_a_value_that_is_too_plain_to_be_hidden(value: str) -> None:
         (".env", False),
     ],
 )
-def test_what_looks_like_a_path(value: str, path: bool) -> None:
+def test_path_values(value: str, path: bool) -> None:
     assert looks_like_path(value) is path

@@ -15,7 +15,7 @@ def test_usable_session_names(name: str) -> None:
     assert session_name(name) == name
 
 
-def test_unicode_session_name_is_taken_in_its_normal_form() -> None:
+def test_unicode_session_name_is_normalized() -> None:
     assert session_name(unicodedata.normalize("NFD", "über")) == "über"
 
 

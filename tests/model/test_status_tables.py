@@ -63,9 +63,7 @@ MOVES = [
 
 
 @pytest.mark.parametrize(("machine", "one", "other"), MOVES)
-def test_every_legal_move_is_made_and_every_illegal_one_refused(
-    machine: str, one: StrEnum, other: StrEnum
-) -> None:
+def test_legal_moves_are_allowed_and_illegal_ones_refused(machine: str, one: StrEnum, other: StrEnum) -> None:
     table, _ = TABLES[machine]
     if other.value in LEGAL[machine][one.value].split():
         assert move(table, one, other) is other

@@ -43,7 +43,7 @@ def test_ids_of_work_name_node_run_iteration_attempt_and_kind() -> None:
     ]
 
 
-def test_processes_of_a_task_are_found_by_one_mark_whether_it_runs_or_is_ended() -> None:
+def test_processes_of_a_task_have_one_mark_whether_it_runs_or_stops() -> None:
     agent = AgentTask(HERE, "plan", 3, 2, node=NODE, by=BY, started_at=NOON)
     judge = JudgeTask(HERE, "plan", 3, 2, node=NODE, by=BY)
     assert [agent.mark, replace(agent, ending=True).mark] == ["0/1/3/2"] * 2
@@ -66,10 +66,10 @@ def test_plan_names_the_providers_that_a_process_needs_to_continue_it() -> None:
     assert plan_of(nested("in", block("codex mock", stage("d")))).providers() == {"codex", "mock"}
 
 
-def test_plan_says_whether_it_needs_a_judge() -> None:
+def test_plan_knows_whether_it_uses_a_judge() -> None:
     judged = stage("b", termination=Judgment(3))
-    assert not plan_of(stage("a")).is_judged
-    assert plan_of(stage("a"), nested("in", block("claude", judged))).is_judged
+    assert not plan_of(stage("a")).uses_judge
+    assert plan_of(stage("a"), nested("in", block("claude", judged))).uses_judge
 
 
 def test_stages_and_blocks_are_found_by_the_path_of_their_events() -> None:

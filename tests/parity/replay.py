@@ -31,7 +31,7 @@ main()
 BEFORE = re.compile(
     r"names a live pid|live pid but|holds flock|flock-held|stale lock of|python yq|no tmux", re.IGNORECASE
 )
-MISSING_INPUT = re.compile(r"no file fits the input `([^`]+)`")
+MISSING_INPUT = re.compile(r"no file matches the input `([^`]+)`")
 BETWEEN = re.compile(r"rolled back", re.IGNORECASE)
 
 

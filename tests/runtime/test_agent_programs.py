@@ -79,7 +79,7 @@ def test_runtime_limit_bounds_an_attempt(project: Path) -> None:
     result = go(project, limited)
     assert (result.status, result.reason) == ("paused", "runtime_limit")
     assert [request.question for request in result.requests] == [
-        "the runtime limit of 0.3 s is used up. Grant the same again?"
+        "the runtime limit of 0.3 s is used up. Extend it by the same amount?"
     ]
     here = iteration_dir(project)
     assert load(here / "error.json")["type"] == "iteration_timeout"

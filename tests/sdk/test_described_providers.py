@@ -73,7 +73,7 @@ def test_a_file_may_build_on_a_known_cli(tmp_path: Path) -> None:
     [
         ("program: x\nargumnts: [a]\n", "2:1", "unknown key `argumnts`"),
         ("program: [x]\n", "1:10", "`program` must be text, not a list"),
-        ("arguments:\n  - a\n  - {b: 1}\n", "3:5", "`arguments` must be text, not a mapping"),
+        ("arguments:\n  - a\n  - {b: 1}\n", "3:5", "`arguments` must be text, got a mapping"),
         ("prompt: telepathy\n", "1:9", "`prompt` can't be 'telepathy'"),
         ("timeout: soon\n", "1:10", "`timeout` must be a number, not text"),
         ("output: xml\n", "1:1", "nobody reads the output format 'xml'"),
@@ -86,7 +86,7 @@ def test_a_file_may_build_on_a_known_cli(tmp_path: Path) -> None:
         ("model_arguments: [--model]\n", "1:1", "has no {model}"),
         ("a: [\n", "2:1", "not valid YAML"),
         ("", "1:1", "the file is empty"),
-        ("- x\n", "1:1", "must hold a mapping"),
+        ("- x\n", "1:1", "must contain a mapping"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, text: str, place: str, says: str) -> None:

@@ -245,9 +245,9 @@ def test_resume_on_completed_and_on_cancelled_is_refused(tmp_path: Path) -> None
         sdk.run(pipeline(), session="s")
         with pytest.raises(IllegalMove, match="already completed"):
             sdk.resume("s")
-        with pytest.raises(IllegalMove, match="nothing to pause"):
+        with pytest.raises(IllegalMove, match="only a running session can be paused"):
             sdk.pause("s")
-        with pytest.raises(IllegalMove, match="nothing to cancel"):
+        with pytest.raises(IllegalMove, match="cannot be cancelled"):
             sdk.cancel("s")
         assert sdk.recover("s") is None
     assert types(tmp_path)[-1] == "session_complete"

@@ -38,7 +38,7 @@ def test_log_of_an_earlier_format_is_refused_with_what_to_do(older: Path, act: s
     before = (run_dir(older) / "events.jsonl").read_bytes()
     with sdk(older) as engine, pytest.raises(LogTooOld) as refused:
         getattr(engine, act)("s")
-    assert refused.value.message == "the log of session 's' has format 1, and this version reads format 2"
+    assert refused.value.message == "the log of session 's' has format 1, but this version requires format 2"
     assert refused.value.hint == (
         "finish the run with the version that started it, or start over with --force"
     )

@@ -222,9 +222,9 @@ def test_run_of_the_original_is_not_recovered_paused_or_cancelled_before_it_is_i
     before = loop.log.read_bytes()
     engine = sdk(loop.project)
     assert asyncio.run(engine.recover(SESSION)) is None
-    with pytest.raises(IllegalMove, match="begun by agent-pipelines"):
+    with pytest.raises(IllegalMove, match="started by the agent-pipelines shell engine"):
         asyncio.run(engine.pause(SESSION))
-    with pytest.raises(IllegalMove, match="begun by agent-pipelines"):
+    with pytest.raises(IllegalMove, match="started by the agent-pipelines shell engine"):
         asyncio.run(engine.cancel(SESSION))
     assert loop.log.read_bytes() == before
 

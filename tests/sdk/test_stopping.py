@@ -358,7 +358,7 @@ async def _asked(project: Path) -> str:
         result = await sdk.run(limited, session="s")
     assert (result.status, result.reason) == (RunStatus.PAUSED, "runtime_limit")
     (request,) = result.requests
-    assert request.question == "the runtime limit of 15 s is used up. Grant the same again?"
+    assert request.question == "the runtime limit of 15 s is used up. Extend it by the same amount?"
     return request.id
 
 

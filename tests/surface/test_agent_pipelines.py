@@ -196,7 +196,7 @@ def test_dry_run_of_a_pipeline_shows_what_it_would_do(original: Original, projec
         "",
         "### 0 plan",
         "- Provider: claude / opus",
-        "- Iterations: 3 iterations, fewer if the agent says stop",
+        "- Iterations: 3 iterations, fewer if the agent requests stop",
         "- Prompt: think",
         "- Delay: 2 s between iterations",
         f"- Directory: {run}/stage-00-plan",
@@ -241,7 +241,7 @@ def test_dry_run_of_a_loop_and_as_json(original: Original, project: Project) -> 
         f"- Run directory: {project.run_dir('preview')}",
     ]
     assert (
-        "- Iterations: until the judge says 3 stops in a row, from iteration 1; 9 iterations at most"
+        "- Iterations: until the judge decides 3 stops in a row, from iteration 1; at most 9 iterations"
         in done.lines
     )
     found = original("dry-run", "loop", "tidy", "auth", "--json").json

@@ -52,7 +52,7 @@ def test_answer_without_an_answer_lists_what_is_asked_with_the_exact_command(
     done = asking.call("answer", *named)
     question, command = done.out.splitlines()
     assert done.code == 0
-    assert question.startswith("attempt 1 at iteration 1 of stage 'plan' came to no result")
+    assert question.startswith("attempt 1 at iteration 1 of stage 'plan' failed (")
     assert command == "  agentforge answer auth resume"
 
 
@@ -88,7 +88,7 @@ def test_answer_continues_the_run_attached_to_its_end(asking: Project) -> None:
     done = asking.call("answer", "auth", "resume")
     assert done.code == 0
     assert "· person answered: resume" in done.out
-    assert "· continues after an answer" in done.out
+    assert "· continuing after an answer" in done.out
     assert done.lines[-2] == "✓ Completed: 1 iteration in Ns"
     assert (asking.root / "count").read_text() == "run\nrun\n"
 

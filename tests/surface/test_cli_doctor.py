@@ -138,7 +138,7 @@ def test_doctor_covers_models_sandboxes_and_providers(project: Project, programs
 
 def test_doctor_finds_settings_of_the_provider_that_cannot_be_read(project: Project) -> None:
     found = checks(project, AGENTFORGE_PROVIDER_CONFIG="words")["settings/AGENTFORGE_PROVIDER_CONFIG"]
-    assert (found["level"], found["fix"]) == ("broken", 'such as {"timeout": 60}')
+    assert (found["level"], found["fix"]) == ("broken", 'for example {"timeout": 60}')
     assert (
         checks(project, AGENTFORGE_PROVIDER_CONFIG="{a: 1}")["settings/AGENTFORGE_PROVIDER_CONFIG"]["level"]
         == "ok"

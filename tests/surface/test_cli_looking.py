@@ -117,7 +117,7 @@ def test_tail_line_shapes(project: Project) -> None:
         "[HH:MM:SS] node_start node=1 id=build kind=stage",
         "[HH:MM:SS] iteration_start node=1 run=1 iter=1 provider=command",
         "[HH:MM:SS] attempt_start node=1 run=1 iter=1 attempt=1",
-        "[HH:MM:SS] error node=1 run=1 iter=1 type=provider_crashed exit=3 "
+        "[HH:MM:SS] error node=1 run=1 iter=1 type=provider_crashed exit_code=3 "
         'message="command exited with status 3: no luck"',
         '[HH:MM:SS] session_failed type=provider_crashed message="command exited with status 3: no luck"',
     ]

@@ -168,7 +168,7 @@ def test_migrate_check_says_what_agent_pipelines_did_with_what_is_refused(tmp_pa
     assert "did you mean `sandbox`?); agent-pipelines ignored it" in message
     level, rule, message = rows["pipe.yaml:8"]
     assert (level, rule) == ("refused", "sources-exist")
-    assert message == "unknown-node: no earlier node is called `nobody`; agent-pipelines went on without it"
+    assert message == "unknown-node: no earlier node has the id `nobody`; agent-pipelines went on without it"
 
 
 def test_migrate_check_reads_finished_runs_of_the_original(tmp_path: Path) -> None:

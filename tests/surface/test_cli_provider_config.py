@@ -48,10 +48,10 @@ def test_settings_before_the_command_as_agent_pipelines_takes_its_flags(greeting
 def test_bad_settings_are_refused_with_the_reason(greeting: Project) -> None:
     done = greeting.call("run", "-p", "p.yaml", "-s", "s", "--provider-config", "nothing")
     assert done.code == 2
-    assert "`nothing` isn't KEY=VALUE" in done.err
+    assert "expected KEY=VALUE, got `nothing`" in done.err
     done = greeting.call("run", "-p", "p.yaml", "-s", "s", env={"AGENTFORGE_PROVIDER_CONFIG": "words"})
     assert done.code == 2
-    assert "AGENTFORGE_PROVIDER_CONFIG must be a mapping, not the text `words`" in done.err
+    assert "AGENTFORGE_PROVIDER_CONFIG must be a mapping, got the text `words`" in done.err
     assert not greeting.run_dir("s").exists()
 
 

@@ -60,7 +60,7 @@ def test_lines_name_the_provider(project: Project, agents: Path) -> None:
     agent(agents, "claude", WRITE_RESULT)
     agent(agents, "codex", WRITE_RESULT)
     lines = project.call("run", "-p", "p.yaml", "-s", "auth").lines
-    assert "[HH:MM:SS] ▸ duel begins: claude, codex at once" in lines
+    assert "[HH:MM:SS] ▸ duel started: claude, codex in parallel" in lines
     assert "[HH:MM:SS] ✓ claude: ideas 2/2 done in Ns: did it" in lines
     assert "[HH:MM:SS] ✓ codex: rate is done: Completed 1 iterations (max: 1)" in lines
 

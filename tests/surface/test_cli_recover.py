@@ -25,7 +25,7 @@ def test_recover_reattaches_to_the_agent_that_is_still_at_work(project: Project)
     pid = killed(project)
     assert is_alive(pid)
     status = project.call("status", "auth").out
-    assert "Status: interrupted (nobody drives it)\n" in status
+    assert "Status: interrupted (no engine running)\n" in status
     assert "Resume: agentforge recover auth\n" in status
     with project.started("recover") as recovering:
         wait_for(lambda: "attempt_adopted" in project.types("auth"), "the reattachment")
@@ -49,7 +49,7 @@ def test_recover_takes_up_all_interrupted_runs_side_by_side(project: Project) ->
         "  one  completed    all_loops_complete",
         "  two  completed    all_loops_complete",
     ]
-    assert "one: · recovered where it was left" in done.out
+    assert "one: · recovered from an interruption" in done.out
 
 
 def test_recover_as_json(project: Project) -> None:
@@ -172,7 +172,7 @@ def test_pause_waits_for_the_iteration_and_pause_now_ends_the_agent(project: Pro
     assert "attempt_cancelled" in project.types("auth")
     idle = project.call("pause", "auth")
     assert idle.code == 1
-    assert "there is nothing to pause" in idle.err
+    assert "only a running session can be paused" in idle.err
 
 
 def test_cancel_ends_a_run_that_nobody_drives(project: Project) -> None:

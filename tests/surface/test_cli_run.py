@@ -14,13 +14,13 @@ def test_run_prints_a_line_for_each_event_that_matters(project: Project) -> None
         "Pipeline: demo",
         "Session: auth",
         "2 stages: plan → build",
-        "[HH:MM:SS] ▸ plan begins: up to 2 iterations with command",
+        "[HH:MM:SS] ▸ plan started: up to 2 iterations with command",
         "[HH:MM:SS] ▸ plan 1/2 started",
         "[HH:MM:SS] ✓ plan 1/2 done in Ns: did it",
         "[HH:MM:SS] ▸ plan 2/2 started",
         "[HH:MM:SS] ✓ plan 2/2 done in Ns: did it",
         "[HH:MM:SS] ✓ plan is done: Completed 2 iterations (max: 2)",
-        "[HH:MM:SS] ▸ build begins: up to 1 iteration with command",
+        "[HH:MM:SS] ▸ build started: up to 1 iteration with command",
         "[HH:MM:SS] ▸ build 1/1 started",
         "[HH:MM:SS] ✓ build 1/1 done in Ns: did it",
         "[HH:MM:SS] ✓ build is done: Completed 1 iterations (max: 1)",
@@ -81,7 +81,7 @@ def test_a_retry_is_shown(project: Project) -> None:
     file = project.pipeline(f"plan={shell}", extra="    retry: {max_attempts: 2, initial_delay: 0.1}\n")
     done = project.call("run", "-p", file, "-s", "auth")
     assert done.code == 0
-    assert "[HH:MM:SS] ‖ plan 1/1 is tried again in Ns (attempt 2 of 2)" in done.lines
+    assert "[HH:MM:SS] ‖ plan 1/1 retrying in Ns (attempt 2 of 2)" in done.lines
 
 
 def test_a_stage_timeout_exits_20(project: Project) -> None:
@@ -99,12 +99,12 @@ def test_a_run_that_needs_a_person_exits_22_and_shows_the_question(project: Proj
     assert done.code == 22
     assert done.lines[-4:] == [
         "‖ Paused after 0 iterations in Ns: runtime_limit",
-        "  the runtime limit of 0.5 s is used up. Grant the same again? [resume, cancel]",
+        "  the runtime limit of 0.5 s is used up. Extend it by the same amount? [resume, cancel]",
         "  Answer: agentforge answer auth resume",
         "  Resume: agentforge resume auth",
     ]
     status = project.call("status", "auth")
-    assert "Question: the runtime limit of 0.5 s is used up. Grant the same again?" in status.out
+    assert "Question: the runtime limit of 0.5 s is used up. Extend it by the same amount?" in status.out
 
 
 def test_a_run_cancelled_by_another_process_exits_23(project: Project) -> None:
@@ -210,7 +210,7 @@ def test_inputs_and_overrides_reach_the_plan(project: Project) -> None:
     ("arguments", "message"),
     [
         (("run",), "give a pipeline: agentforge run -p FILE"),
-        (("run", "-p", "nosuch.yaml"), "no pipeline file or name `nosuch.yaml`"),
+        (("run", "-p", "nosuch.yaml"), "no pipeline named `nosuch.yaml`"),
         (("run", "-p", "p.yaml", "--command", "test"), "'test' isn't KEY=CMD"),
         (("run", "-p", "p.yaml", "extra"), "unexpected extra argument"),
         (("run", "-p", "p.yaml", "-C", "nosuch"), "there is no folder "),

@@ -77,7 +77,7 @@ def test_recompile_is_refused_when_the_current_node_is_gone(project: Project) ->
     project.pipeline(f"plan={WRITE_RESULT}", f"other={WRITE_RESULT}")
     done = project.call("resume", "auth", "--recompile")
     assert done.code == 1
-    assert "node 'build', where the run is, is no longer in p.yaml" in done.err
+    assert "the current node 'build' is no longer in p.yaml" in done.err
     assert "resume without --recompile" in done.err
     assert project.types("auth") == before
     assert [node["id"] for node in plan_of(project)["nodes"]] == ["plan", "build"]

@@ -111,7 +111,7 @@ def test_a_cassette_can_be_checked_instead_of_its_session(project: Project, tmp_
     assert done.code == 1
     assert done.out.splitlines()[1] == (
         "  stage 'plan': the past run ended after iteration 2 (Completed 2 iterations (max: 2)); "
-        "this pipeline would go on to iteration 3, for which nothing was recorded"
+        "this pipeline would continue with iteration 3, which has no recorded outcome"
     )
 
 

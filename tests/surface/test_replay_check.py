@@ -40,15 +40,15 @@ def test_replay_check_says_where_an_edited_pipeline_parts_from_the_past_run(proj
     assert done.out.splitlines() == [
         "✗ another course: session 'auth' by p.yaml",
         "  stage 'review': the past run ended after iteration 1 (Agent requested stop at iteration 1); "
-        "this pipeline would go on to iteration 2, for which nothing was recorded",
+        "this pipeline would continue with iteration 2, which has no recorded outcome",
         "The past run:",
         "  plan: 1 iteration, Completed 1 iterations (max: 1)",
         "  review: 1 iteration, Agent requested stop at iteration 1",
         "  the run completed (all_loops_complete)",
         "This pipeline:",
         "  plan: 1 iteration, Completed 1 iterations (max: 1)",
-        "  review: 2 iterations, not over",
-        "  the run isn't over",
+        "  review: 2 iterations, not ended",
+        "  the run has not ended",
     ]
 
 

@@ -23,19 +23,21 @@ PLAN = plan_of(stage("plan", runs=2), DUEL)
 SOURCE = FromParallel("draft", "duel", "1", ("claude", "codex"))
 
 
-def told(*said: tuple[str, str | None, int, str | None], reasons: dict[str, str] | None = None) -> History:
+def history_of(
+    *outputs: tuple[str, str | None, int, str | None], reasons: dict[str, str] | None = None
+) -> History:
     """Iterations by path, provider and number, with what each left; and why stages ended."""
     history = History()
-    for seq, (path, provider, number, output) in enumerate(said, 1):
+    for seq, (path, provider, number, output) in enumerate(outputs, 1):
         result = f"/r/{path}/{number}/result.json"
         fact = f.IterationCompleted("x", 1, Decision.CONTINUE, "", result, Result(), 1, output)
-        history.take(event(seq, fact, Cursor(path, 1, number, provider)))
+        history.apply(event(seq, fact, Cursor(path, 1, number, provider)))
     for path, reason in (reasons or {}).items():
-        history.take(event(99, f.StageCompleted("x", reason, 1), Cursor(path, 1, 1, "claude")))
+        history.apply(event(99, f.StageCompleted("x", reason, 1), Cursor(path, 1, 1, "claude")))
     return history
 
 
-BOTH = told(
+BOTH = history_of(
     ("0", None, 1, "p1.md"),
     ("0", None, 2, "p2.md"),
     ("1.0", "claude", 1, "c1.md"),
@@ -53,7 +55,7 @@ def parallel(source: FromParallel, plan: Plan = PLAN, history: History = BOTH) -
     return found
 
 
-def test_stage_without_sources_gets_nothing() -> None:
+def test_stage_without_sources_has_no_inputs() -> None:
     assert from_stage(None, BOTH) == {}
     assert from_parallel(None, BOTH, PLAN, LAYOUT) == {}
     assert from_parallel(InputSources(), BOTH, PLAN, LAYOUT) == {}
@@ -87,7 +89,7 @@ def test_select_all_and_provider_filter() -> None:
     assert found["select"] == "history"
 
 
-def test_how_a_judged_stage_ended_in_one_word() -> None:
+def test_termination_reason_of_a_judged_stage() -> None:
     found = parallel(replace(SOURCE, stage="check"))
     assert {name: one["termination_reason"] for name, one in found["providers"].items()} == {
         "claude": "max_iterations",
@@ -104,30 +106,30 @@ def test_list_of_sources_stays_a_list() -> None:
 
 def test_block_of_a_nested_pipeline_is_that_of_the_latest_run_there_was() -> None:
     plan = plan_of(nested("polish", DUEL, runs=2))
-    history = told(("0.0.0", "claude", 1, "deep.md"))
+    history = history_of(("0.0.0", "claude", 1, "deep.md"))
     found = parallel(replace(SOURCE, path="0.0"), plan, history)
     assert found["providers"]["claude"]["output"] == "deep.md"
     assert found["manifest"].endswith("/pipeline-00-polish/parallel-00-duel/manifest.json")
     again = f.IterationCompleted("x", 1, Decision.CONTINUE, "", "/r.json", Result(), 1, "again.md")
-    history.take(event(9, again, Cursor("0.0.0", 2, 1, "claude")))
+    history.apply(event(9, again, Cursor("0.0.0", 2, 1, "claude")))
     second = f"{LAYOUT.root}/pipeline-00-polish/run-002/parallel-00-duel/manifest.json"
-    history.take(event(10, f.ManifestWritten(second), Cursor("0.0", 2, 0)))
+    history.apply(event(10, f.ManifestWritten(second), Cursor("0.0", 2, 0)))
     found = parallel(replace(SOURCE, path="0.0"), plan, history)
     assert found["providers"]["claude"]["output"] == "again.md"
     assert found["manifest"] == second
 
 
-def test_status_file_lies_beside_the_result_wherever_that_is() -> None:
+def test_status_file_is_beside_the_result() -> None:
     history = History()
     odd = f.IterationCompleted(
         "x", 1, Decision.CONTINUE, "", "/a result.json b/result.json", Result(), 1, None
     )
     assert history.stage("1.0", "claude").status_file == ""
-    history.take(event(1, odd, Cursor("1.0", 1, 1, "claude")))
+    history.apply(event(1, odd, Cursor("1.0", 1, 1, "claude")))
     assert history.stage("1.0", "claude").status_file == "/a result.json b/status.json"
 
 
-def test_manifest_lists_what_every_provider_left_of_every_stage() -> None:
+def test_manifest_lists_outputs_of_every_provider_and_stage() -> None:
     written = manifest(PLAN, "1", BOTH, NOON)
     assert written["block"] == {"name": "duel", "index": 1, "stages": ["draft", "check"]}
     assert list(written["providers"]) == ["claude", "codex"]
@@ -193,10 +195,10 @@ def test_state_of_a_branch_that_the_plan_does_not_have_is_shown_as_it_is() -> No
     assert "current_stage_name" not in shown
 
 
-def test_what_stages_left_moves_with_them_to_the_paths_of_another_plan() -> None:
-    history = told(("0", None, 1, "gone.md"), ("1", None, 1, "moved.md"), ("2", None, 1, "stays.md"))
+def test_outputs_move_with_their_stages_to_another_plan() -> None:
+    history = history_of(("0", None, 1, "gone.md"), ("1", None, 1, "moved.md"), ("2", None, 1, "stays.md"))
     moved = f.PlanChanged(plan_of(DUEL), paths={"0": None, "1": "0"})
-    history.take(event(9, moved, None))
+    history.apply(event(9, moved, None))
     assert history.stage("0").paths == ["moved.md"]
     assert history.stage("1").paths == []
     assert history.stage("2").paths == ["stays.md"]

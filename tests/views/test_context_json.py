@@ -12,7 +12,7 @@ from agentforge.model.event import Event
 from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place
 from agentforge.model.result import Decision, Result
-from agentforge.views.files.context import PREDECESSORS, Inputs, context_file
+from agentforge.views.files.context import MAX_PREVIOUS_OUTPUTS, Inputs, context_file
 from agentforge.views.history import KEPT, History
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
@@ -36,7 +36,7 @@ def completed(number: int, output: str | None) -> Event:
 def history_of(outputs: list[str]) -> History:
     history = History()
     for number, output in enumerate(outputs, start=1):
-        history.take(completed(number, output))
+        history.apply(completed(number, output))
     return history
 
 
@@ -46,7 +46,7 @@ def inputs_of(history: History, place: Place = HERE) -> Inputs:
     return context.inputs
 
 
-@pytest.mark.parametrize("count", [0, 1, PREDECESSORS])
+@pytest.mark.parametrize("count", [0, 1, MAX_PREVIOUS_OUTPUTS])
 def test_context_lists_all_earlier_outputs_while_they_are_few(count: int) -> None:
     outputs = [f"/r/{number:03d}/output.md" for number in range(count)]
     inputs = msgspec.to_builtins(inputs_of(history_of(outputs)))
@@ -55,7 +55,7 @@ def test_context_lists_all_earlier_outputs_while_they_are_few(count: int) -> Non
     assert "previous_iterations" not in inputs
 
 
-def test_context_lists_the_latest_hundred_and_says_how_many_there_are_and_where() -> None:
+def test_context_lists_the_latest_hundred_with_total_and_directory() -> None:
     outputs = [f"/r/{number:03d}/output.md" for number in range(3 * KEPT)]
     inputs = inputs_of(history_of(outputs))
     assert inputs.from_previous_iterations == tuple(outputs[-100:])

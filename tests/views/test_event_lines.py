@@ -30,11 +30,11 @@ def completed(
 # The fact, its details in `tail`, its words on a terminal.
 LINES: list[tuple[AnyFact, str, str | None]] = [
     (f.SessionStarted("pipeline", "run-1", plan(), "1.0", format=f.LOG_FORMAT), "", None),
-    (f.SessionRecovered(7, "host"), "by=recovery pid=7", "recovered where it was left"),
+    (f.SessionRecovered(7, "host"), "by=recovery pid=7", "recovered from an interruption"),
     (
         f.NodeStarted("build", "1", type="build", provider="command", model="opus", runs=3),
         "node=1 id=build kind=stage",
-        "build begins: up to 3 iterations with command (opus)",
+        "build started: up to 3 iterations with command (opus)",
     ),
     (
         f.IterationStarted("build", "build", "command", "opus", "0"),
@@ -50,17 +50,17 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     (
         f.AttemptLost(1, "its supervisor died", started=True),
         'node=1 run=1 iter=2 attempt=1 reason="its supervisor died"',
-        "build 2/3 lost its attempt 1: its supervisor died",
+        "build 2/3 lost attempt 1: its supervisor died",
     ),
     (
         f.AttemptEnding(1, "requested"),
         'node=1 run=1 iter=2 attempt=1 reason="requested"',
-        "build 2/3 is being ended: requested",
+        "build 2/3 stopping the agent: requested",
     ),
     (f.AttemptCancelled(1, "requested"), 'node=1 run=1 iter=2 attempt=1 reason="requested"', None),
     (
         f.ErrorOccurred(FailureKind.PROVIDER_CRASHED, "it\nbroke", "build", 1, exit_code=3),
-        'node=1 run=1 iter=2 type=provider_crashed exit=3 message="it broke"',
+        'node=1 run=1 iter=2 type=provider_crashed exit_code=3 message="it broke"',
         "build 2/3 failed (attempt 1): provider_crashed: it broke",
     ),
     (
@@ -71,27 +71,27 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     (
         f.RetryScheduled(2, 3, SOON, "Attempt 2/3"),
         "node=1 run=1 iter=2 attempt=2/3",
-        "build 2/3 is tried again in 4.0s (attempt 2 of 3)",
+        "build 2/3 retrying in 4.0s (attempt 2 of 3)",
     ),
     (
         f.LimitMet(1, "claude", 0, SOON, SOON, "usage limit"),
         'node=1 run=1 iter=2 provider=claude until=2026-01-31T12:00:04Z message="usage limit"',
-        "build 2/3 waits 4.0s for the limit of claude",
+        "build 2/3 waiting 4.0s for the limit of claude",
     ),
     (
         f.ProviderChanged(1, "claude", 0, "codex", 1, "usage limit", SOON),
         'node=1 run=1 iter=2 provider=claude to=codex message="usage limit"',
-        "build 2/3 goes on with codex instead of claude",
+        "build 2/3 switching from claude to codex",
     ),
     (
         f.ProviderChanged(2, "codex", 1, "claude", 0, "not logged in", None, SOON),
         'node=1 run=1 iter=2 provider=codex to=claude message="not logged in"',
-        "build 2/3 goes on with claude instead of codex in 4.0s",
+        "build 2/3 switching from codex to claude in 4.0s",
     ),
     (
         f.AttemptStarted(2, 2, "codex", "gpt", choice=1, resume="abc"),
-        "node=1 run=1 iter=2 attempt=2 provider=codex goes_on_with=abc",
-        "build 2/3 goes on with the agent's own session abc",
+        "node=1 run=1 iter=2 attempt=2 provider=codex agent_session=abc",
+        "build 2/3 resuming agent session abc",
     ),
     (f.DelayStarted(SOON), "", None),
     (f.TimerFired("retry"), "timer=retry", None),
@@ -103,12 +103,12 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     (
         completed(Decision.STOP, ""),
         "node=1 run=1 iter=2 decision=stop",
-        "build 2/3 done, and says stop in 1.5s",
+        "build 2/3 done in 1.5s (agent requested stop)",
     ),
     (
         completed(Decision.ERROR, "no way"),
         'node=1 run=1 iter=2 decision=error summary="no way"',
-        "build 2/3 reports an error in 1.5s: no way",
+        "build 2/3 reported an error after 1.5s: no way",
     ),
     (
         f.NodeCompleted("build", "max reached", 3),
@@ -121,15 +121,15 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
         'type=provider_missing message="no agent"',
         "failed: provider_missing: no agent",
     ),
-    (f.PauseRequested("requested"), 'reason="requested"', "asked to pause: requested"),
+    (f.PauseRequested("requested"), 'reason="requested"', "pause requested: requested"),
     (f.SessionPaused("requested"), 'reason="requested"', "paused: requested"),
     (f.SessionResumed("person"), "by=person", "resumed"),
-    (f.CancelRequested("requested"), 'reason="requested"', "asked to end: requested"),
+    (f.CancelRequested("requested"), 'reason="requested"', "cancel requested: requested"),
     (f.SessionAborted("requested"), 'reason="requested"', "cancelled: requested"),
     (
         f.RequestOpened("r-1", "escalation", "k", "lost", "Retry?", ("resume", "cancel")),
         'id=r-1 kind=escalation question="Retry?"',
-        "asks: Retry? (resume, cancel)",
+        "question: Retry? (resume, cancel)",
     ),
     (
         f.RequestAnswered("r-1", "resume", "person"),
@@ -138,19 +138,19 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     ),
     (f.RequestResolved("r-1", "continue"), "id=r-1 effect=continue", None),
     (f.AwaitingApproval(("r-1", "r-2")), "requests=r-1,r-2", "awaiting approval"),
-    (f.SessionContinued(("r-1",)), "requests=r-1", "continues after an answer"),
+    (f.SessionContinued(("r-1",)), "requests=r-1", "continuing after an answer"),
     (f.JudgeEnding(1, "lunch"), 'node=1 run=1 iter=2 attempt=1 reason="lunch"', None),
     (
         f.LogImported(7, "0" * 64, "pipeline", "r", plan(), "1.0", SOON, Between(None)),
         "lines=7 engine=1.0",
-        "imported from agent-pipelines, after 7 events of its own",
+        "imported from the agent-pipelines shell engine (7 events)",
     ),
-    (f.LogRepaired(5, "x"), "bytes=5", "the log's last line was torn; 5 bytes were kept aside"),
-    (f.DamageAccepted((3, 4)), "lines=3,4", "goes on without 2 damaged lines"),
+    (f.LogRepaired(5, "x"), "bytes=5", "the log's last line was incomplete; 5 bytes were archived"),
+    (f.DamageAccepted((3, 4)), "lines=3,4", "ignoring 2 damaged lines"),
     (
         f.NodeStarted("build", kind="parallel", providers=("claude", "codex")),
         "node=1 id=build kind=parallel",
-        "build begins: claude, codex at once",
+        "build started: claude, codex in parallel",
     ),
     (f.ProviderStarted("claude", ("draft",)), "node=1 run=1 provider=claude", None),
     (
@@ -163,7 +163,7 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
         'node=1 run=1 provider=claude status=failed error="it broke"',
         "build failed: it broke",
     ),
-    (f.WorkerCompleted("/r.json", 0), "node=1 run=1 iter=2 exit=0", None),
+    (f.WorkerCompleted("/r.json", 0), "node=1 run=1 iter=2 exit_code=0", None),
     (
         f.StageCompleted("build", "max reached", 3),
         'node=1 run=1 id=build reason="max reached"',
@@ -179,16 +179,16 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     (
         f.JudgeCompleted("success", f.JudgeResult(False, "")),
         "node=1 run=1 iter=2 status=success stop=false",
-        "build 2/3 judged: go on",
+        "build 2/3 judged: continue",
     ),
     (
         f.JudgeCompleted("skipped", f.JudgeResult(False, "judge_unreliable")),
         'node=1 run=1 iter=2 status=skipped stop=false reason="judge_unreliable"',
-        "build 2/3 goes on without the judge: judge_unreliable",
+        "build 2/3 continuing without the judge: judge_unreliable",
     ),
     (f.JudgeLost(1), "node=1 run=1 iter=2 attempt=1", None),
     (f.QueueChecked(4), "node=1 run=1 iter=2 remaining=4", None),
-    (f.PlanChanged(plan(), Destination("1")), "node=1", "goes on by the pipeline as it is now"),
+    (f.PlanChanged(plan(), Destination("1")), "node=1", "continuing with the recompiled pipeline"),
     (f.TmuxSessionCleaned("pipeline-s"), "name=pipeline-s", None),
 ]
 
@@ -214,7 +214,7 @@ def test_events_without_a_place_have_lines_too() -> None:
 def test_events_of_a_branch_name_its_provider() -> None:
     at = Cursor("1", 1, 2, "claude")
     line = event_line(event(f.AttemptStarted(1, 2, "claude", "opus"), at), UTC)
-    assert line.text == "[12:00:00] attempt_start node=1 run=1 iter=2 by=claude attempt=1"
+    assert line.text == "[12:00:00] attempt_start node=1 run=1 iter=2 branch=claude attempt=1"
     said = run_line(event(completed(), at), plan())
     assert said is not None
     assert said.words == "claude: build 2/3 done in 1.5s: wrote the parser"
@@ -226,7 +226,7 @@ def test_events_of_a_branch_name_its_provider() -> None:
     assert done.words == "claude: build is done"
 
 
-def test_a_line_is_shown_in_the_zone_that_is_asked_for() -> None:
+def test_a_line_is_shown_in_the_given_time_zone() -> None:
     zone = timezone(timedelta(hours=2))
     assert event_line(event(f.SessionCompleted("")), zone).text == "[14:00:00] session_complete"
 

@@ -1,8 +1,8 @@
-"""How far a provider of a parallel block is, in words."""
+"""The progress line of a provider in a parallel block."""
 
 import pytest
 
-from agentforge.views.lines.status import branch_words
+from agentforge.views.lines.status import branch_text
 from agentforge.views.stage_progress import BranchProgress
 
 
@@ -16,4 +16,4 @@ from agentforge.views.stage_progress import BranchProgress
     ],
 )
 def test_provider_line(branch: BranchProgress, words: str) -> None:
-    assert branch_words(branch) == words
+    assert branch_text(branch) == words

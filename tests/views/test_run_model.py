@@ -4,7 +4,7 @@ import msgspec
 from tests.engine.plans import block, plan_of, stage
 from tests.engine.playbook import play
 
-from agentforge.views.run_model import RunModel, see_all
+from agentforge.views.run_model import RunModel, fold_events
 
 PLAN = plan_of(block("claude codex", stage("draft", runs=2)), stage("merge"))
 SCRIPT = """
@@ -25,22 +25,22 @@ SCRIPT = """
 
 
 def test_read_model_survives_being_stored() -> None:
-    model = see_all(play(PLAN, SCRIPT).events)
+    model = fold_events(play(PLAN, SCRIPT).events)
     stored = msgspec.json.decode(msgspec.json.encode(model), type=RunModel)
     assert stored == model
 
 
-def test_read_model_that_was_stored_goes_on_as_if_it_had_not_been() -> None:
+def test_stored_read_model_continues_unchanged() -> None:
     events = play(PLAN, SCRIPT).events
     for cut in range(1, len(events)):
-        begun = see_all(events[:cut])
+        begun = fold_events(events[:cut])
         stored = msgspec.json.decode(msgspec.json.encode(begun), type=RunModel)
-        assert see_all(events[cut:], stored) == see_all(events)
+        assert fold_events(events[cut:], stored) == fold_events(events)
 
 
-def test_read_model_begun_from_a_state_skips_what_that_has_seen() -> None:
+def test_read_model_started_from_a_state_skips_its_events() -> None:
     events = play(PLAN, SCRIPT).events
-    model = see_all(events[:6])
+    model = fold_events(events[:6])
     for event in events:
         model.catch_up(event)
-    assert model == see_all(events)
+    assert model == fold_events(events)

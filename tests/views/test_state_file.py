@@ -43,7 +43,7 @@ def written(plan: Plan, script: str) -> dict[str, Any]:
     summary, history = Summary(), History()
     for event in conversation.events:
         summary = fold(summary, event)
-        history.take(event)
+        history.apply(event)
     assert conversation.state is not None
     view = state_file(
         plan,
@@ -148,7 +148,7 @@ def test_failed_run_names_its_error_and_the_stage_that_failed() -> None:
     assert state["completed_at"] is not None
 
 
-def test_paused_run_names_when_and_why_and_what_is_asked() -> None:
+def test_paused_run_shows_time_reason_and_requests() -> None:
     script = f"""{BEGIN}
         > recover
         ? prepare plan 1

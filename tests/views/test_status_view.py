@@ -86,14 +86,14 @@ def test_an_interrupted_run_lasted_until_its_last_event() -> None:
     log = LogStatus(2, None, damage=("line 3: garbage",))
     view = seen(STARTED, NODE, status="interrupted", log=log)
     rows = shown(view)
-    assert rows["Status"] == "interrupted (nobody drives it)"
+    assert rows["Status"] == "interrupted (no engine running)"
     assert rows["Duration"] == "1.0s"
     assert rows["Events"] == "2 written, no usable state.json"
     assert rows["Damage"] == "line 3: garbage"
     assert rows["Resume"] == "agentforge recover auth"
 
 
-def test_cost_and_tokens_are_shown_where_they_are_known() -> None:
+def test_cost_and_tokens_are_shown_if_known() -> None:
     rows = shown(seen(STARTED, NODE, ITERATION, ATTEMPT, COMPLETED, status="running"))
     assert rows["Cost"] == "$0.25"
     assert rows["Tokens"] == "1,200 in, 34 out"
@@ -145,7 +145,7 @@ def test_a_node_that_is_entered_again_shows_its_run() -> None:
     assert shown(view)["Run"] == "3"
 
 
-def test_a_plan_without_nodes_is_shown_all_the_same() -> None:
+def test_a_plan_without_nodes_is_shown() -> None:
     empty = replace(plan(), nodes=())
     state = evolve(None, history(STARTED)[0])
     view = status_view(
@@ -201,7 +201,7 @@ LIMITED = (
 )
 
 
-def test_status_says_who_waits_for_which_limit_and_until_when() -> None:
+def test_status_shows_which_stage_waits_for_which_limit() -> None:
     until = NOON + timedelta(hours=2)
     met = (f.LimitMet(1, "command", 0, until, until, "5-hour limit reached"), Cursor("0", 1, 1))
     view = seen(STARTED, NODE, ITERATION, ATTEMPT, LIMITED, met, status="running", now=NOON)
@@ -209,7 +209,7 @@ def test_status_says_who_waits_for_which_limit_and_until_when() -> None:
     assert shown(view)["Waiting"] == "plan: command, for another 1h 58m: 5-hour limit reached"
 
 
-def test_status_says_which_provider_rests_and_who_works_instead() -> None:
+def test_status_shows_unavailable_and_current_provider() -> None:
     until = NOON + timedelta(hours=2)
     changed = (
         f.ProviderChanged(1, "command", 0, "mock", 1, "5-hour limit reached", until),
@@ -217,17 +217,17 @@ def test_status_says_which_provider_rests_and_who_works_instead() -> None:
     )
     again = (f.AttemptStarted(2, 2, "mock", "", choice=1), Cursor("0", 1, 1))
     view = seen(STARTED, NODE, ITERATION, ATTEMPT, LIMITED, changed, again, status="running", now=NOON)
-    assert shown(view)["Resting"] == "plan: command, for another 1h 58m: 5-hour limit reached"
+    assert shown(view)["Unavailable"] == "plan: command, for another 1h 58m: 5-hour limit reached"
     assert view.waiting == ()
 
 
-def test_status_says_that_a_provider_without_a_login_rests_until_a_person_resumes() -> None:
+def test_status_shows_provider_without_login_as_unavailable_until_resume() -> None:
     changed = (f.ProviderChanged(1, "command", 0, "mock", 1, "not logged in"), Cursor("0", 1, 1))
     view = seen(STARTED, NODE, ITERATION, ATTEMPT, LIMITED, changed, status="running", now=NOON)
-    assert shown(view)["Resting"] == "plan: command, until you resume: not logged in"
+    assert shown(view)["Unavailable"] == "plan: command, until you resume: not logged in"
 
 
-def test_status_says_whose_limit_is_waited_for_when_another_could_not_work() -> None:
+def test_status_shows_whose_limit_is_awaited() -> None:
     until = NOON + timedelta(hours=2)
     here = Cursor("0", 1, 1)
     changed = (f.ProviderChanged(1, "command", 0, "mock", 1, "5-hour limit reached", until), here)

@@ -40,7 +40,7 @@ def folded(*facts: f.AnyFact) -> Summary:
     return summary
 
 
-def test_summary_counts_what_happened() -> None:
+def test_summary_counts_events() -> None:
     summary = folded(
         started(plan_of(stage())),
         f.AttemptStarted(1, 2, "claude", "opus"),
@@ -109,7 +109,7 @@ def test_views_are_total_on_any_log(log: list[Event]) -> None:
     summary, history, state = Summary(), History(), None
     for one in log:
         summary = fold(summary, one)
-        history.take(one)
+        history.apply(one)
         state = evolve(state, one)
         view = state_file(
             PLAN, state, summary, history, length=1, head_hash="", buffer=BufferHealth(0, 0, 0, 0.0)
@@ -128,7 +128,7 @@ def test_views_are_total_on_any_log(log: list[Event]) -> None:
 def remember(*said: tuple[f.AnyFact, Cursor | None]) -> History:
     history = History()
     for seq, (fact, cursor) in enumerate(said, 1):
-        history.take(event(seq, fact, cursor))
+        history.apply(event(seq, fact, cursor))
     return history
 
 
@@ -174,7 +174,7 @@ def test_reason_of_a_stage_is_why_it_ended() -> None:
     assert history.stage("1.0", "codex").reason == ""
 
 
-def test_iteration_that_said_nothing_has_no_output() -> None:
+def test_iteration_without_output_has_no_file() -> None:
     history = remember(
         (completed(output=None), Cursor("0", 1, 1)), (completed(output="2.md"), Cursor("0", 1, 2))
     )
@@ -182,7 +182,7 @@ def test_iteration_that_said_nothing_has_no_output() -> None:
     assert [entry.iteration for entry in history.entries] == [1, 2]
 
 
-def test_iteration_without_a_place_is_in_the_history_and_nobody_s_input() -> None:
+def test_iteration_without_a_place_is_in_the_history_but_not_an_input() -> None:
     history = remember((completed(), None))
     assert [entry.iteration for entry in history.entries] == [0]
     assert history.stage("0").paths == []

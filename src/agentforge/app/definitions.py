@@ -10,7 +10,7 @@ from msgspec import Struct
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.wiring import known_providers, sources_of
 from agentforge.definition.compiler import INLINE, Compiled, PipelineSource, lint
-from agentforge.definition.provider_settings import merged_settings, settings_of
+from agentforge.definition.provider_settings import merge_settings, settings_from_pairs
 from agentforge.definition.read.file_keys import pipeline_schema, stage_schema
 from agentforge.definition.resolve import Available, available_pipelines, available_stages
 from agentforge.legacy.migration import Migration, examine_migration
@@ -112,7 +112,7 @@ def merged(before: Overrides, now: Overrides) -> Overrides:
         inputs=now.inputs or before.inputs,
         commands={**before.commands, **now.commands},
         max_iterations=now.max_iterations or before.max_iterations,
-        config=merged_settings({} if now.provider else before.config, now.config),
+        config=merge_settings({} if now.provider else before.config, now.config),
     )
 
 
@@ -123,4 +123,4 @@ def schema(kind: DefinitionKind) -> dict[str, Any]:
 
 def provider_settings(pairs: Sequence[str]) -> dict[str, Any]:
     """Settings of a provider from `KEY=VALUE` pairs; the value is YAML, and `a.b=1` sets b within a."""
-    return settings_of(pairs)
+    return settings_from_pairs(pairs)

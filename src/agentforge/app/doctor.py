@@ -21,7 +21,7 @@ from agentforge.app.providers.offers import BASES, Offer, find_offers
 from agentforge.app.wiring import sandboxes, sources_of
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.provider_settings import VARIABLE as PROVIDER_CONFIG
-from agentforge.definition.provider_settings import settings_in
+from agentforge.definition.provider_settings import settings_from_environment
 from agentforge.model.errors import AgentForgeError, InvalidRequest
 from agentforge.model.plan import SandboxChoice
 from agentforge.model.secrets import is_secret_name
@@ -144,7 +144,7 @@ def _tool(name: str, purpose: str, environ: Mapping[str, str]) -> list[Probe]:
 
 def _provider_config(environ: Mapping[str, str]) -> None:
     report = Report()
-    settings_in(environ, report)
+    settings_from_environment(environ, report)
     for found in report.diagnostics:
         raise InvalidRequest(found.message, hint=found.hint or "write a mapping in YAML or JSON")
 

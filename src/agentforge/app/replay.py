@@ -14,7 +14,7 @@ from agentforge.app.runs.lookup import Runs
 from agentforge.app.wiring import workspace_of
 from agentforge.definition.compiler import Compiled, PipelineSource
 from agentforge.definition.yaml.parser import SourceText
-from agentforge.engine.legal import refuse_original
+from agentforge.engine.legal import refuse_shell_run
 from agentforge.engine.rehearsal.course import Rehearsal
 from agentforge.engine.rehearsal.enact import enact
 from agentforge.engine.rehearsal.rehearse import rehearse
@@ -113,7 +113,7 @@ def compare_course(
         plan, events = _plan_of(recording), _enacted(recording)
     else:
         info = runs.info(source, cached=False)
-        refuse_original(info.state)
+        refuse_shell_run(info.state)
         plan, events, damage = info.plan, tuple(runs.events(source)), info.damage
     compiled = recompiled(compile, plan, pipeline)
     rehearsal = rehearse(compiled.plan, events)

@@ -17,7 +17,7 @@ from agentforge.model.facts import IterationStarted, NodeStarted, SessionStarted
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.views.lines.live import RunLine, header_lines, run_line
-from agentforge.views.lines.status import branch_words
+from agentforge.views.lines.status import branch_text
 from agentforge.views.run_model import RunModel
 from agentforge.views.stage_progress import BranchProgress, StageProgress, stage_progress
 from agentforge.views.status import waiting
@@ -110,7 +110,7 @@ class LivePainter:
             table.add_row(self._mark(row), Text(row.id, _name_style(row)), _bar(row), self._doing(row, state))
             for branch in row.branches:
                 name = Text(f"  {branch.provider}", _name_style(branch))
-                words = Text(branch_words(branch), "red" if branch.error else "dim")
+                words = Text(branch_text(branch), "red" if branch.error else "dim")
                 table.add_row(self._mark(branch), name, _bar(branch), words)
         if hidden := len(rows) - len(_window(rows)):
             table.add_row("", Text(f"and {counted(hidden, 'stage')} more", "dim"))

@@ -1,5 +1,5 @@
-"""The compiler: from a name, a file, a stage or a text to a Plan, or to all diagnostics. One compilation runs
-the passes in their order, with one report over all files."""
+"""Compiles a name, file, stage or text to a Plan, or reports all diagnostics. One compilation runs all passes
+in order, with one report over all files."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -12,8 +12,14 @@ from msgspec import Struct
 
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.link import link
-from agentforge.definition.lower import DEFAULT_RUNS, Setting, lower, provider_levels
-from agentforge.definition.precedence import DEFAULT_PROVIDER, JUDGE_PROVIDER, Above, gather, naming_level
+from agentforge.definition.lower import DEFAULT_RUNS, CompilationContext, lower, provider_levels
+from agentforge.definition.precedence import (
+    DEFAULT_PROVIDER,
+    JUDGE_PROVIDER,
+    OverrideLevels,
+    gather,
+    naming_level,
+)
 from agentforge.definition.read.file_keys import read_pipeline
 from agentforge.definition.read.values import COUNT
 from agentforge.definition.resolve import (
@@ -50,8 +56,8 @@ from agentforge.ports.sources import Sources
 
 INLINE = "<inline>"
 PipelineSource = str | Mapping[str, Any]
-"""A file, a name, YAML text (with a line break), or a mapping."""
-# The words of the command line: those of agent-pipelines, and ours.
+"""A file, a name, YAML text (with a newline), or a mapping."""
+# The commands of the command line: those of agent-pipelines and of agentforge.
 VERBS = frozenset(
     (
         *("answer", "cancel", "demo", "doctor", "dry-run", "help", "lint", "list", "log", "loop", "migrate"),
@@ -60,15 +66,15 @@ VERBS = frozenset(
     )
 )
 _NO_OVERRIDES = Overrides()
-# Inside strings JSON allows these as they are; YAML doesn't, or reads them as line ends.
-_NOT_ALIKE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+# JSON allows these in strings; YAML rejects them or reads them as line breaks.
+_NOT_YAML_SAFE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 class Compiled(Struct, frozen=True):
     plan: Plan
     warnings: tuple[Diagnostic, ...]
     source: SourceText
-    """The text that the plan's hash is of."""
+    """The text that the plan's hash covers."""
 
 
 class Compilation:
@@ -85,10 +91,10 @@ class Compilation:
         self._session = session if session is None else session_name(session)
         self._known_providers = known_providers
         self._report = report
-        self._above: Above = gather(sources.environment, overrides, report)
+        self._override_levels: OverrideLevels = gather(sources.environment, overrides, report)
 
     def pipeline(self, source: SourceText, beside: str, path: str, passes: int) -> Compiled:
-        """`path` is the file's, so that a pipeline which includes itself is noticed."""
+        """`path` is the file's path, to detect a pipeline that includes itself."""
         tree = parse_mapping(source, self._report)
         if tree is None:
             raise DefinitionError(self._report.diagnostics)
@@ -96,7 +102,7 @@ class Compilation:
         return self._finish("pipeline", Located(spec, beside, (path,)), passes)
 
     def stage(self, name: str) -> Compiled:
-        max_iterations = self._above.overrides.max_iterations
+        max_iterations = self._override_levels.overrides.max_iterations
         at = self._report.argument(name)
         ref = Written(name, at)
         lookup = StageLookup(self._sources, self._sources.project, self._report)
@@ -120,19 +126,21 @@ class Compilation:
             self._validate_provider(Written(judge, self._report.variable(JUDGE_PROVIDER, judge)))
         compiled_at, created_at = self._time("COMPILE_TIMESTAMP"), self._time("SESSION_CREATED_AT")
         specs = [part.spec for part, _ in _pipelines(pipeline)]
-        inputs = _session_inputs(self._sources, self._above.overrides.inputs, specs, self._report)
+        inputs = _session_inputs(self._sources, self._override_levels.overrides.inputs, specs, self._report)
         if self._report.has_errors:
             raise DefinitionError(self._report.diagnostics)
         session = self._session or default_session(located.spec.name, self._sources.now())
-        setting = Setting(mode, self._sources.project, session, inputs, compiled_at, created_at, self._above)
-        plan = lower(pipeline, links, setting, passes)
+        context = CompilationContext(
+            mode, self._sources.project, session, inputs, compiled_at, created_at, self._override_levels
+        )
+        plan = lower(pipeline, links, context, passes)
         return Compiled(plan, self._report.diagnostics, located.spec.source)
 
     def _validate(self, pipeline: ResolvedPipeline, default_runs: int, depth: int) -> None:
         validate_nodes(pipeline.spec, self._report)
         limit = pipeline.spec.max_runtime
         if depth and limit:
-            message = "`guardrails` of a pipeline within another have no effect"
+            message = "`guardrails` of a nested pipeline have no effect"
             hint = "set them in the outermost pipeline or in the stages"
             self._report.warning("ignored-key", limit.at, message, hint)
         for node in pipeline.nodes:
@@ -142,7 +150,7 @@ class Compilation:
                     validate_termination(stage, default_runs, self._report)
             elif isinstance(node, ResolvedStage):
                 validate_termination(node, default_runs, self._report)
-                named = naming_level(provider_levels(pipeline.spec, node, self._above))
+                named = naming_level(provider_levels(pipeline.spec, node, self._override_levels))
                 for spec in (named, *named.fallbacks) if named else ():
                     if spec.type:
                         self._validate_provider(spec.type)
@@ -153,18 +161,18 @@ class Compilation:
         for branch in block.branches:
             if branch.provider.type:
                 self._validate_provider(branch.provider.type)
-        for level in self._above.providers:
-            for said in (level.type, level.model):
-                if said:
-                    message = f"`{said.value}` doesn't change the providers and models of parallel blocks"
-                    hint = "a block runs with the providers that it names"
-                    self._report.warning("block-keeps-providers", said.at, message, hint)
+        for level in self._override_levels.providers:
+            for given in (level.type, level.model):
+                if given:
+                    message = f"`{given.value}` doesn't override the providers and models of parallel blocks"
+                    hint = "a block always uses its own `providers`"
+                    self._report.warning("block-keeps-providers", given.at, message, hint)
 
     def _validate_provider(self, named: Written[str]) -> None:
         validate_provider(named, self._known_providers, self._report)
 
     def _time(self, variable: str) -> datetime:
-        """Now, unless a variable fixes it for output that can be compared."""
+        """The current time, or the value of a variable for reproducible output."""
         text = self._sources.environment.get(variable)
         if not text:
             return self._sources.now().astimezone(UTC).replace(microsecond=0)
@@ -172,14 +180,14 @@ class Compilation:
             time = msgspec.convert(text, datetime)
         except msgspec.ValidationError:
             at = self._report.variable(variable, text)
-            hint = "write it like 2026-01-31T12:00:00Z"
-            self._report.error("bad-value", at, f"{variable} isn't a time", hint)
+            hint = "for example 2026-01-31T12:00:00Z"
+            self._report.error("bad-value", at, f"{variable} must be a timestamp, got {text!r}", hint)
             return self._sources.now()
         return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
 def _pipelines(pipeline: ResolvedPipeline, depth: int = 0) -> Iterator[tuple[ResolvedPipeline, int]]:
-    """The pipeline and all within it, each with its depth."""
+    """The pipeline and all nested ones, each with its depth."""
     yield pipeline, depth
     for node in pipeline.nodes:
         if isinstance(node, ResolvedNested):
@@ -187,31 +195,31 @@ def _pipelines(pipeline: ResolvedPipeline, depth: int = 0) -> Iterator[tuple[Res
 
 
 def _session_inputs(
-    sources: Sources, asked: tuple[str, ...], specs: Iterable[PipelineSpec], report: Report
+    sources: Sources, given: tuple[str, ...], specs: Iterable[PipelineSpec], report: Report
 ) -> tuple[str, ...]:
-    """The files that a run begins with: what the caller and the pipelines name, sorted, each once."""
+    """The input files of a run, from the caller and the pipelines: sorted, without duplicates."""
     found: set[str] = set()
-    for pattern in asked:
+    for pattern in given:
         files = sources.expand(pattern)
         found.update(files)
         if not files:
             report.error(
                 "missing-input",
                 report.argument(f"--input {pattern}"),
-                f"no file fits the input `{pattern}`",
-                hint="give a file, a glob or a folder, relative to the project",
+                f"no file matches the input `{pattern}`",
+                hint="use a file, glob or folder, relative to the project",
             )
     for written in (written for spec in specs for written in spec.inputs or ()):
         files = sources.expand(written.value)
         found.update(files)
         if not files:
-            message = f"no file fits the input `{written.value}`"
-            report.warning("missing-input", written.at, message, hint="the run begins without it")
+            message = f"no file matches the input `{written.value}`"
+            report.warning("missing-input", written.at, message, hint="the run starts without it")
     return tuple(sorted(found))
 
 
 def default_session(pipeline: str, now: datetime) -> str:
-    """The name of the pipeline, with the time."""
+    """The name of the pipeline with a timestamp."""
     usable = re.sub(r"[^\w-]+", "-", pipeline)[:40].strip("-") or "pipeline"
     return f"{usable}-{now:%Y%m%d-%H%M%S}"
 
@@ -232,23 +240,22 @@ def compile_pipeline(
     report = Report()
     compilation = Compilation(sources, session, overrides, known_providers, report)
     if not isinstance(pipeline, str) or "\n" in pipeline:
-        text = pipeline if isinstance(pipeline, str) else _as_text(pipeline, report)
+        text = pipeline if isinstance(pipeline, str) else _to_yaml(pipeline, report)
         return compilation.pipeline(SourceText(INLINE, text), sources.project, INLINE, passes)
     path = find_pipeline(sources, pipeline)
     if path is None:
         at = report.argument(pipeline)
         hint = choice(pipeline, "pipelines", pipeline_names(sources))
-        report.error("unknown-pipeline", at, f"no pipeline file or name `{pipeline}`", hint)
+        report.error("unknown-pipeline", at, f"no pipeline named `{pipeline}`", hint)
         raise DefinitionError(report.diagnostics)
     source = SourceText(relative(sources.project, path), sources.read(path) or "")
     return compilation.pipeline(source, dirname(path), path, passes)
 
 
-def compile_kept(
+def compile_text(
     sources: Sources, name: str, text: str, session: str, *, known_providers: Collection[str] | None = None
 ) -> Compiled:
-    """A pipeline whose text was kept elsewhere, as if it still lay where `name` says (relative to the
-    project)."""
+    """Compile a pipeline's text as if it were stored at `name` (relative to the project)."""
     path = join(sources.project, name)
     work = Compilation(sources, session, _NO_OVERRIDES, known_providers, Report())
     return work.pipeline(SourceText(name, text), dirname(path), path, 1)
@@ -262,7 +269,7 @@ def compile_stage(
     *,
     known_providers: Collection[str] | None = None,
 ) -> Compiled:
-    """Compile a single stage as a run of its own, named after the stage by default."""
+    """Compile a single stage as a run, named after the stage by default."""
     name = stage if session is None else session
     return Compilation(sources, name, overrides, known_providers, Report()).stage(stage)
 
@@ -275,10 +282,10 @@ def lint(
     known_providers: Collection[str] | None = None,
     verbs: Collection[str] = VERBS,
 ) -> list[Diagnostic]:
-    """Everything there is to say about a pipeline or stage; empty when all is well.
+    """All diagnostics of a pipeline or stage; empty if there are none.
 
-    Without a kind the target is a pipeline if one is found under that name, else a stage. A stage that is
-    called like one of the `verbs` can't be run by its name alone.
+    Without a kind, the target is a pipeline if one has that name, else a stage. A stage with the same name as
+    one of the `verbs` can't be run by its name alone.
     """
     if kind is None:
         kind = "stage" if find_pipeline(sources, target) is None and is_stage_name(target) else "pipeline"
@@ -295,19 +302,19 @@ def lint(
 
 def _hidden_by_verb(compiled: Compiled) -> Diagnostic:
     name = compiled.plan.nodes[0].id
-    message = f"`{name}` is a command too, and commands win over stages"
+    message = f"`{name}` is also a command, and commands take precedence over stages"
     hint = f"run the stage as `loop {name}`, or rename its folder"
     return Diagnostic("hidden-by-verb", "warning", message, SourcePlace(compiled.source.file, 1, 1), hint)
 
 
-def _as_text(pipeline: Mapping[str, Any], report: Report) -> str:
-    """JSON is YAML too, so a mapping takes the same way as a text, with places in that form."""
+def _to_yaml(pipeline: Mapping[str, Any], report: Report) -> str:
+    """Convert a mapping to JSON, which is valid YAML, so that it is compiled like a text."""
     try:
         text = msgspec.json.format(msgspec.json.encode(dict(pipeline)), indent=2).decode()
-        return _NOT_ALIKE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+        return _NOT_YAML_SAFE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
         at = report.argument(INLINE)
         report.error(
-            "bad-type", at, f"the pipeline isn't plain data: {error}", "use dicts, lists and scalars"
+            "bad-type", at, f"the pipeline must be plain data: {error}", "use dicts, lists and scalars"
         )
         raise DefinitionError(report.diagnostics) from error

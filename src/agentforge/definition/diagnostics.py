@@ -14,7 +14,7 @@ _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
 
 class Report:
-    """Everything found so far. One report spans all files of a compilation, so nothing stops at the first."""
+    """All diagnostics of a compilation, over all files, so that it doesn't stop at the first error."""
 
     def __init__(self) -> None:
         self._found: dict[Diagnostic, None] = {}
@@ -22,11 +22,11 @@ class Report:
         self._hidden: set[str] = set()
 
     def add_text(self, file: str, text: str) -> None:
-        """Make a file's lines known, so that diagnostics can show them."""
+        """Register a file's lines, so that diagnostics can show them."""
         self._lines[file] = _LINE_BREAK.split(text)
 
     def line(self, at: SourcePlace) -> str:
-        """The line that a place is on, as written."""
+        """The source line at a place."""
         lines = self._lines.get(at.file, [])
         return lines[at.line - 1] if at.line <= len(lines) else ""
 
@@ -37,15 +37,15 @@ class Report:
         self._add("warning", code, at, message, hint)
 
     def hide(self, secret: str) -> None:
-        """Show it nowhere, though it stands on a line that is shown."""
+        """Redact a secret in all diagnostics, even if its line is shown."""
         self._hidden.add(secret)
 
     def argument(self, text: str) -> SourcePlace:
-        """A place for something that no file says but the caller did."""
+        """A place for a value given by the caller instead of a file."""
         return self._outside(ARGUMENTS, text)
 
     def variable(self, name: str, value: str) -> SourcePlace:
-        """A place for what an environment variable says."""
+        """A place for the value of an environment variable."""
         return self._outside(ENVIRONMENT, f"{name}={value}")
 
     @property
@@ -69,5 +69,5 @@ class Report:
         return SourcePlace(file, lines.index(text) + 1, 1)
 
     def _add(self, severity: Severity, code: str, at: SourcePlace, message: str, hint: str) -> None:
-        # A dict keeps the order and drops what a stage that two nodes use would say twice.
+        # A dict keeps the order and drops duplicates, as from a stage that two nodes use.
         self._found[Diagnostic(code, severity, message, at, hint, self.line(at))] = None

@@ -1,7 +1,7 @@
-"""Fourth pass: the `inputs` of every stage to the places in the plan whose outputs they mean.
+"""Fourth pass: resolves the `inputs` of every stage to the nodes whose outputs they mean.
 
-Inside a block a stage's own `inputs` win, key by key, over those of its branch's provider, and these over
-the block's. What a pipeline within a pipeline is given goes to its first stage.
+Inside a block, a stage's own `inputs` override those of its provider key by key, and those override the
+block's. The inputs of a nested pipeline go to its first stage.
 """
 
 from collections.abc import Sequence
@@ -30,20 +30,20 @@ from agentforge.model.plan import FromParallel, FromStage, InputSources, Select
 SAME_BLOCK = (
     "Cross-provider dependencies within a parallel block are not supported. Split into sequential blocks."
 )
-_NOTHING = InputSources()
+_NO_SOURCES = InputSources()
 
 
-class Here(Struct, frozen=True):
-    """The place that asks: a node, or a stage of a block in the branch of one provider."""
+class Consumer(Struct, frozen=True):
+    """The node with the inputs: a node, or a stage of a block in the branch of one provider."""
 
     index: int
     stage: int | None = None
-    """None for a node, and for what is said for a whole block or branch: it sees no stage of the block."""
+    """None for a node, and for inputs of a whole block or branch, which can't use the block's stages."""
     branch: str | None = None
 
 
 class Scope:
-    """The nodes of one pipeline; `prefix` leads their paths where it lies within another."""
+    """The nodes of one pipeline; `prefix` is prepended to their paths if it is nested."""
 
     def __init__(self, pipeline: ResolvedPipeline, prefix: str, report: Report) -> None:
         self._nodes = pipeline.spec.nodes
@@ -51,7 +51,7 @@ class Scope:
         self._prefix = prefix
         self._report = report
 
-    def from_stage(self, ref: Written[str], select: Written[str] | None, here: Here) -> FromStage | None:
+    def from_stage(self, ref: Written[str], select: Written[str] | None, here: Consumer) -> FromStage | None:
         """An earlier stage of the same branch, else an earlier node."""
         chosen = _select(select)
         stages = self._block_stages(here.index)[: here.stage or 0]
@@ -65,7 +65,7 @@ class Scope:
         path = self._output_path(position, ref)
         return FromStage(ref.value, path, chosen) if path else None
 
-    def from_parallel(self, ref: ParallelRef, here: Here) -> FromParallel | None:
+    def from_parallel(self, ref: ParallelRef, here: Consumer) -> FromParallel | None:
         """A stage of an earlier block."""
         select = _select(ref.select)
         index = self._named_block(ref, ref.block, here) if ref.block else self._only_block(ref, here)
@@ -86,7 +86,7 @@ class Scope:
         return block.stages if block else ()
 
     def _output_path(self, index: int, ref: Written[str]) -> str | None:
-        """Where the outputs of an earlier node come from: itself, or the last stage of a pipeline within."""
+        """The path that provides an earlier node's outputs: its own, or a nested pipeline's last stage."""
         block = self._nodes[index].block
         if block:
             ids = [stage.id.value for stage in block.stages if stage.id]
@@ -96,11 +96,13 @@ class Scope:
         node = self._resolved[index]
         path = _last_stage(node, f"{self._prefix}{index}") if node else None
         if node and path is None:
-            message = f"the pipeline {shown(ref.value)} doesn't end with a stage, so it has no output to take"
-            self._report.error("wrong-kind", ref.at, message, hint="let it end with a stage that merges")
+            message = f"the pipeline {shown(ref.value)} doesn't end with a stage, so it has no output"
+            self._report.error(
+                "wrong-kind", ref.at, message, hint="add a final stage that merges the outputs"
+            )
         return path
 
-    def _named_block(self, ref: ParallelRef, name: Written[str], here: Here) -> int | None:
+    def _named_block(self, ref: ParallelRef, name: Written[str], here: Consumer) -> int | None:
         index = _position(self._nodes, name.value)
         node = None if index is None else self._nodes[index]
         if index is None or node is None or node.block is None:
@@ -110,7 +112,7 @@ class Scope:
         elif index == here.index:
             self._refuse_same_block(ref)
         elif index > here.index:
-            self._report.error("later-node", name.at, f"the block {shown(name.value)} runs later than this")
+            self._report.error("later-node", name.at, f"the block {shown(name.value)} runs after this node")
         elif _position(node.block.stages, ref.stage.value) is None:
             ids = [stage.id.value for stage in node.block.stages if stage.id]
             message = f"the block {shown(name.value)} has no stage {shown(ref.stage.value)}"
@@ -119,16 +121,16 @@ class Scope:
             return index
         return None
 
-    def _only_block(self, ref: ParallelRef, here: Here) -> int | None:
-        """The earlier block that has the stage. Where several have, guessing one would hide a mistake."""
+    def _only_block(self, ref: ParallelRef, here: Consumer) -> int | None:
+        """The only earlier block that has the stage; it is an error if several have it."""
         name = ref.stage.value
         having = [i for i in range(here.index) if _position(self._block_stages(i), name) is not None]
         if len(having) == 1:
             return having[0]
         if having:
             names = ", ".join(f"`{node.id.value}`" for index in having if (node := self._nodes[index]).id)
-            message = f"several blocks have a stage {shown(ref.stage.value)}: {names}"
-            self._report.error("ambiguous-stage", ref.stage.at, message, hint="say which with `block: …`")
+            message = f"multiple blocks have a stage {shown(ref.stage.value)}: {names}"
+            self._report.error("ambiguous-stage", ref.stage.at, message, hint="specify one with `block: …`")
         elif _position(self._block_stages(here.index), ref.stage.value) is not None:
             self._refuse_same_block(ref)
         else:
@@ -136,7 +138,7 @@ class Scope:
         return None
 
     def _refuse_same_block(self, ref: ParallelRef) -> None:
-        hint = "a stage's own branch is reached by `from`; another provider's only from a later block"
+        hint = "use `from` for the same branch; other providers' outputs are only available to later blocks"
         self._report.error("same-block", ref.stage.at, SAME_BLOCK, hint)
 
     def _providers(self, ref: ParallelRef, block: BlockSpec) -> tuple[str, ...]:
@@ -144,8 +146,8 @@ class Scope:
         if ref.providers is None:
             return tuple(sorted(names))
         if not ref.providers:
-            hint = "leave the key out for all of them"
-            self._report.error("bad-value", ref.at, "`providers` names no provider", hint)
+            hint = "omit the key to use all providers"
+            self._report.error("bad-value", ref.at, "`providers` must name at least one provider", hint)
         wanted = set[str]()
         for written in ref.providers:
             fitting = {name for name in names if name == written.value} or {
@@ -158,15 +160,15 @@ class Scope:
             wanted |= fitting
         return tuple(sorted(wanted))
 
-    def _explain_missing(self, ref: Written[str], here: Here) -> None:
+    def _explain_missing(self, ref: Written[str], here: Consumer) -> None:
         own = _position(self._block_stages(here.index), ref.value)
         later = _position(self._nodes[here.index :], ref.value)
         if later == 0 or (own is not None and own == here.stage):
-            message = f"{shown(ref.value)} can't take its own output"
-            hint = "earlier iterations are in the context anyway, as `from_previous_iterations`"
+            message = f"{shown(ref.value)} cannot use its own output as input"
+            hint = "earlier iterations are always in the context, as `from_previous_iterations`"
             self._report.error("later-node", ref.at, message, hint)
         elif own is not None and here.stage is None:
-            message = f"{shown(ref.value)} is a stage of this block, which only its stages can take from"
+            message = f"{shown(ref.value)} is a stage of this block; only the block's stages can use it"
             self._report.error("later-node", ref.at, message, hint="move the `inputs` to the stage")
         elif own is not None or later is not None:
             self._report_later(ref)
@@ -177,7 +179,7 @@ class Scope:
             earlier = [node.id.value for node in self._nodes[: here.index] if node.id]
             self._report_unknown(ref, "node", earlier)
 
-    def _explain_missing_in_blocks(self, ref: Written[str], here: Here) -> None:
+    def _explain_missing_in_blocks(self, ref: Written[str], here: Consumer) -> None:
         if _position(self._nodes[: here.index], ref.value) is not None:
             message = f"{shown(ref.value)} is a node, not a stage of a parallel block"
             hint = "use `from`, or name one of the block's stages"
@@ -193,10 +195,12 @@ class Scope:
         return any(_position(self._block_stages(index), name) is not None for index in range(before))
 
     def _report_later(self, ref: Written[str]) -> None:
-        self._report.error("later-node", ref.at, f"{shown(ref.value)} runs later than this", "reorder them")
+        self._report.error(
+            "later-node", ref.at, f"{shown(ref.value)} runs after this node", "reorder the nodes"
+        )
 
     def _report_unknown(self, ref: Written[str], what: str, known: list[str]) -> None:
-        message = f"no earlier {what} is called {shown(ref.value)}"
+        message = f"no earlier {what} has the id {shown(ref.value)}"
         hint = choice(ref.value, "ids", known) if known else f"no {what} runs before this one"
         self._report.error("unknown-node", ref.at, message, hint)
 
@@ -219,17 +223,17 @@ def _last_stage(node: ResolvedNode, path: str) -> str | None:
 
 
 Links = dict[tuple[str, str], InputSources]
-"""By the stage's full path and the branch it runs in; no entry for a stage without inputs of others."""
+"""By the stage's full path and its branch; stages without inputs have no entry."""
 
 
 def link(pipeline: ResolvedPipeline, report: Report) -> Links:
     linking = _Linking(report)
-    linking.pipeline(pipeline, "", _NOTHING)
+    linking.pipeline(pipeline, "", _NO_SOURCES)
     return linking.links
 
 
 def inherited(*levels: InputsSpec) -> dict[str, object]:
-    """What is written at several levels, strongest first, as one; `select` stays with its `from`."""
+    """Merge the inputs of several levels, strongest first; `select` stays with its `from`."""
     merged: dict[str, object] = {}
     for level in levels:
         taken = dict(level.written)
@@ -248,11 +252,11 @@ class _Linking:
         scope = Scope(pipeline, prefix, self._report)
         for index, spec in enumerate(pipeline.spec.nodes):
             node, path = pipeline.nodes[index], f"{prefix}{index}"
-            before = given if index == 0 else _NOTHING
+            before = given if index == 0 else _NO_SOURCES
             if isinstance(node, ResolvedBlock):
                 self._block(scope, node, index, path, before)
                 continue
-            sources = _first_of(before, _sources(scope, [(spec.inputs, Here(index))]))
+            sources = _first_of(before, _sources(scope, [(spec.inputs, Consumer(index))]))
             if isinstance(node, ResolvedNested):
                 self.pipeline(node.pipeline, f"{path}.", sources)
             else:
@@ -261,22 +265,22 @@ class _Linking:
     def _block(self, scope: Scope, node: ResolvedBlock, index: int, path: str, given: InputSources) -> None:
         for branch in node.block.branches:
             name = branch.name.value if branch.name else ""
-            outer = [(branch.inputs, Here(index)), (node.spec.inputs, Here(index))]
+            outer = [(branch.inputs, Consumer(index)), (node.spec.inputs, Consumer(index))]
             for position, stage in enumerate(node.block.stages):
-                own = (stage.inputs, Here(index, position, name))
-                before = given if position == 0 else _NOTHING
+                own = (stage.inputs, Consumer(index, position, name))
+                before = given if position == 0 else _NO_SOURCES
                 sources = _first_of(before, _sources(scope, [own, *outer]))
                 self._keep(f"{path}.{position}", name, sources)
 
     def _keep(self, path: str, branch: str, sources: InputSources) -> None:
-        if sources != _NOTHING:
+        if sources != _NO_SOURCES:
             self.links[path, branch] = sources
 
 
-def _sources(scope: Scope, levels: Sequence[tuple[InputsSpec, Here]]) -> InputSources:
+def _sources(scope: Scope, levels: Sequence[tuple[InputsSpec, Consumer]]) -> InputSources:
     """Levels strongest first; `from` and `from_parallel` each come from the strongest that has them. All
-    levels are resolved, so that a mistake is reported also where a stronger level hides it."""
-    merged = _NOTHING
+    levels are resolved, so that errors are reported even if a stronger level overrides them."""
+    merged = _NO_SOURCES
     for inputs, here in reversed(levels):
         stages = [scope.from_stage(ref, inputs.select, here) for ref in inputs.stages]
         blocks = [scope.from_parallel(ref, here) for ref in inputs.parallel]
@@ -289,5 +293,5 @@ def _sources(scope: Scope, levels: Sequence[tuple[InputsSpec, Here]]) -> InputSo
 
 
 def _first_of(given: InputSources, own: InputSources) -> InputSources:
-    """A first stage is given what its pipeline is given; nothing runs before it that it could name itself."""
-    return own if given == _NOTHING else given
+    """A first stage gets the inputs of its pipeline; no earlier node exists that it could refer to itself."""
+    return own if given == _NO_SOURCES else given

@@ -1,4 +1,4 @@
-"""Last pass: a validated, resolved pipeline to its Plan. Decides by precedence; reports nothing."""
+"""Last pass: lowers a validated, resolved pipeline to its Plan. Applies precedence; reports nothing."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from agentforge.definition.link import Links, inherited
 from agentforge.definition.precedence import (
-    Above,
+    OverrideLevels,
     choose_fallbacks,
     choose_in_block,
     choose_policy,
@@ -57,18 +57,18 @@ _NO_PROVIDER = ProviderChoice("", "")
 
 
 class Levels(Struct, frozen=True):
-    """What stands around the stages of a pipeline."""
+    """Values that apply to all stages of a pipeline."""
 
     pipeline: tuple[WorkSpec, ...]
-    """What the pipeline says for all nodes, weakest first."""
+    """The pipeline's defaults, weakest first."""
     commands: Mapping[str, str]
-    above: Above
+    override_levels: OverrideLevels
     project: str
     default_runs: int
 
 
 class Wiring(Struct, frozen=True):
-    """What depends on the branch that a stage runs in."""
+    """The parts of a stage that depend on its branch."""
 
     provider: ProviderChoice
     inputs: dict[str, Any]
@@ -78,12 +78,12 @@ class Wiring(Struct, frozen=True):
 
 def lower_stage(path: str, node: ResolvedStage, levels: Levels, wiring: Wiring) -> StageNode:
     work, stage = node.spec.work, node.stage_work
-    said = (*levels.pipeline, stage, work)
+    given = (*levels.pipeline, stage, work)
     termination = merge(work, stage)
     runs = termination.count.value if termination.count else levels.default_runs
     ref = node.spec.stage.value if node.spec.stage else None
     node_id = node.spec.id.value if node.spec.id else path
-    context = levels.above.context
+    context = levels.override_levels.context
     return StageNode(
         path=path,
         id=node_id,
@@ -98,16 +98,16 @@ def lower_stage(path: str, node: ResolvedStage, levels: Levels, wiring: Wiring) 
         description=first_text(work.description, stage.description),
         context=first_text(work.context, stage.context) if context is None else context,
         output_path=first_text(work.output_path, stage.output_path),
-        delay=strongest(level.delay for level in said),
-        commands=merge_commands(levels.commands, stage, work, levels.above),
-        timeout=strongest(level.timeout for level in said),
-        idle_timeout=strongest(level.idle_timeout for level in said),
-        retry=choose_policy(RetryPolicy, (level.retry for level in said)),
+        delay=strongest(level.delay for level in given),
+        commands=merge_commands(levels.commands, stage, work, levels.override_levels),
+        timeout=strongest(level.timeout for level in given),
+        idle_timeout=strongest(level.idle_timeout for level in given),
+        retry=choose_policy(RetryPolicy, (level.retry for level in given)),
         guardrails=guardrails(work.max_runtime or stage.max_runtime),
         fallbacks=wiring.fallbacks,
-        on_limit=choose_policy(LimitPolicy, (level.on_limit for level in said)),
-        semantics=_semantics(said),
-        sandbox=choose_sandbox(level.sandbox for level in said),
+        on_limit=choose_policy(LimitPolicy, (level.on_limit for level in given)),
+        semantics=_semantics(given),
+        sandbox=choose_sandbox(level.sandbox for level in given),
         **_prompt(node, levels.project),
     )
 
@@ -116,8 +116,8 @@ def guardrails(limit: Written[float] | None) -> Guardrails | None:
     return Guardrails(max_runtime_seconds=limit.value) if limit else None
 
 
-def _semantics(said: Sequence[WorkSpec]) -> Semantics:
-    written = first_text(*(level.semantics for level in reversed(said)))
+def _semantics(levels: Sequence[WorkSpec]) -> Semantics:
+    written = first_text(*(level.semantics for level in reversed(levels)))
     return "at_most_once" if written == "at_most_once" else "at_least_once"
 
 
@@ -132,8 +132,8 @@ def _own_name(node: ResolvedStage, ref: str | None) -> str | None:
     return name if name != ref else None
 
 
-class Setting(Struct, frozen=True):
-    """Of this compilation, not of the files: who asks, where and when."""
+class CompilationContext(Struct, frozen=True):
+    """Inputs of the compilation that don't come from the definition files."""
 
     mode: Mode
     project: str
@@ -141,52 +141,56 @@ class Setting(Struct, frozen=True):
     inputs: tuple[str, ...]
     compiled_at: datetime
     created_at: datetime
-    above: Above
+    override_levels: OverrideLevels
 
 
-def lower(pipeline: ResolvedPipeline, links: Links, setting: Setting, passes: int = 1) -> Plan:
-    return _Lowering(links, setting).plan(pipeline, "", {}, passes)
+def lower(pipeline: ResolvedPipeline, links: Links, context: CompilationContext, passes: int = 1) -> Plan:
+    return _Lowering(links, context).plan(pipeline, "", {}, passes)
 
 
-def provider_levels(spec: PipelineSpec, node: ResolvedStage, above: Above) -> list[ProviderSpec | None]:
+def provider_levels(
+    spec: PipelineSpec, node: ResolvedStage, override_levels: OverrideLevels
+) -> list[ProviderSpec | None]:
     """Weakest first."""
     levels = (*spec.levels, node.stage_work, node.spec.work)
-    return [*(level.provider for level in levels), *above.providers]
+    return [*(level.provider for level in levels), *override_levels.providers]
 
 
 class _Lowering:
-    def __init__(self, links: Links, setting: Setting) -> None:
+    def __init__(self, links: Links, context: CompilationContext) -> None:
         self._links = links
-        self._setting = setting
+        self._context = context
 
     def plan(self, pipeline: ResolvedPipeline, prefix: str, commands: Mapping[str, str], passes: int) -> Plan:
-        """`commands` are those of the pipelines around this one."""
-        spec, setting = pipeline.spec, self._setting
+        """`commands` are those of the enclosing pipelines."""
+        spec, context = pipeline.spec, self._context
         nodes = tuple(self._nodes(pipeline, prefix, {**commands, **spec.commands}))
         return Plan(
-            mode="pipeline" if prefix else setting.mode,
-            compiled_at=setting.compiled_at,
+            mode="pipeline" if prefix else context.mode,
+            compiled_at=context.compiled_at,
             source=PlanSource(spec.source.file, spec.source.sha256),
-            session=PlanSession(setting.session, setting.created_at, setting.inputs),
+            session=PlanSession(context.session, context.created_at, context.inputs),
             pipeline=PipelineInfo(
                 name=spec.name,
-                overrides=setting.above.overrides,
+                overrides=context.override_levels.overrides,
                 commands=spec.commands,
                 description=spec.description,
                 inputs=None if spec.inputs is None else tuple(written.value for written in spec.inputs),
                 guardrails=guardrails(spec.max_runtime),
             ),
-            # The tools that agent-pipelines would want for this plan; ours needs none but `bd`.
+            # The tools that agent-pipelines would need for this plan; agentforge needs only `bd`.
             dependencies={"jq": True, "yq": True, "tmux": spec.tmux, "bd": any(map(_needs_bd, nodes))},
             nodes=nodes,
             passes=passes,
-            judge=setting.above.judge,
+            judge=context.override_levels.judge,
         )
 
     def _nodes(self, pipeline: ResolvedPipeline, prefix: str, commands: Mapping[str, str]) -> Iterator[Node]:
-        setting = self._setting
-        default_runs = DEFAULT_RUNS["pipeline" if prefix else setting.mode]
-        levels = Levels(pipeline.spec.levels, commands, setting.above, setting.project, default_runs)
+        context = self._context
+        default_runs = DEFAULT_RUNS["pipeline" if prefix else context.mode]
+        levels = Levels(
+            pipeline.spec.levels, commands, context.override_levels, context.project, default_runs
+        )
         for index, node in enumerate(pipeline.nodes):
             path = str(index)
             if isinstance(node, ResolvedBlock):
@@ -194,10 +198,13 @@ class _Lowering:
             elif isinstance(node, ResolvedNested):
                 yield self._nested(path, node, prefix, commands)
             elif node:  # sound
-                said = provider_levels(pipeline.spec, node, self._setting.above)
+                candidates = provider_levels(pipeline.spec, node, self._context.override_levels)
                 sources = self._links.get((f"{prefix}{path}", ""))
                 wiring = Wiring(
-                    choose_provider(said), node.spec.inputs.written, sources, choose_fallbacks(said)
+                    choose_provider(candidates),
+                    node.spec.inputs.written,
+                    sources,
+                    choose_fallbacks(candidates),
                 )
                 yield lower_stage(path, node, levels, wiring)
 
@@ -229,15 +236,15 @@ class _Lowering:
         )
 
     def _shared(self, path: str, node: ResolvedBlock, levels: Levels) -> Iterator[dict[str, Any]]:
-        """The block's stages as agent-pipelines writes them, which knows no branches."""
+        """The block's stages in the format of agent-pipelines, which has no branches."""
         for position, stage in enumerate(node.stages):
             if stage:  # sound
                 wiring = Wiring(_NO_PROVIDER, stage.spec.inputs.written)
                 lowered = lower_stage(f"{path}.{position}", stage, levels, wiring)
                 shared: dict[str, Any] = msgspec.to_builtins(lowered)
                 del shared["provider"]
-                said = stage.spec.work.provider
-                yield {**shared, "model": said.model.value} if said and said.model else shared
+                own = stage.spec.work.provider
+                yield {**shared, "model": own.model.value} if own and own.model else shared
 
     def _branch(
         self, path: str, node: ResolvedBlock, branch: BranchSpec, prefix: str, levels: Levels
@@ -248,8 +255,8 @@ class _Lowering:
             if stage:  # sound
                 here = f"{path}.{position}"
                 weaker = [level.provider for level in (*levels.pipeline, stage.stage_work)]
-                above = self._setting.above.providers
-                chosen = choose_in_block(weaker, branch.provider, stage.spec.work.provider, above)
+                override_levels = self._context.override_levels.providers
+                chosen = choose_in_block(weaker, branch.provider, stage.spec.work.provider, override_levels)
                 inputs = inherited(stage.spec.inputs, branch.inputs, node.spec.inputs)
                 wiring = Wiring(chosen, inputs, self._links.get((f"{prefix}{here}", name)))
                 stages.append(lower_stage(here, stage, levels, wiring))

@@ -1,4 +1,4 @@
-"""Who wins where several places say something: caller, environment, node, stage, pipeline, default."""
+"""Precedence of values given at several levels: caller, environment, node, stage, pipeline, default."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
@@ -8,7 +8,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.definition.diagnostics import Report
-from agentforge.definition.provider_settings import merged_settings, plain_settings, settings_in
+from agentforge.definition.provider_settings import (
+    merge_settings,
+    settings_from_data,
+    settings_from_environment,
+)
 from agentforge.definition.specs import LimitSpec, ProviderSpec, RetrySpec, SandboxSpec, WorkSpec, Written
 from agentforge.model.plan import LimitPolicy, Overrides, ProviderChoice, RetryPolicy, SandboxChoice
 
@@ -19,58 +23,58 @@ JUDGE_PROVIDER = "JUDGE_PROVIDER"
 _ALIASES = {"claude-code": "claude", "anthropic": "claude", "openai": "codex"}
 
 
-class Above(Struct, frozen=True):
-    """What stands above all files: the environment's levels of providers, and the context it gives."""
+class OverrideLevels(Struct, frozen=True):
+    """Values that override all files: from the caller and the environment."""
 
     overrides: Overrides
     providers: tuple[ProviderSpec, ...] = ()
     """Weakest first."""
     context: str | None = None
     judge: ProviderChoice = ProviderChoice(DEFAULT_PROVIDER, JUDGE_MODEL)
-    """Who judges the iterations of judgment stages."""
+    """The judge of judgment stages."""
 
 
 def canonical(provider: str) -> str:
     return _ALIASES.get(provider, provider)
 
 
-def gather(environment: Mapping[str, str], overrides: Overrides, report: Report) -> Above:
+def gather(environment: Mapping[str, str], overrides: Overrides, report: Report) -> OverrideLevels:
     """The caller's overrides, completed from the environment.
 
-    `PIPELINE_CLI_*` is how a command line travels to another process, so it counts as one.
+    `PIPELINE_CLI_*` passes a command line to another process, so it has the same precedence.
     """
-    asked = Overrides(
+    given = Overrides(
         provider=overrides.provider or environment.get("PIPELINE_CLI_PROVIDER") or None,
         model=overrides.model or environment.get("PIPELINE_CLI_MODEL") or None,
         context=_first(overrides.context, environment.get("PIPELINE_CLI_CONTEXT") or None),
         inputs=overrides.inputs or _cli_inputs(environment.get("PIPELINE_CLI_INPUTS", ""), report),
         commands=overrides.commands,
         max_iterations=overrides.max_iterations,
-        config=plain_settings(overrides.config, report),
+        config=settings_from_data(overrides.config, report),
     )
     from_environment = ProviderSpec(
         _variable(environment, "CLAUDE_PIPELINE_PROVIDER", report),
         _variable(environment, "CLAUDE_PIPELINE_MODEL", report),
-        settings_in(environment, report),
+        settings_from_environment(environment, report),
     )
     from_caller = ProviderSpec(
-        _option("provider", asked.provider, report), _option("model", asked.model, report), asked.config
+        _option("provider", given.provider, report), _option("model", given.model, report), given.config
     )
-    context = _first(asked.context, environment.get("CLAUDE_PIPELINE_CONTEXT") or None)
-    return Above(asked, (from_environment, from_caller), context, _judge(environment))
+    context = _first(given.context, environment.get("CLAUDE_PIPELINE_CONTEXT") or None)
+    return OverrideLevels(given, (from_environment, from_caller), context, _judge(environment))
 
 
 def _judge(environment: Mapping[str, str]) -> ProviderChoice:
     provider = canonical(environment.get(JUDGE_PROVIDER) or DEFAULT_PROVIDER)
-    usual = JUDGE_MODEL if provider == DEFAULT_PROVIDER else DEFAULT_MODELS.get(provider, "")
-    return ProviderChoice(provider, environment.get("JUDGE_MODEL") or usual)
+    default = JUDGE_MODEL if provider == DEFAULT_PROVIDER else DEFAULT_MODELS.get(provider, "")
+    return ProviderChoice(provider, environment.get("JUDGE_MODEL") or default)
 
 
 def choose_provider(levels: Iterable[ProviderSpec | None]) -> ProviderChoice:
-    """What the levels, weakest first, come to.
+    """Merge the levels, weakest first.
 
     A model and settings belong to the provider they were written for: a level that changes the provider
-    leaves those of weaker levels behind.
+    discards those of weaker levels.
     """
     chosen, model, config = DEFAULT_PROVIDER, "", dict[str, Any]()
     for level in levels:
@@ -80,12 +84,12 @@ def choose_provider(levels: Iterable[ProviderSpec | None]) -> ProviderChoice:
             chosen, model, config = canonical(level.type.value), "", {}
         if level.model:
             model = level.model.value
-        config = merged_settings(config, level.config)
+        config = merge_settings(config, level.config)
     return ProviderChoice(chosen, model or DEFAULT_MODELS.get(chosen, ""), config)
 
 
 def choose_fallbacks(levels: Iterable[ProviderSpec | None]) -> tuple[ProviderChoice, ...]:
-    """Who takes over, of the strongest level that names a provider at all: one name there is no list."""
+    """The fallbacks of the strongest level that names a provider; none if that level names only one."""
     naming = naming_level(levels)
     return tuple(choose_provider([spec]) for spec in naming.fallbacks) if naming else ()
 
@@ -94,25 +98,25 @@ def choose_in_block(
     weaker: Iterable[ProviderSpec | None],
     branch: ProviderSpec,
     node: ProviderSpec | None,
-    above: Iterable[ProviderSpec] = (),
+    override_levels: Iterable[ProviderSpec] = (),
 ) -> ProviderChoice:
     """In a block the branch names the provider; the model is the node's, the branch's or the default.
 
     Weaker levels don't know which branch they are in, so they give no model, and settings only where they
-    name the same provider. What is said above all files changes no provider and no model, as that would make
-    all branches one; its settings are for the branches of the provider that it names, or for all.
+    name the same provider. Overrides don't change providers and models, which would make all branches the
+    same; their settings apply to the branches of the provider that they name, or to all.
     """
     settings = (replace(level, model=None) for level in weaker if level)
     own = ProviderSpec(None, node.model, node.config) if node else None
     chosen = choose_provider([*settings, branch, own])
-    for level in above:
+    for level in override_levels:
         if level.type is None or canonical(level.type.value) == chosen.type:
-            chosen = replace(chosen, config=merged_settings(chosen.config, level.config))
+            chosen = replace(chosen, config=merge_settings(chosen.config, level.config))
     return chosen
 
 
 def naming_level(levels: Iterable[ProviderSpec | None]) -> ProviderSpec | None:
-    """The level whose provider `choose_provider` takes."""
+    """The level whose provider `choose_provider` uses, or None."""
     return next((level for level in reversed([*levels]) if level and level.type), None)
 
 
@@ -120,46 +124,46 @@ Policy = TypeVar("Policy", RetryPolicy, LimitPolicy)
 
 
 def choose_policy(kind: type[Policy], levels: Iterable[RetrySpec | LimitSpec | None]) -> Policy | None:
-    """Levels weakest first; key by key. None if no level says anything."""
-    said: dict[str, Any] = {}
+    """Merge the levels key by key, weakest first; None if all are empty."""
+    values: dict[str, Any] = {}
     for level in levels:
-        said |= _plain(level)
-    return msgspec.convert(said, kind) if said else None
+        values |= _plain(level)
+    return msgspec.convert(values, kind) if values else None
 
 
 def choose_sandbox(levels: Iterable[SandboxSpec | None]) -> SandboxChoice | None:
-    """The strongest level's as a whole: what one of them may reach is not for another's."""
-    said = [_plain(level) for level in levels if level]
-    return msgspec.convert(said[-1], SandboxChoice) if said else None
+    """The strongest level as a whole: sandboxes aren't merged."""
+    given = [_plain(level) for level in levels if level]
+    return msgspec.convert(given[-1], SandboxChoice) if given else None
 
 
 def _plain(spec: Struct | None) -> dict[str, Any]:
-    """What a spec says, without the places."""
-    said: dict[str, Any] = {}
+    """The values of a spec, without their places."""
+    values: dict[str, Any] = {}
     for name in spec.__struct_fields__ if spec else ():
         match getattr(spec, name):
             case Written(value=value):
-                said[name] = value
+                values[name] = value
             case tuple(items):
-                said[name] = tuple(item.value for item in items)
-    return said
+                values[name] = tuple(item.value for item in items)
+    return values
 
 
 def strongest(levels: Iterable[Written[float] | None]) -> float | None:
-    """The last one that says anything; levels weakest first."""
-    said = [level.value for level in levels if level is not None]
-    return said[-1] if said else None
+    """The last value that is set, or None; levels weakest first."""
+    values = [level.value for level in levels if level is not None]
+    return values[-1] if values else None
 
 
 def first_text(*written: Written[str] | None) -> str | None:
-    """Strongest first."""
+    """The first text that is set, or None; strongest first."""
     return next((text.value for text in written if text is not None), None)
 
 
 def merge_commands(
-    pipeline: Mapping[str, str], stage: WorkSpec, node: WorkSpec, above: Above
+    pipeline: Mapping[str, str], stage: WorkSpec, node: WorkSpec, override_levels: OverrideLevels
 ) -> dict[str, str]:
-    return {**pipeline, **stage.commands, **node.commands, **above.overrides.commands}
+    return {**pipeline, **stage.commands, **node.commands, **override_levels.overrides.commands}
 
 
 def _variable(environment: Mapping[str, str], name: str, report: Report) -> Written[str] | None:

@@ -1,5 +1,5 @@
-"""A provider's own settings from the command line and the environment, and how levels of them merge. Secrets
-are never among them: a definition is kept in plans, logs and version control."""
+"""Provider settings from the command line and the environment, and how levels of them merge. Secrets are not
+allowed in them: a definition is stored in plans, logs and version control."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -16,15 +16,15 @@ from agentforge.model.diagnostic import SourcePlace
 from agentforge.model.errors import DefinitionError
 from agentforge.model.secrets import can_be_secret, is_secret_name, looks_like_path
 
-# As `lm-studio` or `not-needed`, for a server on this machine that wants a key and doesn't look at it.
+# Placeholders such as `lm-studio` or `not-needed`, for a local server that requires a key but ignores it.
 _PLAIN_WORDS = re.compile(r"[a-z]+(?:[-_ ][a-z]+)*")
 VARIABLE = "AGENTFORGE_PROVIDER_CONFIG"
 OPTION = "--provider-config"
-_SHAPE = "such as timeout=60, or env.LANG=C for a key within another"
+_SHAPE = "for example timeout=60, or env.LANG=C for a nested key"
 
 
 def validate_settings(keyed: Keyed, report: Report) -> None:
-    """A provider's settings as somebody wrote them, its `env` included."""
+    """Validate a provider's settings as written, including its `env`."""
     for entry in keyed.entries:
         _validate_tree(entry.key, entry.value, report)
         if entry.key.text == "env" and isinstance(entry.value, Keyed):
@@ -32,8 +32,8 @@ def validate_settings(keyed: Keyed, report: Report) -> None:
                 _validate_tree(variable.key, variable.value, report, in_env=True)
 
 
-def validate_given(config: Mapping[str, Any], at: SourcePlace, report: Report) -> None:
-    """The same of settings that a caller gave as data."""
+def validate_config(config: Mapping[str, Any], at: SourcePlace, report: Report) -> None:
+    """Validate settings that a caller gave as data."""
     env = config.get("env")
     for name, value in config.items():
         _validate(name, value, at, report)
@@ -50,8 +50,8 @@ def _validate(name: str, value: Any, at: SourcePlace, report: Report, *, in_env:
     if not (isinstance(value, str) and is_secret_name(name) and _is_literal_secret(value)):
         return
     variable = name if in_env else name.upper()
-    hint = f"keep it in the environment, as {variable}, and let it through: `pass_env: [{variable}]`"
-    message = f"the value of `{name}` looks like a secret, which a definition must not hold"
+    hint = f"set {variable} in the environment and pass it on with `pass_env: [{variable}]`"
+    message = f"the value of `{name}` looks like a secret; a definition must not contain secrets"
     report.hide(value)
     report.error("secret-in-file", at, message, hint)
 
@@ -61,8 +61,8 @@ def _is_literal_secret(value: str) -> bool:
     return can_be_secret(value) and not refers and _PLAIN_WORDS.fullmatch(value) is None
 
 
-def merged_settings(weaker: Mapping[str, Any], stronger: Mapping[str, Any]) -> dict[str, Any]:
-    """Key by key, mappings within included; lists are replaced as they stand."""
+def merge_settings(weaker: Mapping[str, Any], stronger: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge key by key, including nested mappings; lists are replaced."""
     found = dict(weaker)
     for key, value in stronger.items():
         found[key] = _merged(found.get(key), value)
@@ -71,12 +71,12 @@ def merged_settings(weaker: Mapping[str, Any], stronger: Mapping[str, Any]) -> d
 
 def _merged(weaker: Any, stronger: Any) -> Any:
     if isinstance(weaker, Mapping) and isinstance(stronger, Mapping):
-        return merged_settings(weaker, stronger)
+        return merge_settings(weaker, stronger)
     return stronger
 
 
-def settings_in(environment: Mapping[str, str], report: Report) -> dict[str, Any]:
-    """What the environment says, as a mapping in YAML or JSON."""
+def settings_from_environment(environment: Mapping[str, str], report: Report) -> dict[str, Any]:
+    """Settings from the environment variable, a mapping in YAML or JSON."""
     text = environment.get(VARIABLE, "")
     if not text.strip():
         return {}
@@ -85,28 +85,28 @@ def settings_in(environment: Mapping[str, str], report: Report) -> dict[str, Any
         validate_settings(tree, report)
         return dict(as_data(tree, VARIABLE, report))
     if tree:
-        message = f"{VARIABLE} must be a mapping, not {kind_of(tree)}"
-        report.error("not-a-mapping", tree.at, message, hint='such as {"timeout": 60}')
+        message = f"{VARIABLE} must be a mapping, got {kind_of(tree)}"
+        report.error("not-a-mapping", tree.at, message, hint='for example {"timeout": 60}')
     return {}
 
 
-def plain_settings(given: Mapping[str, Any], report: Report) -> dict[str, Any]:
-    """What a caller gave as objects, as a plan can keep it."""
+def settings_from_data(given: Mapping[str, Any], report: Report) -> dict[str, Any]:
+    """Settings that a caller gave as objects, converted to JSON data."""
     try:
         found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(given))
     except (TypeError, ValueError) as error:
         at = report.argument(f"provider_config={given!r}")
-        report.error("bad-value", at, f"the provider's settings hold what JSON can't carry: {error}")
+        report.error("bad-value", at, f"the provider's settings cannot be represented as JSON: {error}")
         return {}
     if found:
-        validate_given(found, report.argument("provider_config"), report)
+        validate_config(found, report.argument("provider_config"), report)
     return found
 
 
-def settings_of(pairs: Iterable[str]) -> dict[str, Any]:
-    """What `KEY=VALUE` pairs say together, the later ones on top; raises with all that is wrong with them."""
+def settings_from_pairs(pairs: Iterable[str]) -> dict[str, Any]:
+    """Merge `KEY=VALUE` pairs, later ones override; raises DefinitionError with all errors."""
     report = Report()
-    found = reduce(merged_settings, [_setting(pair, report) for pair in pairs], dict[str, Any]())
+    found = reduce(merge_settings, [_setting(pair, report) for pair in pairs], dict[str, Any]())
     if report.has_errors:
         raise DefinitionError(report.diagnostics)
     return found
@@ -117,7 +117,7 @@ def _setting(pair: str, report: Report) -> dict[str, Any]:
     keys = [part.strip() for part in key.split(".")]
     if not equals or not all(keys):
         at = report.argument(f"{OPTION} {pair}")
-        report.error("bad-value", at, f"`{pair}` isn't KEY=VALUE", hint=_SHAPE)
+        report.error("bad-value", at, f"expected KEY=VALUE, got `{pair}`", hint=_SHAPE)
         return {}
     value = _value(key, text, report)
     for part in reversed(keys):
@@ -126,7 +126,7 @@ def _setting(pair: str, report: Report) -> dict[str, Any]:
 
 
 def _value(key: str, text: str, report: Report) -> Any:
-    """The value as YAML; no value at all is an empty text."""
+    """The value parsed as YAML; an empty value is an empty string."""
     if not text.strip():
         return ""
     tree = parse_value(SourceText(f"<{OPTION} {key}>", text), report)

@@ -1,5 +1,4 @@
-"""Third pass: names to files. Which stage, prompt or pipeline a name means, where it was looked for, what
-there is to run, and a pipeline with everything that its nodes name."""
+"""Third pass: resolves names to files: stages, prompts and nested pipelines. Also lists what can be run."""
 
 import re
 from collections.abc import Iterable
@@ -30,7 +29,7 @@ _STAGE_FILE = "stage.yaml"
 _DEFAULT_PROMPTS = ("prompts/prompt.md", "prompt.md")
 _PIPELINE_SUFFIXES = ("", ".yaml", ".yml")
 _STAGE_NAME = re.compile(r"[^/\x00]+(?:/[^/\x00]+)*")
-# Pipelines that include each other twice double with every level, so their sum is bounded while assembling.
+# Including a pipeline twice per level grows exponentially, so the total is bounded while assembling.
 MAX_NODES = 5_000
 MAX_DEPTH = 16
 
@@ -38,7 +37,7 @@ MAX_DEPTH = 16
 class FoundStage(Struct, frozen=True):
     directory: str
     spec: StageSpec | None
-    """None if its file can't be read; the report says why."""
+    """None if its file can't be read; the report has the error."""
 
 
 class PromptSearch(Struct, frozen=True):
@@ -48,7 +47,7 @@ class PromptSearch(Struct, frozen=True):
 
 
 def stage_roots(sources: Sources, beside: str) -> tuple[str, ...]:
-    """The folders that hold stages, strongest first; `beside` is the folder of the pipeline file."""
+    """The folders of stages, strongest first; `beside` is the folder of the pipeline file."""
     return _roots(sources, "stages", "STAGES_DIR", join(beside, "stages"))
 
 
@@ -60,13 +59,13 @@ def _roots(sources: Sources, kind: str, variable: str, *beside: str) -> tuple[st
     roots = [join(sources.project, ".claude", kind), *beside]
     if folder := sources.environment.get(variable):
         roots.append(absolute(sources.project, folder))
-    if original := sources.environment.get("AGENT_PIPELINES_ROOT"):
-        roots.append(absolute(sources.project, join(original, "scripts", kind)))
+    if shell_root := sources.environment.get("AGENT_PIPELINES_ROOT"):
+        roots.append(absolute(sources.project, join(shell_root, "scripts", kind)))
     return (*roots, join(sources.builtin, kind))
 
 
 def find_pipeline(sources: Sources, name: str, beside: str | None = None) -> str | None:
-    """A path that exists, else a name in one of the folders, `beside` (of the file that asks) first."""
+    """An existing path, else a name in one of the folders, `beside` (the including file's) first; or None."""
     candidates = [absolute(sources.project, name)]
     if not isabs(name):
         roots = (*([beside] if beside else []), *pipeline_roots(sources))
@@ -84,10 +83,10 @@ def is_stage_folder(sources: Sources, folder: str) -> bool:
 
 
 def find_prompt(sources: Sources, directory: str, named: str | None) -> PromptSearch:
-    """The prompt that stage.yaml names, with or without `.md`, also in `prompts/`; else the usual names."""
+    """The prompt that stage.yaml names, with or without `.md`, also in `prompts/`; else the default names."""
     preferred = _named_prompts(directory, named) if named else []
-    usual = [join(directory, name) for name in _DEFAULT_PROMPTS]
-    searched = tuple(dict.fromkeys(preferred + usual))
+    defaults = [join(directory, name) for name in _DEFAULT_PROMPTS]
+    searched = tuple(dict.fromkeys(preferred + defaults))
     path = next((path for path in searched if sources.read(path) is not None), None)
     return PromptSearch(path, searched, bool(preferred) and path not in preferred)
 
@@ -100,7 +99,7 @@ def _named_prompts(directory: str, named: str) -> list[str]:
 
 
 class StageLookup:
-    """Finds and reads stages, each of them once."""
+    """Finds and reads stages, each once."""
 
     def __init__(self, sources: Sources, beside: str, report: Report) -> None:
         self._sources = sources
@@ -151,14 +150,14 @@ class StageLookup:
             self._report.error(
                 "missing-prompt",
                 at,
-                f"no prompt found for the stage `{ref.value}`; searched {searched}",
-                hint=f"write {self._shown(join(directory, 'prompt.md'))}",
+                f"no prompt found for stage `{ref.value}`; searched {searched}",
+                hint=f"create {self._shown(join(directory, 'prompt.md'))}",
             )
         elif search.named_is_missing and named:
             self._report.warning(
                 "missing-prompt",
                 at,
-                f"there is no prompt `{named.value}`; {self._shown(search.path)} is used instead",
+                f"prompt `{named.value}` not found; using {self._shown(search.path)} instead",
                 hint=f"searched {searched}",
             )
         return search.path
@@ -192,7 +191,7 @@ class Available(Struct, frozen=True):
     name: str
     description: str
     path: str
-    """Relative to the project where it lies inside."""
+    """Relative to the project if inside it."""
 
 
 def available_stages(sources: Sources) -> list[Available]:
@@ -216,7 +215,7 @@ def available_pipelines(sources: Sources) -> list[Available]:
 
 
 def _description(sources: Sources, path: str) -> str:
-    """What the file says of itself; a broken one is listed all the same, without words."""
+    """The file's description; empty for an invalid file, which is still listed."""
     tree = parse_mapping(SourceText(path, sources.read(path) or ""), Report())
     for entry in tree.entries if tree else ():
         if (
@@ -229,12 +228,12 @@ def _description(sources: Sources, path: str) -> str:
 
 
 class Located(Struct, frozen=True):
-    """A pipeline and where it was found, which is where its own names are looked up from."""
+    """A pipeline and its location, from which its names are resolved."""
 
     spec: PipelineSpec
     beside: str
     chain: tuple[str, ...]
-    """The files that led here, itself last."""
+    """The including files, itself last."""
 
 
 class Assembly:
@@ -262,15 +261,15 @@ class Assembly:
         path = find_pipeline(self._sources, ref.value, located.beside)
         if path is None:
             hint = choice(ref.value, "pipelines", pipeline_names(self._sources))
-            self._report.error("unknown-pipeline", ref.at, f"no pipeline file or name `{ref.value}`", hint)
+            self._report.error("unknown-pipeline", ref.at, f"no pipeline named `{ref.value}`", hint)
             return None
         if path in located.chain:
             chain = " → ".join(self._shown(step) for step in (*located.chain, path))
             message = f"the pipeline includes itself: {chain}"
-            self._report.error("recursive-pipeline", ref.at, message, hint="break the circle")
+            self._report.error("recursive-pipeline", ref.at, message, hint="remove one of the references")
             return None
         if len(located.chain) >= MAX_DEPTH or self._nodes > MAX_NODES:
-            message = f"pipelines within pipelines: more than {MAX_DEPTH} deep or {MAX_NODES} nodes"
+            message = f"nested pipelines exceed {MAX_DEPTH} levels or {MAX_NODES} nodes"
             self._report.error("too-large", ref.at, message)
             return None
         return self._read(path, located)

@@ -1,5 +1,4 @@
-"""What was written in a pipeline or a stage: typed, with places; first as it stands, then with its names
-looked up."""
+"""The contents of pipelines and stages: typed, with places; first as written, then with names resolved."""
 
 from typing import Any, Generic, TypeVar
 
@@ -12,11 +11,11 @@ from agentforge.model.plan import Fixed, Judgment, Queue, Termination
 T = TypeVar("T")
 FIXED = "fixed"
 KINDS = (FIXED, "judgment", "queue")
-LATER = ("items",)
+UNSUPPORTED = ("items",)
 
 
 class Written(Struct, Generic[T], frozen=True):
-    """A value and where somebody wrote it."""
+    """A value and its place in the source."""
 
     value: T
     at: SourcePlace
@@ -27,7 +26,7 @@ class ProviderSpec(Struct, frozen=True):
     model: Written[str] | None = None
     config: dict[str, Any] = field(default_factory=dict)
     fallbacks: "tuple[ProviderSpec, ...]" = ()
-    """The rest of a list of providers, of which this is the first."""
+    """The remaining providers of a list."""
 
 
 class TerminationSpec(Struct, frozen=True):
@@ -41,7 +40,7 @@ class TerminationSpec(Struct, frozen=True):
 
     @property
     def count(self) -> Written[int] | None:
-        """None if no file says how often."""
+        """The number of iterations, or None if it isn't set."""
         return self.max or self.iterations
 
     @property
@@ -49,7 +48,7 @@ class TerminationSpec(Struct, frozen=True):
         return self.type.value if self.type else FIXED
 
     def lowered(self, runs: int) -> Termination:
-        """Settings that the type doesn't have are dropped: they were written for the type it had before."""
+        """Settings that don't apply to the type are dropped: they were written for an overridden type."""
         if self.kind == "judgment":
             return Judgment(runs, _value(self.min_iterations), _value(self.consensus))
         if self.kind == "queue":
@@ -82,7 +81,7 @@ class SandboxSpec(Struct, frozen=True):
 
 
 class WorkSpec(Struct, frozen=True):
-    """How work is to be done. A node, its stage and the pipeline's defaults may each say some of it."""
+    """How to run a stage. A node, its stage and the pipeline's defaults may each set some of it."""
 
     provider: ProviderSpec | None = None
     description: Written[str] | None = None
@@ -115,7 +114,7 @@ class ParallelRef(Struct, frozen=True):
 
 
 class InputsSpec(Struct, frozen=True):
-    """What a node takes from others, by their ids."""
+    """The inputs of a node, by the ids of other nodes."""
 
     written: dict[str, Any] = field(default_factory=dict)
     stages: tuple[Written[str], ...] = ()
@@ -152,7 +151,7 @@ class NodeSpec(Struct, frozen=True):
     block: BlockSpec | None = None
     pipeline: Written[str] | None = None
     is_stage: bool = True
-    """False also for a node of another kind that couldn't be read."""
+    """Also False for a node of another kind that couldn't be read."""
 
 
 class StageSpec(Struct, frozen=True):
@@ -166,7 +165,7 @@ class PipelineSpec(Struct, frozen=True):
     name: str
     nodes: tuple[NodeSpec, ...]
     levels: tuple[WorkSpec, ...] = ()
-    """What the pipeline says for all nodes, weakest first."""
+    """The pipeline's defaults, weakest first."""
     description: str | None = None
     inputs: tuple[Written[str], ...] | None = None
     commands: dict[str, str] = field(default_factory=dict)
@@ -177,11 +176,11 @@ class PipelineSpec(Struct, frozen=True):
 class ResolvedStage(Struct, frozen=True):
     spec: NodeSpec
     stage: StageSpec | None
-    """None where the node is all there is, or where the stage wasn't found."""
+    """None if the node has no stage, or if the stage wasn't found."""
     prompt_path: str | None
-    """Absolute; None where the node says its prompt itself, or none is found and the report says so."""
+    """Absolute; None if the node has an inline prompt, or if no prompt was found."""
     is_found: bool = True
-    """False, and a diagnostic, where the stage that the node names can't be found or read."""
+    """False if the node's stage can't be found or read; the report has the error."""
 
     @property
     def stage_work(self) -> WorkSpec:
@@ -205,11 +204,11 @@ ResolvedNode = ResolvedStage | ResolvedBlock | ResolvedNested
 class ResolvedPipeline(Struct, frozen=True):
     spec: PipelineSpec
     nodes: tuple[ResolvedNode | None, ...]
-    """One for each of the spec's nodes; None where the report says why."""
+    """One for each of the spec's nodes; None if it is invalid."""
 
 
 def merge(node: WorkSpec, stage: WorkSpec) -> TerminationSpec:
-    """Key by key. The node was written last, so it wins, also with its `runs` over the stage's `max`."""
+    """Merge key by key. The node overrides the stage; its `runs` also overrides the stage's `max`."""
     mine, theirs = node.termination or TerminationSpec(), stage.termination or TerminationSpec()
     return TerminationSpec(
         type=mine.type or theirs.type,

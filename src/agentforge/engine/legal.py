@@ -1,5 +1,5 @@
-"""What may be recorded next. The log is written through this check, so that every move in it is one of
-the tables' (`model.status`)."""
+"""Checks which facts may be recorded next. Every write to the log passes this check, so the log holds only
+the transitions of `model.status`."""
 
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
@@ -49,33 +49,33 @@ _JUDGE_TARGET: dict[type[f.AnyFact], TaskStatus] = {
     f.JudgeLost: TaskStatus.LOST,
 }
 
-_MAKES_WAY = frozenset({TaskStatus.DUE, TaskStatus.LOST, TaskStatus.CANCELLED})
-"""After these, another attempt may begin."""
+_ALLOWS_NEXT_ATTEMPT = frozenset({TaskStatus.DUE, TaskStatus.LOST, TaskStatus.CANCELLED})
+"""After these, another attempt may start."""
 
-_ABOUT_THE_LOG = (f.LogRepaired, f.DamageAccepted)
-_ABOUT_REQUESTS = (f.RequestOpened, f.RequestAnswered, f.RequestResolved)
+_LOG_FACTS = (f.LogRepaired, f.DamageAccepted)
+_REQUEST_FACTS = (f.RequestOpened, f.RequestAnswered, f.RequestResolved)
 
 
 def refuse_illegal(state: RunState | None, fact: f.AnyFact, cursor: Cursor | None = None) -> None:
-    """Raise IllegalMove if the fact can't follow on the state, at the stage that the cursor names."""
+    """Raise IllegalMove if the fact can't follow the state, at the stage of the cursor."""
     kind = type(fact)
     if state is None:
         if kind is not f.SessionStarted:
             raise IllegalMove(f"{fact.TYPE} before session_start")
         return
     if not state.run_id or kind is f.LogImported:
-        _refuse_beside_import(state, kind)
+        _check_import(state, kind)
         return
     if kind is f.SessionStarted:
-        raise IllegalMove("session_start twice in one log")
-    if state.status in FINAL and not isinstance(fact, _ABOUT_THE_LOG):
+        raise IllegalMove("the log already has a session_start")
+    if state.status in FINAL and not isinstance(fact, _LOG_FACTS):
         raise IllegalMove(f"{fact.TYPE} after the run was {state.status}")
     if target := _RUN_TARGET.get(kind):
         move(RUN_MOVES, state.status, target)
     elif target_status := _STAGE_TARGET.get(kind):
         move(STAGE_MOVES, _node_status(state), target_status)
     else:
-        if isinstance(fact, _ABOUT_REQUESTS):
+        if isinstance(fact, _REQUEST_FACTS):
             _refuse_request(state, fact)
         stage = state.stage(cursor.provider if cursor else None)
         if stage is not None and stage.iteration is not None:
@@ -88,35 +88,35 @@ def _refuse_request(state: RunState, fact: f.RequestOpened | f.RequestAnswered |
     """A request is answered once and resolved once."""
     if isinstance(fact, f.RequestOpened):
         if any(fact.key == known.key for known in state.requests):
-            raise IllegalMove(f"request {fact.key!r} is opened twice")
+            raise IllegalMove(f"request {fact.key!r} is already open")
         return
     known = next((request for request in state.requests if request.id == fact.id), None)
     if known is None or known.is_open != isinstance(fact, f.RequestAnswered):
-        raise IllegalMove(f"{fact.TYPE} for request {fact.id!r}, which isn't waiting for it")
+        raise IllegalMove(f"{fact.TYPE} is not expected for request {fact.id!r}")
     if isinstance(fact, f.RequestAnswered) and known.is_overdue and fact.by != "default":
-        raise IllegalMove(f"request {fact.id!r} is answered, and its time is over: the default counts")
+        raise IllegalMove(f"request {fact.id!r} timed out and takes its default answer")
 
 
 def _refuse_judge(judge: TaskState, fact: f.AnyFact) -> None:
     if isinstance(fact, f.JudgeStarted) and judge.in_flight:
-        raise IllegalMove(f"judge {fact.attempt} begins while judge {judge.number} is {judge.status}")
+        raise IllegalMove(f"judge {fact.attempt} starts while judge {judge.number} is {judge.status}")
     if target := _JUDGE_TARGET.get(type(fact)):
         move(TASK_MOVES, judge.status, target)
 
 
-def _refuse_beside_import(state: RunState, kind: type[f.AnyFact]) -> None:
+def _check_import(state: RunState, kind: type[f.AnyFact]) -> None:
     if state.run_id:
-        raise IllegalMove("log_adopted in a log that is ours")
+        raise IllegalMove("log_adopted in a log that was not written by the shell engine")
     if kind is not f.LogImported:
-        refuse_original(state)
+        refuse_shell_run(state)
 
 
-def refuse_original(state: RunState) -> None:
-    """Raise IllegalMove if the run was begun by agent-pipelines' own engine and not yet imported."""
+def refuse_shell_run(state: RunState) -> None:
+    """Raise IllegalMove if the run was started by the shell engine and not imported yet."""
     if not state.run_id:
         raise IllegalMove(
-            f"Session {state.session!r} was begun by agent-pipelines' own engine.",
-            hint=f"`agentforge resume {state.session}` imports it; only then it can be driven from here",
+            f"Session {state.session!r} was started by the agent-pipelines shell engine.",
+            hint=f"import it first: `agentforge resume {state.session}`",
         )
 
 
@@ -129,36 +129,36 @@ def _refuse_in_iteration(iteration: IterationState, fact: f.AnyFact) -> None:
         move(ITERATION_MOVES, iteration.status, IterationStatus.STARTED)
     attempt = iteration.attempt
     if attempt is None:
-        # A damaged log may have lost how the attempt began; what came of it counts all the same.
+        # A damaged log may lack the attempt's start; its outcome still counts.
         return
-    if isinstance(fact, f.AttemptStarted) and attempt.status not in _MAKES_WAY:
-        raise IllegalMove(f"attempt {fact.attempt} begins while attempt {attempt.number} is {attempt.status}")
+    if isinstance(fact, f.AttemptStarted) and attempt.status not in _ALLOWS_NEXT_ATTEMPT:
+        raise IllegalMove(f"attempt {fact.attempt} starts while attempt {attempt.number} is {attempt.status}")
     if isinstance(fact, f.TimerFired) and fact.timer == "retry":
         move(TASK_MOVES, attempt.status, TaskStatus.DUE)
-    elif turn := _ATTEMPT_TARGET.get(type(fact)):
-        move(TASK_MOVES, attempt.status, turn)
+    elif target := _ATTEMPT_TARGET.get(type(fact)):
+        move(TASK_MOVES, attempt.status, target)
 
 
 def refuse_resume(state: RunState) -> None:
-    """Raise IllegalMove, in the words a person needs, if the run can't be resumed."""
+    """Raise IllegalMove, with a message for people, if the run can't be resumed."""
     if state.status is RunStatus.COMPLETED:
-        raise IllegalMove(
-            "Session already completed.", hint="run it with --force to restart it from the beginning"
-        )
+        raise IllegalMove("Session already completed.", hint="run it with --force to start over")
     if state.status is RunStatus.ABORTED:
         raise IllegalMove(
-            "Session was cancelled, and that is final.",
-            hint="run it with --force to start it from the beginning",
+            "Session was cancelled and cannot be resumed.",
+            hint="run it with --force to start over",
         )
 
 
 def refuse_pause(state: RunState) -> None:
-    refuse_original(state)
+    refuse_shell_run(state)
     if state.status is not RunStatus.RUNNING:
-        raise IllegalMove(f"Session {state.session!r} is {state.status}: there is nothing to pause.")
+        raise IllegalMove(
+            f"Session {state.session!r} is {state.status}; only a running session can be paused."
+        )
 
 
 def refuse_cancel(state: RunState) -> None:
-    refuse_original(state)
+    refuse_shell_run(state)
     if RunStatus.ABORTED not in RUN_MOVES[state.status]:
-        raise IllegalMove(f"Session {state.session!r} is {state.status}: there is nothing to cancel.")
+        raise IllegalMove(f"Session {state.session!r} is {state.status} and cannot be cancelled.")

@@ -1,4 +1,4 @@
-"""What a place of a plan is called in terms that hold in any plan: kinds and ids, wherever it stands."""
+"""Keys for nodes that are valid across plans: built from kinds and ids, independent of position."""
 
 import re
 
@@ -12,13 +12,13 @@ _KIND = re.compile(r"(^|/)(stage|parallel|pipeline)-")
 
 
 class NodeKey(Struct, frozen=True):
-    """A stage or a block, or what one provider does of it, in one of its visits."""
+    """One visit to a stage, a block, or a branch of a block."""
 
     node: str
     run: int = 1
     branch: str | None = None
     stage: str = ""
-    """Within the branch; empty for the branch as a whole."""
+    """The stage within the branch; empty for the whole branch."""
 
     @property
     def name(self) -> str:
@@ -27,7 +27,7 @@ class NodeKey(Struct, frozen=True):
 
 
 class NodeKeys:
-    """Between the paths of one plan and the keys, both ways. Any visit of a node is one of its places."""
+    """Maps between the paths of one plan and node keys, for any visit."""
 
     def __init__(self, plan: Plan) -> None:
         self._keys: dict[tuple[str, str | None], NodeKey] = {}
@@ -46,18 +46,18 @@ class NodeKeys:
         self._paths[key] = path
 
     def at(self, cursor: Cursor | None) -> NodeKey | None:
-        """What the cursor means; None where the plan has no such place."""
+        """The key for a cursor, or None if the plan has no such node."""
         found = self._keys.get((cursor.node_path, cursor.provider)) if cursor else None
         return NodeKey(found.node, cursor.node_run, found.branch, found.stage) if found and cursor else None
 
     def cursor(self, key: NodeKey | None, iteration: int) -> Cursor | None:
-        """The same place in this plan; None where it isn't there."""
+        """The cursor for a key, or None if the plan has no such node."""
         path = self._paths.get(NodeKey(key.node, 1, key.branch, key.stage)) if key else None
         return Cursor(path, key.run, iteration, key.branch) if key and path is not None else None
 
 
 def recorded_key(plan: Plan, path: str, run: int) -> str:
-    """What cassettes and providers call the node at a path, or the block that a stage is in."""
+    """The key that cassettes and providers use for the node at a path, or for its enclosing block."""
     step = plan.places.get(path) or plan.places.get(path.rpartition(".")[0])
     return visit_dir(key_of(step), run) if step else ""
 
@@ -65,8 +65,8 @@ def recorded_key(plan: Plan, path: str, run: int) -> str:
 _VISIT = re.compile(r"/run-(\d+)(?=/|$)")
 
 
-def key_from(recorded: str, branch: str, stage: str) -> NodeKey:
-    """The other way round."""
+def parse_key(recorded: str, branch: str, stage: str) -> NodeKey:
+    """Parse a key made by `recorded_key`."""
     found = _VISIT.search(recorded)
     run = int(found[1]) if found else 1
     return NodeKey(_VISIT.sub("", recorded, count=1), run, branch or None, stage if branch else "")

@@ -1,4 +1,4 @@
-"""What an agent left behind, brought into one shape: its result, and its output as text."""
+"""Normalises an agent's result and output."""
 
 import json
 import re
@@ -34,13 +34,13 @@ _LINE_END = re.compile(rb"(?<!\r)\r++\n")
 class CleanOutput(Struct, frozen=True):
     text: str
     truncated_from: int | None = None
-    """How many bytes it had before it was cut."""
+    """The size in bytes before truncation, or None."""
 
 
 def normalise_result(result_text: str | None, status_text: str | None) -> Result | Failure:
-    """The agent's result.json, else its status.json converted. Nothing stands for a file not written.
+    """The agent's result.json, else its converted status.json. None means that the file is missing.
 
-    Inside an object, a value of the wrong type counts as not given.
+    Inside an object, values of the wrong type are ignored.
     """
     if result_text is not None:
         written = _object(result_text)
@@ -49,18 +49,20 @@ def normalise_result(result_text: str | None, status_text: str | None) -> Result
         return _from_result(written)
     if status_text is None:
         return Failure(
-            FailureKind.RESULT_MISSING, "the agent ended without writing result.json or status.json"
+            FailureKind.RESULT_MISSING,
+            "the agent exited without writing result.json or status.json; tell it in the prompt to write its"
+            " result to ${RESULT} (also available as $AGENTFORGE_RESULT)",
         )
     written = _object(status_text)
     if isinstance(written, str):
         return Failure(
-            FailureKind.RESULT_MISSING, f"no result.json was written, and status.json is malformed: {written}"
+            FailureKind.RESULT_MISSING, f"result.json is missing and status.json is malformed: {written}"
         )
     return _from_status(written)
 
 
 def normalise_returned(result: JSONObject | None) -> Result | Failure:
-    """The result that a provider inside the engine returned instead of writing it."""
+    """The result returned by an in-process provider."""
     if result is None:
         return Failure(
             FailureKind.RESULT_MISSING,
@@ -73,8 +75,8 @@ def normalise_returned(result: JSONObject | None) -> Result | Failure:
 def clean_output(raw: bytes) -> CleanOutput:
     """The text of output.md: without escape codes, in valid UTF-8, at most 1 MB cut at a line.
 
-    Windows line ends become plain ones. Other carriage returns stay: a progress bar keeps its every
-    state, because what an agent overwrote may be what explains its end.
+    Windows line endings become plain ones. Other carriage returns are kept, because overwritten text such as
+    a progress bar may explain a failure.
     """
     if b"\x1b" in raw:
         raw = _ANSI.sub(b"", raw)
@@ -91,7 +93,7 @@ def clean_output(raw: bytes) -> CleanOutput:
 
 
 def _head(encoded: bytes) -> str:
-    """The lines that fit; of a single line that doesn't, the characters that do."""
+    """The complete lines that fit, or the start of a single long line."""
     end = encoded.rfind(b"\n", 0, MAX_OUTPUT_BYTES)
     return encoded[: MAX_OUTPUT_BYTES if end < 0 else end].decode("utf-8", "ignore")
 
@@ -111,7 +113,7 @@ def _from_result(written: JSONObject) -> Result:
 
 
 def _from_status(written: JSONObject) -> Result:
-    """The older file. A stop is an instruction to the engine, not a sign of a plateau."""
+    """Convert the older format. A stop is an instruction to the engine, not a sign of a plateau."""
     reason = _text(written.get("reason"))
     decision, remarks = _decision(written)
     return Result(
@@ -125,7 +127,7 @@ def _from_status(written: JSONObject) -> Result:
 
 
 def _object(text: str) -> JSONObject | str:
-    """The object that a file holds, or what is wrong with it."""
+    """The JSON object in a text, or an error message."""
     try:
         value = msgspec.json.decode(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:
@@ -134,14 +136,14 @@ def _object(text: str) -> JSONObject | str:
 
 
 def _decision(written: JSONObject) -> tuple[Decision, tuple[str, ...]]:
-    """The agent's own word. One that nobody knows counts as continue, and is remarked upon."""
+    """The agent's decision. An unknown one counts as continue and adds an error."""
     given = written.get("decision")
     if given is None or given == "":
         return Decision.CONTINUE, ()
     try:
         return Decision(given.strip().lower() if isinstance(given, str) else given), ()
     except ValueError:
-        return Decision.CONTINUE, (f"unknown decision {given!r} taken as continue",)
+        return Decision.CONTINUE, (f"unknown decision {given!r} treated as continue",)
 
 
 def _work(written: JSONObject) -> WorkReport:
@@ -176,14 +178,14 @@ def _text(value: Any) -> str:
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    """A list's texts; numbers are often ids and count as text."""
+    """The strings of a list; numbers are often ids and are converted."""
     if not isinstance(value, list):
         return ()
     return tuple(str(item) for item in value if type(item) in (str, int, float))
 
 
 def _errors(written: JSONObject) -> tuple[str, ...]:
-    """Kept for whoever looks into it, whatever their shape."""
+    """The reported errors as strings, whatever their type."""
     value = written.get("errors")
     if isinstance(value, str):
         return (value,) if value else ()
@@ -192,15 +194,14 @@ def _errors(written: JSONObject) -> tuple[str, ...]:
     return tuple(item if isinstance(item, str) else msgspec.json.encode(item).decode() for item in value)
 
 
-MOST_TRIES = 1000
-"""So many opening braces of an answer are looked at: enough for any sentence around a judgment."""
+MAX_CANDIDATES = 1000
+"""The maximum number of opening braces to try when searching an answer for a judgment."""
 
 _decoder = json.JSONDecoder()
 
 
 def read_judgment(answer: str) -> JudgeResult | None:
-    """The judgment in an answer that may wrap it in a fence or in words, the last one if there are several;
-    nothing if there is none."""
+    """The last judgment in an answer, which may wrap it in a code fence or in prose; or None."""
     found = None
     for value in _objects(answer):
         if "stop" in value:
@@ -211,7 +212,7 @@ def read_judgment(answer: str) -> JudgeResult | None:
 def _objects(answer: str) -> Iterator[dict[str, Any]]:
     """Every JSON object in the text, outermost only."""
     start = answer.find("{")
-    for _ in range(MOST_TRIES):
+    for _ in range(MAX_CANDIDATES):
         if start < 0:
             return
         try:
@@ -235,5 +236,5 @@ def _normalised(value: dict[str, Any]) -> JudgeResult:
 def _confidence(given: object) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float):
         return 0.0
-    # Written so that what is no number at all counts as nothing.
+    # NaN compares false and so becomes 0.
     return float(given) if 0 <= given <= 1 else 1.0 if given > 1 else 0.0

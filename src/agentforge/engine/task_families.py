@@ -1,6 +1,6 @@
 """The facts of each kind of task: its intent, its ending, its outcomes. One row per kind.
 
-A kind without an intent changes nothing when it is done twice: it is started again after a crash.
+A kind without an intent is idempotent: it is started again after a crash.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ class Family(Struct, frozen=True):
     started: Started | None = None
     """Durable before the task starts."""
     ending: Ending | None = None
-    """Durable before the task is ended."""
+    """Durable before the task is stopped."""
 
 
 FAMILIES: Mapping[TaskKind, Family] = {
@@ -37,4 +37,4 @@ FAMILIES: Mapping[TaskKind, Family] = {
 STARTED: Mapping[type[f.AnyFact], TaskKind] = {
     family.started: kind for kind, family in FAMILIES.items() if family.started is not None
 }
-"""The kind of task that an intent is of."""
+"""The kind of task by its intent."""

@@ -12,12 +12,12 @@ from posixpath import join
 from msgspec.structs import replace
 
 from agentforge.adapters.log.log import JsonlLog
-from agentforge.definition.compiler import compile_kept, compile_stage
+from agentforge.definition.compiler import compile_stage, compile_text
 from agentforge.engine.decide.routing import first_node
 from agentforge.legacy.sketch import is_original, loop_maximum, read_json, sketched
 from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest
-from agentforge.model.facts import StageLeft
+from agentforge.model.facts import ImportedStage
 from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place, inner_place
 from agentforge.model.plan import Overrides, ParallelNode, Plan, StageNode, Step
@@ -102,7 +102,7 @@ def _compiled(
         text = (
             files.read_text(f"{layout.root}/pipeline.yaml") or sources.read(join(sources.project, name)) or ""
         )
-        fresh = compile_kept(sources, name, text, state.session, known_providers=known).plan
+        fresh = compile_text(sources, name, text, state.session, known_providers=known).plan
     session = written.get("session")
     inputs = session.get("inputs") if isinstance(session, dict) else None
     given = tuple(path for path in inputs if isinstance(path, str)) if isinstance(inputs, list) else ()
@@ -176,7 +176,7 @@ def _stage_position(at: StageState) -> StageState:
 
 def left_behind(
     layout: RunLayout, plan: Plan, done: tuple[StageRecord, ...], at: Position
-) -> tuple[StageLeft, ...]:
+) -> tuple[ImportedStage, ...]:
     """The outputs of all iterations that are complete, for the stages that come."""
     found = [left for record in done for left in _of_record(layout, plan, record)]
     match at:
@@ -188,7 +188,7 @@ def left_behind(
     return tuple(found)
 
 
-def set_rest_aside(layout: RunLayout, plan: Plan, left: tuple[StageLeft, ...]) -> None:
+def set_rest_aside(layout: RunLayout, plan: Plan, left: tuple[ImportedStage, ...]) -> None:
     """What lies in iterations that aren't complete must not count for them when they run: of the one that
     was under way, and of later ones, which an earlier pass of that engine may have left."""
     complete = {(stage.path, stage.provider): stage.iterations for stage in left}
@@ -216,7 +216,7 @@ def _iterations(layout: RunLayout, place: Place) -> list[str]:
     return files.listing(f"{layout.stage_dir(place.folder)}/iterations")
 
 
-def _of_record(layout: RunLayout, plan: Plan, record: StageRecord) -> Iterator[StageLeft]:
+def _of_record(layout: RunLayout, plan: Plan, record: StageRecord) -> Iterator[ImportedStage]:
     """A record of a block doesn't say how many iterations each of its stages had: their folders do."""
     step = plan.places[record.path]
     for place in _places_in(step):
@@ -226,7 +226,7 @@ def _of_record(layout: RunLayout, plan: Plan, record: StageRecord) -> Iterator[S
         yield _left(layout, place, count, record.reason)
 
 
-def _of_branch(layout: RunLayout, plan: Plan, branch: BranchState) -> Iterator[StageLeft]:
+def _of_branch(layout: RunLayout, plan: Plan, branch: BranchState) -> Iterator[ImportedStage]:
     for record in branch.stages:
         place = _inner(plan, branch.provider, record.path)
         yield _left(layout, place, record.iterations, record.reason)
@@ -238,10 +238,10 @@ def _inner(plan: Plan, provider: str, path: str) -> Place:
     return inner_place(plan.places[path.rpartition(".")[0]], 1, provider, position_of(path))
 
 
-def _left(layout: RunLayout, place: Place, iterations: int, reason: str) -> StageLeft:
+def _left(layout: RunLayout, place: Place, iterations: int, reason: str) -> ImportedStage:
     outputs = [layout.iteration(place.folder, number).output for number in range(1, iterations + 1)]
     written = [path for path in outputs if os.path.exists(path)]
-    return StageLeft(
+    return ImportedStage(
         path=place.path,
         iterations=iterations,
         outputs=tuple(written[-KEPT:]),

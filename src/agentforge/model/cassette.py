@@ -1,7 +1,7 @@
-"""The cassette: what agents did, as JSON lines, a header and then one exchange a line.
+"""The cassette: recorded agent work as JSON lines, a header followed by one exchange per line.
 
-The format is described in docs/cassettes.md. Here are its shapes, and how a text is checked; recording and
-playing are done elsewhere.
+The format is described in docs/cassettes.md. This module defines its types and parses it; recording and
+replaying are done elsewhere.
 """
 
 from typing import Annotated, Any, Final, Literal, TypeVar
@@ -28,13 +28,13 @@ class Header(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     name: str = ""
     description: str = ""
     session: str = ""
-    """Of the run that was recorded."""
+    """Session of the recorded run."""
     engine: str = ""
     """The version that recorded it."""
     pipeline: str = ""
-    """The text that the plan was compiled from."""
+    """The source text of the plan."""
     plan: Plan | None = None
-    """With it the cassette can be replayed by itself."""
+    """If present, the cassette can be replayed on its own."""
     plateau_test: bool = False
 
 
@@ -42,7 +42,7 @@ class ExchangeStep(
     Struct, frozen=True, tag_field="do", forbid_unknown_fields=True, kw_only=True, omit_defaults=True
 ):
     after: Seconds = 0.0
-    """Seconds to wait before it."""
+    """Seconds to wait before this step."""
 
 
 class Say(ExchangeStep, frozen=True, tag="say"):
@@ -53,7 +53,7 @@ class WriteFile(ExchangeStep, frozen=True, tag="write"):
     path: NonEmpty
     text: str | None = None
     base64: str | None = None
-    """Instead of `text`, where the content is none."""
+    """Used instead of `text` for binary content."""
     executable: bool = False
 
 
@@ -75,15 +75,15 @@ class Delete(ExchangeStep, frozen=True, tag="delete"):
 class Run(ExchangeStep, frozen=True, tag="run"):
     argv: Annotated[tuple[str, ...], Meta(min_length=1)]
     exit_code: int | None = None
-    """How it ended when it was recorded."""
+    """The recorded exit code."""
     enforce: bool = True
-    """Whether it must end like that again."""
+    """Whether a replay must produce the same exit code."""
 
 
 class WriteResult(ExchangeStep, frozen=True, tag="result"):
     value: dict[str, Any] | None = None
     text: str | None = None
-    """Instead of `value`, where the agent wrote something else than an object."""
+    """Used instead of `value` if the agent didn't write an object."""
 
 
 class WriteStatus(ExchangeStep, frozen=True, tag="status"):
@@ -100,7 +100,7 @@ class End(ExchangeStep, frozen=True, tag="exit"):
 
 
 class Fail(ExchangeStep, frozen=True, tag="fail"):
-    """Ends here as a failure of that kind, whatever an exit code could say."""
+    """Ends with a failure of that kind, regardless of exit code."""
 
     kind: FailureKind
     message: str
@@ -111,7 +111,7 @@ AnyStep = Say | WriteFile | Append | Edit | Delete | Run | WriteResult | WriteSt
 
 
 class ExchangeOutcome(Struct, frozen=True):
-    """What the engine made of it: an event's type and data."""
+    """The resulting event's type and data."""
 
     type: str
     data: dict[str, Any]
@@ -122,31 +122,31 @@ class Exchange(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     iteration: Annotated[int, Meta(ge=0)]
     steps: tuple[AnyStep, ...] = ()
     attempt: Count | None = None
-    """Nothing: any attempt that has no exchange of its own."""
+    """None: any attempt without a more specific exchange."""
     kind: ExchangeKind = ""
-    """Whether the work of an iteration was done, judged, or the queue looked at; nothing: the first two."""
+    """The iteration's work, its judgment, or a queue check; empty: either of the first two."""
     node: str = ""
-    """The stage's place in the pipeline, by kinds and ids; nothing: any."""
+    """The stage's position in the pipeline, by kinds and ids; empty: any."""
     branch: str = ""
-    """The provider of a parallel block whose branch it is; nothing: any."""
+    """The provider whose branch it is, inside a parallel block; empty: any."""
     remaining: int | None = None
-    """How many tasks were left in the queue."""
+    """The number of tasks left in the queue."""
     provider: str = ""
     model: str = ""
     prompt_sha256: str = ""
     made: int | None = None
-    """The attempt's number in the run, where earlier ones came to nothing."""
+    """The attempt's number in the run, if earlier ones failed."""
     outcome: ExchangeOutcome | None = None
     notes: tuple[str, ...] = ()
-    """What couldn't be kept, and why."""
+    """What couldn't be recorded, and why."""
 
     @property
     def key(self) -> tuple[str, str, str, str, int, int | None]:
         return self.kind, self.node, self.branch, self.stage, self.iteration, self.attempt
 
 
-class Asked(Struct, frozen=True):
-    """What an exchange is looked for by."""
+class ExchangeQuery(Struct, frozen=True):
+    """The criteria for finding an exchange."""
 
     stage: str
     iteration: int
@@ -160,23 +160,23 @@ class Cassette(Struct, frozen=True):
     header: Header
     exchanges: tuple[Exchange, ...]
 
-    def find(self, asked: Asked) -> Exchange | None:
-        """The exchange that fits; of several, the one that says most about what it is for."""
-        fitting = [(_fit(exchange, asked), number) for number, exchange in enumerate(self.exchanges)]
-        best = max(((fit, -number) for fit, number in fitting if fit is not None), default=None)
+    def find(self, query: ExchangeQuery) -> Exchange | None:
+        """The matching exchange, or None; the most specific one if several match."""
+        scores = [(_match_score(exchange, query), number) for number, exchange in enumerate(self.exchanges)]
+        best = max(((score, -number) for score, number in scores if score is not None), default=None)
         return None if best is None else self.exchanges[-best[1]]
 
 
-def _fit(exchange: Exchange, asked: Asked) -> tuple[bool, bool, bool, bool] | None:
-    if (exchange.stage, exchange.iteration) != (asked.stage, asked.iteration):
+def _match_score(exchange: Exchange, query: ExchangeQuery) -> tuple[bool, bool, bool, bool] | None:
+    if (exchange.stage, exchange.iteration) != (query.stage, query.iteration):
         return None
-    if asked.kind == "queue" and exchange.kind != "queue":
+    if query.kind == "queue" and exchange.kind != "queue":
         return None
-    said = (exchange.attempt, exchange.node, exchange.branch, exchange.kind)
-    wanted = (asked.attempt, asked.node, asked.branch, asked.kind)
-    if any(mine and mine != theirs for mine, theirs in zip(said, wanted, strict=True)):
+    given = (exchange.attempt, exchange.node, exchange.branch, exchange.kind)
+    expected = (query.attempt, query.node, query.branch, query.kind)
+    if any(mine and mine != theirs for mine, theirs in zip(given, expected, strict=True)):
         return None
-    return bool(said[0]), bool(said[1]), bool(said[2]), bool(said[3])
+    return bool(given[0]), bool(given[1]), bool(given[2]), bool(given[3])
 
 
 def encode_line(line: Header | Exchange) -> bytes:
@@ -198,7 +198,7 @@ def parse_cassette(text: str, name: str) -> Cassette:
             errors.append(f"{name}:{number}: {error}")
             continue
         if exchange.key in exchanges:
-            errors.append(f"{name}:{number}: {_called(exchange)} was already recorded above")
+            errors.append(f"{name}:{number}: {_describe(exchange)} is already recorded on an earlier line")
         exchanges[exchange.key] = exchange
     if errors:
         raise _unusable(errors)
@@ -209,11 +209,13 @@ def _header(number: int, line: str, name: str) -> Header:
     try:
         version = _decode(line, dict[str, Any]).get("version")
         if isinstance(version, int) and version > VERSION:
-            raise _unusable([f"{name}:{number}: cassette version {version} is newer than {VERSION}"])
+            raise _unusable(
+                [f"{name}:{number}: cassette version {version} is not supported (newest: {VERSION})"]
+            )
         return _decode(line, Header)
     except ValueError as error:
         expected = f'{{"format": "{FORMAT}", "version": {VERSION}}}'
-        raise _unusable([f"{name}:{number}: {error}; the header is like {expected}"]) from error
+        raise _unusable([f"{name}:{number}: {error}; the header must look like {expected}"]) from error
 
 
 def parse_exchange(line: str | bytes) -> Exchange:
@@ -222,7 +224,7 @@ def parse_exchange(line: str | bytes) -> Exchange:
     if exchange.iteration < 1 and exchange.kind != "queue":
         raise ValueError("Expected `int` >= 1 - at `$.iteration`")
     if (exchange.remaining is None) == (exchange.kind == "queue"):
-        raise ValueError("`remaining` belongs to an exchange of kind `queue`, and only there")
+        raise ValueError("`remaining` is required for exchanges of kind `queue` and not allowed otherwise")
     for index, step in enumerate(exchange.steps):
         _check_step(step, f"$.steps[{index}]")
     return exchange
@@ -232,15 +234,15 @@ def _check_step(step: AnyStep, where: str) -> None:
     match step:
         case WriteFile(path=path) | Append(path=path) | Edit(path=path) | Delete(path=path):
             if path.startswith("/") or ".." in path.split("/") or "\0" in path:
-                raise ValueError(f"{path!r} leads out of the workdir - at `{where}.path`")
+                raise ValueError(f"{path!r} is outside the workdir - at `{where}.path`")
         case _:
             pass
     match step:
         case WriteFile(text=one, base64=other) if (one is None) == (other is None):
-            raise ValueError(f"give `text` or `base64`, and not both - at `{where}`")
+            raise ValueError(f"give either `text` or `base64`, not both - at `{where}`")
         case WriteResult(value=one, text=other) | WriteStatus(value=one, text=other):
             if (one is None) == (other is None):
-                raise ValueError(f"give `value` or `text`, and not both - at `{where}`")
+                raise ValueError(f"give either `value` or `text`, not both - at `{where}`")
         case _:
             pass
 
@@ -255,7 +257,7 @@ def _decode(line: str | bytes, kind: type[Decoded]) -> Decoded:
         raise ValueError(str(error)) from error
 
 
-def _called(exchange: Exchange) -> str:
+def _describe(exchange: Exchange) -> str:
     which = f", attempt {exchange.attempt}" if exchange.attempt else ""
     return f"stage {exchange.stage!r}, iteration {exchange.iteration}{which}"
 

@@ -19,12 +19,12 @@ from agentforge.model.facts import FACTS, AnyFact
 
 GENESIS = "0" * 32
 MAX_EVENT_BYTES = 64 * 1024
-# Data is capped and everything around it is small, so a longer line was never written by an engine.
+# Data is capped and everything around it is small, so no engine ever writes a longer line.
 MAX_LINE_BYTES = 1024 * 1024
 
 _HASH_KEY = b',"hash":"'
 _HASH_CHARS = 32
-# What follows an event's own bytes: the key, the digest, a quote and the closing brace.
+# After an event's own bytes: the key, the digest, a quote and the closing brace.
 SUFFIX_BYTES = len(_HASH_KEY) + _HASH_CHARS + 2
 _HEX = frozenset(b"0123456789abcdef")
 _SEQ_KEY = b'{"seq":'
@@ -50,7 +50,7 @@ class _Line(Struct, omit_defaults=True):
     data: Any
     trace_id: str
     payload: Payload | None = None
-    """Stands last, so that a line with one is told by a single byte. `data` is then null."""
+    """The last field, so that a single byte shows whether a line has one. `data` is then null."""
 
 
 def _line_of(name: str, fact: type[AnyFact]) -> type[Struct]:
@@ -88,8 +88,8 @@ def encode_fact(fact: AnyFact) -> bytes:
 
 
 def encode(event: Event, previous: str, payload: Payload | None = None) -> tuple[bytes, str]:
-    """The event's line without its newline, and its hash. With a payload the line names it instead of
-    holding the data."""
+    """The event's line without its newline, and its hash. With a payload, the line refers to it instead
+    of holding the data."""
     data = event.fact if payload is None else None
     line = _Line(
         event.seq, event.fact.TYPE, event.at, event.session, event.cursor, data, event.trace_id, payload
@@ -100,32 +100,32 @@ def encode(event: Event, previous: str, payload: Payload | None = None) -> tuple
 
 
 def decode(line: bytes, load: Callable[[Payload], bytes]) -> Event:
-    """The event on a line; `load` fetches data that lies beside the log. Raises DamagedLine or LogTooNew."""
+    """The event on a line; `load` fetches data stored beside the log. Raises DamagedLine or LogTooNew."""
     try:
         raw = _decoder.decode(line)
         fact = raw.data
         if fact is None:
             fact = _load_fact(raw, load)
     except msgspec.DecodeError as error:
-        raise _why(line, error) from error
+        raise _decode_error(line, error) from error
     return Event(raw.seq, raw.timestamp, raw.session, raw.trace_id, fact, raw.cursor)
 
 
 def chain(line: bytes, previous: str) -> str:
-    """The line's hash if it follows on the one whose hash is `previous`, with its bytes unchanged; else
-    nothing."""
-    # Written out rather than through `_digest` and `_suffix`: every line of every log comes through here.
+    """The line's hash if it is intact and follows the line whose hash is `previous`, else an empty
+    string."""
+    # Written out rather than through `_digest` and `_suffix`: this runs for every line of every log.
     digest = sha256(previous.encode() + line[:-SUFFIX_BYTES]).hexdigest()[:_HASH_CHARS]
     return digest if line[-SUFFIX_BYTES:] == b',"hash":"%b"}' % digest.encode() else ""
 
 
 def computed_hash(line: bytes, previous: str) -> str:
-    """The hash that a line should claim; for judging the lines that follow a damaged one."""
+    """The hash that a line should have; used to check the lines after a damaged one."""
     return _digest(line[:-SUFFIX_BYTES], previous)
 
 
 def hash_of(line: bytes) -> str:
-    """The hash that a line claims for itself; empty if it has none."""
+    """The hash stored in a line, or an empty string."""
     claimed = line[-SUFFIX_BYTES + len(_HASH_KEY) : -2]
     if line[-SUFFIX_BYTES:] != _HASH_KEY + claimed + b'"}' or not _HEX.issuperset(claimed):
         return ""
@@ -133,13 +133,13 @@ def hash_of(line: bytes) -> str:
 
 
 def seq_of(line: bytes) -> int | None:
-    """The number that a line gives itself, however damaged the rest of it is."""
+    """The sequence number of a line, even if the rest of it is damaged."""
     number = line[len(_SEQ_KEY) : len(_SEQ_KEY) + 20].partition(b",")[0]
     return int(number) if line.startswith(_SEQ_KEY) and number.isdigit() else None
 
 
 def names_payload(line: bytes) -> bool:
-    """Whether an intact line's data lies beside the log."""
+    """Whether an intact line's data is stored beside the log."""
     return line[-SUFFIX_BYTES - 1 : -SUFFIX_BYTES] == b"}"
 
 
@@ -150,8 +150,8 @@ def _load_fact(raw: Any, load: Callable[[Payload], bytes]) -> AnyFact:
     return _fact_decoders[name].decode(load(raw.payload))
 
 
-def _why(line: bytes, error: msgspec.DecodeError) -> Exception:
-    """Whether a line that doesn't decode is damaged or only of a type that this version doesn't know."""
+def _decode_error(line: bytes, error: msgspec.DecodeError) -> Exception:
+    """DamagedLine, or LogTooNew if only the event type is unknown to this version."""
     try:
         envelope = _envelope_decoder.decode(line)
     except msgspec.DecodeError:
@@ -160,7 +160,7 @@ def _why(line: bytes, error: msgspec.DecodeError) -> Exception:
         return DamagedLine(str(error))
     return LogTooNew(
         f"event {envelope.seq} has the unknown type {envelope.type!r}",
-        hint="the run was written by a newer version: use that one",
+        hint="the run was written by a newer version of agentforge; use that version",
     )
 
 

@@ -13,8 +13,8 @@ class Cursor(Struct, frozen=True, omit_defaults=True):
 
 
 class Destination(Struct, frozen=True):
-    """A node that is to be entered."""
+    """The node to enter next."""
 
     path: str
     rounds: tuple[int, ...] = (1,)
-    """Which time round each pipeline is that it is in, the outermost first."""
+    """The current round of each enclosing pipeline, outermost first."""

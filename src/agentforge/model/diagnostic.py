@@ -14,9 +14,9 @@ _MARGIN = "  | "
 _MAX_WIDTH = 120
 _KEEP_LEFT = 60
 _MAX_LISTED = 12
-_RESEMBLES = 0.6
-_MISSPELT = 0.72
-"""Below it lie different words: `termination` resembles `description`, and is no typing mistake."""
+_SIMILAR = 0.6
+_MISSPELLED = 0.72
+"""Words below it are different ones: `termination` resembles `description` but isn't a misspelling of it."""
 
 
 class SourcePlace(Struct, frozen=True):
@@ -81,19 +81,19 @@ def _blank(char: str) -> str:
 
 
 def _printable(line: str) -> str:
-    """A definition is somebody's text: it must not steer the terminal that shows it."""
+    """Remove control characters: a definition must not control the terminal that shows it."""
     return "".join(char if char.isprintable() or char == "\t" else "\ufffd" for char in line)
 
 
-def closest(name: str, known: Iterable[str], cutoff: float = _RESEMBLES) -> str | None:
+def closest(name: str, known: Iterable[str], cutoff: float = _SIMILAR) -> str | None:
     lowered = {candidate.lower(): candidate for candidate in known}
     found = get_close_matches(name.lower()[:80], lowered, n=1, cutoff=cutoff)
     return lowered[found[0]] if found else None
 
 
-def is_misspelt(name: str, known: Iterable[str]) -> bool:
-    """Whether the name is so close to a known one that it can only be a typing mistake or a short form."""
-    return closest(name, known, _MISSPELT) is not None
+def is_misspelled(name: str, known: Iterable[str]) -> bool:
+    """Whether the name is so close to a known one that it must be a typo or an abbreviation."""
+    return closest(name, known, _MISSPELLED) is not None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -102,16 +102,16 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def available(what: str, known: Iterable[str]) -> str:
-    """`stages: a, b, c`, cut where it would fill the screen."""
+    """`stages: a, b, c`, truncated if the list is long."""
     names = sorted(set(known))
     if not names:
-        return f"there are no {what} yet"
+        return f"no {what} exist yet"
     more = f", and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
     return f"{what}: {', '.join(names[:_MAX_LISTED])}{more}"
 
 
 def choice(name: str, what: str, known: Iterable[str]) -> str:
-    """The whole hint for a name that isn't there."""
+    """The hint for a name that wasn't found."""
     names = tuple(known)
     meant = did_you_mean(name, names)
     return f"{meant} {available(what, names)}" if meant else available(what, names)

@@ -21,19 +21,19 @@ class AgentForgeError(Exception):
 
 
 class InvalidSession(AgentForgeError):
-    """The session name can't be used; nothing was touched."""
+    """The session name is invalid; nothing was changed."""
 
     code = "invalid_session"
 
 
 class InvalidRequest(AgentForgeError):
-    """The call itself makes no sense: a missing argument, a value out of range."""
+    """The call is invalid: a missing argument, a value out of range."""
 
     code = "invalid_request"
 
 
 class DefinitionError(AgentForgeError):
-    """The pipeline or a stage is wrong; carries every diagnostic at once."""
+    """The pipeline or a stage is invalid; carries all diagnostics."""
 
     code = "definition"
 
@@ -47,19 +47,19 @@ class DefinitionError(AgentForgeError):
 
 
 class UnknownRun(AgentForgeError):
-    """No run of that name."""
+    """No run has that name."""
 
     code = "unknown_run"
 
 
 class RunExists(AgentForgeError):
-    """The session is there already: resume it, or begin anew with force."""
+    """The session already exists: resume it, or start over with force."""
 
     code = "run_exists"
 
 
 class RunActive(AgentForgeError):
-    """Another process drives this run."""
+    """Another process owns this run."""
 
     code = "lock_contention"
 
@@ -71,13 +71,13 @@ class IllegalMove(AgentForgeError):
 
 
 class LogCorrupt(AgentForgeError):
-    """The log is damaged in the middle; nothing continues over it unasked."""
+    """The log is damaged in the middle; continuing requires an explicit choice."""
 
     code = "state_corrupt"
 
 
 class LogConflict(AgentForgeError):
-    """The log isn't as this writer left it: somebody else wrote to it."""
+    """The log changed since this writer last wrote it: another process wrote to it."""
 
     code = "log_conflict"
 
@@ -95,7 +95,7 @@ class LogTooOld(LogCorrupt):
 
 
 class StorageFailed(AgentForgeError):
-    """The disk refused: full, read-only, not permitted, not local."""
+    """A disk operation failed: full, read-only, not permitted, not local."""
 
     code = "storage_failed"
 
@@ -113,6 +113,6 @@ class ProviderUnusable(AgentForgeError):
 
 
 class InvalidSettings(ProviderUnusable):
-    """A stage's settings are none that its provider can use, or a provider's description is wrong."""
+    """A stage's provider settings or a provider's description are invalid."""
 
     code = "invalid_settings"

@@ -9,7 +9,7 @@ from agentforge.model.facts import AnyFact
 
 
 class Draft(Struct, frozen=True):
-    """A fact on its way into the log: it has a place but no number and no time yet."""
+    """A fact that isn't recorded yet: it has a cursor but no sequence number or timestamp."""
 
     fact: AnyFact
     cursor: Cursor | None = None

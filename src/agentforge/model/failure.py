@@ -18,23 +18,23 @@ class FailureKind(StrEnum):
     ITERATION_TIMEOUT = "iteration_timeout"
     JUDGE_FAILED = "judge_failed"
     PROVIDER_AUTH = "provider_auth"
-    """Not logged in, or a key that is refused."""
+    """Not logged in, or the key was rejected."""
     PROVIDER_QUOTA = "provider_quota"
-    """What was paid for is used up until `resets_at`."""
+    """The quota is used up until `resets_at`."""
     PROVIDER_RATE_LIMITED = "provider_rate_limited"
     PROVIDER_OVERLOADED = "provider_overloaded"
     PROVIDER_UNREACHABLE = "provider_unreachable"
     PERMISSION_DENIED = "permission_denied"
-    """The agent wasn't allowed to use the tools that it needed."""
+    """The agent was denied tools that it needed."""
     AGENT_LIMIT = "agent_limit"
-    """The agent stopped at a limit of its own: turns, or a budget."""
+    """The agent stopped at its own limit, such as turns or a budget."""
     AGENT_ERROR = "agent_error"
     """The agent itself reported `decision: error`."""
     PROMPT_UNREADABLE = "prompt_unreadable"
     QUEUE_UNREADABLE = "queue_unreadable"
     PARALLEL_BLOCK_FAILED = "parallel_block_failed"
     NOT_RECORDED = "not_recorded"
-    """A cassette that is played has nothing for this."""
+    """The replayed cassette has no matching exchange."""
 
 
 class Failure(Struct, frozen=True):
@@ -42,8 +42,8 @@ class Failure(Struct, frozen=True):
     message: str
     exit_code: int | None = None
     resets_at: datetime | None = None
-    """When a quota or a rate limit is known to end."""
+    """When the quota or rate limit resets, if known."""
 
 
 LIMITS = frozenset({FailureKind.PROVIDER_QUOTA, FailureKind.PROVIDER_RATE_LIMITED})
-"""Failures that end by waiting."""
+"""Failures that waiting resolves."""

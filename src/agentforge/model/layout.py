@@ -1,4 +1,4 @@
-"""Where a run's files lie, as plain strings: the layout that users of agent-pipelines know."""
+"""Paths of a run's files, as plain strings: the layout of agent-pipelines."""
 
 from posixpath import join
 
@@ -19,12 +19,12 @@ def lock_file(project: str, session: str) -> str:
 
 
 def loop_completions(project: str) -> str:
-    """Where single-stage runs note that they ended."""
+    """Where single-stage runs record their completion."""
     return join(project, ".claude", "loop-completions.json")
 
 
 class RunLayout(Struct, frozen=True):
-    """The files of one run; `root` is the run's own directory."""
+    """The files of one run; `root` is the run directory."""
 
     root: str
     session: str
@@ -47,17 +47,17 @@ class RunLayout(Struct, frozen=True):
 
     @property
     def cassette(self) -> str:
-        """What a recorded run's agents did."""
+        """The recorded work of the run's agents."""
         return f"{self.root}/cassette.jsonl"
 
     @property
     def recording(self) -> str:
-        """How the workspace stood when the cassette was written to last."""
+        """The state of the workspace when the cassette was last written."""
         return f"{self.root}/recording.json"
 
     @property
     def replayed(self) -> str:
-        """The cassette that a replay plays: its own copy."""
+        """A replay's own copy of its cassette."""
         return f"{self.root}/replayed.jsonl"
 
     @property
@@ -73,7 +73,7 @@ class RunLayout(Struct, frozen=True):
         return f"{self.root}/progress-{self.session}.md"
 
     def stage_dir(self, folder: str) -> str:
-        """A stage's directory; `folder` is what its spot in the plan says."""
+        """A stage's directory; `folder` comes from its `Place`."""
         return f"{self.root}/{folder}"
 
     def progress(self, mode: Mode, folder: str, scope: str = "") -> str:
@@ -136,7 +136,7 @@ class IterationLayout(Struct, frozen=True):
 
 
 class AttemptLayout(Struct, frozen=True):
-    """What the supervisor of one attempt reads and writes."""
+    """The files that the supervisor of one attempt reads and writes."""
 
     root: str
 
@@ -158,12 +158,12 @@ class AttemptLayout(Struct, frozen=True):
 
     @property
     def errors(self) -> str:
-        """What the agent printed as errors, where that is kept apart."""
+        """The agent's stderr, if it is kept separately."""
         return f"{self.root}/errors.log"
 
     @property
     def after(self) -> str:
-        """The program to run once the agent is gone, if there is one."""
+        """The program to run after the agent exits, if any."""
         return f"{self.root}/after.json"
 
     @property

@@ -1,4 +1,4 @@
-"""Where in a run something happens: a stage or a block in one of its visits, and the folder of that visit."""
+"""Where in a run something happens: one visit to a stage or block, and its folder."""
 
 from msgspec import Struct
 
@@ -11,18 +11,18 @@ class Place(Struct, frozen=True):
     path: str
     run: int
     folder: str
-    """Relative to the run's own directory."""
+    """Relative to the run directory."""
     branch: str | None = None
-    """The provider of a parallel block whose branch it is."""
+    """The provider whose branch it is, inside a parallel block."""
     scope: str = ""
-    """The branch's directory, relative to the run's own; empty outside of a block."""
+    """The branch's directory, relative to the run directory; empty outside a block."""
 
     def cursor(self, iteration: int) -> Cursor:
         return Cursor(self.path, self.run, iteration, self.branch)
 
 
 def place_of(plan: Plan, state: RunState, provider: str | None, at: StageState) -> Place | None:
-    """Of a stage that `RunState.under_way` names; None where the plan has no such stage, as after damage."""
+    """Place of a stage from `RunState.under_way`, or None if a damaged log names a stage not in the plan."""
     node = plan.stage(at.path, provider)
     if node is None:
         return None
@@ -34,7 +34,7 @@ def place_of(plan: Plan, state: RunState, provider: str | None, at: StageState) 
 
 
 def branch_place(plan: Plan, block: BlockState, provider: str, path: str) -> Place:
-    """Of a stage in a provider's branch."""
+    """Place of a stage in a provider's branch."""
     scope = f"{folder_of(plan, block)}/providers/{provider}"
     node, position = plan.stage(path, provider), path.rpartition(".")[2]
     folder = f"{scope}/stage-{int(position):02d}-{node.id if node else ''}"
@@ -42,12 +42,12 @@ def branch_place(plan: Plan, block: BlockState, provider: str, path: str) -> Pla
 
 
 def folder_of(plan: Plan, at: StageState | BlockState) -> str:
-    """As it was recorded when the visit began; after damage, where a visit of that number lies."""
+    """The folder recorded when the visit started, or the default folder if the log is damaged."""
     return at.folder or visit_dir(plan.places[at.path].dir, at.run)
 
 
 def inner_place(step: Step, run: int, provider: str, position: int) -> Place:
-    """Of a stage in a branch of a block, by its position there."""
+    """Place of a stage in a branch of a block, by position."""
     scope = f"{visit_dir(step.dir, run)}/providers/{provider}"
     node = step.branch(provider)[position]
     return Place(step.inner_path(node), run, f"{scope}/stage-{position:02d}-{node.id}", provider, scope)

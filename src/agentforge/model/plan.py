@@ -25,7 +25,7 @@ class PlanSession(Struct, frozen=True):
 
 
 class Overrides(Struct, frozen=True, omit_defaults=True):
-    """What the command line or the caller asked for, above everything written in files."""
+    """Values from the command line or the caller; they override the files."""
 
     provider: str | None = None
     model: str | None = None
@@ -33,9 +33,9 @@ class Overrides(Struct, frozen=True, omit_defaults=True):
     inputs: tuple[str, ...] = ()
     commands: dict[str, str] = field(default_factory=dict)
     max_iterations: int | None = None
-    """Of a single stage."""
+    """For single-stage runs."""
     config: dict[str, Any] = field(default_factory=dict)
-    """Settings of the provider's own, above those in files."""
+    """Provider settings; they override those in files."""
 
 
 class Guardrails(Struct, frozen=True, omit_defaults=True):
@@ -49,14 +49,14 @@ class PipelineInfo(Struct, frozen=True, omit_defaults=True):
     description: str | None = None
     inputs: tuple[str, ...] | None = None
     guardrails: Guardrails | None = None
-    """Of the run as a whole."""
+    """Limits of the whole run."""
 
 
 class ProviderChoice(Struct, frozen=True, omit_defaults=True):
     type: str
     model: str
     config: dict[str, Any] = field(default_factory=dict)
-    """Passed to the provider as it stands: argv of `command`, the cassette of `replay`."""
+    """Passed to the provider unchanged: argv of `command`, the cassette of `replay`."""
 
 
 SandboxType = Literal["none", "bwrap", "docker"]
@@ -64,45 +64,45 @@ SANDBOXES: tuple[SandboxType, ...] = get_args(SandboxType)
 
 
 class SandboxChoice(Struct, frozen=True, omit_defaults=True):
-    """What a stage's agents are confined by."""
+    """The sandbox of a stage's agents."""
 
     type: SandboxType = "none"
     network: bool = True
     image: str | None = None
-    """Of `docker`."""
+    """For `docker`."""
     writable: tuple[str, ...] = ()
-    """Further paths that agents may write to; relative ones begin at the workspace."""
+    """Additional paths that agents may write to; relative to the workspace."""
     hidden: tuple[str, ...] = ()
-    """Further paths that agents don't see at all."""
+    """Additional paths that are hidden from agents."""
 
 
 OnLimit = Literal["wait", "next", "fail"]
 
 
 class LimitPolicy(Struct, frozen=True):
-    """What to do when a quota or a rate limit is met."""
+    """What to do when a quota or rate limit is hit."""
 
     do: OnLimit = "next"
-    """`next`: the next provider of the chain that isn't at its limit, else wait."""
+    """`next`: use the next provider of the chain that isn't at its limit, else wait."""
     initial_delay: float = 60.0
-    """Where the provider doesn't say until when; doubled each time."""
+    """Used if the provider doesn't report a reset time; doubles each time."""
     max_delay: float = 900.0
     max_wait: float = 86_400.0
-    """A wait that would be longer asks a person instead."""
+    """If the wait would be longer, a person is asked instead."""
 
 
 Semantics = Literal["at_least_once", "at_most_once"]
 
 
 class Fixed(Struct, frozen=True, tag="fixed", tag_field="type", omit_defaults=True):
-    """Ends after `max` iterations, or earlier when the agent says stop."""
+    """Ends after `max` iterations, or earlier if the agent requests stop."""
 
     max: int
     iterations: int | None = None
 
 
 class Judgment(Struct, frozen=True, tag="judgment", tag_field="type", omit_defaults=True):
-    """Ends when an external judge says stop so many times in a row, after the first few iterations."""
+    """Ends after `consensus` consecutive stop verdicts of an external judge."""
 
     max: int
     min_iterations: int | None = None
@@ -114,7 +114,7 @@ class Judgment(Struct, frozen=True, tag="judgment", tag_field="type", omit_defau
         return 1 if self.min_iterations is None else self.min_iterations
 
     @property
-    def stops_wanted(self) -> int:
+    def required_stops(self) -> int:
         return 2 if self.consensus is None else self.consensus
 
 
@@ -123,7 +123,7 @@ class Queue(Struct, frozen=True, tag="queue", tag_field="type", omit_defaults=Tr
 
     max: int
     check_before: bool = False
-    """Look at the queue before the first iteration, too."""
+    """Also check the queue before the first iteration."""
     command: str | None = None
     iterations: int | None = None
 
@@ -145,7 +145,7 @@ class FromStage(Struct, frozen=True):
     path: str
     select: Select = "latest"
     provider: str | None = None
-    """The branch whose stage it is, for a stage of the same block."""
+    """The branch, for a stage of the same block."""
 
 
 class FromParallel(Struct, frozen=True):
@@ -154,7 +154,7 @@ class FromParallel(Struct, frozen=True):
     stage: str
     block: str
     path: str
-    """Of the block."""
+    """Path of the block."""
     providers: tuple[str, ...]
     select: Select = "latest"
 
@@ -163,7 +163,7 @@ class InputSources(Struct, frozen=True, omit_defaults=True):
     from_stage: tuple[FromStage, ...] = ()
     from_parallel: tuple[FromParallel, ...] = ()
     parallel_list: bool = False
-    """Whether `from_parallel` was written as a list, and so is one in context.json."""
+    """Whether `from_parallel` was written as a list, and is therefore a list in context.json."""
 
 
 class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_defaults=True):
@@ -191,10 +191,10 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
     retry: RetryPolicy | None = None
     guardrails: Guardrails | None = None
     fallbacks: tuple[ProviderChoice, ...] = ()
-    """Who takes over, in this order, when the provider can't work."""
+    """Fallback providers, in order."""
     on_limit: LimitPolicy | None = None
     semantics: Semantics = "at_least_once"
-    """`at_most_once`: whether an attempt that came to nothing is made again is for a person to say."""
+    """`at_most_once`: a person decides whether a failed attempt is retried."""
     sandbox: SandboxChoice | None = None
 
     @property
@@ -202,12 +202,12 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
         return (self.provider, *self.fallbacks)
 
     def chosen(self, choice: int) -> ProviderChoice:
-        """One of the chain; the first, where a log or an older plan had more of them."""
+        """A provider of the chain; the first if the index comes from an older, longer chain."""
         return self.fallbacks[choice - 1] if 0 < choice <= len(self.fallbacks) else self.provider
 
 
 class Branch(Struct, frozen=True):
-    """What one provider of a parallel block does: the block's stages, with its own model and inputs."""
+    """One provider's part of a parallel block: the block's stages with its model and inputs."""
 
     provider: str
     stages: tuple[StageNode, ...]
@@ -219,7 +219,7 @@ class ParallelNode(Struct, frozen=True, tag="parallel", tag_field="kind", omit_d
     providers: tuple[Any, ...]
     """As written: names, or mappings with a model and inputs."""
     stages: tuple[dict[str, Any], ...]
-    """As written and resolved, without what each provider adds."""
+    """As written and resolved, without provider-specific values."""
     inputs: dict[str, Any]
     branches: tuple[Branch, ...]
     description: str | None = None
@@ -252,17 +252,17 @@ class Plan(Struct, frozen=True, dict=True):
     passes: int = 1
     """How often the whole pipeline runs."""
     judge: ProviderChoice = ProviderChoice("claude", "haiku")
-    """Who judges the iterations of judgment stages."""
+    """The judge of judgment stages."""
     version: int = PLAN_VERSION
 
     @cached_property
     def steps(self) -> "tuple[Step, ...]":
-        """Every place of the plan once, in the order of the file, those of nested pipelines included."""
+        """Every stage and block of the plan in file order, including those of nested pipelines."""
         return tuple(_steps(self, "", ""))
 
     @cached_property
     def places(self) -> "dict[str, Step]":
-        """The same by path."""
+        """The steps by path."""
         return {step.path: step for step in self.steps}
 
     @property
@@ -280,7 +280,7 @@ class Plan(Struct, frozen=True, dict=True):
         return {step.path: step.node for step in self.steps} | inner
 
     def stage(self, path: str, branch: str | None = None) -> StageNode | None:
-        """The stage at that path, in a block the one of that provider's branch; or None."""
+        """The stage at that path (in a block: of that provider's branch), or None."""
         return self._stages.get((path, branch))
 
     @cached_property
@@ -295,25 +295,24 @@ class Plan(Struct, frozen=True, dict=True):
         return found
 
     def providers(self) -> frozenset[str]:
-        """The providers that a process needs in order to continue this run."""
+        """The providers needed to continue this run."""
         return frozenset(
             choice.type for step in self.steps for stage in step.stages for choice in stage.chain
         )
 
     @property
-    def is_judged(self) -> bool:
-        """Whether any stage asks the judge. A run goes on without one, so its provider is none of those
-        above."""
+    def uses_judge(self) -> bool:
+        """Whether any stage uses the judge. A run can continue without it, so `providers` excludes it."""
         return any(isinstance(stage.termination, Judgment) for step in self.steps for stage in step.stages)
 
 
 class Step(Struct, frozen=True):
-    """A place of the plan: a stage or a block, and where it stands."""
+    """A stage or block of the plan, with its path and directory."""
 
     node: StageNode | ParallelNode
     path: str
     dir: str
-    """Of its first visit, relative to the run's own directory."""
+    """Directory of its first visit, relative to the run directory."""
 
     @property
     def stages(self) -> tuple[StageNode, ...]:
@@ -327,7 +326,7 @@ class Step(Struct, frozen=True):
         return f"{self.path.removesuffix(self.node.path)}{stage.path}"
 
     def branch(self, provider: str) -> tuple[StageNode, ...]:
-        """The stages of one provider; none where this is no block or the provider isn't in it."""
+        """The stages of one provider; empty if this isn't a block or the provider isn't in it."""
         branches = self.node.branches if isinstance(self.node, ParallelNode) else ()
         return next((branch.stages for branch in branches if branch.provider == provider), ())
 
@@ -342,8 +341,8 @@ def _steps(plan: Plan, path: str, folder: str) -> Iterator[Step]:
 
 
 def visit_dir(folder: str, run: int) -> str:
-    """The first visit of a node lies flat, later ones in `run-002` and up: within the node's own folder, or
-    within that of the pipeline that it is nested in."""
+    """The folder of a visit: the first uses the node's folder itself, later ones `run-002` and up inside the
+    outermost folder."""
     if run == 1:
         return folder
     outermost, slash, rest = folder.partition("/")

@@ -1,4 +1,4 @@
-"""What an iteration said and used: the normalised result, and its usage."""
+"""The normalised result of an iteration, and its usage."""
 
 from enum import StrEnum
 from typing import Any
@@ -29,7 +29,7 @@ class Signals(Struct, frozen=True):
 
 
 class Result(Struct, frozen=True):
-    """The result schema (v3), plus the decision that the agent gave."""
+    """The result schema (v3), plus the agent's decision."""
 
     summary: str = ""
     work: WorkReport = field(default_factory=WorkReport)
@@ -41,7 +41,7 @@ class Result(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
-    """What an attempt used; absent numbers are unknown, not zero."""
+    """Usage of an attempt; None means unknown, not zero."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None

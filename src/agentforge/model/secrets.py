@@ -1,4 +1,4 @@
-"""Text without the secrets in it."""
+"""Detection and redaction of secrets."""
 
 import json
 import re
@@ -9,7 +9,7 @@ HIDDEN = "[secret]"
 
 
 def spellings(values: Iterable[str]) -> tuple[str, ...]:
-    """Each value as it may stand in a text: plain, in JSON, and in JSON within JSON; the longest first."""
+    """Each value as it may appear in a text: plain, in JSON, and in JSON within JSON; longest first."""
     found: set[str] = set()
     for value in values:
         for ascii_only in (True, False):
@@ -19,7 +19,7 @@ def spellings(values: Iterable[str]) -> tuple[str, ...]:
 
 
 class Redactor:
-    """Puts a placeholder where a secret stood; whatever holds none is given back as it was."""
+    """Replaces secrets with a placeholder; input without secrets is returned unchanged."""
 
     def __init__(self, values: Iterable[str]) -> None:
         written = spellings(values)
@@ -32,13 +32,13 @@ class Redactor:
         return text if self._pattern is None else self._pattern.sub(HIDDEN, text)
 
     def bytes(self, content: bytes) -> bytes:
-        """Of UTF-8; other bytes stay as they are."""
+        """Redact UTF-8 text; other bytes are kept."""
         if self._pattern is None:
             return content
         return self.text(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def data(self, value: Any) -> Any:
-        """Of JSON data: in every text of it, keys included."""
+        """Redact every string in JSON data, including keys."""
         match value:
             case _ if self._pattern is None:
                 return value
@@ -56,8 +56,8 @@ def _in_json(text: str, ascii_only: bool) -> str:
     return json.dumps(text, ensure_ascii=ascii_only)[1:-1]
 
 
-SHORTEST_SECRET = 8
-"""Anything shorter is too likely to stand in ordinary text."""
+MIN_SECRET_CHARS = 8
+"""Anything shorter is too likely to occur in ordinary text."""
 
 _SECRET_NAME = re.compile(
     r"""(?:^|_)(?:
@@ -66,7 +66,7 @@ _SECRET_NAME = re.compile(
     )(?:_?\d+)?$""",
     re.VERBOSE | re.IGNORECASE,
 )
-# They end like a secret and are none.
+# Names that end like a secret but are not secrets.
 _PLAIN_NAME = re.compile(
     r"^(?:OLD)?PWD$|^PAT$|(?:^|_)(?:PUBLIC|PUB|PRIMARY|FOREIGN|SORT|PARTITION|ROW|CACHE|GROUP|SHORTCUT|HOT"
     r"|FINGERPRINT)_KEY$|(?:^|_)(?:MAX|MIN|PER|EOS|BOS|PAD|STOP|END|START|NEXT|PAGE)_TOKEN$",
@@ -85,9 +85,9 @@ def is_secret_name(name: str) -> bool:
 
 
 def can_be_secret(value: str) -> bool:
-    """Long enough to be one, and not just a word, a number or one character again and again."""
+    """Whether the value is long enough, and not just a common word, a number or one repeated character."""
     text = value.strip()
-    return len(text) >= SHORTEST_SECRET and _PLAIN_VALUE.fullmatch(text) is None
+    return len(text) >= MIN_SECRET_CHARS and _PLAIN_VALUE.fullmatch(text) is None
 
 
 def looks_like_path(value: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a session may be called."""
+"""Rules for session names."""
 
 import re
 import unicodedata
@@ -13,7 +13,7 @@ _SESSION = re.compile(r"[^\W_](?:[\w.-]*)|_[\w.-]*|-[\w.-]*")
 
 
 def session_name(text: str) -> str:
-    """The session's normal form, or a refusal; called before the name touches any path."""
+    """Normalize and validate a session name; called before the name touches any path."""
     name = unicodedata.normalize("NFC", text)
     if not name:
         raise InvalidSession("Session name cannot be empty", hint="give a name such as `auth` or `fix-login`")
@@ -25,6 +25,6 @@ def session_name(text: str) -> str:
     if not _SESSION.fullmatch(name):
         raise InvalidSession(
             f"Session name {name!r} must contain only letters, digits, '-', '_' and '.' (not first)",
-            hint="replace other characters, for example by '-'",
+            hint="replace other characters, for example with '-'",
         )
     return name

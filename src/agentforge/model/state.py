@@ -1,4 +1,4 @@
-"""Where a run stands: the fold of its events. No collection here grows with the iterations."""
+"""The state of a run: the fold of its events. No collection here grows with the iterations."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -18,37 +18,37 @@ RequestScope = Literal["run", "branch"]
 Answerer = Literal["person", "agent"]
 
 AT_MOST_ONCE = "at_most_once"
-"""Why a run is paused that asks whether work may be done again."""
+"""The pause reason of a run that asks whether to retry an attempt."""
 
 
 class RunSettings(Struct, frozen=True, omit_defaults=True):
-    """What the environment decided for this run when it began, so that a resume decides the same."""
+    """Settings taken from the environment at the start, so that a resume uses the same."""
 
     mock: bool = False
     delay: float | None = None
-    """Replaces every stage's delay, as mock mode does."""
+    """Overrides every stage's delay, as in mock mode."""
     plateau_test: bool = False
-    """No judge: the workers' own suspicion of a plateau counts as its word."""
+    """No judge: the agents' own `plateau_suspected` signal is used instead."""
     record: bool = False
-    """What agents do is kept as a cassette."""
+    """Whether the agents' work is recorded to a cassette."""
     replay: float | None = None
-    """A cassette is played at this speed instead of asking anybody."""
+    """Replay a cassette at this speed instead of running agents."""
 
 
 class TaskState(Struct, frozen=True):
-    """A task that was started, of whatever kind."""
+    """A started task of any kind."""
 
     number: int
     status: TaskStatus
     started_at: datetime
     lost: int = 0
-    """Tries lost in a row, this one included."""
+    """Consecutive lost attempts, including this one."""
     failure: Failure | None = None
     ended_at: datetime | None = None
     started: bool = True
-    """False: it ended before anything ran."""
+    """False if it ended before anything ran."""
     excused: bool = False
-    """Whether a person answered that the next try may be made, whatever came of this one."""
+    """Whether a person allowed another attempt despite this one's outcome."""
 
     @property
     def in_flight(self) -> bool:
@@ -56,24 +56,24 @@ class TaskState(Struct, frozen=True):
 
 
 class AttemptState(TaskState, frozen=True, kw_only=True):
-    """An agent's attempt, with what the next one depends on."""
+    """An agent's attempt, with the data that the next one depends on."""
 
     timeout: float | None = None
     idle_timeout: float | None = None
     due_at: datetime | None = None
     """When the retry is due."""
     choice: int = 0
-    """Which of the stage's providers."""
+    """Index into the stage's provider chain."""
     resume: str | None = None
-    """The agent's own session that it continues."""
+    """The agent session that it resumes."""
     before: Usage | None = None
-    """What that session had used before."""
+    """Usage of that session before this attempt."""
     once: bool = False
-    """Whether it is made again only when a person says so."""
+    """Whether a retry needs a person's approval."""
 
     @property
-    def came_to_nothing(self) -> bool:
-        """Whether it ended without a result and may have done a part of its work."""
+    def ended_without_result(self) -> bool:
+        """Whether it ended without a result and may have done part of its work."""
         return self.started and self.status in _WITHOUT_RESULT
 
 
@@ -82,7 +82,7 @@ _WITHOUT_RESULT = frozenset({TaskStatus.FAILED, TaskStatus.LOST, TaskStatus.CANC
 
 
 class AgentSession(Struct, frozen=True):
-    """An agent's own session that came to nothing yet, and may be gone on with."""
+    """An unfinished agent session that may be resumed."""
 
     id: str
     choice: int
@@ -91,14 +91,14 @@ class AgentSession(Struct, frozen=True):
 
 
 class Unavailable(Struct, frozen=True):
-    """A provider of the stage's chain that isn't asked for now."""
+    """A provider of the stage's chain that is currently unavailable."""
 
     choice: int
     until: datetime | None
-    """Nothing: not before a person says go on."""
+    """None: until a person resumes the run."""
     message: str = ""
     limited: bool = False
-    """Whether it is at a limit, which ends by waiting."""
+    """Whether it hit a quota or rate limit, which waiting resolves."""
 
 
 class IterationState(Struct, frozen=True):
@@ -106,27 +106,27 @@ class IterationState(Struct, frozen=True):
     status: IterationStatus
     started_at: datetime
     prompt_sha256: str = ""
-    """Of the rendered prompt, to tell whether its file is still the one that was prepared."""
+    """Hash of the rendered prompt, to detect changes to its file."""
     attempt: AttemptState | None = None
     attempts: int = 0
-    """Numbers given out; never reused, so that each attempt has its own claim."""
+    """Attempt numbers used so far; never reused, so that each attempt has its own claim."""
     failures: tuple[FailureKind, ...] = ()
-    """Those that count against the retry policy; it bounds their number."""
+    """Failures that count against the retry policy, which bounds their number."""
     agent: AgentSession | None = None
     limited: int = 0
-    """Limits met, by all providers of the chain."""
+    """How often a limit was hit, over all providers of the chain."""
     limited_since: datetime | None = None
     gave_way: int = 0
-    """How often a provider that failed gave way to another."""
+    """How often a failed provider was replaced by the next one."""
 
 
 class StageState(Struct, frozen=True, tag="stage"):
-    """A stage under way: a node of the run, or one stage of a branch."""
+    """A stage in progress: a node of the run, or a stage of a branch."""
 
     path: str
     run: int
     folder: str = ""
-    """Of this visit, as it was recorded; empty in a branch, whose folder says where its stages lie."""
+    """The recorded folder of this visit; empty in a branch, where it follows from the branch's folder."""
     completed: int = 0
     iteration: IterationState | None = None
     last_decision: Decision | None = None
@@ -134,34 +134,34 @@ class StageState(Struct, frozen=True, tag="stage"):
     delay_due: datetime | None = None
     delay_over: bool = False
     failure: Failure | None = None
-    """Why the next iteration couldn't be prepared."""
+    """Why the next iteration couldn't be prepared, or None."""
     judge: TaskState | None = None
-    """Of the judge at work on the latest iteration."""
+    """The judge task of the latest iteration, or None."""
     judge_tries: int = 0
-    """How often it failed on that iteration."""
+    """How often the judge failed on that iteration."""
     judged: int = 0
-    """The latest iteration on which the judge had its say."""
+    """The latest iteration that was judged."""
     stops: int = 0
-    """How often in a row the judge said stop."""
+    """Consecutive stop verdicts of the judge."""
     plateaus: int = 0
-    """How often in a row the workers suspected a plateau."""
+    """Consecutive iterations that suspected a plateau."""
     judge_failures: int = 0
-    """How often in a row the judge failed; beyond a few it isn't asked any more."""
+    """Consecutive judge failures; after a few the judge is skipped."""
     judge_reason: str = ""
     queue_checked: int = -1
-    """After how many iterations the queue was looked at last."""
+    """The number of completed iterations at the last queue check."""
     queue_left: int = 0
     unavailable: tuple[Unavailable, ...] = ()
-    """Providers of its chain that aren't asked for now; as many as the chain has at most."""
+    """Unavailable providers; at most the length of the chain."""
 
     @property
     def position(self) -> int:
-        """In a branch: which of its stages this is."""
+        """The index of this stage in its branch."""
         return position_of(self.path)
 
 
 class StageRecord(Struct, frozen=True):
-    """A node that is done, or a stage of a branch."""
+    """A completed node, or a completed stage of a branch."""
 
     name: str
     path: str
@@ -170,11 +170,11 @@ class StageRecord(Struct, frozen=True):
     reason: str
     run: int = 1
     rounds: tuple[int, ...] = (1,)
-    """Which time round each pipeline was that it is in."""
+    """The round of each enclosing pipeline."""
 
 
 class BranchState(Struct, frozen=True):
-    """One provider's way through a parallel block."""
+    """One provider's progress through a parallel block."""
 
     provider: str
     status: NodeStatus = NodeStatus.PENDING
@@ -189,12 +189,12 @@ class BranchState(Struct, frozen=True):
 
     @property
     def completed(self) -> int:
-        """Iterations, over all stages."""
+        """Completed iterations over all stages."""
         return sum(record.iterations for record in self.stages) + (self.stage.completed if self.stage else 0)
 
 
 class BlockState(Struct, frozen=True, tag="block"):
-    """A parallel block under way; its branches are parts of the same run, not runs of their own."""
+    """A parallel block in progress; its branches belong to the same run."""
 
     path: str
     run: int
@@ -204,40 +204,40 @@ class BlockState(Struct, frozen=True, tag="block"):
 
     @property
     def completed(self) -> int:
-        """Iterations, over all branches."""
+        """Completed iterations over all branches."""
         return sum(branch.completed for branch in self.branches)
 
     def branch(self, provider: str) -> BranchState | None:
         return next((branch for branch in self.branches if branch.provider == provider), None)
 
     def resumed(self, stage_on_resume: "Callable[[StageState], StageState]") -> "BlockState":
-        """Branches that failed go on where they failed; those that are done stay done."""
+        """Failed branches continue where they failed; completed ones stay completed."""
         return replace(self, branches=tuple(_resumed(branch, stage_on_resume) for branch in self.branches))
 
 
 class Start(Struct, frozen=True, tag="start"):
-    """Nothing was entered yet."""
+    """No node was entered yet."""
 
 
 class Between(Struct, frozen=True, tag="between"):
-    """A node is done, and the next one isn't entered yet."""
+    """A node is complete and the next one hasn't been entered."""
 
     next: Destination | None
-    """None: the run is at its end."""
+    """None at the end of the run."""
 
 
 Position = Start | Between | StageState | BlockState
-"""Where a run is."""
+"""The current position of a run."""
 
 
 def position_of(path: str) -> int:
-    """A node's number among its siblings; 0 where a damaged log has no number there."""
+    """A node's index among its siblings; 0 if a damaged log has none."""
     last = path.rpartition(".")[2]
     return int(last) if last.isascii() and last.isdigit() else 0
 
 
 class Stop(Struct, frozen=True):
-    """What a pause or a cancel asks for."""
+    """A requested pause or cancellation."""
 
     cancel: bool
     reason: str
@@ -271,12 +271,12 @@ class Request(Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_overdue(self) -> bool:
-        """Whether its time was over before anybody answered: then its default is the answer."""
+        """Whether it timed out unanswered, so that the default is the answer."""
         return self.is_open and self.overdue and self.default is not None
 
 
 class Note(Struct, frozen=True):
-    """Something that was added to the context of all later iterations."""
+    """Text added to the context of all later iterations."""
 
     text: str
     by: str
@@ -285,8 +285,8 @@ class Note(Struct, frozen=True):
 MAX_NOTES_BYTES = 32 * 1024
 
 
-def kept_notes(notes: tuple[Note, ...]) -> tuple[Note, ...]:
-    """The latest notes that fit into the context; the oldest are dropped."""
+def latest_notes(notes: tuple[Note, ...]) -> tuple[Note, ...]:
+    """The latest notes that fit into the size limit; the oldest are dropped."""
     room, kept = MAX_NOTES_BYTES, 0
     for note in reversed(notes):
         room -= len(note.text.encode("utf-8", "replace"))
@@ -297,7 +297,7 @@ def kept_notes(notes: tuple[Note, ...]) -> tuple[Note, ...]:
 
 
 class Spending(Struct, frozen=True):
-    """What all attempts and judges of the run used, as far as their providers say."""
+    """Usage of all attempts and judges, as far as providers report it."""
 
     cost_usd: float = 0.0
     input_tokens: int = 0
@@ -322,41 +322,41 @@ class RunState(Struct, frozen=True):
     seq: int
     updated_at: datetime
     clock_from: datetime
-    """Since when the runtime limit counts: the start, or the last time a person said go on."""
+    """When the runtime limit started to count: at the start or the last resume."""
     settings: RunSettings = field(default_factory=RunSettings)
     cursor: Cursor | None = None
-    """Of the latest event, in a parallel block that of the block itself."""
+    """Cursor of the latest event; inside a parallel block, that of the block."""
     at: Position = Start()
     visits: dict[str, int] = field(default_factory=dict)
-    """How often each path was entered; of nodes that the plan no longer has, by their names."""
+    """Number of visits by path; removed nodes are listed by key."""
     rounds: tuple[int, ...] = (1,)
-    """Which time round each pipeline is that the current node is in, the outermost first."""
+    """The current round of each enclosing pipeline, outermost first."""
     stages: tuple[StageRecord, ...] = ()
-    """Nodes that are done: the latest visit of each, in the order in which they ended."""
+    """Completed nodes: the latest visit of each, in order of completion."""
     spending: Spending = Spending()
     stop: Stop | None = None
     requests: tuple[Request, ...] = ()
-    """Open ones, and answered ones whose consequences aren't recorded yet."""
+    """Open requests, and answered ones whose consequences aren't recorded yet."""
     waits: bool = False
-    """Whether the run stopped because of its requests, so that an answer continues it."""
+    """Whether the run is stopped on its requests, so that an answer continues it."""
     controls: tuple[str, ...] = ()
-    """The latest control ids taken in, so that none counts twice."""
+    """Ids of the latest processed controls, so that none is processed twice."""
     accepted_damage: tuple[int, ...] = ()
-    """Lines of the log that a person chose to go on without."""
+    """Damaged log lines that a person chose to ignore."""
     recoveries: int = 0
-    """Since the last progress, without a person asking."""
+    """Automatic recoveries since the last progress."""
     recoveries_excused: int = 0
-    """How many of them a person knows of and had the run go on."""
+    """How many of those recoveries a person has accepted."""
     paused_at: datetime | None = None
     pause_reason: str | None = None
     completed_at: datetime | None = None
     completion_reason: str | None = None
     failure: Failure | None = None
     notes: tuple[Note, ...] = ()
-    """What people added to the context, as much of it as is kept."""
+    """Notes that people added to the context; bounded in size."""
     resumed_at: datetime | None = None
     recompiled: bool = False
-    """Whether the plan is no longer the one that the session started with."""
+    """Whether the plan was recompiled since the start."""
 
     @property
     def note_texts(self) -> tuple[str, ...]:
@@ -368,7 +368,7 @@ class RunState(Struct, frozen=True):
 
     @property
     def node(self) -> StageState | None:
-        """The stage that the run is at, outside of blocks."""
+        """The current stage outside blocks, or None."""
         return self.at if isinstance(self.at, StageState) else None
 
     @property
@@ -376,14 +376,14 @@ class RunState(Struct, frozen=True):
         return self.at if isinstance(self.at, BlockState) else None
 
     def stage(self, provider: str | None) -> StageState | None:
-        """The stage under way: of the run itself, or of a provider's branch."""
+        """The current stage of the run, or of a provider's branch; or None."""
         if provider is None:
             return self.node
         branch = self.block.branch(provider) if self.block else None
         return branch.stage if branch else None
 
     def under_way(self) -> "Iterator[tuple[str | None, StageState]]":
-        """Every stage under way, each with the provider whose branch it is in."""
+        """Every stage in progress, with the provider of its branch."""
         match self.at:
             case StageState() as stage:
                 yield None, stage

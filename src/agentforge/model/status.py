@@ -1,4 +1,4 @@
-"""The small machines: run, stage, iteration, task. Each legal move stands here once."""
+"""State machines of runs, stages, iterations and tasks, with their legal transitions."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -18,7 +18,7 @@ class RunStatus(StrEnum):
 
 
 class NodeStatus(StrEnum):
-    """Of a stage or a block."""
+    """Status of a stage or a block."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -33,21 +33,21 @@ class IterationStatus(StrEnum):
 
 
 class TaskStatus(StrEnum):
-    """Of a task of any kind that runs a program or calls a provider."""
+    """Status of a task that runs a program or calls a provider."""
 
     RUNNING = "running"
     ENDING = "ending"
-    """A kill was recorded as intended; the process may still live."""
+    """A kill was recorded; the process may still be alive."""
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     WAITING = "waiting"
     """Failed, and another attempt is due at a recorded time."""
     DUE = "due"
-    """Another attempt's time has come."""
+    """The next attempt is due now."""
     LOST = "lost"
-    """Engine or host died with it; costs no retry."""
+    """The engine or host died; doesn't count against the retry policy."""
     CANCELLED = "cancelled"
-    """Ended on request; costs no retry."""
+    """Stopped on request; doesn't count against the retry policy."""
 
 
 _R, _N, _I, _A = RunStatus, NodeStatus, IterationStatus, TaskStatus
@@ -66,7 +66,7 @@ STAGE_MOVES: Mapping[NodeStatus, frozenset[NodeStatus]] = {
     _N.PENDING: frozenset({_N.RUNNING}),
     _N.RUNNING: frozenset({_N.COMPLETED, _N.FAILED}),
     _N.FAILED: frozenset({_N.RUNNING}),
-    _N.COMPLETED: frozenset({_N.RUNNING}),  # Entered again, as its next run.
+    _N.COMPLETED: frozenset({_N.RUNNING}),  # Visited again.
 }
 
 ITERATION_MOVES: Mapping[IterationStatus, frozenset[IterationStatus]] = {
@@ -78,7 +78,7 @@ ITERATION_MOVES: Mapping[IterationStatus, frozenset[IterationStatus]] = {
 TASK_MOVES: Mapping[TaskStatus, frozenset[TaskStatus]] = {
     _A.RUNNING: frozenset({_A.ENDING, _A.SUCCEEDED, _A.FAILED, _A.LOST}),
     _A.ENDING: frozenset({_A.CANCELLED, _A.SUCCEEDED, _A.FAILED, _A.LOST}),
-    _A.FAILED: frozenset({_A.WAITING, _A.DUE, _A.SUCCEEDED}),  # Where a person confirms that it did.
+    _A.FAILED: frozenset({_A.WAITING, _A.DUE, _A.SUCCEEDED}),  # If a person confirms it.
     _A.WAITING: frozenset({_A.DUE}),
     _A.SUCCEEDED: frozenset(),
     _A.DUE: frozenset(),
@@ -92,7 +92,7 @@ Status = TypeVar("Status", RunStatus, NodeStatus, IterationStatus, TaskStatus)
 
 
 def move(table: Mapping[Status, frozenset[Status]], current: Status, to: Status) -> Status:
-    """The new status, or a refusal that names both."""
+    """The new status; raises IllegalMove if the transition isn't allowed."""
     if to not in table[current]:
         raise IllegalMove(f"invalid transition: {current} → {to}")
     return to

@@ -1,7 +1,7 @@
 """Work that should be running: tasks, and waits for a recorded time. Imperative, with deterministic ids; the
 driver starts what is missing.
 
-A task is self-contained: whoever performs it needs nothing of the run's state.
+A task is self-contained: performing it requires nothing else of the run's state.
 """
 
 from datetime import datetime
@@ -24,11 +24,11 @@ class Task(Struct, frozen=True):
 
     place: Place
     name: str
-    """The stage or block that it is about."""
+    """The stage or block that it belongs to."""
     iteration: int = 0
     attempt: int = 0
     ending: bool = False
-    """End it with all that it started, instead of starting it or waiting for it."""
+    """Stop it and everything it started, instead of starting or awaiting it."""
 
     @property
     def cursor(self) -> Cursor:
@@ -40,7 +40,7 @@ class Task(Struct, frozen=True):
 
     @property
     def mark(self) -> str:
-        """What its processes are found by, whether it is to run or to end."""
+        """Identifies its processes, whether it is to run or to stop."""
         return self._where if self.KIND == "agent" else f"{self._where}/{self.KIND}"
 
     @property
@@ -49,7 +49,7 @@ class Task(Struct, frozen=True):
 
 
 def task_place(at: Cursor, attempt: int) -> str:
-    """Where a task is, with its number: the same after any crash."""
+    """A task's position and number: stable across crashes."""
     path = at.node_path if at.provider is None else f"{at.node_path}@{at.provider}"
     return f"{path}/{at.node_run}/{at.iteration}/{attempt}"
 
@@ -61,7 +61,7 @@ class PrepareTask(Task, frozen=True, kw_only=True, tag="prepare"):
 
     node: StageNode
     remaining: float | None = None
-    """The seconds that the runtime limit leaves, if there is one."""
+    """Seconds left under the runtime limit, or None without a limit."""
     notes: tuple[str, ...] = ()
     """What people added to the context."""
 
@@ -73,24 +73,24 @@ class AgentTask(Task, frozen=True, kw_only=True, tag="agent"):
 
     node: StageNode
     by: ProviderChoice
-    """Who of the node's providers."""
+    """The provider of the node's chain that runs it."""
     started_at: datetime
     timeout: float | None = None
     idle_timeout: float | None = None
     resume: str | None = None
-    """The agent's own session that it continues."""
+    """The agent session that it resumes."""
     before: Usage | None = None
-    """What that session had used before."""
+    """Usage of that session before this attempt."""
     prompt_sha256: str = ""
-    """Of the prompt that was prepared."""
+    """Hash of the prepared prompt."""
     brief: bool = False
-    """Whether an earlier attempt took too long: then the agent is pointed to fewer earlier outputs."""
+    """Whether an earlier attempt timed out: the agent is then given fewer earlier outputs."""
     remaining: float | None = None
     notes: tuple[str, ...] = ()
 
 
 class JudgeTask(Task, frozen=True, kw_only=True, tag="judge"):
-    """Ask the judge about a complete iteration, or reattach to a running one. Outcome: `judge_complete`."""
+    """Have a completed iteration judged, or reattach to a running judge. Outcome: `judge_complete`."""
 
     KIND = "judge"
 
@@ -99,13 +99,13 @@ class JudgeTask(Task, frozen=True, kw_only=True, tag="judge"):
 
 
 class QueueTask(Task, frozen=True, tag="queue"):
-    """Count what is left in the queue. Outcome: `queue_checked`, or an error."""
+    """Count the tasks left in the queue. Outcome: `queue_checked`, or an error."""
 
     KIND = "queue"
 
 
 class ManifestTask(Task, frozen=True, tag="manifest"):
-    """List what all providers of a block left. Outcome: `manifest_written`."""
+    """List the outputs of all providers of a block. Outcome: `manifest_written`."""
 
     KIND = "manifest"
 

@@ -20,7 +20,7 @@ from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.ports.clock import Clock
 from agentforge.ports.event_log import LogWriter
-from agentforge.views.run_model import RunModel, see_all
+from agentforge.views.run_model import RunModel, fold_events
 
 Observer = Callable[[], None]
 
@@ -41,7 +41,7 @@ class Journal:
         self.session = session
         self.writer = writer
         self.opened_at = writer.head
-        self.view: RunModel = see_all(writer.replay())
+        self.view: RunModel = fold_events(writer.replay())
         self._clock = clock
         self._monotonic = monotonic
         self._observers: list[Observer] = []
@@ -85,7 +85,7 @@ class Journal:
         run_id = fact.run_id if isinstance(fact, SessionStarted) else self.state.run_id
         event = Event(self.writer.head.seq + 1, self.now(), self.session, run_id, fact, cursor)
         self.writer.append(event)
-        self.view.see(event)
+        self.view.apply(event)
 
     async def sync(self) -> None:
         """Make everything recorded durable: called before every act on the world."""

@@ -38,7 +38,7 @@ from agentforge.tool_loop.models import (
     TooLong,
     Trouble,
     model_of,
-    settings_of,
+    settings_from_pairs,
     trouble_of,
 )
 from agentforge.tool_loop.task import (
@@ -168,7 +168,7 @@ class _Loop:
             message_history=talk.messages,
             usage=talk.usage,
             usage_limits=UsageLimits(request_limit=None),
-            model_settings=settings_of(self._task),
+            model_settings=settings_from_pairs(self._task),
         ) as run:
             narrator = Narrator(self._report)
             async for node in run:

@@ -40,7 +40,7 @@ async def model_of(endpoint: Endpoint, key: str) -> AsyncIterator[Model]:
         yield _anthropic(endpoint, key, http) if endpoint.api == "anthropic" else _openai(endpoint, key, http)
 
 
-def settings_of(task: ModelTask) -> ModelSettings:
+def settings_from_pairs(task: ModelTask) -> ModelSettings:
     # Asking again is the loop's: it says so, and it also notices an answer that was cut short.
     settings = ModelSettings(max_retries=0, timeout=task.request_timeout)
     if task.max_tokens is not None:

@@ -1,4 +1,4 @@
-"""The latest iterations, for state.json and the inputs of later ones: bounded, however long a run is."""
+"""The latest iterations, for state.json and the inputs of later ones: bounded for runs of any length."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -32,16 +32,16 @@ class HistoryEntry(Struct, frozen=True):
 
 
 class StageOutputs(Struct):
-    """What a stage's iterations left, in its latest visit."""
+    """The outputs of a stage's latest visit."""
 
     run: int = 1
     outputs: list[str] = field(default_factory=list)
-    """output.md of each iteration that said something, oldest first; more than is kept, at times."""
+    """output.md of each iteration with output, oldest first; may temporarily exceed the limit."""
     written: int = 0
     iterations: int = 0
     result_file: str = ""
     reason: str = ""
-    """Why the stage ended; empty while it goes on."""
+    """Why the stage ended; empty while it is running."""
 
     @property
     def paths(self) -> list[str]:
@@ -53,7 +53,7 @@ class StageOutputs(Struct):
 
     @property
     def status_file(self) -> str:
-        """Beside the latest result; empty before the first."""
+        """status.json next to the latest result; empty before the first."""
         folder, slash, _ = self.result_file.rpartition("/")
         return f"{folder}{slash}status.json" if self.result_file else ""
 
@@ -63,16 +63,16 @@ class StageOutputs(Struct):
 
 
 class History(Struct):
-    """Taken in event by event, in place: an iteration must not cost more because many came before it."""
+    """Updated in place, event by event, so that the cost per iteration stays constant."""
 
     recent: list[HistoryEntry] = field(default_factory=list)
-    """The latest entries; more than is kept, at times."""
+    """The latest entries; may temporarily exceed the limit."""
     completed: int = 0
     stages: dict[str, StageOutputs] = field(default_factory=dict)
     manifests: dict[str, str] = field(default_factory=dict)
-    """Of each block, the latest."""
+    """The latest manifest of each block."""
     light: dict[str, list[f.IterationCompleted]] = field(default_factory=dict)
-    """The latest light iterations of each stage, whichever visit they are of."""
+    """The latest light iterations of each stage, across its visits."""
 
     @property
     def entries(self) -> tuple[HistoryEntry, ...]:
@@ -80,18 +80,18 @@ class History(Struct):
 
     @property
     def omitted(self) -> int:
-        """How many earlier ones are in the log only."""
+        """The number of earlier iterations that are only in the log."""
         return self.completed - len(self.recent[-KEPT:])
 
     def stage(self, path: str, provider: str | None = None, run: int | None = None) -> StageOutputs:
-        """What the stage at that path left in its latest visit; empty if another visit is asked for."""
+        """The outputs of the stage's latest visit; empty if `run` is another visit."""
         found = self.stages.get(_key(path, provider))
         return found if found is not None and run in (None, found.run) else StageOutputs()
 
-    def take(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:
         match event.fact:
             case f.IterationStarted() | f.AttemptStarted():
-                return  # The frequent ones first.
+                return  # The most frequent events first.
             case f.IterationCompleted() as fact:
                 _append(self.recent, _entry(event, fact))
                 self.completed += 1
@@ -139,14 +139,14 @@ T = TypeVar("T")
 
 
 def _append(kept: list[T], item: T) -> None:
-    """Cut now and then, so that it costs little each time."""
+    """Append, and trim in batches to keep appending cheap."""
     kept.append(item)
     if len(kept) >= KEPT + SLACK:
         del kept[:SLACK]
 
 
 def _moved(known: dict[str, T], paths: Mapping[str, str | None]) -> dict[str, T]:
-    """By the paths of another plan; what is gone there is left out."""
+    """Re-key by the paths of a new plan; removed nodes are dropped."""
     moved: dict[str, T] = {}
     for key, value in known.items():
         path, at, provider = key.partition("@")
@@ -156,7 +156,7 @@ def _moved(known: dict[str, T], paths: Mapping[str, str | None]) -> dict[str, T]
     return moved
 
 
-def _left(stage: f.StageLeft) -> StageOutputs:
+def _left(stage: f.ImportedStage) -> StageOutputs:
     return StageOutputs(
         outputs=list(stage.outputs),
         written=stage.omitted + len(stage.outputs),

@@ -1,4 +1,4 @@
-"""What a stage gets of earlier ones: from what the log says was written, never by looking for files."""
+"""A stage's inputs from earlier stages: derived from the log, never from the file system."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ ENDED_AT_MAX = "max_iterations"
 
 
 def from_stage(sources: InputSources | None, history: History) -> dict[str, list[str]]:
-    """Outputs by the id of the stage that wrote them; a stage that said nothing has an empty list."""
+    """Outputs by stage id; a stage without output has an empty list."""
     found: dict[str, list[str]] = {}
     for source in sorted(sources.from_stage, key=lambda s: s.id) if sources else ():
         found[source.id] = _selected(source, history.stage(source.path, source.provider))
@@ -22,7 +22,7 @@ def from_stage(sources: InputSources | None, history: History) -> dict[str, list
 def from_parallel(
     sources: InputSources | None, history: History, plan: Plan, layout: RunLayout
 ) -> dict[str, Any] | list[dict[str, Any]]:
-    """One source as it is, several (or one that was written as a list) as a list."""
+    """A single source, or a list if several were given or it was written as a list."""
     if sources is None or not sources.from_parallel:
         return {}
     found = [_block_outputs(source, history, plan, layout) for source in sources.from_parallel]
@@ -30,7 +30,7 @@ def from_parallel(
 
 
 def ended_by(node: StageNode, reason: str) -> str:
-    """How a stage came to its end, in one word."""
+    """The termination reason of a stage, as a keyword."""
     if reason == ENDED_AT_MAX:
         return ENDED_AT_MAX
     return ENDED_BY_STOP if isinstance(node.termination, Judgment) else ENDED_BY_COUNT

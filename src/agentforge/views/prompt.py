@@ -1,4 +1,4 @@
-"""Prompt templates: plain replacement in one pass, so a value is never read as a template itself."""
+"""Prompt templates: replaced in a single pass, so that values are never expanded again."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 CURRENT = ("CTX", "STATUS", "RESULT", "PROGRESS", "OUTPUT")
 DEPRECATED = ("SESSION", "SESSION_NAME", "ITERATION", "INDEX", "CONTEXT")
 LEGACY = ("PERSPECTIVE", "OUTPUT_PATH", "PROGRESS_FILE")
-"""Of agent-pipelines: known, seldom used."""
+"""Variables of agent-pipelines, rarely used."""
 
 VARIABLES = (*CURRENT, *DEPRECATED, *LEGACY)
 
@@ -16,15 +16,15 @@ _SESSION = re.compile(r"\$\{SESSION(?:_NAME)?\}")
 
 
 def render(text: str, values: Mapping[str, str]) -> str:
-    """The text with every known variable replaced; one without a value becomes empty, unknown ones stay."""
+    """Replace all known variables; missing values become empty, unknown variables are kept."""
     return _PLACEHOLDER.sub(lambda found: values.get(found.group(1), ""), text)
 
 
 def substitute_session(path: str, session: str) -> str:
-    """An `output_path` with the session's name filled in."""
+    """Replace the session variable in an `output_path`."""
     return _SESSION.sub(lambda _: session, path)
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """The text with exactly these variables replaced, in one pass; all others stay."""
+    """Replace only the given variables, in a single pass."""
     return _ANY.sub(lambda found: values.get(found.group(1), found.group(0)), text)

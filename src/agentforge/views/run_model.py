@@ -1,4 +1,4 @@
-"""The read model of a run: one fold of its events that every view and surface reads. Serialisable."""
+"""The read model of a run: the fold of its events that all views and surfaces read. Serialisable."""
 
 from collections.abc import Iterable
 
@@ -12,34 +12,33 @@ from agentforge.model.state import RunState
 from agentforge.views.history import History
 from agentforge.views.summary import Summary, fold
 
-BRINGS_A_PLAN = (SessionStarted, PlanChanged, LogImported)
+CARRIES_PLAN = (SessionStarted, PlanChanged, LogImported)
 
 
 class RunModel(Struct):
-    """A run as of the last event seen. What it spent is part of its state, where `decide` reads it."""
+    """A run as of the last applied event. Its spending is part of the state, where `decide` reads it."""
 
     plan: Plan | None = None
     state: RunState | None = None
     summary: Summary = Summary()
     history: History = field(default_factory=History)
 
-    def see(self, event: Event) -> None:
-        """Take in one more event."""
-        if isinstance(event.fact, BRINGS_A_PLAN):
+    def apply(self, event: Event) -> None:
+        if isinstance(event.fact, CARRIES_PLAN):
             self.plan = event.fact.plan
         self.state = evolve(self.state, event)
         self.summary = fold(self.summary, event)
-        self.history.take(event)
+        self.history.apply(event)
 
     def catch_up(self, event: Event) -> None:
-        """Take in an event, unless the model was begun from a state that has seen it."""
+        """Apply an event, unless the state that the model started from already includes it."""
         if self.state is None or event.seq > self.state.seq:
-            self.see(event)
+            self.apply(event)
 
 
-def see_all(events: Iterable[Event], model: RunModel | None = None) -> RunModel:
+def fold_events(events: Iterable[Event], model: RunModel | None = None) -> RunModel:
     model = model or RunModel()
-    see = model.see
+    apply = model.apply
     for event in events:
-        see(event)
+        apply(event)
     return model

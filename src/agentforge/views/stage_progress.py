@@ -1,4 +1,4 @@
-"""How far each stage of a run is: the rows that `status` and the live display show."""
+"""The progress of each stage, for `status` and the live display."""
 
 from typing import Literal
 
@@ -21,12 +21,12 @@ StageMark = Literal["done", "current", "failed", "stopped", "waiting"]
 
 
 class BranchProgress(Struct, frozen=True):
-    """One provider's line of a parallel block."""
+    """The progress of one provider in a parallel block."""
 
     provider: str
     mark: StageMark
     stage: str
-    """The one that is on, or was the last."""
+    """The current or last stage."""
     completed: int
     total: int
     error: str = ""
@@ -36,9 +36,9 @@ class StageProgress(Struct, frozen=True):
     id: str
     mark: StageMark
     completed: int
-    """Iterations that are done."""
+    """Completed iterations."""
     total: int
-    """As many as it may do; it can end earlier."""
+    """Maximum iterations; the stage may end earlier."""
     reason: str = ""
     """Why it ended."""
     branches: tuple[BranchProgress, ...] = ()
@@ -91,7 +91,7 @@ def _branch_progress(state: RunState, branch: BranchState, stages: tuple[StageNo
 
 
 def current_step(plan: Plan, state: RunState) -> Step | None:
-    """The step that is on, or comes next; after the last one, the last."""
+    """The current or next step; after the end, the last one."""
     path = current_path(state)
     if path is None and plan.steps:
         return plan.steps[0 if isinstance(state.at, Start) else -1]
@@ -99,7 +99,7 @@ def current_step(plan: Plan, state: RunState) -> Step | None:
 
 
 def current_path(state: RunState) -> str | None:
-    """Where the run is, or goes next; None before its first node and after its last."""
+    """The current or next path; None before the first node and after the last."""
     match state.at:
         case StageState(path=path) | BlockState(path=path) | Between(next=Destination(path=path)):
             return path
@@ -108,7 +108,7 @@ def current_path(state: RunState) -> str | None:
 
 
 def _is_of_this_round(record: StageRecord, state: RunState) -> bool:
-    """Whether the node was done this time round; a pipeline that runs again has it still to do."""
+    """Whether the node was completed in the current round of its pipeline."""
     here = (current_path(state) or record.path).split(".")
     there = record.path.split(".")
     shared = next((n for n, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), len(there) - 1)

@@ -1,4 +1,4 @@
-"""What `status` shows of a run: one record, which is also its JSON."""
+"""The data of `status`: one record, which is also its JSON output."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -28,14 +28,14 @@ class NodeView(Struct, frozen=True):
 
 
 class LogStatus(Struct, frozen=True):
-    """The event buffer's health, as far as it can be seen from outside the driver's process."""
+    """The event buffer's health, as visible from outside the engine's process."""
 
     events_flushed: int
     """Events in the log."""
     behind: int | None
-    """Events that state.json doesn't show yet; nothing if there is no usable state.json."""
+    """Events not yet in state.json; None without a usable state.json."""
     buffer: BufferHealth | None = None
-    """As the driver last reported it."""
+    """As last reported by the engine."""
     damage: tuple[str, ...] = ()
 
 
@@ -52,7 +52,7 @@ class PauseStatus(Struct, frozen=True):
 
 
 class WaitStatus(Struct, frozen=True):
-    """A stage that waits for a retry, or for a limit to end."""
+    """A stage that waits for a retry or for a limit to reset."""
 
     stage: str
     provider: str
@@ -61,7 +61,7 @@ class WaitStatus(Struct, frozen=True):
 
 
 class RestStatus(Struct, frozen=True):
-    """A provider of a stage's chain that isn't asked for now."""
+    """A provider of a stage's chain that is currently unavailable."""
 
     stage: str
     provider: str
@@ -89,7 +89,7 @@ class StatusView(Struct, frozen=True):
     errors: int
     duration_seconds: float
     cost_usd: float | None
-    """Nothing where no agent said what it cost."""
+    """None if no agent reported its cost."""
     input_tokens: int
     output_tokens: int
     driver_pid: int | None
@@ -102,7 +102,7 @@ class StatusView(Struct, frozen=True):
     waiting: tuple[WaitStatus, ...] = ()
     resting: tuple[RestStatus, ...] = ()
     requests: tuple[Request, ...] = ()
-    """Questions that are open, also while the rest of the run goes on."""
+    """Open requests, even while the rest of the run continues."""
     answer_commands: tuple[str, ...] = ()
 
 
@@ -159,7 +159,7 @@ def status_view(
 
 
 def duration(state: RunState, status: str, now: datetime) -> float:
-    """Until now while somebody works on it, else until the last thing that happened."""
+    """Seconds until now while the run is running, else until its last event."""
     until = now if status == "running" else state.updated_at
     return max(0.0, (until - state.started_at).total_seconds())
 
@@ -167,12 +167,12 @@ def duration(state: RunState, status: str, now: datetime) -> float:
 def resume_command(
     session: str, status: str, program: str = "agentforge", *, by_person: bool = False
 ) -> str | None:
-    """The exact command that goes on with a run in that status; `by_person`: never without being asked."""
+    """The command that continues a run in that status, or None; `by_person`: never recover automatically."""
     if status not in RESUMABLE:
         return None
-    word = "recover" if status == "interrupted" and not by_person else "resume"
+    command = "recover" if status == "interrupted" and not by_person else "resume"
     # A name that begins with a dash would read as an option.
-    return f"{program} {word} {'-- ' if session.startswith('-') else ''}{session}"
+    return f"{program} {command} {'-- ' if session.startswith('-') else ''}{session}"
 
 
 def _node(plan: Plan, state: RunState, step: Step) -> NodeView:
@@ -193,7 +193,7 @@ def _node(plan: Plan, state: RunState, step: Step) -> NodeView:
 
 
 def _provider(state: RunState, stage: StageNode) -> ProviderChoice:
-    """Who is at it, or was the last; the first of the chain where nobody began."""
+    """The provider of the current or last attempt, else the first of the chain."""
     return stage.chosen(state.attempt.choice if state.attempt else 0)
 
 
@@ -204,7 +204,7 @@ def waiting(plan: Plan, state: RunState) -> Iterator[WaitStatus]:
             choice, message = attempt.choice, attempt.failure.message if attempt.failure else ""
             for known in at.unavailable:
                 if known.until == attempt.due_at and known.limited:
-                    # It may be another's limit that ends first.
+                    # Another provider's limit may reset first.
                     choice, message = known.choice, known.message
             yield WaitStatus(stage.id, stage.chosen(choice).type, attempt.due_at, message)
 
@@ -217,7 +217,7 @@ def _resting(plan: Plan, state: RunState, now: datetime) -> Iterator[RestStatus]
 
 
 def _stages(plan: Plan, state: RunState) -> Iterator[tuple[StageNode, StageState]]:
-    """The stages under way that the plan has."""
+    """The stages in progress that are in the plan."""
     for provider, at in state.under_way():
         stage = plan.stage(at.path, provider)
         if stage is not None:

@@ -22,9 +22,9 @@ class Summary(Struct, frozen=True):
     errors: int = 0
     consecutive_errors: int = 0
     without_files: int = 0
-    """Iterations whose result and output are in the log alone."""
+    """Iterations whose result and output are only in the log."""
     without_progress: int = 0
-    """Iterations that suspected a plateau or said nothing."""
+    """Iterations that suspected a plateau or have no summary."""
     last_type: str = ""
     last_at: datetime | None = None
 
@@ -38,7 +38,7 @@ class Health(Struct, frozen=True):
 def fold(summary: Summary, event: Event) -> Summary:
     """The counters after one more event."""
     fact, events = event.fact, summary.events + 1
-    # The frequent ones first, in one step: a long log is mostly these three.
+    # The most frequent events come first.
     if isinstance(fact, f.AttemptStarted):
         attempts = summary.attempts + 1
         return replace(summary, events=events, last_type=fact.TYPE, last_at=event.at, attempts=attempts)
@@ -61,7 +61,7 @@ def fold(summary: Summary, event: Event) -> Summary:
         case f.ErrorOccurred():
             return replace(seen, errors=seen.errors + 1, consecutive_errors=summary.consecutive_errors + 1)
         case f.RetryScheduled() | f.LimitMet() | f.ProviderChanged() | f.TimerFired() | f.SessionFailed():
-            # What follows from an error is not yet a sign that it is over.
+            # Consequences of an error don't mean that it is resolved.
             return replace(seen, consecutive_errors=summary.consecutive_errors)
         case f.AttemptReattached():
             return replace(seen, reattached=seen.reattached + 1)

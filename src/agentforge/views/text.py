@@ -1,4 +1,4 @@
-"""Somebody else's text, made fit for a line on a terminal: no control characters, known width."""
+"""Formats untrusted text, durations and amounts for one line on a terminal."""
 
 import unicodedata
 
@@ -6,18 +6,18 @@ _REPLACEMENT = "\ufffd"
 
 
 def one_line(text: str, limit: int | None = None) -> str:
-    """The text on one line, whatever it holds; an agent's words must not steer the terminal."""
+    """The text on one line, without control characters, so that an agent can't control the terminal."""
     line = " ".join(printable(text).split())
     return line if limit is None else shortened(line, limit)
 
 
 def printable(text: str) -> str:
-    """White space becomes blanks; what can't be shown becomes a mark."""
+    """White space becomes blanks; unprintable characters are replaced."""
     return "".join(_shown(char) for char in text)
 
 
 def shortened(text: str, limit: int) -> str:
-    """At most `limit` columns, with an ellipsis where something is left out."""
+    """Truncate to `limit` columns, with an ellipsis."""
     if width(text) <= limit:
         return text
     kept, used = [], 0
@@ -30,7 +30,7 @@ def shortened(text: str, limit: int) -> str:
 
 
 def width(text: str) -> int:
-    """How many columns a terminal gives it."""
+    """The number of terminal columns."""
     return sum(_columns(char) for char in text)
 
 
@@ -72,7 +72,7 @@ def span(seconds: float) -> str:
 
 
 def age(seconds: float) -> str:
-    """In one unit, as in `5m ago`."""
+    """The age in one unit, such as `5m ago`."""
     whole = max(0, int(seconds))
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if whole >= size:

@@ -217,7 +217,11 @@ BUGS = (
         ("tests/system/test_files.py",),
     ),
     Bug(
-        FILES, "a claim that is there is taken", "_WRITE | os.O_EXCL", "_WRITE", ("tests/system/test_files.py",)
+        FILES,
+        "a claim that is there is taken",
+        "_WRITE | os.O_EXCL",
+        "_WRITE",
+        ("tests/system/test_files.py",),
     ),
     Bug(
         HEAD,

@@ -27,7 +27,7 @@ async def make_ready(
 ) -> None:
     """Raises why the run can't begin. Of a stage's chain of providers one that comes up is enough: the others
     fail when it is their turn."""
-    judges = [plan.judge.type] if plan.is_judged else []
+    judges = [plan.judge.type] if plan.uses_judge else []
     broken = await registry.try_ready([*sorted(plan.providers()), *judges])
     # Each once, however often it runs.
     stages = list({id(stage): stage for step in plan.steps for stage in step.stages}.values())

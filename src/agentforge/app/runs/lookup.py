@@ -23,7 +23,7 @@ from agentforge.model.status import RunStatus
 from agentforge.ports.event_log import EventLog, Head, LogReader
 from agentforge.system import files
 from agentforge.views.files.state import SNAPSHOT_VERSION, StateSnapshot
-from agentforge.views.run_model import RunModel, see_all
+from agentforge.views.run_model import RunModel, fold_events
 from agentforge.views.stage_progress import current_step
 from agentforge.views.summary import health
 
@@ -106,7 +106,7 @@ class Runs:
         reader = log.reader()
         snapshot = _snapshot(layout)
         view = self._from_cache(snapshot, log, reader) if cached and snapshot else None
-        view = view or see_all(reader.events())
+        view = view or fold_events(reader.events())
         if view.state is None or view.plan is None:
             for first in reader.damage:
                 raise LogCorrupt(
@@ -164,7 +164,7 @@ class Runs:
             return None
         try:
             head = Head(snapshot.state.seq, snapshot.hash, snapshot.length)
-            return see_all(reader.events(after=head), RunModel(plan, snapshot.state, snapshot.summary))
+            return fold_events(reader.events(after=head), RunModel(plan, snapshot.state, snapshot.summary))
         except LogConflict:
             return None
 

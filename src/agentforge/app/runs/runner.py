@@ -173,7 +173,7 @@ def _needed(journal: Journal) -> frozenset[str]:
     settings = journal.state.settings
     if settings.mock or settings.replay is not None:
         return frozenset(["mock"] if settings.mock else [])
-    return journal.plan.providers() | ({journal.plan.judge.type} if journal.plan.is_judged else set())
+    return journal.plan.providers() | ({journal.plan.judge.type} if journal.plan.uses_judge else set())
 
 
 def _agent_environment(plan: Plan) -> dict[str, str]:

@@ -8,7 +8,7 @@ from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation, engine_options, invocation
 from agentforge.cli.output import note, print_json, styled
 from agentforge.model.errors import RunExists
-from agentforge.views.lines.course import course_lines, difference_words
+from agentforge.views.lines.course import course_lines, describe_difference
 from agentforge.views.text import counted, one_line
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _validate(call: Invocation, source: str, pipeline: str | None) -> int:
                 "pipeline": found.pipeline,
                 "same": found.is_same,
                 "difference": course.difference,
-                "words": difference_words(course),
+                "words": describe_difference(course),
                 "unrecorded": course.unrecorded,
                 "past": course.past,
                 "now": course.now,
@@ -116,7 +116,7 @@ def _print(found: "CourseComparison") -> None:
         click.echo(f"{styled('✓ same course', 'good')}: {name} by {found.pipeline} ({amount})")
         return
     click.echo(f"{styled('✗ another course', 'bad')}: {name} by {found.pipeline}")
-    click.echo(f"  {difference_words(course)}")
+    click.echo(f"  {describe_difference(course)}")
     for title, turns in (("The past run:", course.past), ("This pipeline:", course.now)):
         click.echo(styled(title, "dim"))
         for line in course_lines(turns):

@@ -7,7 +7,7 @@ import click
 
 from agentforge.cli.invocation import choose_session_to_show, invocation, project_options
 from agentforge.cli.output import is_terminal, marked, print_json, styled
-from agentforge.views.lines.status import StatusRow, branch_words, status_rows
+from agentforge.views.lines.status import StatusRow, branch_text, status_rows
 from agentforge.views.stage_progress import BranchProgress, StageProgress
 from agentforge.views.status import LogStatus, StatusView, status_view
 from agentforge.views.text import padded, width
@@ -79,7 +79,7 @@ def stage_line(stage: StageProgress, columns: int) -> str:
 def branch_line(branch: BranchProgress, columns: int) -> str:
     """One provider of a parallel block, below it."""
     words = styled(padded(branch.provider, columns), "strong")
-    return f"      {marked(branch.mark)} {words}  {branch_words(branch)}"
+    return f"      {marked(branch.mark)} {words}  {branch_text(branch)}"
 
 
 def _line(row: StatusRow, *, aligned: bool) -> str:

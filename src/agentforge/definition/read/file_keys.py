@@ -1,6 +1,6 @@
 """Second pass: trees to specs. The keys of a pipeline file and of a stage.yaml, how they are read, and their
-JSON Schema (draft 7, which all editors know). It describes shapes; names, references and combinations are
-the compiler's."""
+JSON Schema (draft 7, which all editors support). The schema describes types; the compiler checks names,
+references and combinations."""
 
 from posixpath import basename, splitext
 from typing import Any
@@ -18,7 +18,7 @@ from agentforge.definition.read.values import (
     Schema,
     Texts,
 )
-from agentforge.definition.read.work_keys import DEFAULT_KEYS, GUARDRAILS, LATER, WORK_KEYS, build_work
+from agentforge.definition.read.work_keys import DEFAULT_KEYS, GUARDRAILS, UNSUPPORTED, WORK_KEYS, build_work
 from agentforge.definition.specs import PipelineSpec, StageSpec, WorkSpec
 from agentforge.definition.yaml.parser import SourceText
 from agentforge.definition.yaml.tree import Keyed
@@ -30,42 +30,42 @@ _REQUIRED = Required(("nodes", "stages"), _EMPTY, "add `- id: …` with `stage: 
 _NODES = ListOf(NODE, required=_REQUIRED)
 
 
-def _as_found(entries: Entries) -> Entries:
+def _identity(entries: Entries) -> Entries:
     return entries
 
 
-DEFAULTS = Table("defaults", DEFAULT_KEYS, build_work, later=LATER)
+DEFAULTS = Table("defaults", DEFAULT_KEYS, build_work, unsupported=UNSUPPORTED)
 
 PIPELINE = Table(
     "pipeline",
     (
-        Key("name", TEXT, "The pipeline's name; the file's without one."),
-        Key("version", Anything(), "Without effect."),
+        Key("name", TEXT, "The pipeline's name; defaults to the file name."),
+        Key("version", Anything(), "Ignored."),
         Key("description", TEXT, "What the pipeline is for; `agentforge pipelines` shows it."),
-        Key("inputs", SOME_TEXTS, "Files, globs and folders that the run begins with."),
-        Key("commands", Texts(), "The project's commands, for the agents' context."),
-        Key("tmux", FLAG, "Whether the plan lists tmux as needed."),
+        Key("inputs", SOME_TEXTS, "Input files of the run: paths, globs and folders."),
+        Key("commands", Texts(), "The project's commands, added to the agents' context."),
+        Key("tmux", FLAG, "Whether the plan lists tmux as a dependency."),
         Key("guardrails", Nested(GUARDRAILS), "Limits of the whole run."),
-        Key("defaults", Nested(DEFAULTS), "For all nodes, weaker than stage.yaml."),
-        Key("nodes", _NODES, "What runs, in this order."),
-        Key("stages", _NODES, "Now `nodes`.", deprecated=True),
+        Key("defaults", Nested(DEFAULTS), "Defaults for all nodes; stage.yaml overrides them."),
+        Key("nodes", _NODES, "The nodes to run, in order."),
+        Key("stages", _NODES, "Use `nodes`.", deprecated=True),
         *DEFAULT_KEYS,
     ),
-    _as_found,
+    _identity,
     required=(_REQUIRED,),
-    later=LATER,
+    unsupported=UNSUPPORTED,
 )
 
 STAGE = Table(
     "stage",
     (
-        Key("name", TEXT, "The stage's name; its folder's without one."),
-        Key("version", Anything(), "Without effect."),
-        Key("progress", Anything(), "Without effect."),
+        Key("name", TEXT, "The stage's name; defaults to the folder name."),
+        Key("version", Anything(), "Ignored."),
+        Key("progress", Anything(), "Ignored."),
         *WORK_KEYS,
     ),
-    _as_found,
-    later=LATER,
+    _identity,
+    unsupported=UNSUPPORTED,
 )
 
 
@@ -104,11 +104,11 @@ def pipeline_schema() -> Schema:
 
 
 def stage_schema() -> Schema:
-    """Of a stage.yaml; every key has a default, as the prompt may be all there is."""
+    """Schema of a stage.yaml; every key is optional."""
     return _schema("AgentForge stage", STAGE)
 
 
 def _schema(title: str, table: Table[Any]) -> Schema:
     definitions: dict[str, Schema] = {}
-    schema = table.written_out(definitions)
+    schema = table.inline_schema(definitions)
     return {"$schema": DIALECT, "title": title, **schema, "definitions": definitions}

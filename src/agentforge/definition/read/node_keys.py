@@ -1,4 +1,4 @@
-"""The keys of nodes: a stage, a parallel block or a pipeline within the pipeline, and the inputs of each."""
+"""The keys of nodes: stages, parallel blocks and nested pipelines, and their inputs."""
 
 from typing import Any
 
@@ -17,20 +17,20 @@ from agentforge.definition.read.values import (
     Text,
     as_data,
 )
-from agentforge.definition.read.work_keys import LATER, WORK_KEYS, build_work, read_settings
+from agentforge.definition.read.work_keys import UNSUPPORTED, WORK_KEYS, build_work, read_settings
 from agentforge.definition.specs import BlockSpec, BranchSpec, InputsSpec, NodeSpec, ParallelRef, ProviderSpec
 from agentforge.definition.yaml.tree import Keyed, Listed, Scalar, Tree, kind_of
 from agentforge.model.plan import Select
 
 SELECTS: dict[str, Select] = {"latest": "latest", "history": "all", "all": "all"}
-_SELECT = Key("select", Text(tuple(SELECTS)), "The last output, or that of every iteration.")
+_SELECT = Key("select", Text(tuple(SELECTS)), "The latest output, or the output of every iteration.")
 
 PARALLEL_SOURCE = Table(
     "from_parallel",
     (
         Key("stage", TEXT, "The id of a stage in an earlier block."),
-        Key("block", TEXT, "The block's id, where several have such a stage."),
-        Key("providers", SOME_TEXTS, "Only these providers of the block."),
+        Key("block", TEXT, "The block's id, if several blocks have such a stage."),
+        Key("providers", SOME_TEXTS, "Use only these providers of the block."),
         _SELECT,
     ),
     lambda entries: ParallelRef(entries.at, **entries.values) if "stage" in entries.values else None,
@@ -77,7 +77,7 @@ INPUTS = Table(
 
 
 def _branch(entries: Entries) -> BranchSpec:
-    """`name` is the branch's own, `type` says which provider it is; each stands for the other."""
+    """`name` is the branch's name, `type` the provider; each defaults to the other."""
     name, kind, keyed = entries.get("name"), entries.get("type"), entries.keyed
     config = read_settings(keyed, entries.report, but=BRANCH.keys)
     return BranchSpec(
@@ -92,8 +92,8 @@ def _branch(entries: Entries) -> BranchSpec:
 BRANCH = Table(
     "provider of the block",
     (
-        Key("name", TEXT, "The branch's own name, unique in the block."),
-        Key("type", TEXT, "Which provider, where the name is another one."),
+        Key("name", TEXT, "The branch's name, unique in the block."),
+        Key("type", TEXT, "The provider, if it differs from the name."),
         Key("model", TEXT, "The provider's model."),
         Key("inputs", Nested(INPUTS), "For all stages of this provider."),
     ),
@@ -108,13 +108,13 @@ BRANCH = Table(
 _OF_A_STAGE = ("stage", "loop", "prompt")
 _ID_KEYS = (
     Key("id", TEXT, "A short name, unique in the pipeline."),
-    Key("name", TEXT, "Another word for `id`."),
-    Key("inputs", Nested(INPUTS), "Whose outputs the stage finds in its context."),
+    Key("name", TEXT, "Alias of `id`."),
+    Key("inputs", Nested(INPUTS), "Nodes whose outputs are added to the stage's context."),
 )
 _STAGE_KEYS = (
     *_ID_KEYS,
     Key("stage", TEXT, "The name of the stage: its folder."),
-    Key("loop", TEXT, "Now `stage`.", deprecated=True),
+    Key("loop", TEXT, "Use `stage`.", deprecated=True),
     *WORK_KEYS,
 )
 
@@ -131,13 +131,20 @@ def _node(entries: Entries, work: tuple[Key, ...], **more: Any) -> NodeSpec:
 
 
 STAGE_NODE, STAGE_OF_BLOCK = (
-    Table(where, _STAGE_KEYS, _stage_node, "stageNode", required=(Required(_OF_A_STAGE),), later=LATER)
+    Table(
+        where,
+        _STAGE_KEYS,
+        _stage_node,
+        "stageNode",
+        required=(Required(_OF_A_STAGE),),
+        unsupported=UNSUPPORTED,
+    )
     for where in ("node", "stage of the block")
 )
 
 
 class NodeKind(Struct, frozen=True):
-    """A node in a list: a stage, or what one of its keys makes it."""
+    """A node in a list: a stage, or another kind depending on its keys."""
 
     stage: Table[NodeSpec]
     others: dict[str, Table[NodeSpec]] = {}
@@ -145,22 +152,22 @@ class NodeKind(Struct, frozen=True):
     def read(self, tree: Tree, _: str, report: Report) -> NodeSpec | None:
         if not isinstance(tree, Keyed):
             hint = f"write `- stage: {tree.text}`" if isinstance(tree, Scalar) and tree.text else ""
-            message = f"a {self.stage.where} must be a mapping, not {kind_of(tree)}"
+            message = f"a {self.stage.where} must be a mapping, got {kind_of(tree)}"
             report.error("bad-type", tree.at, message, hint)
             return None
         kinds = [entry.key for entry in tree.entries if entry.key.text in ("parallel", "pipeline")]
         if kinds and not self.others:
             for key in kinds:
-                message = f"`{key.text}` can't stand inside a parallel block"
-                report.error("unsupported", key.at, message, hint="give it a node of its own")
+                message = f"`{key.text}` is not allowed inside a parallel block"
+                report.error("unsupported", key.at, message, hint="make it a separate node")
         if not kinds or not self.others:
             return self.stage.read(tree, report, skipped=("parallel", "pipeline"))
         kind = "parallel" if any(key.text == "parallel" for key in kinds) else "pipeline"
         others = [name for name in (*_OF_A_STAGE, "parallel", "pipeline") if name != kind]
         for entry in tree.entries:
             if entry.key.text in others:
-                message = f"a node can't have both `{kind}` and `{entry.key.text}`"
-                report.error("conflict", entry.key.at, message, hint="make them two nodes")
+                message = f"a node cannot have both `{kind}` and `{entry.key.text}`"
+                report.error("conflict", entry.key.at, message, hint="split it into two nodes")
         return self.others[kind].read(tree, report, skipped=others)
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
@@ -179,10 +186,14 @@ BLOCK = Table(
         Key(
             "providers",
             ListOf(Nested(BRANCH, short="name"), required=_PROVIDERS),
-            "Each runs all stages, at the same time as the others.",
+            "Providers that run all stages in parallel.",
         ),
-        Key("stages", ListOf(NodeKind(STAGE_OF_BLOCK), required=_STAGES), "In this order, by each provider."),
-        Key("failure_mode", TEXT, "Kept in the plan; without effect."),
+        Key(
+            "stages",
+            ListOf(NodeKind(STAGE_OF_BLOCK), required=_STAGES),
+            "Stages that each provider runs, in order.",
+        ),
+        Key("failure_mode", TEXT, "Kept in the plan; ignored."),
     ),
     lambda found: BlockSpec(
         found.at, found.get("providers", ()), found.get("stages", ()), found.get("failure_mode")
@@ -192,25 +203,29 @@ BLOCK = Table(
 )
 
 _DESCRIPTION = Key("description", TEXT, "What the node is for.")
-# What only stages keep so far. Ignored at a block or a nested pipeline, they would be dropped promises.
-_LATER = LATER | {"sandbox", "semantics", "timeout", "idle_timeout", "retry", "on_limit"}
+# Supported only for stages so far. Ignoring them at a block or nested pipeline would silently drop a setting.
+_UNSUPPORTED = UNSUPPORTED | {"sandbox", "semantics", "timeout", "idle_timeout", "retry", "on_limit"}
 PARALLEL_NODE = Table(
     "parallel node",
-    (*_ID_KEYS, _DESCRIPTION, Key("parallel", Nested(BLOCK), "Stages that several providers run at once.")),
+    (
+        *_ID_KEYS,
+        _DESCRIPTION,
+        Key("parallel", Nested(BLOCK), "Stages that several providers run in parallel."),
+    ),
     lambda entries: _node(entries, (_DESCRIPTION,), block=entries.get("parallel"), is_stage=False),
     name="parallelNode",
     required=(
         Required(("parallel",), "`parallel` is empty", "add `providers: [claude, codex]` and `stages:`"),
     ),
-    later=_LATER,
+    unsupported=_UNSUPPORTED,
 )
 _NESTED_WORK = (_DESCRIPTION, Key("runs", COUNT, "How often the pipeline runs."))
 PIPELINE_NODE = Table(
     "pipeline node",
-    (*_ID_KEYS, *_NESTED_WORK, Key("pipeline", TEXT, "The name or the path of a pipeline.")),
+    (*_ID_KEYS, *_NESTED_WORK, Key("pipeline", TEXT, "The name or path of a pipeline.")),
     lambda entries: _node(entries, _NESTED_WORK, pipeline=entries.get("pipeline"), is_stage=False),
     name="pipelineNode",
-    required=(Required(("pipeline",), "`pipeline` names no pipeline", "add its name or path"),),
-    later=_LATER,
+    required=(Required(("pipeline",), "`pipeline` is empty", "add its name or path"),),
+    unsupported=_UNSUPPORTED,
 )
 NODE = NodeKind(STAGE_NODE, {"parallel": PARALLEL_NODE, "pipeline": PIPELINE_NODE})

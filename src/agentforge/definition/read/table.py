@@ -8,30 +8,30 @@ from msgspec import Struct
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.values import Required, Schema, ValueKind, as_mapping
 from agentforge.definition.yaml.tree import Entry, Keyed, Listed, Scalar, Tree, is_null, kind_of, shown
-from agentforge.model.diagnostic import SourcePlace, did_you_mean, is_misspelt
+from agentforge.model.diagnostic import SourcePlace, did_you_mean, is_misspelled
 
 T = TypeVar("T")
 
-OWN = "x-"
-"""Keys that begin with it are the user's own, and left alone."""
+USER_PREFIX = "x-"
+"""Keys with this prefix belong to the user and are ignored."""
 
 
 class Key(Struct, frozen=True):
     name: str
     kind: ValueKind
     about: str
-    """For editors, which show it beside the key."""
+    """Description shown by editors."""
     deprecated: bool = False
 
 
 class Entries(Struct, frozen=True):
-    """What was found in one mapping."""
+    """The entries of one mapping."""
 
     keyed: Keyed
     report: Report
     written: dict[str, Entry]
     values: dict[str, Any]
-    """By key, as its kind read them; without those that couldn't be read."""
+    """Parsed values by key; invalid ones are omitted."""
 
     @property
     def at(self) -> SourcePlace:
@@ -41,7 +41,7 @@ class Entries(Struct, frozen=True):
         return self.values.get(name, default)
 
     def key(self, name: str) -> Scalar | None:
-        """The key itself, as written."""
+        """The key as written, or None."""
         return self.written[name].key if name in self.written else None
 
     def tree(self, name: str) -> Tree | None:
@@ -50,7 +50,7 @@ class Entries(Struct, frozen=True):
         return None if entry is None or is_null(entry.value) else entry.value
 
     def of(self, keys: Collection[Key]) -> "Entries":
-        """The entries of these keys alone."""
+        """The entries of these keys only."""
         names = {key.name for key in keys}
         values = {name: value for name, value in self.values.items() if name in names}
         return Entries(self.keyed, self.report, self.written, values)
@@ -58,22 +58,22 @@ class Entries(Struct, frozen=True):
 
 class Table(Struct, Generic[T], frozen=True):
     where: str
-    """The word for such a mapping in messages."""
+    """The name of such a mapping in messages."""
     keys: tuple[Key, ...]
     build: Callable[[Entries], T]
-    """Makes the spec of what was read; validates what concerns several keys."""
+    """Builds the spec and validates combinations of keys."""
     name: str = ""
-    """In the definitions of the schema; one without a name is written out where it is used."""
+    """Name in the schema's definitions; without a name the schema is inlined."""
     prefix: str = ""
-    """Before the names of its keys in messages, such as `retry.`"""
+    """Prefix of key names in messages, such as `retry.`"""
     required: tuple[Required, ...] = ()
-    later: frozenset[str] = frozenset()
-    """Keys with a meaning that this version doesn't have yet. Ignoring one would silently drop a promise."""
+    unsupported: frozenset[str] = frozenset()
+    """Keys that this version doesn't support yet. Ignoring one would silently drop a setting."""
     is_open: bool = False
-    """Whether further keys are somebody else's to understand."""
+    """Whether unknown keys are allowed because another component reads them."""
 
     def read(self, keyed: Keyed, report: Report, skipped: Collection[str] = ()) -> T:
-        """`skipped` are keys about which the report has something to say already."""
+        """`skipped` are keys that were already reported."""
         entries = Entries(keyed, report, {entry.key.text: entry for entry in keyed.entries}, {})
         for key in self.keys:
             tree = entries.tree(key.name)
@@ -84,11 +84,11 @@ class Table(Struct, Generic[T], frozen=True):
         for required in self.required:
             if required.message and not any(entries.tree(name) for name in required.names):
                 null = [entries.written[name].key.at for name in required.names if name in entries.written]
-                required.tell((*null, keyed.at)[0], report)
+                required.report_missing((*null, keyed.at)[0], report)
         return self.build(entries)
 
     def read_short(self, name: str, value: Any, at: SourcePlace, report: Report) -> T:
-        """As if the mapping had this one key."""
+        """Read a value as if it were a mapping with this one key."""
         return self.build(Entries(Keyed(at, ()), report, {}, {name: value}))
 
     def kind_of_key(self, name: str) -> ValueKind:
@@ -96,19 +96,19 @@ class Table(Struct, Generic[T], frozen=True):
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
         if not self.name:
-            return self.written_out(definitions)
+            return self.inline_schema(definitions)
         if self.name not in definitions:
-            definitions[self.name] = self.written_out(definitions)
+            definitions[self.name] = self.inline_schema(definitions)
         return {"$ref": f"#/definitions/{self.name}"}
 
-    def written_out(self, definitions: dict[str, Schema]) -> Schema:
+    def inline_schema(self, definitions: dict[str, Schema]) -> Schema:
         schema: Schema = {"type": "object", "properties": {}}
         for key in self.keys:
             old = {"deprecated": True, "deprecationMessage": key.about} if key.deprecated else {}
             schema["properties"][key.name] = {**key.kind.schema(definitions), "description": key.about, **old}
         if not self.is_open:
             schema["patternProperties"] = {misspellings([key.name for key in self.keys]): False}
-            schema["properties"] |= dict.fromkeys(sorted(self.later), False)
+            schema["properties"] |= dict.fromkeys(sorted(self.unsupported), False)
         schema["required"] = [one.names[0] for one in self.required if len(one.names) == 1]
         several = [one.names for one in self.required if len(one.names) > 1]
         schema["allOf"] = [{"anyOf": [{"required": [name]} for name in names]} for names in several]
@@ -118,13 +118,13 @@ class Table(Struct, Generic[T], frozen=True):
         known = {key.name for key in self.keys}
         for name, entry in entries.written.items():
             at, what = entry.key.at, f"unknown key {shown(name)} in {self.where}"
-            if name in known or name in skipped or self.is_open or name.startswith(OWN):
+            if name in known or name in skipped or self.is_open or name.startswith(USER_PREFIX):
                 continue
-            if name in self.later:
-                hint = "remove the key; this version would not honour it"
-                entries.report.error("unsupported", at, f"not supported yet: {self.prefix}{name}", hint)
-            elif is_misspelt(name, known):
-                # Ignored, it could leave an agent unconfined or without its limits.
+            if name in self.unsupported:
+                hint = "remove the key; this version does not support it"
+                entries.report.error("unsupported", at, f"`{self.prefix}{name}` is not supported yet", hint)
+            elif is_misspelled(name, known):
+                # Ignoring it could leave an agent without its sandbox or limits.
                 entries.report.error("unknown-key", at, what, did_you_mean(name, known))
             else:
                 hint = did_you_mean(name, known) or f"known keys: {', '.join(sorted(known))}"
@@ -132,13 +132,13 @@ class Table(Struct, Generic[T], frozen=True):
 
 
 class Nested(Struct, frozen=True):
-    """The kind of a key whose value is a mapping with a table of its own."""
+    """The kind of a key whose value is a mapping with its own table."""
 
     table: Table[Any]
     short: str = ""
-    """The key that a plain value stands for: `sandbox: bwrap` is `sandbox: {type: bwrap}`."""
+    """The key that a plain value is short for: `sandbox: bwrap` is `sandbox: {type: bwrap}`."""
     plain: ValueKind | None = None
-    """What may stand instead of the mapping and means something else."""
+    """An alternative kind of value with its own meaning."""
 
     def read(self, tree: Tree, name: str, report: Report) -> Any:
         if isinstance(tree, Keyed):
@@ -149,7 +149,7 @@ class Nested(Struct, frozen=True):
             as_mapping(tree, name, report)
             return None
         if isinstance(tree, Listed):
-            report.error("bad-type", tree.at, f"{name} must be text or a mapping, not {kind_of(tree)}")
+            report.error("bad-type", tree.at, f"{name} must be text or a mapping, got {kind_of(tree)}")
             return None
         value = self.table.kind_of_key(self.short).read(tree, name, report)
         return None if value is None else self.table.read_short(self.short, value, tree.at, report)
@@ -161,12 +161,12 @@ class Nested(Struct, frozen=True):
 
 
 def misspellings(names: Collection[str]) -> str:
-    """A pattern for one typing mistake in one of the names: a letter too many, too few, another one, or two
-    that are swapped. JSON Schema can't say how alike words are, so the compiler refuses some more."""
+    """A pattern for one typo in one of the names: an extra, missing, wrong or swapped letter. JSON Schema
+    can't compute similarity, so the compiler rejects some more."""
     slips: dict[str, None] = {}
     for name in sorted(names):
         if len(name) < 4:
-            continue  # Nearly everything short is one mistake away from it.
+            continue  # Too many short words are one typo away.
         for i in range(len(name)):
             before, char, after = name[:i], name[i], name[i + 1 :]
             slips |= {f"{before}.?{after}": None, f"{before}.{char}{after}": None}

@@ -1,6 +1,6 @@
-"""The kinds of value that a key can have: each reads, validates and describes it as JSON Schema.
+"""The kinds of value that a key can have: each reads and validates it, and describes it as JSON Schema.
 
-A value of the wrong type is reported and counts as absent; one that is out of range is reported and kept.
+A value of the wrong type is reported and ignored; one that is out of range is reported and kept.
 """
 
 from math import isfinite
@@ -26,36 +26,36 @@ _NUMBER = r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$"
 
 class ValueKind(Protocol):
     def read(self, tree: Tree, name: str, report: Report) -> Any:
-        """The value, or None if the report says why not; `name` is the key as messages quote it."""
+        """The value, or None with an error in the report; `name` is the key as quoted in messages."""
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
-        """The kind as JSON Schema; mappings with a name of their own are added to `definitions`."""
+        """The kind as JSON Schema; named mappings are added to `definitions`."""
 
 
 class Required(Struct, frozen=True):
-    """One of these keys has to be there, and what to say if none is."""
+    """One of these keys is required; `message` is reported if all are missing."""
 
     names: tuple[str, ...]
     message: str = ""
-    """Without one only the schema requires them: the compiler reports it later, in other words."""
+    """If empty, only the schema requires the keys: the compiler reports it later with its own message."""
     hint: str = ""
     code: str = "missing-key"
 
-    def tell(self, at: SourcePlace, report: Report) -> None:
+    def report_missing(self, at: SourcePlace, report: Report) -> None:
         report.error(self.code, at, self.message, self.hint)
 
 
 class Text(Struct, frozen=True):
     options: tuple[str, ...] = ()
-    """The only values that are allowed."""
+    """The allowed values; empty: any."""
     proposed: tuple[str, ...] = ()
-    """For the schema alone: values that can only be validated once several files are merged."""
+    """For the schema only: values that are validated after several files are merged."""
 
     def read(self, tree: Tree, name: str, report: Report) -> Written[str] | None:
         text = as_text(tree, name, report)
         if text and self.options and text.value not in self.options:
             hint = choice(text.value, "values", self.options)
-            report.error("bad-value", text.at, f"{name} can't be {shown(text.value)}", hint)
+            report.error("bad-value", text.at, f"invalid value {shown(text.value)} for {name}", hint)
         return text
 
     def schema(self, _: dict[str, Schema]) -> Schema:
@@ -69,12 +69,12 @@ class Number(Struct, frozen=True):
     noun: str = "a number"
     whole: bool = False
     above_low: bool = False
-    """Whether `low` itself is out of range; leaving the key out then means no limit."""
+    """Whether `low` itself is out of range; omitting the key then means no limit."""
 
     def read(self, tree: Tree, name: str, report: Report) -> Written[Any] | None:
         value = _numeric(tree)
         if value is None or not isfinite(value) or (self.whole and not isinstance(value, int)):
-            report.error("bad-type", tree.at, f"{name} must be {self.noun}, not {kind_of(tree)}")
+            report.error("bad-type", tree.at, f"{name} must be {self.noun}, got {kind_of(tree)}")
             return None
         number = Written(value if self.whole else float(value), tree.at)
         self.validate(number, name, report)
@@ -82,14 +82,14 @@ class Number(Struct, frozen=True):
 
     def validate(self, number: Written[Any], name: str, report: Report) -> None:
         if self.above_low and number.value == self.low:
-            message = f"{name} must be more than {self.low:g}"
-            report.error("bad-value", number.at, message, hint="leave the key out for no limit")
+            message = f"{name} must be greater than {self.low:g}"
+            report.error("bad-value", number.at, message, hint="omit the key for no limit")
         elif not self.low <= number.value <= self.high:
-            message = f"{name} must be from {self.low:g} to {self.high:,.0f}, not {number.value:g}"
+            message = f"{name} must be from {self.low:g} to {self.high:,.0f}, got {number.value:g}"
             report.error("bad-value", number.at, message)
 
     def schema(self, _: dict[str, Schema]) -> Schema:
-        """Numbers in quotes are understood, too."""
+        """Numbers in quotes are accepted, too."""
         return {
             "type": ["integer" if self.whole else "number", "string"],
             "exclusiveMinimum" if self.above_low else "minimum": self.low,
@@ -101,7 +101,7 @@ class Number(Struct, frozen=True):
 
 class Flag(Struct, frozen=True):
     switch: bool = False
-    """Whether `on` and `off`, which are plain words in YAML 1.2, are understood as well."""
+    """Whether `on` and `off`, which are strings in YAML 1.2, are accepted as well."""
 
     def read(self, tree: Tree, name: str, report: Report) -> Written[bool] | None:
         if isinstance(tree, Scalar) and isinstance(tree.value, bool):
@@ -109,7 +109,7 @@ class Flag(Struct, frozen=True):
         if self.switch and isinstance(tree, Scalar) and tree.text in _SWITCH:
             return Written(_SWITCH[tree.text], tree.at)
         words = "on or off" if self.switch else "true or false"
-        report.error("bad-type", tree.at, f"{name} must be {words}, not {kind_of(tree)}")
+        report.error("bad-type", tree.at, f"{name} must be {words}, got {kind_of(tree)}")
         return None
 
     def schema(self, _: dict[str, Schema]) -> Schema:
@@ -117,7 +117,7 @@ class Flag(Struct, frozen=True):
 
 
 class Texts(Struct, frozen=True):
-    """A mapping from names to texts."""
+    """A mapping from names to strings."""
 
     def read(self, tree: Tree, name: str, report: Report) -> dict[str, str] | None:
         keyed = as_mapping(tree, name, report)
@@ -134,17 +134,17 @@ class Texts(Struct, frozen=True):
 class ListOf(Struct, frozen=True):
     item: ValueKind
     or_one: bool = False
-    """Whether a single item needs no list."""
+    """Whether a single item is accepted instead of a list."""
     required: Required | None = None
-    """For lists that make no sense without items."""
+    """Set for lists that must not be empty."""
 
     def read(self, tree: Tree, name: str, report: Report) -> tuple[Any, ...] | None:
         if not isinstance(tree, Listed) and not self.or_one:
-            report.error("bad-type", tree.at, f"{name} must be a list, not {kind_of(tree)}")
+            report.error("bad-type", tree.at, f"{name} must be a list, got {kind_of(tree)}")
             return None
         items = tree.items if isinstance(tree, Listed) else (tree,)
         if self.required and not items:
-            self.required.tell(tree.at, report)
+            self.required.report_missing(tree.at, report)
         found = (self.item.read(item, name, report) for item in items)
         return tuple(item for item in found if item is not None)
 
@@ -155,7 +155,7 @@ class ListOf(Struct, frozen=True):
 
 
 class Anything(Struct, frozen=True):
-    """Of a key that is known and not interpreted."""
+    """The kind of a key that is accepted but not interpreted."""
 
     def read(self, tree: Tree, name: str, report: Report) -> None:  # noqa: ARG002 - a kind's signature
         return None
@@ -173,36 +173,36 @@ TIME_LIMIT = replace(SECONDS, above_low=True)
 
 
 def as_text(tree: Tree, what: str, report: Report) -> Written[str] | None:
-    """Any scalar serves as text, as it was written: `7`, `yes` and `2026-01-01` lose nothing."""
+    """Any scalar is accepted as text and kept as written: `7`, `yes`, `2026-01-01`."""
     if isinstance(tree, Scalar) and tree.value is not None:
         return Written(tree.text, tree.at)
-    report.error("bad-type", tree.at, f"{what} must be text, not {kind_of(tree)}")
+    report.error("bad-type", tree.at, f"{what} must be text, got {kind_of(tree)}")
     return None
 
 
 def as_mapping(tree: Tree, what: str, report: Report) -> Keyed | None:
     if isinstance(tree, Keyed):
         return tree
-    report.error("bad-type", tree.at, f"{what} must be a mapping, not {kind_of(tree)}")
+    report.error("bad-type", tree.at, f"{what} must be a mapping, got {kind_of(tree)}")
     return None
 
 
 def as_data(tree: Tree, what: str, report: Report) -> Any:
-    """The user's own data, as JSON knows it."""
+    """The user's data as JSON values."""
     match tree:
         case Keyed():
             return {entry.key.text: as_data(entry.value, what, report) for entry in tree.entries}
         case Listed():
             return [as_data(item, what, report) for item in tree.items]
         case Scalar(value=float()) if isinstance(tree.value, float) and not isfinite(tree.value):
-            report.error("bad-value", tree.at, f"{what} holds `{tree.text}`, which JSON can't carry")
+            report.error("bad-value", tree.at, f"{what} contains `{tree.text}`, which is not valid JSON")
             return None
         case Scalar():  # exhaustive
             return tree.value
 
 
 def _numeric(tree: Tree) -> int | float | None:
-    """The number, also where it was written in quotes."""
+    """The number, also if written in quotes, or None."""
     if not isinstance(tree, Scalar):
         return None
     value = plain_value(tree.value) if isinstance(tree.value, str) else tree.value

@@ -38,19 +38,19 @@ from agentforge.definition.specs import (
 from agentforge.definition.yaml.tree import Keyed, Tree
 from agentforge.model.plan import SANDBOXES, OnLimit, Semantics
 
-LATER = frozenset(
+UNSUPPORTED = frozenset(
     (
         *("approve", "artifact", "checks", "context_strategy", "executor", "hooks", "limits", "network"),
         *("on", "setup", "views", "workspace"),
     )
 )
-# How the older form of stages spells its terminations.
+# Termination types of the older stage format.
 _COMPLETIONS = {"beads-empty": "queue", "plateau": "judgment", "fixed-n": "fixed"}
 _MINIMUM = replace(COUNT, low=0)
 
 
 class SettingsKind(Struct, frozen=True):
-    """A provider's own settings, passed on as they stand."""
+    """Provider settings, passed on unchanged."""
 
     def read(self, tree: Tree, name: str, report: Report) -> dict[str, Any] | None:
         keyed = as_mapping(tree, name, report)
@@ -92,27 +92,27 @@ PROVIDER = Table(
 TERMINATION = Table(
     "termination",
     (
-        Key("type", Text(proposed=KINDS), "What ends the stage."),
-        Key("max", COUNT, "The most iterations."),
-        Key("iterations", COUNT, "Another word for `max`."),
-        Key("min_iterations", _MINIMUM, "`judgment`: not judged before."),
-        Key("consensus", COUNT, "`judgment`: so many stops in a row."),
-        Key("check_before", FLAG, "`queue`: look at it before the first iteration, too."),
-        Key("command", TEXT, "`queue`: what lists the tasks."),
+        Key("type", Text(proposed=KINDS), "The termination type of the stage."),
+        Key("max", COUNT, "Maximum number of iterations."),
+        Key("iterations", COUNT, "Alias of `max`."),
+        Key("min_iterations", _MINIMUM, "`judgment`: the first iteration that is judged."),
+        Key("consensus", COUNT, "`judgment`: number of consecutive stop verdicts required."),
+        Key("check_before", FLAG, "`queue`: also check it before the first iteration."),
+        Key("command", TEXT, "`queue`: command that lists the tasks."),
     ),
     lambda entries: TerminationSpec(**entries.values),
     name="termination",
     prefix="termination.",
-    later=frozenset(("items", "from", "judge")),
+    unsupported=frozenset(("items", "from", "judge")),
 )
 
 RETRY = Table(
     "retry",
     (
-        Key("max_attempts", Number(1, 100, "a whole number", whole=True), "Attempts at one iteration."),
+        Key("max_attempts", Number(1, 100, "a whole number", whole=True), "Maximum attempts per iteration."),
         Key("initial_delay", SECONDS, "Seconds before the second attempt."),
-        Key("multiplier", Number(1, 100), "How the delay grows from attempt to attempt."),
-        Key("max_delay", SECONDS, "Seconds that a delay lasts at most."),
+        Key("multiplier", Number(1, 100), "Factor by which the delay grows per attempt."),
+        Key("max_delay", SECONDS, "Maximum delay in seconds."),
     ),
     lambda entries: RetrySpec(**entries.values),
     name="retry",
@@ -122,10 +122,14 @@ RETRY = Table(
 LIMIT = Table(
     "on_limit",
     (
-        Key("do", Text(get_args(OnLimit)), "Wait, let the next provider take over, or fail."),
-        Key("initial_delay", SECONDS, "Where the provider doesn't say until when; doubled each time."),
-        Key("max_delay", SECONDS, "Seconds that such a delay lasts at most."),
-        Key("max_wait", SECONDS, "A longer wait asks a person instead."),
+        Key("do", Text(get_args(OnLimit)), "Wait, use the next provider, or fail."),
+        Key(
+            "initial_delay",
+            SECONDS,
+            "Seconds to wait if the provider reports no reset time; doubles each time.",
+        ),
+        Key("max_delay", SECONDS, "Maximum for that delay, in seconds."),
+        Key("max_wait", SECONDS, "Maximum total wait in seconds; beyond it a person is asked."),
     ),
     lambda entries: LimitSpec(**entries.values),
     name="onLimit",
@@ -140,9 +144,11 @@ def _sandbox(entries: Entries) -> SandboxSpec:
         hint = "write `sandbox: {type: docker, image: …}`"
         report.error("missing-key", spec.at, "the docker sandbox has no `image`", hint)
     if kind != "docker" and spec.image:
-        report.warning("ignored-key", spec.image.at, "`image` is for the docker sandbox", "remove it")
+        report.warning(
+            "ignored-key", spec.image.at, "`image` is only used by the docker sandbox", "remove it"
+        )
     if kind == "none":
-        hint = "choose what confines the agent: `type: bwrap` or `type: docker`"
+        hint = "use `type: bwrap` or `type: docker`"
         if spec.network and not spec.network.value:
             report.error("bad-value", spec.network.at, "`network: off` requires a sandbox", hint)
         if spec.hidden:
@@ -153,11 +159,11 @@ def _sandbox(entries: Entries) -> SandboxSpec:
 SANDBOX = Table(
     "sandbox",
     (
-        Key("type", Text(SANDBOXES), "What confines the agent."),
-        Key("network", Flag(switch=True), "Whether the agent has a network."),
+        Key("type", Text(SANDBOXES), "The sandbox type."),
+        Key("network", Flag(switch=True), "Whether the agent has network access."),
         Key("image", TEXT, "`docker`: the image that the agent runs in."),
-        Key("writable", SOME_TEXTS, "Further paths that agents may write to."),
-        Key("hidden", SOME_TEXTS, "Further paths that agents don't see."),
+        Key("writable", SOME_TEXTS, "Additional paths that agents may write to."),
+        Key("hidden", SOME_TEXTS, "Additional paths that are hidden from agents."),
     ),
     _sandbox,
     name="sandbox",
@@ -167,7 +173,7 @@ SANDBOX = Table(
 
 GUARDRAILS: Table[Written[float] | None] = Table(
     "guardrails",
-    (Key("max_runtime_seconds", TIME_LIMIT, "After so many seconds the run pauses and asks."),),
+    (Key("max_runtime_seconds", TIME_LIMIT, "Maximum runtime in seconds; then the run pauses and asks."),),
     lambda entries: entries.get("max_runtime_seconds"),
     name="guardrails",
     prefix="guardrails.",
@@ -179,42 +185,42 @@ DEFAULT_KEYS = (
     Key(
         "provider",
         ListOf(Nested(PROVIDER, short="type"), or_one=True, required=_NAMED),
-        "Who does the work. In a list the next takes over when one can't work.",
+        "The provider, or a list of a provider and its fallbacks.",
     ),
-    Key("provider_config", SettingsKind(), "The provider's own settings."),
+    Key("provider_config", SettingsKind(), "Provider-specific settings."),
     Key("model", TEXT, "The provider's model."),
     Key("delay", SECONDS, "Seconds between iterations."),
-    Key("timeout", TIME_LIMIT, "Seconds for one attempt."),
-    Key("idle_timeout", TIME_LIMIT, "Seconds without any output."),
-    Key("retry", Nested(RETRY), "How often and when a failed attempt is made again."),
-    Key("on_limit", Nested(LIMIT, short="do"), "What to do at a quota or a rate limit."),
+    Key("timeout", TIME_LIMIT, "Maximum seconds per attempt."),
+    Key("idle_timeout", TIME_LIMIT, "Maximum seconds without output."),
+    Key("retry", Nested(RETRY), "How failed attempts are retried."),
+    Key("on_limit", Nested(LIMIT, short="do"), "What to do at a quota or rate limit."),
     Key(
         "semantics",
         Text(get_args(Semantics)),
-        "`at_most_once`: ask a person before an attempt that failed is made again.",
+        "`at_most_once`: ask a person before retrying a failed attempt.",
     ),
-    Key("sandbox", Nested(SANDBOX, short="type"), "What the agent is confined by."),
+    Key("sandbox", Nested(SANDBOX, short="type"), "The sandbox of the agent."),
 )
 
 WORK_KEYS = (
     *DEFAULT_KEYS,
     Key("description", TEXT, "What the stage is for."),
-    Key("prompt", TEXT, "In a node: the prompt itself. In stage.yaml: its file."),
-    Key("context", TEXT, "What `${CONTEXT}` in the prompt stands for."),
-    Key("output_path", TEXT, "Where the agent is asked to write; `${SESSION}` is filled in."),
-    Key("commands", Texts(), "The project's commands, over those of the pipeline, key by key."),
-    Key("runs", Nested(TERMINATION, plain=COUNT), "How many iterations; a mapping is a termination."),
+    Key("prompt", TEXT, "In a node: the prompt text. In stage.yaml: the prompt file."),
+    Key("context", TEXT, "The value of `${CONTEXT}` in the prompt."),
+    Key("output_path", TEXT, "The output path given to the agent; `${SESSION}` is replaced."),
+    Key("commands", Texts(), "The project's commands; override the pipeline's key by key."),
+    Key("runs", Nested(TERMINATION, plain=COUNT), "Number of iterations, or a termination mapping."),
     Key("termination", Nested(TERMINATION), "When the stage ends."),
-    Key("check_before", FLAG, "`queue`: look at it before the first iteration, too."),
-    Key("completion", Text(proposed=tuple(_COMPLETIONS)), "Now `termination`.", deprecated=True),
-    Key("min_iterations", _MINIMUM, "Now in `termination`.", deprecated=True),
-    Key("consensus", COUNT, "Now in `termination`.", deprecated=True),
+    Key("check_before", FLAG, "`queue`: also check it before the first iteration."),
+    Key("completion", Text(proposed=tuple(_COMPLETIONS)), "Use `termination`.", deprecated=True),
+    Key("min_iterations", _MINIMUM, "Use `termination`.", deprecated=True),
+    Key("consensus", COUNT, "Use `termination`.", deprecated=True),
     Key("guardrails", Nested(GUARDRAILS), "Limits of the stage."),
 )
 
 
 def build_work(entries: Entries) -> WorkSpec:
-    """Keys that mean something only together are put together; all others are the spec's fields."""
+    """Combine keys that belong together; all others are the spec's fields."""
     values = dict(entries.values)
     chain, model = values.pop("provider", ()), values.pop("model", None)
     config = values.pop("provider_config", {})
@@ -225,7 +231,7 @@ def build_work(entries: Entries) -> WorkSpec:
     runs, termination = values.pop("runs", None), values.pop("termination", None)
     if isinstance(runs, TerminationSpec):
         if termination:
-            message = "`runs` must be a whole number beside `termination`, not a mapping"
+            message = "`runs` must be a whole number if `termination` is set, got a mapping"
             entries.report.error("bad-type", entries.written["runs"].value.at, message)
         runs, termination = None, termination or runs
     older = {name: values.pop(name, None) for name in ("min_iterations", "consensus")}
@@ -235,7 +241,7 @@ def build_work(entries: Entries) -> WorkSpec:
         termination = TerminationSpec(kind, **older)
     else:
         for name in (name for name, value in older.items() if value):
-            message = f"`{name}` belongs to the older `completion` and has no effect here"
+            message = f"`{name}` is only used with the deprecated `completion` and is ignored here"
             at = entries.written[name].key.at
             entries.report.warning("ignored-key", at, message, hint="move it into `termination`")
     return WorkSpec(runs=runs, termination=termination, **values)

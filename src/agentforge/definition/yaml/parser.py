@@ -1,7 +1,7 @@
 """First pass: YAML text to a tree with places.
 
-Built from the parser's events rather than its composer, so that depth and the growth through aliases are
-bounded while reading, and the values follow YAML 1.2 whichever loader is installed.
+Built from the parser's events rather than its composer, so that depth and alias expansion are bounded while
+reading, and values follow YAML 1.2 with any loader.
 """
 
 import re
@@ -45,18 +45,18 @@ _SCALAR_TAGS: dict[str, tuple[type, ...]] = {
     _TAG + "null": (type(None),),
 }
 MAX_TEXT_CHARS = 1_000_000
-# The characters that YAML allows, apart from surrogates, which stand for bytes that aren't UTF-8.
+# Characters that YAML doesn't allow, including surrogates, which represent bytes that aren't UTF-8.
 _NOT_ALLOWED = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 FASTEST_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class YamlRefused(Exception):
-    """Reading ended early; the report says why."""
+    """Parsing was aborted; the report has the reason."""
 
 
-class _Grown(NamedTuple):
-    """A finished value, with its size and depth as if all aliases were written out."""
+class _Built(NamedTuple):
+    """A finished value, with its size and depth after alias expansion."""
 
     tree: Tree
     size: int
@@ -64,28 +64,30 @@ class _Grown(NamedTuple):
 
 
 class _Open(Struct):
-    """A list or mapping whose end hasn't come yet."""
+    """A list or mapping that isn't closed yet."""
 
     at: SourcePlace
     anchor: str | None
     keyed: bool
-    children: list[_Grown] = []
+    children: list[_Built] = []
 
 
-class Growth:
+class TreeBuilder:
     def __init__(self, file: str, report: Report) -> None:
         self.root: Tree | None = None
         self._file = file
         self._report = report
         self._open: list[_Open] = []
-        self._anchors: dict[str, _Grown] = {}
+        self._anchors: dict[str, _Built] = {}
         self._documents = 0
 
     def begin_document(self, line: int, column: int) -> None:
         self._documents += 1
         if self._documents > 1:
             self._refuse(
-                "syntax", self._place(line, column), "a file holds one document; this begins another"
+                "syntax",
+                self._place(line, column),
+                "the file must contain one document; a second one starts here",
             )
 
     def scalar(
@@ -93,23 +95,25 @@ class Growth:
     ) -> None:
         at = self._place(line, column)
         if any("\ud800" <= char <= "\udfff" for char in text):
-            self._refuse("syntax", at, "an escape stands for half a character", hint="write the character")
+            self._refuse(
+                "syntax", at, "the escape is half of a surrogate pair", hint="write the character itself"
+            )
         value = self._tagged(at, text, tag) if tag else plain_value(text) if plain else text
-        self._add(_Grown(Scalar(at, text, value), 1, 1), anchor)
+        self._add(_Built(Scalar(at, text, value), 1, 1), anchor)
 
     def alias(self, line: int, column: int, anchor: str) -> None:
         at = self._place(line, column)
         if any(opened.anchor == anchor for opened in self._open):
-            self._refuse("syntax", at, f"the alias `*{anchor}` stands inside what it refers to")
-        grown = self._anchors.get(anchor)
-        if grown is None:
+            self._refuse("syntax", at, f"the alias `*{anchor}` is inside the value it refers to")
+        built = self._anchors.get(anchor)
+        if built is None:
             self._refuse("syntax", at, f"the alias `*{anchor}` has no anchor `&{anchor}` before it")
-        self._add(grown, None)
+        self._add(built, None)
 
     def open(self, line: int, column: int, tag: str | None, anchor: str | None, *, keyed: bool) -> None:
         at = self._place(line, column)
         if tag not in (None, "!", _TAG + ("map" if keyed else "seq")):
-            self._report.error("bad-tag", at, f"the tag `{tag}` isn't known here", hint="remove it")
+            self._report.error("bad-tag", at, f"unknown tag `{tag}`", hint="remove it")
         self._open.append(_Open(at, anchor, keyed))
         if len(self._open) > MAX_DEPTH:
             self._too_deep(at)
@@ -119,36 +123,37 @@ class Growth:
         size = 1 + sum(child.size for child in opened.children)
         depth = 1 + max((child.depth for child in opened.children), default=0)
         if size > MAX_NODES:
-            self._refuse(
-                "too-large", opened.at, f"with its aliases written out this has over {MAX_NODES} values"
-            )
+            self._refuse("too-large", opened.at, f"more than {MAX_NODES} values after expanding aliases")
         if depth > MAX_DEPTH:
             self._too_deep(opened.at)
         values = [child.tree for child in opened.children]
         tree: Tree = self._keyed(opened.at, values) if opened.keyed else Listed(opened.at, tuple(values))
-        self._add(_Grown(tree, size, depth), opened.anchor)
+        self._add(_Built(tree, size, depth), opened.anchor)
 
-    def _add(self, grown: _Grown, anchor: str | None) -> None:
+    def _add(self, built: _Built, anchor: str | None) -> None:
         if anchor:
-            self._anchors[anchor] = grown
+            self._anchors[anchor] = built
         if self._open:
-            self._open[-1].children.append(grown)
+            self._open[-1].children.append(built)
         else:
-            self.root = grown.tree
+            self.root = built.tree
 
     def _keyed(self, at: SourcePlace, values: list[Tree]) -> Keyed:
         entries: dict[str, Entry] = {}
         for key, value in zip(values[::2], values[1::2], strict=True):
             if not isinstance(key, Scalar):
-                self._report.error("bad-type", key.at, f"a key must be text, not {kind_of(key)}")
+                self._report.error("bad-type", key.at, f"a key must be text, got {kind_of(key)}")
             elif key.text == "<<":
                 self._report.error(
-                    "unsupported", key.at, "merge keys (`<<`) aren't part of YAML 1.2", hint="repeat the keys"
+                    "unsupported",
+                    key.at,
+                    "merge keys (`<<`) are not part of YAML 1.2",
+                    hint="repeat the keys",
                 )
             elif key.text in entries:
                 first = entries[key.text].key.at.line
                 self._report.error(
-                    "duplicate-key", key.at, f"the key `{key.text}` is there already, on line {first}"
+                    "duplicate-key", key.at, f"duplicate key `{key.text}`, first used on line {first}"
                 )
             else:
                 entries[key.text] = Entry(key, value)
@@ -159,16 +164,16 @@ class Growth:
             return text
         kinds = _SCALAR_TAGS.get(tag)
         if kinds is None:
-            self._report.error("bad-tag", at, f"the tag `{tag}` isn't known here", hint="remove it")
+            self._report.error("bad-tag", at, f"unknown tag `{tag}`", hint="remove it")
             return text
         value = plain_value(text)
         if type(value) not in kinds:
             short = tag.removeprefix(_TAG)
-            self._report.error("bad-tag", at, f"`{text}` isn't what the tag `!!{short}` says")
+            self._report.error("bad-tag", at, f"`{text}` doesn't match the tag `!!{short}`")
         return value
 
     def _too_deep(self, at: SourcePlace) -> NoReturn:
-        self._refuse("too-large", at, f"values are nested more than {MAX_DEPTH} deep")
+        self._refuse("too-large", at, f"values are nested more than {MAX_DEPTH} levels deep")
 
     def _refuse(self, code: str, at: SourcePlace, message: str, hint: str = "") -> NoReturn:
         self._report.error(code, at, message, hint)
@@ -183,16 +188,16 @@ def absolute(root: str, path: str) -> str:
 
 
 def relative(root: str, path: str) -> str:
-    """Relative to the root where the path lies inside it, else absolute; plans and messages name files so."""
+    """Relative to the root if the path is inside it, else absolute; used in plans and messages."""
     root, path = normpath(root), normpath(path)
     return path.removeprefix(root.rstrip("/") + "/")
 
 
 class SourceText(Struct, frozen=True):
-    """A file's text; bytes that aren't UTF-8 arrive as surrogates and are reported."""
+    """A file's text; bytes that aren't UTF-8 are surrogates and are reported."""
 
     file: str
-    """The name that diagnostics show: relative to the project where it lies inside."""
+    """The file name in diagnostics: relative to the project if inside it."""
     text: str
 
     @property
@@ -205,18 +210,18 @@ class SourceText(Struct, frozen=True):
 
 
 def parse_mapping(source: SourceText, report: Report, loader: Any = FASTEST_LOADER) -> Keyed | None:
-    """The document as a mapping, or None if the report says why not."""
+    """The document as a mapping, or None with an error in the report."""
     tree = parse_value(source, report, loader)
     if tree is None:
         return None
     if not isinstance(tree, Keyed):
-        report.error("not-a-mapping", tree.at, "the file must hold a mapping", hint="begin with `name: …`")
+        report.error("not-a-mapping", tree.at, "the file must contain a mapping", hint="start with `name: …`")
         return None
     return tree
 
 
 def parse_value(source: SourceText, report: Report, loader: Any = FASTEST_LOADER) -> Tree | None:
-    """The document, whatever it is, or None if the report says why not."""
+    """The document, or None with an error in the report."""
     report.add_text(source.file, source.text)
     return _parse(source, report, loader) if _is_readable(source, report) else None
 
@@ -230,9 +235,9 @@ def _is_readable(source: SourceText, report: Report) -> bool:
         return True
     at = _place_of(source, bad.start() + source.text.startswith("\ufeff"))
     if _SURROGATE.match(bad.group()):
-        report.error("bad-encoding", at, "the file isn't UTF-8 text", hint="save it as UTF-8")
+        report.error("bad-encoding", at, "the file is not valid UTF-8", hint="save it as UTF-8")
     else:
-        report.error("syntax", at, f"the character U+{ord(bad.group()):04X} isn't allowed in YAML")
+        report.error("syntax", at, f"the character U+{ord(bad.group()):04X} is not allowed in YAML")
     return False
 
 
@@ -242,38 +247,38 @@ def _place_of(source: SourceText, index: int) -> SourcePlace:
 
 
 def _parse(source: SourceText, report: Report, loader: Any) -> Tree | None:
-    growth = Growth(source.file, report)
+    builder = TreeBuilder(source.file, report)
     try:
         for event in yaml.parse(source.text, Loader=loader):
-            _feed(growth, event)
+            _feed(builder, event)
     except YamlRefused:
         return None
     except yaml.MarkedYAMLError as error:
         _syntax_error(source, report, error)
         return None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        # The pure loader lets some impossible escapes through to chr().
+        # The pure Python loader passes some invalid escapes to chr().
         report.error("syntax", source.start, f"not valid YAML: {error}")
         return None
-    if growth.root is None:
-        report.error("empty", source.start, "the file is empty", hint="begin with `name: …`")
-    return growth.root
+    if builder.root is None:
+        report.error("empty", source.start, "the file is empty", hint="start with `name: …`")
+    return builder.root
 
 
-def _feed(growth: Growth, event: yaml.Event) -> None:
+def _feed(builder: TreeBuilder, event: yaml.Event) -> None:
     line, column = (event.start_mark.line, event.start_mark.column) if event.start_mark else (0, 0)
     match event:
         case DocumentStartEvent():
-            growth.begin_document(line, column)
+            builder.begin_document(line, column)
         case ScalarEvent():
-            growth.scalar(line, column, event.value, event.tag, event.anchor, plain=not event.style)
+            builder.scalar(line, column, event.value, event.tag, event.anchor, plain=not event.style)
         case AliasEvent():
-            growth.alias(line, column, str(event.anchor))
+            builder.alias(line, column, str(event.anchor))
         case SequenceStartEvent() | MappingStartEvent():
             keyed = isinstance(event, MappingStartEvent)
-            growth.open(line, column, event.tag, event.anchor, keyed=keyed)
+            builder.open(line, column, event.tag, event.anchor, keyed=keyed)
         case SequenceEndEvent() | MappingEndEvent():
-            growth.close()
+            builder.close()
 
 
 def _syntax_error(source: SourceText, report: Report, error: yaml.MarkedYAMLError) -> None:
@@ -282,7 +287,7 @@ def _syntax_error(source: SourceText, report: Report, error: yaml.MarkedYAMLErro
     problem = error.problem or error.context or "not valid YAML"
     hint = ""
     if report.line(at)[at.col - 1 : at.col] == "\t":
-        problem, hint = "a tab can't be used for indentation", "replace it by spaces"
+        problem, hint = "tabs are not allowed for indentation", "replace the tab with spaces"
     elif error.context and error.problem:
         hint = f"found {error.context}"
     report.error("syntax", at, f"not valid YAML: {problem}", hint)

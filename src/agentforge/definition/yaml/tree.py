@@ -1,5 +1,4 @@
-"""A YAML document as it was written: values with their places, interpreted by the core schema of YAML 1.2
-alone.
+"""A YAML document as a tree of values with places, interpreted by the core schema of YAML 1.2.
 
 PyYAML's own resolver follows 1.1, where `on`, `no`, `2026-01-01` and `1:30` change their meaning.
 """
@@ -30,7 +29,7 @@ class Scalar(Struct, frozen=True):
     text: str
     """As written, without quotes."""
     value: ScalarValue
-    """What the core schema makes of it."""
+    """The value according to the core schema."""
 
 
 class Listed(Struct, frozen=True):
@@ -56,7 +55,7 @@ def is_null(tree: Tree) -> bool:
 
 
 def kind_of(tree: Tree) -> str:
-    """The word for a value's kind in messages."""
+    """The description of a value in messages."""
     match tree:
         case Listed():
             return "a list"
@@ -73,13 +72,13 @@ def kind_of(tree: Tree) -> str:
 
 
 def shown(text: str, limit: int = 40) -> str:
-    """A value quoted in a message, on one line and not endless."""
+    """A value quoted for a message, on one line and truncated."""
     line = " ".join(text.split())
     return f"`{line if len(line) <= limit else line[: limit - 1] + '…'}`"
 
 
 def plain_value(text: str) -> ScalarValue:
-    """What an unquoted scalar means."""
+    """The value of an unquoted scalar."""
     if text in _NULL:
         return None
     if text in _TRUE:

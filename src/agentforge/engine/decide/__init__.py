@@ -1,1 +1,1 @@
-"""What should happen next, from the plan and the state. `run` is the entry; gates are ordered tables."""
+"""Decides what happens next, from the plan and the state. `run` is the entry point."""

@@ -1,4 +1,4 @@
-"""What should happen now in a parallel block: every branch goes on by itself, the block waits for all."""
+"""Decides what should happen in a parallel block: branches are independent; the block waits for all."""
 
 from msgspec.structs import replace
 
@@ -33,7 +33,7 @@ def decide_block(plan: Plan, state: RunState, step: Step, block: BlockState) -> 
 
 
 def _branches(step: Step, block: BlockState) -> tuple[BranchState, ...]:
-    """As the plan has them: a damaged log may have lost some, or tell of others."""
+    """The branches of the plan; a damaged log may lack some, or have others."""
     planned = step.node.branches if isinstance(step.node, ParallelNode) else ()
     return tuple(block.branch(branch.provider) or BranchState(branch.provider) for branch in planned)
 

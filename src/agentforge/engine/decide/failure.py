@@ -1,4 +1,4 @@
-"""What follows a failed attempt: a retry, a wait for a limit, the next provider, a question, an end."""
+"""Decides what follows a failed attempt: retry, wait for a limit, next provider, question, or failure."""
 
 from datetime import datetime, timedelta
 
@@ -11,10 +11,10 @@ from agentforge.model.plan import LimitPolicy, RetryPolicy, StageNode
 from agentforge.model.state import AttemptState, IterationState, StageState, Unavailable
 
 DEFAULT_LIMITS = LimitPolicy()
-LEAST_DELAY = 1.0
-"""Of a limit that is over already, or is met again without a delay: agents aren't started in a tight loop."""
+MIN_LIMIT_DELAY = 1.0
+"""Minimum delay for limits without one, so that agents aren't restarted in a tight loop."""
 
-PROVIDERS_OWN = frozenset(
+PROVIDER_FAILURES = frozenset(
     {
         FailureKind.PROVIDER_MISSING,
         FailureKind.PROVIDER_AUTH,
@@ -26,22 +26,22 @@ PROVIDERS_OWN = frozenset(
 )
 """Failures that another provider may not have."""
 
-FOR_A_PERSON = frozenset({FailureKind.PROVIDER_MISSING, FailureKind.PROVIDER_AUTH})
-"""Of these, the ones that no waiting mends."""
+NEEDS_PERSON = frozenset({FailureKind.PROVIDER_MISSING, FailureKind.PROVIDER_AUTH})
+"""Those that waiting doesn't resolve."""
 
 
 FailureRuling = f.RetryScheduled | f.LimitMet | f.ProviderChanged | Question | Failure
 
 
-class Failed(Struct, frozen=True):
-    """An attempt that failed, with all that a decision about it depends on."""
+class FailedAttempt(Struct, frozen=True):
+    """A failed attempt, with everything that the decision depends on."""
 
     node: StageNode
     at: StageState
     iteration: IterationState
     attempt: AttemptState
     remaining: float | None = None
-    """The seconds that the runtime limit leaves, if there is one."""
+    """Seconds left under the runtime limit, or None without a limit."""
 
     @property
     def failure(self) -> Failure:
@@ -57,8 +57,8 @@ class Failed(Struct, frozen=True):
     def on_limit(self) -> LimitPolicy:
         return self.node.on_limit or DEFAULT_LIMITS
 
-    def another(self) -> int | None:
-        """The first provider of the chain that can be asked now, other than this one."""
+    def next_provider(self) -> int | None:
+        """The first other provider of the chain that is available now, or None."""
         resting = {known.choice for known in self.at.unavailable if _is_resting(known.until, self.ended_at)}
         chain = range(len(self.node.chain))
         return next((i for i in chain if i != self.attempt.choice and i not in resting), None)
@@ -76,7 +76,7 @@ class Failed(Struct, frozen=True):
         )
 
 
-def turn_after(failed: Failed) -> FailureRuling:
+def decide_after_failure(failed: FailedAttempt) -> FailureRuling:
     if failed.failure.kind in LIMITS:
         return _at_limit(failed)
     node, iteration = failed.node, failed.iteration
@@ -89,14 +89,14 @@ def turn_after(failed: Failed) -> FailureRuling:
             due_at=failed.ended_at + backoff(policy, len(failures)),
             message=f"Attempt {number}/{policy.max_attempts} for iteration {iteration.number}",
         )
-    if failed.failure.kind not in PROVIDERS_OWN or iteration.gave_way >= len(node.chain):
+    if failed.failure.kind not in PROVIDER_FAILURES or iteration.gave_way >= len(node.chain):
         return failed.failure
-    return _give_way(failed)
+    return _fall_back(failed)
 
 
-def choose(count: int, at: StageState, now: datetime) -> int:
-    """Which provider of a chain of so many makes the next attempt: the one that is at it, the first that
-    can, or the one that can first."""
+def choose_provider(count: int, at: StageState, now: datetime) -> int:
+    """The provider for the next attempt, from a chain of `count`: the current one, the first available one,
+    or the one that becomes available first."""
     last = at.iteration.attempt if at.iteration else None
     resting = {known.choice: known.until for known in at.unavailable if _is_resting(known.until, now)}
     if last is not None and last.choice < count and last.choice not in resting:
@@ -110,17 +110,17 @@ def choose(count: int, at: StageState, now: datetime) -> int:
     return min(timed)[1] if timed else 0
 
 
-def _at_limit(failed: Failed) -> FailureRuling:
+def _at_limit(failed: FailedAttempt) -> FailureRuling:
     policy, attempt, failure = failed.on_limit, failed.attempt, failed.failure
     if policy.do == "fail":
         return failure
-    # A chain is asked in rounds.
+    # Each round asks every provider of the chain once.
     rounds = failed.iteration.limited // (len(failed.node.chain) if policy.do == "next" else 1)
     until = _end_of_limit(policy, rounds, failure, failed.ended_at)
     limit = Unavailable(attempt.choice, until, failure.message, limited=True)
-    other = failed.another() if policy.do == "next" else None
+    other = failed.next_provider() if policy.do == "next" else None
     if other is not None:
-        # Nothing is waited for, but providers mustn't hand their limits to each other for ever.
+        # No wait is needed, but providers must not hand over to each other forever.
         return _too_long(failed, limit, failed.ended_at) or failed.changed(other, until)
     others = [known.until for known in failed.at.unavailable if known.choice != attempt.choice]
     due_at = min([until, *(end for end in others if end)]) if policy.do == "next" else until
@@ -129,11 +129,11 @@ def _at_limit(failed: Failed) -> FailureRuling:
     return _too_long(failed, limit, due_at) or met
 
 
-def _give_way(failed: Failed) -> FailureRuling:
-    """To the next that can work, or else to the first whose limit ends."""
+def _fall_back(failed: FailedAttempt) -> FailureRuling:
+    """Fall back to the next available provider, else to the first whose limit resets."""
     rest = timedelta(seconds=failed.on_limit.max_delay)
-    until = None if failed.failure.kind in FOR_A_PERSON else failed.ended_at + rest
-    other = failed.another()
+    until = None if failed.failure.kind in NEEDS_PERSON else failed.ended_at + rest
+    other = failed.next_provider()
     if other is not None:
         return failed.changed(other, until)
     limits = [
@@ -147,36 +147,36 @@ def _give_way(failed: Failed) -> FailureRuling:
     return _too_long(failed, first, due_at) or failed.changed(choice, until, due_at)
 
 
-def _too_long(failed: Failed, limit: Unavailable, due_at: datetime) -> Question | None:
-    """A question, if so long mustn't be waited for the limit."""
+def _too_long(failed: FailedAttempt, limit: Unavailable, due_at: datetime) -> Question | None:
+    """A question if the wait would exceed `max_wait` or the runtime limit, else None."""
     since = failed.iteration.limited_since or failed.ended_at
-    most = failed.on_limit.max_wait
+    max_wait = failed.on_limit.max_wait
     what = (
         f"{failed.node.chosen(limit.choice).type} is at its limit until {limit.until:%Y-%m-%d %H:%M} UTC"
         f" ({limit.message})"
     )
-    if (due_at - since).total_seconds() > most:
+    if (due_at - since).total_seconds() > max_wait:
         return Question(
             "provider_limit",
-            f"{what}, which exceeds max_wait ({most:g} s). Retry now?",
+            f"{what}, which exceeds max_wait ({max_wait:g} s). Retry now?",
         )
     if failed.remaining is not None and (due_at - failed.ended_at).total_seconds() > failed.remaining:
         return Question(
             "runtime_limit",
-            f"{what}, which exceeds what the runtime limit leaves. Grant the same again and retry now?",
+            f"{what}, which exceeds the remaining runtime. Extend the runtime limit and retry now?",
         )
     return None
 
 
 def _end_of_limit(policy: LimitPolicy, met: int, failure: Failure, ended_at: datetime) -> datetime:
-    """As the provider says, or by a delay that doubles. A time that is over already, or is met again and
-    again, is believed less each time."""
-    most = policy.max_delay or LEAST_DELAY
+    """The provider's reset time, or a delay that doubles. The minimum delay doubles, too, in case the
+    reported time is wrong."""
+    longest = policy.max_delay or MIN_LIMIT_DELAY
     if failure.resets_at is None:
-        first = policy.initial_delay or (LEAST_DELAY if met else 0.0)
-        return ended_at + timedelta(seconds=min(first * 2.0 ** min(met, 32), most))
-    least = min(LEAST_DELAY * 2.0 ** min(met, 32), most)
-    return max(failure.resets_at, ended_at + timedelta(seconds=least))
+        first = policy.initial_delay or (MIN_LIMIT_DELAY if met else 0.0)
+        return ended_at + timedelta(seconds=min(first * 2.0 ** min(met, 32), longest))
+    shortest = min(MIN_LIMIT_DELAY * 2.0 ** min(met, 32), longest)
+    return max(failure.resets_at, ended_at + timedelta(seconds=shortest))
 
 
 def _is_resting(until: datetime | None, now: datetime) -> bool:
@@ -185,8 +185,8 @@ def _is_resting(until: datetime | None, now: datetime) -> bool:
 
 DEFAULT_POLICY = RetryPolicy()
 
-# How many attempts a kind of failure is worth. What isn't listed is final at once; the policy's
-# own maximum bounds the sum over all kinds.
+# The maximum attempts per kind of failure. Kinds that aren't listed are never retried; the policy's
+# `max_attempts` bounds the total.
 ATTEMPTS_PER_KIND: dict[FailureKind, int] = {
     FailureKind.PROVIDER_TIMEOUT: 100,
     FailureKind.ITERATION_TIMEOUT: 100,
@@ -199,7 +199,7 @@ ATTEMPTS_PER_KIND: dict[FailureKind, int] = {
 
 
 def may_retry(policy: RetryPolicy, failures: tuple[FailureKind, ...]) -> bool:
-    """Whether another attempt is allowed after these failures, the last one included."""
+    """Whether another attempt is allowed after these failures, including the last one."""
     if not failures:
         return True
     last = failures[-1]
@@ -207,6 +207,6 @@ def may_retry(policy: RetryPolicy, failures: tuple[FailureKind, ...]) -> bool:
 
 
 def backoff(policy: RetryPolicy, failures: int) -> timedelta:
-    """How long to wait before the attempt that follows so many failures."""
+    """The delay before the attempt that follows this number of failures."""
     seconds = policy.initial_delay * policy.multiplier ** (failures - 1)
     return timedelta(seconds=min(seconds, policy.max_delay))

@@ -1,4 +1,4 @@
-"""Questions to people: how one is opened, and what follows from its answer."""
+"""Questions to people: opening a request, and the consequences of its answer."""
 
 from collections.abc import Sequence
 
@@ -17,20 +17,20 @@ RESUME, CANCEL, SUCCEEDED = "resume", "cancel", "succeeded"
 
 
 class Question(Struct, frozen=True):
-    """Why a person is needed before anything more is spent."""
+    """A question that a person must answer before more work starts."""
 
     reason: str
     text: str
     options: tuple[str, ...] = (RESUME, CANCEL)
     scope: RequestScope = "branch"
-    """`run`: the answer is for the whole run, so it is asked once, whichever branch comes to it first."""
+    """`run`: the answer applies to the whole run, so only the first branch asks."""
     at: Cursor | None = None
     number: int = 0
-    """Of the task that it is about, if it is about one."""
+    """Number of the task that it is about, or 0."""
 
     @property
     def key(self) -> str:
-        """What the question is about: the same question is open once."""
+        """The subject of the question; each question is open only once."""
         if self.scope == "run" or self.at is None:
             return self.reason
         return f"{self.reason}@{task_place(self.at, self.number)}"
@@ -42,17 +42,17 @@ class Ruling(Struct, frozen=True):
     done: str | None = None
     """Why the stage is complete."""
     failure: Failure | None = None
-    """Why the stage can't go on."""
+    """Why the stage can't continue."""
     question: Question | None = None
 
 
 APPROVALS = frozenset({"approval", "checkpoint", "question"})
 TIMER = "request:"
-"""Before the id of the request that a timer is for."""
+"""Prefix of a timer's name, before the request id."""
 
 
 def opened(state: RunState, question: Question, before: Sequence[Draft] = ()) -> Draft | None:
-    """The request, or None where it is open already. `before`: the facts that are recorded first."""
+    """The request, or None if it is already open. `before`: facts that are recorded first."""
     asked = [draft.fact.key for draft in before if isinstance(draft.fact, f.RequestOpened)]
     if question.key in asked or any(request.key == question.key for request in state.requests):
         return None
@@ -69,13 +69,13 @@ def opened(state: RunState, question: Question, before: Sequence[Draft] = ()) ->
 
 
 def request_waits(state: RunState) -> tuple[Wait, ...]:
-    """For requests whose default counts at a recorded time."""
+    """Timers of requests with a default answer."""
     timed = (request for request in state.open_requests if not request.overdue)
     return tuple(Wait(f"{TIMER}{r.id}", r.due_at) for r in timed if r.due_at and r.default is not None)
 
 
 def defaults(state: RunState) -> tuple[Draft, ...]:
-    """The answers of requests that nobody answered in time."""
+    """Default answers of requests that timed out."""
     return tuple(
         Draft(f.RequestAnswered(request.id, request.default, "default"), request.at or state.cursor)
         for request in state.open_requests
@@ -84,8 +84,8 @@ def defaults(state: RunState) -> tuple[Draft, ...]:
 
 
 def consequences(plan: Plan, state: RunState, request: Request) -> tuple[Draft, ...]:
-    """What the answer means. The request is closed last, so that a crash in between loses nothing: what is
-    recorded already isn't decided again."""
+    """The consequences of an answer. The request is closed last, so that a crash in between loses nothing:
+    recorded facts aren't decided again."""
     at = request.at or state.cursor
     if request.answer == CANCEL:
         cancel = f.CancelRequested(f"answered by {request.answered_by}")
@@ -96,8 +96,8 @@ def consequences(plan: Plan, state: RunState, request: Request) -> tuple[Draft, 
     return (Draft(f.RequestResolved(request.id, "continue"), at),)
 
 
-def stage_asked_about(state: RunState, at: Cursor | None) -> StageState | None:
-    """The stage in whose iteration a request was opened, as long as it is there."""
+def stage_of_request(state: RunState, at: Cursor | None) -> StageState | None:
+    """The stage whose iteration opened the request, or None if that iteration is over."""
     stage = state.stage(at.provider) if at else None
     if stage is None or at is None or (stage.path, stage.run) != (at.node_path, at.node_run):
         return None
@@ -106,20 +106,20 @@ def stage_asked_about(state: RunState, at: Cursor | None) -> StageState | None:
 
 
 def _done(plan: Plan, state: RunState, request: Request) -> tuple[Draft, ...]:
-    """The iteration counts as complete, because a person says that its work was done."""
-    stage = stage_asked_about(state, request.at)
+    """Complete the iteration, because a person confirmed that its work was done."""
+    stage = stage_of_request(state, request.at)
     iteration = stage.iteration if stage else None
     attempt = iteration.attempt if iteration else None
     node = plan.stage(request.at.node_path, request.at.provider) if request.at else None
-    if node is None or attempt is None or not attempt.came_to_nothing:
+    if node is None or attempt is None or not attempt.ended_without_result:
         return ()
-    said = f"{request.answered_by} confirmed that attempt {attempt.number} succeeded"
-    result = Result(summary=said, reason=said)
+    summary = f"{request.answered_by} confirmed that attempt {attempt.number} succeeded"
+    result = Result(summary=summary, reason=summary)
     done = f.IterationCompleted(
         stage=node.name or node.id,
         attempt=attempt.number,
         decision=Decision.CONTINUE,
-        reason=said,
+        reason=summary,
         result_file="",
         result=result,
         duration_ms=0,

@@ -1,6 +1,6 @@
-"""The course of a run through its plan: which node comes first, and which one after another.
+"""The order of nodes: which comes first, and which follows a completed one.
 
-Asked once for each node that is done; the answer is recorded, so that the past is never routed again.
+Computed once per completed node and recorded, so that past nodes are never routed again.
 """
 
 from agentforge.model.cursor import Destination
@@ -12,11 +12,11 @@ def first_node(plan: Plan) -> Destination | None:
 
 
 def next_node(plan: Plan, path: str, rounds: tuple[int, ...]) -> Destination | None:
-    """Where the run goes from a node that is done; None at the end of the last round."""
+    """The node after a completed one, or None at the end of the last round."""
     levels = _levels(plan, path)
     for depth in reversed(range(len(levels))):
         pipeline, prefix, index, times = levels[depth]
-        # A damaged log may have lost how often the pipelines around the node ran.
+        # A damaged log may lack the rounds of the enclosing pipelines.
         here = (rounds + (1,) * len(levels))[: depth + 1]
         if found := _from(pipeline, prefix, index + 1, here):
             return found
@@ -26,8 +26,8 @@ def next_node(plan: Plan, path: str, rounds: tuple[int, ...]) -> Destination | N
 
 
 def _levels(plan: Plan, path: str) -> list[tuple[Plan, str, int, int]]:
-    """The pipelines that the node is in, outermost first: each with the path before its nodes, the position
-    of the node in it, and how often it runs."""
+    """The enclosing pipelines, outermost first: each with its path prefix, the node's position in it, and its
+    number of rounds."""
     found, prefix, times = [], "", plan.passes
     for name in path.split("."):
         index = next((n for n, node in enumerate(plan.nodes) if node.path == name), len(plan.nodes))
@@ -40,7 +40,7 @@ def _levels(plan: Plan, path: str) -> list[tuple[Plan, str, int, int]]:
 
 
 def _from(plan: Plan, prefix: str, index: int, rounds: tuple[int, ...]) -> Destination | None:
-    """The first place at or behind a node of a pipeline, in this round of it."""
+    """The first stage or block at or after `index`, in this round."""
     for node in plan.nodes[index:]:
         if not isinstance(node, NestedNode):
             return Destination(f"{prefix}{node.path}", rounds)

@@ -1,11 +1,11 @@
-"""What should happen now. Level-triggered: the answer depends on the state alone, so a crash, a resume
-and an ordinary step are the same code path.
+"""Decides what should happen now. Level-triggered: the result depends on the state alone, so a crash, a
+resume and an ordinary step are the same code path.
 
-The driver records the facts and asks again until there are none; then the work is what should be
-running: it starts what is missing and cancels what is no longer wanted.
+The driver records the facts and decides again until there are none; the work is then what should be running:
+the driver starts missing tasks and cancels those that are no longer listed.
 
-What stands between the run and its next step is an ordered table of gates; the first that has something to
-say decides. Where none has, the run goes on.
+Decisions come from an ordered table of gates; the first gate that returns a directive wins. If none does, the
+run advances.
 """
 
 from collections.abc import Callable
@@ -43,10 +43,10 @@ def decide(plan: Plan, state: RunState) -> Directive:
     for gate in GATES:
         if (decision := gate(plan, state)) is not None:
             return decision
-    return _onward(plan, state)
+    return _advance(plan, state)
 
 
-# -- runs that stand still
+# -- stopped runs
 
 
 def _cancelled(_: Plan, state: RunState) -> Directive | None:
@@ -63,24 +63,24 @@ def _overdue(_: Plan, state: RunState) -> Directive | None:
 
 
 def _answered(_: Plan, state: RunState) -> Directive | None:
-    """A run that stopped for its requests continues when one is answered."""
+    """A run stopped on its requests continues when one is answered."""
     if state.status not in WAITING or not state.waits:
         return None
     answered = tuple(request.id for request in state.requests if not request.is_open)
     return Directive((Draft(f.SessionContinued(answered), state.cursor),)) if answered else None
 
 
-def _still(_: Plan, state: RunState) -> Directive | None:
+def _stopped(_: Plan, state: RunState) -> Directive | None:
     if state.status in WAITING and state.waits and state.stop is None:
         return Directive(work=request_waits(state))
     return IDLE if state.status is not RunStatus.RUNNING else None
 
 
-# -- runs that go on
+# -- running runs
 
 
 def _stopping(plan: Plan, state: RunState) -> Directive | None:
-    """Nothing new starts; what is in flight finishes, or is ended when it is time."""
+    """No new tasks start; tasks in flight finish, or are stopped when the pause is due."""
     stop = state.stop
     if stop is None:
         return None
@@ -108,15 +108,15 @@ def _stopping(plan: Plan, state: RunState) -> Directive | None:
 
 
 def _consequences(plan: Plan, state: RunState) -> Directive | None:
-    """Of one answer at a time: what follows from it may answer what comes next."""
+    """Handle one answer at a time: its consequences may affect the next."""
     for request in state.requests:
         if not request.is_open:
             return Directive(consequences(plan, state, request))
     return None
 
 
-def _onward(plan: Plan, state: RunState) -> Directive:
-    """What the place where the run is needs; a run with nothing to do but open requests waits for people."""
+def _advance(plan: Plan, state: RunState) -> Directive:
+    """The work of the current node; a run with only open requests left waits for people."""
     decision = _at_position(plan, state)
     if decision.facts or not state.requests:
         return decision
@@ -136,7 +136,11 @@ def _at_position(plan: Plan, state: RunState) -> Directive:
     match state.at:
         case StageState() as at:
             here = stage_at(plan, state, None, at)
-            return _unplaced(state, at.path) if here is None else _of_run(plan, state, at, decide_stage(here))
+            return (
+                _missing_node(state, at.path)
+                if here is None
+                else _run_directive(plan, state, at, decide_stage(here))
+            )
         case Start():
             return _enter(plan, state, first_node(plan))
         case Between(next=destination):
@@ -144,14 +148,14 @@ def _at_position(plan: Plan, state: RunState) -> Directive:
         case BlockState() as block:
             step = plan.places.get(block.path)
             if step is None or not isinstance(step.node, ParallelNode):
-                return _unplaced(state, block.path)
-            return _of_run(plan, state, block, decide_block(plan, state, step, block))
+                return _missing_node(state, block.path)
+            return _run_directive(plan, state, block, decide_block(plan, state, step, block))
         case _:
             assert_never(state.at)
 
 
-def _of_run(plan: Plan, state: RunState, at: StageState | BlockState, ruling: Ruling) -> Directive:
-    """What a ruling on the current node means for the run."""
+def _run_directive(plan: Plan, state: RunState, at: StageState | BlockState, ruling: Ruling) -> Directive:
+    """Translate a ruling on the current node into a directive for the run."""
     if ruling.facts or ruling.work:
         return Directive(ruling.facts, ruling.work)
     node = plan.places[at.path].node
@@ -176,7 +180,7 @@ def _enter(plan: Plan, state: RunState, destination: Destination | None) -> Dire
         return Directive((Draft(f.SessionCompleted(reason), state.cursor),))
     step = plan.places.get(destination.path)
     if step is None:
-        return _unplaced(state, destination.path)
+        return _missing_node(state, destination.path)
     run = state.visits.get(step.path, 0) + 1
     return Directive((Draft(_entered(step, run, destination.rounds), Cursor(step.path, run, 0)),))
 
@@ -207,10 +211,10 @@ def _entered(step: Step, run: int, rounds: tuple[int, ...]) -> f.NodeStarted:
     )
 
 
-def _unplaced(state: RunState, path: str) -> Directive:
-    """A damaged log, or one that isn't of this plan, leads to a node that the plan doesn't have."""
+def _missing_node(state: RunState, path: str) -> Directive:
+    """A damaged log, or one of another plan, refers to a node that the plan doesn't have."""
     failed = f.SessionFailed(FailureKind.STATE_CORRUPT, f"the plan has no node at {path!r}", "")
     return Directive((Draft(failed, state.cursor),))
 
 
-GATES: tuple[RunGate, ...] = (_cancelled, _overdue, _answered, _still, _stopping, _consequences)
+GATES: tuple[RunGate, ...] = (_cancelled, _overdue, _answered, _stopped, _stopping, _consequences)

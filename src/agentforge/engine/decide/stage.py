@@ -1,12 +1,10 @@
-"""What should happen now in a stage: its iterations and attempts, judge, queue and delays.
+"""Decides what should happen in a stage: its iterations and attempts, judge, queue and delays.
 
-Two ordered tables of gates, one for what stands between two iterations and one for what an attempt leaves to
-settle before the next.
-The first gate that has something to say decides; where none has, the next iteration or attempt begins. A new
-feature is a new row.
+There are two ordered tables of gates, one between iterations and one after an attempt. The first gate that
+returns a ruling wins; if none does, the next iteration or attempt starts. A new feature is a new row.
 
-The same for a node of the run and for a stage of a provider's branch; the caller turns the ruling into the
-facts of its own level.
+Used for nodes of the run and for stages of a branch; the caller translates the ruling into the facts of its
+own level.
 """
 
 from collections.abc import Callable
@@ -15,9 +13,14 @@ from datetime import timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.engine.decide.failure import DEFAULT_POLICY, Failed, choose, turn_after
+from agentforge.engine.decide.failure import (
+    DEFAULT_POLICY,
+    FailedAttempt,
+    choose_provider,
+    decide_after_failure,
+)
 from agentforge.engine.decide.requests import CANCEL, RESUME, SUCCEEDED, Question, Ruling
-from agentforge.engine.decide.termination import JUDGE_FAILURES, end_of, wants_judge, wants_queue
+from agentforge.engine.decide.termination import MAX_JUDGE_FAILURES, end_of, wants_judge, wants_queue
 from agentforge.model import facts as f
 from agentforge.model.event import Draft
 from agentforge.model.failure import Failure, FailureKind
@@ -35,14 +38,14 @@ from agentforge.model.status import TaskStatus
 from agentforge.model.task import AgentTask, JudgeTask, PrepareTask, QueueTask, Wait
 
 DEFAULT_DELAY = 3.0
-LOST_IN_A_ROW = 3
-RECOVERIES_WITHOUT_PROGRESS = 3
+MAX_LOST_IN_A_ROW = 3
+MAX_RECOVERIES = 3
 MAX_CONTINUED = 5
-"""How often an agent's own session is continued; then a fresh one begins."""
+"""How often an agent session is resumed before a new one is started."""
 
 
 class StageAt(Struct, frozen=True):
-    """A stage under way, with all that a decision about it depends on."""
+    """A stage in progress, with everything that a decision depends on."""
 
     plan: Plan
     state: RunState
@@ -70,7 +73,7 @@ def stage_in(plan: Plan, state: RunState, place: Place, node: StageNode, at: Sta
 
 
 def stage_at(plan: Plan, state: RunState, provider: str | None, at: StageState) -> StageAt | None:
-    """None where the plan has no such stage, as after damage."""
+    """None if a damaged log names a stage that isn't in the plan."""
     node, place = plan.stage(at.path, provider), place_of(plan, state, provider, at)
     return stage_in(plan, state, place, node, at) if node and place else None
 
@@ -106,8 +109,8 @@ def _within_iteration(here: StageAt, iteration: IterationState) -> Ruling:
 
 
 def in_flight(here: StageAt) -> Flight | None:
-    """The task that was started and hasn't ended: it is waited for, reattached to after a crash, or ended. A
-    kill that was recorded as intended is carried out, whichever engine drives the run by now."""
+    """The task that was started and hasn't ended: it is awaited, reattached to after a crash, or stopped. A
+    recorded kill is carried out even if another engine recorded it."""
     iteration, judge = here.at.iteration, here.at.judge
     if iteration is not None and iteration.attempt is not None and iteration.attempt.in_flight:
         return agent_task(here, iteration, iteration.attempt), iteration.attempt
@@ -151,7 +154,7 @@ def _running(here: StageAt) -> Ruling | None:
 # -- between two iterations
 
 
-def _unprepared(here: StageAt) -> Ruling | None:
+def _preparation_failed(here: StageAt) -> Ruling | None:
     return Ruling(failure=here.at.failure) if here.at.failure is not None else None
 
 
@@ -159,7 +162,7 @@ def _judge(here: StageAt) -> Ruling | None:
     at = here.at
     if not wants_judge(here.node.termination, at) or here.state.settings.plateau_test:
         return None
-    if at.judge_failures >= JUDGE_FAILURES:
+    if at.judge_failures >= MAX_JUDGE_FAILURES:
         unheard = f.JudgeResult(stop=False, reason="judge_unreliable")
         return here.record(f.JudgeCompleted("skipped", unheard))
     if asked := _lost_judge(here) or _stuck(here):
@@ -211,17 +214,17 @@ def _next_iteration(here: StageAt) -> Ruling:
 def _once(here: StageAt, iteration: IterationState, attempt: AttemptState) -> Ruling | None:
     if here.node.semantics != "at_most_once":
         return None
-    if not attempt.came_to_nothing or attempt.excused:
+    if not attempt.ended_without_result or attempt.excused:
         return None
-    died = "it was ended" if attempt.status is TaskStatus.CANCELLED else "the engine or the machine died"
+    died = "it was stopped" if attempt.status is TaskStatus.CANCELLED else "the engine or the machine died"
     why = attempt.failure.message if attempt.failure else died
     who = f"{here.place.branch}: " if here.place.branch else ""
     return Ruling(
         question=Question(
             AT_MOST_ONCE,
-            f"{who}attempt {attempt.number} at iteration {iteration.number} of stage {here.node.id!r} came to"
-            f" no result ({why}) and may have done part of its work. Retry it ({RESUME}), count it as done"
-            f" ({SUCCEEDED}), or cancel the run ({CANCEL})?",
+            f"{who}attempt {attempt.number} at iteration {iteration.number} of stage {here.node.id!r} failed"
+            f" ({why}) and may have partially run. Retry it ({RESUME}), mark it as done ({SUCCEEDED}), or"
+            f" cancel the run ({CANCEL})?",
             (RESUME, SUCCEEDED, CANCEL),
         )
     )
@@ -230,12 +233,12 @@ def _once(here: StageAt, iteration: IterationState, attempt: AttemptState) -> Ru
 def _failure(here: StageAt, iteration: IterationState, attempt: AttemptState) -> Ruling | None:
     if attempt.status is not TaskStatus.FAILED or attempt.excused:
         return None
-    turn = turn_after(Failed(here.node, here.at, iteration, attempt, here.remaining))
+    turn = decide_after_failure(FailedAttempt(here.node, here.at, iteration, attempt, here.remaining))
     match turn:
         case Question():
             return Ruling(question=turn)
         case Failure(kind=FailureKind.ITERATION_TIMEOUT):
-            # The time that ran out may have been the run's, not the attempt's: a person may grant more.
+            # The run's limit may have expired, not the attempt's: a person may extend it.
             return _stuck(here) or _runtime(here) or Ruling(failure=turn)
         case Failure():
             return Ruling(failure=turn)
@@ -250,21 +253,21 @@ def _retry_wait(here: StageAt, iteration: IterationState, attempt: AttemptState)
 
 
 def _lost_attempt(here: StageAt, iteration: IterationState, attempt: AttemptState) -> Ruling | None:
-    if attempt.lost < LOST_IN_A_ROW or attempt.excused:
+    if attempt.lost < MAX_LOST_IN_A_ROW or attempt.excused:
         return None
     what = f"{attempt.lost} attempts at iteration {iteration.number}"
-    return Ruling(question=Question("attempts_lost", _lost_text(here, what)))
+    return Ruling(question=Question("attempts_lost", _lost_question(here, what)))
 
 
 def _lost_judge(here: StageAt) -> Ruling | None:
     judge = here.at.judge
-    if judge is None or judge.lost < LOST_IN_A_ROW or judge.excused:
+    if judge is None or judge.lost < MAX_LOST_IN_A_ROW or judge.excused:
         return None
     what = f"{judge.lost} judges of iteration {here.at.completed}"
-    return Ruling(question=Question("judge_lost", _lost_text(here, what)))
+    return Ruling(question=Question("judge_lost", _lost_question(here, what)))
 
 
-def _lost_text(here: StageAt, what: str) -> str:
+def _lost_question(here: StageAt, what: str) -> str:
     why = "because the engine or the machine died"
     return f"{what} of stage {here.node.id!r} were lost in a row {why}. Retry?"
 
@@ -272,7 +275,7 @@ def _lost_text(here: StageAt, what: str) -> str:
 def _next_attempt(here: StageAt, iteration: IterationState) -> Ruling:
     node = here.node
     timeout = _tightest(node.timeout, here.remaining)
-    choice = choose(1 + len(node.fallbacks), here.at, here.state.updated_at)
+    choice = choose_provider(1 + len(node.fallbacks), here.at, here.state.updated_at)
     provider, agent = node.chosen(choice), iteration.agent
     continues = agent is not None and agent.choice == choice and agent.continued < MAX_CONTINUED
     return here.record(
@@ -294,7 +297,7 @@ def _next_attempt(here: StageAt, iteration: IterationState) -> Ruling:
 
 
 def max_runtime(plan: Plan, node: StageNode) -> float | None:
-    """The tightest of the limits that the run and the stage set."""
+    """The lower of the limits of the run and the stage, or None."""
     run, stage = plan.pipeline.guardrails, node.guardrails
     return _tightest(run.max_runtime_seconds if run else None, stage.max_runtime_seconds if stage else None)
 
@@ -311,8 +314,8 @@ def _stuck(here: StageAt) -> Ruling | None:
 
 
 def stuck(state: RunState) -> Question | None:
-    """Asked before any new task starts; what is in flight may still come to something."""
-    if state.recoveries - state.recoveries_excused < RECOVERIES_WITHOUT_PROGRESS:
+    """A question if the run was recovered too often; asked only before new tasks start."""
+    if state.recoveries - state.recoveries_excused < MAX_RECOVERIES:
         return None
     return Question(
         "recoveries_without_progress",
@@ -325,12 +328,12 @@ def _runtime(here: StageAt) -> Ruling | None:
     if here.remaining != 0.0:
         return None
     limit = max_runtime(here.plan, here.node)
-    text = f"the runtime limit of {limit:g} s is used up. Grant the same again?"
+    text = f"the runtime limit of {limit:g} s is used up. Extend it by the same amount?"
     return Ruling(question=Question("runtime_limit", text, scope="run"))
 
 
 BETWEEN_ITERATIONS: tuple[StageGate, ...] = (
-    _unprepared,
+    _preparation_failed,
     _judge,
     _queue,
     _end,

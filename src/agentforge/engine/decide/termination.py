@@ -6,14 +6,14 @@ from agentforge.model.plan import Fixed, Judgment, Queue, Termination
 from agentforge.model.result import Decision
 from agentforge.model.state import StageState
 
-JUDGE_FAILURES = 3
-"""So many in a row, and the judge isn't asked any more."""
+MAX_JUDGE_FAILURES = 3
+"""After this many consecutive failures, the judge is skipped."""
 
 MAX_ITERATIONS = "max_iterations"
 
 
 def end_of(termination: Termination, at: StageState, *, plateau_test: bool = False) -> str:
-    """Why the stage ends after the iterations it has completed; empty while it goes on."""
+    """Why the stage ends after its completed iterations; empty if it continues."""
     match termination:
         case Fixed(max=limit):
             if at.completed and at.last_decision is Decision.STOP:
@@ -32,16 +32,16 @@ def end_of(termination: Termination, at: StageState, *, plateau_test: bool = Fal
 
 
 def _judged_end(termination: Judgment, at: StageState, stops: int) -> str:
-    """What the agent itself decides is evidence for the judge, not an end."""
-    wanted = termination.stops_wanted
-    if at.completed >= termination.judged_from and at.completed and stops >= wanted:
+    """The agent's own decision is evidence for the judge; it doesn't end the stage."""
+    required = termination.required_stops
+    if at.completed >= termination.judged_from and at.completed and stops >= required:
         reason = f"\n  Reason: {at.judge_reason}" if at.judge_reason else ""
-        return f"Consensus reached: {wanted} consecutive agents agree to stop{reason}"
+        return f"Consensus reached: {required} consecutive agents agree to stop{reason}"
     return MAX_ITERATIONS if at.completed >= termination.max else ""
 
 
 def wants_judge(termination: Termination, at: StageState) -> bool:
-    """Whether the latest iteration is still to be judged."""
+    """Whether the latest iteration still has to be judged."""
     return (
         isinstance(termination, Judgment)
         and at.completed >= max(1, termination.judged_from)
@@ -50,7 +50,7 @@ def wants_judge(termination: Termination, at: StageState) -> bool:
 
 
 def wants_queue(termination: Termination, at: StageState) -> bool:
-    """Whether the queue is to be looked at before anything else."""
+    """Whether the queue has to be checked first."""
     return (
         isinstance(termination, Queue)
         and at.queue_checked < at.completed

@@ -1,1 +1,1 @@
-"""The state after an event. `run` is the entry; stages, blocks and attempts have a file each."""
+"""The state after an event. `run` is the entry point; stages, blocks and attempts have a module each."""

@@ -1,4 +1,4 @@
-"""What follows an attempt that came to nothing: a retry, a wait, another provider, the agent's session."""
+"""State after a failed attempt: a retry, a wait, another provider, the agent session."""
 
 from typing import TypeVar, assert_never
 
@@ -41,13 +41,13 @@ def _changed(at: StageState, event: Event, fact: f.ProviderChanged) -> StageStat
 
 
 def with_agent(at: StageState, id: str | None, usage: Usage | None) -> StageState:
-    """The agent's own session as the attempt that just ended left it; one that it doesn't name is gone."""
+    """Update the agent session after an attempt; without an id there is no session to resume."""
     iteration = at.iteration
     if iteration is None or id is None:
         return with_iteration(at, agent=None)
     before, choice = iteration.agent, iteration.attempt.choice if iteration.attempt else 0
     if before is None or before.id != id:
-        # Some give the conversation a new name each time: it is gone on with all the same.
+        # Some agents assign a new id on every resume; it is still the same session.
         resumed = before is not None and iteration.attempt is not None and iteration.attempt.resume
         continued = before.continued if before and resumed else 0
         return with_iteration(at, agent=AgentSession(id, choice, continued, usage))

@@ -1,4 +1,4 @@
-"""What an event makes of a parallel block: each provider's branch goes its own way through the stages."""
+"""Applies events to a parallel block; each provider's branch moves through the stages independently."""
 
 from typing import assert_never
 
@@ -15,7 +15,7 @@ BlockFact = f.ProviderStarted | f.ProviderCompleted | f.StageCompleted | f.Manif
 
 
 def block_of(block: BlockState | None, event: Event) -> BlockState:
-    """The current block; rebuilt from the cursor where its start is missing from a damaged log."""
+    """The current block; rebuilt from the cursor if a damaged log lacks its start."""
     assert event.cursor is not None
     path, run = event.cursor.node_path, event.cursor.node_run
     if not isinstance(event.fact, f.ProviderStarted | f.ProviderCompleted | f.ManifestWritten):
@@ -26,14 +26,14 @@ def block_of(block: BlockState | None, event: Event) -> BlockState:
 
 
 def with_branch_stage(block: BlockState, event: Event, fact: StageFact) -> BlockState:
-    """The block after something happened in a stage of one of its branches."""
+    """The block after an event in a stage of one of its branches."""
     branch = _branch(block, event)
     stage = evolve_stage(_stage(branch, event), event, fact)
     started_at = branch.started_at or event.at
     return _with(block, replace(branch, stage=stage, status=NodeStatus.RUNNING, started_at=started_at))
 
 
-def provider_turn(block: BlockState, event: Event, fact: BlockFact) -> BlockState:
+def evolve_block(block: BlockState, event: Event, fact: BlockFact) -> BlockState:
     if isinstance(fact, f.ManifestWritten):
         return replace(block, manifest=True)
     branch = _branch(block, event)
@@ -66,7 +66,7 @@ def _with(block: BlockState, changed: BranchState) -> BlockState:
 
 
 def _stage(branch: BranchState, event: Event) -> StageState:
-    """The branch's current stage, or a new one at its beginning."""
+    """The branch's current stage, or a new one."""
     assert event.cursor is not None
     at, path = branch.stage, event.cursor.node_path
     return at if at is not None and at.path == path else StageState(path, event.cursor.node_run)

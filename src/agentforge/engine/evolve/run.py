@@ -1,5 +1,5 @@
-"""What an event makes of a state. Never decides, never refuses: what may be recorded is checked before
-it is (see `legal`), so that a log is read the same way for ever, even with lines missing."""
+"""Applies events to the state. Never decides and never rejects: facts are checked before they are recorded
+(see `legal`), so that a log always reads the same way, even with lines missing."""
 
 from datetime import timedelta
 from typing import assert_never
@@ -7,15 +7,15 @@ from typing import assert_never
 import msgspec
 from msgspec.structs import replace
 
-from agentforge.engine.decide.requests import TIMER, stage_asked_about
+from agentforge.engine.decide.requests import TIMER, stage_of_request
 from agentforge.engine.evolve.block import (
     BlockFact,
     block_of,
-    provider_turn,
+    evolve_block,
     with_branch_stage,
 )
 from agentforge.engine.evolve.stage import StageFact, evolve_stage, excused, on_resume
-from agentforge.engine.replan import replanned
+from agentforge.engine.replan import apply_plan_change
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import LogCorrupt, LogTooOld
@@ -31,13 +31,13 @@ from agentforge.model.state import (
     StageRecord,
     StageState,
     Stop,
-    kept_notes,
+    latest_notes,
 )
 from agentforge.model.status import RunStatus, TaskStatus
 
-CONTROLS_KEPT = 32
-BEGINNINGS = (f.SessionStarted, f.LogImported)
-SPENDS = (f.ErrorOccurred, f.JudgeCompleted)
+MAX_CONTROLS = 32
+FIRST_FACTS = (f.SessionStarted, f.LogImported)
+FACTS_WITH_USAGE = (f.ErrorOccurred, f.JudgeCompleted)
 FREQUENT = (f.IterationStarted, f.AttemptStarted, f.IterationCompleted)
 
 
@@ -46,22 +46,22 @@ def evolve(state: RunState | None, event: Event) -> RunState:
     fact, cursor = event.fact, event.cursor
     if state is not None and isinstance(fact, FREQUENT) and cursor is not None and cursor.provider is None:
         return _frequent(state, event, fact)
-    if isinstance(fact, BEGINNINGS):
+    if isinstance(fact, FIRST_FACTS):
         _refuse_older(event, fact)
         return _started(event, fact)
     if state is None:
         raise LogCorrupt(
-            f"the log of session {event.session!r} doesn't begin with session_start",
-            hint="`agentforge log verify` shows what is left of it",
+            f"the log of session {event.session!r} doesn't start with session_start",
+            hint="run `agentforge log verify` to see which lines are damaged",
         )
     changed = _apply(state, event)
-    return replace(changed, seq=event.seq, updated_at=event.at, cursor=_place(changed, event))
+    return replace(changed, seq=event.seq, updated_at=event.at, cursor=_run_cursor(changed, event))
 
 
 def _frequent(
     state: RunState, event: Event, fact: f.IterationStarted | f.AttemptStarted | f.IterationCompleted
 ) -> RunState:
-    """What a long log is mostly made of, outside of blocks: the same as below, in one step."""
+    """A shortcut for the most frequent events outside blocks, equivalent to `_apply`."""
     if isinstance(fact, f.IterationCompleted) and (state.recoveries or fact.usage is not None):
         state = _progressed(state, fact)
     at = evolve_stage(_node(state, event), event, fact)
@@ -73,18 +73,18 @@ def _progressed(state: RunState, fact: f.IterationCompleted) -> RunState:
     return replace(state, recoveries=0, recoveries_excused=0, spending=spending)
 
 
-def _place(state: RunState, event: Event) -> Cursor | None:
-    """Where the run as a whole is: in a block no branch stands for it."""
+def _run_cursor(state: RunState, event: Event) -> Cursor | None:
+    """The cursor of the run as a whole: inside a block that of the block, not of a branch."""
     if event.cursor is None or event.cursor.provider is None:
         return event.cursor or state.cursor
     return Cursor(state.block.path, state.block.run, 0) if state.block else state.cursor
 
 
 def _refuse_older(event: Event, fact: f.SessionStarted | f.LogImported) -> None:
-    """A run of agent-pipelines' own engine has no id of ours, and no format."""
+    """Runs of the shell engine have no run id and no format."""
     if fact.run_id and fact.format != f.LOG_FORMAT:
         raise LogTooOld(
-            f"the log of session {event.session!r} has format {fact.format}, and this version reads"
+            f"the log of session {event.session!r} has format {fact.format}, but this version requires"
             f" format {f.LOG_FORMAT}",
             hint="finish the run with the version that started it, or start over with --force",
         )
@@ -105,7 +105,7 @@ def _started(event: Event, fact: f.SessionStarted | f.LogImported) -> RunState:
     )
     if isinstance(fact, f.SessionStarted):
         return started
-    # Nothing of what came before in the log counts, and agent-pipelines enters every node once.
+    # Earlier lines don't count, and the shell engine enters every node once.
     entered = [record.path for record in fact.stages]
     entered += [] if isinstance(fact.at, Between) else [fact.at.path]
     visits = dict.fromkeys(entered, 1)
@@ -118,17 +118,17 @@ def _apply(state: RunState, event: Event) -> RunState:
         case f.TimerFired(timer=timer):
             return _fired(state, event, timer)
         case f.NodeStarted() | f.NodeCompleted():
-            return _node_turn(state, event, fact)
+            return _apply_node(state, event, fact)
         case f.ProviderStarted() | f.ProviderCompleted() | f.StageCompleted() | f.ManifestWritten():
-            return _block_turn(state, event, fact)
+            return _apply_block(state, event, fact)
         case f.RequestOpened() | f.RequestAnswered() | f.RequestResolved():
-            return _request_turn(state, event, fact)
+            return _apply_request(state, event, fact)
         case f.PauseRequested() | f.CancelRequested():
             return _stop_requested(state, fact)
         case f.DamageAccepted(lines=lines):
             return replace(state, accepted_damage=(*state.accepted_damage, *lines))
         case f.PlanChanged():
-            return replanned(state, fact)
+            return apply_plan_change(state, fact)
         case f.LogRepaired() | f.LogImported() | f.SessionStarted() | f.TmuxSessionCleaned():
             return state
         case (
@@ -141,16 +141,16 @@ def _apply(state: RunState, event: Event) -> RunState:
             | f.SessionAborted()
             | f.SessionRecovered()
         ):
-            return _session_turn(state, event, fact)
+            return _apply_session(state, event, fact)
         case _:
-            return _stage_turn(state, event, fact)
+            return _apply_stage(state, event, fact)
 
 
-def _stage_turn(state: RunState, event: Event, fact: StageFact) -> RunState:
-    """What happens in a stage, be it a node of the run or a stage of a provider's branch."""
+def _apply_stage(state: RunState, event: Event, fact: StageFact) -> RunState:
+    """Apply a fact about a stage: a node of the run or a stage of a branch."""
     if isinstance(fact, f.IterationCompleted):
         state = _progressed(state, fact)
-    elif isinstance(fact, SPENDS):
+    elif isinstance(fact, FACTS_WITH_USAGE):
         state = replace(state, spending=state.spending.plus(fact.usage))
     if event.cursor is not None and event.cursor.provider is not None:
         return replace(state, at=with_branch_stage(block_of(state.block, event), event, fact))
@@ -159,23 +159,23 @@ def _stage_turn(state: RunState, event: Event, fact: StageFact) -> RunState:
     return replace(state, at=evolve_stage(_node(state, event), event, fact))
 
 
-def _block_turn(state: RunState, event: Event, fact: BlockFact) -> RunState:
+def _apply_block(state: RunState, event: Event, fact: BlockFact) -> RunState:
     if event.cursor is None:
         return state
-    return replace(state, at=provider_turn(block_of(state.block, event), event, fact))
+    return replace(state, at=evolve_block(block_of(state.block, event), event, fact))
 
 
 def _fired(state: RunState, event: Event, timer: str) -> RunState:
     if timer.startswith(TIMER):
         return _with_request(state, timer.removeprefix(TIMER), overdue=True)
     if timer != "stop":
-        return _stage_turn(state, event, f.TimerFired(timer))
+        return _apply_stage(state, event, f.TimerFired(timer))
     if state.stop and state.stop.due_at:
         return replace(state, stop=replace(state.stop, now=True))
     return state
 
 
-def _node_turn(state: RunState, event: Event, fact: f.NodeStarted | f.NodeCompleted) -> RunState:
+def _apply_node(state: RunState, event: Event, fact: f.NodeStarted | f.NodeCompleted) -> RunState:
     match fact:
         case f.NodeStarted():
             at = _entered(event, fact)
@@ -200,7 +200,7 @@ def _entered(event: Event, fact: f.NodeStarted) -> StageState | BlockState:
     return BlockState(at.path, at.run, at.folder, tuple(map(BranchState, fact.providers)))
 
 
-def _request_turn(
+def _apply_request(
     state: RunState, event: Event, fact: f.RequestOpened | f.RequestAnswered | f.RequestResolved
 ) -> RunState:
     match fact:
@@ -215,7 +215,7 @@ def _request_turn(
             left = replace(state, requests=tuple(r for r in state.requests if r.id != id))
             if request_closed is None or effect != "continue":
                 return left
-            return _granted(left, event, request_closed)
+            return _allow_escalated(left, event, request_closed)
         case _:
             assert_never(fact)
 
@@ -225,20 +225,20 @@ def _with_request(state: RunState, id: str, **changes: object) -> RunState:
     return replace(state, requests=tuple(changed))
 
 
-def _granted(state: RunState, event: Event, request: Request) -> RunState:
-    """What was escalated may go on. Nothing is forgotten: a counter that was met is met again."""
+def _allow_escalated(state: RunState, event: Event, request: Request) -> RunState:
+    """Let the escalated work continue. Counters are kept, so a limit can be hit again."""
     if request.kind != "escalation":
         return state
     if request.reason == "recoveries_without_progress":
         return replace(state, recoveries_excused=state.recoveries)
     if request.reason == "runtime_limit":
-        state = _more_time(replace(state, clock_from=event.at), request)
-    stage = stage_asked_about(state, request.at)
+        state = _extend_runtime(replace(state, clock_from=event.at), request)
+    stage = stage_of_request(state, request.at)
     return state if stage is None else _with_stage(state, request.at, excused(stage))
 
 
-def _more_time(state: RunState, request: Request) -> RunState:
-    """One branch asks for all: those whose agents were ended by the limit, too, go on."""
+def _extend_runtime(state: RunState, request: Request) -> RunState:
+    """One branch asks for all: other branches whose agents the limit stopped continue, too."""
     if request.scope != "run":
         return state
     for provider, stage in tuple(state.under_way()):
@@ -262,7 +262,7 @@ def _with_stage(state: RunState, at: Cursor | None, stage: StageState) -> RunSta
 def _stop_requested(state: RunState, fact: f.PauseRequested | f.CancelRequested) -> RunState:
     controls = state.controls
     if fact.control:
-        controls = (*controls, fact.control)[-CONTROLS_KEPT:]
+        controls = (*controls, fact.control)[-MAX_CONTROLS:]
     match fact:
         case f.CancelRequested():
             stop = Stop(cancel=True, reason=fact.reason, now=True)
@@ -275,7 +275,7 @@ def _stop_requested(state: RunState, fact: f.PauseRequested | f.CancelRequested)
     return replace(state, stop=stop, controls=controls)
 
 
-def _session_turn(
+def _apply_session(
     state: RunState,
     event: Event,
     fact: f.SessionCompleted
@@ -312,7 +312,7 @@ def _session_turn(
 
 
 def _ended(state: RunState, event: Event, status: RunStatus, reason: str) -> RunState:
-    """For good: nobody is asked anything any more."""
+    """The run is over; open requests are dropped."""
     ended = replace(state, status=status, completed_at=event.at, completion_reason=reason)
     return replace(ended, stop=None, requests=())
 
@@ -322,7 +322,7 @@ def _paused(state: RunState, event: Event, status: RunStatus, reason: str, *, wa
 
 
 def _continued(state: RunState, event: Event) -> RunState:
-    """Somebody answered: the time that was waited for it is no runtime."""
+    """A request was answered: the time spent waiting doesn't count as runtime."""
     waited = event.at - state.paused_at if state.paused_at else timedelta()
     return replace(
         state,
@@ -335,10 +335,10 @@ def _continued(state: RunState, event: Event) -> RunState:
 
 
 def _resumed(state: RunState, event: Event, fact: f.SessionResumed | f.SessionRecovered) -> RunState:
-    """A person resumed the run: nothing of what went wrong before counts any more."""
+    """A person resumed the run: earlier failures no longer count."""
     notes = state.notes
     if fact.context:
-        notes = kept_notes((*notes, Note(fact.context, fact.by)))
+        notes = latest_notes((*notes, Note(fact.context, fact.by)))
     fresh = replace(
         state,
         status=RunStatus.RUNNING,
@@ -364,7 +364,7 @@ def _resumed(state: RunState, event: Event, fact: f.SessionResumed | f.SessionRe
 
 
 def _node(state: RunState, event: Event) -> StageState:
-    """The current node; rebuilt from the cursor where its start is missing from a damaged log."""
+    """The current node; rebuilt from the cursor if a damaged log lacks its start."""
     at, cursor = state.at, event.cursor
     if cursor is None:
         return at if isinstance(at, StageState) else StageState("", 1)

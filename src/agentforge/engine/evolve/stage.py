@@ -1,4 +1,4 @@
-"""What an event makes of a stage under way: its iterations, attempts, timers, judge and queue."""
+"""Applies events to a stage: its iterations, attempts, timers, judge and queue."""
 
 from typing import assert_never
 
@@ -31,7 +31,7 @@ StageFact = (
 
 def evolve_stage(at: StageState, event: Event, fact: StageFact) -> StageState:
     match fact:
-        # The frequent ones first: a long log is mostly these three.
+        # The most frequent events come first.
         case f.IterationStarted():
             number = _number(at, event)
             iteration = IterationState(number, IterationStatus.STARTED, event.at, fact.prompt_sha256)
@@ -55,24 +55,23 @@ def evolve_stage(at: StageState, event: Event, fact: StageFact) -> StageState:
         case f.RetryScheduled() | f.LimitMet() | f.ProviderChanged():
             return after_failure(at, event, fact)
         case _:
-            return _attempt_turn(at, fact)
+            return _apply_attempt(at, fact)
 
 
 def on_resume(at: StageState) -> StageState:
-    """A person resumed the run: failures no longer count; an attempt in flight goes on. How far the judge can
-    be relied upon is no failure of the run: that count stays. Work that mustn't be done twice and came to
-    nothing is kept: what becomes of it is for an answer to say."""
+    """The stage after a resume: failures no longer count, and an attempt in flight continues. The count of
+    judge failures is kept. A failed at_most_once attempt is kept, too: an answer decides about it."""
     fresh = replace(at, failure=None, unavailable=(), judge=at.judge and replace(at.judge, lost=0))
     attempt = at.iteration.attempt if at.iteration else None
     if attempt is not None and not attempt.in_flight:
-        attempt = replace(attempt, lost=0) if attempt.once and attempt.came_to_nothing else None
+        attempt = replace(attempt, lost=0) if attempt.once and attempt.ended_without_result else None
     elif attempt is not None:
         attempt = replace(attempt, lost=0)
     return with_iteration(fresh, attempt=attempt, failures=(), limited=0, limited_since=None, gave_way=0)
 
 
 def excused(at: StageState) -> StageState:
-    """A person answered that the next try may be made; what counts against it stays counted."""
+    """Allow another attempt, as a person answered; counters are kept."""
     if at.judge is not None and not at.judge.in_flight:
         return replace(at, judge=replace(at.judge, excused=True))
     attempt = at.iteration.attempt if at.iteration else None
@@ -115,7 +114,7 @@ def _completed(at: StageState, event: Event, fact: f.IterationCompleted) -> Stag
     )
 
 
-def _attempt_turn(at: StageState, fact: _AttemptFact) -> StageState:
+def _apply_attempt(at: StageState, fact: _AttemptFact) -> StageState:
     match fact:
         case f.AttemptReattached():
             return at
@@ -134,7 +133,7 @@ def _attempt_turn(at: StageState, fact: _AttemptFact) -> StageState:
 
 
 def _resumed_by(at: StageState) -> str | None:
-    """The session that it goes on with: an agent that was killed before it named it hasn't forgotten it."""
+    """The session being resumed: it still exists if the agent was killed before reporting its id."""
     return at.iteration.attempt.resume if at.iteration and at.iteration.attempt else None
 
 
@@ -147,7 +146,7 @@ def _failed(at: StageState, event: Event, fact: f.ErrorOccurred) -> StageState:
         left, status=TaskStatus.FAILED, failure=failure, ended_at=event.at, started=fact.started, lost=0
     )
     if fact.kind in LIMITS:
-        # How often a limit is met says nothing about the work: it has its own bound.
+        # Limits don't count against the retry policy; they have their own bound.
         return ended
     return with_iteration(ended, failures=(*at.iteration.failures, fact.kind))
 
@@ -174,25 +173,25 @@ def _judged(at: StageState, event: Event, fact: _JudgeFact) -> StageState:
             stops = at.stops + 1 if result.stop else 0
             heard = replace(at, judge=None, judge_tries=0, judged=at.completed, judge_failures=0)
             return replace(heard, stops=stops, judge_reason=result.reason)
-        case f.JudgeCompleted(status="failed", result=result) if _asked_again(
+        case f.JudgeCompleted(status="failed", result=result) if _is_retried(
             at.judge_tries + 1, result.reason
         ):
             failed = replace(judge, status=TaskStatus.FAILED, lost=0)
             return replace(at, judge=failed, judge_tries=at.judge_tries + 1)
         case f.JudgeCompleted():
-            # A judge that fails says neither stop nor continue.
+            # A failed judge means neither stop nor continue.
             failures = at.judge_failures + (1 if fact.status == "failed" else 0)
             return replace(at, judge=None, judge_tries=0, judged=at.completed, judge_failures=failures)
         case _:
             assert_never(fact)
 
 
-JUDGE_TRIES = 2
+MAX_JUDGE_CALLS = 2
 
 
-def _asked_again(failed: int, reason: str) -> bool:
-    """Whether a failed call is worth another; an answer that can't be read isn't."""
-    return reason == "invoke_failed" and failed < JUDGE_TRIES
+def _is_retried(failed: int, reason: str) -> bool:
+    """Whether a failed call is retried; an unreadable answer isn't."""
+    return reason == "invoke_failed" and failed < MAX_JUDGE_CALLS
 
 
 def _number(at: StageState, event: Event) -> int:

@@ -1,1 +1,1 @@
-"""A past run beside a plan: would it take the same course?"""
+"""Compares a past run with a plan: would it take the same course?"""

@@ -1,4 +1,4 @@
-"""The course of a run: what was entered, asked and decided, without times; and how two courses compare."""
+"""The course of a run (nodes entered, agents called, decisions, without times) and its comparison."""
 
 from typing import Literal
 
@@ -34,28 +34,26 @@ RUN_ENDS = frozenset({"run_completed", "run_failed", "run_paused", "run_aborted"
 
 
 class CourseStep(Struct, frozen=True, omit_defaults=True):
-    """One step of a course."""
-
     what: CourseStepKind
     stage: str = ""
-    """The stage or block, with the pipelines that it is in: `polish/refine`."""
+    """The stage or block, with its enclosing pipelines: `polish/refine`."""
     branch: str | None = None
     run: int = 1
-    """Which time the node is entered."""
+    """The number of the visit."""
     iteration: int = 0
     attempt: int = 0
     detail: str = ""
-    """Why it ended, who was asked, what was said."""
+    """The reason, provider or decision."""
 
 
 class Difference(Struct, frozen=True):
-    """Where two courses part."""
+    """The point where two courses diverge."""
 
     past: CourseStep
     now: CourseStep | None
-    """What this pipeline does instead; nothing where it has nothing to do any more."""
+    """The step that this pipeline takes instead, or None if it has nothing left to do."""
     why: str = ""
-    """Where the run can't be found again in the pipeline at all."""
+    """Set if the run has no position in the pipeline at all."""
 
 
 class Rehearsal(Struct, frozen=True):
@@ -64,9 +62,9 @@ class Rehearsal(Struct, frozen=True):
     past: tuple[CourseStep, ...]
     now: tuple[CourseStep, ...]
     difference: Difference | None = None
-    """The first; nothing if the courses are the same."""
+    """The first difference, or None if the courses are the same."""
     unrecorded: tuple[CourseStep, ...] = ()
-    """What the rehearsal came to a stop at, because the past run has no answer to it."""
+    """The steps at which the rehearsal stopped, because the past run recorded no outcome for them."""
 
     @property
     def is_same(self) -> bool:

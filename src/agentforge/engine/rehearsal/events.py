@@ -15,8 +15,8 @@ _TASKS: dict[TaskKind, CourseStepKind] = {
 }
 
 
-def turn_of(fact: f.AnyFact, place: NodeKey | None, cursor: Cursor | None) -> CourseStep | None:
-    """The turn that a fact is; nothing where it is none."""
+def step_of_fact(fact: f.AnyFact, place: NodeKey | None, cursor: Cursor | None) -> CourseStep | None:
+    """The course step of a fact, or None."""
     found = _in_node(fact) or _in_iteration(fact) or _of_run(fact)
     if found is None:
         return None
@@ -27,8 +27,8 @@ def turn_of(fact: f.AnyFact, place: NodeKey | None, cursor: Cursor | None) -> Co
     return CourseStep(what, *_where(place, cursor), iteration, attempt, detail)
 
 
-def turn_of_work(work: Work, place: NodeKey | None) -> CourseStep | None:
-    """The turn that comes next where this should be running."""
+def step_of_work(work: Work, place: NodeKey | None) -> CourseStep | None:
+    """The course step that running this work leads to, or None."""
     if isinstance(work, Wait):
         return None
     return CourseStep(_TASKS[work.KIND], *_where(place, work.cursor), work.iteration, work.attempt)

@@ -12,11 +12,11 @@ from agentforge.model.task import AnyTask, TaskKind, Wait, Work
 
 OUTCOMES = frozenset({f.TimerFired, *(fact for family in FAMILIES.values() for fact in family.outcomes)})
 AnswerKey = tuple[TaskKind, NodeKey, int, int]
-"""What kind of task, where, at which iteration, which attempt."""
+"""The task's kind, node, iteration and attempt."""
 
 
 class Answers:
-    """What a past run recorded as the outcomes of its work, to be asked for in any order."""
+    """The recorded outcomes of a past run, retrievable in any order."""
 
     def __init__(self, recorded: "Iterable[tuple[NodeKey | None, Event]]" = ()) -> None:
         self._facts: dict[AnswerKey, Event] = {}
@@ -34,20 +34,20 @@ class Answers:
         return self._facts.pop((task.KIND, place, task.iteration, task.attempt), None)
 
 
-def wanted(works: Sequence[Work], fact: f.AnyFact, here: Cursor | None) -> Work | None:
-    """The work whose outcome the fact is, if it should be running."""
+def work_for(works: Sequence[Work], fact: f.AnyFact, here: Cursor | None) -> Work | None:
+    """The running work that has this fact as its outcome, or None."""
     for work in works:
         if isinstance(work, Wait):
-            is_it = isinstance(fact, f.TimerFired) and fact.timer == work.timer and _meet(work.cursor, here)
+            fits = isinstance(fact, f.TimerFired) and fact.timer == work.timer and _matches(work.cursor, here)
         else:
-            is_it = type(fact) in FAMILIES[work.KIND].outcomes and work.cursor == here
-            is_it = is_it and (not work.attempt or work.attempt == getattr(fact, "attempt", work.attempt))
-        if is_it:
+            fits = type(fact) in FAMILIES[work.KIND].outcomes and work.cursor == here
+            fits = fits and (not work.attempt or work.attempt == getattr(fact, "attempt", work.attempt))
+        if fits:
             return work
     return None
 
 
-def _meet(wait: Cursor | None, here: Cursor | None) -> bool:
+def _matches(wait: Cursor | None, here: Cursor | None) -> bool:
     return wait is None or wait == here
 
 

@@ -1,8 +1,8 @@
-"""Whether another pipeline would have taken a past run on another course.
+"""Checks whether a past run would take the same course with another pipeline.
 
-The past run's events are followed one by one. What came from outside (outcomes, a person's word) is given
-to the rehearsed run as it was; what the engine decided has to be decided again, by the real `decide` on the
-new plan. Where it isn't, the courses part, and the rehearsal goes on by itself as far as there are answers.
+The past run's events are replayed one by one. External events (outcomes, people's actions) are copied to the
+rehearsed run; the engine's decisions are made again by the real `decide` with the new plan. When they differ,
+the courses diverge, and the rehearsal continues on its own as long as recorded outcomes are available.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,8 +14,8 @@ from agentforge.engine.decide.run import Directive
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.node_keys import NodeKey, NodeKeys
 from agentforge.engine.rehearsal.course import CourseStep, Difference, Rehearsal
-from agentforge.engine.rehearsal.events import turn_of, turn_of_work
-from agentforge.engine.rehearsal.outcomes import OUTCOMES, Answers, wanted
+from agentforge.engine.rehearsal.events import step_of_fact, step_of_work
+from agentforge.engine.rehearsal.outcomes import OUTCOMES, Answers, work_for
 from agentforge.engine.rehearsal.rehearsed_run import RehearsedRun
 from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
@@ -26,11 +26,11 @@ from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.model.task import Wait
 
-QUIET_AT_MOST = 64
-"""Waits and timers in a row that are no part of a course."""
+MAX_QUIET_STEPS = 64
+"""Consecutive waits and timers to skip; they are not part of a course."""
 
-_BRINGS_A_PLAN = f.SessionStarted | f.LogImported | f.PlanChanged
-_TAKEN_AS_IT_IS = (
+_CARRIES_PLAN = f.SessionStarted | f.LogImported | f.PlanChanged
+_COPIED = (
     f.AttemptReattached,
     f.WorkerCompleted,
     f.PauseRequested,
@@ -58,8 +58,8 @@ _DECIDED = (
     f.AwaitingApproval,
     f.SessionAborted,
 )
-"""What makes a course. All else that is decided (waits, retries, limits) only leads to one of these."""
-_OF_RUN = (
+"""Decisions that are part of a course. All others (waits, retries, limits) only lead to one of these."""
+_RUN_FACTS = (
     f.RequestOpened,
     f.SessionCompleted,
     f.SessionFailed,
@@ -72,27 +72,27 @@ Found = TypeVar("Found")
 
 
 def rehearse(plan: Plan, events: Sequence[Event]) -> Rehearsal:
-    """Follow the past run from where its last plan came into force, and compare. Pure and total."""
-    start = max((n for n, event in enumerate(events) if isinstance(event.fact, _BRINGS_A_PLAN)), default=-1)
+    """Replay the past run from its last plan change and compare. Pure and total."""
+    start = max((n for n, event in enumerate(events) if isinstance(event.fact, _CARRIES_PLAN)), default=-1)
     if start < 0:
         return Rehearsal((), ())
     first = events[start].fact
-    assert isinstance(first, _BRINGS_A_PLAN)
+    assert isinstance(first, _CARRIES_PLAN)
     old, state = first.plan, _folded(events[: start + 1])
     try:
         placed = state if plan == old else _placed(plan, old, state, isinstance(first, f.SessionStarted))
     except IllegalMove as error:
         past = _Past(old, events[start + 1 :])
         return Rehearsal(past.course(), (), Difference(CourseStep("resumed"), None, error.message))
-    return _Comparison(RehearsedRun(plan, placed), _Past(old, events[start + 1 :])).made()
+    return _Comparison(RehearsedRun(plan, placed), _Past(old, events[start + 1 :])).compare()
 
 
 def _folded(events: Sequence[Event]) -> RunState:
-    """The state as of the last of them; what is before the run's beginning doesn't count."""
+    """The state after the last event; events before the start of the run are ignored."""
     beginnings = (f.SessionStarted, f.LogImported)
     begun = max((n for n, event in enumerate(events) if isinstance(event.fact, beginnings)), default=None)
     if begun is None:
-        # Its beginning is lost to damage: a plan that was changed is a beginning, too.
+        # A damaged log lacks the start: start from the plan change.
         last = events[-1]
         assert isinstance(last.fact, f.PlanChanged)
         started = f.SessionStarted(
@@ -107,7 +107,7 @@ def _folded(events: Sequence[Event]) -> RunState:
 
 
 def _placed(plan: Plan, old: Plan, state: RunState, is_new: bool) -> RunState:
-    """The state in terms of the plan that is rehearsed; raises IllegalMove where it has no place there."""
+    """The state under the rehearsed plan; raises IllegalMove if the current node is not in it."""
     if is_new:
         return state
     changed = plan_change(plan, old, state)
@@ -119,45 +119,45 @@ class _Past:
         self.keys = NodeKeys(plan)
         self.events = events
 
-    def turn(self, event: Event) -> CourseStep | None:
-        return turn_of(event.fact, self.keys.at(event.cursor), event.cursor)
+    def step(self, event: Event) -> CourseStep | None:
+        return step_of_fact(event.fact, self.keys.at(event.cursor), event.cursor)
 
     def course(self) -> tuple[CourseStep, ...]:
-        return tuple(turn for event in self.events if (turn := self.turn(event)))
+        return tuple(step for event in self.events if (step := self.step(event)))
 
     def answers(self, start: int) -> Answers:
         return Answers((self.keys.at(event.cursor), event) for event in self.events[start:])
 
 
 class _Comparison:
-    """The rehearsed run beside the past one, event by event."""
+    """Compares the rehearsed run with the past one, event by event."""
 
     def __init__(self, run: RehearsedRun, past: _Past) -> None:
         self._run = run
         self._past = past
         self._difference: Difference | None = None
         self._requests: dict[str, str] = {}
-        """What the past run's questions to people are called in this one."""
+        """Request ids of the past run to those of the rehearsed run."""
 
-    def made(self) -> Rehearsal:
+    def compare(self) -> Rehearsal:
         past = self._past
         unrecorded: tuple[CourseStep, ...] = ()
         for number, event in enumerate(past.events):
-            if not self._followed(event):
-                self._part(event)
-                most = 10 * (len(past.events) + len(self._run.plan.steps)) + 1000
-                unrecorded = self._run.go_on(past.answers(number), most)
+            if not self._follow(event):
+                self._diverge(event)
+                max_steps = 10 * (len(past.events) + len(self._run.plan.steps)) + 1000
+                unrecorded = self._run.advance(past.answers(number), max_steps)
                 break
         return Rehearsal(past.course(), tuple(self._run.course), self._difference, unrecorded)
 
-    def _followed(self, event: Event) -> bool:
-        """Take the event into the rehearsed run; False where that run doesn't go this way."""
+    def _follow(self, event: Event) -> bool:
+        """Apply the event to the rehearsed run; False if that run takes another course."""
         fact = event.fact
-        if isinstance(fact, _TAKEN_AS_IT_IS):
+        if isinstance(fact, _COPIED):
             here = self._cursor(event) or self._run.state.cursor
             self._run.record(self._run.renamed(fact, self._requests), here, event.at)
             return True
-        if isinstance(fact, _DECIDED) and not _is_heard(fact):
+        if isinstance(fact, _DECIDED) and not _is_judge_outcome(fact):
             return self._decided(event)
         if type(fact) in OUTCOMES:
             return self._outcome(event)
@@ -166,10 +166,10 @@ class _Comparison:
     def _outcome(self, event: Event) -> bool:
         fact, here = event.fact, self._cursor(event)
         if here is None and event.cursor is not None and not isinstance(fact, f.TimerFired):
-            # Damage left it without a place even in its own plan: it is nobody's outcome.
+            # A damaged log: the event has no node even in its own plan, so it is ignored.
             return self._past.keys.at(event.cursor) is None
         found = self._reach(
-            lambda decision: wanted(decision.work, fact, here) or _confirmed(decision, fact, here),
+            lambda decision: work_for(decision.work, fact, here) or _confirmed(decision, fact, here),
             here,
             fires=_can_wait(fact),
         )
@@ -180,7 +180,7 @@ class _Comparison:
 
     def _decided(self, event: Event) -> bool:
         place = self._past.keys.at(event.cursor)
-        if place is None and not isinstance(event.fact, _OF_RUN):
+        if place is None and not isinstance(event.fact, _RUN_FACTS):
             return True
         here = self._run.keys.cursor(place, event.cursor.iteration if event.cursor else 0)
         draft = self._reach(lambda decision: self._same(decision.facts, event, place), here)
@@ -193,7 +193,7 @@ class _Comparison:
         return True
 
     def _quiet(self, event: Event) -> bool:
-        """Waits and the like are no part of the course: taken where this run has them, too."""
+        """Waits and retries are not part of the course: apply them only if this run has them, too."""
         place = self._past.keys.at(event.cursor)
         for draft in self._run.decision().facts:
             if type(draft.fact) is type(event.fact) and self._run.keys.at(draft.cursor) == place:
@@ -204,16 +204,16 @@ class _Comparison:
     def _reach(
         self, look: Callable[[Directive], Found | None], here: Cursor | None, *, fires: bool = True
     ) -> Found | None:
-        """What is looked for, behind any number of waits that the past run didn't have."""
-        for _ in range(QUIET_AT_MOST):
+        """The first match, skipping waits that the past run didn't have; or None."""
+        for _ in range(MAX_QUIET_STEPS):
             decision = self._run.decision()
             if (found := look(decision)) is not None:
                 return found
-            if not fires or not self._pass_quietly(decision, here.provider if here else None):
+            if not fires or not self._skip_quiet(decision, here.provider if here else None):
                 return None
         return None  # bound
 
-    def _pass_quietly(self, decision: Directive, provider: str | None) -> bool:
+    def _skip_quiet(self, decision: Directive, provider: str | None) -> bool:
         for draft in decision.facts:
             if not isinstance(draft.fact, _DECIDED) and _is_in(draft.cursor, provider):
                 self._run.record(draft.fact, draft.cursor)
@@ -228,46 +228,46 @@ class _Comparison:
         for draft in drafts:
             if type(draft.fact) is not type(event.fact):
                 continue
-            if isinstance(event.fact, _OF_RUN) or (
+            if isinstance(event.fact, _RUN_FACTS) or (
                 self._run.keys.at(draft.cursor) == place and _number(draft) == _number(event)
             ):
                 return draft
         return None
 
     def _compare(self, event: Event, draft: Draft) -> None:
-        """The same turn may still be taken for another reason, or ask somebody else."""
-        was = self._past.turn(event)
-        now = turn_of(draft.fact, self._run.keys.at(draft.cursor), draft.cursor)
+        """The same step may have another reason or another provider."""
+        was = self._past.step(event)
+        now = step_of_fact(draft.fact, self._run.keys.at(draft.cursor), draft.cursor)
         if self._difference is None and was is not None and now is not None and was.detail != now.detail:
             self._difference = Difference(was, now)
 
-    def _part(self, event: Event) -> None:
-        was = self._past.turn(event)
+    def _diverge(self, event: Event) -> None:
+        was = self._past.step(event)
         if self._difference is None and was is not None:
-            self._difference = Difference(was, self._next_turn(event.cursor))
+            self._difference = Difference(was, self._next_step(event.cursor))
 
-    def _next_turn(self, cursor: Cursor | None) -> CourseStep | None:
-        """What the rehearsed run does now, in the past event's branch if it is there."""
+    def _next_step(self, cursor: Cursor | None) -> CourseStep | None:
+        """The rehearsed run's next step, preferably in the past event's branch."""
         decision, places = self._run.decision(), self._run.keys
-        turns = [turn_of(draft.fact, places.at(draft.cursor), draft.cursor) for draft in decision.facts]
-        turns += [turn_of_work(work, places.at(work.cursor)) for work in decision.work]
-        found = [turn for turn in turns if turn is not None]
+        steps = [step_of_fact(draft.fact, places.at(draft.cursor), draft.cursor) for draft in decision.facts]
+        steps += [step_of_work(work, places.at(work.cursor)) for work in decision.work]
+        found = [step for step in steps if step is not None]
         branch = cursor.provider if cursor else None
-        return next((turn for turn in found if turn.branch == branch), found[0] if found else None)
+        return next((step for step in found if step.branch == branch), found[0] if found else None)
 
     def _cursor(self, event: Event) -> Cursor | None:
-        """The event's place in the plan that is rehearsed."""
+        """The event's cursor in the rehearsed plan."""
         place = self._past.keys.at(event.cursor)
         return self._run.keys.cursor(place, event.cursor.iteration if event.cursor else 0)
 
 
-def _is_heard(fact: f.AnyFact) -> bool:
-    """Whether a judge was heard or failed; one that is passed over is the engine's own decision."""
+def _is_judge_outcome(fact: f.AnyFact) -> bool:
+    """Whether a judge answered or failed; skipping it is the engine's own decision."""
     return isinstance(fact, f.JudgeCompleted) and fact.status != "skipped"
 
 
 def _confirmed(decision: Directive, fact: f.AnyFact, here: Cursor | None) -> Draft | None:
-    """The same iteration, where it counts as complete because a person answered so."""
+    """The same iteration, if a person confirmed it as complete."""
     if not isinstance(fact, f.IterationCompleted):
         return None
     found = (draft for draft in decision.facts if isinstance(draft.fact, f.IterationCompleted))
@@ -282,8 +282,8 @@ def _is_in(cursor: Cursor | None, provider: str | None) -> bool:
     return provider is None or (cursor is not None and cursor.provider == provider)
 
 
-def _number(said: Draft | Event) -> tuple[int, int]:
-    """The iteration and the attempt, where the fact is about one."""
-    if not isinstance(said.fact, f.AttemptStarted | f.JudgeStarted | f.JudgeCompleted) or not said.cursor:
+def _number(item: Draft | Event) -> tuple[int, int]:
+    """The iteration and attempt, or zeros if the fact has none."""
+    if not isinstance(item.fact, f.AttemptStarted | f.JudgeStarted | f.JudgeCompleted) or not item.cursor:
         return 0, 0
-    return said.cursor.iteration, said.fact.attempt
+    return item.cursor.iteration, item.fact.attempt

@@ -1,6 +1,6 @@
-"""A run that takes place in memory only: decided by the real engine, answered from what a past run recorded.
+"""An in-memory run: decided by the real engine, with outcomes from a past run.
 
-Nothing is waited for: timers fire at once, and the time is that of the past run's own events.
+Timers fire immediately, and the clock follows the past run's events.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from agentforge.engine.decide.run import Directive, decide
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.node_keys import NodeKeys
 from agentforge.engine.rehearsal.course import CourseStep
-from agentforge.engine.rehearsal.events import turn_of, turn_of_work
+from agentforge.engine.rehearsal.events import step_of_fact, step_of_work
 from agentforge.engine.rehearsal.outcomes import Answers
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
@@ -41,24 +41,24 @@ class RehearsedRun:
         )
         self.state = evolve(self.state, event)
         self.events.append(event)
-        if turn := turn_of(fact, self.keys.at(cursor), cursor):
-            self.course.append(turn)
+        if step := step_of_fact(fact, self.keys.at(cursor), cursor):
+            self.course.append(step)
 
     def fire(self, wait: Wait) -> None:
-        # A delay between iterations costs no time here; until a limit is over, time has to pass.
+        # A delay between iterations takes no time here; a limit must really expire.
         self.record(f.TimerFired(wait.timer), wait.cursor, None if wait.timer == "delay" else wait.due_at)
 
-    def go_on(self, answers: Answers, most: int) -> tuple[CourseStep, ...]:
-        """Go on for as long as there are answers; what there is none for."""
-        for _ in range(most):
+    def advance(self, answers: Answers, max_steps: int) -> tuple[CourseStep, ...]:
+        """Continue while there are recorded outcomes; return the steps that have none."""
+        for _ in range(max_steps):
             decision = self.decision()
             for draft in decision.facts:
                 self.record(draft.fact, draft.cursor)
-            if not decision.facts and not any(self._answered(work, answers) for work in decision.work):
+            if not decision.facts and not any(self._answer(work, answers) for work in decision.work):
                 return self._open(decision.work)
         return self._open(self.decision().work)
 
-    def _answered(self, work: Work, answers: Answers) -> bool:
+    def _answer(self, work: Work, answers: Answers) -> bool:
         if isinstance(work, Wait):
             self.fire(work)
             return True
@@ -69,18 +69,18 @@ class RehearsedRun:
         return fact is not None
 
     def _open(self, works: Iterable[Work]) -> tuple[CourseStep, ...]:
-        turns = (turn_of_work(work, self.keys.at(work.cursor)) for work in works)
-        return tuple(turn for turn in turns if turn is not None)
+        steps = (step_of_work(work, self.keys.at(work.cursor)) for work in works)
+        return tuple(step for step in steps if step is not None)
 
     def renamed(self, fact: f.AnyFact, requests: dict[str, str]) -> f.AnyFact:
-        """What a person answered, in terms of the questions of this run."""
+        """A person's answer, with the request ids of this run."""
         if isinstance(fact, f.RequestAnswered):
             return replace(fact, id=requests.get(fact.id, fact.id))
         return fact
 
 
 def _own_answer(task: AnyTask) -> f.AnyFact | None:
-    """The outcome of a task that the engine does alone: nobody else's answer is needed."""
+    """The outcome of a task that needs no recorded outcome, or None."""
     match task:
         case PrepareTask(node=node):
             return f.IterationStarted(node.id, node.stage, node.provider.type, node.provider.model, "")

@@ -1,7 +1,7 @@
 """Everything that can happen in a run, grouped by subject. A fact is named in the past tense, carries its
 data, and is never edited: a new meaning is a new fact.
 
-Types that users of agent-pipelines know keep their spelling.
+Event types that agent-pipelines already had keep their spelling.
 """
 
 from typing import get_args
@@ -28,7 +28,7 @@ from agentforge.model.facts.judge import (
     JudgeStarted,
     QueueChecked,
 )
-from agentforge.model.facts.log import DamageAccepted, LogImported, LogRepaired, StageLeft
+from agentforge.model.facts.log import DamageAccepted, ImportedStage, LogImported, LogRepaired
 from agentforge.model.facts.node import (
     DelayStarted,
     ManifestWritten,
@@ -72,6 +72,7 @@ __all__ = [
     "DelayStarted",
     "ErrorOccurred",
     "Fact",
+    "ImportedStage",
     "IterationCompleted",
     "IterationStarted",
     "JudgeCompleted",
@@ -104,14 +105,13 @@ __all__ = [
     "SessionResumed",
     "SessionStarted",
     "StageCompleted",
-    "StageLeft",
     "TimerFired",
     "TmuxSessionCleaned",
     "WorkerCompleted",
 ]
 
 LOG_FORMAT = 2
-"""The format of the events of a run. Logs of another format are refused."""
+"""The format of a run's events. Logs in any other format are rejected."""
 
 AnyFact = (
     IterationStarted

@@ -1,4 +1,4 @@
-"""What can happen in an iteration: its attempts, how they end, and what comes after one that failed."""
+"""Facts about an iteration: its attempts, how they end, and what follows a failed one."""
 
 from datetime import datetime
 
@@ -27,21 +27,21 @@ class AttemptStarted(Fact, frozen=True):
 
     attempt: int
     of: int
-    """How many the retry policy allows; lost and cancelled ones don't count."""
+    """The number of attempts that the retry policy allows; lost and cancelled ones don't count."""
     provider: str
     model: str
     timeout: float | None = None
     idle_timeout: float | None = None
     choice: int = 0
-    """Which of the stage's providers: 0 is the one it names first."""
+    """Index into the stage's provider chain; 0 is the first."""
     resume: str | None = None
-    """The agent's own session that it goes on with."""
+    """The agent session that it resumes."""
     once: bool = False
-    """Whether it is made again only when a person says so."""
+    """Whether a retry needs a person's approval."""
 
 
 class AttemptReattached(Fact, frozen=True):
-    """A later engine found the agent still working and waits for it."""
+    """A later engine found the agent still running and waits for it."""
 
     TYPE = "attempt_adopted"
 
@@ -55,13 +55,13 @@ class AttemptLost(Fact, frozen=True):
     attempt: int
     reason: str
     started: bool
-    """False: the agent never ran, its supervisor can't start any more."""
+    """False if the agent never ran; its supervisor can no longer start it."""
     agent_session: str | None = None
-    """The agent's own session, which the next attempt may go on with."""
+    """The agent session, which the next attempt may resume."""
 
 
 class AttemptEnding(Fact, frozen=True):
-    """A kill is intended; it is sent only after this is durable."""
+    """The intent to kill; the signal is sent only after this is durable."""
 
     TYPE = "attempt_ending"
 
@@ -90,25 +90,25 @@ class ErrorOccurred(Fact, frozen=True):
     duration_ms: int | None = None
     usage: Usage | None = None
     resets_at: datetime | None = None
-    """When the quota or rate limit that was met is known to end."""
+    """When the quota or rate limit resets, if known."""
     agent_session: str | None = None
-    """The agent's own session, which the next attempt may go on with."""
+    """The agent session, which the next attempt may resume."""
     started: bool = True
-    """False: nothing ran."""
+    """False if nothing ran."""
 
 
 class RetryScheduled(Fact, frozen=True):
     TYPE = "retry_scheduled"
 
     attempt: int
-    """The number that the next try will have among those that count."""
+    """The number of the next attempt among those that count."""
     of: int
     due_at: datetime
     message: str
 
 
 class LimitMet(Fact, frozen=True):
-    """A quota or a rate limit was met, and the iteration waits for its end."""
+    """A quota or rate limit was hit, and the iteration waits for it to reset."""
 
     TYPE = "limit_met"
 
@@ -116,9 +116,9 @@ class LimitMet(Fact, frozen=True):
     provider: str
     choice: int
     until: datetime
-    """The limit's end, as far as it is known."""
+    """When the limit is expected to reset."""
     due_at: datetime
-    """When the next attempt is made: earlier, if another provider can work before."""
+    """When the next attempt starts: earlier than `until` if another provider becomes available first."""
     message: str
 
 
@@ -130,14 +130,14 @@ class ProviderChanged(Fact, frozen=True):
     attempt: int
     provider: str
     choice: int
-    """Who is given up, for now."""
+    """The index of the provider that is replaced for now."""
     to: str
     to_choice: int
     message: str
     until: datetime | None = None
-    """When the first one may be asked again; nothing: not before a person says go on."""
+    """When the replaced provider may be used again; None: only after a person resumes the run."""
     due_at: datetime | None = None
-    """When the limit of the next one ends; nothing: it can work at once."""
+    """When the next provider's limit resets; None: it is available now."""
 
 
 class IterationCompleted(Fact, frozen=True):
@@ -151,13 +151,13 @@ class IterationCompleted(Fact, frozen=True):
     result: Result
     duration_ms: int
     output: str | None = None
-    """output.md, or None where the agent said nothing."""
+    """output.md, or None if the agent printed nothing."""
     text: str | None = None
-    """What the agent said, where no file was written: then result and output are only here."""
+    """The agent's output if no file was written: result and output are then only in the log."""
 
     @property
     def output_file(self) -> str | None:
-        """output.md, also where it isn't written yet; or None where the agent said nothing."""
+        """output.md, even if not written yet, or None if the agent printed nothing."""
         if self.output is None and self.text:
             return f"{self.result_file.rpartition('/')[0]}/output.md"
         return self.output

@@ -1,4 +1,4 @@
-"""Facts about what ends a stage from outside: its judge and its queue."""
+"""Facts about external termination of a stage: its judge and its queue."""
 
 from typing import Literal
 
@@ -15,7 +15,7 @@ class JudgeResult(Struct, frozen=True):
 
 
 class JudgeStarted(Fact, frozen=True):
-    """The judge is asked; durable before it is."""
+    """The intent to call the judge, durable before the call."""
 
     TYPE = "judge_start"
 
@@ -29,13 +29,13 @@ class JudgeCompleted(Fact, frozen=True):
 
     status: Literal["success", "failed", "skipped"]
     result: JudgeResult
-    """What counts: a judge that fails never stops a stage."""
+    """A judge that fails never stops a stage."""
     attempt: int = 1
     usage: Usage | None = None
 
 
 class JudgeEnding(Fact, frozen=True):
-    """A kill is intended; it is sent only after this is durable."""
+    """The intent to kill; the signal is sent only after this is durable."""
 
     TYPE = "judge_ending"
 
@@ -44,7 +44,7 @@ class JudgeEnding(Fact, frozen=True):
 
 
 class JudgeLost(Fact, frozen=True):
-    """Engine or host died while the judge was at it, or it was ended on request; it is asked again."""
+    """The engine or host died during the call, or it was stopped on request; it is retried."""
 
     TYPE = "judge_lost"
 

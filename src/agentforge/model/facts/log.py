@@ -9,13 +9,13 @@ from agentforge.model.plan import Mode, Plan
 from agentforge.model.state import Between, BlockState, RunSettings, StageRecord, StageState
 
 
-class StageLeft(Struct, frozen=True, omit_defaults=True):
-    """What the iterations of one stage of an imported run left behind."""
+class ImportedStage(Struct, frozen=True, omit_defaults=True):
+    """The outputs of one stage of an imported run."""
 
     path: str
     iterations: int
     outputs: tuple[str, ...]
-    """Every output.md that exists, oldest first; the latest ones, if they are many."""
+    """Existing output.md files, oldest first; only the latest if there are many."""
     omitted: int = 0
     result_file: str = ""
     reason: str = ""
@@ -23,14 +23,14 @@ class StageLeft(Struct, frozen=True, omit_defaults=True):
 
 
 class LogImported(Fact, frozen=True):
-    """A run of agent-pipelines' own engine was imported. All that is needed to continue it is here: the
-    lines before are only its past, and the chain begins with this one."""
+    """A run of the shell engine was imported. Everything needed to continue it is here: the lines before
+    are history only, and the hash chain starts with this one."""
 
     TYPE = "log_adopted"
 
     lines: int
     sha256: str
-    """Of all lines before this one."""
+    """Hash of all lines before this one."""
     mode: Mode
     run_id: str
     plan: Plan
@@ -39,13 +39,13 @@ class LogImported(Fact, frozen=True):
     started_at: datetime
     at: StageState | BlockState | Between
     stages: tuple[StageRecord, ...] = ()
-    left: tuple[StageLeft, ...] = ()
+    left: tuple[ImportedStage, ...] = ()
     settings: RunSettings = field(default_factory=RunSettings)
     format: int = 1
 
 
 class LogRepaired(Fact, frozen=True):
-    """The last line was torn; it was kept aside and cut off."""
+    """The last line was incomplete; it was archived and truncated."""
 
     TYPE = "log_repaired"
 
@@ -54,7 +54,7 @@ class LogRepaired(Fact, frozen=True):
 
 
 class DamageAccepted(Fact, frozen=True):
-    """A person chose to go on over damaged lines."""
+    """A person chose to continue despite damaged lines."""
 
     TYPE = "damage_accepted"
 

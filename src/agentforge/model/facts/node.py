@@ -8,16 +8,16 @@ from agentforge.model.facts.fact import Fact
 
 
 class NodeStarted(Fact, frozen=True):
-    """A stage, or with `kind` a parallel block, was entered: a visit of it began."""
+    """A visit to a stage, or to a parallel block (see `kind`), started."""
 
     TYPE = "node_start"
 
     name: str
     path: str = ""
     run: int = 1
-    """Which visit this is."""
+    """The number of this visit."""
     folder: str = ""
-    """Of this visit, relative to the run's own directory."""
+    """The visit's folder, relative to the run directory."""
     rounds: tuple[int, ...] = (1,)
     type: str = ""
     provider: str = ""
@@ -36,11 +36,11 @@ class NodeCompleted(Fact, frozen=True):
     iterations: int
     status: Literal["completed"] = "completed"
     next: Destination | None = None
-    """Where the run goes from here; None: nowhere, it is at its end."""
+    """The next node; None at the end of the run."""
 
 
 class ProviderStarted(Fact, frozen=True):
-    """A provider began its part of a parallel block."""
+    """A provider started its branch of a parallel block."""
 
     TYPE = "parallel_provider_start"
 
@@ -76,7 +76,7 @@ class StageCompleted(Fact, frozen=True):
 
 
 class ManifestWritten(Fact, frozen=True):
-    """What all providers of a block left is listed in one file."""
+    """The outputs of all providers of a block are listed in one file."""
 
     TYPE = "manifest_written"
 

@@ -8,14 +8,14 @@ from agentforge.model.state import Answerer, RequestKind, RequestScope
 
 
 class RequestOpened(Fact, frozen=True):
-    """A question to a person; state, not a blocked thread."""
+    """A question to a person, kept as state rather than as a blocked thread."""
 
     TYPE = "request_opened"
 
     id: str
     kind: RequestKind
     key: str
-    """The task or the place that it is about: the same question is open once."""
+    """The task or node that it is about; each question is open only once."""
     reason: str
     question: str
     options: tuple[str, ...]
@@ -23,12 +23,12 @@ class RequestOpened(Fact, frozen=True):
     """Who may answer."""
     scope: RequestScope = "run"
     due_at: datetime | None = None
-    """When the default counts as the answer."""
+    """When the default becomes the answer."""
     default: str | None = None
 
 
 class RequestAnswered(Fact, frozen=True):
-    """The answer as it was given. What follows from it is recorded next to it."""
+    """The answer as given. Its consequences are recorded as separate facts."""
 
     TYPE = "request_answered"
 
@@ -38,7 +38,7 @@ class RequestAnswered(Fact, frozen=True):
 
 
 class RequestResolved(Fact, frozen=True):
-    """What the engine made of an answer: the request is closed."""
+    """The effect of an answer; the request is closed."""
 
     TYPE = "request_resolved"
 

@@ -19,7 +19,7 @@ class SessionStarted(Fact, frozen=True):
     run_id: str
     plan: Plan
     engine: str
-    """The version that began the run."""
+    """The version that started the run."""
     stage: str | None = None
     stage_name: str | None = None
     pipeline: str | None = None
@@ -29,26 +29,26 @@ class SessionStarted(Fact, frozen=True):
 
 
 class SessionRecovered(Fact, frozen=True):
-    """A process recovered a run that another one left behind."""
+    """A process recovered a run whose engine had died."""
 
     TYPE = "session_recovered"
 
     pid: int
     host: str
     by: Literal["recovery", "person"] = "recovery"
-    """Only a person's word makes the counters begin anew."""
+    """Only `person` resets the counters."""
     context: str | None = None
     record: bool = False
-    """From now on what agents do is kept as a cassette."""
+    """From now on the agents' work is recorded to a cassette."""
 
 
 class SessionContinued(Fact, frozen=True):
-    """The run goes on after an answer; counters and limits stay as they are."""
+    """The run continues after an answer; counters and limits are kept."""
 
     TYPE = "session_continued"
 
     requests: tuple[str, ...]
-    """Those that were answered."""
+    """The requests that were answered."""
 
 
 class SessionCompleted(Fact, frozen=True):
@@ -70,18 +70,18 @@ class SessionPaused(Fact, frozen=True):
 
     reason: str
     requests: tuple[str, ...] = ()
-    """What the run waits for; an answer continues it. Empty: only a resume does."""
+    """Requests whose answer continues the run. Empty: only a resume does."""
 
 
 class SessionResumed(Fact, frozen=True):
-    """A person said go on: counters begin anew."""
+    """A person resumed the run: counters are reset."""
 
     TYPE = "session_resumed"
 
     by: str
     context: str | None = None
     record: bool = False
-    """From now on what agents do is kept as a cassette."""
+    """From now on the agents' work is recorded to a cassette."""
 
 
 class SessionAborted(Fact, frozen=True):
@@ -91,7 +91,7 @@ class SessionAborted(Fact, frozen=True):
 
 
 class AwaitingApproval(Fact, frozen=True):
-    """Nothing is left to do before somebody answers."""
+    """The run can't proceed until a request is answered."""
 
     TYPE = "awaiting_approval"
 
@@ -103,9 +103,9 @@ class PauseRequested(Fact, frozen=True):
 
     reason: str
     now: bool = False
-    """End the agents instead of letting them finish."""
+    """Stop the agents instead of letting them finish."""
     due_at: datetime | None = None
-    """When agents that are still working are ended; never, if absent."""
+    """When agents that are still running are stopped; None: never."""
     control: str | None = None
 
 
@@ -117,24 +117,24 @@ class CancelRequested(Fact, frozen=True):
 
 
 class PlanChanged(Fact, frozen=True):
-    """A person had the pipeline compiled again; the run goes on by the new plan."""
+    """The pipeline was recompiled on request; the run continues with the new plan."""
 
     TYPE = "plan_changed"
 
     plan: Plan
     at: Destination | None = None
-    """Where in the new plan the run is, or goes next; None: at its end."""
+    """The run's current or next node in the new plan; None: at its end."""
     paths: dict[str, str | None] = field(default_factory=dict)
-    """Where the new plan has what was at each path; None where that is gone."""
+    """Each old path's path in the new plan; None if the node was removed."""
     gone: dict[str, str] = field(default_factory=dict)
-    """What the nodes at those paths are called, in any plan: one that comes back counts its visits on."""
+    """Keys of the removed nodes, valid in any plan: a node that returns keeps its visit count."""
 
 
 class TmuxSessionCleaned(Fact, frozen=True):
-    """A tmux session of this run's name was left over and nobody drove the run: it was ended."""
+    """A leftover tmux session with this run's name was ended; no engine was running."""
 
     TYPE = "tmux_session_cleaned"
 
     name: str
     pid: int | None = None
-    """Of the process that drove the run last, where that is known."""
+    """PID of the last engine, if known."""

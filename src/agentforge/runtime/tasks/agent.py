@@ -181,7 +181,7 @@ def _limits_told(termination: Termination) -> dict[str, str]:
     return {
         "MAX_ITERATIONS": str(termination.max),
         "MIN_ITERATIONS": str(judged.judged_from),
-        "CONSENSUS": str(judged.stops_wanted),
+        "CONSENSUS": str(judged.required_stops),
     }
 
 

@@ -20,7 +20,7 @@ from agentforge.model.task import AgentTask, PrepareTask
 from agentforge.ports.provider import Provider
 from agentforge.runtime.tasks.call import is_program
 from agentforge.system import files
-from agentforge.views.files.context import PREDECESSORS, ContextFile, context_file
+from agentforge.views.files.context import MAX_PREVIOUS_OUTPUTS, ContextFile, context_file
 from agentforge.views.history import History
 from agentforge.views.prompt import render, substitute_session
 
@@ -71,7 +71,7 @@ class Preparer:
 
     def do(self, task: PrepareTask) -> AnyFact:
         """Write the iteration's files; the outcome is `iteration_start`, or an error without a prompt."""
-        return self._prepare(task, PREDECESSORS)
+        return self._prepare(task, MAX_PREVIOUS_OUTPUTS)
 
     def _prepare(self, task: PrepareTask, most: int) -> AnyFact:
         """`most`: how many earlier outputs the agent is pointed to."""
@@ -118,7 +118,7 @@ class Preparer:
         """Make sure that an iteration prepared earlier has its files: they were written without waiting for
         the disk, so a power cut may have taken them. One that took too long gets a shorter context."""
         here, again = self._here(task), _preparation(task)
-        most = SHORT_CONTEXT if task.brief else PREDECESSORS
+        most = SHORT_CONTEXT if task.brief else MAX_PREVIOUS_OUTPUTS
         prompt = None if self.is_light(task.place, task.node) else files.read_bytes(here.prompt)
         if (
             prompt is not None
@@ -151,7 +151,7 @@ class Preparer:
             self._layout,
             history=self._history,
             remaining_seconds=task.remaining,
-            most=most,
+            max_previous=most,
         )
 
     def _values(self, task: PrepareTask, progress: str) -> dict[str, str]:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from agentforge.engine.node_keys import recorded_key
 from agentforge.model import facts as f
-from agentforge.model.cassette import Asked, Cassette
+from agentforge.model.cassette import Cassette, ExchangeQuery
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.task import QueueTask
 from agentforge.ports.task_queue import TaskQueue
@@ -33,7 +33,7 @@ class QueuePerformer:
 
     def _played(self, task: QueueTask) -> f.AnyFact:
         node = recorded_key(self._setting.plan, task.place.path, task.place.run)
-        asked = Asked(task.name, task.iteration, 1, "queue", node, task.place.branch or "")
+        asked = ExchangeQuery(task.name, task.iteration, 1, "queue", node, task.place.branch or "")
         found = self._load().find(asked)
         if found is None or found.remaining is None:
             where = f"after iteration {task.iteration} of stage {task.name!r}"

@@ -1,1 +1,1 @@
-"""The files of a run that people and agents read."""
+"""Contents of a run's files for people and agents."""

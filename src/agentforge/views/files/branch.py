@@ -1,4 +1,4 @@
-"""state.json of a provider's branch in a parallel block: where that provider stands."""
+"""state.json of a provider's branch in a parallel block: the status of that provider."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def branch_file(plan: Plan, state: RunState, branch: BranchState) -> dict[str, A
 
 
 def _stages(plan: Plan, state: RunState, branch: BranchState) -> tuple[StageNode, ...]:
-    """The branch's stages as the plan has them; none where the state doesn't fit the plan."""
+    """The branch's stages in the plan; empty if the state doesn't match the plan."""
     step = plan.places.get(state.block.path) if state.block else None
     return step.branch(branch.provider) if step else ()
 

@@ -1,4 +1,4 @@
-"""context.json (v3): what an agent is told about its place in the run, its paths, inputs and limits."""
+"""context.json (v3): an agent's position in the run, its paths, inputs and limits."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ class Paths(Struct, frozen=True):
     result: str
 
 
-PREDECESSORS = 100
+MAX_PREVIOUS_OUTPUTS = 100
 
 
 class PreviousIterations(Struct, frozen=True):
@@ -40,11 +40,11 @@ class Inputs(Struct, frozen=True, omit_defaults=True):
     from_stage: dict[str, Any]
     from_parallel: dict[str, Any] | list[dict[str, Any]]
     from_previous_iterations: tuple[str, ...]
-    """The latest of them."""
+    """Only the latest."""
     from_previous_iterations_omitted: int
-    """How many earlier outputs aren't listed."""
+    """The number of earlier outputs that aren't listed."""
     previous_iterations: PreviousIterations | None = None
-    """How many there are and where, if not all are listed."""
+    """The total number and the directory, if not all are listed."""
 
 
 class ContextLimits(Struct, frozen=True):
@@ -54,7 +54,7 @@ class ContextLimits(Struct, frozen=True):
 
 
 class ParallelScope(Struct, frozen=True):
-    """Inside a parallel block: the branch's own directory, and the session's for what lies outside."""
+    """Inside a parallel block: the directories of the branch and of the session."""
 
     scope_root: str
     pipeline_root: str
@@ -81,12 +81,12 @@ def context_file(
     *,
     history: History,
     remaining_seconds: float | None,
-    most: int = PREDECESSORS,
+    max_previous: int = MAX_PREVIOUS_OUTPUTS,
 ) -> ContextFile:
-    """`most`: how many earlier outputs are listed."""
+    """`max_previous`: the maximum number of earlier outputs to list."""
     folder, scope = place.folder, place.scope
     here, earlier = layout.iteration(folder, number), history.stage(place.path, place.branch, place.run)
-    listed = tuple(earlier.outputs[-most:])
+    listed = tuple(earlier.outputs[-max_previous:])
     omitted = earlier.written - len(listed)
     return ContextFile(
         session=plan.session.name,

@@ -1,4 +1,4 @@
-"""manifest.json: what all providers of a parallel block left, for the stages after it."""
+"""manifest.json: the outputs of all providers of a parallel block, for later stages."""
 
 from datetime import datetime
 from typing import Any

@@ -1,6 +1,6 @@
-"""state.json: the fields that users of agent-pipelines know, and a snapshot that lets `status` skip the log.
+"""state.json: the fields of agent-pipelines, and a snapshot that lets `status` skip the log.
 
-Written by whoever drives the run; never read back as truth.
+Written by the engine; never read back as the source of truth.
 """
 
 from datetime import datetime
@@ -19,11 +19,11 @@ from agentforge.views.stage_progress import current_step
 from agentforge.views.summary import Summary
 
 SNAPSHOT_VERSION = 2
-"""Of the shape of the state and the summary: a snapshot of another shape is ignored."""
+"""Version of the state and summary types: snapshots of other versions are ignored."""
 
 
 class StateSnapshot(Struct, frozen=True):
-    """Where the log stood when this was written, and what it folded to: a cache, valid while it fits."""
+    """The folded state at a given length of the log: a cache, valid while the log matches."""
 
     version: int
     length: int
@@ -31,7 +31,7 @@ class StateSnapshot(Struct, frozen=True):
     state: RunState
     summary: Summary
     buffer: BufferHealth
-    """Of the engine that wrote this."""
+    """Buffer health of the engine that wrote this."""
 
 
 class StageEntry(Struct, frozen=True):
@@ -42,19 +42,19 @@ class StageEntry(Struct, frozen=True):
     status: str
     timestamp: datetime
     judge_failures: int = 0
-    """In a row."""
+    """Consecutive failures."""
 
 
 class StateFile(Struct, frozen=True):
     session: str
     type: str
-    """The stage's name of a single-stage run, else `pipeline`."""
+    """The stage of a single-stage run, else `pipeline`."""
     pipeline: str | None
     status: str
     iteration: int
     iteration_completed: int
     iteration_started: datetime | None
-    """Nothing while no agent works."""
+    """None while no agent is running."""
     started_at: datetime
     completed_at: datetime | None
     current_stage: str | None
@@ -73,7 +73,7 @@ class StateFile(Struct, frozen=True):
     failed_at: datetime | None
     resumed_at: datetime | None
     resume_from: int | None
-    """The iteration that a resume begins with; nothing once the run is completed."""
+    """The iteration at which a resume starts; None once the run has ended."""
     snapshot: StateSnapshot | None = None
 
 
@@ -121,7 +121,7 @@ def state_file(
 
 
 def _iterations_completed(state: RunState) -> int:
-    """Of the current stage or block; between and after them, of the last one."""
+    """Completed iterations of the current stage or block, else of the last one."""
     if (at := state.node or state.block) is not None:
         return at.completed
     return state.stages[-1].iterations if state.stages else 0

@@ -1,4 +1,4 @@
-"""A rehearsed course in words: where it parts from the past run's, and both in a few lines each."""
+"""Describes a rehearsed course: where it diverges from the past run, and both courses in a few lines."""
 
 from collections.abc import Iterable
 
@@ -7,28 +7,31 @@ from msgspec import Struct
 from agentforge.engine.rehearsal.course import RUN_ENDS, CourseStep, CourseStepKind, Difference, Rehearsal
 from agentforge.views.text import counted, one_line
 
-NOT_RECORDED = ", for which nothing was recorded"
+NOT_RECORDED = ", which has no recorded outcome"
 
-_WORDS: dict[CourseStepKind, tuple[str, str]] = {
+_PHRASES: dict[CourseStepKind, tuple[str, str]] = {
     "node_entered": ("entered {where}", "enter {where}"),
-    "branch_begun": ("began {where}", "begin {where}"),
-    "iteration": ("went on to iteration {n}", "go on to iteration {n}"),
-    "attempt": ("asked {detail} for iteration {n}", "ask {detail} for iteration {n}"),
-    "answer": ("had an answer to iteration {n}", "wait for iteration {n}"),
-    "error": ("saw iteration {n} fail ({detail})", "see iteration {n} fail ({detail})"),
-    "attempt_lost": ("lost attempt {k} at iteration {n}", "wait for iteration {n}"),
-    "attempt_cancelled": ("ended attempt {k} at iteration {n}", "end attempt {k} at iteration {n}"),
-    "judge": ("asked {detail} to judge iteration {n}", "ask {detail} to judge iteration {n}"),
-    "judgment": ("had a judgment on iteration {n} ({detail})", "pass judgment on iteration {n} ({detail})"),
+    "branch_begun": ("started {where}", "start {where}"),
+    "iteration": ("continued with iteration {n}", "continue with iteration {n}"),
+    "attempt": ("started iteration {n} with {detail}", "start iteration {n} with {detail}"),
+    "answer": ("completed iteration {n}", "wait for iteration {n}"),
+    "error": ("failed at iteration {n} ({detail})", "fail at iteration {n} ({detail})"),
+    "attempt_lost": ("lost attempt {k} of iteration {n}", "wait for iteration {n}"),
+    "attempt_cancelled": ("cancelled attempt {k} of iteration {n}", "cancel attempt {k} of iteration {n}"),
+    "judge": ("judged iteration {n} with {detail}", "judge iteration {n} with {detail}"),
+    "judgment": (
+        "received a judgment on iteration {n} ({detail})",
+        "receive a judgment on iteration {n} ({detail})",
+    ),
     "judge_lost": ("lost the judge of iteration {n}", "wait for the judge of iteration {n}"),
-    "queue": ("looked at the queue after iteration {n}", "look at the queue after iteration {n}"),
+    "queue": ("checked the queue after iteration {n}", "check the queue after iteration {n}"),
     "stage_over": ("ended after iteration {n} ({detail})", "end after iteration {n} ({detail})"),
-    "branch_over": ("was over for {branch} ({detail})", "be over for {branch} ({detail})"),
+    "branch_over": ("ended for {branch} ({detail})", "end for {branch} ({detail})"),
     "node_over": ("ended after iteration {n} ({detail})", "end after iteration {n} ({detail})"),
     "person_asked": ("asked a person ({detail})", "ask a person ({detail})"),
     "stop_requested": ("was asked to stop ({detail})", "be asked to stop ({detail})"),
     "resumed": ("was resumed", "be resumed"),
-    "manifest": ("listed what all providers left", "list what all providers left"),
+    "manifest": ("wrote the manifest", "write the manifest"),
     "run_completed": ("completed ({detail})", "complete ({detail})"),
     "run_failed": ("failed ({detail})", "fail ({detail})"),
     "run_paused": ("paused ({detail})", "pause ({detail})"),
@@ -36,7 +39,7 @@ _WORDS: dict[CourseStepKind, tuple[str, str]] = {
 }
 
 
-def difference_words(rehearsal: Rehearsal) -> str:
+def describe_difference(rehearsal: Rehearsal) -> str:
     """One sentence: what the past run did, and what this pipeline would do instead."""
     found = rehearsal.difference
     if found is None:
@@ -45,10 +48,10 @@ def difference_words(rehearsal: Rehearsal) -> str:
         return found.why
     if found.now is None:
         return (
-            f"{_prefix(found.past)}the past run {_said(found.past, 0)}; this pipeline would do nothing more"
+            f"{_prefix(found.past)}the past run {_phrase(found.past, 0)}; this pipeline would do nothing more"
         )
     together = (found.past.stage, found.past.branch) == (found.now.stage, found.now.branch)
-    was, now = _said(found.past, 0), _said(found.now, 1)
+    was, now = _phrase(found.past, 0), _phrase(found.now, 1)
     if not together:
         was, now = f"{was}{_of(found.past)}", f"{now}{_of(found.now)}"
     prefix = _prefix(found.past) if together else ""
@@ -56,36 +59,36 @@ def difference_words(rehearsal: Rehearsal) -> str:
 
 
 class StageCourse(Struct, frozen=True):
-    """What a course says about one stage, block or branch."""
+    """The course of one stage, block or branch."""
 
     stage: str
     branch: str | None
     run: int
     iterations: int
     ended: str | None = None
-    """Why; nothing if it didn't."""
+    """The reason, or None if it didn't end."""
 
 
-def stage_courses(turns: Iterable[CourseStep]) -> list[StageCourse]:
-    """Stages in the order in which they were first met."""
+def stage_courses(steps: Iterable[CourseStep]) -> list[StageCourse]:
+    """Stages in order of first appearance."""
     found: dict[tuple[str, str | None, int], StageCourse] = {}
-    for turn in turns:
-        if not turn.stage or turn.what in RUN_ENDS or turn.what in _ABOUT_THE_RUN:
+    for step in steps:
+        if not step.stage or step.what in RUN_ENDS or step.what in _ABOUT_THE_RUN:
             continue
-        key = (turn.stage, turn.branch, turn.run)
+        key = (step.stage, step.branch, step.run)
         before = found.get(key) or StageCourse(*key, 0)
-        over = turn.what in ("node_over", "stage_over", "branch_over")
-        iterations = max(before.iterations, turn.iteration)
-        found[key] = StageCourse(*key, iterations, turn.detail if over else before.ended)
+        over = step.what in ("node_over", "stage_over", "branch_over")
+        iterations = max(before.iterations, step.iteration)
+        found[key] = StageCourse(*key, iterations, step.detail if over else before.ended)
     return list(found.values())
 
 
-def course_lines(turns: Iterable[CourseStep]) -> list[str]:
+def course_lines(steps: Iterable[CourseStep]) -> list[str]:
     """A course for people: a line for each stage, and how the run ended."""
-    course = list(turns)
+    course = list(steps)
     lines = [_stage_line(stage) for stage in stage_courses(course)]
-    end = next((turn for turn in reversed(course) if turn.what in RUN_ENDS), None)
-    last = f"the run {_said(end, 0)}" if end and end is _last_of_run(course) else "the run isn't over"
+    end = next((step for step in reversed(course) if step.what in RUN_ENDS), None)
+    last = f"the run {_phrase(end, 0)}" if end and end is _last_of_run(course) else "the run has not ended"
     return [*lines, last]
 
 
@@ -96,35 +99,35 @@ def _stage_line(stage: StageCourse) -> str:
     name = f"{stage.stage} @ {stage.branch}" if stage.branch else stage.stage
     again = f" (run {stage.run})" if stage.run > 1 else ""
     amount = f"{counted(stage.iterations, 'iteration')}, " if stage.iterations else ""
-    return f"{name}{again}: {amount}{one_line(stage.ended) if stage.ended is not None else 'not over'}"
+    return f"{name}{again}: {amount}{one_line(stage.ended) if stage.ended is not None else 'not ended'}"
 
 
 def _last_of_run(course: list[CourseStep]) -> CourseStep | None:
-    """The latest turn that says whether the run goes on."""
-    return next((turn for turn in reversed(course) if turn.what in RUN_ENDS or turn.what == "resumed"), None)
+    """The latest step that ended or resumed the run."""
+    return next((step for step in reversed(course) if step.what in RUN_ENDS or step.what == "resumed"), None)
 
 
-def _said(turn: CourseStep, form: int) -> str:
-    words = _WORDS[turn.what][form]
-    detail = one_line(turn.detail) or "somebody"
-    where = f"stage '{turn.stage}'" + (f" for {turn.branch}" if turn.branch else "")
-    said = words.format(where=where, n=turn.iteration, k=turn.attempt, branch=turn.branch, detail=detail)
-    again = turn.what == "attempt" and turn.attempt > 1
-    return f"{said}, attempt {turn.attempt}" if again else said
+def _phrase(step: CourseStep, form: int) -> str:
+    phrase = _PHRASES[step.what][form]
+    detail = one_line(step.detail) or "an unknown provider"
+    where = f"stage '{step.stage}'" + (f" for {step.branch}" if step.branch else "")
+    text = phrase.format(where=where, n=step.iteration, k=step.attempt, branch=step.branch, detail=detail)
+    again = step.what == "attempt" and step.attempt > 1
+    return f"{text}, attempt {step.attempt}" if again else text
 
 
-def _prefix(turn: CourseStep) -> str:
-    if not turn.stage or turn.what in RUN_ENDS or turn.what == "node_entered":
+def _prefix(step: CourseStep) -> str:
+    if not step.stage or step.what in RUN_ENDS or step.what == "node_entered":
         return ""
-    return f"stage '{turn.stage}'{f' of {turn.branch}' if turn.branch else ''}: "
+    return f"stage '{step.stage}'{f' of {step.branch}' if step.branch else ''}: "
 
 
-def _of(turn: CourseStep) -> str:
-    """Which stage is meant, where the words don't say it."""
-    named = turn.what in RUN_ENDS or "{where}" in _WORDS[turn.what][0]
-    if named or not turn.stage:
+def _of(step: CourseStep) -> str:
+    """The stage, if the phrase doesn't name it."""
+    named = step.what in RUN_ENDS or "{where}" in _PHRASES[step.what][0]
+    if named or not step.stage:
         return ""
-    return f" in stage '{turn.stage}'" + (f" of {turn.branch}" if turn.branch else "")
+    return f" in stage '{step.stage}'" + (f" of {step.branch}" if step.branch else "")
 
 
 def _missing(found: Difference, rehearsal: Rehearsal) -> str:
@@ -132,5 +135,5 @@ def _missing(found: Difference, rehearsal: Rehearsal) -> str:
     if now is None or now.what not in ("iteration", "attempt", "judge", "queue", "node_entered"):
         return ""
     at = (now.stage, now.branch, now.iteration or 1)
-    open_at = {(turn.stage, turn.branch, turn.iteration) for turn in rehearsal.unrecorded}
+    open_at = {(step.stage, step.branch, step.iteration) for step in rehearsal.unrecorded}
     return NOT_RECORDED if at in open_at else ""

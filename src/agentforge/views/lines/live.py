@@ -1,4 +1,4 @@
-"""What an attached terminal and the logs say of an event: a line in words, for events that matter."""
+"""Lines for attached terminals and the logs: one line of text per event that matters to people."""
 
 from datetime import datetime
 from typing import Literal
@@ -21,7 +21,7 @@ MESSAGE_CHARS = 400
 
 class RunLine(Struct, frozen=True):
     subject: str
-    """The stage and iteration, or nothing where the run as a whole is meant."""
+    """The stage and iteration; empty for the run as a whole."""
     text: str
     mark: LineMark = "note"
     level: LineLevel = "info"
@@ -32,7 +32,7 @@ class RunLine(Struct, frozen=True):
 
 
 def run_line(event: Event, plan: Plan) -> RunLine | None:
-    """Nothing for events that only the log needs."""
+    """The line for an event, or None if the event isn't shown."""
     stage, place = _stage(event, plan), _place(event, plan)
     match event.fact:
         case f.NodeStarted() as fact:
@@ -64,40 +64,40 @@ def _of_attempt(
 ) -> RunLine | None:
     match fact:
         case f.AttemptStarted(resume=str() as session):
-            return RunLine(place, f"goes on with the agent's own session {one_line(session, SUMMARY_CHARS)}")
+            return RunLine(place, f"resuming agent session {one_line(session, SUMMARY_CHARS)}")
         case f.AttemptStarted():
             return None
         case f.AttemptReattached():
             return RunLine(place, f"reattached to the running agent (PID {fact.pid})")
         case f.AttemptLost():
-            return RunLine(place, f"lost its attempt {fact.attempt}: {fact.reason}", "wait", "warn")
+            return RunLine(place, f"lost attempt {fact.attempt}: {fact.reason}", "wait", "warn")
         case f.AttemptEnding():  # exhaustive
-            return RunLine(place, f"is being ended: {one_line(fact.reason)}", "wait", "warn")
+            return RunLine(place, f"stopping the agent: {one_line(fact.reason)}", "wait", "warn")
 
 
 def _after_failure(
     place: str, fact: f.RetryScheduled | f.LimitMet | f.ProviderChanged, at: datetime
 ) -> RunLine:
-    """The failure itself is the line before."""
+    """The failure itself is on the previous line."""
     match fact:
         case f.RetryScheduled():
             wait = span((fact.due_at - at).total_seconds())
-            text = f"is tried again in {wait} (attempt {fact.attempt} of {fact.of})"
+            text = f"retrying in {wait} (attempt {fact.attempt} of {fact.of})"
         case f.LimitMet():
             wait = span((fact.due_at - at).total_seconds())
-            text = f"waits {wait} for the limit of {fact.provider}"
+            text = f"waiting {wait} for the limit of {fact.provider}"
         case f.ProviderChanged():  # exhaustive
             wait = f" in {span((fact.due_at - at).total_seconds())}" if fact.due_at else ""
-            text = f"goes on with {fact.to} instead of {fact.provider}{wait}"
+            text = f"switching from {fact.provider} to {fact.to}{wait}"
     return RunLine(place, text, "wait", "warn")
 
 
 def _begun(stage: str, fact: f.NodeStarted) -> RunLine:
     if fact.kind == "parallel":
-        return RunLine(stage, f"begins: {', '.join(fact.providers)} at once", "begin")
+        return RunLine(stage, f"started: {', '.join(fact.providers)} in parallel", "begin")
     model = f" ({fact.model})" if fact.model else ""
-    upto = counted(fact.runs, "iteration")
-    return RunLine(stage, f"begins: up to {upto} with {fact.provider}{model}", "begin")
+    limit = counted(fact.runs, "iteration")
+    return RunLine(stage, f"started: up to {limit} with {fact.provider}{model}", "begin")
 
 
 def _of_branch(event: Event, stage: str, fact: f.ProviderCompleted | f.StageCompleted) -> RunLine:
@@ -114,45 +114,44 @@ def _judged(place: str, fact: f.JudgeCompleted) -> RunLine:
     reason = one_line(fact.result.reason, SUMMARY_CHARS)
     because = f": {reason}" if reason else ""
     if fact.status != "success":
-        return RunLine(place, f"goes on without the judge{because}", "note", "warn")
-    return RunLine(place, f"judged: {'stop' if fact.result.stop else 'go on'}{because}")
+        return RunLine(place, f"continuing without the judge{because}", "note", "warn")
+    return RunLine(place, f"judged: {'stop' if fact.result.stop else 'continue'}{because}")
 
 
 def _of_session(fact: AnyFact) -> RunLine | None:
     match fact:
         case f.SessionRecovered():
-            return RunLine("", "recovered where it was left")
+            return RunLine("", "recovered from an interruption")
         case f.SessionResumed():
             return RunLine("", "resumed")
         case f.PauseRequested():
-            return RunLine("", f"asked to pause: {one_line(fact.reason)}", "wait")
+            return RunLine("", f"pause requested: {one_line(fact.reason)}", "wait")
         case f.CancelRequested():
-            return RunLine("", f"asked to end: {one_line(fact.reason)}", "wait")
+            return RunLine("", f"cancel requested: {one_line(fact.reason)}", "wait")
         case f.RequestOpened():
             options = ", ".join(fact.options)
-            text = f"asks: {one_line(fact.question, MESSAGE_CHARS)} ({options})"
+            text = f"question: {one_line(fact.question, MESSAGE_CHARS)} ({options})"
             return RunLine("", text, "wait", "warn")
         case f.RequestAnswered():
             return RunLine("", f"{one_line(fact.by)} answered: {one_line(fact.answer)}")
         case f.SessionContinued():
-            return RunLine("", "continues after an answer")
+            return RunLine("", "continuing after an answer")
         case f.LogImported():
-            return RunLine(
-                "", f"imported from agent-pipelines, after {counted(fact.lines, 'event')} of its own"
-            )
+            events = counted(fact.lines, "event")
+            return RunLine("", f"imported from the agent-pipelines shell engine ({events})")
         case f.LogRepaired():
-            text = f"the log's last line was torn; {fact.bytes} bytes were kept aside"
+            text = f"the log's last line was incomplete; {fact.bytes} bytes were archived"
             return RunLine("", text, "note", "warn")
         case f.DamageAccepted():
-            return RunLine("", f"goes on without {counted(len(fact.lines), 'damaged line')}", "note", "warn")
+            return RunLine("", f"ignoring {counted(len(fact.lines), 'damaged line')}", "note", "warn")
         case f.PlanChanged():
-            return RunLine("", "goes on by the pipeline as it is now")
+            return RunLine("", "continuing with the recompiled pipeline")
         case _:
             return None
 
 
 def ending_line(fact: AnyFact) -> RunLine | None:
-    """How a run stopped, for the logs; a terminal ends with a conclusion of its own."""
+    """The line for the end of a run, for the logs; terminals print their own conclusion."""
     match fact:
         case f.SessionCompleted():
             return RunLine("", f"completed: {fact.reason}", "done")
@@ -171,14 +170,14 @@ def ending_line(fact: AnyFact) -> RunLine | None:
 
 def _completed(place: str, fact: f.IterationCompleted) -> RunLine:
     summary = one_line(fact.result.summary, SUMMARY_CHARS)
-    said = f": {summary}" if summary else ""
-    word = {
-        Decision.CONTINUE: "done",
-        Decision.STOP: "done, and says stop",
-        Decision.ERROR: "reports an error",
+    duration = span(fact.duration_ms / 1000)
+    phrases = {
+        Decision.CONTINUE: f"done in {duration}",
+        Decision.STOP: f"done in {duration} (agent requested stop)",
+        Decision.ERROR: f"reported an error after {duration}",
     }
     bad = fact.decision is Decision.ERROR
-    text = f"{word[fact.decision]} in {span(fact.duration_ms / 1000)}{said}"
+    text = f"{phrases[fact.decision]}: {summary}" if summary else phrases[fact.decision]
     return RunLine(place, text, "failed" if bad else "done", "error" if bad else "info")
 
 
@@ -199,7 +198,7 @@ def _place(event: Event, plan: Plan) -> str:
 
 
 def header_lines(plan: Plan) -> list[str]:
-    """What is about to run."""
+    """The lines printed before a run."""
     if plan.mode == "loop":
         node = plan.only_stage
         model = f" / {node.provider.model}" if node.provider.model else ""

@@ -1,4 +1,4 @@
-"""What a plan will do, for people who look before they start it: readable as text and as Markdown."""
+"""The output of a dry run: what a plan will do, as Markdown that is readable as plain text."""
 
 from collections.abc import Iterator
 from typing import assert_never
@@ -39,7 +39,7 @@ def _head(plan: Plan, layout: RunLayout) -> Iterator[str]:
     if plan.mode == "loop":
         yield f"- Progress: {layout.session_progress}"
     if plan.passes > 1:
-        yield f"- Runs: {plan.passes} times in a row"
+        yield f"- Runs: {plan.passes} times"
     rails = plan.pipeline.guardrails
     if rails and rails.max_runtime_seconds is not None:
         yield f"- Runtime limit: {span(rails.max_runtime_seconds)}"
@@ -107,15 +107,15 @@ def _provider(choice: ProviderChoice) -> str:
 
 
 def _iterations(termination: Termination) -> str:
-    most = counted(termination.max, "iteration")
+    limit = counted(termination.max, "iteration")
     match termination:
         case Fixed():
-            return most if termination.max == 1 else f"{most}, fewer if the agent says stop"
+            return limit if termination.max == 1 else f"{limit}, fewer if the agent requests stop"
         case Judgment():
-            stops, first = counted(termination.stops_wanted, "stop"), termination.judged_from
-            return f"until the judge says {stops} in a row, from iteration {first}; {most} at most"
+            stops, first = counted(termination.required_stops, "stop"), termination.judged_from
+            return f"until the judge decides {stops} in a row, from iteration {first}; at most {limit}"
         case Queue():
-            return f"until the queue is empty; {most} at most"
+            return f"until the queue is empty; at most {limit}"
         case _:
             assert_never(termination)
 

@@ -1,12 +1,12 @@
-"""Open questions in words: what is asked, what may be answered, and how."""
+"""Text of open requests: the question, its options, and the command that answers it."""
 
 from agentforge.model.state import Request
 from agentforge.views.text import one_line
 
 
 def answer_command(session: str, request: Request, program: str, *, only: bool) -> str:
-    """With the first option, so that it can be pasted as it is. `only`: whether the run asks nothing else, so
-    that the request needn't be named."""
+    """Uses the first option, so that it can be pasted unchanged. `only`: whether it is the only open request,
+    so that it needn't be named."""
     dash = "-- " if session.startswith("-") else ""
     named = "" if only else f" --request {request.id}"
     return f"{program} answer{named} {dash}{session} {request.options[0]}"

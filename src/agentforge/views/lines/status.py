@@ -1,4 +1,4 @@
-"""The lines of `status`, in the order and with the labels that users of agent-pipelines know."""
+"""The rows of `status`, in the order and with the labels of agent-pipelines."""
 
 from datetime import datetime, tzinfo
 from typing import Literal
@@ -53,8 +53,8 @@ def status_rows(view: StatusView, now: datetime, zone: tzinfo) -> list[StatusRow
     return rows
 
 
-def branch_words(branch: BranchProgress) -> str:
-    """How far a provider of a parallel block is: `critique 2/4`, and what went wrong."""
+def branch_text(branch: BranchProgress) -> str:
+    """The progress of a provider in a parallel block: `2/4  critique`, and its error."""
     place = f"{branch.completed}/{branch.total}"
     if branch.mark == "done":
         return f"{place}  done"
@@ -66,7 +66,7 @@ def _status(view: StatusView) -> str:
     if view.status == "running" and view.driver_pid:
         return f"running (PID {view.driver_pid})"
     if view.status == "interrupted":
-        return "interrupted (nobody drives it)"
+        return "interrupted (no engine running)"
     return view.status
 
 
@@ -88,7 +88,7 @@ def _where(view: StatusView) -> list[StatusRow]:
 
 
 def _waits(view: StatusView, now: datetime) -> list[StatusRow]:
-    """Who waits for what, and who works instead of whom."""
+    """Stages waiting for a retry or limit, and unavailable providers."""
     rows = [
         StatusRow(
             "Waiting", f"{w.stage}: {w.provider}, {_until(w.until, now)}: {one_line(w.message)}", "warn"
@@ -101,7 +101,7 @@ def _waits(view: StatusView, now: datetime) -> list[StatusRow]:
             when = _until(rest.until, now) if rest.until else "until you resume"
             rows.append(
                 StatusRow(
-                    "Resting", f"{rest.stage}: {rest.provider}, {when}: {one_line(rest.message)}", "warn"
+                    "Unavailable", f"{rest.stage}: {rest.provider}, {when}: {one_line(rest.message)}", "warn"
                 )
             )
     return rows

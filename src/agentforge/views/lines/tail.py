@@ -48,7 +48,7 @@ def event_line(event: Event, zone: tzinfo) -> EventLine:
 
 
 def event_json(event: Event) -> bytes:
-    """The event under the log's own keys; data that lies beside the log is put in."""
+    """The event with the log's keys; payloads stored beside the log are included."""
     return msgspec.json.encode(
         _EventJson(
             event.seq, event.fact.TYPE, event.at, event.session, event.cursor, event.fact, event.trace_id
@@ -57,7 +57,7 @@ def event_json(event: Event) -> bytes:
 
 
 def _place(event: Event) -> list[tuple[str, Any]]:
-    """Where it happened, as far as that says something for this kind of event."""
+    """The fields for the event's position, depending on its kind."""
     at = event.cursor
     if at is None:
         return []
@@ -86,7 +86,7 @@ def _place(event: Event) -> list[tuple[str, Any]]:
             | f.QueueChecked()
         ):
             here = [("node", at.node_path), ("run", at.node_run), ("iter", at.iteration)]
-            return [*here, ("by", at.provider)] if at.provider else here
+            return [*here, ("branch", at.provider)] if at.provider else here
         case _:
             return []
 
@@ -106,7 +106,7 @@ def _details(fact: AnyFact) -> list[tuple[str, Any]]:
         case f.ErrorOccurred():
             exit_code = "" if fact.exit_code is None else fact.exit_code
             message = _quoted(fact.message, MESSAGE_CHARS)
-            return [("type", fact.kind.value), ("exit", exit_code), ("message", message)]
+            return [("type", fact.kind.value), ("exit_code", exit_code), ("message", message)]
         case f.RetryScheduled() | f.LimitMet() | f.ProviderChanged():
             return _after_failure(fact)
         case f.TimerFired():
@@ -122,8 +122,8 @@ def _details(fact: AnyFact) -> list[tuple[str, Any]]:
 def _of_attempt(fact: f.AttemptStarted | f.AttemptReattached) -> list[tuple[str, Any]]:
     if isinstance(fact, f.AttemptReattached):
         return [("attempt", fact.attempt), ("pid", fact.pid)]
-    other = fact.provider if fact.choice else ""
-    return [("attempt", fact.attempt), ("provider", other), ("goes_on_with", fact.resume or "")]
+    fallback = fact.provider if fact.choice else ""
+    return [("attempt", fact.attempt), ("provider", fallback), ("agent_session", fact.resume or "")]
 
 
 def _after_failure(fact: f.RetryScheduled | f.LimitMet | f.ProviderChanged) -> list[tuple[str, Any]]:
@@ -166,7 +166,7 @@ def _of_branch(
         case f.StageCompleted():
             return [("id", fact.name), ("reason", _quoted(fact.reason))]
         case f.WorkerCompleted():  # exhaustive
-            return [("exit", fact.exit_code)]
+            return [("exit_code", fact.exit_code)]
 
 
 def _of_session(fact: AnyFact) -> list[tuple[str, Any]]:

@@ -1,13 +1,13 @@
-"""Courses in words."""
+"""Descriptions of courses."""
 
 import pytest
 
 from agentforge.engine.rehearsal.course import CourseStep, CourseStepKind, Difference, Rehearsal
-from agentforge.views.lines.course import _WORDS, course_lines, difference_words
+from agentforge.views.lines.course import _PHRASES, course_lines, describe_difference
 
 
 def words(was: CourseStep, now: CourseStep | None, *unrecorded: CourseStep) -> str:
-    return difference_words(Rehearsal((), (), Difference(was, now), unrecorded))
+    return describe_difference(Rehearsal((), (), Difference(was, now), unrecorded))
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ def words(was: CourseStep, now: CourseStep | None, *unrecorded: CourseStep) -> s
             CourseStep("node_over", "review", iteration=3, detail="Agent requested stop at iteration 3"),
             CourseStep("iteration", "review", iteration=4),
             "stage 'review': the past run ended after iteration 3 (Agent requested stop at iteration 3); "
-            "this pipeline would go on to iteration 4, for which nothing was recorded",
+            "this pipeline would continue with iteration 4, which has no recorded outcome",
         ),
         (
             CourseStep("node_entered", "review"),
@@ -27,14 +27,14 @@ def words(was: CourseStep, now: CourseStep | None, *unrecorded: CourseStep) -> s
         (
             CourseStep("attempt", "duel/draft", "codex", iteration=2, attempt=2, detail="codex"),
             CourseStep("run_failed", "duel", detail="provider_crashed"),
-            "the past run asked codex for iteration 2, attempt 2 in stage 'duel/draft' of codex; "
+            "the past run started iteration 2 with codex, attempt 2 in stage 'duel/draft' of codex; "
             "this pipeline would fail (provider_crashed)",
         ),
         (
             CourseStep("attempt", "plan", iteration=1, attempt=1, detail="claude"),
             CourseStep("attempt", "plan", iteration=1, attempt=1, detail="codex"),
-            "stage 'plan': the past run asked claude for iteration 1; "
-            "this pipeline would ask codex for iteration 1",
+            "stage 'plan': the past run started iteration 1 with claude; "
+            "this pipeline would start iteration 1 with codex",
         ),
         (
             CourseStep("run_completed", "plan", detail="all_loops_complete"),
@@ -47,16 +47,16 @@ def test_a_difference_is_one_sentence(was: CourseStep, now: CourseStep | None, s
     assert words(was, now, CourseStep("attempt", "review", iteration=4, attempt=1)) == sentence
 
 
-@pytest.mark.parametrize("what", list(_WORDS))
-def test_every_turn_has_words_for_both_sides(what: CourseStepKind) -> None:
+@pytest.mark.parametrize("what", list(_PHRASES))
+def test_every_step_has_phrases_for_both_sides(what: CourseStepKind) -> None:
     turn = CourseStep(what, "plan", "claude", 1, 2, 3, "because")
     assert "{" not in words(turn, turn)
 
 
-def test_the_same_course_and_one_without_a_place_are_said_too() -> None:
-    assert difference_words(Rehearsal((), ())) == "the course is the same"
+def test_same_course_and_missing_node_are_described() -> None:
+    assert describe_difference(Rehearsal((), ())) == "the course is the same"
     gone = Difference(CourseStep("resumed"), None, "node 'x' is gone")
-    assert difference_words(Rehearsal((), (), gone)) == "node 'x' is gone"
+    assert describe_difference(Rehearsal((), (), gone)) == "node 'x' is gone"
 
 
 def test_a_course_is_a_line_for_each_stage_and_one_for_the_run() -> None:
@@ -70,10 +70,10 @@ def test_a_course_is_a_line_for_each_stage_and_one_for_the_run() -> None:
         CourseStep("iteration", "plan", None, 2, 3),
     ]
     assert course_lines(course) == [
-        "duel: not over",
+        "duel: not ended",
         "duel/draft @ claude: 1 iteration, Completed 1 iterations (max: 1)",
-        "plan (run 2): 3 iterations, not over",
-        "the run isn't over",
+        "plan (run 2): 3 iterations, not ended",
+        "the run has not ended",
     ]
     assert (
         course_lines([*course, CourseStep("run_completed", detail="done")])[-1] == "the run completed (done)"

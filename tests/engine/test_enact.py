@@ -41,7 +41,7 @@ def kinds(turns: list[CourseStep]) -> list[str]:
     return [turn.what for turn in turns]
 
 
-def test_what_was_recorded_is_decided_again_to_its_end() -> None:
+def test_a_recorded_run_is_decided_again_to_its_end() -> None:
     plan = plan_of(stage("plan", runs=2), nested("polish", stage("plan")))
     turns = course(plan, work("plan"), work("plan", 2), work("plan", node="pipeline-polish/stage-plan"))
     assert [turn.stage for turn in turns if turn.what == "node_entered"] == ["plan", "polish/plan"]
@@ -73,12 +73,12 @@ def test_failures_retries_branches_judges_and_queues_are_answered_by_their_excha
     assert turns[-1].what == "run_completed"
 
 
-def test_a_recording_that_stops_in_the_middle_is_a_run_that_is_not_over() -> None:
+def test_an_incomplete_recording_is_a_run_that_has_not_ended() -> None:
     turns = course(plan_of(stage("plan", runs=3)), work("plan"))
     assert turns[-1] == CourseStep("attempt", "plan", iteration=2, attempt=1, detail="claude")
 
 
-def test_a_plateau_counts_where_it_did_when_it_was_recorded() -> None:
+def test_a_plateau_counts_as_in_the_recording() -> None:
     plateau = {**DONE, "result": {"signals": {"plateau_suspected": True}}}
     plan = plan_of(stage("plan", termination=Judgment(3, 1, 1)))
     recorded = work("plan", outcome=ExchangeOutcome("iteration_complete", plateau))
@@ -88,9 +88,9 @@ def test_a_plateau_counts_where_it_did_when_it_was_recorded() -> None:
 @pytest.mark.parametrize(
     ("outcome", "says"),
     [
-        (None, "nothing tells what came of iteration 1 of 'plan'"),
-        (ExchangeOutcome("dance", {}), "nothing tells what came of iteration 1 of 'plan'"),
-        (ExchangeOutcome("iteration_complete", {}), "what came of iteration 1 of 'plan' can't be read"),
+        (None, "iteration 1 of 'plan' has no recorded outcome"),
+        (ExchangeOutcome("dance", {}), "iteration 1 of 'plan' has no recorded outcome"),
+        (ExchangeOutcome("iteration_complete", {}), "the outcome of iteration 1 of 'plan' is invalid"),
     ],
 )
 def test_an_exchange_without_an_outcome_cannot_be_enacted(outcome: ExchangeOutcome | None, says: str) -> None:

@@ -18,7 +18,7 @@ CODEX, LOCAL = ProviderChoice("codex", "gpt"), ProviderChoice("api", "local")
 
 
 @pytest.mark.parametrize("kind", ["provider_quota", "provider_rate_limited"])
-def test_limit_is_waited_for_until_it_resets_and_costs_no_retry(kind: str) -> None:
+def test_limit_is_awaited_and_does_not_count_as_a_retry(kind: str) -> None:
     play(
         plan_of(stage(retry=RetryPolicy(max_attempts=1))),
         f"""{BEGIN}
@@ -37,7 +37,7 @@ def test_limit_is_waited_for_until_it_resets_and_costs_no_retry(kind: str) -> No
     )
 
 
-def test_limit_without_a_known_end_is_waited_for_longer_each_time() -> None:
+def test_limit_without_a_reset_time_doubles_the_delay() -> None:
     script = BEGIN
     for number, wait in enumerate([60, 120, 240, 480, 900, 900], 2):
         script += f"""
@@ -51,7 +51,7 @@ def test_limit_without_a_known_end_is_waited_for_longer_each_time() -> None:
     play(plan_of(stage()), script)
 
 
-def test_limit_that_claims_to_be_over_at_once_is_believed_less_each_time() -> None:
+def test_limit_with_a_past_reset_time_is_delayed_longer_each_time() -> None:
     script = BEGIN
     for number, wait in enumerate([1, 2, 4, 8], 2):
         script += f"""
@@ -66,9 +66,7 @@ def test_limit_that_claims_to_be_over_at_once_is_believed_less_each_time() -> No
 
 
 @pytest.mark.parametrize(("claim", "waits"), [("", (0, 2, 4)), (" resets=0", (1, 2, 4))])
-def test_limit_is_not_met_in_a_tight_loop_although_no_delay_is_wanted(
-    claim: str, waits: tuple[int, ...]
-) -> None:
+def test_limit_without_a_delay_does_not_cause_a_tight_loop(claim: str, waits: tuple[int, ...]) -> None:
     script = BEGIN
     for number, wait in enumerate(waits, 2):
         script += f"""
@@ -98,7 +96,7 @@ def test_limit_that_lasts_too_long_asks_a_person() -> None:
     )
 
 
-def test_waits_for_one_iteration_are_bounded_in_sum() -> None:
+def test_total_wait_of_one_iteration_is_bounded() -> None:
     play(
         plan_of(stage(on_limit=LimitPolicy(initial_delay=100, max_wait=250))),
         f"""{BEGIN}
@@ -116,7 +114,7 @@ def test_waits_for_one_iteration_are_bounded_in_sum() -> None:
     )
 
 
-def test_pipeline_may_say_that_a_limit_fails_the_stage() -> None:
+def test_limit_can_be_configured_to_fail_the_stage() -> None:
     play(
         plan_of(stage(on_limit=LimitPolicy("fail"), fallbacks=(CODEX,))),
         f"""{BEGIN}
@@ -139,7 +137,7 @@ def test_limit_moves_to_the_next_provider_of_the_chain() -> None:
     )
 
 
-def test_next_iteration_begins_with_the_first_provider_that_is_not_at_its_limit() -> None:
+def test_next_iteration_starts_with_the_first_available_provider() -> None:
     play(
         plan_of(stage(runs=3, fallbacks=(CODEX,))),
         f"""{BEGIN}
@@ -162,7 +160,7 @@ def test_next_iteration_begins_with_the_first_provider_that_is_not_at_its_limit(
     )
 
 
-def test_chain_that_is_at_its_limits_waits_for_the_first_that_ends() -> None:
+def test_chain_at_its_limits_waits_for_the_first_reset() -> None:
     play(
         plan_of(stage(fallbacks=(CODEX,))),
         f"""{BEGIN}
@@ -180,7 +178,7 @@ def test_chain_that_is_at_its_limits_waits_for_the_first_that_ends() -> None:
     )
 
 
-def test_pipeline_may_say_that_a_limit_is_waited_for_despite_the_chain() -> None:
+def test_limit_can_be_configured_to_wait_despite_the_chain() -> None:
     play(
         plan_of(stage(on_limit=LimitPolicy("wait"), fallbacks=(CODEX,))),
         f"""{BEGIN}
@@ -192,7 +190,7 @@ def test_pipeline_may_say_that_a_limit_is_waited_for_despite_the_chain() -> None
 
 
 @pytest.mark.parametrize("kind", ["provider_missing", "provider_auth"])
-def test_provider_that_only_a_person_can_mend_gives_way_until_then(kind: str) -> None:
+def test_provider_that_needs_a_person_is_replaced_until_a_resume(kind: str) -> None:
     play(
         plan_of(stage(runs=2, fallbacks=(CODEX,))),
         f"""{BEGIN}
@@ -214,7 +212,7 @@ def test_provider_that_only_a_person_can_mend_gives_way_until_then(kind: str) ->
     )
 
 
-def test_provider_that_keeps_failing_gives_way_when_its_retries_are_used_up() -> None:
+def test_failing_provider_is_replaced_after_its_retries() -> None:
     play(
         plan_of(stage(fallbacks=(CODEX, LOCAL))),
         f"""{BEGIN}
@@ -250,7 +248,7 @@ def test_failure_that_is_the_works_own_does_not_change_the_provider() -> None:
     )
 
 
-def test_resume_by_a_person_asks_the_first_provider_again() -> None:
+def test_resume_uses_the_first_provider_again() -> None:
     play(
         plan_of(stage(fallbacks=(CODEX,))),
         f"""{BEGIN}
@@ -267,7 +265,7 @@ def test_resume_by_a_person_asks_the_first_provider_again() -> None:
     )
 
 
-def test_limit_survives_the_engine_and_is_still_waited_for_after_recovery() -> None:
+def test_limit_is_still_awaited_after_recovery() -> None:
     play(
         plan_of(stage()),
         f"""{BEGIN}
@@ -284,7 +282,7 @@ def test_limit_survives_the_engine_and_is_still_waited_for_after_recovery() -> N
     )
 
 
-def test_providers_that_hand_a_limit_to_each_other_wait_longer_each_round() -> None:
+def test_providers_at_their_limits_wait_longer_each_round() -> None:
     """Each claims a limit of a second, and takes longer than that to say so."""
     play(
         plan_of(stage(fallbacks=(CODEX,))),
@@ -321,7 +319,7 @@ def test_providers_that_hand_a_limit_to_each_other_wait_longer_each_round() -> N
     )
 
 
-def test_limits_that_providers_hand_to_each_other_are_bounded_in_sum() -> None:
+def test_total_wait_over_all_providers_is_bounded() -> None:
     play(
         plan_of(stage(fallbacks=(CODEX,), on_limit=LimitPolicy(max_wait=100))),
         f"""{BEGIN}
@@ -338,7 +336,7 @@ def test_limits_that_providers_hand_to_each_other_are_bounded_in_sum() -> None:
     )
 
 
-def test_providers_that_fail_again_and_again_have_each_one_more_turn_at_most() -> None:
+def test_failing_providers_get_at_most_one_more_attempt_each() -> None:
     """Each takes longer to fail than the other rests."""
     script = BEGIN
     for number, (one, other) in enumerate([("claude", "codex"), ("codex", "claude")], 2):
@@ -361,9 +359,7 @@ def test_providers_that_fail_again_and_again_have_each_one_more_turn_at_most() -
 
 
 @pytest.mark.parametrize(("kind", "until"), [("provider_auth", "asked"), ("provider_crashed", "900s")])
-def test_fallback_that_cannot_work_gives_way_to_one_at_its_limit_when_that_ends(
-    kind: str, until: str
-) -> None:
+def test_failing_fallback_is_replaced_by_a_provider_whose_limit_resets(kind: str, until: str) -> None:
     play(
         plan_of(stage(retry=RetryPolicy(max_attempts=1), fallbacks=(CODEX,))),
         f"""{BEGIN}
@@ -382,7 +378,7 @@ def test_fallback_that_cannot_work_gives_way_to_one_at_its_limit_when_that_ends(
     )
 
 
-def test_fallback_that_cannot_work_asks_when_the_limit_of_the_other_lasts_too_long() -> None:
+def test_failing_fallback_asks_if_the_limit_of_the_other_lasts_too_long() -> None:
     play(
         plan_of(stage(fallbacks=(CODEX,), on_limit=LimitPolicy(max_wait=300))),
         f"""{BEGIN}

@@ -68,7 +68,7 @@ def test_lines_are_numbered_by_their_place_and_belong_to_no_run_of_ours() -> Non
     assert fold(events).run_id == ""
 
 
-def test_result_and_output_are_where_the_line_says() -> None:
+def test_result_and_output_are_at_the_recorded_paths() -> None:
     file = "/p/iterations/001/result.json"
     fact = upcast(*LOOP, line("iteration_complete", at("0", 1), result_file=file, decision="stop"))[-1].fact
     assert isinstance(fact, f.IterationCompleted)
@@ -76,7 +76,7 @@ def test_result_and_output_are_where_the_line_says() -> None:
     assert (fact.result.summary, fact.result.signals.plateau_suspected) == (NO_SUMMARY, True)
 
 
-def test_stages_inside_a_block_are_told_apart() -> None:
+def test_stages_inside_a_block_are_distinguished() -> None:
     events = upcast(*BLOCK)
     paths = [event.cursor.node_path for event in events if event.cursor and event.cursor.iteration == 1]
     assert paths == ["0.0", "0.0", "0.0", "0.0", "0.1"]
@@ -84,7 +84,7 @@ def test_stages_inside_a_block_are_told_apart() -> None:
     assert (branch and branch.position, branch and branch.completed) == (1, 0)
 
 
-def test_provider_that_is_done_and_one_that_failed() -> None:
+def test_completed_and_failed_provider() -> None:
     state = fold(
         upcast(
             *BLOCK,
@@ -104,7 +104,7 @@ def test_provider_that_is_done_and_one_that_failed() -> None:
     assert state.status is RunStatus.FAILED
 
 
-def test_what_follows_on_an_error_is_a_resume_and_on_completion_a_new_beginning() -> None:
+def test_event_after_an_error_is_a_resume_and_after_completion_a_new_start() -> None:
     failed = (*LOOP, line("error", at("0"), message="zero iterations", stage="work"))
     again = line("iteration_start", at("0", 1), stage="work")
     assert [e.fact.TYPE for e in upcast(*failed, again)][-2:] == ["session_resumed", "iteration_start"]
@@ -115,7 +115,7 @@ def test_what_follows_on_an_error_is_a_resume_and_on_completion_a_new_beginning(
     assert (anew.status, anew.stages, anew.node is not None) == (RunStatus.RUNNING, (), True)
 
 
-def test_judge_that_was_asked_twice_about_an_iteration_counts_once() -> None:
+def test_judge_called_twice_for_an_iteration_counts_once() -> None:
     said = line("judge_complete", {"iteration": 2}, status="success", result={"stop": True, "reason": "same"})
     failed = line("judge_complete", {"iteration": 3}, status="failed", reason="invalid_json")
     asked = line("judge_start", {"iteration": 2}, provider="claude", model="haiku")
@@ -127,11 +127,11 @@ def test_judge_that_was_asked_twice_about_an_iteration_counts_once() -> None:
     assert (after.node.stops, after.node.judge_failures) == (1, 1)
 
 
-def test_log_whose_first_line_is_lost_begins_all_the_same() -> None:
+def test_log_without_its_first_line_still_starts() -> None:
     assert [e.fact.TYPE for e in upcast(LOOP[1])] == ["session_start", "node_start"]
 
 
-def test_glued_line_gives_its_last_event_and_a_torn_one_is_damage() -> None:
+def test_joined_line_yields_its_last_event_and_an_incomplete_one_is_damage() -> None:
     assert [e.fact.TYPE for e in upcast(LOOP[0], b'{"ts":"2026-01-10T10' + LOOP[1])][-1] == "node_start"
     with pytest.raises(DamagedLine, match="not an event of agent-pipelines"):
         upcast(LOOP[0][:30])
@@ -189,7 +189,7 @@ CURSORS = st.none() | st.dictionaries(
 
 
 @given(st.lists(st.tuples(KINDS, CURSORS, DATA), max_size=12))
-def test_any_lines_of_the_original_can_be_read_and_folded(
+def test_any_lines_of_the_shell_engine_can_be_read_and_folded(
     told: list[tuple[str, Any, dict[str, Any]]],
 ) -> None:
     upcaster, state = Upcaster(), None
