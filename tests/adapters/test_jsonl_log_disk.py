@@ -249,7 +249,7 @@ def test_torn_line_that_cannot_be_kept_aside_is_not_cut_off(
     torn = lines_of(timer_events(2))[:-5]
     path.write_bytes(torn)
     disk.fail["write"] = no_space()
-    with pytest.raises(StorageFailed, match="keep the torn line aside"):
+    with pytest.raises(StorageFailed, match="save the torn line"):
         log.open()
     assert path.read_bytes() == torn
     assert not log.is_held()

@@ -124,7 +124,7 @@ def test_log_verify_names_damaged_lines_and_the_torn_tail_and_changes_nothing(tm
 
 
 def test_log_verify_of_nothing_says_so(tmp_path: Path) -> None:
-    with pytest.raises(UnknownRun, match="there is no log"):
+    with pytest.raises(UnknownRun, match="no log found"):
         verify(tmp_path / "events.jsonl")
 
 

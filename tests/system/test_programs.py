@@ -104,7 +104,7 @@ def test_timeout_kills_the_whole_group_and_keeps_what_was_said(go: Run, tmp_path
     note = tmp_path / "child"
     ended = go(sh(f"echo said; {STARTS_A_CHILD}", str(note), timeout=0.5))
     assert (ended.code, ended.reason, ended.output) == (None, NoExit.TIMED_OUT, "said\n")
-    assert ended.problem == "no answer within 0.5 s"
+    assert ended.problem == "timed out after 0.5 s"
     eventually(lambda: not lives(int(note.read_text())))
 
 

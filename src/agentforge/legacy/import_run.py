@@ -58,7 +58,7 @@ def import_run(
 
 def _record(journal: Journal, layout: RunLayout, plan: Plan, settings: RunSettings) -> None:
     """Record that the run is ours from now on."""
-    original, state = journal.writer.original, journal.state
+    original, state = journal.writer.shell_lines, journal.state
     assert original is not None
     at = _position(plan, state)
     left = left_behind(layout, plan, state.stages, at)
