@@ -115,7 +115,7 @@ def test_release_goes_on_past_a_task_that_is_stuck(queue: Queue, caplog: pytest.
     queue.stuck("bd-1")
     asyncio.run(queue.beads().release())
     assert queue.asked[-1] == "update bd-2 --status=open"
-    assert "bead bd-1 stays in progress: it is locked" in caplog.text
+    assert "can't release bead bd-1: it is locked" in caplog.text
 
 
 @pytest.mark.parametrize("listed", ["", "[]", "not json", '{"id": 1}'])

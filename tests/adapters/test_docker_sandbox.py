@@ -173,10 +173,10 @@ def test_the_program_is_called_as_it_says(tmp_path: Path, project: Path) -> None
 
 
 def test_without_an_image_it_says_where_to_name_one(docker: Path, project: Path) -> None:
-    with pytest.raises(ProviderUnusable, match="no image") as refusal:
+    with pytest.raises(ProviderUnusable, match="`image` is missing") as refusal:
         DockerSandbox({"PATH": str(docker.parent)}).probe(SandboxChoice(type="docker"))
     assert "image: my-agents:1" in refusal.value.hint
-    with pytest.raises(ProviderUnusable, match="no image"):
+    with pytest.raises(ProviderUnusable, match="`image` is missing"):
         wrap(docker, project, SandboxChoice(type="docker"))
 
 
@@ -188,7 +188,7 @@ def test_without_a_client_it_says_what_to_install(tmp_path: Path) -> None:
 
 def test_without_an_engine_it_says_how_to_start_one(tmp_path: Path) -> None:
     docker = fake(tmp_path, "echo 'Cannot connect to the Docker daemon' >&2; exit 1")
-    with pytest.raises(ProviderUnusable, match="no engine answers: Cannot connect") as refusal:
+    with pytest.raises(ProviderUnusable, match="can't reach the Docker engine: Cannot connect") as refusal:
         DockerSandbox({"PATH": str(docker.parent)}).probe(CHOICE)
     assert "systemctl start docker" in refusal.value.hint
 

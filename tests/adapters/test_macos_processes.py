@@ -100,7 +100,7 @@ def test_supervisor_that_ps_does_not_know_is_an_error(tmp_path: Path) -> None:
     script = tmp_path / "supervisor.py"
     script.write_text("")
     processes = MacProcesses(str(script), FakeSystem())
-    with pytest.raises(AgentForgeError, match="ps tells nothing about process"):
+    with pytest.raises(AgentForgeError, match="ps reports nothing for process"):
         processes.start_supervisor("spec.json")
     while processes._starter._children:
         processes.identify(1)

@@ -72,7 +72,7 @@ LEASE_PERIOD = 2.0
 LEFTOVER_GRACE = 1.0  # For what an agent leaves behind when it exits by itself.
 FREEZE_PASSES = 20
 QUICK_LOOKS = 50
-KILL_PATIENCE = 30.0  # After which a process that even KILL doesn't end is reported instead.
+KILL_TIMEOUT = 30.0  # After which a process that even KILL doesn't end is reported instead.
 RECORD_BYTES = 2048
 RECORD_TRIES = 20
 AFTER_SECONDS = 10.0
@@ -621,7 +621,7 @@ class Attempt:
         # Asked again: at once, then.
         while not self._alone() and self.signals.terms <= asked and (left := until - time.monotonic()) > 0:
             self._turn(left if LINUX else min(left, 0.1))
-        patience = time.monotonic() + KILL_PATIENCE
+        patience = time.monotonic() + KILL_TIMEOUT
         while not self._alone() and time.monotonic() < patience:
             for pid in self._freeze():
                 send(pid, signal.SIGKILL)
