@@ -416,12 +416,12 @@ def test_no_line_breaks_the_readers(name: str, noise: str) -> None:
         ),
         (
             "claude/flaky429",
-            ["… trying again: rate_limit 429", "… trying again: rate_limit 429"],
+            ["… retrying: rate_limit 429", "… retrying: rate_limit 429"],
         ),
         (
             "codex/err429",
             [
-                "… trying again: exceeded retry limit, last status: 429 Too Many Requests",
+                "… retrying: exceeded retry limit, last status: 429 Too Many Requests",
                 "✗ exceeded retry limit, last status: 429 Too Many Requests",
             ],
         ),

@@ -104,7 +104,7 @@ def test_search_finds_lines_and_leaves_out_git_binaries_and_links(
     assert search(workspace, "needle", "b.txt") == "b.txt:1: needle in text"
     assert search(workspace, "root") == "no match"
     for pattern, path, says in (
-        ("(", ".", "no regular expression"),
+        ("(", ".", "invalid regular expression"),
         ("x", "../", "outside"),
         ("x", "no", "no such"),
     ):
@@ -125,7 +125,7 @@ def test_search_runs_as_a_process_of_its_own(workspace: WorkspaceFolder, tmp_pat
     (tmp_path / "msgspec.py").write_text("raise SystemExit('shadowed')")
     tool = SearchTool(workspace, ENVIRON)
     assert asyncio.run(tool.search_code("needle", files="a")) == "a:1: needle"
-    with pytest.raises(ToolError, match="no regular expression"):
+    with pytest.raises(ToolError, match="invalid regular expression"):
         asyncio.run(tool.search_code("("))
 
 

@@ -237,15 +237,15 @@ def test_limits_of_time(cli: AgentCli, bin: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "environ", "says"),
     [
-        ({}, {"CODEX_TIMEOUT": "soon"}, "CODEX_TIMEOUT is no number of seconds: 'soon'"),
+        ({}, {"CODEX_TIMEOUT": "soon"}, "CODEX_TIMEOUT must be a number of seconds, got 'soon'"),
         ({}, {"CODEX_TIMEOUT": "-1"}, "CODEX_TIMEOUT"),
         ({}, {"CODEX_TIMEOUT": "nan"}, "CODEX_TIMEOUT"),
         ({}, {"CODEX_TIMEOUT": "inf"}, "CODEX_TIMEOUT"),
-        ({"timeout": -1}, {}, "`timeout` is no number of seconds"),
-        ({"idle_timeout": -1}, {}, "`idle_timeout` is no number of seconds"),
+        ({"timeout": -1}, {}, "`timeout` must be a number of seconds"),
+        ({"idle_timeout": -1}, {}, "`idle_timeout` must be a number of seconds"),
         ({"timeout": "long"}, {}, "`timeout` must be a number, not text"),
-        ({"effort": "banana"}, {}, "`effort` is no effort of reasoning: 'banana'"),
-        ({}, {"CODEX_REASONING_EFFORT": "banana"}, "CODEX_REASONING_EFFORT .*'banana'"),
+        ({"effort": "banana"}, {}, "`effort`: invalid reasoning effort 'banana'"),
+        ({}, {"CODEX_REASONING_EFFORT": "banana"}, "CODEX_REASONING_EFFORT: .*'banana'"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(
@@ -257,7 +257,7 @@ def test_settings_that_make_no_sense_are_refused(
 
 
 def test_an_effort_for_a_cli_that_takes_none_is_refused(bin: Path) -> None:
-    with pytest.raises(ProviderUnusable, match="provider gemini takes no effort of reasoning"):
+    with pytest.raises(ProviderUnusable, match="provider gemini doesn't support a reasoning effort"):
         command(GEMINI, bin, config={"effort": "high"})
 
 

@@ -216,7 +216,7 @@ def test_a_relative_program_is_looked_up_in_the_workdir(request_for: MakeRequest
         ({"run": "true", "env": "none"}, "`env` "),
         ({"run": "true", "pass_env": "HOME"}, "`pass_env` must be a list, not text"),
         ({"argv": ["cat"], "prompt": "file"}, r"\{prompt\}"),
-        ({"argv": ["cat", "{prompt}"], "prompt": "file"}, "names no prompt file"),
+        ({"argv": ["cat", "{prompt}"], "prompt": "file"}, "has no prompt file"),
     ],
 )
 def test_a_wrong_config_names_the_key(request_for: MakeRequest, config: dict[str, Any], says: str) -> None:

@@ -136,7 +136,7 @@ def test_an_edit_of_text_that_is_not_there_fails_and_names_the_file(player: Play
     assert result.exit_code == STEP_FAILED
     assert result.failure is not None
     assert "step 1 (edit)" in result.failure.message
-    assert "a.txt doesn't hold the text" in result.failure.message
+    assert "a.txt doesn't contain the text" in result.failure.message
 
 
 def test_run_really_runs_in_the_workdir_and_its_output_is_echoed(player: Player) -> None:
@@ -308,7 +308,7 @@ def test_symlinks_out_of_the_workdir_are_refused(player: Player, tmp_path: Path)
     for path in ("folder/x.txt", "file", "."):
         result = player.play({"do": "write", "path": path, "text": "escaped"})
         assert result.exit_code == STEP_FAILED
-        assert "leads out of the workdir" in result.output
+        assert "is outside the workdir" in result.output
     assert list(outside.iterdir()) == []
     assert player.play({"do": "write", "path": "link/ok.txt", "text": "fine"}).exit_code == 0
 
@@ -367,9 +367,9 @@ def test_a_cassette_that_cannot_be_read_is_provider_missing(player: Player) -> N
 
 def test_validate_checks_the_cassette_of_a_named_replay(tmp_path: Path) -> None:
     ReplayProvider().validate()
-    with pytest.raises(ProviderUnusable, match="no cassette given"):
+    with pytest.raises(ProviderUnusable, match="`cassette` is missing"):
         ReplayProvider(config={"speed": 2}).validate()
-    with pytest.raises(ProviderUnusable, match="can't be read"):
+    with pytest.raises(ProviderUnusable, match="can't read the cassette"):
         ReplayProvider(config={"cassette": str(tmp_path / "none.jsonl")}).validate()
 
 

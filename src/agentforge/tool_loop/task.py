@@ -175,7 +175,7 @@ def decode(line: str) -> ProgressEvent | None:
         return None
 
 
-def in_words(event: ProgressEvent | None) -> str:
+def describe(event: ProgressEvent | None) -> str:
     match event:
         case TextSaid(text=text):
             return text

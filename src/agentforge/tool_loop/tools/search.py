@@ -26,7 +26,7 @@ def search(workspace: WorkspaceFolder, pattern: str, path: str = ".", files: str
     try:
         matcher = re.compile(pattern)
     except re.error as error:
-        raise ToolError(f"the pattern is no regular expression: {error}") from error
+        raise ToolError(f"invalid regular expression: {error}") from error
     found, deadline = [], monotonic() + SECONDS
     for number, name in enumerate(_walk(workspace, path, files)):
         if number >= MOST_FILES or monotonic() > deadline:
