@@ -68,13 +68,13 @@ def test_environment_names_another_address_and_a_token() -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "says", "hint"),
     [
-        ("", {}, "no model given", "ollama:"),
-        ("ollama:", {}, "no model given", "ollama:"),
-        ("mystery", {}, "where model 'mystery' is served", "base_url"),
-        ("claude-x", {}, "ANTHROPIC_API_KEY isn't set", "environment variable ANTHROPIC_API_KEY"),
-        ("openai:x", {}, "OPENAI_API_KEY isn't set", "OPENAI_API_KEY"),
-        ("ollama:x", {"key_env": "NONE"}, "NONE isn't set", "NONE"),
-        ("x", {"base_url": "127.0.0.1:11434"}, "no address", "http://127.0.0.1:11434/v1"),
+        ("", {}, "`model` is missing", "ollama:"),
+        ("ollama:", {}, "`model` is missing", "ollama:"),
+        ("mystery", {}, "cannot infer which API serves model 'mystery'", "base_url"),
+        ("claude-x", {}, "ANTHROPIC_API_KEY is not set", "environment variable ANTHROPIC_API_KEY"),
+        ("openai:x", {}, "OPENAI_API_KEY is not set", "OPENAI_API_KEY"),
+        ("ollama:x", {"key_env": "NONE"}, "NONE is not set", "NONE"),
+        ("x", {"base_url": "127.0.0.1:11434"}, r"must be an http\(s\) URL", "http://127.0.0.1:11434/v1"),
     ],
 )
 def test_what_can_not_be_told_is_refused_with_what_to_do(

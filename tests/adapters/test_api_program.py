@@ -145,4 +145,4 @@ def test_task_that_can_not_be_read_is_said(tmp_path: Path) -> None:
     assert isinstance(ended, Ended)
     assert ran.returncode == 1
     assert ended.failure is not None
-    assert "the task can't be read" in ended.failure.message
+    assert "can't read the task" in ended.failure.message

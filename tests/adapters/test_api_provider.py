@@ -231,7 +231,7 @@ def test_killed_program_leaves_its_session_to_go_on_with() -> None:
         (ToolCalled("read_file", {"path": "src/a.py"}), "→ read_file src/a.py"),
         (ToolCalled("run_command", {"command": ["git", "diff"]}), "→ run_command git diff"),
         (ToolCalled("list_directory", {}), "→ list_directory"),
-        (Retrying(1, 2.0, "the server is busy"), "the server is busy; again in 2 s"),
+        (Retrying(1, 2.0, "the server is busy"), "the server is busy; retrying in 2 s"),
         (SessionBegun("s", "m"), ""),
         (Ended("completed", "done"), ""),
     ],

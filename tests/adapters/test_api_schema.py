@@ -113,5 +113,5 @@ def test_schema_that_is_none_fails_before_anything_is_asked(
     outcome = Ran(task(model_server, WORK, "openai", tmp_path, schema=schema)).outcome
     assert outcome.failure is not None
     assert outcome.failure.kind is FailureKind.PROVIDER_MISSING
-    assert "is no JSON Schema" in outcome.failure.message
+    assert "is not a valid JSON Schema" in outcome.failure.message
     assert model_server.requests("t") == ()

@@ -66,7 +66,7 @@ def test_session_that_is_not_there_begins_anew_and_says_so(
     again = Ran(replace(work, resume=first if damage != "hostile name" else f"../api-sessions/{first}"))
     assert again.outcome.failure is None
     assert again.outcome.session != first
-    assert "isn't there any more" in again.of(Warned)[0].message
+    assert "not found: starting a new one" in again.of(Warned)[0].message
 
 
 def test_key_is_sent_and_kept_nowhere(model_server: ModelServer, wire_format: str, tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_stream_that_ends_early_without_any_error_is_no_answer(wire_format: str,
         ran = Ran(ModelTask("Do.", where, files(tmp_path), retries=1))
     assert ran.outcome.failure is not None
     assert ran.outcome.failure.kind is FailureKind.PROVIDER_UNREACHABLE
-    assert "broke off: it gives no reason" in ran.outcome.failure.message
+    assert "was cut off: it has no finish reason" in ran.outcome.failure.message
     assert len(ran.of(Retrying)) == 1
     assert not (tmp_path / "iteration/result.json").exists()
 

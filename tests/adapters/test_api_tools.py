@@ -18,7 +18,7 @@ from agentforge.tool_loop.tools.builtin import (
     SearchTool,
     is_allowed,
     run_tool,
-    words,
+    split_command,
 )
 from agentforge.tool_loop.tools.search import search
 from agentforge.tool_loop.workspace import ToolError, WorkspaceFolder
@@ -69,7 +69,7 @@ def test_reading_says_that_it_was_cut(files: FileTools, tmp_path: Path) -> None:
     (tmp_path / "big").write_text("é" * READ_BYTES)
     text = files.read_file("big")
     assert len(text.encode()) < READ_BYTES + 200
-    assert "[cut: the file has" in text
+    assert "[truncated: the file has" in text
     with (tmp_path / "huge").open("wb") as file:
         file.truncate(EDIT_BYTES + 1)
         file.write(b"text ")
@@ -146,21 +146,21 @@ def test_search_runs_as_a_process_of_its_own(workspace: WorkspaceFolder, tmp_pat
     ],
 )
 def test_only_what_the_list_names_is_allowed(command: str | list[str], allowed: bool) -> None:
-    assert is_allowed(words(command, DEFAULT_ALLOWED), DEFAULT_ALLOWED) is allowed
+    assert is_allowed(split_command(command, DEFAULT_ALLOWED), DEFAULT_ALLOWED) is allowed
 
 
 @pytest.mark.parametrize("line", ["git status | cat", "git status && rm x", "git log > out", "git log ; ls"])
 def test_a_line_for_a_shell_needs_a_shell_that_is_allowed(line: str) -> None:
     with pytest.raises(ToolError, match="no shell"):
-        words(line, DEFAULT_ALLOWED)
-    assert words(line, ("sh",)) == ["sh", "-c", line]
-    assert words(line, ("*",)) == ["sh", "-c", line]
+        split_command(line, DEFAULT_ALLOWED)
+    assert split_command(line, ("sh",)) == ["sh", "-c", line]
+    assert split_command(line, ("*",)) == ["sh", "-c", line]
 
 
 @pytest.mark.parametrize("command", ["", "  ", [], [""], ["a\0b"], "'unclosed"])
 def test_a_command_that_is_none_is_refused(command: str | list[str]) -> None:
     with pytest.raises(ToolError):
-        words(command, ("*",))
+        split_command(command, ("*",))
 
 
 def test_command_answers_with_output_and_status(workspace: WorkspaceFolder, tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_command_answers_with_output_and_status(workspace: WorkspaceFolder, tmp_
     assert asyncio.run(tool.run_command("sh -c true")) == "[exit status 0, no output]"
     with pytest.raises(ToolError, match="no-such-program: no such file"):
         asyncio.run(tool.run_command("no-such-program"))
-    with pytest.raises(ToolError, match=r"not allowed here\. Allowed are: sh, no-such-program"):
+    with pytest.raises(ToolError, match=r"not allowed\. Allowed commands: sh, no-such-program"):
         asyncio.run(tool.run_command("ls"))
 
 
@@ -194,7 +194,7 @@ def test_command_that_takes_too_long_is_ended_with_all_it_started(
     tool = commands(workspace, "sh", timeout=0.3)
     line = "(trap '' TERM; sleep 60; echo late > late) & echo $! > pid; wait"
     said = asyncio.run(tool.run_command(["sh", "-c", line]))
-    assert said == "[ended after 0.3 s, no output]"
+    assert said == "[timed out after 0.3 s, no output]"
     _gone(tmp_path)
 
 
