@@ -92,7 +92,7 @@ def test_program_that_says_nothing_for_too_long_is_a_provider_timeout(project: P
     result = go(project, shell(f"echo hello; {PATIENT}", idle_timeout=0.3, retry=ONCE))
     assert (result.error_type, result.error) == (
         "provider_timeout",
-        "the agent said nothing for 0.3 s",
+        "the agent printed nothing for 0.3 s",
     )
 
 

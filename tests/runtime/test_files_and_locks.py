@@ -15,7 +15,7 @@ from agentforge.model.errors import StorageFailed
 from agentforge.model.layout import AttemptLayout, RunLayout
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
 from agentforge.runtime.conclusion import Attempted, note_attempt
-from agentforge.runtime.controls import Control, drop_control, send_control, waiting_controls
+from agentforge.runtime.controls import Control, drop_control, pending_controls, send_control
 from agentforge.runtime.exit_record import read_claim, read_exit, take_claim
 from agentforge.system import files
 from agentforge.testing import ScriptedProvider
@@ -121,14 +121,14 @@ def test_lock_file_of_an_older_tool_or_torn_is_no_obstacle(tmp_path: Path) -> No
 
 def test_controls_are_taken_oldest_first_and_dropped_once(tmp_path: Path) -> None:
     layout = RunLayout.of(str(tmp_path), "s")
-    assert waiting_controls(layout) == []
+    assert pending_controls(layout) == []
     for id in ("20260115T2", "20260115T1"):
         send_control(layout, Control(id, "pause", "x"))
-    assert [control.id for control in waiting_controls(layout)] == ["20260115T1", "20260115T2"]
-    for control in waiting_controls(layout):
+    assert [control.id for control in pending_controls(layout)] == ["20260115T1", "20260115T2"]
+    for control in pending_controls(layout):
         drop_control(layout, control)
         drop_control(layout, control)
-    assert waiting_controls(layout) == []
+    assert pending_controls(layout) == []
 
 
 def test_control_that_cannot_be_placed_is_a_clear_error(tmp_path: Path) -> None:

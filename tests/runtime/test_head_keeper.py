@@ -92,7 +92,7 @@ def test_home_that_cannot_be_written_to_does_not_hold_up_a_run(
             assert (await sdk.run(pipeline(), session="s")).completed
 
     run(main())
-    assert "can't be kept outside the project" in caplog.text
+    assert "can't store the log's head outside the project" in caplog.text
 
 
 def test_damaged_kept_head_is_ignored(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def test_supervisor_that_somebody_outside_ended_loses_the_attempt(project: Path)
             assert (await going).completed
 
     run(main())
-    assert [fact["reason"] for fact in facts(project, "attempt_lost")] == ["somebody outside ended it"]
+    assert [fact["reason"] for fact in facts(project, "attempt_lost")] == ["ended by another process"]
 
 
 def test_orphaned_agent_is_ended_and_its_attempt_lost(project: Path) -> None:
@@ -187,7 +187,7 @@ def test_orphaned_agent_is_ended_and_its_attempt_lost(project: Path) -> None:
 
     run(main())
     (lost,) = facts(project, "attempt_lost")
-    assert lost == {"attempt": 1, "reason": "no engine came back for it in time", "started": True}
+    assert lost == {"attempt": 1, "reason": "no engine reattached to it in time", "started": True}
     assert len(agents(project)) == 2
 
 

@@ -205,7 +205,7 @@ def test_a_workspace_with_too_many_files_is_noted(kept: Kept) -> None:
     kept.workspace.too_many = True
     kept.keep(kept.about())
     (only,) = kept.cassette.exchanges
-    assert only.notes == ("the workspace holds too many files to keep what became of them",)
+    assert only.notes == ("the workspace has too many files to record changes",)
 
 
 def test_the_header_holds_the_plan_that_is_in_force(kept: Kept) -> None:

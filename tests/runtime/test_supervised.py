@@ -13,7 +13,7 @@ from agentforge.model.layout import AttemptLayout
 from agentforge.model.plan import ProviderChoice
 from agentforge.ports.provider import Command
 from agentforge.runtime.exit_record import exit_of, read_claim
-from agentforge.runtime.supervision import AttemptLimits, Left, Supervised, SupervisorLimits
+from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit, SupervisorLimits
 
 from .attempt_run import ENV, SUPERVISOR, eventually, nothing_left_behind
 
@@ -32,7 +32,7 @@ class Engine:
         limits = SupervisorLimits(term_grace=0.2)
         self.supervised = Supervised(host_processes(str(SUPERVISOR)), limits, str(folder), str(self.log))
 
-    def run(self, script: str, limits: AttemptLimits | None = None, **asked: object) -> Left:
+    def run(self, script: str, limits: AttemptLimits | None = None, **asked: object) -> SupervisedExit:
         command = Command(("sh", "-c", script), ENV, **asked)  # type: ignore[arg-type]
         with nothing_left_behind():
             return asyncio.run(self.supervised.run(self.place, command, self.mark, limits or AttemptLimits()))
@@ -115,7 +115,7 @@ def test_the_spec_is_readable_by_its_owner_only(engine: Engine, tmp_path: Path) 
 def killed_supervisor(engine: Engine, script: str, after: tuple[str, ...]) -> None:
     """Start an agent and kill its supervisor when the agent is up; the engine then takes it up."""
 
-    async def play() -> Left:
+    async def play() -> SupervisedExit:
         command = Command(("sh", "-c", script), ENV, after=after)
         running = asyncio.create_task(
             engine.supervised.run(engine.place, command, engine.mark, AttemptLimits())

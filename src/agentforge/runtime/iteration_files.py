@@ -1,4 +1,4 @@
-"""Files of iterations that were run without any: written from the log, for people and tools that look."""
+"""Writes the files of light iterations from the log, for people and tools."""
 
 import os
 from collections import deque
@@ -10,12 +10,12 @@ from agentforge.model.layout import IterationLayout
 from agentforge.system import files
 
 LATEST = 10
-"""Of each stage, when the run ends or pauses."""
+"""How many iterations of each stage are written when the run ends or pauses."""
 
 
 def write_iteration_files(events: Iterable[Event], latest: int | None = None) -> int:
-    """Write result.json and output.md of the latest iterations of each stage, or of all; how many were
-    missing."""
+    """Write result.json and output.md of the latest iterations of each stage, or of all; returns how many
+    were missing."""
     kept: dict[object, deque[IterationCompleted]] = {}
     for event in events:
         if isinstance(event.fact, IterationCompleted) and event.fact.text is not None:
@@ -32,6 +32,6 @@ def _write(fact: IterationCompleted) -> bool:
     files.make_dir(here.root)
     if fact.text:
         files.write(here.output, fact.text.encode())
-    # Last: an iteration that a crash left without it is written again.
+    # Written last: without it, the iteration is written again after a crash.
     files.replace(here.result, files.compact(fact.result))
     return True
