@@ -86,7 +86,7 @@ def test_failed_task_is_a_failed_program(model_server: ModelServer, tmp_path: Pa
     assert events[-1].failure.kind == "provider_auth"
 
 
-def test_nothing_in_the_workspace_stands_in_for_our_code(model_server: ModelServer, tmp_path: Path) -> None:
+def test_files_in_the_workspace_cannot_shadow_our_modules(model_server: ModelServer, tmp_path: Path) -> None:
     work = task(model_server, WORK, "openai", tmp_path)
     folder = Path(work.files.workspace)
     for name in ("agentforge", "pydantic_ai", "msgspec", "json", "asyncio", "sitecustomize", "usercustomize"):
@@ -132,7 +132,7 @@ def test_signal_within_a_command_ends_both_at_once_and_nothing_is_written_late(
     assert json.loads(session.read_text())["messages"][-1]["kind"] == "response"
 
 
-def test_task_that_can_not_be_read_is_said(tmp_path: Path) -> None:
+def test_unreadable_task_is_reported(tmp_path: Path) -> None:
     ran = subprocess.run(
         program_argv(sys.executable, "run"),
         input=b"{}",

@@ -92,7 +92,7 @@ def test_settings_reach_the_task(tmp_path: Path) -> None:
     "config",
     [{"max_steps": 0}, {"retries": -1}, {"command_timeout": 0}, {"api": "gemini"}, {"allow": "git"}],
 )
-def test_settings_that_make_no_sense_are_refused(tmp_path: Path, config: dict[str, Any]) -> None:
+def test_invalid_settings_are_rejected(tmp_path: Path, config: dict[str, Any]) -> None:
     with pytest.raises(ProviderUnusable):
         ApiProvider(ENVIRON).command(request(tmp_path, config=config))
 
@@ -198,7 +198,7 @@ def exit_with(*events: Any, code: int | None = 0, signal: int | None = None, mor
     return Exit(code, signal, 12, b"".join(encode(event) for event in events).decode() + more)
 
 
-def test_last_line_tells_what_came_of_it() -> None:
+def test_last_line_is_the_outcome() -> None:
     usage = Usage(input_tokens=1, agent_session="s")
     result = ApiProvider(ENVIRON).interpret(
         exit_with(SessionBegun("s", "m"), TextSaid("x"), Ended("completed", "all done", 2, usage))
@@ -215,7 +215,7 @@ def test_failure_is_the_program_s_own() -> None:
     assert result.exit_code == 1
 
 
-def test_killed_program_leaves_its_session_to_go_on_with() -> None:
+def test_session_of_a_killed_program_can_be_resumed() -> None:
     result = ApiProvider(ENVIRON).interpret(
         exit_with(SessionBegun("abc", "m"), TextSaid("I begin."), code=None, signal=9)
     )
@@ -236,7 +236,7 @@ def test_killed_program_leaves_its_session_to_go_on_with() -> None:
         (Ended("completed", "done"), ""),
     ],
 )
-def test_progress_is_said_in_words(event: Any, words: str) -> None:
+def test_progress_is_shown_as_text(event: Any, words: str) -> None:
     provider = ApiProvider(ENVIRON)
     assert isinstance(provider, ShowsProgress)
     assert provider.progress(encode(event).decode()) == words

@@ -85,7 +85,7 @@ def answering(format: str, events: list[dict[str, Any]]) -> Iterator[Endpoint]:
         thread.join()
 
 
-def test_stream_that_ends_early_without_any_error_is_no_answer(wire_format: str, tmp_path: Path) -> None:
+def test_stream_that_ends_early_without_an_error_is_rejected(wire_format: str, tmp_path: Path) -> None:
     with answering(wire_format, BEGINNINGS[wire_format]) as where:
         ran = Ran(ModelTask("Do.", where, files(tmp_path), retries=1))
     assert ran.outcome.failure is not None
@@ -95,7 +95,7 @@ def test_stream_that_ends_early_without_any_error_is_no_answer(wire_format: str,
     assert not (tmp_path / "iteration/result.json").exists()
 
 
-def test_answer_cut_at_its_greatest_length_is_no_result(wire_format: str, tmp_path: Path) -> None:
+def test_answer_cut_at_max_tokens_is_not_a_result(wire_format: str, tmp_path: Path) -> None:
     with answering(wire_format, BEGINNINGS[wire_format] + TOO_LONG[wire_format]) as where:
         outcome = Ran(ModelTask("Do.", where, files(tmp_path))).outcome
     assert outcome.failure is not None

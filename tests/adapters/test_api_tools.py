@@ -56,7 +56,7 @@ def test_file_is_written_read_edited_and_listed(files: FileTools, tmp_path: Path
 @pytest.mark.parametrize(
     ("old", "says"), [("nothing", "occurs 0 times"), ("x", "occurs 2 times"), ("", "`old` is empty")]
 )
-def test_edit_that_is_not_unique_changes_nothing_and_says_how_many(
+def test_ambiguous_edit_changes_nothing_and_reports_the_count(
     files: FileTools, tmp_path: Path, old: str, says: str
 ) -> None:
     (tmp_path / "a").write_text("x x")
@@ -65,7 +65,7 @@ def test_edit_that_is_not_unique_changes_nothing_and_says_how_many(
     assert (tmp_path / "a").read_text() == "x x"
 
 
-def test_reading_says_that_it_was_cut(files: FileTools, tmp_path: Path) -> None:
+def test_truncated_read_is_marked(files: FileTools, tmp_path: Path) -> None:
     (tmp_path / "big").write_text("é" * READ_BYTES)
     text = files.read_file("big")
     assert len(text.encode()) < READ_BYTES + 200
@@ -80,7 +80,7 @@ def test_reading_says_that_it_was_cut(files: FileTools, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "says"), [(b"a\0b", "binary"), (b"\xff\xfe text", "not UTF-8"), (None, "no such file")]
 )
-def test_what_is_no_text_is_refused_in_words(
+def test_binary_files_are_rejected_with_a_message(
     files: FileTools, tmp_path: Path, content: bytes | None, says: str
 ) -> None:
     if content is not None:
@@ -119,7 +119,7 @@ def test_search_is_bounded(workspace: WorkspaceFolder, tmp_path: Path) -> None:
     assert "more matches" in found[-1]
 
 
-def test_search_runs_as_a_process_of_its_own(workspace: WorkspaceFolder, tmp_path: Path) -> None:
+def test_search_runs_in_a_separate_process(workspace: WorkspaceFolder, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("needle\n")
     # What would stand in for our code, if the working folder were searched for modules.
     (tmp_path / "msgspec.py").write_text("raise SystemExit('shadowed')")
@@ -158,7 +158,7 @@ def test_a_line_for_a_shell_needs_a_shell_that_is_allowed(line: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["", "  ", [], [""], ["a\0b"], "'unclosed"])
-def test_a_command_that_is_none_is_refused(command: str | list[str]) -> None:
+def test_an_empty_command_is_rejected(command: str | list[str]) -> None:
     with pytest.raises(ToolError):
         split_command(command, ("*",))
 
@@ -198,7 +198,7 @@ def test_command_that_takes_too_long_is_ended_with_all_it_started(
     _gone(tmp_path)
 
 
-def test_what_a_command_leaves_in_the_background_is_ended(workspace: WorkspaceFolder, tmp_path: Path) -> None:
+def test_background_processes_of_a_command_are_ended(workspace: WorkspaceFolder, tmp_path: Path) -> None:
     tool = commands(workspace, "sh")
     began = time.monotonic()
     said = asyncio.run(tool.run_command(["sh", "-c", "sleep 60 & echo $! > pid; echo started"]))

@@ -56,9 +56,7 @@ def test_refusals_are_classified(
     assert not (tmp_path / "iteration/result.json").exists()
 
 
-def test_used_up_quota_is_not_asked_for_again(
-    model_server: ModelServer, wire_format: str, tmp_path: Path
-) -> None:
+def test_exceeded_quota_is_not_retried(model_server: ModelServer, wire_format: str, tmp_path: Path) -> None:
     fault = (
         Fault(400, type="invalid_request_error", message="Your credit balance is too low to access the API")
         if wire_format == "anthropic"
@@ -82,7 +80,7 @@ def test_long_limit_is_left_to_the_engine_with_the_time_of_its_end(
     assert len(model_server.requests("t")) == 1
 
 
-def test_nobody_at_the_address_is_said_with_what_to_do(wire_format: str, tmp_path: Path) -> None:
+def test_unreachable_server_has_a_hint(wire_format: str, tmp_path: Path) -> None:
     where = Endpoint(wire_format, "m", "http://127.0.0.1:9", start_hint="start it with `ollama serve`")  # type: ignore[arg-type]
     outcome = Ran(ModelTask("Do.", where, files(tmp_path), retries=1)).outcome
     assert outcome.failure is not None
@@ -92,7 +90,7 @@ def test_nobody_at_the_address_is_said_with_what_to_do(wire_format: str, tmp_pat
 
 
 @pytest.mark.parametrize("neatly", [False, True])
-def test_answer_that_breaks_off_twice_is_asked_for_again(
+def test_answer_that_breaks_off_twice_is_retried(
     model_server: ModelServer, wire_format: str, tmp_path: Path, neatly: bool
 ) -> None:
     script = replace(WORK, cuts=2, cuts_neatly=neatly)
@@ -123,7 +121,7 @@ def test_answer_that_never_comes_is_a_timeout(
     assert len(model_server.requests("t")) == 1
 
 
-def test_slow_answer_is_waited_for_as_long_as_it_goes_on(
+def test_slow_answer_does_not_time_out_while_it_streams(
     model_server: ModelServer, wire_format: str, tmp_path: Path
 ) -> None:
     outcome = Ran(

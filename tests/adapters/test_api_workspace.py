@@ -138,7 +138,7 @@ def test_writing_keeps_the_mode_and_leaves_no_draft(workspace: WorkspaceFolder, 
 
 
 @pytest.mark.parametrize("path", [".", "src", "src/main.py/below", "fifo"])
-def test_what_is_no_file_is_refused_in_words(workspace: WorkspaceFolder, root: Path, path: str) -> None:
+def test_special_files_are_rejected_with_a_message(workspace: WorkspaceFolder, root: Path, path: str) -> None:
     os.mkfifo(root / "fifo")
     with pytest.raises(ToolError, match=r"folder|regular file"):
         workspace.read(path, LIMIT)

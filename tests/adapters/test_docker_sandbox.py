@@ -79,12 +79,12 @@ def test_the_command_line(docker: Path, project: Path) -> None:
 
 
 @pytest.mark.parametrize(("network", "name"), [(True, "bridge"), (False, "none")])
-def test_the_network_is_there_or_not(docker: Path, project: Path, network: bool, name: str) -> None:
+def test_the_network_can_be_disabled(docker: Path, project: Path, network: bool, name: str) -> None:
     choice = SandboxChoice(type="docker", image="agents:1", network=network)
     assert values(wrap(docker, project, choice).argv, "--network") == [name]
 
 
-def test_values_of_variables_stand_nowhere_on_the_command_line(docker: Path, project: Path) -> None:
+def test_values_of_variables_are_not_on_the_command_line(docker: Path, project: Path) -> None:
     command = wrap(docker, project)
     assert values(command.argv, "--env") == ["HOME", "MY_API_KEY"]
     assert not any("sk-0123456789" in word for word in command.argv)
@@ -172,7 +172,7 @@ def test_the_program_is_called_as_it_says(tmp_path: Path, project: Path) -> None
 # -- what is missing
 
 
-def test_without_an_image_it_says_where_to_name_one(docker: Path, project: Path) -> None:
+def test_missing_image_has_a_hint(docker: Path, project: Path) -> None:
     with pytest.raises(ProviderUnusable, match="`image` is missing") as refusal:
         DockerSandbox({"PATH": str(docker.parent)}).probe(SandboxChoice(type="docker"))
     assert "image: my-agents:1" in refusal.value.hint
@@ -180,13 +180,13 @@ def test_without_an_image_it_says_where_to_name_one(docker: Path, project: Path)
         wrap(docker, project, SandboxChoice(type="docker"))
 
 
-def test_without_a_client_it_says_what_to_install(tmp_path: Path) -> None:
+def test_missing_client_has_install_instructions(tmp_path: Path) -> None:
     with pytest.raises(ProviderUnusable, match="not installed") as refusal:
         DockerSandbox({"PATH": str(tmp_path)}).probe(CHOICE)
     assert "install Docker" in refusal.value.hint
 
 
-def test_without_an_engine_it_says_how_to_start_one(tmp_path: Path) -> None:
+def test_unreachable_engine_has_a_hint(tmp_path: Path) -> None:
     docker = fake(tmp_path, "echo 'Cannot connect to the Docker daemon' >&2; exit 1")
     with pytest.raises(ProviderUnusable, match="can't reach the Docker engine: Cannot connect") as refusal:
         DockerSandbox({"PATH": str(docker.parent)}).probe(CHOICE)

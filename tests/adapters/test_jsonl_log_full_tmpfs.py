@@ -37,7 +37,7 @@ print("ok")
 
 
 @pytest.mark.timeout(60)
-def test_disk_full_on_a_real_file_system_loses_nothing_and_goes_on_when_space_is_freed(
+def test_disk_full_on_a_real_file_system_loses_nothing_and_continues_when_space_is_freed(
     tmp_path: Path,
 ) -> None:
     mount = 'mount -t tmpfs -o size=1m tmpfs "$1"'

@@ -55,7 +55,7 @@ def test_identity_comes_from_ps_and_the_boot_session() -> None:
     ]
 
 
-def test_zombies_and_free_pids_are_nobody() -> None:
+def test_zombies_and_free_pids_have_no_identity() -> None:
     processes = MacProcesses("supervisor.py", FakeSystem({41: "Z+"}))
     assert processes.identify(41) is None
     assert processes.identify(42) is None

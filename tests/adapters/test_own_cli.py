@@ -66,7 +66,7 @@ def asked(folder: Path, **changes: Any) -> ExecuteRequest:
     return ExecuteRequest(**{**given, **changes})
 
 
-def test_the_public_names_are_there() -> None:
+def test_the_public_names_exist() -> None:
     assert {"AgentCli", "CliAgent", "Engine"} <= set(agentforge.__all__)
     for name in agentforge.__all__:
         assert getattr(agentforge, name)
@@ -139,7 +139,7 @@ def test_the_environment_of_an_own_program_is_declared(bin: Path) -> None:
         ({"program": "no-such-agent"}, "no program 'no-such-agent' in PATH"),
     ],
 )
-def test_a_description_that_makes_no_sense_is_refused(bin: Path, config: dict[str, Any], says: str) -> None:
+def test_an_invalid_description_is_rejected(bin: Path, config: dict[str, Any], says: str) -> None:
     with pytest.raises(ProviderUnusable, match=says) as refusal:
         InlineCli({"PATH": str(bin)}).command(asked(bin.parent, config=config))
     assert refusal.value.hint
@@ -193,7 +193,7 @@ def test_json_lines_by_dotted_paths() -> None:
         ('{"problem":{"text":"connection refused"}}', K.PROVIDER_UNREACHABLE, "refused"),
     ],
 )
-def test_json_lines_that_say_what_is_wrong(output: str, kind: K, says: str) -> None:
+def test_json_lines_with_errors(output: str, kind: K, says: str) -> None:
     for code in (0, 1):
         failure = read(COUNTED, output, code).failure
         assert (failure.kind, says in failure.message) == (kind, True)
@@ -222,7 +222,7 @@ def test_a_pattern_makes_an_error_of_a_line_whatever_the_exit_status() -> None:
     assert (result.failure.kind, result.exit_code) == (K.PROVIDER_RATE_LIMITED, 1)
 
 
-def test_a_description_s_own_words_for_failures_win() -> None:
+def test_failure_patterns_of_a_description_take_precedence() -> None:
     cli = AgentCli(name="mine", failures={"rate limited": K.PROVIDER_QUOTA})
     failure = CliAgent(cli, {}).interpret(Exit(1, None, 1, "rate limited\n")).failure
     assert failure is not None

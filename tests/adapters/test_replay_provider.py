@@ -100,7 +100,7 @@ def player(tmp_path: Path) -> Player:
     return Player(tmp_path)
 
 
-def test_say_comes_out_as_it_stands(player: Player) -> None:
+def test_say_prints_its_text_unchanged(player: Player) -> None:
     result = player.play({"do": "say", "text": "\x1b[1mé"}, {"do": "say", "text": "\n→"})
     assert (result.output, result.exit_code, result.failure) == ("\x1b[1mé\n→", 0, None)
 
@@ -130,7 +130,7 @@ def test_playing_again_after_a_lost_attempt_ends_the_same(player: Player) -> Non
     assert player.text("a.txt") == "x = 2\n"
 
 
-def test_an_edit_of_text_that_is_not_there_fails_and_names_the_file(player: Player) -> None:
+def test_an_edit_of_missing_text_fails_and_names_the_file(player: Player) -> None:
     (player.workdir / "a.txt").write_text("something else\n")
     result = player.play({"do": "edit", "path": "a.txt", "old": "old", "new": "new"})
     assert result.exit_code == STEP_FAILED
@@ -159,7 +159,7 @@ def test_run_really_runs_in_the_workdir_and_its_output_is_echoed(player: Player)
         ({"exit_code": 0, "enforce": False}, 0),
     ],
 )
-def test_a_recorded_exit_code_is_enforced_unless_it_says_otherwise(
+def test_a_recorded_exit_code_is_enforced_by_default(
     player: Player, recorded: dict[str, Any], code: int
 ) -> None:
     assert player.play({"do": "run", "argv": ["sh", "-c", "exit 3"], **recorded}).exit_code == code
@@ -217,7 +217,7 @@ def test_a_missing_exchange_names_stage_iteration_and_cassette(player: Player) -
         assert part in result.failure.message
 
 
-def test_the_exchange_that_says_most_about_what_it_is_for_is_played(player: Player) -> None:
+def test_the_most_specific_exchange_is_played(player: Player) -> None:
     def exchange(says: str, **fields: Any) -> dict[str, Any]:
         return {"stage": "work", "iteration": 1, **fields, "steps": [{"do": "say", "text": says}]}
 
@@ -269,7 +269,7 @@ def test_a_recorded_failure_is_one_of_the_same_kind_again(player: Player) -> Non
     assert result.failure.resets_at is not None, "a recorded limit is over"
 
 
-def test_what_another_branch_made_of_a_file_later_stays(player: Player) -> None:
+def test_later_writes_of_another_branch_are_kept(player: Player) -> None:
     def writes(branch: str, text: str) -> dict[str, Any]:
         steps: Steps = [{"do": "write", "path": "shared.txt", "text": text}]
         return {"stage": "work", "iteration": 1, "node": "parallel-duel", "branch": branch, "steps": steps}
@@ -292,7 +292,7 @@ def test_what_another_branch_made_of_a_file_later_stays(player: Player) -> None:
         ({"remaining": 2}, "`remaining` belongs to"),
     ],
 )
-def test_what_contradicts_itself_is_refused(fields: dict[str, Any], says: str) -> None:
+def test_contradictory_steps_are_rejected(fields: dict[str, Any], says: str) -> None:
     line = {"stage": "s", "iteration": 1, **fields}
     with pytest.raises(ProviderUnusable, match=re.escape(says)):
         parse_cassette(f"{json.dumps(HEADER)}\n{json.dumps(line)}\n", "c.jsonl")

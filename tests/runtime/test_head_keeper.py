@@ -26,7 +26,7 @@ def project_of(tmp_path: Path) -> Path:
     return project
 
 
-def test_log_that_was_shortened_while_nobody_drove_the_run_is_refused(tmp_path: Path) -> None:
+def test_log_that_was_shortened_while_no_engine_was_running_is_rejected(tmp_path: Path) -> None:
     project, home = project_of(tmp_path), tmp_path / "home"
 
     async def main() -> None:
@@ -81,9 +81,7 @@ def test_neither_state_file_nor_kept_head_runs_ahead_of_the_log(tmp_path: Path) 
     run(main())
 
 
-def test_home_that_cannot_be_written_to_does_not_hold_up_a_run(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_unwritable_home_does_not_stop_a_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     project = project_of(tmp_path)
     (tmp_path / "home").write_text("a file, not a folder")
 

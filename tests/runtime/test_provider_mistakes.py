@@ -55,7 +55,7 @@ def events(project: Path, stage: dict[str, Any], **providers: Provider) -> tuple
 
 
 @pytest.mark.parametrize("mistake", ["command", "interpret"])
-def test_exception_out_of_a_provider_fails_the_attempt_and_the_next_takes_over(
+def test_exception_from_a_provider_fails_the_attempt_and_the_next_provider_takes_over(
     project: Path, mistake: str
 ) -> None:
     status, facts = events(
@@ -95,7 +95,7 @@ def test_exception_out_of_a_judge_fails_the_judgment_only(project: Path, mistake
         (datetime.max.replace(tzinfo=timezone(timedelta(hours=-2))), None),
     ],
 )
-def test_end_of_a_limit_is_recorded_in_utc_however_a_provider_says_it(
+def test_end_of_a_limit_is_recorded_in_utc(
     project: Path, claimed: datetime, recorded: datetime | None
 ) -> None:
     limit = Failure(FailureKind.PROVIDER_QUOTA, "used up", resets_at=claimed)

@@ -130,9 +130,7 @@ def killed_supervisor(engine: Engine, script: str, after: tuple[str, ...]) -> No
         assert asyncio.run(play()).lost == "its supervisor died"
 
 
-def test_what_comes_after_is_run_by_the_engine_if_the_supervisor_was_killed(
-    engine: Engine, tmp_path: Path
-) -> None:
+def test_the_engine_runs_the_cleanup_if_the_supervisor_was_killed(engine: Engine, tmp_path: Path) -> None:
     killed_supervisor(engine, "sleep 30", ("sh", "-c", f"echo ran >> {tmp_path}/after"))
     assert (tmp_path / "after").read_text() == "ran\n"
 

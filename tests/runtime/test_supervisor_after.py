@@ -137,7 +137,7 @@ def test_an_attempt_without_one_has_nothing_to_run(tmp_path: Path, content: byte
         (["sleep", "60"], "timed out after 0.2 s"),
     ],
 )
-def test_the_engine_goes_on_without_it(
+def test_the_engine_continues_after_a_failed_cleanup(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, argv: list[str], says: str
 ) -> None:
     place = AttemptLayout(str(tmp_path))
