@@ -74,7 +74,7 @@ class World:
         return replace(command, argv=(*become, *command.argv))
 
     def run(self, script: str, *arguments: Any, **asked: Any) -> str:
-        """What the script says; each of its lines stands for itself, whether or not the one before failed."""
+        """The output of the script; each line runs whether or not the one before failed."""
         command = self.wrapped(script, *arguments, **asked)
         done = subprocess.run(
             command.argv,
@@ -99,7 +99,7 @@ if os.geteuid() == 0 and shutil.which("setpriv"):
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     if reason := why_not():
         pytest.skip(reason)
-    # Not in pytest's own folder, which nobody else may enter; but below /tmp, which is hidden, too.
+    # Not in pytest's folder, which other users can't enter; but below /tmp, which is hidden, too.
     root = Path(tempfile.mkdtemp(prefix="bwrap-test-"))
     root.chmod(0o755)
     yield World(root, request.param)

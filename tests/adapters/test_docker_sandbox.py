@@ -201,7 +201,7 @@ def test_with_an_engine_all_is_well(tmp_path: Path) -> None:
 
 @pytest.fixture
 def image() -> str:
-    """One that is there already: nothing is fetched."""
+    """An image that is already present: nothing is pulled."""
     try:
         DockerSandbox().probe(CHOICE)
     except ProviderUnusable as error:
@@ -212,7 +212,7 @@ def image() -> str:
     names = [f"{entry['Repository']}:{entry['Tag']}" for entry in map(json.loads, listed.splitlines())]
     fitting = [name for name in names if name.startswith(("alpine:", "busybox:", "debian:", "ubuntu:"))]
     if not fitting:
-        pytest.skip("no image with a shell is there, and tests fetch none")
+        pytest.skip("no image with a shell is present, and tests pull none")
     return fitting[0]
 
 

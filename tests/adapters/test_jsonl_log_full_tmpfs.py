@@ -45,7 +45,7 @@ def test_disk_full_on_a_real_file_system_loses_nothing_and_continues_when_space_
     try:
         probe = subprocess.run([*unshare, mount, "sh", tmp_path], capture_output=True, check=False)
     except FileNotFoundError:
-        pytest.skip("there is no `unshare` here")
+        pytest.skip("`unshare` not found")
     if probe.returncode:
         pytest.skip(f"no mounts in a user namespace here: {probe.stderr.decode().strip()}")
     run = [*unshare, f'{mount} && exec "$2" -c "$3" "$1"', "sh", str(tmp_path), sys.executable, _SCRIPT]

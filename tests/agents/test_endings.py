@@ -140,7 +140,7 @@ def test_next_attempt_resumes_the_agent_session(trial: Trial) -> None:
 
 def test_agent_ended_in_a_tool_continues_after_a_resume(trial: Trial) -> None:
     # An agent may hear of its tool's end and ask for the next turn before it is ended itself; that one is
-    # then behind it when it goes on, though it did nothing.
+    # then already consumed when it continues, without any effect.
     script = replace(LATE, turns=(LATE.turns[0], LATE.turns[1], *LATE.turns[1:]))
 
     async def main() -> RunResult:

@@ -1,4 +1,4 @@
-"""Real agents at work: what they do, say and use."""
+"""Real agents: their work, output and usage."""
 
 import json
 from pathlib import Path

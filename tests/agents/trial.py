@@ -1,4 +1,4 @@
-"""One agent CLI at work in a project of its own: our engine, the real program, a scripted model."""
+"""One agent CLI in a separate project: our engine, the real program, a scripted model."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from agentforge import Engine
 from agentforge.app.results import RunResult
 from agentforge.runtime.supervision import SupervisorLimits
 from agentforge.testing.marked_processes import MARK, end_marked, processes_marked
-from agentforge.testing.model_server import ModelServer, Script, Seen, Shell, Turn, Write
+from agentforge.testing.model_server import ModelServer, Script, SeenRequests, Shell, Turn, Write
 
 T = TypeVar("T")
 
@@ -119,7 +119,7 @@ class Trial:
     def output(self) -> str:
         return (self.run_dir / "stage-00-work" / "iterations" / "001" / "output.md").read_text()
 
-    def requests(self) -> tuple[Seen, ...]:
+    def requests(self) -> tuple[SeenRequests, ...]:
         return self.server.requests(self.name)
 
     def has(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Parallel blocks of real programs: many at once, and taken up by a later engine each where it was."""
+"""Parallel blocks of real programs: many at once, each reattached to by a later engine."""
 
 import asyncio
 import json

@@ -59,7 +59,7 @@ def test_new_run_of_the_same_name_is_not_held_to_the_old_head(tmp_path: Path) ->
 
 
 def test_neither_state_file_nor_kept_head_runs_ahead_of_the_log(tmp_path: Path) -> None:
-    """A fact that no act waits for is buffered; whoever says that it happened has made it durable first."""
+    """A fact that no act waits for is buffered; it must be durable before the head is stored."""
     project, home = project_of(tmp_path), tmp_path / "home"
     clock = FakeClock(hold=True)
     patient = environ(home, AGENT_PIPELINES_EVENT_FLUSH_MS="600000")

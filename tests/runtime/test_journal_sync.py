@@ -30,7 +30,7 @@ PLAN = Plan(
 
 
 class SlowDisk(Disk):
-    """Says how long each sync takes, notes who waits for it, and holds it up until it may go on."""
+    """Sets how long each sync takes, records the waiting thread, and blocks it until released."""
 
     def __init__(self) -> None:
         self.takes = 0.0

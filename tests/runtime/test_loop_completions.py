@@ -1,4 +1,4 @@
-"""loop-completions.json: one entry for each single-stage run that ended, whoever writes beside us."""
+"""loop-completions.json: one entry for each finished single-stage run, also with concurrent writers."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor

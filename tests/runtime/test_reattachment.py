@@ -117,7 +117,7 @@ def test_failure_of_an_agent_without_an_engine_counts_as_its_failure(project: Pa
 
 
 def test_agent_whose_supervisor_was_killed_is_ended_and_its_attempt_lost(project: Path) -> None:
-    """Engine and supervisor die; nobody holds the agent any more, so it must not go on beside the next."""
+    """Engine and supervisor die; the agent is unsupervised, so it must not run beside the next attempt."""
     started = EngineProcess(project, shell(PATIENT))
     eventually(lambda: agents(project), 15)
     os.kill(supervisor(project), signal.SIGKILL)

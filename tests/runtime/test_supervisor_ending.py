@@ -83,7 +83,7 @@ def test_agent_that_ignores_term_is_killed_after_the_grace(attempt: AttemptRun) 
 def test_idle_limit_ends_a_silent_agent(attempt: AttemptRun) -> None:
     record = attempt.shell("for i in 1 2 3 4 5; do echo $i; sleep 0.2; done; sleep 60", idle_timeout=0.5)
     assert record["status"] == "idle"
-    assert record["duration_ms"] >= 1300  # Each line began the wait anew.
+    assert record["duration_ms"] >= 1300  # Each line restarted the wait.
     assert attempt.output.read_text() == "1\n2\n3\n4\n5\n"
 
 
@@ -185,7 +185,7 @@ def test_wide_tree_of_deaf_processes_is_ended(attempt: AttemptRun) -> None:
 
 
 def test_exit_record_comes_last(attempt: AttemptRun) -> None:
-    """When it is there, it is whole, nothing lives, and the output is complete."""
+    """When it exists, it is complete, no process is left, and the output is complete."""
     deaf = "import os, signal, time; signal.signal(15, signal.SIG_IGN); print(os.getpid(), flush=True)"
     deaf += "; time.sleep(60)"
     (attempt.folder / "deaf.py").write_text(deaf)

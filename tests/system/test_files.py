@@ -78,9 +78,9 @@ def test_replace_leaves_no_draft_and_another_inode(tmp_path: Path) -> None:
 
 
 def test_replace_uses_the_callers_draft(tmp_path: Path) -> None:
-    (tmp_path / "a.tmp").write_bytes(b"of somebody else")
+    (tmp_path / "a.tmp").write_bytes(b"of another process")
     files.replace(str(tmp_path / "a"), b"new", draft=str(tmp_path / "mine"))
-    assert (tmp_path / "a.tmp").read_bytes() == b"of somebody else"
+    assert (tmp_path / "a.tmp").read_bytes() == b"of another process"
     assert names(tmp_path) == ["a", "a.tmp"]
 
 
@@ -315,7 +315,7 @@ def test_full_file_system_is_reported_and_leaves_no_drafts(tmp_path: Path) -> No
     try:
         probe = subprocess.run([*unshare, mount, "sh", tmp_path], capture_output=True, check=False)
     except FileNotFoundError:
-        pytest.skip("there is no `unshare` here")
+        pytest.skip("`unshare` not found")
     if probe.returncode:
         pytest.skip(f"no mounts in a user namespace here: {probe.stderr.decode().strip()}")
     run = [*unshare, f'{mount} && exec "$2" -c "$3" "$1"', "sh", str(tmp_path), sys.executable, _FULL]

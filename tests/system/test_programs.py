@@ -134,7 +134,7 @@ def test_background_process_that_keeps_the_pipes_does_not_hold_up_the_end(go: Ru
     assert time.monotonic() - began < 10
     assert ended.code == 0
     child = int(ended.output)
-    assert lives(child), "what was left in the background after an orderly end goes on"
+    assert lives(child), "a background process must survive a normal exit"
     os.kill(child, 9)
 
 

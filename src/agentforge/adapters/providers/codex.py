@@ -27,7 +27,7 @@ EXIT_INSTRUCTION = """
 
 ---
 
-You are a step of an automated pipeline: nobody reads along and no further message will come. Decide for
+You are a step of an automated pipeline: no person is watching and no further message will come. Decide for
 yourself instead of asking. When the work is done and the files you were asked for are written, stop.
 """
 

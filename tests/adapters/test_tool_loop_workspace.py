@@ -194,7 +194,7 @@ def again_and_again(step: Callable[[], None]) -> Iterator[None]:
 
 
 def enough(seen: Callable[[], object]) -> Iterator[int]:
-    """At least so many tries, and until the interesting was seen, within bounds."""
+    """At least this many attempts, and until the race was observed, within bounds."""
     until = time.monotonic() + 20
     number = 0
     while number < 2000 or (not seen() and time.monotonic() < until):

@@ -54,7 +54,7 @@ def shell(line: str) -> Turn:
 
 
 def living_in_group(group: int) -> list[int]:
-    """The dead ones count for nothing, even if nobody has taken note of them yet."""
+    """Zombies don't count, even if they have not been reaped yet."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -127,7 +127,7 @@ def test_signal_within_a_command_ends_both_at_once_and_nothing_is_written_late(
     assert not any(isinstance(event, Ended) for event in events)
     assert living_in_group(int(started.read_text())) == []
     assert sorted(path.name for path in started.parent.iterdir()) == ["started"]
-    # The model had called and nothing has answered: that is what a later attempt goes on with.
+    # The model's tool call has no answer yet: a later attempt resumes from here.
     session = next(Path(work.files.sessions).iterdir())
     assert json.loads(session.read_text())["messages"][-1]["kind"] == "response"
 

@@ -1,4 +1,4 @@
-"""Conversations on disk: gone on with, closed where they broke off, begun anew where they are lost."""
+"""Conversations on disk: resumed, repaired after an interruption, started over if they are lost."""
 
 import json
 from pathlib import Path
