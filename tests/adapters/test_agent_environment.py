@@ -1,4 +1,4 @@
-"""What reaches an agent's environment, and which of its values are hidden."""
+"""The variables passed to an agent, and which values are redacted."""
 
 from collections.abc import Collection
 

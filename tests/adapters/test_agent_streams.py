@@ -1,4 +1,4 @@
-"""What the CLIs' output means: recorded output of the real ones, and what is made of it.
+"""Interpretation of the CLIs' output, on recorded output of the real ones.
 
 The recordings in streams/ are of the real programs against a scripted model server, without machine paths.
 """

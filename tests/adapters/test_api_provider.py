@@ -1,4 +1,4 @@
-"""The provider api: its command, what it makes of the end, and the contract of every provider."""
+"""The provider api: its command, the interpretation of its exit, and the provider contract."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""What the port promises of a task queue, held by beads with a stand-in for `bd`."""
+"""The task queue port on beads, with a fake `bd`."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Agents under bubblewrap: what they can see, write and reach, as root and as anybody."""
+"""Agents under bubblewrap: what they can see, write and reach, as root and as another user."""
 
 import json
 import os

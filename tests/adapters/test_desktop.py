@@ -1,4 +1,4 @@
-"""Notifications: through what the desktop has, and never a failure."""
+"""Desktop notifications: through the available program, and never a failure."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the JSONL log does when the disk refuses, and in which order it asks the disk for what."""
+"""The JSONL log on disk failures, and the order of its disk operations."""
 
 import errno
 from collections.abc import Callable

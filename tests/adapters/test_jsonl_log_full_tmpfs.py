@@ -1,4 +1,4 @@
-"""A really full disk: a small tmpfs in a mount namespace of its own."""
+"""A really full disk: a small tmpfs in a private mount namespace."""
 
 import subprocess
 import sys

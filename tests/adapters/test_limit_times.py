@@ -1,4 +1,4 @@
-"""When a limit ends, from the words of agents' CLIs."""
+"""When a limit ends, parsed from the messages of agents' CLIs."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

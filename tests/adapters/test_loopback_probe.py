@@ -1,4 +1,4 @@
-"""Model servers on loopback: found by what they answer, and nothing is waited for long."""
+"""Model servers on loopback: detected by their response, with a short timeout."""
 
 import socket
 import threading

@@ -1,4 +1,4 @@
-"""The process port on macOS: what it asks of `ps` and `sysctl`, and what it makes of their answers."""
+"""The process port on macOS: its calls of `ps` and `sysctl`, and the parsing of their output."""
 
 import asyncio
 import os

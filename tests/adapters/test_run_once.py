@@ -1,4 +1,4 @@
-"""A program run without a supervisor: errors apart, secrets hidden, what comes after it."""
+"""A program run without a supervisor: separate stderr, redacted secrets, cleanup."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What goes wrong between the provider api and its model: asked again, or classified."""
+"""Failures between the provider api and its model: retried or classified."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The tool loop as a program of its own: what it prints, how it ends, and what its commands can't see."""
+"""The tool loop as a separate program: what it prints, how it ends, and what its commands can't see."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""Results under a JSON Schema: shown to the model, checked, sent back with what is wrong."""
+"""Results under a JSON Schema: shown to the model, validated, returned with the errors."""
 
 import json
 from pathlib import Path

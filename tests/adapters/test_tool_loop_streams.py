@@ -1,4 +1,4 @@
-"""Answers as no proper server gives them, byte for byte."""
+"""Malformed server responses, byte for byte."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""Which files of a workspace count, and how a change is seen."""
+"""Which files of a workspace count, and how a change is detected."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What the disk refuses becomes one clear error, and the run is left as it was recorded."""
+"""A disk failure becomes one clear error, and the run is left as recorded."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The log's head, kept outside the workspace: a log that was shortened behind our back is noticed."""
+"""The log's head, kept outside the workspace: a shortened log is detected."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What an iteration leaves behind, end to end: context, prompt, progress, results, attempts, outputs."""
+"""The files of an iteration, end to end: context, prompt, progress, results, attempts, outputs."""
 
 import json
 from pathlib import Path

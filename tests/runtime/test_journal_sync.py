@@ -1,4 +1,4 @@
-"""Waiting for the disk: here while it is quick, in a thread while it is slow, and never skipped."""
+"""Syncing the disk: inline while it is fast, in a thread while it is slow, and never skipped."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""Providers that aren't as they should be: what they get wrong fails an attempt, never the engine."""
+"""Faulty providers: their bugs fail an attempt, never the engine."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone

@@ -1,4 +1,4 @@
-"""Engines that die while real agents work: reattached to, taken from their exit record, or lost."""
+"""Engines that die while real agents work: reattached to, concluded from their exit record, or lost."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The recorder: each exchange once, whatever happens around it, with what became of the files."""
+"""The recorder: each exchange exactly once, with the changes of files."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What runs once the agent is gone: whatever ended the agent, bounded, and before the exit record."""
+"""The cleanup program: runs after the agent however it ended, with a timeout, before the exit record."""
 
 import asyncio
 import logging

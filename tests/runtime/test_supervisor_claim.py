@@ -1,4 +1,4 @@
-"""Whose attempt it is, and whether anybody still wants it: the claim and the lease."""
+"""The claim and the lease: which process owns an attempt, and when it is orphaned."""
 
 import fcntl
 import json

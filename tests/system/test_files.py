@@ -1,4 +1,4 @@
-"""Files below a project: each function on real files, and what it says when the system refuses."""
+"""Files below a project: each function on real files, and its errors."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Short helper programs: real processes, ended in time with all that they started."""
+"""Short helper programs: real processes, ended on time with everything they started."""
 
 import asyncio
 import os
