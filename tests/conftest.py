@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.skips import CLASSES, class_of, complaint
+from tests.skips import CLASSES, class_of, error
 
 
 def _reason(report: Any) -> str:
@@ -16,7 +16,7 @@ def _reason(report: Any) -> str:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     report: Any = yield
-    if report.skipped and not hasattr(report, "wasxfail") and (wrong := complaint(_reason(report))):
+    if report.skipped and not hasattr(report, "wasxfail") and (wrong := error(_reason(report))):
         report.outcome, report.longrepr = "failed", f"{item.nodeid}: {wrong}"
     return report
 

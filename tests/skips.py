@@ -25,7 +25,7 @@ def class_of(reason: str) -> str:
     return name if colon and name in CLASSES else ""
 
 
-def complaint(reason: str, allowed: str | None = None) -> str:
+def error(reason: str, allowed: str | None = None) -> str:
     """What is wrong with a skip; nothing if it is one that a reader accepts."""
     found = class_of(reason)
     if not found:

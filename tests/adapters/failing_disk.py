@@ -1,4 +1,4 @@
-"""A disk that does what a test tells it to."""
+"""A disk whose failures are controlled by the test."""
 
 import errno
 import os

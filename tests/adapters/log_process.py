@@ -1,4 +1,4 @@
-"""A process of its own that drives a log. `python log_process.py append|hold PATH`."""
+"""A separate process that writes a log. `python log_process.py append|hold PATH`."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""What reaches an agent's environment, and which of its values are hidden."""
+"""The variables passed to an agent, and which values are redacted."""
 
 from collections.abc import Collection
 
@@ -52,7 +52,7 @@ def test_a_declared_environment_has_what_all_need_and_what_is_named(
     assert not gone & environment.keys()
 
 
-def test_what_the_engine_and_the_stage_add_is_there_whatever_is_declared() -> None:
+def test_variables_of_the_engine_and_the_stage_are_always_passed() -> None:
     environment = agent_environment(
         INHERITED, request(RUN="7"), {"GITHUB_TOKEN": "own", "DEEP": True}, passes=()
     )
@@ -78,9 +78,7 @@ def test_secrets_are_found_by_the_names_of_their_variables() -> None:
         ("LOGIN", "word-for-entry", False),
     ],
 )
-def test_a_value_is_hidden_if_its_name_says_secret_and_it_can_be_one(
-    name: str, value: str, secret: bool
-) -> None:
+def test_values_with_a_secret_name_are_redacted(name: str, value: str, secret: bool) -> None:
     assert secrets_in({name: value}) == ((value,) if secret else ())
 
 

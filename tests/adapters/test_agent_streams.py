@@ -1,4 +1,4 @@
-"""What the CLIs' output means: recorded output of the real ones, and what is made of it.
+"""Interpretation of the CLIs' output, on recorded output of the real ones.
 
 The recordings in streams/ are of the real programs against a scripted model server, without machine paths.
 """
@@ -73,7 +73,7 @@ def test_a_last_event_of_success_counts_whatever_the_exit_status(
 
 
 @pytest.mark.parametrize("case", ["claude/text", "codex/text", "opencode/text", "gemini/text"])
-def test_success_of_an_agent_that_a_signal_ended_is_none(case: str) -> None:
+def test_success_of_an_agent_killed_by_a_signal_is_a_failure(case: str) -> None:
     assert read(case, 0).failure is None
     failure = read(case, -9).failure
     assert failure is not None
@@ -140,7 +140,7 @@ def test_success_of_an_agent_that_a_signal_ended_is_none(case: str) -> None:
         ("gemini/untrusted", 55, K.PERMISSION_DENIED, "trusted directory"),
     ],
 )
-def test_failures_are_told_apart(case: str, code: int, kind: K, says: str) -> None:
+def test_failures_are_classified(case: str, code: int, kind: K, says: str) -> None:
     result = read(case, code)
     assert result.failure is not None
     assert (result.failure.kind, says in result.failure.message) == (kind, True), result.failure
@@ -191,7 +191,7 @@ def test_an_error_that_codex_got_over_is_not_why_it_stopped() -> None:
 
 
 @pytest.mark.parametrize("case", ["claude/usage", "codex/usage", "gemini/usage", "opencode/usage"])
-def test_of_a_stream_whose_end_was_not_kept_the_exit_status_decides(case: str) -> None:
+def test_exit_status_decides_for_a_truncated_stream(case: str) -> None:
     text = "".join(recorded(case, 0).output.splitlines(keepends=True)[:3])
     agent = AGENTS[case.partition("/")[0]]
     kept = agent.interpret(Exit(0, None, 10, text, truncated=True))
@@ -207,12 +207,12 @@ def test_of_a_stream_whose_end_was_not_kept_the_exit_status_decides(case: str) -
 @pytest.mark.parametrize(
     "case", ["claude/session_gone", "codex/session_gone", "opencode/session_gone", "gemini/session_gone"]
 )
-def test_a_session_that_is_gone_is_not_named_again(case: str) -> None:
+def test_a_lost_session_is_not_reported_again(case: str) -> None:
     usage = read(case, 1).usage
     assert usage is None or usage.agent_session is None
 
 
-def test_a_gemini_session_without_any_answer_is_not_one_to_go_on_with() -> None:
+def test_a_gemini_session_without_an_answer_cannot_be_resumed() -> None:
     usage = read("gemini/broken", 1).usage
     assert usage is not None
     assert usage.agent_session is None
@@ -270,9 +270,7 @@ def test_older_claude_without_counts_by_run_is_read_too() -> None:
         ("gemini/text", "", "gemini-2.5-pro"),
     ],
 )
-def test_the_model_is_what_the_cli_says_or_what_was_asked_for(
-    case: str, asked: str, model: str | None
-) -> None:
+def test_the_model_is_the_reported_or_the_requested_one(case: str, asked: str, model: str | None) -> None:
     usage = read(case, 0, model=asked).usage
     assert usage is not None
     assert usage.model == model
@@ -297,13 +295,13 @@ def test_a_price_that_opencode_does_not_know_is_absent() -> None:
         ("claude/err500", None),
     ],
 )
-def test_when_a_limit_ends_is_taken_from_the_stream(case: str, ends: datetime | None) -> None:
+def test_end_of_a_limit_is_read_from_the_stream(case: str, ends: datetime | None) -> None:
     failure = read(case, 1).failure
     assert failure is not None
     assert failure.resets_at == ends
 
 
-def test_when_a_limit_of_codex_ends_is_taken_from_its_words() -> None:
+def test_end_of_a_codex_limit_is_read_from_its_message() -> None:
     """It names a time of the day on this machine."""
     failure = read("codex/usage_limit", 1).failure
     assert failure is not None
@@ -325,7 +323,7 @@ def test_when_a_limit_of_codex_ends_is_taken_from_its_words() -> None:
         ("dontAsk", False),
     ],
 )
-def test_denied_tools_of_claude_fail_where_somebody_would_have_been_asked(mode: str, fails: bool) -> None:
+def test_denied_tools_of_claude_fail_in_interactive_modes(mode: str, fails: bool) -> None:
     text = (STREAMS / "claude/denied.jsonl").read_text()
     text = text.replace('"permissionMode":"default"', f'"permissionMode":"{mode}"')
     failure = AGENTS["claude"].interpret(Exit(0, None, 1, text)).failure
@@ -416,12 +414,12 @@ def test_no_line_breaks_the_readers(name: str, noise: str) -> None:
         ),
         (
             "claude/flaky429",
-            ["… trying again: rate_limit 429", "… trying again: rate_limit 429"],
+            ["… retrying: rate_limit 429", "… retrying: rate_limit 429"],
         ),
         (
             "codex/err429",
             [
-                "… trying again: exceeded retry limit, last status: 429 Too Many Requests",
+                "… retrying: exceeded retry limit, last status: 429 Too Many Requests",
                 "✗ exceeded retry limit, last status: 429 Too Many Requests",
             ],
         ),
@@ -430,7 +428,7 @@ def test_no_line_breaks_the_readers(name: str, noise: str) -> None:
         ("codex/tool_failed", ["→ shell: echo oops >&2; exit 3", "✗ exit 3: echo oops >&2; exit 3"]),
     ],
 )
-def test_lines_of_output_are_shown_in_words(case: str, shown: list[str]) -> None:
+def test_output_lines_are_shown_as_text(case: str, shown: list[str]) -> None:
     agent = AGENTS[case.partition("/")[0]]
     assert isinstance(agent, ShowsProgress)
     lines = recorded(case, 0).output.splitlines()
@@ -440,7 +438,7 @@ def test_lines_of_output_are_shown_in_words(case: str, shown: list[str]) -> None
 
 
 @pytest.mark.parametrize("name", sorted(AGENTS))
-def test_a_line_that_is_no_event_is_shown_as_it_is(name: str) -> None:
+def test_a_line_that_is_not_an_event_is_shown_unchanged(name: str) -> None:
     assert AGENTS[name].progress("hello\n") == "hello"
     assert len(AGENTS[name].progress("x" * 1000)) == 160
 
@@ -454,7 +452,7 @@ def test_a_line_that_is_no_event_is_shown_as_it_is(name: str) -> None:
         ("gemini/err401", "run `gemini` once and log in, or set GEMINI_API_KEY"),
     ],
 )
-def test_agent_that_is_not_let_in_says_how_to_be(case: str, guidance: str) -> None:
+def test_authentication_failure_has_login_instructions(case: str, guidance: str) -> None:
     failure = read(case, 1).failure
     assert failure is not None
     assert failure.message.endswith(f"; {guidance}")

@@ -1,4 +1,4 @@
-"""docs/providers-api.md says what is so: its examples run, its tables name the settings that there are."""
+"""docs/providers-api.md is accurate: its examples run, its tables list the existing settings."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The provider api: its command, what it makes of the end, and the contract of every provider."""
+"""The provider api: its command, the interpretation of its exit, and the provider contract."""
 
 import json
 import subprocess
@@ -92,7 +92,7 @@ def test_settings_reach_the_task(tmp_path: Path) -> None:
     "config",
     [{"max_steps": 0}, {"retries": -1}, {"command_timeout": 0}, {"api": "gemini"}, {"allow": "git"}],
 )
-def test_settings_that_make_no_sense_are_refused(tmp_path: Path, config: dict[str, Any]) -> None:
+def test_invalid_settings_are_rejected(tmp_path: Path, config: dict[str, Any]) -> None:
     with pytest.raises(ProviderUnusable):
         ApiProvider(ENVIRON).command(request(tmp_path, config=config))
 
@@ -108,7 +108,7 @@ def test_schema_is_read_from_a_file(tmp_path: Path) -> None:
             (tmp_path / "s.json").unlink()
         else:
             (tmp_path / "s.json").write_text(content)
-        with pytest.raises(ProviderUnusable, match=r"schema .*s\.json can't be read"):
+        with pytest.raises(ProviderUnusable, match=r"can't read the schema .*s\.json"):
             provider.command(request(tmp_path, config={"schema": "s.json"}))
 
 
@@ -198,7 +198,7 @@ def exit_with(*events: Any, code: int | None = 0, signal: int | None = None, mor
     return Exit(code, signal, 12, b"".join(encode(event) for event in events).decode() + more)
 
 
-def test_last_line_tells_what_came_of_it() -> None:
+def test_last_line_is_the_outcome() -> None:
     usage = Usage(input_tokens=1, agent_session="s")
     result = ApiProvider(ENVIRON).interpret(
         exit_with(SessionBegun("s", "m"), TextSaid("x"), Ended("completed", "all done", 2, usage))
@@ -215,7 +215,7 @@ def test_failure_is_the_program_s_own() -> None:
     assert result.exit_code == 1
 
 
-def test_killed_program_leaves_its_session_to_go_on_with() -> None:
+def test_session_of_a_killed_program_can_be_resumed() -> None:
     result = ApiProvider(ENVIRON).interpret(
         exit_with(SessionBegun("abc", "m"), TextSaid("I begin."), code=None, signal=9)
     )
@@ -231,12 +231,12 @@ def test_killed_program_leaves_its_session_to_go_on_with() -> None:
         (ToolCalled("read_file", {"path": "src/a.py"}), "→ read_file src/a.py"),
         (ToolCalled("run_command", {"command": ["git", "diff"]}), "→ run_command git diff"),
         (ToolCalled("list_directory", {}), "→ list_directory"),
-        (Retrying(1, 2.0, "the server is busy"), "the server is busy; again in 2 s"),
+        (Retrying(1, 2.0, "the server is busy"), "the server is busy; retrying in 2 s"),
         (SessionBegun("s", "m"), ""),
         (Ended("completed", "done"), ""),
     ],
 )
-def test_progress_is_said_in_words(event: Any, words: str) -> None:
+def test_progress_is_shown_as_text(event: Any, words: str) -> None:
     provider = ApiProvider(ENVIRON)
     assert isinstance(provider, ShowsProgress)
     assert provider.progress(encode(event).decode()) == words

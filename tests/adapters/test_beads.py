@@ -1,4 +1,4 @@
-"""What the port promises of a task queue, held by beads with a stand-in for `bd`."""
+"""The task queue port on beads, with a fake `bd`."""
 
 import asyncio
 import json
@@ -67,7 +67,7 @@ def counted(beads: TaskQueue) -> int | Failure:
 @pytest.mark.parametrize(
     ("lines", "count"), [((), 0), (("one",), 1), (("one", "", "  ", "two"), 2), (("x",) * 500, 500)]
 )
-def test_count_is_how_many_tasks_are_ready_and_may_be_asked_again(
+def test_count_is_the_number_of_ready_tasks_and_can_be_repeated(
     queue: Queue, lines: tuple[str, ...], count: int
 ) -> None:
     queue.ready(*lines)
@@ -81,7 +81,7 @@ def test_label_has_the_prefix_of_the_environment(queue: Queue) -> None:
     assert queue.asked == ["ready --label=loop/s"]
 
 
-def test_queue_that_cannot_be_read_is_a_failure_with_what_was_said(queue: Queue) -> None:
+def test_unreadable_queue_is_a_failure_with_the_error_message(queue: Queue) -> None:
     queue.program("#!/bin/sh\necho 'database is locked' >&2\nexit 4\n")
     message = "`bd ready --label=pipeline/s` exited with 4: database is locked"
     assert counted(queue.beads()) == Failure(FailureKind.QUEUE_UNREADABLE, message)
@@ -94,13 +94,13 @@ def test_program_that_cannot_be_started_is_a_failure(queue: Queue) -> None:
     assert "Exec format error" in found.message
 
 
-def test_missing_program_is_a_failure_that_says_how_to_get_it(tmp_path: Path) -> None:
+def test_missing_program_is_a_failure_with_install_instructions(tmp_path: Path) -> None:
     found = counted(Beads(str(tmp_path), "s", {"PATH": str(tmp_path)}))
     assert isinstance(found, Failure)
     assert "npm install -g @beads/bd" in found.message
 
 
-def test_release_gives_back_what_was_taken_and_nothing_else(queue: Queue) -> None:
+def test_release_reopens_only_tasks_in_progress(queue: Queue) -> None:
     queue.taken("bd-1", "--all", "", "bd-2")
     asyncio.run(queue.beads().release())
     assert queue.asked == [
@@ -110,22 +110,22 @@ def test_release_gives_back_what_was_taken_and_nothing_else(queue: Queue) -> Non
     ]
 
 
-def test_release_goes_on_past_a_task_that_is_stuck(queue: Queue, caplog: pytest.LogCaptureFixture) -> None:
+def test_release_continues_after_a_task_that_fails(queue: Queue, caplog: pytest.LogCaptureFixture) -> None:
     queue.taken("bd-1", "bd-2")
     queue.stuck("bd-1")
     asyncio.run(queue.beads().release())
     assert queue.asked[-1] == "update bd-2 --status=open"
-    assert "bead bd-1 stays in progress: it is locked" in caplog.text
+    assert "can't release bead bd-1: it is locked" in caplog.text
 
 
 @pytest.mark.parametrize("listed", ["", "[]", "not json", '{"id": 1}'])
-def test_release_of_nothing_asks_once(queue: Queue, listed: str) -> None:
+def test_release_without_tasks_queries_once(queue: Queue, listed: str) -> None:
     (queue.folder / "taken").write_text(listed)
     asyncio.run(queue.beads().release())
     assert len(queue.asked) == 1
 
 
-def test_release_without_the_program_is_no_error(tmp_path: Path) -> None:
+def test_release_without_the_program_does_nothing(tmp_path: Path) -> None:
     asyncio.run(Beads(str(tmp_path), "s", {"PATH": str(tmp_path)}).release())
 
 

@@ -1,4 +1,4 @@
-"""Agents under bubblewrap: what they can see, write and reach, as root and as anybody."""
+"""Agents under bubblewrap: what they can see, write and reach, as root and as another user."""
 
 import json
 import os
@@ -72,7 +72,7 @@ class World:
         return replace(command, argv=(*become, *command.argv))
 
     def run(self, script: str, *arguments: Any, **asked: Any) -> str:
-        """What the script says; each of its lines stands for itself, whether or not the one before failed."""
+        """The output of the script; each line runs whether or not the one before failed."""
         command = self.wrapped(script, *arguments, **asked)
         done = subprocess.run(
             command.argv,
@@ -97,7 +97,7 @@ if os.geteuid() == 0 and shutil.which("setpriv"):
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     if reason := why_not():
         pytest.skip(f"sandbox: {reason}")
-    # Not in pytest's own folder, which nobody else may enter; but below /tmp, which is hidden, too.
+    # Not in pytest's folder, which other users can't enter; but below /tmp, which is hidden, too.
     root = Path(tempfile.mkdtemp(prefix="bwrap-test-"))
     root.chmod(0o755)
     yield World(root, request.param)
@@ -126,12 +126,12 @@ def test_the_home_is_hidden(world: World) -> None:
     assert world.run(can("cat ~/private") + "ls ~ | wc -l") == "no\n0\n"
 
 
-def test_what_is_written_to_the_home_is_gone_afterwards(world: World) -> None:
+def test_files_written_to_the_home_are_discarded(world: World) -> None:
     assert world.run(can("echo x > ~/new && cat ~/new")) == "yes\n"
     assert [path.name for path in world.home.iterdir()] == ["private"]
 
 
-def test_temporary_files_are_the_agents_own(world: World) -> None:
+def test_temporary_files_are_private_to_the_agent(world: World) -> None:
     mine = Path(tempfile.gettempdir()) / f"{world.root.name}-mine"
     mine.write_text("mine")
     try:
@@ -224,7 +224,7 @@ def test_the_name_for_commits_is_seen_and_the_credentials_are_not(world: World) 
 
 
 @pytest.mark.parametrize("network", [True, False])
-def test_the_network_is_there_or_not(world: World, network: bool) -> None:
+def test_the_network_can_be_disabled(world: World, network: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         code = f"import socket; socket.create_connection(('127.0.0.1', {port}), 3)"
@@ -234,7 +234,7 @@ def test_the_network_is_there_or_not(world: World, network: bool) -> None:
         )
 
 
-def test_an_agent_cannot_take_the_sandbox_off(world: World) -> None:
+def test_an_agent_cannot_escape_the_sandbox(world: World) -> None:
     script = (
         can("umount ~") + can("mount -o remount,rw /") + can(f"mount --bind {world.outside} {world.home}")
     )
@@ -371,7 +371,7 @@ def test_a_confined_agent_that_is_deaf_is_ended_with_all_it_started(
     assert attempt.outcome()["status"] == "ended"
 
 
-def test_what_a_confined_agent_leaves_behind_ends_with_it(attempt: AttemptRun, world: World) -> None:
+def test_leftover_processes_of_a_confined_agent_are_ended(attempt: AttemptRun, world: World) -> None:
     start(attempt, world, "(setsid sleep 60 &) ; echo done")
     assert attempt.outcome()["status"] == "exited"
 
@@ -408,13 +408,13 @@ def _environ(process: Path) -> list[bytes]:
 # -- what is missing
 
 
-def test_a_machine_without_bwrap_is_told_what_to_install(tmp_path: Path) -> None:
+def test_missing_bwrap_has_install_instructions(tmp_path: Path) -> None:
     with pytest.raises(ProviderUnusable, match="not installed") as refusal:
         BwrapSandbox({"PATH": str(tmp_path)}).probe(BWRAP)
     assert "apt-get install bubblewrap" in refusal.value.hint
 
 
-def test_a_machine_that_refuses_namespaces_is_told_what_to_switch(tmp_path: Path) -> None:
+def test_blocked_namespaces_have_a_hint(tmp_path: Path) -> None:
     fake = tmp_path / "bwrap"
     fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
     fake.chmod(0o755)

@@ -237,18 +237,18 @@ def test_limits_of_time(cli: AgentCli, bin: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "environ", "says"),
     [
-        ({}, {"CODEX_TIMEOUT": "soon"}, "CODEX_TIMEOUT is no number of seconds: 'soon'"),
+        ({}, {"CODEX_TIMEOUT": "soon"}, "CODEX_TIMEOUT must be a number of seconds, got 'soon'"),
         ({}, {"CODEX_TIMEOUT": "-1"}, "CODEX_TIMEOUT"),
         ({}, {"CODEX_TIMEOUT": "nan"}, "CODEX_TIMEOUT"),
         ({}, {"CODEX_TIMEOUT": "inf"}, "CODEX_TIMEOUT"),
-        ({"timeout": -1}, {}, "`timeout` is no number of seconds"),
-        ({"idle_timeout": -1}, {}, "`idle_timeout` is no number of seconds"),
+        ({"timeout": -1}, {}, "`timeout` must be a number of seconds"),
+        ({"idle_timeout": -1}, {}, "`idle_timeout` must be a number of seconds"),
         ({"timeout": "long"}, {}, "`timeout` must be a number, not text"),
-        ({"effort": "banana"}, {}, "`effort` is no effort of reasoning: 'banana'"),
-        ({}, {"CODEX_REASONING_EFFORT": "banana"}, "CODEX_REASONING_EFFORT .*'banana'"),
+        ({"effort": "banana"}, {}, "`effort`: invalid reasoning effort 'banana'"),
+        ({}, {"CODEX_REASONING_EFFORT": "banana"}, "CODEX_REASONING_EFFORT: .*'banana'"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(
+def test_invalid_settings_are_rejected(
     bin: Path, config: dict[str, Any], environ: dict[str, str], says: str
 ) -> None:
     with pytest.raises(ProviderUnusable, match=says) as refusal:
@@ -256,8 +256,8 @@ def test_settings_that_make_no_sense_are_refused(
     assert refusal.value.hint
 
 
-def test_an_effort_for_a_cli_that_takes_none_is_refused(bin: Path) -> None:
-    with pytest.raises(ProviderUnusable, match="provider gemini takes no effort of reasoning"):
+def test_an_effort_for_a_cli_without_efforts_is_rejected(bin: Path) -> None:
+    with pytest.raises(ProviderUnusable, match="provider gemini doesn't support a reasoning effort"):
         command(GEMINI, bin, config={"effort": "high"})
 
 
@@ -300,7 +300,7 @@ def test_the_environment_is_what_all_programs_need_and_what_this_one_does(
 
 
 @EACH
-def test_what_a_cli_is_told_by_default_can_be_told_otherwise(cli: AgentCli, bin: Path) -> None:
+def test_default_arguments_of_a_cli_can_be_overridden(cli: AgentCli, bin: Path) -> None:
     for name, value in cli.environment.items():
         assert command(cli, bin).env[name] == value
         assert command(cli, bin, **{name: "other"}).env[name] == "other"
@@ -386,7 +386,7 @@ def test_capabilities_are_those_of_the_description(cli: AgentCli) -> None:
 
 
 @EACH
-def test_timeout_ends_an_agent_that_is_used_on_its_own(cli: AgentCli, bin: Path) -> None:
+def test_timeout_ends_an_agent_without_a_supervisor(cli: AgentCli, bin: Path) -> None:
     put_cli(bin, cli.name, SLOW)
     agent = CliAgent(cli, {"PATH": f"{bin}:{os.environ['PATH']}"}, config={"timeout": 0.2})
     result = run(agent.execute(asked(bin.parent)))

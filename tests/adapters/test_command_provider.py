@@ -74,7 +74,7 @@ def output_of(request: ExecuteRequest) -> str:
     return result.output
 
 
-def test_the_prompt_comes_on_stdin_by_default(request_for: MakeRequest) -> None:
+def test_the_prompt_is_passed_on_stdin_by_default(request_for: MakeRequest) -> None:
     assert output_of(request_for({"argv": ECHO_PROMPT})) == "got 'Say é'\n"
 
 
@@ -99,7 +99,7 @@ def test_no_prompt(request_for: MakeRequest) -> None:
     assert output_of(request_for({"argv": ECHO_PROMPT, "prompt": "none"})) == "got ''\n"
 
 
-def test_a_program_that_does_not_read_its_prompt_is_no_failure(request_for: MakeRequest) -> None:
+def test_a_program_that_ignores_its_prompt_succeeds(request_for: MakeRequest) -> None:
     assert output_of(request_for({"run": "echo done"}, prompt="x" * 1_000_000)) == "done\n"
 
 
@@ -152,7 +152,7 @@ SURROUNDINGS = {
         ({"pass_env": ["MY_URL"], "env": {"OWN": "1"}}, {"MY_URL", "OWN"}),
     ],
 )
-def test_what_reaches_the_program_of_the_environment(
+def test_environment_passed_to_the_program(
     request_for: MakeRequest, config: dict[str, Any], inherited: set[str]
 ) -> None:
     command = CommandProvider(SURROUNDINGS).command(request_for({"run": "true", **config}))
@@ -165,7 +165,7 @@ def test_a_program_whose_environment_is_declared_sees_no_other_variable(request_
     assert run(CommandProvider(SURROUNDINGS).execute(request)).output == "<>\n"
 
 
-def test_the_agent_writes_its_result_where_the_environment_says(request_for: MakeRequest) -> None:
+def test_the_agent_finds_the_result_path_in_its_environment(request_for: MakeRequest) -> None:
     request = request_for({"run": WRITE_RESULT, "env": {"WHO": "me"}})
     assert output_of(request) == "written\n"
     assert json.loads(Path(request.result_path).read_text()) == {"summary": "me"}
@@ -216,7 +216,7 @@ def test_a_relative_program_is_looked_up_in_the_workdir(request_for: MakeRequest
         ({"run": "true", "env": "none"}, "`env` "),
         ({"run": "true", "pass_env": "HOME"}, "`pass_env` must be a list, not text"),
         ({"argv": ["cat"], "prompt": "file"}, r"\{prompt\}"),
-        ({"argv": ["cat", "{prompt}"], "prompt": "file"}, "names no prompt file"),
+        ({"argv": ["cat", "{prompt}"], "prompt": "file"}, "has no prompt file"),
     ],
 )
 def test_a_wrong_config_names_the_key(request_for: MakeRequest, config: dict[str, Any], says: str) -> None:
@@ -225,7 +225,7 @@ def test_a_wrong_config_names_the_key(request_for: MakeRequest, config: dict[str
 
 
 @pytest.mark.parametrize("prompt", ["x" * (MAX_ARGUMENT_BYTES + 1), "a\0b"])
-def test_a_prompt_that_no_argument_can_hold_is_refused(request_for: MakeRequest, prompt: str) -> None:
+def test_a_prompt_too_long_for_an_argument_is_rejected(request_for: MakeRequest, prompt: str) -> None:
     with pytest.raises(ProviderUnusable) as refusal:
         CommandProvider().command(request_for({"argv": ["echo"], "prompt": "argument"}, prompt=prompt))
     assert "prompt: stdin" in refusal.value.hint

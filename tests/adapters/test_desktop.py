@@ -1,4 +1,4 @@
-"""Notifications: through what the desktop has, and never a failure."""
+"""Desktop notifications: through the available program, and never a failure."""
 
 import os
 from pathlib import Path
@@ -33,11 +33,11 @@ def test_notification_by_notify_send_needs_a_desktop(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("script", ["exit 3", "kill -9 $$"])
-def test_notification_that_fails_is_no_failure(tmp_path: Path, script: str) -> None:
+def test_failed_notification_is_ignored(tmp_path: Path, script: str) -> None:
     notify("a", "b", {**program(tmp_path, "notify-send", script), "DISPLAY": ":0"})
 
 
-def test_notification_without_any_program_is_nothing(tmp_path: Path) -> None:
+def test_notification_without_a_program_does_nothing(tmp_path: Path) -> None:
     notify("a", "b", {"PATH": str(tmp_path), "DISPLAY": ":0"})
     (tmp_path / "notify-send").write_text("no program")
     (tmp_path / "notify-send").chmod(0o755)

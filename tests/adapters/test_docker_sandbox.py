@@ -79,12 +79,12 @@ def test_the_command_line(docker: Path, project: Path) -> None:
 
 
 @pytest.mark.parametrize(("network", "name"), [(True, "bridge"), (False, "none")])
-def test_the_network_is_there_or_not(docker: Path, project: Path, network: bool, name: str) -> None:
+def test_the_network_can_be_disabled(docker: Path, project: Path, network: bool, name: str) -> None:
     choice = SandboxChoice(type="docker", image="agents:1", network=network)
     assert values(wrap(docker, project, choice).argv, "--network") == [name]
 
 
-def test_values_of_variables_stand_nowhere_on_the_command_line(docker: Path, project: Path) -> None:
+def test_values_of_variables_are_not_on_the_command_line(docker: Path, project: Path) -> None:
     command = wrap(docker, project)
     assert values(command.argv, "--env") == ["HOME", "MY_API_KEY"]
     assert not any("sk-0123456789" in word for word in command.argv)
@@ -172,23 +172,23 @@ def test_the_program_is_called_as_it_says(tmp_path: Path, project: Path) -> None
 # -- what is missing
 
 
-def test_without_an_image_it_says_where_to_name_one(docker: Path, project: Path) -> None:
-    with pytest.raises(ProviderUnusable, match="no image") as refusal:
+def test_missing_image_has_a_hint(docker: Path, project: Path) -> None:
+    with pytest.raises(ProviderUnusable, match="`image` is missing") as refusal:
         DockerSandbox({"PATH": str(docker.parent)}).probe(SandboxChoice(type="docker"))
     assert "image: my-agents:1" in refusal.value.hint
-    with pytest.raises(ProviderUnusable, match="no image"):
+    with pytest.raises(ProviderUnusable, match="`image` is missing"):
         wrap(docker, project, SandboxChoice(type="docker"))
 
 
-def test_without_a_client_it_says_what_to_install(tmp_path: Path) -> None:
+def test_missing_client_has_install_instructions(tmp_path: Path) -> None:
     with pytest.raises(ProviderUnusable, match="not installed") as refusal:
         DockerSandbox({"PATH": str(tmp_path)}).probe(CHOICE)
     assert "install Docker" in refusal.value.hint
 
 
-def test_without_an_engine_it_says_how_to_start_one(tmp_path: Path) -> None:
+def test_unreachable_engine_has_a_hint(tmp_path: Path) -> None:
     docker = fake(tmp_path, "echo 'Cannot connect to the Docker daemon' >&2; exit 1")
-    with pytest.raises(ProviderUnusable, match="no engine answers: Cannot connect") as refusal:
+    with pytest.raises(ProviderUnusable, match="can't reach the Docker engine: Cannot connect") as refusal:
         DockerSandbox({"PATH": str(docker.parent)}).probe(CHOICE)
     assert "systemctl start docker" in refusal.value.hint
 
@@ -201,7 +201,7 @@ def test_with_an_engine_all_is_well(tmp_path: Path) -> None:
 
 @pytest.fixture
 def image() -> str:
-    """One that is there already: nothing is fetched."""
+    """An image that is already present: nothing is pulled."""
     try:
         DockerSandbox().probe(CHOICE)
     except ProviderUnusable as error:
@@ -212,7 +212,7 @@ def image() -> str:
     names = [f"{entry['Repository']}:{entry['Tag']}" for entry in map(json.loads, listed.splitlines())]
     fitting = [name for name in names if name.startswith(("alpine:", "busybox:", "debian:", "ubuntu:"))]
     if not fitting:
-        pytest.skip("sandbox: no image with a shell is there, and tests fetch none")
+        pytest.skip("sandbox: no image with a shell is present, and tests pull none")
     return fitting[0]
 
 

@@ -34,7 +34,7 @@ def test_read_is_byte_for_byte(sources: Sources, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["missing", "folder", "file/below", "nul\0", "x" * 300, "loop"])
-def test_what_is_no_file_reads_as_nothing(sources: Sources, tmp_path: Path, name: str) -> None:
+def test_paths_that_are_not_files_read_as_none(sources: Sources, tmp_path: Path, name: str) -> None:
     write(tmp_path, "folder/x", "file")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     assert sources.read(str(tmp_path / name)) is None

@@ -1,4 +1,4 @@
-"""What the JSONL log does when the disk refuses, and in which order it asks the disk for what."""
+"""The JSONL log on disk failures, and the order of its disk operations."""
 
 import errno
 from collections.abc import Callable
@@ -57,7 +57,7 @@ def test_flush_writes_without_waiting_and_the_next_sync_waits(log: JsonlLog, dis
         assert disk.calls == ["write", "sync"]
 
 
-def test_first_sync_makes_durable_what_an_earlier_owner_only_wrote(
+def test_first_sync_makes_writes_of_an_earlier_owner_durable(
     path: Path, log: JsonlLog, disk: FailingDisk
 ) -> None:
     path.write_bytes(lines_of(timer_events(2)))
@@ -107,9 +107,7 @@ def test_disk_full_in_the_middle_of_a_line_leaves_whole_lines_and_loses_nothing(
     assert path.read_bytes() == lines_of(timer_events(4))
 
 
-def test_failed_write_that_left_bytes_behind_is_cut_off(
-    path: Path, log: JsonlLog, disk: FailingDisk, sleeps: list[float]
-) -> None:
+def test_partial_write_is_cut_off(path: Path, log: JsonlLog, disk: FailingDisk, sleeps: list[float]) -> None:
     writer = log.open()
     writer.append(timer_event(1))
     writer.sync()
@@ -216,7 +214,7 @@ def test_failing_close_still_gives_the_lease_back(log: JsonlLog, disk: FailingDi
     assert not log.is_held()
 
 
-def test_payload_on_a_full_disk_is_refused_and_the_log_goes_on(
+def test_payload_on_a_full_disk_fails_and_the_log_continues(
     path: Path, log: JsonlLog, disk: FailingDisk
 ) -> None:
     with log.open() as writer:
@@ -243,13 +241,11 @@ def test_read_only_directory_is_a_clear_error_and_leaves_no_lease(
     log.open().close()
 
 
-def test_torn_line_that_cannot_be_kept_aside_is_not_cut_off(
-    path: Path, log: JsonlLog, disk: FailingDisk
-) -> None:
+def test_torn_line_that_cannot_be_saved_is_not_cut_off(path: Path, log: JsonlLog, disk: FailingDisk) -> None:
     torn = lines_of(timer_events(2))[:-5]
     path.write_bytes(torn)
     disk.fail["write"] = no_space()
-    with pytest.raises(StorageFailed, match="keep the torn line aside"):
+    with pytest.raises(StorageFailed, match="save the torn line"):
         log.open()
     assert path.read_bytes() == torn
     assert not log.is_held()
@@ -258,7 +254,7 @@ def test_torn_line_that_cannot_be_kept_aside_is_not_cut_off(
     assert path.read_bytes() == lines_of(timer_events(1))
 
 
-def test_torn_line_is_kept_aside_durably_before_it_is_cut_off(
+def test_torn_line_is_saved_durably_before_it_is_cut_off(
     path: Path, log: JsonlLog, disk: FailingDisk
 ) -> None:
     whole = lines_of(timer_events(2))
@@ -271,7 +267,7 @@ def test_torn_line_is_kept_aside_durably_before_it_is_cut_off(
     assert Path(f"{path}.torn-{offset}").read_bytes() == whole[offset:-5]
 
 
-def test_length_conflict_is_found_when_a_failed_write_is_tried_again(
+def test_length_conflict_is_detected_when_a_failed_write_is_retried(
     path: Path, log: JsonlLog, disk: FailingDisk
 ) -> None:
     writer = log.open()

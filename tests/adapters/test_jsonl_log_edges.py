@@ -11,7 +11,7 @@ from agentforge.adapters.log.file import PayloadStore, payload_of
 from agentforge.adapters.log.log import JsonlLog
 from agentforge.model.codec import DamagedLine, Payload
 from agentforge.model.errors import LogConflict
-from agentforge.system.disk import Disk, Patience
+from agentforge.system.disk import Disk, WriteRetry
 from agentforge.testing.event_log_contract import lines_of, timer_event, timer_events
 
 from .failing_disk import FailingDisk
@@ -72,7 +72,7 @@ def test_probes_at_the_same_time_are_no_owners(path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a" * 63, "A" * 64, ""])
 def test_a_payload_is_looked_for_by_a_hash_only(tmp_path: Path, name: str) -> None:
-    store = PayloadStore(str(tmp_path / "payloads"), Disk(), Patience())
+    store = PayloadStore(str(tmp_path / "payloads"), Disk(), WriteRetry())
     (tmp_path / "outside.json").write_bytes(b"{}")
     with pytest.raises(DamagedLine, match="no proper name"):
         store.load(Payload(name, 2))

@@ -1,4 +1,4 @@
-"""A really full disk: a small tmpfs in a mount namespace of its own."""
+"""A really full disk: a small tmpfs in a private mount namespace."""
 
 import subprocess
 import sys
@@ -36,7 +36,7 @@ print("ok")
 """
 
 
-def test_disk_full_on_a_real_file_system_loses_nothing_and_goes_on_when_space_is_freed(
+def test_disk_full_on_a_real_file_system_loses_nothing_and_continues_when_space_is_freed(
     tmp_path: Path,
 ) -> None:
     mount = 'mount -t tmpfs -o size=1m tmpfs "$1"'
@@ -44,7 +44,7 @@ def test_disk_full_on_a_real_file_system_loses_nothing_and_goes_on_when_space_is
     try:
         probe = subprocess.run([*unshare, mount, "sh", tmp_path], capture_output=True, check=False)
     except FileNotFoundError:
-        pytest.skip("program: there is no `unshare` here")
+        pytest.skip("program: `unshare` not found")
     if probe.returncode:
         pytest.skip(f"privileges: no mounts in a user namespace here: {probe.stderr.decode().strip()}")
     run = [*unshare, f'{mount} && exec "$2" -c "$3" "$1"', "sh", str(tmp_path), sys.executable, _SCRIPT]

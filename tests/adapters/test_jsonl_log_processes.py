@@ -100,7 +100,7 @@ def test_lease_is_not_inherited_by_programs_that_the_owner_starts(tmp_path: Path
         child.wait()
 
 
-def test_log_moved_aside_while_waiting_is_not_the_one_that_is_opened(tmp_path: Path) -> None:
+def test_log_archived_while_waiting_is_not_opened(tmp_path: Path) -> None:
     path = tmp_path / "run" / "events.jsonl"
     old = JsonlLog(path).open()
     old.append(timer_event(1))

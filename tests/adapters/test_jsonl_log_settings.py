@@ -42,7 +42,7 @@ def test_event_buffer_settings_come_from_the_environment() -> None:
 
 @pytest.mark.parametrize("name", ["AGENT_PIPELINES_EVENT_BUFFER", "AGENT_PIPELINES_EVENT_FLUSH_MS"])
 @pytest.mark.parametrize("value", ["many", "-1", "1.5", "1e3", "٣"])
-def test_event_buffer_setting_that_is_no_number_is_refused_by_name(name: str, value: str) -> None:
+def test_invalid_event_buffer_setting_is_rejected_by_name(name: str, value: str) -> None:
     with pytest.raises(InvalidRequest, match=name):
         buffer_settings({name: value})
 
@@ -100,7 +100,7 @@ def test_log_on_a_non_local_file_system_is_refused_before_anything_is_created(tm
     assert list(tmp_path.iterdir()) == []
 
 
-def test_log_verify_counts_what_is_whole(tmp_path: Path) -> None:
+def test_log_verify_counts_intact_lines(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     with JsonlLog(path).open() as writer:
         for event in (timer_event(1), large_event(2), timer_event(3)):
@@ -123,8 +123,8 @@ def test_log_verify_names_damaged_lines_and_the_torn_tail_and_changes_nothing(tm
     assert path.read_bytes() == data
 
 
-def test_log_verify_of_nothing_says_so(tmp_path: Path) -> None:
-    with pytest.raises(UnknownRun, match="there is no log"):
+def test_log_verify_of_a_missing_log_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UnknownRun, match="no log found"):
         verify(tmp_path / "events.jsonl")
 
 

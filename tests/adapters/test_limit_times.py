@@ -1,4 +1,4 @@
-"""When a limit ends, from the words of agents' CLIs."""
+"""When a limit ends, parsed from the messages of agents' CLIs."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -54,7 +54,7 @@ def test_times_that_clis_name(text: str, ends: datetime) -> None:
         "try again at Nov 10th, 2026 12:30 PM",
     ],
 )
-def test_words_that_name_no_time_to_come(text: str) -> None:
+def test_texts_without_a_future_time(text: str) -> None:
     assert limit_ends(text, NOW, BERLIN) is None
 
 

@@ -103,7 +103,7 @@ def test_process_with_a_recycled_pid_or_of_another_boot_or_host_is_not_alive(
     assert not processes.is_alive(msgspec.structs.replace(me, **other))
 
 
-def test_nobody_is_identified_by_a_free_pid(
+def test_a_free_pid_has_no_identity(
     processes: LinuxProcesses, started: list[subprocess.Popen[bytes]]
 ) -> None:
     child = spawn("exit 0")
@@ -141,7 +141,7 @@ def test_supervisor_path_may_be_relative_to_the_caller(
     assert (tmp_path / "exit").exists()
 
 
-def test_ended_supervisors_leave_no_zombies_when_nobody_waits(
+def test_ended_supervisors_leave_no_zombies_without_a_waiter(
     processes: LinuxProcesses, tmp_path: Path
 ) -> None:
     first = processes.start_supervisor(spec(tmp_path, "true"))
@@ -170,7 +170,7 @@ def test_dropping_the_adapter_leaves_the_agent_running_without_a_warning(tmp_pat
     os.waitpid(identity.pid, 0)
 
 
-def test_wait_for_a_process_that_is_no_child(
+def test_wait_for_a_process_that_is_not_a_child(
     processes: LinuxProcesses, tmp_path: Path, started: list[subprocess.Popen[bytes]]
 ) -> None:
     started.append(spawn(f"(echo 1; exec sleep 1) >/dev/null & echo $! > {tmp_path}/pid; wait; sleep 0.2"))
@@ -187,7 +187,7 @@ def test_wait_returns_at_once_for_a_recycled_pid(processes: LinuxProcesses) -> N
     asyncio.run(asyncio.wait_for(processes.wait(msgspec.structs.replace(me, start_time="1")), 60))
 
 
-def test_wait_works_where_no_pidfd_can_be_had(
+def test_wait_works_without_a_pidfd(
     processes: LinuxProcesses, started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(pid: int, flags: int = 0) -> int:

@@ -1,4 +1,4 @@
-"""Model servers on loopback: found by what they answer, and nothing is waited for long."""
+"""Model servers on loopback: detected by their response, with a short timeout."""
 
 import socket
 import threading
@@ -34,7 +34,7 @@ def serving(status: int, body: bytes) -> Iterator[int]:
             thread.join()
 
 
-def test_a_model_server_tells_its_models() -> None:
+def test_a_model_server_lists_its_models() -> None:
     with serving(200, b'{"object": "list", "data": [{"id": "qwen3-coder:30b"}, {"id": "tiny"}]}') as port:
         assert model_server(port) == Listening(("qwen3-coder:30b", "tiny"))
 
@@ -48,12 +48,12 @@ def test_a_model_server_without_models(body: bytes) -> None:
 @pytest.mark.parametrize(
     ("status", "body"), [(404, b""), (200, b"<html>"), (200, b"[]"), (200, b'{"data": [1]}'), (500, b"{}")]
 )
-def test_something_else_is_no_model_server(status: int, body: bytes) -> None:
+def test_another_server_is_not_a_model_server(status: int, body: bytes) -> None:
     with serving(status, body) as port:
         assert model_server(port) == Listening(None)
 
 
-def test_nobody_listens() -> None:
+def test_nothing_listens_on_the_port() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

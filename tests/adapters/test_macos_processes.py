@@ -1,4 +1,4 @@
-"""The process port on macOS: what it asks of `ps` and `sysctl`, and what it makes of their answers."""
+"""The process port on macOS: its calls of `ps` and `sysctl`, and the parsing of their output."""
 
 import asyncio
 import os
@@ -53,7 +53,7 @@ def test_identity_comes_from_ps_and_the_boot_session() -> None:
     ]
 
 
-def test_zombies_and_free_pids_are_nobody() -> None:
+def test_zombies_and_free_pids_have_no_identity() -> None:
     processes = MacProcesses("supervisor.py", FakeSystem({41: "Z+"}))
     assert processes.identify(41) is None
     assert processes.identify(42) is None
@@ -98,7 +98,7 @@ def test_supervisor_that_ps_does_not_know_is_an_error(tmp_path: Path) -> None:
     script = tmp_path / "supervisor.py"
     script.write_text("")
     processes = MacProcesses(str(script), FakeSystem())
-    with pytest.raises(AgentForgeError, match="ps tells nothing about process"):
+    with pytest.raises(AgentForgeError, match="ps reports nothing for process"):
         processes.start_supervisor("spec.json")
     while processes._starter._children:
         processes.identify(1)

@@ -49,6 +49,6 @@ def test_what_was_known_stays_a_member_when_its_parent_is_gone() -> None:
     assert set(members(now, before.values(), ME)) == {201, 202}
 
 
-def test_known_pid_that_was_recycled_is_no_member() -> None:
+def test_recycled_pid_is_not_a_member() -> None:
     known = [ProcessRow(201, 200, 201, "earlier", False)]
     assert members(table((201, 1, 201)), known, ME) == {}

@@ -120,7 +120,7 @@ def test_write_mock_status_and_result_without_fixtures(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "r.json").read_text())["summary"] == "Mock iteration 4 completed"
 
 
-def test_a_malformed_result_fixture_is_written_as_it_stands(fixtures: Path, tmp_path: Path) -> None:
+def test_a_malformed_result_fixture_is_written_unchanged(fixtures: Path, tmp_path: Path) -> None:
     (fixtures / "result.json").write_text("{broken")
     write_mock_result(str(tmp_path / "r.json"), 1, MockConfig(str(fixtures)))
     assert (tmp_path / "r.json").read_text() == "{broken"
@@ -152,7 +152,7 @@ def test_the_mock_variables_say_iteration_provider_and_files(
     assert not (tmp_path / "result.json").exists()
 
 
-def test_a_config_of_the_replaced_provider_is_none_of_the_mocks_business(
+def test_the_config_of_the_replaced_provider_is_ignored(
     request_for: MakeRequest, caplog: pytest.LogCaptureFixture
 ) -> None:
     request = request_for(config={"argv": ["claude"], "delay": "long", "timeout": 5})
@@ -182,7 +182,7 @@ def test_mock_delay(value: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("value", ["soon", "-1", "nan", "inf"])
-def test_a_mock_delay_that_is_no_time_is_refused(value: str) -> None:
+def test_an_invalid_mock_delay_is_rejected(value: str) -> None:
     with pytest.raises(InvalidRequest, match="MOCK_DELAY"):
         mock_delay({"MOCK_DELAY": value})
 
@@ -199,7 +199,7 @@ def test_a_place_that_cannot_be_written_is_a_failure(request_for: MakeRequest, t
     assert "folder.json" in result.failure.message
 
 
-def test_mock_judge_without_a_fixture_lets_the_stage_go_on() -> None:
+def test_mock_judge_without_a_fixture_continues_the_stage() -> None:
     answer = json.loads(mock_response(1, MockConfig(provider="judge")))
     assert answer["stop"] is False
     assert mock_response(1, MockConfig(provider="claude")) == RESPONSE

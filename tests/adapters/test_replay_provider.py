@@ -99,7 +99,7 @@ def player(tmp_path: Path) -> Player:
     return Player(tmp_path)
 
 
-def test_say_comes_out_as_it_stands(player: Player) -> None:
+def test_say_prints_its_text_unchanged(player: Player) -> None:
     result = player.play({"do": "say", "text": "\x1b[1mé"}, {"do": "say", "text": "\n→"})
     assert (result.output, result.exit_code, result.failure) == ("\x1b[1mé\n→", 0, None)
 
@@ -129,13 +129,13 @@ def test_playing_again_after_a_lost_attempt_ends_the_same(player: Player) -> Non
     assert player.text("a.txt") == "x = 2\n"
 
 
-def test_an_edit_of_text_that_is_not_there_fails_and_names_the_file(player: Player) -> None:
+def test_an_edit_of_missing_text_fails_and_names_the_file(player: Player) -> None:
     (player.workdir / "a.txt").write_text("something else\n")
     result = player.play({"do": "edit", "path": "a.txt", "old": "old", "new": "new"})
     assert result.exit_code == STEP_FAILED
     assert result.failure is not None
     assert "step 1 (edit)" in result.failure.message
-    assert "a.txt doesn't hold the text" in result.failure.message
+    assert "a.txt doesn't contain the text" in result.failure.message
 
 
 def test_run_really_runs_in_the_workdir_and_its_output_is_echoed(player: Player) -> None:
@@ -158,7 +158,7 @@ def test_run_really_runs_in_the_workdir_and_its_output_is_echoed(player: Player)
         ({"exit_code": 0, "enforce": False}, 0),
     ],
 )
-def test_a_recorded_exit_code_is_enforced_unless_it_says_otherwise(
+def test_a_recorded_exit_code_is_enforced_by_default(
     player: Player, recorded: dict[str, Any], code: int
 ) -> None:
     assert player.play({"do": "run", "argv": ["sh", "-c", "exit 3"], **recorded}).exit_code == code
@@ -216,7 +216,7 @@ def test_a_missing_exchange_names_stage_iteration_and_cassette(player: Player) -
         assert part in result.failure.message
 
 
-def test_the_exchange_that_says_most_about_what_it_is_for_is_played(player: Player) -> None:
+def test_the_most_specific_exchange_is_played(player: Player) -> None:
     def exchange(says: str, **fields: Any) -> dict[str, Any]:
         return {"stage": "work", "iteration": 1, **fields, "steps": [{"do": "say", "text": says}]}
 
@@ -268,7 +268,7 @@ def test_a_recorded_failure_is_one_of_the_same_kind_again(player: Player) -> Non
     assert result.failure.resets_at is not None, "a recorded limit is over"
 
 
-def test_what_another_branch_made_of_a_file_later_stays(player: Player) -> None:
+def test_later_writes_of_another_branch_are_kept(player: Player) -> None:
     def writes(branch: str, text: str) -> dict[str, Any]:
         steps: Steps = [{"do": "write", "path": "shared.txt", "text": text}]
         return {"stage": "work", "iteration": 1, "node": "parallel-duel", "branch": branch, "steps": steps}
@@ -294,7 +294,7 @@ def test_what_another_branch_made_of_a_file_later_stays(player: Player) -> None:
         ({"remaining": 2}, "`remaining` is required"),
     ],
 )
-def test_what_contradicts_itself_is_refused(fields: dict[str, Any], says: str) -> None:
+def test_contradictory_steps_are_rejected(fields: dict[str, Any], says: str) -> None:
     line = {"stage": "s", "iteration": 1, **fields}
     with pytest.raises(ProviderUnusable, match=re.escape(says)):
         parse_cassette(f"{json.dumps(HEADER)}\n{json.dumps(line)}\n", "c.jsonl")
@@ -310,7 +310,7 @@ def test_symlinks_out_of_the_workdir_are_refused(player: Player, tmp_path: Path)
     for path in ("folder/x.txt", "file", "."):
         result = player.play({"do": "write", "path": path, "text": "escaped"})
         assert result.exit_code == STEP_FAILED
-        assert "leads out of the workdir" in result.output
+        assert "is outside the workdir" in result.output
     assert list(outside.iterdir()) == []
     assert player.play({"do": "write", "path": "link/ok.txt", "text": "fine"}).exit_code == 0
 
@@ -372,9 +372,9 @@ def test_a_cassette_that_cannot_be_read_is_provider_missing(player: Player) -> N
 
 def test_validate_checks_the_cassette_of_a_named_replay(tmp_path: Path) -> None:
     ReplayProvider().validate()
-    with pytest.raises(ProviderUnusable, match="no cassette given"):
+    with pytest.raises(ProviderUnusable, match="`cassette` is missing"):
         ReplayProvider(config={"speed": 2}).validate()
-    with pytest.raises(ProviderUnusable, match="can't be read"):
+    with pytest.raises(ProviderUnusable, match="can't read the cassette"):
         ReplayProvider(config={"cassette": str(tmp_path / "none.jsonl")}).validate()
 
 

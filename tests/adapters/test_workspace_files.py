@@ -1,4 +1,4 @@
-"""Which files of a workspace count, and how a change is seen."""
+"""Which files of a workspace count, and how a change is detected."""
 
 import os
 import subprocess
@@ -94,7 +94,7 @@ def test_a_change_is_seen(tmp_path: Path, change) -> None:  # type: ignore[no-un
 
 def test_only_so_much_is_read_and_listed(tmp_path: Path) -> None:
     fill(tmp_path, "a", "b", "c")
-    files = WorkspaceFiles(str(tmp_path), ENVIRON, most=2)
+    files = WorkspaceFiles(str(tmp_path), ENVIRON, max_files=2)
     assert files.stamps() is None
     (tmp_path / "big").write_bytes(b"x" * 10)
     assert files.read("big", 10) == b"x" * 10

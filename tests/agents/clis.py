@@ -1,4 +1,4 @@
-"""The agent CLIs under test: what each needs in order to talk to the model server, and to nobody else."""
+"""The agent CLIs under test: what each needs in order to talk to the model server only."""
 
 import json
 import os

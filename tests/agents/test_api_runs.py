@@ -137,7 +137,7 @@ def test_limit_that_passes_is_waited_for(server: ModelServer, format: str, proje
         (Fault(404), "provider_missing", 1),
     ],
 )
-def test_what_does_not_pass_fails_by_its_kind(
+def test_permanent_errors_fail_by_their_kind(
     server: ModelServer, format: str, project: Path, fault: Fault, kind: str, requests: int
 ) -> None:
     script = replace(WORK, faults=(fault,))
@@ -147,9 +147,7 @@ def test_what_does_not_pass_fails_by_its_kind(
     assert KEY not in str(result.error)
 
 
-def test_streams_that_break_off_twice_are_asked_for_again(
-    server: ModelServer, format: str, project: Path
-) -> None:
+def test_streams_that_break_off_twice_are_retried(server: ModelServer, format: str, project: Path) -> None:
     assert go(project, node(server, replace(WORK, cuts=2), format)).completed
     assert (project / "hello.txt").exists()
 
@@ -223,7 +221,7 @@ def test_agent_outlives_its_engine_and_is_reattached_to(
     assert facts(project, "iteration_complete")[0]["usage"]["input_tokens"] == 2000
 
 
-def test_next_attempt_goes_on_with_the_session(server: ModelServer, format: str, project: Path) -> None:
+def test_next_attempt_resumes_the_session(server: ModelServer, format: str, project: Path) -> None:
     """The server refuses in the middle; the second attempt has the conversation of the first before it."""
     script = replace(WORK, faults=(Fault(500, after=1, times=1, retry_after=0),))
     stage = node(

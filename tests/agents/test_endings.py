@@ -54,7 +54,7 @@ def test_engine_told_to_stop_ends_the_agent_in_the_middle_of_a_tool(trial: Trial
     assert_nothing_comes_late(trial)
 
 
-def test_agent_that_somebody_ends_leaves_no_tool_running(trial: Trial) -> None:
+def test_agent_ended_from_outside_leaves_no_tool_running(trial: Trial) -> None:
     async def main() -> RunResult:
         async with trial.engine(LATE) as engine:
             going = asyncio.create_task(engine.run(trial.pipeline(), session="s"))
@@ -111,7 +111,7 @@ def earlier(trial: Trial, attempt: int) -> Any:
     return trial.facts("attempt_start")[attempt - 1].get("resume")
 
 
-def test_next_attempt_goes_on_with_the_agent_s_own_session(trial: Trial) -> None:
+def test_next_attempt_resumes_the_agent_session(trial: Trial) -> None:
     """The first turn is done when the model fails for long enough that the CLI gives up."""
     status, times = trial.cli.gives_up
     script = replace(WRITES, faults=(Fault(status, times=times, after=1),))
@@ -132,9 +132,9 @@ def test_next_attempt_goes_on_with_the_agent_s_own_session(trial: Trial) -> None
     ]
 
 
-def test_agent_ended_in_a_tool_is_gone_on_with_after_a_resume(trial: Trial) -> None:
+def test_agent_ended_in_a_tool_continues_after_a_resume(trial: Trial) -> None:
     # An agent may hear of its tool's end and ask for the next turn before it is ended itself; that one is
-    # then behind it when it goes on, though it did nothing.
+    # then already consumed when it continues, without any effect.
     script = replace(LATE, turns=(LATE.turns[0], LATE.turns[1], *LATE.turns[1:]))
 
     async def main() -> RunResult:

@@ -37,7 +37,7 @@ def test_refusal_of_the_model_is_classified(trial: Trial, status: int, kind: str
     assert result.error_type == kind, result.error
 
 
-def test_nobody_at_the_model_s_address_is_unreachable(trial: Trial) -> None:
+def test_unreachable_model_server_is_reported(trial: Trial) -> None:
     """Codex waits for the network as long as it may, and OpenCode for minutes."""
     waits = trial.cli.name in ("codex", "opencode")
     result = trial.run(WRITES, at="http://127.0.0.1:9", timeout=trial.cli.patience if waits else 60)

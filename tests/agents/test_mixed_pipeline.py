@@ -141,7 +141,7 @@ def test_a_limit_in_the_mixed_pipeline_hands_the_merge_to_the_direct_model(mixed
     assert [fact.get("choice", 0) for fact in merge] == [0, 1], "of the block, and in the place of codex"
 
 
-def test_what_the_drafts_said_reaches_the_merge(mixed: Mixed) -> None:
+def test_texts_of_the_drafts_reach_the_merge(mixed: Mixed) -> None:
     context = mixed.run_dir / "stage-02-merge" / "iterations" / "001" / "context.json"
     drafts = json.loads(context.read_text())["inputs"]["from_parallel"]["providers"]
     assert set(drafts) == set(BRANCHES)

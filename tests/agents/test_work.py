@@ -1,4 +1,4 @@
-"""Real agents at work: what they do, say and use."""
+"""Real agents: their work, output and usage."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ def test_agent_writes_files_with_its_own_tools(trial: Trial) -> None:
     assert [len(seen.calls) for seen in trial.requests()] == [1, 1, 0]
 
 
-def test_output_is_what_the_agent_said_and_not_how_it_reports_it(trial: Trial) -> None:
+def test_output_is_the_agents_text_without_its_protocol(trial: Trial) -> None:
     assert trial.run(WRITES).completed
     assert "Both files are written." in trial.output()
     assert '"type"' not in trial.output()
@@ -37,13 +37,13 @@ def test_usage_and_the_agent_s_session_are_recorded(trial: Trial) -> None:
     assert usage["model"]
 
 
-def test_agent_that_only_talks_leaves_no_result(trial: Trial) -> None:
+def test_agent_that_only_prints_text_leaves_no_result(trial: Trial) -> None:
     result = trial.run(Script((Turn("I'd rather not."),)))
     assert result.error_type == "result_missing"
     assert trial.only("error")["agent_session"]
 
 
-def test_what_the_agent_was_sent_holds_the_prompt_and_the_key(trial: Trial) -> None:
+def test_request_of_the_agent_contains_the_prompt_and_the_key(trial: Trial) -> None:
     trial.run(WRITES)
     first = trial.requests()[0]
     assert "Then write your result to /" in "\n".join(first.prompts)

@@ -1,4 +1,4 @@
-"""One agent CLI at work in a project of its own: our engine, the real program, a scripted model."""
+"""One agent CLI in a separate project: our engine, the real program, a scripted model."""
 
 import asyncio
 import json

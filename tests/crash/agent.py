@@ -16,7 +16,7 @@ sys.path.insert(0, os.environ["CRASH_HOME"])
 import killer
 
 EXIT_OF_THE_CRASH = 7
-LONGEST_WAIT = 60.0
+MAX_WAIT = 60.0
 REATTACHED = b'"type":"attempt_adopted"'
 UNSAID = 3.0
 """Seconds that a new engine has to find an agent at work, where it doesn't say so: a judge."""
@@ -53,7 +53,7 @@ def start_tool() -> None:
 def wait_for_an_engine() -> None:
     """Work on until somebody drives the run, so that an agent whose engine was killed is found at work."""
     log = os.open(os.environ["CRASH_LOG"], os.O_RDONLY)
-    until, alone, known = time.monotonic() + LONGEST_WAIT, False, reattached()
+    until, alone, known = time.monotonic() + MAX_WAIT, False, reattached()
     found = None
     while time.monotonic() < until:
         try:

@@ -53,7 +53,7 @@ def test_empty_log_is_a_run_that_never_began(run: ScriptedRun) -> None:
         with pytest.raises(UnknownRun, match="without a beginning") as caught:
             engine.recover(SESSION)
         assert "run it again" in caught.value.hint
-        with pytest.raises(LogCorrupt, match="holds no plan"):
+        with pytest.raises(LogCorrupt, match="has no readable plan"):
             engine.resume(SESSION)
         assert [row.status for row in engine.engine.list()] == ["unknown"]
     run.run()

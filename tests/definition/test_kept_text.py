@@ -1,6 +1,6 @@
 """A pipeline whose text was kept elsewhere is compiled as if it still lay in its place."""
 
-from agentforge.definition.compiler import compile_kept, compile_pipeline
+from agentforge.definition.compiler import compile_pipeline, compile_text
 from agentforge.definition.resolve import available_pipelines
 
 from .world import TextWorld, stage
@@ -13,7 +13,7 @@ def test_kept_text_gives_the_plan_of_the_file() -> None:
     world = TextWorld({"flows/outer.yaml": OUTER, "flows/inner.yaml": INNER, **stage()})
     there = compile_pipeline(world, "flows/outer.yaml", "x").plan
     del world.files["/project/flows/outer.yaml"]
-    assert compile_kept(world, "flows/outer.yaml", OUTER, "x").plan == there
+    assert compile_text(world, "flows/outer.yaml", OUTER, "x").plan == there
 
 
 class Unreadable(TextWorld):

@@ -1,4 +1,4 @@
-"""The examples of docs/pipelines.md and docs/sandboxes.md compile, without a word of complaint."""
+"""The examples of docs/pipelines.md and docs/sandboxes.md compile, without a word of error."""
 
 import re
 from pathlib import Path

@@ -147,7 +147,7 @@ _cursors = st.none() | st.builds(
     st.integers(0, 4),
     st.sampled_from([None, "claude", "codex", "nobody"]),
 )
-_said = st.lists(st.tuples(later_fact, _cursors), max_size=25)
+_phrase = st.lists(st.tuples(later_fact, _cursors), max_size=25)
 
 
 def _numbered(said: list[tuple[f.AnyFact, Cursor | None]]) -> list[Event]:
@@ -155,5 +155,5 @@ def _numbered(said: list[tuple[f.AnyFact, Cursor | None]]) -> list[Event]:
     return [first, *(event(n, fact, cursor, after=n) for n, (fact, cursor) in enumerate(said, 2))]
 
 
-any_log: st.SearchStrategy[list[Event]] = _said.map(_numbered)
+any_log: st.SearchStrategy[list[Event]] = _phrase.map(_numbered)
 """A session_start, and then anything at all."""

@@ -7,12 +7,12 @@ from msgspec.structs import replace
 from tests.engine.plans import NOON, event, nested, plan_of, stage, started
 from tests.engine.playbook import Play
 
-from agentforge.engine.decide.failure import choose, may_retry
+from agentforge.engine.decide.failure import choose_provider, may_retry
 from agentforge.engine.decide.routing import next_node
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.legal import refuse_illegal
 from agentforge.engine.normalise import normalise_returned
-from agentforge.engine.rehearsal.events import turn_of, turn_of_work
+from agentforge.engine.rehearsal.events import step_of_fact, step_of_work
 from agentforge.engine.rehearsal.outcomes import Answers
 from agentforge.engine.rehearsal.rehearsed_run import RehearsedRun
 from agentforge.engine.replan import plan_change
@@ -78,10 +78,10 @@ def test_request_is_opened_once() -> None:
 def test_provider_is_the_one_that_is_available_first_where_all_rest() -> None:
     soon, later = NOON + timedelta(minutes=1), NOON + timedelta(minutes=5)
     at = StageState("0", 1, unavailable=(Unavailable(0, later), Unavailable(1, soon), Unavailable(2, None)))
-    assert choose(3, at, NOON) == 1
-    assert choose(4, at, NOON) == 3
+    assert choose_provider(3, at, NOON) == 1
+    assert choose_provider(4, at, NOON) == 3
     nobody = StageState("0", 1, unavailable=(Unavailable(0, None), Unavailable(1, None)))
-    assert choose(2, nobody, NOON) == 0
+    assert choose_provider(2, nobody, NOON) == 0
 
 
 def test_first_attempt_needs_no_permission() -> None:
@@ -127,17 +127,17 @@ def rehearsed(plan: Plan, *happened: str) -> RehearsedRun:
 
 def test_rehearsal_goes_no_further_than_it_may() -> None:
     run = rehearsed(PLAN, "start")
-    assert [turn.what for turn in run.go_on(Answers(), 0)] == ["iteration"]
+    assert [turn.what for turn in run.advance(Answers(), 0)] == ["iteration"]
     assert run.events == []
 
 
 def test_rehearsed_agent_and_judge_end_when_they_are_asked_to() -> None:
     working = rehearsed(PLAN, "start", "prepared", "cancel x")
-    working.go_on(Answers(), 9)
+    working.advance(Answers(), 9)
     assert "attempt_cancelled" in [event.fact.TYPE for event in working.events]
     judged = plan_of(stage(termination=Judgment(9, 1, 1)))
     judging = rehearsed(judged, "start", "prepared", "completed", "cancel x")
-    judging.go_on(Answers(), 9)
+    judging.advance(Answers(), 9)
     assert "judge_lost" in [event.fact.TYPE for event in judging.events]
 
 
@@ -148,7 +148,7 @@ def test_work_without_a_place_in_the_plan_has_no_recorded_outcome() -> None:
 
 
 def test_wait_is_no_turn_and_a_run_that_awaits_approval_is_paused() -> None:
-    assert turn_of_work(Wait("delay", NOON), None) is None
-    asked = turn_of(f.AwaitingApproval(("r1",)), None, None)
+    assert step_of_work(Wait("delay", NOON), None) is None
+    asked = step_of_fact(f.AwaitingApproval(("r1",)), None, None)
     assert asked is not None
     assert (asked.what, asked.detail) == ("run_paused", "awaiting approval")

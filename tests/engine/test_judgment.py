@@ -19,7 +19,7 @@ EXPECTED = JudgeResult(stop=True, reason="nothing new", confidence=0.9)
         f"```json\n{STOP}\n```",
         f"```\n{STOP}\n```",
         f"```json {STOP}```",
-        f"Here is my judgment:\n\n```json\n{STOP}\n```\nI hope that helps.",
+        f"Consumer is my judgment:\n\n```json\n{STOP}\n```\nI hope that helps.",
         f"I looked at {{the result}} and say {STOP}",
         f'An example: {{"stop": false}}. My judgment: {STOP}',
         f'{{"note": "not this one"}} {STOP}',

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from agentforge.model.cassette import (
-    Asked,
     Cassette,
     Exchange,
+    ExchangeQuery,
     Header,
     encode_line,
     parse_cassette,
@@ -39,18 +39,18 @@ def test_lines_come_back_as_they_were_written() -> None:
 
 def test_exchange_that_says_most_about_what_it_is_for_is_found() -> None:
     played = cassette({}, {"attempt": 2}, {"branch": "claude"}, {"kind": "judge"}, {"iteration": 3})
-    assert played.find(Asked("plan", 1)) == played.exchanges[0]
-    assert played.find(Asked("plan", 1, attempt=2)) == played.exchanges[1]
-    assert played.find(Asked("plan", 1, branch="claude")) == played.exchanges[2]
-    assert played.find(Asked("plan", 1, kind="judge")) == played.exchanges[3]
-    assert played.find(Asked("plan", 2)) is None
-    assert played.find(Asked("build", 1)) is None
+    assert played.find(ExchangeQuery("plan", 1)) == played.exchanges[0]
+    assert played.find(ExchangeQuery("plan", 1, attempt=2)) == played.exchanges[1]
+    assert played.find(ExchangeQuery("plan", 1, branch="claude")) == played.exchanges[2]
+    assert played.find(ExchangeQuery("plan", 1, kind="judge")) == played.exchanges[3]
+    assert played.find(ExchangeQuery("plan", 2)) is None
+    assert played.find(ExchangeQuery("build", 1)) is None
 
 
 def test_look_at_the_queue_is_answered_by_such_a_look_only() -> None:
-    assert cassette({}).find(Asked("plan", 1, kind="queue")) is None
+    assert cassette({}).find(ExchangeQuery("plan", 1, kind="queue")) is None
     look = {"kind": "queue", "remaining": 3, "iteration": 0}
-    found = cassette(look).find(Asked("plan", 0, kind="queue"))
+    found = cassette(look).find(ExchangeQuery("plan", 0, kind="queue"))
     assert found is not None
     assert found.remaining == 3
 

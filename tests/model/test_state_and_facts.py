@@ -7,7 +7,7 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.facts import IterationCompleted
 from agentforge.model.place import place_of
 from agentforge.model.result import Decision, Result
-from agentforge.model.state import MAX_NOTES_BYTES, Note, StageState, kept_notes
+from agentforge.model.state import MAX_NOTES_BYTES, Note, StageState, latest_notes
 
 
 def completed(output: str | None, text: str | None) -> IterationCompleted:
@@ -24,9 +24,9 @@ def test_output_file_is_known_before_it_is_written() -> None:
 def test_latest_notes_that_fit_are_kept() -> None:
     long = Note("x" * (MAX_NOTES_BYTES - 3), "person")
     short = Note("äb", "person")
-    assert kept_notes((long, short)) == (long, short)
-    assert kept_notes((short, long, short)) == (long, short)
-    assert kept_notes((Note("x" * (MAX_NOTES_BYTES + 1), "person"),)) == ()
+    assert latest_notes((long, short)) == (long, short)
+    assert latest_notes((short, long, short)) == (long, short)
+    assert latest_notes((Note("x" * (MAX_NOTES_BYTES + 1), "person"),)) == ()
 
 
 def test_stage_of_a_branch_has_no_place_outside_its_block() -> None:

@@ -118,8 +118,8 @@ class Judge:
         for number, call in enumerate(trace, 1):
             rules = (self.act, self.placed, self.acknowledged, self.taken, self.claim, self.view, self.line)
             for rule in rules:
-                for complaint in rule(call):
-                    yield f"call {number}, {call['role']} {call['call']} {call['path'][-60:]}: {complaint}"
+                for error in rule(call):
+                    yield f"call {number}, {call['role']} {call['call']} {call['path'][-60:]}: {error}"
             self.disk.see(call)
 
     def is_durable(self, *types: str, **data: object) -> bool:

@@ -36,6 +36,6 @@ def bug(words: str) -> Mutation:
 
 @pytest.mark.parametrize("words", NOTICED)
 def test_it_is_noticed_that(words: str, tmp_path: Path) -> None:
-    scenario, complaint = NOTICED[words]
+    scenario, error = NOTICED[words]
     run = recorded(tmp_path / "run", scenario, bug(words).apply(tmp_path))
-    assert any(complaint in told for told in judged(run))
+    assert any(error in told for told in judged(run))

@@ -150,7 +150,7 @@ def _is_of_another_stage(difference: Difference, known: Known | None) -> bool:
     return re.search(rf"/stage-\d\d-[^/]+-{re.escape(name)}/", str(difference.recorded)) is not None
 
 
-def _as_text(difference: Difference, known: Known | None) -> bool:
+def _to_yaml(difference: Difference, known: Known | None) -> bool:
     return isinstance(difference.ours, str) and str(difference.recorded).lower() == difference.ours
 
 
@@ -175,7 +175,7 @@ IN_FILES: list[tuple[str, str, str, Explains]] = [
         _is_the_callers,
     ),
     ("own-model", r"plan\.json$", r"^nodes\.\d+\.provider\.model$", _is_of_another_provider),
-    ("texts", r"plan\.json$", r"^pipeline\.commands\.", _as_text),
+    ("texts", r"plan\.json$", r"^pipeline\.commands\.", _to_yaml),
     ("plateau-is-said", r"state\.json$", r"^history\.\d+\.signals\.plateau_suspected$", _always),
     ("plateau-is-said", r"state\.json$", r"^history\.\d+\.decision$", lambda d, p: d.ours == "continue"),
     (

@@ -10,7 +10,7 @@ from typing import Any
 RUNS = Path(".claude/pipeline-runs")
 NOT_MOMENTS = frozenset({"fixtures", "fake"})
 # What a command leaves; everything else in a project was there before.
-LEFT_BEHIND = ("pipeline-runs", "locks", "loop-completions.json", "loop-completions.json.lock")
+LEFTOVERS = ("pipeline-runs", "locks", "loop-completions.json", "loop-completions.json.lock")
 # Options whose value was typed with spaces: the recording joined all words by single ones.
 FREE_TEXT = ("--context=", "--command=")
 DRIVING_WORDS = frozenset({"loop", "pipeline"})

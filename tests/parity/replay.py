@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.parity import scripted_cli
-from tests.parity.recorded import LEFT_BEHIND, RUNS, Case, Command, read_events
+from tests.parity.recorded import LEFTOVERS, RUNS, Case, Command, read_events
 
 import agentforge
 
@@ -141,7 +141,7 @@ class _Stage:
         if self._case.input is None:
             return
         shutil.copytree(self._case.input.root, self.project, dirs_exist_ok=True)
-        for name in LEFT_BEHIND:
+        for name in LEFTOVERS:
             left = self.project / ".claude" / name
             shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
         _make_own(self.project, str(self.project))

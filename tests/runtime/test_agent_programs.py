@@ -88,15 +88,15 @@ def test_runtime_limit_bounds_an_attempt(project: Path) -> None:
     assert not lives(pid)
 
 
-def test_program_that_says_nothing_for_too_long_is_a_provider_timeout(project: Path) -> None:
+def test_program_without_output_for_too_long_is_a_provider_timeout(project: Path) -> None:
     result = go(project, shell(f"echo hello; {PATIENT}", idle_timeout=0.3, retry=ONCE))
     assert (result.error_type, result.error) == (
         "provider_timeout",
-        "the agent said nothing for 0.3 s",
+        "the agent printed nothing for 0.3 s",
     )
 
 
-def test_program_is_tried_again_and_its_output_is_the_last_attempt_s(project: Path) -> None:
+def test_program_is_retried_and_its_output_is_the_last_attempt_s(project: Path) -> None:
     script = f"echo run >> tries; wc -l < tries; [ $(wc -l < tries) = 2 ] || exit 1; {WRITES}"
     result = go(project, shell(script, retry={"initial_delay": 0}))
     assert result.completed

@@ -1,4 +1,4 @@
-"""Parallel blocks of real programs: many at once, and taken up by a later engine each where it was."""
+"""Parallel blocks of real programs: many at once, each reattached to by a later engine."""
 
 import asyncio
 import json
@@ -83,7 +83,7 @@ def test_agents_of_all_branches_outlive_the_engine_and_are_reattached_to(project
     assert load(run_dir(project) / "parallel-00-duel" / "manifest.json")["providers"].keys() == set(names)
 
 
-def test_branch_whose_agent_died_with_the_engine_is_begun_again_and_the_other_reattached_to(
+def test_branch_whose_agent_died_with_the_engine_is_restarted_and_the_other_reattached(
     project: Path,
 ) -> None:
     first = EngineProcess(project, block(["a", "b"], PATIENT))

@@ -23,7 +23,14 @@ from agentforge.model.plan import ProviderChoice
 from agentforge.model.result import Decision
 from agentforge.model.secrets import Redactor
 from agentforge.ports.provider import ExecuteResult
-from agentforge.runtime.conclusion import PROMISE, Attempted, conclude, note_attempt, note_target, set_aside
+from agentforge.runtime.conclusion import (
+    PROMISE,
+    Attempted,
+    archive_leftovers,
+    conclude,
+    note_attempt,
+    note_target,
+)
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SECRET = "sk-0123456789-secret"
@@ -67,7 +74,7 @@ def completed(about: Attempted, ended: ExecuteResult) -> f.IterationCompleted:
 def test_what_an_earlier_attempt_decided_does_not_count(here: Path, name: str) -> None:
     (here / name).write_text('{"decision": "stop", "summary": "of the first attempt"}')
     second = attempted(here, number=2)
-    set_aside(second)
+    archive_leftovers(second)
     (here / ("result.json" if name == "status.json" else "status.json")).write_text('{"summary": "mine"}')
     fact = completed(second, ExecuteResult("said"))
     assert (fact.decision, fact.result.summary) == (Decision.CONTINUE, "mine")
@@ -77,7 +84,7 @@ def test_what_an_earlier_attempt_decided_does_not_count(here: Path, name: str) -
 @pytest.mark.parametrize("name", ["output.md", "error.json"])
 def test_what_an_earlier_attempt_said_is_moved_to_its_folder(here: Path, name: str) -> None:
     (here / name).write_text("of the first attempt")
-    set_aside(attempted(here, number=2))
+    archive_leftovers(attempted(here, number=2))
     assert not (here / name).exists()
     assert (here / "attempt-1" / name).read_text() == "of the first attempt"
 
@@ -133,7 +140,7 @@ def test_an_agent_that_failed_is_no_success_although_it_wrote_a_result(here: Pat
     ],
 )
 def test_the_last_line_may_promise_that_all_is_done(here: Path, said: str, decision: Decision) -> None:
-    about = attempted(here, heeds_promise=True)
+    about = attempted(here, honors_promise=True)
     assert completed(about, ExecuteResult(said, result={"summary": "x"})).decision is decision
 
 

@@ -14,8 +14,8 @@ from agentforge.runtime.controls import (
     drop_pauses,
     give_answer,
     given_answers,
+    pending_controls,
     send_control,
-    waiting_controls,
 )
 
 PAUSE = Control("20260101-a", "pause", "lunch")
@@ -36,11 +36,11 @@ def request(id: str, *options: str) -> Request:
 def test_a_resume_takes_pauses_back_and_no_cancel(layout: RunLayout) -> None:
     send_control(layout, PAUSE)
     send_control(layout, CANCEL)
-    assert waiting_controls(layout) == [PAUSE, CANCEL]
+    assert pending_controls(layout) == [PAUSE, CANCEL]
     drop_pauses(layout)
-    assert waiting_controls(layout) == [CANCEL]
+    assert pending_controls(layout) == [CANCEL]
     drop_control(layout, CANCEL)
-    assert waiting_controls(layout) == []
+    assert pending_controls(layout) == []
 
 
 def test_the_first_answer_stands(layout: RunLayout) -> None:

@@ -1,4 +1,4 @@
-"""What the disk refuses becomes one clear error, and the run is left as it was recorded."""
+"""A disk failure becomes one clear error, and the run is left as recorded."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from agentforge.model.errors import StorageFailed
 from agentforge.model.layout import AttemptLayout, RunLayout
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
 from agentforge.runtime.conclusion import Attempted, note_attempt
-from agentforge.runtime.controls import Control, drop_control, send_control, waiting_controls
+from agentforge.runtime.controls import Control, drop_control, pending_controls, send_control
 from agentforge.runtime.exit_record import read_claim, read_exit, take_claim
 from agentforge.system import files
 from agentforge.testing import ScriptedProvider
@@ -45,14 +45,14 @@ def test_private_file_is_for_its_owner_only(tmp_path: Path) -> None:
     assert (tmp_path / "spec.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_missing_files_and_folders_are_nothing(tmp_path: Path) -> None:
+def test_missing_files_and_folders_read_as_none(tmp_path: Path) -> None:
     assert files.read_text(str(tmp_path / "none")) is None
     assert files.listing(str(tmp_path / "none")) == []
     files.write(str(tmp_path / "made" / "file"), b"\xffx")
     assert files.read_text(str(tmp_path / "made" / "file")) == "\ufffdx"
 
 
-def test_disk_that_refuses_in_mid_run_leaves_the_run_interrupted_and_it_goes_on_later(tmp_path: Path) -> None:
+def test_disk_failure_in_mid_run_leaves_the_run_interrupted_and_resumable(tmp_path: Path) -> None:
     here = iteration_dir(tmp_path)
     calls: list[int] = []
 
@@ -84,7 +84,7 @@ def test_disk_that_refuses_in_mid_run_leaves_the_run_interrupted_and_it_goes_on_
 # -- lock files, for people and old tools
 
 
-def test_lock_file_says_who_drives_and_grants_nothing(tmp_path: Path) -> None:
+def test_lock_file_names_the_owner_and_grants_nothing(tmp_path: Path) -> None:
     project = str(tmp_path)
     assert read_lock(project, "s") is None
     write_lock(project, "s", local_processes(), NOON)
@@ -121,14 +121,14 @@ def test_lock_file_of_an_older_tool_or_torn_is_no_obstacle(tmp_path: Path) -> No
 
 def test_controls_are_taken_oldest_first_and_dropped_once(tmp_path: Path) -> None:
     layout = RunLayout.of(str(tmp_path), "s")
-    assert waiting_controls(layout) == []
+    assert pending_controls(layout) == []
     for id in ("20260115T2", "20260115T1"):
         send_control(layout, Control(id, "pause", "x"))
-    assert [control.id for control in waiting_controls(layout)] == ["20260115T1", "20260115T2"]
-    for control in waiting_controls(layout):
+    assert [control.id for control in pending_controls(layout)] == ["20260115T1", "20260115T2"]
+    for control in pending_controls(layout):
         drop_control(layout, control)
         drop_control(layout, control)
-    assert waiting_controls(layout) == []
+    assert pending_controls(layout) == []
 
 
 def test_control_that_cannot_be_placed_is_a_clear_error(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_claim_is_taken_once_and_a_torn_record_is_none(tmp_path: Path) -> None:
     assert read_exit(place) is None
 
 
-def test_records_of_attempts_survive_lines_that_nobody_understands(tmp_path: Path) -> None:
+def test_records_of_attempts_survive_unreadable_lines(tmp_path: Path) -> None:
     layout = RunLayout.of(str(tmp_path), "s")
     here = layout.iteration("stage-00-plan", 1)
     Path(here.root).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The log's head, kept outside the workspace: a log that was shortened behind our back is noticed."""
+"""The log's head, kept outside the workspace: a shortened log is detected."""
 
 import asyncio
 from pathlib import Path
@@ -29,7 +29,7 @@ def project_of(tmp_path: Path) -> Path:
     return project
 
 
-def test_log_that_was_shortened_while_nobody_drove_the_run_is_refused(tmp_path: Path) -> None:
+def test_log_that_was_shortened_while_no_engine_was_running_is_rejected(tmp_path: Path) -> None:
     project, home = project_of(tmp_path), tmp_path / "home"
 
     async def main() -> None:
@@ -62,7 +62,7 @@ def test_new_run_of_the_same_name_is_not_held_to_the_old_head(tmp_path: Path) ->
 
 
 def test_neither_state_file_nor_kept_head_runs_ahead_of_the_log(tmp_path: Path) -> None:
-    """A fact that no act waits for is buffered; whoever says that it happened has made it durable first."""
+    """A fact that no act waits for is buffered; it must be durable before the head is stored."""
     project, home = project_of(tmp_path), tmp_path / "home"
     clock = FakeClock(hold=True)
     patient = environ(home, AGENT_PIPELINES_EVENT_FLUSH_MS="600000")
@@ -84,9 +84,7 @@ def test_neither_state_file_nor_kept_head_runs_ahead_of_the_log(tmp_path: Path) 
     run(main())
 
 
-def test_home_that_cannot_be_written_to_does_not_hold_up_a_run(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_unwritable_home_does_not_stop_a_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     project = project_of(tmp_path)
     (tmp_path / "home").write_text("a file, not a folder")
 
@@ -95,7 +93,7 @@ def test_home_that_cannot_be_written_to_does_not_hold_up_a_run(
             assert (await sdk.run(pipeline(), session="s")).completed
 
     run(main())
-    assert "can't be kept outside the project" in caplog.text
+    assert "can't store the log's head outside the project" in caplog.text
 
 
 def test_damaged_kept_head_is_ignored(tmp_path: Path) -> None:
@@ -114,6 +112,6 @@ def test_head_of_another_run_says_nothing(tmp_path: Path) -> None:
     log = JsonlLog(tmp_path / "run" / "events.jsonl")
     keeper = HeadKeeper(str(tmp_path / "run"), environ(tmp_path / "home"))
     keeper.keep("first", Head(9, "0" * 32, 5000))
-    keeper.refuse_other("second", log)
+    keeper.check_head("second", log)
     with pytest.raises(LogCorrupt):
-        keeper.refuse_other("first", log)
+        keeper.check_head("first", log)

@@ -7,7 +7,7 @@ from tests.engine.plans import plan_of, stage
 
 from agentforge.legacy import import_run as imported_files
 from agentforge.legacy.import_run import left_behind, set_rest_aside
-from agentforge.model.facts import StageLeft
+from agentforge.model.facts import ImportedStage
 from agentforge.model.layout import RunLayout
 from agentforge.model.state import StageState
 
@@ -31,7 +31,7 @@ def iterations(layout: RunLayout, count: int) -> list[Path]:
 
 def test_all_iterations_that_are_not_complete_are_set_aside_and_no_other(layout: RunLayout) -> None:
     folders = iterations(layout, 5)
-    set_rest_aside(layout, PLAN, (StageLeft("0", 2, ()),))
+    set_rest_aside(layout, PLAN, (ImportedStage("0", 2, ()),))
     assert [(folder / "status.json").exists() for folder in folders] == [True, True, False, False, False]
     for folder in folders[2:]:
         assert (folder / "attempt-0" / "status.json").read_text() == folder.name

@@ -1,4 +1,4 @@
-"""What an iteration leaves behind, end to end: context, prompt, progress, results, attempts, outputs."""
+"""The files of an iteration, end to end: context, prompt, progress, results, attempts, outputs."""
 
 import json
 from pathlib import Path
@@ -171,7 +171,7 @@ def test_prompt_is_read_for_each_iteration_and_its_hash_logged(tmp_path: Path) -
     assert [call.prompt for call in provider.calls] == ["first", "second"]
 
 
-def test_prompt_that_is_gone_fails_the_run_clearly_and_a_resume_goes_on(tmp_path: Path) -> None:
+def test_missing_prompt_fails_the_run_clearly_and_the_run_can_be_resumed(tmp_path: Path) -> None:
     stage = tmp_path / ".claude" / "stages" / "ralph"
     stage.mkdir(parents=True)
     (stage / "stage.yaml").write_text("name: ralph\n")
@@ -223,7 +223,7 @@ def test_iteration_that_can_no_longer_be_prepared_fails_its_attempt(tmp_path: Pa
 # -- progress files
 
 
-def test_progress_file_of_a_stage_is_begun_once_and_then_the_agents_own(tmp_path: Path) -> None:
+def test_progress_file_of_a_stage_is_created_once_and_then_left_to_the_agents(tmp_path: Path) -> None:
     def appends(request: ExecuteRequest) -> ExecuteResult:
         with (run_dir(tmp_path) / "stage-00-plan" / "progress.md").open("a") as file:
             file.write(f"learned {request.iteration}\n")
@@ -412,7 +412,7 @@ def test_output_path_replaces_what_a_person_had_there(tmp_path: Path) -> None:
     assert (tmp_path / "plan.md").read_text() == "new\n"
 
 
-def test_nothing_is_copied_from_an_agent_that_said_nothing(tmp_path: Path) -> None:
+def test_nothing_is_copied_without_output(tmp_path: Path) -> None:
     go(tmp_path, [says("x", output="")], node(output_path="plan.md"))
     assert not (tmp_path / "plan.md").exists()
 

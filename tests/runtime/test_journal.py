@@ -74,10 +74,10 @@ def test_illegal_move_is_refused_and_nothing_recorded(journal: Journal) -> None:
 
 
 def test_empty_log_has_neither_state_nor_plan(journal: Journal) -> None:
-    with pytest.raises(LogCorrupt, match="holds no event") as caught:
+    with pytest.raises(LogCorrupt, match="has no readable event") as caught:
         _ = journal.state
     assert "--force" in caught.value.hint
-    with pytest.raises(LogCorrupt, match="holds no plan"):
+    with pytest.raises(LogCorrupt, match="has no readable plan"):
         _ = journal.plan
 
 

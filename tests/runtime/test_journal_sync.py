@@ -1,4 +1,4 @@
-"""Waiting for the disk: here while it is quick, in a thread while it is slow, and never skipped."""
+"""Syncing the disk: inline while it is fast, in a thread while it is slow, and never skipped."""
 
 import asyncio
 import errno
@@ -30,7 +30,7 @@ PLAN = Plan(
 
 
 class SlowDisk(Disk):
-    """Says how long each sync takes, notes who waits for it, and holds it up until it may go on."""
+    """Sets how long each sync takes, records the waiting thread, and blocks it until released."""
 
     def __init__(self) -> None:
         self.takes = 0.0
@@ -91,7 +91,7 @@ def test_quick_disk_is_waited_for_without_a_thread(journal: Journal, disk: SlowD
     assert written(log) == 4
 
 
-def test_slow_disk_is_waited_for_in_a_thread_until_it_is_quick_again(
+def test_slow_disk_is_synced_in_a_thread_until_it_is_fast_again(
     journal: Journal, disk: SlowDisk, log: Path
 ) -> None:
     async def scenario() -> None:
@@ -106,7 +106,7 @@ def test_slow_disk_is_waited_for_in_a_thread_until_it_is_quick_again(
     assert written(log) == 5
 
 
-def test_slow_disk_doesnt_hold_up_what_else_goes_on(journal: Journal, disk: SlowDisk) -> None:
+def test_slow_disk_does_not_block_other_work(journal: Journal, disk: SlowDisk) -> None:
     async def scenario() -> None:
         await record_and_sync(journal)
         disk.may_go_on.clear()

@@ -1,4 +1,4 @@
-"""loop-completions.json: one entry for each single-stage run that ended, whoever writes beside us."""
+"""loop-completions.json: one entry for each finished single-stage run, also with concurrent writers."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +25,7 @@ def written(project: Path) -> list[dict[str, str]]:
     return found
 
 
-def test_loop_completion_is_noted_once_however_often_it_is_told(tmp_path: Path) -> None:
+def test_repeated_loop_completion_is_recorded_once(tmp_path: Path) -> None:
     assert add_completion(str(tmp_path), entry())
     assert not add_completion(str(tmp_path), entry())
     assert written(tmp_path) == [
@@ -33,14 +33,14 @@ def test_loop_completion_is_noted_once_however_often_it_is_told(tmp_path: Path) 
     ]
 
 
-def test_loop_completions_of_many_at_once_are_all_there(tmp_path: Path) -> None:
+def test_concurrent_loop_completions_are_all_recorded(tmp_path: Path) -> None:
     names = [f"s{number}" for number in range(40)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda name: add_completion(str(tmp_path), entry(name)), names))
     assert sorted(found["session"] for found in written(tmp_path)) == sorted(names)
 
 
-def test_loop_completions_that_are_no_list_are_kept_aside(tmp_path: Path) -> None:
+def test_loop_completions_that_are_not_a_list_are_archived(tmp_path: Path) -> None:
     path = tmp_path / ".claude" / "loop-completions.json"
     path.parent.mkdir()
     path.write_text("{")

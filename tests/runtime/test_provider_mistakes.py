@@ -1,4 +1,4 @@
-"""Providers that aren't as they should be: what they get wrong fails an attempt, never the engine."""
+"""Faulty providers: their bugs fail an attempt, never the engine."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
@@ -17,7 +17,7 @@ from agentforge.sdk.engine import Engine
 from agentforge.testing import FakeClock, ScriptedProvider
 from agentforge.testing.scripted_provider import fails, says
 
-LATER = FakeClock().now() + timedelta(hours=5)
+UNSUPPORTED = FakeClock().now() + timedelta(hours=5)
 WRITES = 'printf \'{"summary": "done"}\' > "$MOCK_RESULT_FILE"'
 
 
@@ -55,7 +55,7 @@ def events(project: Path, stage: dict[str, Any], **providers: Provider) -> tuple
 
 
 @pytest.mark.parametrize("mistake", ["command", "interpret"])
-def test_exception_out_of_a_provider_fails_the_attempt_and_the_next_takes_over(
+def test_exception_from_a_provider_fails_the_attempt_and_the_next_provider_takes_over(
     project: Path, mistake: str
 ) -> None:
     status, facts = events(
@@ -90,12 +90,12 @@ def test_exception_out_of_a_judge_fails_the_judgment_only(project: Path, mistake
 @pytest.mark.parametrize(
     ("claimed", "recorded"),
     [
-        (LATER.replace(tzinfo=None), LATER),
-        (LATER.astimezone(timezone(timedelta(hours=2))), LATER),
+        (UNSUPPORTED.replace(tzinfo=None), UNSUPPORTED),
+        (UNSUPPORTED.astimezone(timezone(timedelta(hours=2))), UNSUPPORTED),
         (datetime.max.replace(tzinfo=timezone(timedelta(hours=-2))), None),
     ],
 )
-def test_end_of_a_limit_is_recorded_in_utc_however_a_provider_says_it(
+def test_end_of_a_limit_is_recorded_in_utc(
     project: Path, claimed: datetime, recorded: datetime | None
 ) -> None:
     limit = Failure(FailureKind.PROVIDER_QUOTA, "used up", resets_at=claimed)

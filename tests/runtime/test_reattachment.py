@@ -1,4 +1,4 @@
-"""Engines that die while real agents work: reattached to, taken from their exit record, or lost."""
+"""Engines that die while real agents work: reattached to, concluded from their exit record, or lost."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ def facts(project: Path, kind: str) -> list[dict[str, Any]]:
     return [line["data"] for line in lines if line["type"] == kind]
 
 
-def test_running_agent_is_picked_up_again_and_not_run_twice(project: Path) -> None:
+def test_running_agent_is_reattached_and_not_run_twice(project: Path) -> None:
     pid = EngineProcess(project, shell(PATIENT)).kill_at_work()
     assert lives(pid), "the agent outlives its engine"
 
@@ -83,7 +83,7 @@ def test_third_engine_reattaches_to_the_agent_again(project: Path) -> None:
     assert agents(project) == [pid]
 
 
-def test_exit_record_of_an_agent_that_finished_without_an_engine_is_taken(project: Path) -> None:
+def test_exit_record_of_an_agent_that_finished_without_an_engine_counts(project: Path) -> None:
     pid = EngineProcess(project, shell(PATIENT)).kill_at_work()
     (project / "go").touch()
     eventually((iteration_dir(project) / "attempt-1" / "exit.json").exists)
@@ -117,7 +117,7 @@ def test_failure_of_an_agent_without_an_engine_counts_as_its_failure(project: Pa
 
 
 def test_agent_whose_supervisor_was_killed_is_ended_and_its_attempt_lost(project: Path) -> None:
-    """Engine and supervisor die; nobody holds the agent any more, so it must not go on beside the next."""
+    """Engine and supervisor die; the agent is unsupervised, so it must not run beside the next attempt."""
     started = EngineProcess(project, shell(PATIENT))
     eventually(lambda: agents(project), 15)
     os.kill(supervisor(project), signal.SIGKILL)
@@ -157,7 +157,7 @@ def test_supervisor_killed_under_a_living_engine_loses_the_attempt_and_costs_no_
     assert [fact["reason"] for fact in facts(project, "attempt_lost")] == ["its supervisor died"]
 
 
-def test_supervisor_that_somebody_outside_ended_loses_the_attempt(project: Path) -> None:
+def test_supervisor_ended_by_another_process_loses_the_attempt(project: Path) -> None:
     async def main() -> None:
         async with engine(project) as sdk:
             going = asyncio.create_task(sdk.run(pipeline(shell(PATIENT)), session="s"))
@@ -168,7 +168,7 @@ def test_supervisor_that_somebody_outside_ended_loses_the_attempt(project: Path)
             assert (await going).completed
 
     run(main())
-    assert [fact["reason"] for fact in facts(project, "attempt_lost")] == ["somebody outside ended it"]
+    assert [fact["reason"] for fact in facts(project, "attempt_lost")] == ["ended by another process"]
 
 
 def test_orphaned_agent_is_ended_and_its_attempt_lost(project: Path) -> None:
@@ -187,7 +187,7 @@ def test_orphaned_agent_is_ended_and_its_attempt_lost(project: Path) -> None:
 
     run(main())
     (lost,) = facts(project, "attempt_lost")
-    assert lost == {"attempt": 1, "reason": "no engine came back for it in time", "started": True}
+    assert lost == {"attempt": 1, "reason": "no engine reattached to it in time", "started": True}
     assert len(agents(project)) == 2
 
 
@@ -251,7 +251,7 @@ def test_cancel_of_an_interrupted_run_ends_the_agent_that_still_works(project: P
     )
 
 
-def test_force_ends_the_agent_of_the_interrupted_run_that_it_keeps_aside(project: Path) -> None:
+def test_force_ends_the_agent_of_the_interrupted_run_that_it_archives(project: Path) -> None:
     first = EngineProcess(project, shell(PATIENT)).kill_at_work()
 
     async def main() -> None:

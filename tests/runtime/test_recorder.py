@@ -1,4 +1,4 @@
-"""The recorder: each exchange once, whatever happens around it, with what became of the files."""
+"""The recorder: each exchange exactly once, with the changes of files."""
 
 from pathlib import Path
 
@@ -105,7 +105,7 @@ def kept(tmp_path: Path) -> Kept:
     return Kept(tmp_path)
 
 
-def test_what_became_of_the_files_since_the_last_exchange_is_kept(kept: Kept) -> None:
+def test_file_changes_since_the_last_exchange_are_recorded(kept: Kept) -> None:
     kept.workspace.put("old.txt", b"old")
     kept.recorder = kept.another()
     kept.workspace.put("a.txt", b"one hush")
@@ -122,7 +122,7 @@ def test_what_became_of_the_files_since_the_last_exchange_is_kept(kept: Kept) ->
     ]
 
 
-def test_an_outcome_that_is_taken_again_is_kept_once(kept: Kept) -> None:
+def test_a_repeated_outcome_is_recorded_once(kept: Kept) -> None:
     kept.keep(kept.about())
     kept.keep(kept.about(), "otherwise")
     kept.another()
@@ -145,7 +145,7 @@ def test_a_draft_survives_its_engine_with_the_result_as_the_agent_wrote_it(kept:
 
 
 @pytest.mark.parametrize("cut", range(1, 60, 7))
-def test_a_line_that_a_crash_cut_off_is_dropped_and_made_again(kept: Kept, cut: int) -> None:
+def test_a_line_cut_off_by_a_crash_is_dropped_and_recorded_again(kept: Kept, cut: int) -> None:
     kept.keep(kept.about(1))
     kept.keep(kept.about(2))
     file = Path(kept.layout.cassette)
@@ -163,7 +163,7 @@ def test_attempts_are_numbered_as_a_replay_makes_them(kept: Kept) -> None:
     assert found == [(1, 2), (2, 5)]
 
 
-def test_what_a_lost_attempt_wrote_belongs_to_the_next(kept: Kept) -> None:
+def test_files_of_a_lost_attempt_belong_to_the_next(kept: Kept) -> None:
     kept.workspace.put("gone.txt", b"x")
     kept.keep(kept.about(1))
     kept.workspace.put("a.txt", b"one")
@@ -177,7 +177,7 @@ def test_what_a_lost_attempt_wrote_belongs_to_the_next(kept: Kept) -> None:
     assert kept.steps()[1:] == [(Say(text="done\n"), *changes)]
 
 
-def test_branches_judges_and_queues_have_exchanges_of_their_own(kept: Kept) -> None:
+def test_branches_judges_and_queues_have_separate_exchanges(kept: Kept) -> None:
     for provider in ("claude", "codex"):
         kept.keep(kept.about(1, place=inner_place(PLAN.steps[1], 1, provider, 0)))
     judged = f.JudgeCompleted("success", f.JudgeResult(stop=True, reason="hush"))
@@ -205,7 +205,7 @@ def test_a_workspace_with_too_many_files_is_noted(kept: Kept) -> None:
     kept.workspace.too_many = True
     kept.keep(kept.about())
     (only,) = kept.cassette.exchanges
-    assert only.notes == ("the workspace holds too many files to keep what became of them",)
+    assert only.notes == ("the workspace has too many files to record changes",)
 
 
 def test_the_header_holds_the_plan_that_is_in_force(kept: Kept) -> None:

@@ -1,4 +1,4 @@
-"""An iteration that took too long is tried again with a shorter context."""
+"""An iteration that timed out is retried with a shorter context."""
 
 from pathlib import Path
 from typing import Any

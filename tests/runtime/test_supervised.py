@@ -13,7 +13,7 @@ from agentforge.model.layout import AttemptLayout
 from agentforge.model.plan import ProviderChoice
 from agentforge.ports.provider import Command
 from agentforge.runtime.exit_record import exit_of, read_claim
-from agentforge.runtime.supervision import AttemptLimits, Left, Supervised, SupervisorLimits
+from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit, SupervisorLimits
 
 from .attempt_run import ENV, SUPERVISOR, eventually, nothing_left_behind
 
@@ -30,7 +30,7 @@ class Engine:
         limits = SupervisorLimits(term_grace=term_grace)
         self.supervised = Supervised(host_processes(str(SUPERVISOR)), limits, str(folder), str(self.log))
 
-    def run(self, script: str, limits: AttemptLimits | None = None, **asked: object) -> Left:
+    def run(self, script: str, limits: AttemptLimits | None = None, **asked: object) -> SupervisedExit:
         command = Command(("sh", "-c", script), ENV, **asked)  # type: ignore[arg-type]
         with nothing_left_behind():
             return asyncio.run(self.supervised.run(self.place, command, self.mark, limits or AttemptLimits()))
@@ -114,7 +114,7 @@ def test_the_spec_is_readable_by_its_owner_only(engine: Engine, tmp_path: Path) 
 def killed_supervisor(engine: Engine, script: str, after: tuple[str, ...]) -> None:
     """Start an agent and kill its supervisor when the agent is up; the engine then takes it up."""
 
-    async def play() -> Left:
+    async def play() -> SupervisedExit:
         command = Command(("sh", "-c", script), ENV, after=after)
         running = asyncio.create_task(
             engine.supervised.run(engine.place, command, engine.mark, AttemptLimits())
@@ -129,9 +129,7 @@ def killed_supervisor(engine: Engine, script: str, after: tuple[str, ...]) -> No
         assert asyncio.run(play()).lost == "its supervisor died"
 
 
-def test_what_comes_after_is_run_by_the_engine_if_the_supervisor_was_killed(
-    engine: Engine, tmp_path: Path
-) -> None:
+def test_the_engine_runs_the_cleanup_if_the_supervisor_was_killed(engine: Engine, tmp_path: Path) -> None:
     killed_supervisor(engine, "sleep 30", ("sh", "-c", f"echo ran >> {tmp_path}/after"))
     assert (tmp_path / "after").read_text() == "ran\n"
 

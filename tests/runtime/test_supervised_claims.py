@@ -13,7 +13,7 @@ from agentforge.model.layout import AttemptLayout
 from agentforge.ports.process import Identity
 from agentforge.ports.provider import Command
 from agentforge.runtime.exit_record import read_claim
-from agentforge.runtime.supervision import AttemptLimits, Left, Supervised, SupervisorLimits
+from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit, SupervisorLimits
 
 from .attempt_run import ENV, SUPERVISOR
 
@@ -71,7 +71,7 @@ def supervised(tmp_path: Path, processes: FakeProcesses) -> Supervised:
     )
 
 
-def run(supervised: Supervised, place: AttemptLayout, **asked: object) -> Left:
+def run(supervised: Supervised, place: AttemptLayout, **asked: object) -> SupervisedExit:
     command = Command(("true",), ENV, **asked)  # type: ignore[arg-type]
     return asyncio.run(supervised.run(place, command, "m", AttemptLimits()))
 

@@ -1,4 +1,4 @@
-"""What runs once the agent is gone: whatever ended the agent, bounded, and before the exit record."""
+"""The cleanup program: runs after the agent however it ended, with a timeout, before the exit record."""
 
 import asyncio
 import logging
@@ -78,14 +78,14 @@ def test_it_is_given_up_after_its_time_and_ended_with_all_it_started(attempt: At
     record = attempt.outcome()
     assert time.monotonic() - began >= 10
     assert (record["status"], record["exit_code"]) == ("exited", 0)
-    assert "took longer than 10 s" in record["error"]
+    assert "timed out after 10 s" in record["error"]
     assert not lives(attempt.number_in("late"))
 
 
 def test_one_that_is_missing_does_not_cost_the_outcome(attempt: AttemptRun) -> None:
     record = attempt.shell("exit 4", after=["no-such-program"])
     assert (record["status"], record["exit_code"]) == ("exited", 4)
-    assert "can't run no-such-program after the agent" in record["error"]
+    assert "can't run cleanup program no-such-program" in record["error"]
 
 
 def test_it_has_the_agents_environment_and_no_input(attempt: AttemptRun) -> None:
@@ -130,9 +130,12 @@ def test_an_attempt_without_one_has_nothing_to_run(tmp_path: Path, content: byte
 
 @pytest.mark.parametrize(
     ("argv", "says"),
-    [(["no-such-program"], "can't run no-such-program"), (["sleep", "60"], "took longer than 0.2 s")],
+    [
+        (["no-such-program"], "can't run cleanup program no-such-program"),
+        (["sleep", "60"], "timed out after 0.2 s"),
+    ],
 )
-def test_the_engine_goes_on_without_it(
+def test_the_engine_continues_after_a_failed_cleanup(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, argv: list[str], says: str
 ) -> None:
     place = AttemptLayout(str(tmp_path))

@@ -1,4 +1,4 @@
-"""Whose attempt it is, and whether anybody still wants it: the claim and the lease."""
+"""The claim and the lease: which process owns an attempt, and when it is orphaned."""
 
 import fcntl
 import json
@@ -36,7 +36,7 @@ def test_claim_identifies_the_supervisor(attempt: AttemptRun) -> None:
     }
 
 
-def test_claim_is_there_before_the_agent_runs(attempt: AttemptRun) -> None:
+def test_claim_exists_before_the_agent_runs(attempt: AttemptRun) -> None:
     attempt.run("cat", "claim")
     assert attempt.output.read_bytes() == attempt.claim.read_bytes() != b""
 
@@ -60,13 +60,13 @@ def test_late_supervisor_leaves_without_a_trace(attempt: AttemptRun) -> None:
     assert attempt.claim.read_text() == "recovered"
 
 
-def test_agent_is_orphaned_when_nobody_holds_the_lease(attempt: AttemptRun) -> None:
+def test_agent_is_orphaned_when_no_engine_holds_the_lease(attempt: AttemptRun) -> None:
     record = attempt.run("sleep", "60", orphan_grace=0.4)
     assert (record["status"], record["signal"]) == ("orphaned", 15)
     assert record["duration_ms"] >= 400
 
 
-def test_agent_is_orphaned_when_the_log_is_gone(attempt: AttemptRun) -> None:
+def test_agent_is_orphaned_when_the_log_is_missing(attempt: AttemptRun) -> None:
     attempt.lease.unlink()
     assert attempt.run("sleep", "60", orphan_grace=0.2)["status"] == "orphaned"
 
@@ -81,7 +81,7 @@ def test_held_lease_keeps_the_agent_and_its_loss_ends_it(attempt: AttemptRun) ->
     assert attempt.outcome()["status"] == "orphaned"
 
 
-def test_driver_that_comes_back_within_the_grace_keeps_the_agent(attempt: AttemptRun) -> None:
+def test_engine_that_returns_within_the_grace_keeps_the_agent(attempt: AttemptRun) -> None:
     attempt.start("sh", "-c", "sleep 4; exit 6", orphan_grace=2.5)
     attempt.agent_pid()
     time.sleep(0.4)  # So long it is unattended, which counts towards the grace.
@@ -90,7 +90,7 @@ def test_driver_that_comes_back_within_the_grace_keeps_the_agent(attempt: Attemp
         assert attempt.outcome()["exit_code"] == 6
 
 
-def test_held_lease_begins_the_orphan_grace_anew(attempt: AttemptRun) -> None:
+def test_held_lease_resets_the_orphan_grace(attempt: AttemptRun) -> None:
     lease = Lease(str(attempt.lease), grace=4.0)
     began = lease.probed
     assert not any(lease.abandoned(began + second) for second in (1, 2, 3))

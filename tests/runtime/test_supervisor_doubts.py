@@ -47,7 +47,7 @@ import importlib.util, os, sys
 spec = importlib.util.spec_from_file_location("supervisor", sys.argv[1])
 supervisor = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(supervisor)
-supervisor.KILL_PATIENCE = 0.0
+supervisor.KILL_TIMEOUT = 0.0
 os._exit(supervisor.main(sys.argv[2:]))
 """
 

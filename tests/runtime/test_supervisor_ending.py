@@ -86,7 +86,7 @@ def test_agent_that_ignores_term_is_killed_after_the_grace(attempt: AttemptRun) 
 def test_idle_limit_ends_a_silent_agent(attempt: AttemptRun) -> None:
     record = attempt.shell("for i in 1 2 3; do echo $i; sleep 0.6; done; sleep 600", idle_timeout=1.5)
     assert record["status"] == "idle"
-    assert record["duration_ms"] >= 2700  # Each line began the wait anew.
+    assert record["duration_ms"] >= 2700  # Each line restarted the wait.
     assert attempt.output.read_text() == "1\n2\n3\n"
 
 
@@ -193,7 +193,7 @@ def test_wide_tree_of_deaf_processes_is_ended(attempt: AttemptRun) -> None:
 
 
 def test_exit_record_comes_last(attempt: AttemptRun) -> None:
-    """When it is there, it is whole, nothing lives, and the output is complete."""
+    """When it exists, it is complete, no process is left, and the output is complete."""
     deaf = "import os, signal, time; signal.signal(15, signal.SIG_IGN); print(os.getpid(), flush=True)"
     deaf += "; open('deaf', 'w').close(); time.sleep(60)"
     (attempt.folder / "deaf.py").write_text(deaf)

@@ -1,4 +1,4 @@
-"""What the supervisor makes of an agent: exit, output, input, environment, failure to start."""
+"""The supervisor's record of an agent: exit, output, input, environment, failure to start."""
 
 import json
 import os

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentforge.runtime.supervisor import Hider
+from agentforge.runtime.supervisor import StreamRedactor
 
 from .attempt_run import AttemptRun, eventually, nothing_left_behind, python
 
@@ -25,7 +25,7 @@ def attempt(tmp_path: Path) -> Iterator[AttemptRun]:
 
 
 def passed(secrets: list[str], *chunks: bytes) -> list[bytes]:
-    hider = Hider(secrets)
+    hider = StreamRedactor(secrets)
     return [*(hider.pass_on(chunk) for chunk in chunks), hider.rest()]
 
 
@@ -64,7 +64,7 @@ def test_however_a_stream_is_cut_the_same_is_hidden(secrets: list[str], chunks: 
 
 @given(SOME_SECRETS, st.lists(st.text("abc", max_size=12).map(str.encode), max_size=8))
 def test_only_the_beginning_of_a_secret_is_held_back(secrets: list[str], chunks: list[bytes]) -> None:
-    hider = Hider(secrets)
+    hider = StreamRedactor(secrets)
     for chunk in chunks:
         hider.pass_on(chunk)
         assert any(secret.encode().startswith(hider.held) for secret in secrets)

@@ -79,7 +79,7 @@ BROKEN = {
     "an import that isn't there": ("import no_such_thing", "Agent", "No module named 'no_such_thing'"),
     "a name that isn't there": ("x = 1", "Agent", "AttributeError: module 'bad_agents' has no"),
     "a program that ends": ("import sys; sys.exit(3)", "Agent", "SystemExit: 3"),
-    "no callable": ("Agent = 7", "Agent", "`bad_agents:Agent` is no class and no function"),
+    "no callable": ("Agent = 7", "Agent", "`bad_agents:Agent` must be a class or a function"),
     "a maker that fails": ("def Agent(): raise KeyError('KEY')", "Agent", "KeyError: 'KEY'"),
     "a maker that wants more": ("def Agent(key): pass", "Agent", "missing 1 required positional argument"),
     "no provider": ("class Agent:\n    name = 'x'", "Agent", "has no `init`, `execute`, `shutdown`"),

@@ -22,7 +22,7 @@ from agentforge.testing.mock_sessions import ObservedSession, mock_session
 from agentforge.testing.scripted_provider import Act, crashes, raises, says
 
 STOP = '{"stop": true, "reason": "nothing new", "confidence": 0.8}'
-GO_ON = '{"stop": false, "reason": "more to find", "confidence": 0.6}'
+RESUME = '{"stop": false, "reason": "more to find", "confidence": 0.6}'
 
 
 def answers(text: str) -> Act:
@@ -68,7 +68,7 @@ def iteration(project: Path, number: int = 1) -> Path:
 
 
 def test_judge_returns_valid_json_and_its_decision_is_used(tmp_path: Path) -> None:
-    judge = scripted(answers(GO_ON), answers(STOP))
+    judge = scripted(answers(RESUME), answers(STOP))
     result = go(tmp_path, judge)
     assert result.completed
     assert_iteration_count(ObservedSession(tmp_path, "s"), 2)
@@ -161,7 +161,7 @@ def test_consensus_and_min_iterations_are_respected(tmp_path: Path) -> None:
 
 def test_judge_inside_a_parallel_block_judges_each_branch_by_itself(tmp_path: Path) -> None:
     def by_branch(request: ExecuteRequest) -> Act:
-        return answers(STOP if "/providers/a/" in request.result_path else GO_ON)
+        return answers(STOP if "/providers/a/" in request.result_path else RESUME)
 
     twins = [{"name": name, "type": "scripted"} for name in ("a", "b")]
     stage = inner(termination={"type": "judgment", "consensus": 1, "max": 3})
@@ -212,7 +212,7 @@ def test_judge_that_stands_one_call_at_a_time_waits_in_line(tmp_path: Path) -> N
     stage = inner(termination={"type": "judgment", "consensus": 1, "max": 2})
 
     def either(request: ExecuteRequest) -> Act:
-        return answers(GO_ON) if request.environment["MOCK_PROVIDER"] == "judge" else says("worked")
+        return answers(RESUME) if request.environment["MOCK_PROVIDER"] == "judge" else says("worked")
 
     shy = ScriptedProvider(either, name="claude", concurrent=False, seconds=0.01)
     assert go(tmp_path, shy, block(twins, stage)).completed
@@ -235,7 +235,7 @@ def test_plateau_test_mode_asks_no_judge(tmp_path: Path) -> None:
 def test_judge_in_mock_mode_answers_from_fixtures_and_writes_no_iteration_s_result(tmp_path: Path) -> None:
     session = mock_session(tmp_path, {"default.txt": "worked"})
     (session.fixtures / "judge").mkdir()
-    (session.fixtures / "judge" / "iteration-1.txt").write_text(GO_ON)
+    (session.fixtures / "judge" / "iteration-1.txt").write_text(RESUME)
     (session.fixtures / "judge" / "iteration-2.txt").write_text(STOP)
     stage = {**judged(9), "provider": "claude"}
     assert session.run({"nodes": [stage]}).completed
@@ -253,7 +253,7 @@ def test_prompt_receives_stage_iteration_result_progress_and_history(tmp_path: P
         progress.write_text(progress.read_text() + f"learned {request.iteration}\n")
         return says(f"summary {request.iteration}", output=f"output {request.iteration}")
 
-    judge = scripted(answers(GO_ON), answers(GO_ON), answers(STOP))
+    judge = scripted(answers(RESUME), answers(RESUME), answers(STOP))
 
     async def main() -> RunResult:
         cast = {"scripted": ScriptedProvider(worker), "claude": judge}

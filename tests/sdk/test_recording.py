@@ -194,7 +194,7 @@ def test_what_is_too_big_is_noted_and_not_kept(tmp_path: Path) -> None:
     big = f"head -c 1048577 /dev/zero > big.bin; head -c 100 /dev/zero > small.bin; {RESULT}"
     assert recorded(project, pipeline(command("plan", big))).completed
     (only,) = cassette(project).exchanges
-    assert only.notes == ("'big.bin' isn't kept: it can't be read, or is too big (1048577 bytes)",)
+    assert only.notes == ("'big.bin' is not recorded: unreadable or too large (1048577 bytes)",)
     assert [step.path for step in only.steps if isinstance(step, WriteFile)] == ["small.bin"]
 
 

@@ -200,7 +200,7 @@ def test_what_is_no_answer_is_put_aside_once(
     for _ in range(2):
         assert list(given_answers(layout_of(tmp_path), [REQUEST])) == []
     assert [path.name for path in file.parent.iterdir()] == ["limit-7.json.refused"]
-    assert caplog.text.count("the answer to request 'limit-7' isn't one of") == 1
+    assert caplog.text.count("the answer to request 'limit-7' must be one of") == 1
     given = give_answer(layout_of(tmp_path), Answer(REQUEST.id, "resume", "anna"))
     assert list(given_answers(layout_of(tmp_path), [REQUEST])) == [(REQUEST, given)]
 
@@ -221,7 +221,7 @@ def test_answer_that_makes_no_sense_is_put_aside_and_a_later_one_counts(
             file.write_bytes(content.replace(b"ID", request.encode()))
             await eventually(lambda: not file.exists())
             assert file.with_name(f"{file.name}.refused").exists()
-            assert f"the answer to request {request!r} isn't one of" in caplog.text
+            assert f"the answer to request {request!r} must be one of" in caplog.text
             assert counted(tmp_path, "request_answered") == 0
             give_answer(layout_of(tmp_path), Answer(request, "resume", "anna"))
             await eventually(lambda: counted(tmp_path, "parallel_provider_complete") == 1)

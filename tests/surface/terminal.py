@@ -140,7 +140,7 @@ class Started:
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self.process = process
 
-    def insist(self, number: signal.Signals) -> Done:
+    def call(self, number: signal.Signals) -> Done:
         """Signal it until it ends: on a busy machine the second may come too late to count as one."""
         for _ in range(20):
             self.signal(number)

@@ -159,7 +159,7 @@ def test_doctor_finds_bad_settings(project: Project) -> None:
     assert done.json["usable"] is False
     checks = {check["name"]: check for check in done.json["probes"]}
     assert checks["AGENT_PIPELINES_EVENT_BUFFER"]["level"] == "broken"
-    assert checks["AGENT_PIPELINES_EVENT_BUFFER"]["fix"] == "use a number of at least 1"
+    assert checks["AGENT_PIPELINES_EVENT_BUFFER"]["fix"] == "use 1 or more"
     assert checks["STAGES_DIR"]["level"] == "warning"
     assert checks["AGENT_PIPELINES_LEGACY"]["fix"] == "unset AGENT_PIPELINES_LEGACY"
     assert checks["MOCK_MODE"]["level"] == "note"

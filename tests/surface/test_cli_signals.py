@@ -59,7 +59,7 @@ def test_sigint_forwards_to_child_and_waits_for_its_exit(project: Project) -> No
         helper = int((project.root / "helper").read_text())
         run.signal(SIGINT)
         wait_for(lambda: "pause_requested" in project.types("auth"), "the request to pause")
-        done = run.insist(SIGINT)
+        done = run.call(SIGINT)
     assert done.code == 130
     assert (project.root / "told").exists()
     assert not is_alive(pid)
@@ -72,7 +72,7 @@ def test_double_sigint_forces_immediate_exit(project: Project) -> None:
         pid = agent_pid(project)
         run.signal(SIGINT)
         wait_for(lambda: "pause_requested" in project.types("auth"), "the request to pause")
-        done = run.insist(SIGINT)
+        done = run.call(SIGINT)
     assert done.code == 130
     assert "Ending the agent now." in done.err
     assert not is_alive(pid)
@@ -97,7 +97,7 @@ def test_iteration_started_is_null_after_signal(project: Project) -> None:
         agent_pid(project)
         run.signal(SIGINT)
         wait_for(lambda: "pause_requested" in project.types("auth"), "the request to pause")
-        run.insist(SIGINT)
+        run.call(SIGINT)
     state = project.state("auth")
     assert state["status"] == "paused"
     assert state["iteration_started"] is None
@@ -114,7 +114,7 @@ def test_a_late_second_signal_does_not_put_the_end_off(project: Project) -> None
         run.signal(SIGTERM)
         time.sleep(0.5)
         assert project.types("auth").count("pause_requested") == 1
-        assert run.insist(SIGTERM).code == 143
+        assert run.call(SIGTERM).code == 143
     assert project.types("auth").count("pause_requested") == 2
 
 
@@ -150,4 +150,4 @@ def test_a_signal_before_anything_runs_stops_it_too(project: Project) -> None:
             done = new.end()
         assert done.code == 130
         assert "Stopped before anything was started." in done.err
-        assert old.insist(SIGINT).code == 130
+        assert old.call(SIGINT).code == 130

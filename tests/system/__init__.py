@@ -1,1 +1,1 @@
-"""The host layer on real files and real processes."""
+"""The system layer on real files and real processes."""

@@ -1,4 +1,4 @@
-"""Files below a project: each function on real files, and what it says when the system refuses."""
+"""Files below a project: each function on real files, and its errors."""
 
 import errno
 import os
@@ -80,9 +80,9 @@ def test_replace_leaves_no_draft_and_another_inode(tmp_path: Path) -> None:
 
 
 def test_replace_uses_the_callers_draft(tmp_path: Path) -> None:
-    (tmp_path / "a.tmp").write_bytes(b"of somebody else")
+    (tmp_path / "a.tmp").write_bytes(b"of another process")
     files.replace(str(tmp_path / "a"), b"new", draft=str(tmp_path / "mine"))
-    assert (tmp_path / "a.tmp").read_bytes() == b"of somebody else"
+    assert (tmp_path / "a.tmp").read_bytes() == b"of another process"
     assert names(tmp_path) == ["a", "a.tmp"]
 
 
@@ -123,20 +123,20 @@ def test_append_adds_to_the_end(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == b"1\n2\n"
 
 
-def test_make_dir_says_whether_it_is_new(tmp_path: Path) -> None:
+def test_make_dir_returns_whether_it_is_new(tmp_path: Path) -> None:
     assert files.make_dir(str(tmp_path / "x" / "y"))
     assert not files.make_dir(str(tmp_path / "x" / "y"))
     assert files.make_dir(str(tmp_path / "x" / "z"))
 
 
-def test_remove_of_what_is_not_there_is_no_error(tmp_path: Path) -> None:
+def test_remove_of_a_missing_file_does_nothing(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
     files.remove(str(tmp_path / "a"))
     files.remove(str(tmp_path / "a"))
     assert names(tmp_path) == []
 
 
-def test_move_takes_files_and_folders_aside(tmp_path: Path) -> None:
+def test_move_works_for_files_and_folders(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "a").write_bytes(b"1")
     files.move(str(tmp_path / "run"), str(tmp_path / "run.aside"))
@@ -164,7 +164,7 @@ def test_lock_is_held_by_one_at_a_time_and_stays_on_disk(tmp_path: Path) -> None
 # -- reading
 
 
-def test_read_of_what_is_not_there_is_none(tmp_path: Path) -> None:
+def test_read_of_a_missing_file_is_none(tmp_path: Path) -> None:
     assert files.read_bytes(str(tmp_path / "a")) is None
     assert files.read_text(str(tmp_path / "a")) is None
     assert files.listing(str(tmp_path / "a")) == []
@@ -182,17 +182,17 @@ def test_read_is_bounded(tmp_path: Path) -> None:
     path = str(tmp_path / "a")
     files.write(path, b"12345")
     assert files.read_bytes(path, 5) == b"12345"
-    assert "it has 5 bytes, and at most 4 are read" in refused(lambda: files.read_bytes(path, 4)).message
+    assert "5 bytes exceed the limit of 4" in refused(lambda: files.read_bytes(path, 4)).message
 
 
 def test_sparse_file_of_any_size_is_refused_before_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.touch()
     os.truncate(path, files.MAX_BYTES + 1)
-    assert "at most" in refused(lambda: files.read_bytes(str(path))).message
+    assert "exceed the limit" in refused(lambda: files.read_bytes(str(path))).message
 
 
-def test_links_are_refused_where_the_caller_says_so(tmp_path: Path) -> None:
+def test_links_are_rejected_on_request(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"1")
     (tmp_path / "link").symlink_to(tmp_path / "a")
     assert files.read_bytes(str(tmp_path / "link")) == b"1"
@@ -214,7 +214,7 @@ def test_part_of_a_file(tmp_path: Path, begin: int, most: int, found: tuple[byte
     assert files.read_part(str(tmp_path / "a"), begin, most) == found
 
 
-def test_listing_names_what_is_there(tmp_path: Path) -> None:
+def test_listing_returns_the_names(tmp_path: Path) -> None:
     for name in ("b", "a"):
         (tmp_path / name).touch()
     assert sorted(files.listing(str(tmp_path))) == ["a", "b"]
@@ -224,7 +224,7 @@ def test_part_of_a_folder_is_empty(tmp_path: Path) -> None:
     assert files.read_part(str(tmp_path), 0, 9) == (b"", 0)
 
 
-def test_sync_raises_what_the_system_says(tmp_path: Path) -> None:
+def test_sync_raises_oserror(tmp_path: Path) -> None:
     closed = files.open_file(str(tmp_path), os.O_RDONLY | os.O_DIRECTORY)
     os.close(closed)
     with pytest.raises(OSError, match="Bad file descriptor"):
@@ -261,7 +261,7 @@ def test_file_in_the_place_of_a_folder_is_named_with_the_next_step(tmp_path: Pat
         assert "in the way" in error.hint
 
 
-def test_missing_folder_is_said_to_be_missing(tmp_path: Path) -> None:
+def test_missing_folder_is_reported_as_missing(tmp_path: Path) -> None:
     run = tmp_path / "runs" / "s"
     acts: list[Callable[[], object]] = [
         lambda: files.replace(str(run / "stage" / "state.json"), b"x"),
@@ -303,20 +303,20 @@ def test_only_errors_of_the_system_are_translated() -> None:
         raise ValueError("another")
 
 
-def test_folder_without_permission_says_so(tmp_path: Path) -> None:
+def test_folder_without_permission_is_reported(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0o500)
     with permissions_count():
         error = refused(lambda: files.write(str(tmp_path / "closed" / "a"), b"x"))
     assert "permissions" in error.hint
 
 
-def test_full_file_system_is_said_and_leaves_no_drafts(tmp_path: Path) -> None:
+def test_full_file_system_is_reported_and_leaves_no_drafts(tmp_path: Path) -> None:
     mount = 'mount -t tmpfs -o size=1m tmpfs "$1"'
     unshare = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
     try:
         probe = subprocess.run([*unshare, mount, "sh", tmp_path], capture_output=True, check=False)
     except FileNotFoundError:
-        pytest.skip("program: there is no `unshare` here")
+        pytest.skip("program: `unshare` not found")
     if probe.returncode:
         pytest.skip(f"privileges: no mounts in a user namespace here: {probe.stderr.decode().strip()}")
     run = [*unshare, f'{mount} && exec "$2" -c "$3" "$1"', "sh", str(tmp_path), sys.executable, _FULL]

@@ -59,7 +59,7 @@ def reaching() -> Iterator[str]:
             yield str(path.relative_to(SOURCE))
 
 
-def test_nobody_else_opens_files_or_runs_programs() -> None:
+def test_no_other_module_opens_files_or_runs_programs() -> None:
     found = [name for name in reaching() if name not in APART and name.split("/")[0] not in APART]
     assert found == [], "use agentforge.system.files or agentforge.system.programs, or give a reason in APART"
 

@@ -1,4 +1,4 @@
-"""Short helper programs: real processes, ended in time with all that they started."""
+"""Short helper programs: real processes, ended on time with everything they started."""
 
 import asyncio
 import os
@@ -59,17 +59,17 @@ def test_merged_streams_keep_their_order(go: Run) -> None:
     assert (ended.output, ended.errors) == ("1\n2\n3\n", "")
 
 
-def test_folder_environment_and_stdin_are_as_told(go: Run, tmp_path: Path) -> None:
+def test_folder_environment_and_stdin_match_the_spec(go: Run, tmp_path: Path) -> None:
     ended = go(sh('pwd; echo "$A-$HOME"; cat', cwd=str(tmp_path), env={"A": "1", "PATH": os.environ["PATH"]}))
     assert ended.output == f"{tmp_path}\n1-\n"
 
 
-def test_output_that_is_no_text_is_decoded_with_replacement(go: Run) -> None:
+def test_output_that_is_not_text_is_decoded_with_replacement(go: Run) -> None:
     ended = go(sh(r"printf 'a\377b'"))
     assert (ended.stdout, ended.output) == (b"a\xffb", "a\ufffdb")
 
 
-def test_program_runs_in_a_session_of_its_own(go: Run) -> None:
+def test_program_runs_in_a_new_session(go: Run) -> None:
     code = "import os; print(os.getsid(0) == os.getpid() == os.getpgrp())"
     assert go(Program((sys.executable, "-c", code), 30.0)).output == "True\n"
 
@@ -91,7 +91,7 @@ def test_program_that_may_not_be_run(go: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["no program", "#!/bin/sh\n"])
-def test_what_cannot_be_started_is_said(go: Run, tmp_path: Path, content: str) -> None:
+def test_failed_start_is_reported(go: Run, tmp_path: Path, content: str) -> None:
     (tmp_path / "program").write_text(content)
     (tmp_path / "program").chmod(0o755)
     nul = () if content == "no program" else ("\0",)
@@ -100,11 +100,11 @@ def test_what_cannot_be_started_is_said(go: Run, tmp_path: Path, content: str) -
     assert ended.problem
 
 
-def test_timeout_kills_the_whole_group_and_keeps_what_was_said(go: Run, tmp_path: Path) -> None:
+def test_timeout_kills_the_whole_group_and_keeps_its_output(go: Run, tmp_path: Path) -> None:
     note = tmp_path / "child"
     ended = go(sh(f"echo said; {STARTS_A_CHILD}", str(note), timeout=2.0))
     assert (ended.code, ended.reason, ended.output) == (None, NoExit.TIMED_OUT, "said\n")
-    assert ended.problem == "no answer within 2 s"
+    assert ended.problem == "timed out after 2 s"
     eventually(lambda: not lives(int(note.read_text())))
 
 
@@ -112,7 +112,7 @@ def test_program_that_ignores_signals_is_killed(go: Run) -> None:
     assert go(sh("trap '' TERM INT HUP; while :; do sleep 1; done", timeout=0.3)).reason is NoExit.TIMED_OUT
 
 
-def test_output_is_bounded_and_the_program_goes_on(go: Run) -> None:
+def test_output_is_bounded_and_the_program_continues(go: Run) -> None:
     ended = go(sh("echo first; yes | head -c 3000000; echo last; echo problem >&2; exit 3", max_output=1000))
     assert (ended.code, ended.truncated, ended.errors) == (3, True, "problem\n")
     assert ended.output.startswith("first\ny\n")
@@ -130,7 +130,7 @@ def test_background_process_that_keeps_the_pipes_does_not_hold_up_the_end(go: Ru
     ended = go(sh("sleep 600 & echo $!"))
     assert ended.code == 0
     child = int(ended.output)
-    assert lives(child), "what was left in the background after an orderly end goes on"
+    assert lives(child), "a background process must survive a normal exit"
     os.kill(child, 9)
 
 
@@ -167,16 +167,16 @@ def test_cancelling_kills_the_whole_group_before_it_returns(tmp_path: Path) -> N
     asyncio.run(main())
 
 
-def test_loop_goes_on_while_a_program_runs(tmp_path: Path) -> None:
-    go_on = tmp_path / "go"
+def test_event_loop_is_not_blocked_while_a_program_runs(tmp_path: Path) -> None:
+    advance = tmp_path / "go"
 
     async def main() -> int:
         turns = 0
-        going = asyncio.create_task(run_async(sh('while [ ! -e "$0" ]; do sleep 0.01; done', str(go_on))))
+        going = asyncio.create_task(run_async(sh('while [ ! -e "$0" ]; do sleep 0.01; done', str(advance))))
         while not going.done():
             turns += 1
             if turns == 5:
-                go_on.touch()
+                advance.touch()
             await asyncio.sleep(0.01)
         assert going.result().code == 0
         return turns

@@ -1,23 +1,23 @@
 """No test is skipped for a reason that a reader wouldn't accept."""
 
 import pytest
-from tests.skips import CLASSES, complaint
+from tests.skips import CLASSES, error
 
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_known_classes_are_accepted(name: str) -> None:
-    assert complaint(f"{name}: some detail", allowed=" ".join(CLASSES)) == ""
+    assert error(f"{name}: some detail", allowed=" ".join(CLASSES)) == ""
 
 
 @pytest.mark.parametrize("reason", ["", "flaky", "sandbox", "later: some detail", "unconditional skip"])
 def test_anything_else_is_a_failure(reason: str) -> None:
-    assert "without a known class" in complaint(reason)
+    assert "without a known class" in error(reason)
 
 
 def test_a_class_that_could_run_here_is_a_failure() -> None:
-    assert complaint("program: needs tmux", allowed="program sandbox") == ""
-    assert "could run here" in complaint("agent: no claude", allowed="program sandbox")
-    assert "could run here" in complaint("agent: no claude", allowed="")
+    assert error("program: needs tmux", allowed="program sandbox") == ""
+    assert "could run here" in error("agent: no claude", allowed="program sandbox")
+    assert "could run here" in error("agent: no claude", allowed="")
 
 
 PROBE = """

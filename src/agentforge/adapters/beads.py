@@ -1,4 +1,4 @@
-"""The task queue of beads: asked through the `bd` program, by the label of the session."""
+"""The beads task queue: queried through the `bd` program, by the session's label."""
 
 import logging
 import shutil
@@ -38,7 +38,9 @@ class Beads:
             )
         ended = await self._run(program, "ready", f"--label={self._label}")
         if ended.code != 0:
-            return _unreadable(f"`bd ready --label={self._label}` exited with {ended.status}: {_said(ended)}")
+            return _unreadable(
+                f"`bd ready --label={self._label}` exited with {ended.status}: {_error_text(ended)}"
+            )
         return sum(1 for line in ended.output.splitlines() if line.strip())
 
     async def release(self) -> None:
@@ -54,7 +56,7 @@ class Beads:
         for id in taken:
             ended = await self._run(program, "update", id, "--status=open")
             if ended.code != 0:
-                log.warning("bead %s stays in progress: %s", id, _said(ended))
+                log.warning("can't release bead %s: %s", id, _error_text(ended))
 
     def _program(self) -> str | None:
         return shutil.which(PROGRAM, path=self._environ.get("PATH"))
@@ -64,7 +66,7 @@ class Beads:
         return await run_async(Program(argv, TIMEOUT, self._project, self._environ, merged, MAX_LISTING))
 
 
-def _said(ended: ProgramResult) -> str:
+def _error_text(ended: ProgramResult) -> str:
     return (ended.problem or ended.output).strip()[:200]
 
 
@@ -73,7 +75,7 @@ def _ids(output: bytes) -> list[str]:
         found = msgspec.json.decode(output or b"[]", type=list[_BeadsTask])
     except msgspec.DecodeError:
         return []
-    # One that began with a dash would read as an option.
+    # An id that starts with a dash would be parsed as an option.
     return [task.id for task in found if task.id and not task.id.startswith("-")]
 
 

@@ -50,7 +50,7 @@ class Background:
 
     def refuse(self, session: str, *, force: bool) -> None:
         """Raise if there is no tmux, if its name is somebody else's, or if the run is running already."""
-        if not self._tmux.is_there:
+        if not self._tmux.is_available:
             raise InvalidRequest(
                 "tmux required for background execution. Install tmux or use `--foreground`",
                 hint="`agentforge doctor` says how to install it",
@@ -82,7 +82,7 @@ class Background:
                     f"Session {session!r} failed to start", hint="run it with --foreground to see why"
                 )
             await asyncio.sleep(POLL_SECONDS)
-        return BackgroundRun(session, name, self._tmux.is_around)
+        return BackgroundRun(session, name, self._tmux.is_inside)
 
     def _clean(self, found: TmuxSession, session: str, *, stale: bool) -> TmuxSessionCleaned | None:
         lock = read_lock(self._runs.project, session)

@@ -139,7 +139,7 @@ def _tool(name: str, purpose: str, environ: Mapping[str, str]) -> list[Probe]:
     if found is None:
         fix = "npm install -g @beads/bd" if name == "bd" else f"{install} {name}"
         return [Probe("tools", name, "note", f"not found; wanted {purpose}", fix)]
-    return [Probe("tools", name, "ok", found.words)]
+    return [Probe("tools", name, "ok", found.summary)]
 
 
 def _provider_config(environ: Mapping[str, str]) -> None:
@@ -216,9 +216,9 @@ def _program(cli: AgentCli, environ: Mapping[str, str]) -> list[Probe]:
     if found is None:
         return [Probe("agents", cli.name, "note", "not found", cli.install)]
     if let_in := _let_in(cli, environ):
-        return [Probe("agents", cli.name, "ok", f"{found.words}, {let_in}")]
+        return [Probe("agents", cli.name, "ok", f"{found.summary}, {let_in}")]
     unseen = ", or by a login in the keychain" if sys.platform == "darwin" else ""
-    words = f"{found.words}, but neither a key nor a login was found"
+    words = f"{found.summary}, but neither a key nor a login was found"
     return [Probe("agents", cli.name, "warning", words, f"{cli.log_in}, or set {cli.keys[0]}{unseen}")]
 
 

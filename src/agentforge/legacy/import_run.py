@@ -34,7 +34,7 @@ from agentforge.model.state import (
     position_of,
 )
 from agentforge.ports.sources import Sources
-from agentforge.runtime.conclusion import move_left_behind
+from agentforge.runtime.conclusion import move_leftovers
 from agentforge.runtime.journal import Journal
 from agentforge.system import files
 from agentforge.version import __version__
@@ -58,7 +58,7 @@ def import_run(
 
 def _record(journal: Journal, layout: RunLayout, plan: Plan, settings: RunSettings) -> None:
     """Record that the run is ours from now on."""
-    original, state = journal.writer.original, journal.state
+    original, state = journal.writer.shell_lines, journal.state
     assert original is not None
     at = _position(plan, state)
     left = left_behind(layout, plan, state.stages, at)
@@ -196,7 +196,7 @@ def set_rest_aside(layout: RunLayout, plan: Plan, left: tuple[ImportedStage, ...
         for name in _iterations(layout, place):
             done = complete.get((place.path, place.branch), 0)
             if name.isascii() and name.isdigit() and int(name) > done:
-                move_left_behind(layout.iteration(place.folder, int(name)), 0)
+                move_leftovers(layout.iteration(place.folder, int(name)), 0)
 
 
 def _places_in(step: Step) -> Iterator[Place]:

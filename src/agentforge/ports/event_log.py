@@ -16,7 +16,8 @@ class BufferHealth(Struct, frozen=True):
 
 
 class Damage(Struct, frozen=True):
-    """A line that is no event or breaks the chain; lines count from 1 (after a known head: from its seq)."""
+    """A line that is not an event or breaks the chain; lines count from 1 (after a known head: from its
+    seq)."""
 
     line: int
     reason: str
@@ -27,18 +28,18 @@ class TornTail(Struct, frozen=True):
 
     bytes: int
     kept: str
-    """Where they were put aside; empty while only reading."""
+    """Path of the saved copy; empty while only reading."""
 
 
-class OriginalLines(Struct, frozen=True):
-    """What agent-pipelines' own engine wrote before the first line of ours."""
+class ShellLines(Struct, frozen=True):
+    """The lines that the shell engine wrote before our first line."""
 
     lines: int
     sha256: str
 
 
 class Head(Struct, frozen=True):
-    """How far the log goes: what the next event is chained to."""
+    """The end of the log: what the next event is chained to."""
 
     seq: int
     hash: str
@@ -50,17 +51,18 @@ class LogReader(Protocol):
     """Reads without the lease; a damaged or torn line is skipped and reported, never fatal."""
 
     def events(self, after: Head | None = None) -> Iterator[Event]:
-        """The events after a known head, or all; raises LogConflict if the log isn't that one any more."""
+        """The events after a known head, or all; raises LogConflict if the log no longer contains that
+        head."""
         ...
 
     @property
     def damage(self) -> Sequence[Damage]:
-        """What was skipped by the last `events`."""
+        """The lines that the last `events` skipped."""
         ...
 
     @property
     def torn(self) -> TornTail | None:
-        """Whether the last `events` ended in a torn line."""
+        """The torn line that the last `events` ended in, or None."""
         ...
 
     @property
@@ -74,7 +76,7 @@ class LogWriter(Protocol):
 
     @property
     def head(self) -> Head:
-        """Of everything appended, buffered or not."""
+        """Includes buffered events."""
         ...
 
     @property
@@ -82,7 +84,7 @@ class LogWriter(Protocol):
 
     @property
     def repaired(self) -> TornTail | None:
-        """The torn tail that opening cut off, if any."""
+        """The torn tail that opening cut off, or None."""
         ...
 
     @property
@@ -91,16 +93,16 @@ class LogWriter(Protocol):
         ...
 
     @property
-    def original(self) -> OriginalLines | None:
-        """The lines of another engine that the log begins with, if it does."""
+    def shell_lines(self) -> ShellLines | None:
+        """The shell engine's lines at the start of the log, or None."""
         ...
 
     def replay(self) -> Iterator[Event]:
-        """Everything intact that the log held when it was opened; raises LogTooNew."""
+        """All intact events that the log contained when it was opened; raises LogTooNew."""
         ...
 
     def append(self, event: Event) -> None:
-        """Take the event into the buffer; a full buffer is flushed at once. Nothing is ever dropped."""
+        """Buffer the event; a full buffer is flushed at once. Nothing is ever dropped."""
         ...
 
     def flush(self) -> None:
@@ -109,15 +111,15 @@ class LogWriter(Protocol):
 
     def flush_if_due(self) -> float | None:
         """Flush if the oldest buffered event has waited for the flush interval; cheap, for every tick.
-        Returns the seconds after which to call again, or nothing while nothing is buffered."""
+        Returns the seconds after which to call again, or None if the buffer is empty."""
         ...
 
     def sync(self) -> None:
-        """Write the buffer and wait for the disk: what was appended is durable when this returns."""
+        """Write the buffer and wait for the disk: all appended events are durable when this returns."""
         ...
 
     def close(self) -> None:
-        """Sync and give the lease back, also when the sync fails."""
+        """Sync and release the lease, even if the sync fails."""
         ...
 
 
@@ -125,11 +127,11 @@ class EventLog(Protocol):
     def exists(self) -> bool: ...
 
     def is_held(self) -> bool:
-        """Whether somebody holds the lease now."""
+        """Whether any process holds the lease now."""
         ...
 
     def reader(self) -> LogReader: ...
 
     def open(self) -> LogWriter:
-        """Take the lease and repair a torn tail; raises RunActive if somebody else drives this run."""
+        """Take the lease and repair a torn tail; raises RunActive if another engine holds the lease."""
         ...

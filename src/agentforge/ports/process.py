@@ -1,4 +1,4 @@
-"""Processes that outlive the engine: who they are, whether they live, how all of one ends."""
+"""Processes that outlive the engine: identify them, check that they are alive, end their process trees."""
 
 from typing import Protocol
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class Identity(Struct, frozen=True):
-    """A process, told apart from any other that may get the same pid later or elsewhere."""
+    """Identifies a process even if its pid is reused later or on another host."""
 
     pid: int
     start_time: str
@@ -16,26 +16,26 @@ class Identity(Struct, frozen=True):
 
 class Processes(Protocol):
     def identify(self, pid: int) -> Identity | None:
-        """Nothing if no such process lives."""
+        """The identity, or None if no such process is running."""
         ...
 
     def is_alive(self, identity: Identity) -> bool:
-        """Whether that very process lives; a zombie doesn't. Of another host or boot: not alive here."""
+        """Whether exactly this process is running. False for zombies, other hosts and earlier boots."""
         ...
 
     def start_supervisor(self, spec_path: str) -> Identity:
-        """Start the supervisor in a session of its own, detached from the engine's life and terminal."""
+        """Start the supervisor in a new session, detached from the engine and its terminal."""
         ...
 
     async def wait(self, identity: Identity) -> None:
-        """Return once that process is gone; it need not be a child."""
+        """Return once the process has exited; it need not be a child."""
         ...
 
     def terminate(self, identity: Identity) -> None:
-        """Ask that very process to end (a supervisor then ends its agent's whole tree)."""
+        """Send SIGTERM to exactly this process (a supervisor then ends its agent's whole process tree)."""
         ...
 
     async def end_marked(self, mark: str, seconds: float = 5.0) -> int:
-        """End every process that carries the mark in its environment, and what those started; the
-        count. For agents whose supervisor died: none may live when the next attempt begins."""
+        """End every process that has the mark in its environment, with all descendants; return the count.
+        For agents whose supervisor died: none may be running when the next attempt starts."""
         ...

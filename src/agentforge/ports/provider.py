@@ -1,4 +1,4 @@
-"""Who does an iteration's work: an agent program, a model, the user's own code."""
+"""Providers do the work of an iteration: an agent program, a model, or user code."""
 
 from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
@@ -13,10 +13,10 @@ class ExecuteRequest(Struct, frozen=True):
     prompt: str
     model: str
     config: dict[str, Any]
-    """Provider-specific; unknown keys are the provider's to warn about."""
+    """Provider-specific; the provider warns about unknown keys."""
     workdir: str
     environment: dict[str, str]
-    """What the engine adds for the agent; a provider decides what else reaches it."""
+    """Variables that the engine adds for the agent; the provider decides what else is passed on."""
     status_path: str
     result_path: str
     session: str = ""
@@ -24,15 +24,15 @@ class ExecuteRequest(Struct, frozen=True):
     iteration: int = 1
     attempt: int = 1
     prompt_path: str = ""
-    """The rendered prompt as a file, for programs that want a path."""
+    """The rendered prompt as a file, for programs that take a path."""
     resume: str = ""
-    """The agent's own session to go on with; empty: a fresh one."""
+    """The agent session to resume; empty: start a new one."""
     node: str = ""
     """The stage's place in the pipeline, by kinds and ids."""
     branch: str = ""
-    """The provider of a parallel block whose branch it is; empty outside of blocks."""
+    """The provider of the branch in a parallel block; empty outside blocks."""
     judges: bool = False
-    """Whether an iteration is to be judged, not done."""
+    """Whether the request is a judgment of an iteration instead of its work."""
 
 
 class ExecuteResult(Struct, frozen=True):
@@ -41,9 +41,9 @@ class ExecuteResult(Struct, frozen=True):
     duration_ms: int = 0
     usage: Usage | None = None
     failure: Failure | None = None
-    """Set when the provider knows better than the exit code why the attempt failed."""
+    """Set when the provider knows more than the exit code about why the attempt failed."""
     result: JSONObject | None = None
-    """What an agent would write to result.json, from a provider inside the engine."""
+    """The content of result.json, returned by an in-process provider."""
 
 
 class Capabilities(Struct, frozen=True):
@@ -53,13 +53,13 @@ class Capabilities(Struct, frozen=True):
     """Empty: any."""
     requires_sandbox: bool = False
     supports_resume: bool = False
-    """Whether it can go on with an agent's own session (`ExecuteRequest.resume`)."""
+    """Whether it can resume an agent session (`ExecuteRequest.resume`)."""
     uses_files: bool = False
-    """Of a provider inside the engine: whether `execute` reads or writes the iteration's files (prompt.md,
-    context.json, the progress file, result.json, status.json). One that doesn't gets its prompt in the
-    request and returns its result, and the engine writes nothing but the log. Programs always have them."""
+    """For in-process providers: whether `execute` reads or writes the iteration's files (prompt.md,
+    context.json, the progress file, result.json, status.json). If not, it gets its prompt in the request and
+    returns its result, and the engine writes only the log. Programs always get the files."""
     concurrent: bool = True
-    """Whether several `execute` calls may run at once; otherwise the engine makes them wait in line."""
+    """Whether several `execute` calls may run at once; otherwise the engine serializes them."""
 
 
 class Provider(Protocol):
@@ -69,19 +69,19 @@ class Provider(Protocol):
     def name(self) -> str: ...
 
     async def init(self) -> None:
-        """One-time set-up, called when the provider is registered, before any `execute`."""
+        """One-time setup, called before any `execute`."""
         ...
 
     async def execute(self, request: ExecuteRequest) -> ExecuteResult: ...
 
     async def shutdown(self) -> None:
-        """Release what `init` took; called on every way out."""
+        """Release the resources that `init` acquired; always called."""
         ...
 
     def capabilities(self) -> Capabilities: ...
 
     def validate(self) -> None:
-        """Called after `init`; raises ProviderUnusable with the exact fix."""
+        """Called after `init`; raises ProviderUnusable with a hint that states the fix."""
         ...
 
 
@@ -90,22 +90,22 @@ class Command(Struct, frozen=True):
 
     argv: tuple[str, ...]
     env: dict[str, str]
-    """The whole environment: nothing else is inherited."""
+    """The complete environment: nothing else is inherited."""
     stdin: str = ""
     timeout: float | None = None
-    """The provider's own limit in seconds; the stage's holds too, and the tighter one ends the agent."""
+    """The provider's limit in seconds; the shorter of this and the stage's timeout applies."""
     idle_timeout: float | None = None
-    """Seconds without any output, instead of the stage's: how much an agent buffers differs."""
+    """Seconds without any output; overrides the stage's, since agents buffer differently."""
     term_grace: float | None = None
-    """Seconds between asking the agent to end and ending it, instead of the engine's."""
+    """Seconds between SIGTERM and SIGKILL; overrides the engine's default."""
     separate_errors: bool = False
-    """Whether what the program prints as errors is kept apart from its output (`Exit.errors`)."""
+    """Whether stderr is captured separately from stdout (`Exit.errors`)."""
     secrets: tuple[str, ...] = ()
-    """Values that must not reach any file of ours: hidden wherever the program prints them."""
+    """Values that must not reach any of our files: redacted wherever the program prints them."""
     state: tuple[str, ...] = ()
-    """Absolute paths in which the program keeps its own state: writable for it in a sandbox."""
+    """Absolute paths of the program's own state: writable in a sandbox."""
     after: tuple[str, ...] = ()
-    """A program to run once the agent is gone, as one whose work isn't below it in the process tree needs."""
+    """A cleanup program to run once the agent is gone, for agents whose work is outside the process tree."""
 
 
 class Exit(Struct, frozen=True):
@@ -116,49 +116,48 @@ class Exit(Struct, frozen=True):
     duration_ms: int
     output: str
     errors: str = ""
-    """What it printed as errors, if that was kept apart."""
+    """Its stderr, if captured separately."""
     truncated: bool = False
-    """Whether it printed more than was kept, so that the end of it is missing."""
+    """Whether the output exceeded the cap, so that its end is missing."""
     before: Usage | None = None
-    """What the agent's own session had used before, where this attempt went on with one."""
+    """The usage of the agent session before this attempt resumed it."""
     ended_at: datetime | None = None
-    """When it ended, for providers that say "in two hours"."""
+    """When it ended, to resolve relative times such as "in two hours"."""
     model: str = ""
-    """Of the request, for programs that don't say it themselves."""
+    """From the request, for programs that don't report it."""
     config: dict[str, Any] = field(default_factory=dict)
-    """Of the request, for a provider whose stages say how the output is read."""
+    """From the request, for providers whose config defines the output format."""
 
 
 @runtime_checkable
 class ProcessProvider(Provider, Protocol):
-    """A provider whose agent is a program: the engine runs it under its supervisor, so that it outlives
-    the engine, is picked up again, and is ended with everything it started."""
+    """A provider whose agent is a program: the engine runs it under the supervisor, so that it outlives
+    the engine, can be reattached to, and is ended with everything it started."""
 
     def command(self, request: ExecuteRequest) -> Command:
-        """What to run; raises ProviderUnusable with the exact fix, which fails the attempt as
-        `provider_missing`."""
+        """The program to run; raises ProviderUnusable, which fails the attempt as `provider_missing`."""
         ...
 
     def interpret(self, exit: Exit) -> ExecuteResult:
-        """What the exit and the output mean; pure. Of an agent that was killed, what its output has so far
-        is worth reading too: the agent's session, to go on with it."""
+        """Interpret the exit and the output; pure. The output of a killed agent is also worth reading: it
+        may contain the agent session to resume."""
         ...
 
 
 @runtime_checkable
 class ValidatesSettings(Protocol):
-    """A provider that can tell before a run begins whether a stage's settings make sense."""
+    """A provider that can validate a stage's settings before a run starts."""
 
     def validate_settings(self, model: str, config: dict[str, Any]) -> None:
-        """Raises ProviderUnusable with the exact fix. Not for what may come to be while the run goes on, as a
-        program that an earlier stage builds, and not for keys: the next of a chain may have one."""
+        """Raises ProviderUnusable. Must not check what may appear during the run, such as a program that an
+        earlier stage builds, nor API keys: the next provider of a chain may have one."""
         ...
 
 
 @runtime_checkable
 class ShowsProgress(Protocol):
-    """A process provider whose output isn't meant to be read by people."""
+    """A process provider whose output is not human-readable."""
 
     def progress(self, line: str) -> str:
-        """What a line of its output says, in words; nothing where it says nothing worth seeing."""
+        """A line of its output as human-readable text, or "" if it is not worth showing."""
         ...

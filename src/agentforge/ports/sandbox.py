@@ -1,4 +1,4 @@
-"""What an agent program is confined to."""
+"""Sandboxes confine agent programs."""
 
 from typing import Protocol
 
@@ -12,11 +12,11 @@ class Confinement(Struct, frozen=True):
     """What one attempt may touch; everything else is read-only or hidden. All paths are absolute."""
 
     workspace: str
-    """Writable, apart from what `protected` names within it."""
+    """Writable, except for the paths in `protected`."""
     protected: tuple[str, ...] = ()
-    """Read-only, though within something writable: the folder of all runs, the attempt's own records."""
+    """Read-only, even inside a writable path: the folder of all runs, the attempt's own records."""
     writable: tuple[str, ...] = ()
-    """Writable, though within something protected: the current iteration's folder, the progress file."""
+    """Writable, even inside a protected path: the current iteration's folder, the progress file."""
 
 
 class Sandbox(Protocol):
@@ -24,9 +24,9 @@ class Sandbox(Protocol):
     def name(self) -> str: ...
 
     def probe(self, choice: SandboxChoice) -> None:
-        """Raises ProviderUnusable with the exact fix, if there is no such sandbox on this machine."""
+        """Raises ProviderUnusable if the sandbox doesn't work on this machine."""
         ...
 
     def wrap(self, command: Command, choice: SandboxChoice, within: Confinement, mark: str) -> Command:
-        """The same program, confined. `mark` tells this attempt from all others."""
+        """The same program, confined. `mark` identifies the attempt."""
         ...

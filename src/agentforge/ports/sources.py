@@ -1,4 +1,4 @@
-"""What the compiler may see of the world: texts, listings and facts of the environment."""
+"""What the compiler can read: files, folder listings, the environment and the clock."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -20,13 +20,13 @@ class Sources(Protocol):
         ...
 
     def read(self, path: str) -> str | None:
-        """The file's text; nothing if there is no such file."""
+        """The file's text, or None if the file is missing."""
         ...
 
     def is_dir(self, path: str) -> bool: ...
 
     def listing(self, path: str) -> Sequence[str]:
-        """Names in a folder, sorted; empty if there is none."""
+        """Names in a folder, sorted; empty if the folder is missing."""
         ...
 
     def expand(self, pattern: str) -> Sequence[str]:

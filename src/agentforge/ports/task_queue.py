@@ -1,4 +1,4 @@
-"""The tasks that a queue stage works off, kept by somebody else and shared with the agents."""
+"""The external queue of tasks that a queue stage processes, shared with the agents."""
 
 from typing import Protocol
 
@@ -6,12 +6,12 @@ from agentforge.model.failure import Failure
 
 
 class TaskQueue(Protocol):
-    """Of one session."""
+    """The queue of one session."""
 
     async def count(self) -> int | Failure:
-        """How many tasks are ready. Asking changes nothing, so it may be asked again after a crash."""
+        """How many tasks are ready. Has no side effects, so it can be repeated after a crash."""
         ...
 
     async def release(self) -> None:
-        """Give back what agents had taken and no engine drives any more; nothing to do without a queue."""
+        """Release tasks claimed by agents that no engine runs any more; does nothing without a queue."""
         ...

@@ -1,4 +1,4 @@
-"""The files that agents work on: what is there, and what became of it."""
+"""The files that agents work on, and how they change."""
 
 from typing import Protocol
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class Stamp(Struct, frozen=True, array_like=True):
-    """Enough to tell whether a file was written in between."""
+    """Enough metadata to detect that a file was written."""
 
     size: int
     modified_ns: int
@@ -17,14 +17,14 @@ class Stamp(Struct, frozen=True, array_like=True):
 
 class Workspace(Protocol):
     def stamps(self) -> dict[str, Stamp] | None:
-        """Every file that counts, by its path from the workspace's root, or None where there are too many.
-        What version control ignores doesn't count, nor does what belongs to the engine."""
+        """Stamps by path relative to the workspace root, or None if there are too many files. Excludes files
+        that version control ignores and the engine's own files."""
         ...
 
     def stamp(self, path: str) -> Stamp | None:
-        """Of one file, or None where there is none."""
+        """The stamp of one file, or None if it is missing."""
         ...
 
-    def read(self, path: str, most: int) -> bytes | None:
-        """What a file holds, or None where it can't be read or holds more than that."""
+    def read(self, path: str, max_bytes: int) -> bytes | None:
+        """The file's content, or None if it can't be read or is larger than `max_bytes`."""
         ...

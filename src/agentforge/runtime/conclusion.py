@@ -1,6 +1,6 @@
-"""What an attempt left behind becomes its outcome: files in their final shape, and one fact.
+"""Turns the results of an attempt into its outcome: files in their final form, and one fact.
 
-Doing it again after a crash gives the same files and the same fact.
+Repeating it after a crash produces the same files and the same fact.
 """
 
 import json
@@ -26,11 +26,11 @@ from agentforge.system import files
 
 log = logging.getLogger("agentforge.run")
 
-# What an attempt may leave in the iteration's folder; moved away before the next attempt begins.
-LEFT_BEHIND = frozenset({"result.json", "status.json", "output.md", "error.json"})
+# Files that an attempt may leave in the iteration's folder; archived before the next attempt starts.
+LEFTOVERS = frozenset({"result.json", "status.json", "output.md", "error.json"})
 
 
-# How prompts of agent-pipelines have an agent say that nothing is left to do.
+# The line by which prompts of agent-pipelines ask the agent to report that no work is left.
 PROMISE = "<promise>COMPLETE</promise>"
 
 
@@ -39,27 +39,27 @@ class Attempted(Struct, frozen=True):
 
     node: StageNode
     by: ProviderChoice
-    """Who of the node's providers."""
+    """The node's provider for this attempt."""
     here: IterationLayout
     iteration: int
     number: int
     started_at: datetime
     timeout: float | None = None
     agent_session: str | None = None
-    """The agent's own session, which a next attempt may go on with."""
+    """The agent session, which the next attempt may resume."""
     started: bool = True
-    """False: nothing ran."""
+    """False: the agent was never started."""
     prompt: str = ""
-    """As it was rendered just now; otherwise its file has it."""
+    """The rendered prompt; empty: read it from its file."""
     light: bool = False
-    """Whether no file is written: what comes of it is in the log alone."""
+    """Whether no files are written: the outcome is only in the log."""
     is_clean: bool = False
-    """Whether nobody can have left anything in the iteration's folder."""
+    """Whether the iteration's folder can't contain leftovers."""
     output_path: str | None = None
     repeatable: bool = False
-    """Whether a later engine may take the same outcome again: then no file may be left half-written."""
-    heeds_promise: bool = False
-    """Whether the last line of what the agent says may end the stage."""
+    """Whether a later engine may repeat this: then files must be replaced atomically."""
+    honors_promise: bool = False
+    """Whether the last line of the agent's output may end the stage."""
     redactor: Redactor = Redactor(())
     at: Place | None = None
     """Where in the plan."""
@@ -70,16 +70,15 @@ class Attempted(Struct, frozen=True):
 
 
 def conclude(about: Attempted, ended: ExecuteResult, now: datetime) -> f.AnyFact:
-    """The outcome of an attempt that came to its end: `iteration_complete` or `error`. No secret of the
-    engine's gets further than here."""
+    """The outcome of a finished attempt: `iteration_complete` or `error`. Secrets are removed here."""
     ended = _without_secrets(about, ended)
     raw = ended.output.encode("utf-8", "replace")
     text = _write_output(about, raw)
     wrote_output = bool(text)
-    result = _judge(about, ended)
+    result = _result_of(about, ended)
     if isinstance(result, Failure):
         return _failed(about, ended, result, wrote_output, now)
-    if about.heeds_promise and result.decision is Decision.CONTINUE and _promises(raw):
+    if about.honors_promise and result.decision is Decision.CONTINUE and _promises(raw):
         result = replace(result, decision=Decision.STOP, reason=result.reason or "promised complete")
     if not about.light:
         _write_result(about, files.compact(result))
@@ -105,12 +104,12 @@ def conclude(about: Attempted, ended: ExecuteResult, now: datetime) -> f.AnyFact
 
 
 def _promises(raw: bytes) -> bool:
-    """Whether the last line that isn't empty is the promise, and not merely somewhere a mention of it."""
+    """Whether the last non-empty line is exactly the promise."""
     lines = (line.strip() for line in reversed(clean_output(raw).text.splitlines()))
     return next((line for line in lines if line), "") == PROMISE
 
 
-def _judge(about: Attempted, ended: ExecuteResult) -> Result | Failure:
+def _result_of(about: Attempted, ended: ExecuteResult) -> Result | Failure:
     if ended.failure is not None:
         return ended.failure
     if ended.exit_code != 0:
@@ -158,7 +157,7 @@ def _failed(
 
 
 def _in_utc(time: datetime | None) -> datetime | None:
-    """As all times in the log are. One without a zone is meant so; one beyond all calendars is none."""
+    """Convert to UTC, as all times in the log are. A time without a zone is UTC; out of range: None."""
     try:
         return time and (time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC))
     except OverflowError:
@@ -166,7 +165,7 @@ def _in_utc(time: datetime | None) -> datetime | None:
 
 
 def _without_secrets(about: Attempted, ended: ExecuteResult) -> ExecuteResult:
-    """What the agent said and wrote, as far as it may be kept."""
+    """Redact the agent's output and files."""
     if not about.redactor:
         return ended
     hide_secrets(about)
@@ -178,7 +177,7 @@ def _without_secrets(about: Attempted, ended: ExecuteResult) -> ExecuteResult:
 
 
 def hide_secrets(about: Attempted) -> None:
-    """In the files that the agent wrote for us."""
+    """Redact the result files that the agent wrote."""
     written_by_agent = (about.here.result, about.here.status)
     for path in written_by_agent if about.redactor and not about.light else ():
         written = files.read_bytes(path)
@@ -187,7 +186,7 @@ def hide_secrets(about: Attempted) -> None:
 
 
 def _write_output(about: Attempted, raw: bytes) -> str:
-    """The text of output.md; empty where the agent said nothing."""
+    """Write output.md and return its text; empty if the agent printed nothing."""
     clean = clean_output(raw)
     if clean.truncated_from is not None:
         log.warning(
@@ -199,7 +198,7 @@ def _write_output(about: Attempted, raw: bytes) -> str:
 
 
 def _write_result(about: Attempted, content: bytes) -> None:
-    """The normalised result, in place of what the agent wrote."""
+    """Replace the agent's result.json with the normalised result."""
     if not about.repeatable:
         files.write(about.here.result, content)
     elif files.read_bytes(about.here.result) != content:
@@ -207,26 +206,26 @@ def _write_result(about: Attempted, content: bytes) -> None:
 
 
 def note_target(about: Attempted) -> None:
-    """Remember what lies at the stage's output path before the agent begins."""
+    """Record the state of the stage's output path before the agent starts."""
     if about.output_path:
         files.make_dir(about.here.attempt(about.number).root)
-        files.write(_target_note(about), files.compact(_look(about.output_path)))
+        files.write(_target_note(about), files.compact(_file_stamp(about.output_path)))
 
 
 def _copy_output(about: Attempted, target: str) -> None:
-    """Put the output where the stage wants it, unless the agent wrote that file itself."""
-    found = _look(target)
+    """Copy the output to the stage's output path, unless the agent wrote that file itself."""
+    found = _file_stamp(target)
     if found is not None and files.read_bytes(_target_note(about)) != files.compact(found):
         return
     files.make_dir(os.path.dirname(target))
     place = os.path.realpath(target)
-    # Runs that share the target have each their own draft.
+    # Runs that share the target use different drafts.
     draft = f"{place}.{crc32(about.here.root.encode('utf-8', 'replace')):08x}.tmp"
     files.replace(place, files.read_bytes(about.here.output) or b"", draft=draft)
 
 
-def _look(path: str) -> tuple[int, int, int] | None:
-    """Enough to tell whether a file was written in between; nothing if there is none."""
+def _file_stamp(path: str) -> tuple[int, int, int] | None:
+    """Enough metadata to detect that a file was written, or None if it is missing."""
     with files.storage(path):
         try:
             found = os.stat(path)
@@ -242,8 +241,8 @@ def _target_note(about: Attempted) -> str:
 def note_attempt(
     about: Attempted, status: str, error: str | None, now: datetime, output: str | None = None
 ) -> None:
-    """Put the attempt's record into attempts.jsonl, once however often its outcome is taken. An iteration
-    that succeeds at once needs none."""
+    """Write the attempt's record to attempts.jsonl, exactly once even if repeated. An iteration that succeeds
+    on its first attempt needs none."""
     if about.light or (about.number == 1 and status == "success"):
         return
     record: dict[str, Any] = {
@@ -272,15 +271,15 @@ def _earlier_records(about: Attempted) -> bytes:
     return b"".join(kept)
 
 
-def set_aside(about: Attempted) -> None:
-    """Move what earlier attempts left behind, so that this one can't be judged by it."""
+def archive_leftovers(about: Attempted) -> None:
+    """Archive the leftovers of earlier attempts, so that they can't count as this attempt's results."""
     if about.is_clean:
         return
-    move_left_behind(about.here, about.number - 1)
+    move_leftovers(about.here, about.number - 1)
 
 
-def move_left_behind(here: IterationLayout, attempt: int) -> None:
-    aside = here.attempt(attempt).root
-    for name in LEFT_BEHIND.intersection(files.listing(here.root)):
-        files.make_dir(aside)
-        files.move(os.path.join(here.root, name), os.path.join(aside, name))
+def move_leftovers(here: IterationLayout, attempt: int) -> None:
+    archive = here.attempt(attempt).root
+    for name in LEFTOVERS.intersection(files.listing(here.root)):
+        files.make_dir(archive)
+        files.move(os.path.join(here.root, name), os.path.join(archive, name))

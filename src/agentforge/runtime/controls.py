@@ -1,6 +1,6 @@
-"""What people ask of a run while it goes on: controls in `control/`, answers in `answers/`.
+"""Requests of people to a running run: controls in `control/`, answers in `answers/`.
 
-Both are files, so that any process can ask and nothing is lost if nobody drives the run right now.
+Both are files, so that any process can write them and nothing is lost if no engine is running.
 """
 
 import logging
@@ -35,15 +35,15 @@ class Answer(Struct, frozen=True):
 
 
 def send_control(layout: RunLayout, control: Control) -> None:
-    """Leave a control for the driver, durable before this returns."""
+    """Write a control for the driver; durable when this returns."""
     files.make_dir(layout.control)
     _place(layout.control, control.id, control)
 
 
-def waiting_controls(layout: RunLayout) -> list[Control]:
-    """Controls not yet taken in, oldest first (their ids begin with the time)."""
+def pending_controls(layout: RunLayout) -> list[Control]:
+    """Controls not yet processed, oldest first (their ids start with the time)."""
     if not os.access(layout.control, os.F_OK):
-        # Nobody ever asked anything, which is looked up several times in every iteration.
+        # The common case, checked several times in every iteration.
         return []
     controls = []
     for name in sorted(name for name in files.listing(layout.control) if name.endswith(".json")):
@@ -51,25 +51,25 @@ def waiting_controls(layout: RunLayout) -> list[Control]:
         try:
             controls.append(msgspec.json.decode(content or b"", type=Control))
         except msgspec.DecodeError:
-            # Somebody else's file; left where it is.
+            # Not a control; left in place.
             continue
     return controls
 
 
 def drop_control(layout: RunLayout, control: Control) -> None:
-    """Called once what the control asks for is durable in the log."""
+    """Called once the control's request is durable in the log."""
     files.remove(os.path.join(layout.control, f"{control.id}.json"))
 
 
 def drop_pauses(layout: RunLayout) -> None:
-    """A person says go on: what was asked before that and not yet heard no longer counts."""
-    for control in waiting_controls(layout):
+    """Called on resume: discard pauses that were requested before and not yet processed."""
+    for control in pending_controls(layout):
         if control.action == "pause":
             drop_control(layout, control)
 
 
 def give_answer(layout: RunLayout, given: Answer) -> Answer:
-    """Answer a request, once. The first answer stands: it is returned, whoever gave it."""
+    """Answer a request, once. Returns the first answer, which counts even if another process gave it."""
     files.make_dir(layout.answers)
     if _place(layout.answers, given.request, given):
         return given
@@ -78,14 +78,13 @@ def give_answer(layout: RunLayout, given: Answer) -> Answer:
 
 
 def answer_request(layout: RunLayout, request: Request, answer: str, by: str) -> Answer:
-    """The same for a request that is known: what lies there already and makes no sense is put aside first."""
+    """Answer an open request; an invalid earlier answer is moved away first."""
     first = next(given_answers(layout, (request,)), None)
     return first[1] if first else give_answer(layout, Answer(request.id, answer, by))
 
 
 def given_answers(layout: RunLayout, requests: Iterable[Request]) -> Iterator[tuple[Request, Answer]]:
-    """The answers to these requests that are there and make sense. One that doesn't is put aside, so that
-    another can be given."""
+    """The valid answers to these requests. An invalid one is moved away, so that another can be given."""
     for request in requests:
         path = os.path.join(layout.answers, f"{request.id}.json")
         if not os.path.lexists(path):
@@ -94,12 +93,12 @@ def given_answers(layout: RunLayout, requests: Iterable[Request]) -> Iterator[tu
         if answer is not None and answer.request == request.id and answer.answer in request.options:
             yield request, answer
             continue
-        log.warning("the answer to request %r isn't one of %s: put aside", request.id, request.options)
+        log.warning("the answer to request %r must be one of %s: ignored", request.id, request.options)
         files.move(path, f"{path}.refused")
 
 
 def _read(path: str) -> Answer | None:
-    """Nothing where it can't be read as an answer; a run doesn't end because of what somebody left there."""
+    """The answer, or None if the file is invalid: it must not end the run."""
     try:
         return msgspec.json.decode(files.read_bytes(path, MAX_ANSWER_BYTES) or b"", type=Answer)
     except (msgspec.DecodeError, StorageFailed):

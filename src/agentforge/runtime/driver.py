@@ -1,6 +1,6 @@
-"""Drives one run: asks what should happen, records it, does it, records what came of it.
+"""Drives one run: decides what should happen, records it, performs it, and records the outcome.
 
-One loop, one writer. A crash between any two lines here is answered by running the same loop again.
+One loop, one writer. After a crash at any point, running the same loop again recovers the run.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from agentforge.model.state import RunState
 from agentforge.model.status import FINAL, RunStatus
 from agentforge.model.task import AnyTask, TaskKind, Wait, Work
 from agentforge.ports.clock import Clock
-from agentforge.runtime.controls import Control, drop_control, given_answers, waiting_controls
+from agentforge.runtime.controls import Control, drop_control, given_answers, pending_controls
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.state_writer import StateWriter
@@ -33,7 +33,7 @@ TICK_SECONDS = 0.25
 
 
 class Performers(Struct, frozen=True):
-    """By kind of task: what is done on the spot, and what is waited for."""
+    """By kind of task: performed synchronously, or awaited."""
 
     immediate: Mapping[TaskKind, Immediate]
     waited_for: Mapping[TaskKind, Performer]
@@ -55,16 +55,16 @@ class Driver:
         self._state_writer = StateWriter(layout, journal, keeper)
         self._running: dict[str, asyncio.Task[None]] = {}
         self._outcomes: deque[_Outcome] = deque()
-        self._asked: deque[f.PauseRequested] = deque()
+        self._pause_requests: deque[f.PauseRequested] = deque()
         self._crash: Exception | None = None
         self._is_news = False
         """Whether there is a reason to look again."""
         self._wake: asyncio.Future[None] | None = None
         self._begun: set[tuple[TaskKind, Cursor, int]] = set()
-        """Tasks whose intent this very engine recorded: no earlier one can have started them."""
+        """Tasks whose intent this engine recorded: no earlier engine can have started them."""
 
     async def drive(self) -> RunState:
-        """Go on until the run ends or pauses. An error leaves the log as it is: the run is interrupted."""
+        """Run until the run ends or pauses. An error leaves the log as it is: the run is interrupted."""
         try:
             while True:
                 await self._take_controls()
@@ -72,7 +72,7 @@ class Driver:
                 wanted = self._settle()
                 if self._journal.state.status is not RunStatus.RUNNING and not wanted:
                     await self._journal.sync()
-                    # Whoever answers later than this sees that the run waits, and takes it up.
+                    # A process that answers later than this sees the waiting run and resumes it.
                     if not self._take_answers():
                         break
                     continue
@@ -82,17 +82,18 @@ class Driver:
                 self._take_outcomes()
             await self._state_writer.write()
         finally:
-            await self._let_go()
+            await self._release_tasks()
         return self._journal.state
 
     def ask_to_pause(self, reason: str, *, grace: float | None = None, now: bool = False) -> None:
-        """Pause from within this process, as a signal does: agents get `grace` seconds to finish."""
+        """Request a pause from within this process, as a signal does: agents get `grace` seconds to
+        finish."""
         due = None if grace is None else self._journal.now() + timedelta(seconds=grace)
-        self._asked.append(f.PauseRequested(reason, now=now, due_at=due))
+        self._pause_requests.append(f.PauseRequested(reason, now=now, due_at=due))
         self.wake()
 
     def wake(self) -> None:
-        """Look again at once: a control was sent, or an outcome is in."""
+        """Run the loop now: a control was sent, or an outcome is available."""
         self._is_news = True
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
@@ -100,8 +101,8 @@ class Driver:
     # -- deciding and recording
 
     def _settle(self) -> tuple[Work, ...]:
-        """Record what is decided, and do what is done on the spot, until nothing more is; what should be
-        running is left."""
+        """Record all decided facts and perform immediate tasks, until nothing changes; returns the work that
+        should be running."""
         while True:
             decision = decide(self._journal.plan, self._journal.state)
             for draft in decision.facts:
@@ -125,24 +126,24 @@ class Driver:
             self._begun.add((kind, draft.cursor, getattr(draft.fact, "attempt", 0)))
 
     async def _take_controls(self) -> None:
-        taken = waiting_controls(self._layout)
-        if not taken and not self._asked:
+        taken = pending_controls(self._layout)
+        if not taken and not self._pause_requests:
             return
         if self._journal.state.status not in FINAL:
             self._record_asked(taken)
-        # What came too late for a run that is over is dropped without a word in its log.
-        self._asked.clear()
+        # Controls for a run that is over are dropped without an event.
+        self._pause_requests.clear()
         if taken:
             await self._journal.sync()
             for control in taken:
                 drop_control(self._layout, control)
 
     def _take_answers(self) -> bool:
-        """Record what people answered, unchanged; the engine decides what follows. Whether there was any."""
+        """Record new answers unchanged; the engine decides what follows. Returns whether there were any."""
         state = self._journal.state
         if not state.requests or state.status in FINAL:
             return False
-        # What came when its time was over already is too late: the log's order decides.
+        # An answer after the timeout is too late: the order in the log decides.
         in_time = [request for request in state.open_requests if not request.is_overdue]
         answered = list(given_answers(self._layout, in_time))
         for request, answer in answered:
@@ -153,7 +154,7 @@ class Driver:
         for control in controls:
             if control.id not in self._journal.state.controls:
                 self._journal.record(_requested(control), self._journal.state.cursor)
-        for asked in self._asked:
+        for asked in self._pause_requests:
             self._journal.record(asked, self._journal.state.cursor)
 
     def _take_outcomes(self) -> None:
@@ -169,23 +170,23 @@ class Driver:
     # -- doing
 
     async def _reconcile(self, wanted: tuple[Work, ...]) -> None:
-        """Start what is missing, cancel what is no longer wanted."""
+        """Start missing work, cancel unwanted work."""
         named = {work.id: work for work in wanted}
         for stale in [id for id in self._running if id not in named]:
             await self._drop(stale)
         missing = {id: work for id, work in named.items() if id not in self._running}
         if any(not isinstance(work, Wait) for work in missing.values()):
-            # The intent is durable before anything happens because of it.
+            # The intent must be durable before the act.
             await self._journal.sync()
         if self._outcomes:
-            # Something ended by itself just now: what is wanted has to be asked again.
+            # Some work ended in the meantime: decide again.
             return
-        # From here on nothing is waited for: else a task that ends meanwhile would be started twice.
+        # No await from here on: a task that ends in the meantime would be started twice.
         for id, work in missing.items():
             self._running[id] = asyncio.create_task(self._perform(id, work))
 
     async def _perform(self, id: str, work: Work) -> None:
-        """Do the work and leave what came of it for the loop."""
+        """Perform the work and queue its outcome for the loop."""
         try:
             fact = await (self._fire(work) if isinstance(work, Wait) else self._do(work))
         except Exception as error:
@@ -212,7 +213,7 @@ class Driver:
         return await performer.perform(task, fresh=fresh, report=report)
 
     async def _drop(self, id: str) -> None:
-        """Cancel the work; if it was faster, its outcome is in."""
+        """Cancel the work; if it finished first, its outcome is queued."""
         task = self._running.pop(id, None)
         if task is None:
             return
@@ -220,9 +221,9 @@ class Driver:
         await asyncio.wait([task])
 
     async def _wait_for_news(self) -> None:
-        """Until an outcome, a control from this process, or the next tick."""
+        """Wait for an outcome, a control from this process, or the next tick."""
         if not self._is_news:
-            # Work within this process may need no more than its turn.
+            # In-process work may complete within one turn of the event loop.
             await asyncio.sleep(0)
         if not self._is_news:
             await self._sleep()
@@ -239,8 +240,8 @@ class Driver:
             self._wake = None
         self._journal.flush_if_due()
 
-    async def _let_go(self) -> None:
-        """Stop waiting for agents; they go on under their supervisors."""
+    async def _release_tasks(self) -> None:
+        """Stop waiting for agents; they keep running under their supervisors."""
         for id in list(self._running):
             await self._drop(id)
 

@@ -1,4 +1,4 @@
-"""What a supervisor leaves behind: the claim it begins with, the exit record it ends with."""
+"""The files of a supervisor: the claim it starts with, and the exit record it ends with."""
 
 import signal
 from datetime import datetime
@@ -40,7 +40,7 @@ class ExitRecord(Struct, frozen=True):
 
 
 def read_claim(attempt: AttemptLayout) -> Claim | None:
-    """The claim, or None if there is none or its writer died before it was complete."""
+    """The claim, or None if it is missing or incomplete because its writer died."""
     return _read(attempt.claim, Claim)
 
 
@@ -49,13 +49,13 @@ def read_exit(attempt: AttemptLayout) -> ExitRecord | None:
 
 
 KILLED = ExitRecord("signaled", None, signal.SIGKILL, 0)
-"""How an agent ended that left no record."""
+"""Used for an agent without an exit record."""
 
 
 def exit_of(
     record: ExitRecord, attempt: AttemptLayout, by: ProviderChoice, before: Usage | None = None
 ) -> Exit:
-    """The end of an agent with what it printed, as its provider wants it for judging."""
+    """The exit of an agent with its output, for the provider to interpret."""
     return Exit(
         exit_code=record.exit_code,
         signal=record.signal,
@@ -71,12 +71,12 @@ def exit_of(
 
 
 def take_claim(attempt: AttemptLayout) -> bool:
-    """Claim the attempt for the engine: true if no supervisor ever did, and now none can."""
+    """Claim the attempt for the engine; True if no supervisor has claimed it, so that none can any more."""
     files.make_dir(attempt.root)
     try:
         return files.create(attempt.claim)
     finally:
-        # Whoever has the claim has read it, and it holds the agent's environment, secrets included.
+        # The owner of the claim has read it, and it contains the agent's environment with secrets.
         files.remove(attempt.spec)
 
 

@@ -1,6 +1,7 @@
-"""Remembers a log's head outside the workspace, where a careless agent doesn't reach.
+"""Stores a log's head outside the workspace, out of reach of a careless agent.
 
-A log that was shortened or replaced while nobody drove the run is noticed when it is resumed or recovered.
+A log that was shortened or replaced while no engine was running is detected when the run is resumed or
+recovered.
 """
 
 import logging
@@ -31,8 +32,8 @@ class HeadKeeper:
         self._usable = os.path.isabs(home)
 
     def keep(self, run_id: str, head: Head) -> None:
-        """Called after a sync, so that what is kept is never ahead of the log. A help, not a duty: where
-        there is no home to write to, the run goes on without it."""
+        """Called after a sync, so that the stored head is never ahead of the log. Best effort: without a
+        writable home, the run continues without it."""
         if not self._usable:
             return
         try:
@@ -40,9 +41,9 @@ class HeadKeeper:
             files.replace(self._path, files.compact(KeptHead(run_id, head)))
         except StorageFailed as error:
             self._usable = False
-            log.warning("the log's head can't be kept outside the project: %s", error)
+            log.warning("can't store the log's head outside the project: %s", error)
 
-    def refuse_other(self, run_id: str, event_log: EventLog) -> None:
+    def check_head(self, run_id: str, event_log: EventLog) -> None:
         """Raise LogCorrupt if this is not, or no longer all of, the log whose head was kept."""
         kept = self._kept()
         if kept is None or kept.run_id != run_id:
@@ -52,8 +53,8 @@ class HeadKeeper:
         except LogConflict:
             raise LogCorrupt(
                 f"the log no longer holds event {kept.head.seq} as it was written: "
-                "it was shortened or changed while nobody drove the run",
-                hint="restore events.jsonl, or go on with what is there: --accept-damage",
+                "it was shortened or changed while no engine was running",
+                hint="restore events.jsonl, or continue with the remaining events: --accept-damage",
             ) from None
 
     def _kept(self) -> KeptHead | None:

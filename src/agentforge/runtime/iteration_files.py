@@ -1,4 +1,4 @@
-"""Files of iterations that were run without any: written from the log, for people and tools that look."""
+"""Writes the files of light iterations from the log, for people and tools."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ from agentforge.system import files
 
 
 def light_iterations(events: Iterable[Event]) -> Iterator[IterationCompleted]:
-    """Those that have their result and output in the log alone."""
+    """The iterations whose result and output are only in the log."""
     for event in events:
         if isinstance(event.fact, IterationCompleted) and event.fact.text is not None:
             yield event.fact
@@ -28,6 +28,6 @@ def _write(fact: IterationCompleted) -> bool:
     files.make_dir(here.root)
     if fact.text:
         files.write(here.output, fact.text.encode())
-    # Last: an iteration that a crash left without it is written again.
+    # Written last: without it, the iteration is written again after a crash.
     files.replace(here.result, files.compact(fact.result))
     return True

@@ -1,9 +1,9 @@
-"""The one way into a run's log: facts are checked, numbered, timed, buffered and folded here.
+"""The only way to write to a run's log: checks, numbers, timestamps, buffers and folds facts.
 
-What was recorded is durable after `sync`; observers hear of an event only then.
+Recorded facts are durable after `sync`; observers are notified only then.
 
-A quick disk is waited for where we are: going through a thread takes longer than the disk itself. One that
-keeps us waiting is waited for in a thread, so that it holds up this run only and none beside it.
+A fast disk is synced in the event loop: a thread would take longer than the disk itself. A slow disk is
+synced in a thread, so that it blocks only this run.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ Observer = Callable[[], None]
 
 SLOW_DISK_SECONDS = 0.005
 
-NO_BEGINNING = "run it again, with --force if the name is taken: what is there is kept aside"
+UNREADABLE_HINT = "start over, with --force if the name is taken: the old run is archived"
 
 
 class Journal:
@@ -46,16 +46,16 @@ class Journal:
         self._monotonic = monotonic
         self._observers: list[Observer] = []
         self._durable = -1
-        """Up to which length of the log the disk was waited for."""
+        """The length of the log that is known to be durable."""
         self._is_slow = False
-        """Whether the disk kept us waiting the last time."""
+        """Whether the last sync was slow."""
         self._latest: datetime | None = self.view.state.updated_at if self.view.state else None
 
     @property
     def state(self) -> RunState:
         if self.view.state is None:
             raise LogCorrupt(
-                f"the log of session {self.session!r} holds no event that can be read", hint=NO_BEGINNING
+                f"the log of session {self.session!r} has no readable event", hint=UNREADABLE_HINT
             )
         return self.view.state
 
@@ -63,16 +63,16 @@ class Journal:
     def plan(self) -> Plan:
         if self.view.plan is None:
             raise LogCorrupt(
-                f"the log of session {self.session!r} holds no plan that can be read", hint=NO_BEGINNING
+                f"the log of session {self.session!r} has no readable plan", hint=UNREADABLE_HINT
             )
         return self.view.plan
 
     def observe(self, observer: Observer) -> None:
-        """Call the observer after each time that events became durable."""
+        """Call the observer each time events have become durable."""
         self._observers.append(observer)
 
     def now(self) -> datetime:
-        """The time, which never goes backwards within a log."""
+        """The current time; never goes backwards within a log."""
         now = self._clock.now()
         if self._latest is not None and now < self._latest:
             return self._latest
@@ -88,33 +88,33 @@ class Journal:
         self.view.apply(event)
 
     async def sync(self) -> None:
-        """Make everything recorded durable: called before every act on the world."""
-        # Not only what is buffered: what was written without waiting, by us or an earlier owner, too. And
-        # again if more was recorded while a thread waited.
+        """Make all recorded facts durable; called before every external side effect."""
+        # Includes data that was written without waiting, by us or an earlier owner. Repeated if more was
+        # recorded while a thread waited.
         while (length := self.writer.head.length) != self._durable:
             slow = self._is_slow
             seconds = await asyncio.to_thread(self.wait_for_disk) if slow else self.wait_for_disk()
             self._is_slow = seconds > SLOW_DISK_SECONDS
             self._durable = length
-            self._tell()
+            self._notify()
 
     def wait_for_disk(self) -> float:
-        """The same, here and now; how long it took."""
+        """Sync synchronously; returns the seconds it took."""
         began = self._monotonic()
         self.writer.sync()
         return self._monotonic() - began
 
     def flush_if_due(self) -> None:
-        """Write facts that no act waits for, within the log's flush interval."""
+        """Write buffered facts within the log's flush interval."""
         flushed = self.writer.health.events_flushed
         self.writer.flush_if_due()
         if self.writer.health.events_flushed > flushed:
-            self._tell()
+            self._notify()
 
     def close(self) -> None:
         self.writer.close()
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for observer in self._observers:
             observer()

@@ -1,8 +1,8 @@
-"""Recording a run: what each attempt, judge and look at the queue came to, as exchanges of a cassette.
+"""Records a run: each attempt, judgment and queue check becomes an exchange of a cassette.
 
-An exchange is on the disk before its outcome is in the log, and is kept once however often the outcome is
-taken. Files are compared with what the last exchange left, not with what the attempt found: so what an
-attempt wrote that came to nothing is part of the next exchange, and a replay ends with the same files.
+An exchange is on the disk before its outcome is in the log, and is stored exactly once even if repeated.
+Files are compared with the state after the last exchange, not with the state at the start of the attempt: so
+files written by a lost attempt are part of the next exchange, and a replay ends with the same files.
 """
 
 import logging
@@ -50,15 +50,15 @@ from agentforge.system import files
 log = logging.getLogger("agentforge.run")
 
 FILE_BYTES = 1024 * 1024
-"""Of one file; a larger one is noted, not kept."""
+"""The largest file that is stored; a larger one is only noted."""
 EXCHANGE_BYTES = 8 * 1024 * 1024
-"""Of all files of one exchange."""
+"""The maximum for all files of one exchange."""
 
 GONE = Stamp(-1, 0, 0, 0)
 
 
-class Recorded(Struct, frozen=True):
-    """Which exchange: of what kind, where, which attempt of the run."""
+class ExchangeKey(Struct, frozen=True):
+    """Identifies an exchange: its kind, stage and attempt."""
 
     kind: ExchangeKind
     node: str
@@ -69,7 +69,7 @@ class Recorded(Struct, frozen=True):
 
 
 class ExchangeDraft(Struct, frozen=True):
-    """An exchange without its outcome, and how the workspace stood then."""
+    """An exchange without its outcome, and the state of the workspace."""
 
     exchange: Exchange
     stamps: dict[str, Stamp] | None = None
@@ -92,14 +92,14 @@ class Recorder:
         self._workspace = workspace
         self._redactor = redactor
         self._header = replace(header, plan=plan)
-        self._kept: set[Recorded] = set()
-        self._made: Counter[Recorded] = Counter()
-        """How many attempts are kept of each iteration."""
+        self._kept: set[ExchangeKey] = set()
+        self._made: Counter[ExchangeKey] = Counter()
+        """How many attempts of each iteration are stored."""
         self._stamps: dict[str, Stamp] | None = {}
 
     def begin(self) -> None:
-        """Take the cassette up as an earlier engine left it, or begin one. What a crash cut off is dropped:
-        its outcome isn't in the log either and is taken again."""
+        """Continue an earlier engine's cassette, or start a new one. A line cut off by a crash is dropped:
+        its outcome is not in the log either and will be recorded again."""
         for draft in (self._layout.cassette, self._layout.recording):
             files.remove(f"{draft}.tmp")
         self._rewrite()
@@ -111,8 +111,8 @@ class Recorder:
     # -- the work of an iteration
 
     def draft(self, about: Attempted, ended: ExecuteResult) -> ExchangeDraft | None:
-        """What the attempt did, as long as its files are as the agent left them; nothing if it is kept
-        already."""
+        """The attempt's exchange, or None if it is stored already. Must be called before the agent's files
+        are changed."""
         key = self._work(about)
         if key in self._kept:
             return None
@@ -122,10 +122,10 @@ class Recorder:
         stamps = self._workspace.stamps()
         notes: list[str] = []
         steps = (
-            *told(ended, self._redactor),
+            *output_steps(ended, self._redactor),
             *self._changes(stamps, notes),
-            *written(about.here, ended, self._redactor),
-            *ending(ended, self._redactor),
+            *result_steps(about.here, ended, self._redactor),
+            *exit_steps(ended, self._redactor),
         )
         exchange = self._exchange(key, about.by.type, about.by.model, steps)
         exchange = replace(exchange, prompt_sha256=_sha256(about), notes=tuple(notes))
@@ -134,18 +134,18 @@ class Recorder:
         return ExchangeDraft(exchange, stamps)
 
     def keep(self, draft: ExchangeDraft, about: Attempted, fact: f.AnyFact) -> None:
-        """Put the exchange into the cassette, with what the engine made of it."""
+        """Append the exchange to the cassette, with its outcome."""
         self._append(replace(draft.exchange, outcome=self._outcome(fact)))
         if draft.stamps is not None:
             self._stamps = draft.stamps
             if about.output_path:
-                # Where the engine itself put a copy of the output, a replay will do so, too.
-                self._stamp_anew(os.path.relpath(about.output_path, self._project))
+                # The engine copied the output there, and a replay will do so, too.
+                self._refresh_stamp(os.path.relpath(about.output_path, self._project))
             self._keep_stamps()
         files.remove(self._stash(about))
 
     def forget(self, about: Attempted) -> None:
-        """The attempt counts as lost although it was kept: what it wrote belongs to the next one."""
+        """Remove a stored attempt that counts as lost: its files belong to the next one."""
         dropped = self._rewrite(without=self._work(about))
         if dropped is None:
             return
@@ -163,12 +163,12 @@ class Recorder:
         if key in self._kept:
             return
         judge = task.by
-        steps = (*told(ended, self._redactor), *ending(ended, self._redactor))
+        steps = (*output_steps(ended, self._redactor), *exit_steps(ended, self._redactor))
         exchange = self._exchange(key, judge.type, judge.model, steps)
         self._append(replace(exchange, outcome=self._outcome(fact)))
 
     def queue(self, task: QueueTask, fact: f.AnyFact) -> None:
-        """The latest look counts: asking again changes nothing."""
+        """Record a queue check; the latest one counts."""
         key = self._key("queue", task.place, task.name, task.iteration, 1)
         if not isinstance(fact, f.QueueChecked):
             return
@@ -185,16 +185,16 @@ class Recorder:
 
     # -- details
 
-    def _work(self, about: Attempted) -> Recorded:
+    def _work(self, about: Attempted) -> ExchangeKey:
         assert about.at is not None
         return self._key("work", about.at, about.node.id, about.iteration, about.number)
 
-    def _key(self, kind: ExchangeKind, at: Place, stage: str, iteration: int, made: int) -> Recorded:
+    def _key(self, kind: ExchangeKind, at: Place, stage: str, iteration: int, made: int) -> ExchangeKey:
         key = recorded_key(self._plan, at.path, at.run)
-        return Recorded(kind, key, at.branch or "", stage, iteration, made)
+        return ExchangeKey(kind, key, at.branch or "", stage, iteration, made)
 
-    def _exchange(self, key: Recorded, provider: str, model: str, steps: tuple[AnyStep, ...]) -> Exchange:
-        """Attempts are numbered as they come in a replay, where none is lost."""
+    def _exchange(self, key: ExchangeKey, provider: str, model: str, steps: tuple[AnyStep, ...]) -> Exchange:
+        """Attempts are numbered as in a replay, where none is lost."""
         attempt = self._made[replace(key, made=0)] + 1
         return Exchange(
             stage=key.stage,
@@ -211,7 +211,7 @@ class Recorder:
 
     def _changes(self, stamps: dict[str, Stamp] | None, notes: list[str]) -> Iterator[AnyStep]:
         if stamps is None or self._stamps is None:
-            notes.append("the workspace holds too many files to keep what became of them")
+            notes.append("the workspace has too many files to record changes")
             return
         room = EXCHANGE_BYTES
         for path in sorted(stamps.keys() | self._stamps.keys()):
@@ -222,8 +222,8 @@ class Recorder:
                 yield Delete(path=path)
                 continue
             content = self._workspace.read(path, min(FILE_BYTES, room))
-            if content is None or not is_sayable(path):
-                notes.append(f"{path!r} isn't kept: it can't be read, or is too big ({now.size} bytes)")
+            if content is None or not is_utf8_name(path):
+                notes.append(f"{path!r} is not recorded: unreadable or too large ({now.size} bytes)")
                 continue
             room -= len(content)
             yield write_step(path, self._redactor.bytes(content), executable=now.executable)
@@ -231,27 +231,27 @@ class Recorder:
     def _outcome(self, fact: f.AnyFact) -> ExchangeOutcome:
         data = self._redactor.data(msgspec.to_builtins(fact))
         for name in ("result_file", "output"):
-            # Where the run lay is nobody else's business.
+            # A cassette must not contain the run's location.
             if data.get(name):
                 data[name] = os.path.basename(data[name])
         return ExchangeOutcome(fact.TYPE, data)
 
-    def _stamp_anew(self, path: str) -> None:
+    def _refresh_stamp(self, path: str) -> None:
         assert self._stamps is not None
         if (stamp := self._workspace.stamp(path)) is not None:
             self._stamps[path] = stamp
 
     def _append(self, exchange: Exchange) -> None:
         files.append(self._layout.cassette, encode_line(exchange))
-        self._note(_recorded(exchange))
+        self._note(_key_of(exchange))
 
-    def _note(self, key: Recorded) -> None:
+    def _note(self, key: ExchangeKey) -> None:
         self._kept.add(key)
         self._made[replace(key, made=0)] += 1
 
-    def _rewrite(self, without: Recorded | None = None) -> Exchange | None:
-        """Write the cassette anew: with the header as it is now, without what a crash cut off, and without
-        one exchange, which is given back."""
+    def _rewrite(self, without: ExchangeKey | None = None) -> Exchange | None:
+        """Rewrite the cassette with the current header, without a line cut off by a crash, and without one
+        exchange, which is returned."""
         if without is not None and without not in self._kept:
             return None
         before, dropped = files.read_bytes(self._layout.cassette) or b"", None
@@ -260,12 +260,12 @@ class Recorder:
         for line in before.split(b"\n")[1:-1]:
             exchange = _exchange(line)
             if exchange is None:
-                log.warning("a line of %s can't be read and is left out", self._layout.cassette)
-            elif _recorded(exchange) == without:
+                log.warning("skipped an unreadable line of %s", self._layout.cassette)
+            elif _key_of(exchange) == without:
                 dropped = exchange
             else:
                 lines.append(line + b"\n")
-                self._note(_recorded(exchange))
+                self._note(_key_of(exchange))
         if (content := b"".join(lines)) != before:
             files.make_dir(self._layout.root)
             files.replace(self._layout.cassette, content)
@@ -278,9 +278,11 @@ class Recorder:
         return os.path.join(about.place.root, "exchange.json")
 
 
-def _recorded(exchange: Exchange) -> Recorded:
+def _key_of(exchange: Exchange) -> ExchangeKey:
     made = exchange.made or exchange.attempt or 1
-    return Recorded(exchange.kind, exchange.node, exchange.branch, exchange.stage, exchange.iteration, made)
+    return ExchangeKey(
+        exchange.kind, exchange.node, exchange.branch, exchange.stage, exchange.iteration, made
+    )
 
 
 def _exchange(line: bytes) -> Exchange | None:
@@ -302,7 +304,7 @@ def _sha256(about: Attempted) -> str:
     return sha256(prompt).hexdigest() if prompt is not None else ""
 
 
-def told(ended: ExecuteResult, redactor: Redactor) -> Iterator[AnyStep]:
+def output_steps(ended: ExecuteResult, redactor: Redactor) -> Iterator[AnyStep]:
     if ended.duration_ms > 0:
         yield Sleep(seconds=ended.duration_ms / 1000)
     text = clean_output(ended.output.encode("utf-8", "replace")).text
@@ -310,7 +312,7 @@ def told(ended: ExecuteResult, redactor: Redactor) -> Iterator[AnyStep]:
         yield Say(text=redactor.text(text))
 
 
-def ending(ended: ExecuteResult, redactor: Redactor) -> Iterator[AnyStep]:
+def exit_steps(ended: ExecuteResult, redactor: Redactor) -> Iterator[AnyStep]:
     failure = ended.failure
     if failure is not None:
         yield Fail(kind=failure.kind, message=redactor.text(failure.message), exit_code=failure.exit_code)
@@ -318,7 +320,7 @@ def ending(ended: ExecuteResult, redactor: Redactor) -> Iterator[AnyStep]:
         yield End(code=ended.exit_code % 256 or 1)
 
 
-def written(here: IterationLayout, ended: ExecuteResult, redactor: Redactor) -> Iterator[AnyStep]:
+def result_steps(here: IterationLayout, ended: ExecuteResult, redactor: Redactor) -> Iterator[AnyStep]:
     """The result that the agent returned, or result.json and status.json as it wrote them."""
     if ended.result is not None:
         yield WriteResult(value=redactor.data(ended.result))
@@ -333,7 +335,7 @@ def written(here: IterationLayout, ended: ExecuteResult, redactor: Redactor) -> 
 
 
 def judge_failure(message: str) -> ExecuteResult:
-    """A judge that couldn't be asked at all."""
+    """The result of a judge that couldn't be called."""
     return ExecuteResult(failure=Failure(FailureKind.JUDGE_FAILED, message))
 
 
@@ -345,8 +347,8 @@ def write_step(path: str, content: bytes, *, executable: bool) -> WriteFile:
     return WriteFile(path=path, text=text, executable=executable)
 
 
-def is_sayable(path: str) -> bool:
-    """Whether a file's name can be written down: one that isn't UTF-8 can't."""
+def is_utf8_name(path: str) -> bool:
+    """Whether a file's name is valid UTF-8, which a cassette requires."""
     try:
         path.encode("utf-8")
     except UnicodeEncodeError:
@@ -355,7 +357,7 @@ def is_sayable(path: str) -> bool:
 
 
 def _read_object(text: str) -> tuple[dict[str, object] | None, str | None]:
-    """As an object where it is one and comes out the same, else as text."""
+    """The text as a JSON object, or else unchanged."""
     try:
         return msgspec.json.decode(text, type=dict[str, object]), None
     except (msgspec.DecodeError, RecursionError):

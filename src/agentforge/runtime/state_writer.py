@@ -1,5 +1,5 @@
-"""Keeps state.json, and the head outside the workspace, near the log: at most once a second, and at every
-turn that people wait for."""
+"""Keeps state.json and the head outside the workspace up to date: at most once a second, and at every change
+of status or node."""
 
 from time import monotonic
 
@@ -33,12 +33,12 @@ class StateWriter:
             await self.write()
 
     async def write(self) -> None:
-        """Write what is durable: neither file ever runs ahead of the log."""
+        """Sync the log first: neither file may be ahead of it."""
         await self._journal.sync()
         self.put()
 
     def put(self) -> None:
-        """The same, for a caller that has waited for the disk."""
+        """Write without syncing, for a caller that has synced."""
         journal, view = self._journal, self._journal.view
         head = journal.writer.head
         content = state_file(
@@ -57,7 +57,7 @@ class StateWriter:
 
 
 def write_branch_files(layout: RunLayout, plan: Plan, state: RunState) -> None:
-    """Of every branch that has begun; nothing outside of a block."""
+    """Write the files of every branch that has started; does nothing outside a block."""
     if state.block is None or state.block.path not in plan.places:
         return
     folder = folder_of(plan, state.block)

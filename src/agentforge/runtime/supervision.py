@@ -1,6 +1,6 @@
-"""Programs under a supervisor: started once, followed, reattached to by a later engine, ended.
+"""Runs programs under a supervisor: started once, awaited, reattached to by a later engine, ended.
 
-The claim file decides who may start one, so all of this is safe to repeat.
+The claim file decides which process may start one, so everything here is safe to repeat.
 """
 
 import json
@@ -30,8 +30,8 @@ class SupervisorLimits(Struct, frozen=True):
     orphan_grace: float = 15 * 60.0
 
 
-class Left(Struct, frozen=True):
-    """What a program left: its exit record, or why there is none."""
+class SupervisedExit(Struct, frozen=True):
+    """The exit record of a program, or the reason why it is missing."""
 
     record: ExitRecord | None = None
     lost: str = ""
@@ -53,37 +53,43 @@ class Supervised:
         *,
         secrets: tuple[str, ...] = (),
     ) -> None:
-        """`secrets`: values that no program may print into our files, whether it was given them or not."""
+        """`secrets`: values that are redacted from every program's output, whether it was given them or
+        not."""
         self._processes = processes
         self._limits = limits
         self._project = project
         self._lease = lease
         self._secrets = secrets
 
-    async def run(self, place: AttemptLayout, command: Command, mark: str, limits: AttemptLimits) -> Left:
-        """Start the program and follow it to its end."""
+    async def run(
+        self, place: AttemptLayout, command: Command, mark: str, limits: AttemptLimits
+    ) -> SupervisedExit:
+        """Start the program and wait for its end."""
         with files.storage(place.spec):
             supervisor = self._start(place, command, mark, limits)
         return await self._follow(place, mark, supervisor)
 
-    async def reattach(self, place: AttemptLayout, mark: str, reattached: Callable[[int], None]) -> Left:
-        """The engine that began it is gone: reattach to the program, take what it left, or call it lost."""
+    async def reattach(
+        self, place: AttemptLayout, mark: str, reattached: Callable[[int], None]
+    ) -> SupervisedExit:
+        """Continue after the death of the engine that started it: reattach to the program, read its exit
+        record, or report it as lost."""
         if take_claim(place):
-            return Left(lost="the engine died before the agent was started", started=False)
+            return SupervisedExit(lost="the engine died before the agent was started", started=False)
         claim = read_claim(place)
         if read_exit(place) is not None:
-            return await self._left(place, mark)
+            return await self._read_exit(place, mark)
         if claim is None:
-            return Left(lost="an earlier engine gave it up", started=False)
+            return SupervisedExit(lost="an earlier engine gave up on it", started=False)
         if not self._processes.is_alive(claim.identity):
-            return await self._left(place, mark)
+            return await self._read_exit(place, mark)
         reattached(claim.pid)
         return await self._follow(place, mark, claim.identity)
 
-    async def end(self, place: AttemptLayout, mark: str) -> Left:
-        """End the program with all it started; if it had ended by itself, what it left counts."""
+    async def end(self, place: AttemptLayout, mark: str) -> SupervisedExit:
+        """End the program with everything it started; if it had already exited, its exit record counts."""
         if take_claim(place):
-            return Left(lost="ended before it was started", started=False)
+            return SupervisedExit(lost="ended before it was started", started=False)
         claim = read_claim(place)
         if read_exit(place) is None and claim is not None:
             self._processes.terminate(claim.identity)
@@ -92,8 +98,8 @@ class Supervised:
         if record is None:
             await self._end_leftovers(place, mark)
         if record is None or record.status == "ended":
-            return Left(lost="ended on request")
-        return Left(record)
+            return SupervisedExit(lost="ended on request")
+        return SupervisedExit(record)
 
     def _start(self, place: AttemptLayout, command: Command, mark: str, limits: AttemptLimits) -> Identity:
         files.make_dir(place.root)
@@ -122,28 +128,28 @@ class Supervised:
             "mark": f"{MARK}={mark}",
         }
         if command.after:
-            # The supervisor may die, and the engine with it: whoever finds the attempt must know.
+            # Supervisor and engine may die: a later engine must be able to run it.
             files.write(place.after, files.compact(command.after))
         files.write_private(place.spec, json.dumps(spec).encode())
         return self._processes.start_supervisor(place.spec)
 
-    async def _follow(self, place: AttemptLayout, mark: str, supervisor: Identity) -> Left:
+    async def _follow(self, place: AttemptLayout, mark: str, supervisor: Identity) -> SupervisedExit:
         await self._processes.wait(supervisor)
-        return await self._left(place, mark)
+        return await self._read_exit(place, mark)
 
-    async def _left(self, place: AttemptLayout, mark: str) -> Left:
+    async def _read_exit(self, place: AttemptLayout, mark: str) -> SupervisedExit:
         record = read_exit(place)
         if record is None:
             await self._end_leftovers(place, mark)
-            return Left(lost="its supervisor died", started=not take_claim(place))
+            return SupervisedExit(lost="its supervisor died", started=not take_claim(place))
         if record.status == "orphaned":
-            return Left(lost="no engine came back for it in time")
+            return SupervisedExit(lost="no engine reattached to it in time")
         if record.status == "ended":
-            return Left(lost="somebody outside ended it")
-        return Left(record)
+            return SupervisedExit(lost="ended by another process")
+        return SupervisedExit(record)
 
     async def _end_leftovers(self, place: AttemptLayout, mark: str) -> None:
-        """What a supervisor that died couldn't."""
+        """Clean up after a supervisor that died."""
         await self._processes.end_marked(f"{MARK}={mark}")
         await run_after(place)
 
@@ -162,15 +168,15 @@ AFTER_SECONDS = 10.0
 
 
 async def run_after(place: AttemptLayout, seconds: float = AFTER_SECONDS) -> None:
-    """Run it, if the attempt has such a program; running it twice does no harm."""
+    """Run the attempt's cleanup program, if it has one; safe to repeat."""
     argv = _argv(place)
     if not argv:
         return
     ended = await programs.run_async(programs.Program(argv, seconds))
     if ended.reason is programs.NoExit.TIMED_OUT:
-        log.warning("%s, which ends what an agent left, took longer than %g s", " ".join(argv), seconds)
+        log.warning("cleanup program %s timed out after %g s", " ".join(argv), seconds)
     elif ended.reason:
-        log.warning("can't run %s, which ends what an agent left: %s", argv[0], ended.problem)
+        log.warning("can't run cleanup program %s: %s", argv[0], ended.problem)
 
 
 def _argv(place: AttemptLayout) -> tuple[str, ...]:
@@ -188,10 +194,10 @@ def has_living_agent(plan: Plan, state: RunState, layout: RunLayout, processes: 
         attempt = at.iteration.attempt if at.iteration else None
         if at.iteration is None or attempt is None or not attempt.in_flight:
             continue
-        at_work = place_of(plan, state, provider, at)
-        if at_work is None:
+        stage = place_of(plan, state, provider, at)
+        if stage is None:
             continue
-        place = layout.iteration(at_work.folder, at.iteration.number).attempt(attempt.number)
+        place = layout.iteration(stage.folder, at.iteration.number).attempt(attempt.number)
         claim = read_claim(place)
         if claim is not None and read_exit(place) is None and processes.is_alive(claim.identity):
             return True

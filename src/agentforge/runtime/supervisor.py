@@ -2,38 +2,39 @@
 
 Theory of operation
 -------------------
-The engine may die at any instant; the agent must not be lost, doubled or left behind. So between the two
-stands this program, in a session of its own. It is one file that imports nothing of ours and little of the
-standard library: every attempt pays for its start, and it must not change under a running agent.
+The engine may die at any instant; the agent must not be lost, duplicated or left running unattended. So this
+program runs between the two, in a separate session. It is one file that imports nothing of ours and little of
+the standard library: every attempt pays for its startup, and it must not change under a running agent.
 
-*Claim.* The attempt belongs to whoever creates the claim file first: a supervisor, or an engine that recovers
-the run and finds that none had started. It is linked into place complete and durable, before the agent
-exists. So a claim always names a process that can be waited for, and no claim means that nothing ran. Whoever
-comes second leaves without a trace (exit status 3).
+*Claim.* The attempt belongs to the process that creates the claim file first: a supervisor, or an engine that
+recovers the run and finds that no supervisor has started. The file is linked into place complete and durable,
+before the agent exists. So a claim always names a process that can be waited for, and a missing claim means
+that nothing ran. A second claimant exits without side effects (exit status 3).
 
-*Following.* One loop turns on signals and on the agent's output. It holds the deadline and the idle limit
-(monotonic: a jumping clock or a sleeping machine counts for nothing) and probes the run's lease: if nobody
-holds it for the orphan grace, nobody is going to read this agent's work, and it is ended. Output beyond the
-cap is counted and dropped, so a flood costs neither memory nor disk. Secrets are hidden before they reach the
-file: what is at the end of a read and may be the beginning of one waits for the next.
+*Following.* One loop waits for signals and for the agent's output. It enforces the deadline and the idle
+limit (monotonic: clock changes and machine sleep don't count) and probes the run's lease: if no engine holds
+it for the orphan grace, no engine will read this agent's results, and the agent is ended. Output beyond the
+cap is counted and dropped, so a flood costs neither memory nor disk. Secrets are redacted before they reach
+the file: bytes at the end of a read that may be the beginning of a secret are held back until the next read.
 
-*Ending.* Tools of an agent move to sessions of their own, fork twice, scrub their environment. On Linux we
-are a child subreaper: whatever loses its parent becomes our child, so all that the attempt started is below
-us in the process tree, and "no child left" is the kernel's proof that all of it is gone. First everything
-gets TERM and a grace; then the tree is stopped until a look at it shows nothing new (a stopped process can't
-fork), and killed; again until none is left. Elsewhere there is no subreaper: process group, environment mark
-and the parent links of `ps` must do, and a process that sheds all three escapes. If we ourselves are killed,
-Linux kills the agent with us; its leftovers carry the mark, and the engine ends them before the next attempt.
+*Ending.* An agent's tools may start new sessions, double-fork, or clear their environment. On Linux we are a
+child subreaper: an orphaned process becomes our child, so everything that the attempt started is below us in
+the process tree, and "no children left" proves that all of it is gone. First everything gets SIGTERM and a
+grace period; then the tree is stopped until no new processes appear (a stopped process can't fork), and
+killed; this repeats until none is left. Other systems have no subreaper: we rely on the process group, the
+environment mark and the parent pids of `ps`, and a process that changes all three escapes. If we ourselves
+are killed, Linux kills the agent with us; leftover processes carry the mark, and the engine ends them before
+the next attempt.
 
-*After.* An agent that works elsewhere, as in a container, has a program that ends it there. It runs when all
-that is ours is gone, and is bounded itself.
+*After.* An agent that works elsewhere, such as in a container, has a cleanup program that ends it there. It
+runs, with a timeout, when all our processes are gone.
 
-*Exit record.* Renamed into place as the last act, so its presence means: the agent and all it started are
-gone, the output is complete. Its space is taken before the agent starts, so that a full disk can't cost us
-the outcome.
+*Exit record.* Renamed into place as the last step, so its existence means: the agent and everything it
+started are gone, and the output is complete. Its space is reserved before the agent starts, so that a full
+disk can't lose the outcome.
 """
 
-# contextlib would lengthen the start of every attempt; starting programs is what this one is for.
+# contextlib would slow down the start of every attempt; starting programs is the purpose of this one.
 # ruff: noqa: SIM105, S606
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re  # Costs nothing: json has loaded it.
+import re  # Free: json has loaded it.
 import select
 import signal
 import sys
 import time
 
-TYPE_CHECKING = False  # typing itself would lengthen the start, too.
+TYPE_CHECKING = False  # Importing typing would slow down the start, too.
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
@@ -57,8 +58,8 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 ALREADY_CLAIMED = 3
 CHUNK = 65536
-# What an agent must not inherit as ignored: a shell's background job, nohup and Python itself ignore some.
-HEARD = (
+# Signals that an agent must not inherit as ignored: background jobs of a shell, nohup and Python ignore some.
+RESET_SIGNALS = (
     signal.SIGHUP,
     signal.SIGINT,
     signal.SIGQUIT,
@@ -66,21 +67,21 @@ HEARD = (
     signal.SIGTERM,
     signal.SIGXFSZ,
 )
-TAIL_BYTES = 262144  # How an agent ended is said in its last lines.
-CHUNKS_PER_TURN = 64  # A flood must not keep the loop from its limits.
+TAIL_BYTES = 262144  # The last lines show how an agent ended.
+CHUNKS_PER_TURN = 64  # A flood of output must not delay the checks of the limits.
 LEASE_PERIOD = 2.0
-LEFTOVER_GRACE = 1.0  # For what an agent leaves behind when it exits by itself.
+LEFTOVER_GRACE = 1.0  # For processes that are left over when an agent exits by itself.
 FREEZE_PASSES = 20
-QUICK_LOOKS = 50
-KILL_PATIENCE = 30.0  # After which a process that even KILL doesn't end is reported instead.
+QUICK_PASSES = 50
+KILL_TIMEOUT = 30.0  # After this, a process that survives SIGKILL is reported instead.
 RECORD_BYTES = 2048
 RECORD_TRIES = 20
 AFTER_SECONDS = 10.0
-HIDDEN = b"[secret]"
+REDACTED = b"[secret]"
 
 
 class Spec:
-    """What the engine asks for."""
+    """The attempt's specification, written by the engine."""
 
     def __init__(self, record: dict[str, Any]) -> None:
         self.claim: str = record["claim"]
@@ -104,7 +105,7 @@ class Spec:
         self.env: dict[str, str] = {**record["env"], name: value}
 
 
-# --- Who we are ---------------------------------------------------------------------------------------------
+# --- Identity -----------------------------------------------------------------------------------------------
 
 
 def read(path: str) -> bytes:
@@ -113,12 +114,12 @@ def read(path: str) -> bytes:
 
 
 def stat_fields(pid: int) -> list[str]:
-    """Of /proc/PID/stat, from the third on; the name before them may hold blanks and brackets."""
+    """The fields of /proc/PID/stat from the third on; the name may contain spaces and parentheses."""
     return read(f"/proc/{pid}/stat").rpartition(b")")[2].decode().split()
 
 
 def ask(*argv: str) -> str:
-    """What a system program says, for systems without /proc."""
+    """The output of a system program, for systems without /proc."""
     import subprocess
 
     env = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL": "C", "TZ": "UTC"}
@@ -166,7 +167,7 @@ def sync_folder(path: str) -> None:
 
 
 def take_claim(spec: Spec) -> bool:
-    """Linked rather than opened exclusively: nobody ever sees a claim that doesn't say whose it is."""
+    """Linked rather than opened exclusively, so that a claim is never visible without its owner."""
     pid = os.getpid()
     draft = f"{spec.claim}.{pid}"
     identity = {"pid": pid, "start_time": start_time(pid), "boot_id": boot_id(), "host": os.uname().nodename}
@@ -188,7 +189,7 @@ class ExitRecordFile:
         try:
             os.write(self.file, b" " * RECORD_BYTES)
         except OSError:
-            pass  # Full already; there may be room when the record is due.
+            pass  # The disk is full; there may be space when the record is written.
 
     def place(self, record: dict[str, Any]) -> bool:
         for _ in range(RECORD_TRIES):
@@ -201,7 +202,7 @@ class ExitRecordFile:
         return False
 
     def _write(self, text: bytes) -> None:
-        # Over the blanks, since a new file might find the disk full.
+        # Overwrites the reserved space, since the disk may be full.
         if os.pwrite(self.file, text, 0) < len(text):
             raise OSError("short write")
         os.ftruncate(self.file, len(text))
@@ -210,11 +211,11 @@ class ExitRecordFile:
         sync_folder(self.path)
 
 
-class Hider:
-    """Takes secrets out of a stream. Nothing is held back but what may be the beginning of one."""
+class StreamRedactor:
+    """Redacts secrets in a stream. Holds back only bytes that may be the beginning of a secret."""
 
     def __init__(self, secrets: list[str]) -> None:
-        # The longest first, so that it is found where another is its beginning.
+        # Longest first, so that a value is matched before another one that is its prefix.
         self.values = sorted({raw(secret) for secret in secrets if secret}, key=len, reverse=True)
         self.pattern: re.Pattern[bytes] | None = None
         self.held = b""
@@ -223,9 +224,9 @@ class Hider:
         text, done = self.held + chunk, 0
         passed: list[bytes] = []
         held_from = self._beginning(text)
-        # What isn't complete yet begins at `held_from` or later: whatever is found before it stands.
+        # An incomplete value starts at `held_from` or later: matches before it are final.
         while (found := self._find(text, done)) and found.start() < held_from:
-            passed += (text[done : found.start()], HIDDEN)
+            passed += (text[done : found.start()], REDACTED)
             done = found.end()
             if done > held_from:
                 held_from = self._beginning(text, done)
@@ -233,21 +234,21 @@ class Hider:
         return b"".join((*passed, text[done:held_from]))
 
     def rest(self) -> bytes:
-        # One value may be complete here and have waited, since it might have become a longer one.
+        # A complete value may have been held back, because it is a prefix of a longer one.
         text, self.held = self.held, b""
         for value in self.values:
-            text = text.replace(value, HIDDEN)
+            text = text.replace(value, REDACTED)
         return text
 
     def _find(self, text: bytes, start: int) -> re.Match[bytes] | None:
         if self.pattern is None:
             if not any(value in text for value in self.values):
-                return None  # As nearly always, so that nearly nobody pays for the pattern.
+                return None  # The common case, which avoids compiling the pattern.
             self.pattern = re.compile(b"|".join(map(re.escape, self.values)))
         return self.pattern.search(text, start)
 
     def _beginning(self, text: bytes, start: int = 0) -> int:
-        """Where the end of the text may be the beginning of a value; its length if nowhere."""
+        """The first index from which the rest of the text may be the beginning of a value, or its length."""
         first = len(text)
         for value in self.values:
             at = text.find(value[:1], max(start, len(text) - len(value) + 1))
@@ -259,11 +260,11 @@ class Hider:
 
 
 class Output:
-    """What the agent prints: the first bytes of it in a file, and the last lines where that is full; all of
-    it counted."""
+    """The agent's output: the first bytes up to the cap and the last lines go to a file; all bytes are
+    counted."""
 
     def __init__(self, path: str, cap: int, secrets: list[str]) -> None:
-        self.hider = Hider(secrets)
+        self.redactor = StreamRedactor(secrets)
         self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self.read_end, self.write_end = os.pipe()
         os.set_blocking(self.read_end, False)
@@ -273,7 +274,7 @@ class Output:
         self.error: str | None = None
 
     def drain(self, chunks: int = CHUNKS_PER_TURN) -> bool:
-        """Take what is there; whether anything was."""
+        """Read the available output; returns whether there was any."""
         if not self.open:
             return False
         for taken in range(chunks):
@@ -283,7 +284,7 @@ class Output:
                 return taken > 0
             if chunk:
                 self._keep(chunk)
-            else:  # Closed by everyone who could write; the agent itself may live on.
+            else:  # Closed by all writers; the agent itself may still be running.
                 self.open = False
                 os.close(self.read_end)
                 return taken > 0
@@ -291,7 +292,7 @@ class Output:
 
     def _keep(self, chunk: bytes) -> None:
         self.total += len(chunk)
-        self._write(self.hider.pass_on(chunk))
+        self._write(self.redactor.pass_on(chunk))
 
     def _write(self, text: bytes) -> None:
         kept, rest = text[: self.room], text[self.room :]
@@ -302,17 +303,17 @@ class Output:
                 kept = kept[written:]
         except OSError as exc:
             self.room, self.truncated = 0, True
-            self.error = f"can't write the output: {exc.strerror}; the rest of it was dropped"
+            self.error = f"can't write the output: {exc.strerror}; the rest was dropped"
         if rest:
             self.truncated = True
             self.dropped += rest
-            if len(self.dropped) > 2 * TAIL_BYTES:  # Now and then, not at every word of a flood.
+            if len(self.dropped) > 2 * TAIL_BYTES:  # Rarely, not for every chunk.
                 del self.dropped[:-TAIL_BYTES]
 
     def finish(self) -> None:
         self.drain(CHUNKS_PER_TURN * 16)
-        self._write(self.hider.rest())
-        # The first line of these is the rest of one whose beginning is gone, or is kept without it.
+        self._write(self.redactor.rest())
+        # Skip the first line: it is incomplete, or its beginning is already in the file.
         last = bytes(self.dropped[-TAIL_BYTES:]).partition(b"\n")[2]
         if last and self.error is None:
             self.room = len(last) + 1
@@ -324,7 +325,7 @@ class Output:
 
 
 class Lease:
-    """Whether anybody drives the run: the driver holds a lock on its log."""
+    """Whether an engine holds the lease of the run: a lock on its log."""
 
     def __init__(self, path: str, grace: float) -> None:
         self.path, self.grace = path, grace
@@ -339,7 +340,7 @@ class Lease:
     def abandoned(self, now: float) -> bool:
         if now < self.due:
             return False
-        # A longer gap means that we were stopped: nobody looked, so only a period of it counts.
+        # A longer gap means that we were stopped, so only two periods of it count.
         gap = min(now - self.probed, 2 * self.period)
         self.probed = now
         self.unattended = 0.0 if self.is_held() else self.unattended + gap
@@ -351,13 +352,13 @@ class Lease:
         except FileNotFoundError:
             return False
         except OSError:
-            return True  # An agent isn't ended on a doubt.
+            return True  # When in doubt, the agent is not ended.
         try:
             fcntl.flock(log, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:
             return True
         finally:
-            os.close(log)  # Gives the lock back at once, too.
+            os.close(log)  # Also releases the lock.
         return False
 
 
@@ -365,7 +366,7 @@ class Lease:
 
 
 class SpawnFailed(Exception):
-    """The agent could not be started; the message is for a person."""
+    """The agent could not be started; the message is shown to the user."""
 
 
 def start_agent(spec: Spec, outputs: list[Output], prctl: Callable[..., int] | None) -> int:
@@ -375,7 +376,7 @@ def start_agent(spec: Spec, outputs: list[Output], prctl: Callable[..., int] | N
         raise SpawnFailed(f"can't read the agent's input {spec.stdin}: {exc.strerror}") from exc
     report, reporting = os.pipe()
     parent = os.getpid()
-    # Blocked, so that no handler of ours runs in the child.
+    # Blocked, so that our handlers don't run in the child.
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     pid = os.fork()
     if pid == 0:
@@ -383,7 +384,7 @@ def start_agent(spec: Spec, outputs: list[Output], prctl: Callable[..., int] | N
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for end in (stdin, reporting, *(output.write_end for output in outputs)):
         os.close(end)
-    problem = os.read(report, CHUNK)  # Ends without a word when the program takes over.
+    problem = os.read(report, CHUNK)  # Empty once exec has succeeded.
     os.close(report)
     if problem:
         os.waitpid(pid, 0)
@@ -395,48 +396,48 @@ def become_agent(
     spec: Spec, ends: tuple[int, int, int, int], prctl: Callable[..., int] | None, parent: int
 ) -> NoReturn:
     stdin, out, err, reporting = ends
-    doing = "prepare the agent's process"
+    action = "prepare the agent's process"
     try:
         os.setsid()
         if prctl is not None:
             prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            if os.getppid() != parent:  # It died before the call above: nobody would ever end us.
+            if os.getppid() != parent:  # It died before the call above, so no signal would ever end us.
                 os._exit(127)
-        for number in HEARD:
+        for number in RESET_SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         for source, target in ((stdin, 0), (out, 1), (err, 2)):
             os.dup2(source, target)
-        doing = f"enter the working directory {spec.cwd}"
+        action = f"enter the working directory {spec.cwd}"
         os.chdir(raw(spec.cwd))
-        doing = f"start {spec.argv[0]}"
+        action = f"start {spec.argv[0]}"
         argv = [raw(argument) for argument in spec.argv]
         env = {raw(name): raw(value) for name, value in spec.env.items()}
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.execvpe(argv[0], argv, env)
-    except BaseException as exc:  # Whatever it is, the parent tells it.
-        os.write(reporting, f"can't {doing}: {explain(exc, doing)}".encode()[:1000])
+    except BaseException as exc:  # The parent reports any error.
+        os.write(reporting, f"can't {action}: {explain(exc, action)}".encode()[:1000])
     finally:
         os._exit(127)
 
 
 def raw(text: str) -> bytes:
-    """Not in the locale's encoding: the engine wrote UTF-8."""
+    """Encode as UTF-8, as the engine wrote it, not in the locale's encoding."""
     return text.encode("utf-8", "surrogateescape")
 
 
-def explain(exc: BaseException, doing: str) -> str:
-    if doing.startswith("start ") and isinstance(exc, FileNotFoundError):
+def explain(exc: BaseException, action: str) -> str:
+    if action.startswith("start ") and isinstance(exc, FileNotFoundError):
         return "no such program on the agent's PATH, or the interpreter it names is missing"
-    if doing.startswith("start ") and isinstance(exc, PermissionError):
+    if action.startswith("start ") and isinstance(exc, PermissionError):
         return "it is not executable (permission denied)"
     return getattr(exc, "strerror", None) or str(exc)
 
 
-# --- The tree of processes ----------------------------------------------------------------------------------
+# --- The process tree ---------------------------------------------------------------------------------------
 
 
-def below(roots: set[int], parents: dict[int, int]) -> set[int]:
-    """The roots and everything that descends from them."""
+def with_descendants(roots: set[int], parents: dict[int, int]) -> set[int]:
+    """The roots and all their descendants."""
     children: dict[int, list[int]] = {}
     for pid, parent in parents.items():
         children.setdefault(parent, []).append(pid)
@@ -449,7 +450,7 @@ def below(roots: set[int], parents: dict[int, int]) -> set[int]:
 
 
 def tree_by_proc(root: int) -> dict[int, tuple[str, int]]:
-    """All descendants, each with its state and process group."""
+    """All descendants, with their state and process group."""
     parents: dict[int, int] = {}
     seen: dict[int, tuple[str, int]] = {}
     for name in os.listdir("/proc"):
@@ -459,11 +460,11 @@ def tree_by_proc(root: int) -> dict[int, tuple[str, int]]:
             except OSError:
                 continue
             parents[int(name)], seen[int(name)] = int(fields[1]), (fields[0], int(fields[2]))
-    return {pid: seen[pid] for pid in below({root}, parents) if pid != root}
+    return {pid: seen[pid] for pid in with_descendants({root}, parents) if pid != root}
 
 
 def own_children() -> list[int]:
-    """Where the kernel lists them."""
+    """Our children, or [] if the kernel doesn't list them."""
     pid = os.getpid()
     try:
         return [int(child) for child in read(f"/proc/{pid}/task/{pid}/children").split()]
@@ -472,7 +473,7 @@ def own_children() -> list[int]:
 
 
 def tree_by_ps(agent: int, mark: str, known: set[int]) -> dict[int, tuple[str, int]]:
-    """The agent's group, what carries the mark, what was known before, and their descendants."""
+    """The agent's process group, marked processes, those known before, and their descendants."""
     parents: dict[int, int] = {}
     seen: dict[int, tuple[str, int]] = {}
     roots: set[int] = set()
@@ -481,7 +482,7 @@ def tree_by_ps(agent: int, mark: str, known: set[int]) -> dict[int, tuple[str, i
         parents[int(pid)], seen[int(pid)] = int(parent), (state, int(group))
         if int(group) == agent or int(pid) in known or (command and mark in command[0].split()):
             roots.add(int(pid))
-    return {pid: seen[pid] for pid in below(roots, parents) if pid != os.getpid()}
+    return {pid: seen[pid] for pid in with_descendants(roots, parents) if pid != os.getpid()}
 
 
 def send(pid: int, number: int) -> None:
@@ -495,7 +496,7 @@ def send(pid: int, number: int) -> None:
 
 
 class SignalHandlers:
-    """TERM is counted; TERM and the death of a child wake the loop."""
+    """Counts SIGTERM; SIGTERM and the exit of a child wake the loop."""
 
     def __init__(self) -> None:
         self.terms = 0
@@ -507,7 +508,7 @@ class SignalHandlers:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())  # The starter's thread may have blocked some.
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())  # The starting thread may have blocked some.
 
     def _term(self, *_: object) -> None:
         self.terms += 1
@@ -518,21 +519,21 @@ class Attempt:
         self.spec, self.signals = spec, signals
         self.record = ExitRecordFile(spec.exit)
         self.outputs: list[Output] = []
-        """One for all that it prints, or one more for errors."""
+        """One for all output, or a second one for stderr."""
         self.lease = Lease(spec.lease, spec.orphan_grace)
         self.agent: int | None = None
         self.code: int | None = None
-        """Of the agent, once it is gone; negative for a signal."""
+        """The agent's exit code once it has exited; negative for a signal."""
         self.childless = False
         self.ended: set[int] = set()
         self.started_at, self.started = timestamp(), time.monotonic()
-        self.heard = self.started
+        self.last_output = self.started
 
     def run(self) -> bool:
         status, error = "spawn_failed", None
         try:
             status = "ended" if self.signals.terms else self._start_and_follow()
-        except Exception as exc:  # A claimed attempt has an outcome, whatever happens.
+        except Exception as exc:  # A claimed attempt must have an outcome.
             error = str(exc) or repr(exc)
             status = "spawn_failed" if self.agent is None else "ended"
         if self.agent is not None:
@@ -560,16 +561,16 @@ class Attempt:
             write_draft(draft, {"pid": self.agent, "start_time": start_time(self.agent)})
             os.rename(draft, self.spec.agent)
         except OSError:
-            pass  # For people and tools; nothing depends on it.
+            pass  # Informational only.
         return self._follow()
 
     def _follow(self) -> str:
-        """Until the agent exits or something ends it; says what."""
+        """Wait until the agent exits or must be ended; returns the status."""
         spec = self.spec
         while True:
             now = time.monotonic()
             deadline = self.started + spec.timeout if spec.timeout is not None else now + 60
-            silence = self.heard + spec.idle_timeout if spec.idle_timeout is not None else now + 60
+            silence = self.last_output + spec.idle_timeout if spec.idle_timeout is not None else now + 60
             if self.code is not None:
                 return "exited" if self.code >= 0 else "signaled"
             if self.signals.terms:
@@ -583,7 +584,7 @@ class Attempt:
             self._turn(min(deadline, silence, self.lease.due) - now)
 
     def _turn(self, seconds: float) -> None:
-        """Wait for a signal, output or the time; then take in everything there is."""
+        """Wait for a signal, output or the timeout; then process everything available."""
         watched = [self.signals.wake, *(output.read_end for output in self.outputs if output.open)]
         select.select(watched, [], [], max(seconds, 0))
         try:
@@ -592,7 +593,7 @@ class Attempt:
             pass
         for output in self.outputs:
             if output.drain():
-                self.heard = time.monotonic()
+                self.last_output = time.monotonic()
         self._reap()
 
     def _reap(self) -> None:
@@ -608,37 +609,37 @@ class Attempt:
                 self.code = os.waitstatus_to_exitcode(status)
 
     def _end(self, grace: float) -> None:
-        """Until nothing is left of what the agent started."""
+        """End everything that the agent started."""
         self._reap()
-        if self._alone():
+        if self._all_gone():
             return
         for group in {group for _, group in self._living().values()}:
-            # To a whole group at once, or a shell would see its child die and go on with the next line.
+            # Signal the whole group at once, or a shell would see its child die and run the next line.
             send(-group, signal.SIGTERM)
-            send(-group, signal.SIGCONT)  # A stopped process would never hear it.
+            send(-group, signal.SIGCONT)  # A stopped process would not handle it.
         asked = max(self.signals.terms, 1)
         until = time.monotonic() + grace
-        # Asked again: at once, then.
-        while not self._alone() and self.signals.terms <= asked and (left := until - time.monotonic()) > 0:
+        # Another SIGTERM skips the grace period.
+        while not self._all_gone() and self.signals.terms <= asked and (left := until - time.monotonic()) > 0:
             self._turn(left if LINUX else min(left, 0.1))
-        patience = time.monotonic() + KILL_PATIENCE
-        while not self._alone() and time.monotonic() < patience:
+        kill_until = time.monotonic() + KILL_TIMEOUT
+        while not self._all_gone() and time.monotonic() < kill_until:
             for pid in self._freeze():
                 send(pid, signal.SIGKILL)
             self._kill_children(0.2)
 
     def _clean_up(self) -> str | None:
-        """Have the agent's work ended where it isn't below us; what went wrong, if anything."""
+        """Run the cleanup program for work outside our process tree; returns an error or None."""
         argv = [raw(argument) for argument in self.spec.after]
         if not argv:
             return None
         env = {raw(name): raw(value) for name, value in self.spec.env.items()}
-        nothing = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+        devnull = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
         defaults = [signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGTERM]
         try:
-            os.posix_spawnp(argv[0], argv, env, file_actions=nothing, setpgroup=0, setsigdef=defaults)
+            os.posix_spawnp(argv[0], argv, env, file_actions=devnull, setpgroup=0, setsigdef=defaults)
         except OSError as exc:
-            return f"can't run {self.spec.after[0]} after the agent: {exc.strerror}"
+            return f"can't run cleanup program {self.spec.after[0]}: {exc.strerror}"
         self.childless = False
         until = time.monotonic() + AFTER_SECONDS
         while not self.childless and (left := until - time.monotonic()) > 0:
@@ -646,14 +647,14 @@ class Attempt:
         if self.childless:
             return None
         self._end(0.0)
-        return f"{self.spec.after[0]}, run after the agent, took longer than {AFTER_SECONDS:g} s"
+        return f"cleanup program {self.spec.after[0]} timed out after {AFTER_SECONDS:g} s"
 
     def _kill_children(self, seconds: float) -> None:
-        """A process that forks and exits all the time is gone before a look at the whole tree ends. But each
-        of its deaths makes its child ours, and our own children are known at once."""
+        """Kill our own children repeatedly. A process that constantly forks and exits is gone before a scan
+        of the whole tree ends, but its orphans become our children, which can be listed quickly."""
         until = time.monotonic() + seconds
-        while not self._alone() and time.monotonic() < until:
-            for _ in range(QUICK_LOOKS):
+        while not self._all_gone() and time.monotonic() < until:
+            for _ in range(QUICK_PASSES):
                 self._reap()
                 for pid in own_children():
                     send(pid, signal.SIGKILL)
@@ -661,7 +662,7 @@ class Attempt:
             self._turn(0.02)
 
     def _freeze(self) -> set[int]:
-        """Stop everything, until a look at the tree shows nothing new or a fork bomb has had its chances."""
+        """Stop everything, until no new processes appear or the maximum number of passes is reached."""
         frozen: set[int] = set()
         for _ in range(FREEZE_PASSES):
             fresh = set(self._living()) - frozen
@@ -672,11 +673,11 @@ class Attempt:
             frozen |= fresh
         return frozen
 
-    def _alone(self) -> bool:
+    def _all_gone(self) -> bool:
         return self.childless if LINUX else self.code is not None and not self._tree()
 
     def _living(self) -> dict[int, tuple[str, int]]:
-        """Counted as ended by us, since the caller is about to."""
+        """The process tree; counted as killed, since the caller is about to kill it."""
         tree = self._tree()
         self.ended |= {pid for pid, (state, _) in tree.items() if state[0] not in "ZX"}
         return tree
@@ -686,13 +687,13 @@ class Attempt:
         try:
             tree = tree_by_proc(os.getpid()) if LINUX else tree_by_ps(self.agent, self.spec.mark, self.ended)
         except OSError:
-            return {}  # Out of descriptors, say; we look again in a moment.
+            return {}  # For example, out of descriptors; retried shortly.
         return {pid: seen for pid, seen in tree.items() if LINUX or seen[0][0] not in "ZX"}
 
     def _outcome(self, status: str, error: str | None) -> dict[str, Any]:
         outputs, code = self.outputs, self.code
-        if self.agent is not None and not self._alone():
-            error = f"these processes could not be ended: {sorted(self._tree())}"
+        if self.agent is not None and not self._all_gone():
+            error = f"can't kill these processes: {sorted(self._tree())}"
         for output in outputs:
             error = error or output.error
         return {
@@ -720,19 +721,19 @@ def main(arguments: list[str]) -> int:
         try:
             os.setsid()
         except PermissionError:
-            pass  # A group's leader, started by hand: HUP and INT are ignored anyway.
+            pass  # A process group leader, started manually: SIGHUP and SIGINT are ignored anyway.
     try:
         spec = Spec(json.loads(read(arguments[0])))
     except FileNotFoundError:
-        return ALREADY_CLAIMED  # Whoever claims the attempt removes the file.
+        return ALREADY_CLAIMED  # The claimant removes the file.
     if not take_claim(spec):
         return ALREADY_CLAIMED
     try:
-        os.unlink(arguments[0])  # It holds the agent's whole environment, and so may hold secrets.
+        os.unlink(arguments[0])  # It contains the agent's environment, which may contain secrets.
     except OSError:
         pass
     return 0 if Attempt(spec, signals).run() else 1
 
 
 if __name__ == "__main__":
-    os._exit(main(sys.argv[1:]))  # The engine waits for our end; taking the interpreter down takes longer.
+    os._exit(main(sys.argv[1:]))  # The engine waits for us; skips the interpreter's slow shutdown.

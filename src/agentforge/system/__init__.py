@@ -1,5 +1,5 @@
-"""What the runtime and the adapters share of the machine: files and short helper programs.
+"""Access to the machine that the runtime and the adapters share: files and short helper programs.
 
-files: reading and writing below a project. disk: what the log needs of it, so that tests can let it fail.
-programs: short helper programs. None of them knows anything of runs.
+files: reading and writing below a project. disk: the system calls of the log, so that tests can make them
+fail. programs: short helper programs. None of them knows about runs.
 """

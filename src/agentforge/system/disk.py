@@ -1,4 +1,4 @@
-"""The system calls through which the log becomes durable, in one place so that tests can let them fail."""
+"""The system calls that make the log durable, in one place so that tests can make them fail."""
 
 import errno
 import os
@@ -13,12 +13,13 @@ from agentforge.system import files
 
 T = TypeVar("T")
 
-# Space may be freed, and a flaky device may recover; other refusals don't pass by themselves.
-_MAY_PASS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EAGAIN})
+# Space may be freed, and a flaky device may recover; other errors are permanent.
+_TRANSIENT = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EAGAIN})
 
 
 class Disk:
-    """The real one; a test derives from it and overrides what shall fail. All methods raise OSError."""
+    """The real disk; a test derives from it and overrides the calls that should fail. All methods raise
+    OSError."""
 
     def open(self, path: str, flags: int) -> int:
         return files.open_file(path, flags)
@@ -45,7 +46,7 @@ class Disk:
         files.sync_directory(path)
 
     def make_directories(self, path: str) -> None:
-        """Create a folder and those above it that are missing, durably."""
+        """Create a folder and its missing parents, durably."""
         if os.path.isdir(path):
             return
         parent = os.path.dirname(path) or "."
@@ -57,7 +58,7 @@ class Disk:
         self.sync_directory(parent)
 
     def fill(self, path: str, chunks: Iterable[bytes], flags: int = os.O_TRUNC) -> None:
-        """Write a file and wait for the disk; its name is durable only once its directory was synced too."""
+        """Write a file and wait for the disk; its name is durable only once its directory is synced too."""
         fd = self.open(path, os.O_WRONLY | os.O_CREAT | flags)
         try:
             for chunk in chunks:
@@ -69,7 +70,8 @@ class Disk:
             os.close(fd)
 
     def replace(self, path: str, content: bytes) -> None:
-        """Replace a file, durable with its name when this returns; what a crash leaves is never read."""
+        """Replace a file; its content and name are durable when this returns. Drafts left by a crash are
+        never read."""
         draft = f"{path}.tmp"
         try:
             self.fill(draft, (content,))
@@ -81,19 +83,19 @@ class Disk:
         self.sync_directory(os.path.dirname(path))
 
 
-class Patience(Struct, frozen=True):
-    """How often and how long to wait for a disk that refuses."""
+class WriteRetry(Struct, frozen=True):
+    """How often to retry a failed disk operation, and the delays in between."""
 
     delays: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4)
     sleep: Callable[[float], None] = time.sleep
 
-    def insist(self, what: str, act: Callable[[], T]) -> T:
-        """Try again after errors that may pass; raises StorageFailed with `what` in the end."""
+    def call(self, what: str, act: Callable[[], T]) -> T:
+        """Retry after transient errors; raises StorageFailed with `what` if all attempts fail."""
         for delay in self.delays:
             try:
                 return act()
             except OSError as error:
-                if error.errno not in _MAY_PASS:
+                if error.errno not in _TRANSIENT:
                     raise files.storage_failed(what, error) from error
             self.sleep(delay)
         try:

@@ -1,7 +1,7 @@
 """The one module that reads and writes files below a project.
 
-Every refusal of the operating system becomes a StorageFailed that names the path and the next step. Only
-`open_file`, `sync` and `sync_directory` raise OSError: `Disk`, which the log stands on, retries first.
+Every OSError becomes a StorageFailed that names the path and the next step. Only `open_file`, `sync` and
+`sync_directory` raise OSError: `Disk`, which the log uses, retries first.
 """
 
 import errno
@@ -17,12 +17,12 @@ import msgspec
 from agentforge.model.errors import StorageFailed
 
 MAX_BYTES = 1 << 30
-"""More than this is never read at once, unless the caller allows it."""
+"""The largest file that is read at once, unless the caller sets another limit."""
 
 _WRITE = os.O_WRONLY | os.O_CREAT
 _NEW = _WRITE | os.O_TRUNC
 
-_IN_THE_WAY = "something else is in the way: move it aside, then resume the run"
+_IN_THE_WAY = "another file or folder is in the way: move it away, then resume the run"
 _NOT_PERMITTED = "check the permissions of the file and its folder, then resume the run"
 _HINTS = {
     errno.ENOSPC: "free some space, then resume the run",
@@ -39,10 +39,10 @@ _HINTS = {
 
 
 def storage_failed(what: str, error: OSError) -> StorageFailed:
-    """The only translation of what the operating system says; `what` is a path, or "can't DO SOMETHING"."""
+    """The only translation of OSErrors; `what` is a path, or "can't DO SOMETHING"."""
     hint = _HINTS.get(error.errno or 0, "check the disk, then resume the run: nothing recorded is lost")
     if error.errno == errno.ENOENT:
-        hint = f"{_missing(error.filename)} is missing: restore it, or start the run again with --force"
+        hint = f"{_missing(error.filename)} is missing: restore it, or start over with --force"
     return StorageFailed(f"{what}: {error.strerror or error}", hint=hint)
 
 
@@ -83,17 +83,17 @@ def open_file(path: str, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
 
 
 def sync(fd: int) -> None:
-    """Wait until the file's bytes and its length are on the medium."""
+    """Wait until the file's content and length are on the disk."""
     if sys.platform == "darwin":
         # There fsync only reaches the drive's cache.
         fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
     else:
-        # It leaves out only times; the new length of a file is written, as reading it back needs it.
+        # Skips only timestamps; the file's new length is written, since reading it back needs it.
         os.fdatasync(fd)
 
 
 def sync_directory(path: str) -> None:
-    """Wait until the names in a folder are on the medium."""
+    """Wait until the names in a folder are on the disk."""
     fd = open_file(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
@@ -105,7 +105,7 @@ def sync_directory(path: str) -> None:
 
 
 def make_dir(path: str) -> bool:
-    """Make sure that there is such a folder; whether it is a new one."""
+    """Create the folder if it is missing; returns whether it was created."""
     with storage(path):
         try:
             os.mkdir(path)
@@ -119,7 +119,7 @@ def make_dir(path: str) -> bool:
 
 
 def write(path: str, content: bytes) -> None:
-    """Write a new file plainly; its folder is made if it was removed."""
+    """Write a file without waiting for the disk; creates its folder if it is missing."""
     with storage(path):
         try:
             _fill(path, content, _NEW)
@@ -129,16 +129,16 @@ def write(path: str, content: bytes) -> None:
 
 
 def write_private(path: str, content: bytes) -> None:
-    """Write a new file that only its owner may read: it holds an environment, and so may hold secrets."""
+    """Write a file that only its owner can read: it contains an environment, which may contain secrets."""
     with storage(path):
         _fill(path, content, _NEW, 0o600)
 
 
 def replace(path: str, content: bytes, *, draft: str = "") -> None:
-    """Replace a file so that a reader sees the old or the new content, never a part.
+    """Replace a file atomically: a reader sees the old or the new content, never a part.
 
-    The draft has the same name every time, so that what a crash leaves is overwritten. Where others than
-    the lease holder may write to the path, the caller names a draft of its own.
+    The draft always has the same name, so that one left over by a crash is overwritten. If processes other
+    than the lease holder may write to the path, the caller must pass a unique draft name.
     """
     temporary = draft or f"{path}.tmp"
     with storage(path):
@@ -152,7 +152,7 @@ def replace(path: str, content: bytes, *, draft: str = "") -> None:
 
 
 def place(path: str, content: bytes) -> bool:
-    """Make a write-once file appear whole and durable; False if it is there already."""
+    """Create a write-once file atomically and durably; False if it exists already."""
     folder, name = os.path.split(path)
     draft = os.path.join(folder, f".{name}.{os.getpid()}")
     with storage(path):
@@ -169,7 +169,7 @@ def place(path: str, content: bytes) -> bool:
 
 
 def create(path: str) -> bool:
-    """Create an empty file; False if anything is there already."""
+    """Create an empty file; False if the path exists already."""
     with storage(path):
         try:
             os.close(open_file(path, _WRITE | os.O_EXCL))
@@ -179,13 +179,13 @@ def create(path: str) -> bool:
 
 
 def append(path: str, content: bytes) -> None:
-    """Add to the end of a file, in one write."""
+    """Append to a file, in one write."""
     with storage(path):
         _fill(path, content, _WRITE | os.O_APPEND)
 
 
 def _fill(path: str, content: bytes, flags: int, mode: int = 0o666, *, durable: bool = False) -> None:
-    # Three system calls; a file object makes six, which an engine with many small files feels.
+    # Three system calls; a file object makes six, which is noticeable with many small files.
     descriptor = open_file(path, flags, mode)
     try:
         written = os.write(descriptor, content)
@@ -198,20 +198,20 @@ def _fill(path: str, content: bytes, flags: int, mode: int = 0o666, *, durable: 
 
 
 def remove(path: str) -> None:
-    """Remove a file, if there is one."""
+    """Remove a file if it exists."""
     with storage(path), suppress(FileNotFoundError):
         os.unlink(path)
 
 
 def move(path: str, target: str) -> None:
-    """Move a file or folder aside, within the same file system; a file at the target is replaced."""
+    """Move a file or folder within the same file system; a file at the target is replaced."""
     with storage(path):
         os.replace(path, target)
 
 
 @contextmanager
 def locked(path: str) -> Iterator[None]:
-    """Hold the lock on a lock file, which is created if needed and stays; waits for it."""
+    """Wait for and hold the lock on a lock file, which is created if missing and never removed."""
     with storage(path):
         descriptor = open_file(path, os.O_RDWR | os.O_CREAT)
     try:
@@ -225,31 +225,31 @@ def locked(path: str) -> Iterator[None]:
 # -- reading
 
 
-def read_text(path: str, most: int = MAX_BYTES) -> str | None:
-    """The text, with invalid bytes replaced, or None if there is no such file."""
-    content = read_bytes(path, most)
+def read_text(path: str, max_bytes: int = MAX_BYTES) -> str | None:
+    """The text, with invalid bytes replaced, or None if the file is missing."""
+    content = read_bytes(path, max_bytes)
     return None if content is None else content.decode("utf-8", "replace")
 
 
-def read_bytes(path: str, most: int = MAX_BYTES, *, links: bool = True) -> bytes | None:
-    """What the file held when it was opened, or None if there is no such file; raises StorageFailed if that
-    is more than `most` bytes, or if it is a link and `links` says that they aren't followed."""
+def read_bytes(path: str, max_bytes: int = MAX_BYTES, *, links: bool = True) -> bytes | None:
+    """The file's content when it was opened, or None if the file is missing; raises StorageFailed if it has
+    more than `max_bytes` bytes, or if it is a link and `links` is False."""
     with storage(path):
         try:
-            return _slurp(path, most, 0 if links else os.O_NOFOLLOW)
+            return _slurp(path, max_bytes, 0 if links else os.O_NOFOLLOW)
         except FileNotFoundError:
             return None
 
 
-def read_existing(path: str, most: int = MAX_BYTES) -> bytes:
-    """The same where a missing file is an error, too."""
+def read_existing(path: str, max_bytes: int = MAX_BYTES) -> bytes:
+    """Like `read_bytes`, but raises StorageFailed if the file is missing."""
     with storage(path):
-        return _slurp(path, most)
+        return _slurp(path, max_bytes)
 
 
-def read_part(path: str, begin: int, most: int) -> tuple[bytes, int]:
-    """At most `most` bytes and where they begin; a negative `begin` counts from the end. A file that can't be
-    read is empty."""
+def read_part(path: str, begin: int, max_bytes: int) -> tuple[bytes, int]:
+    """At most `max_bytes` bytes and their offset; a negative `begin` counts from the end. A file that can't
+    be read counts as empty."""
     try:
         descriptor = open_file(path)
     except OSError:
@@ -257,19 +257,19 @@ def read_part(path: str, begin: int, most: int) -> tuple[bytes, int]:
     try:
         size = os.fstat(descriptor).st_size
         begin = os.lseek(descriptor, max(0, size + begin) if begin < 0 else begin, os.SEEK_SET)
-        return _read(descriptor, min(most, max(0, size - begin))), begin
+        return _read(descriptor, min(max_bytes, max(0, size - begin))), begin
     except OSError:
         return b"", 0
     finally:
         os.close(descriptor)
 
 
-def _slurp(path: str, most: int, flags: int = 0) -> bytes:
+def _slurp(path: str, max_bytes: int, flags: int = 0) -> bytes:
     descriptor = open_file(path, os.O_RDONLY | flags)
     try:
         size = os.fstat(descriptor).st_size
-        if size > most:
-            raise OSError(errno.EFBIG, f"it has {size} bytes, and at most {most} are read")
+        if size > max_bytes:
+            raise OSError(errno.EFBIG, f"{size} bytes exceed the limit of {max_bytes}")
         return _read(descriptor, size)
     finally:
         os.close(descriptor)
@@ -283,7 +283,7 @@ def _read(descriptor: int, size: int) -> bytes:
 
 
 def listing(path: str) -> list[str]:
-    """The names in a folder, or [] if there is no such folder."""
+    """The names in a folder, or [] if the folder is missing."""
     with storage(path):
         try:
             return os.listdir(path)
@@ -295,7 +295,7 @@ def listing(path: str) -> list[str]:
 
 
 def pretty(value: Any) -> bytes:
-    """JSON as people read it: two spaces, a newline at the end."""
+    """Human-readable JSON: indented by two spaces, with a final newline."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
 

@@ -1,7 +1,7 @@
-"""The one runner of programs that are waited for: helpers such as git, tmux and bd, and a model's commands.
+"""Runs programs and waits for them: helpers such as git, tmux and bd, and a model's commands.
 
-Bounded in time and output, without stdin, never by a shell. A program has a session of its own: when its time
-is up, or when the caller is cancelled, it is killed with its process group.
+Bounded in time and output, without stdin, never through a shell. Each program runs in a new session: on
+timeout or cancellation it is killed with its process group.
 """
 
 import os
@@ -20,25 +20,26 @@ MAX_OUTPUT = 1 << 20
 _CHUNK = 1 << 16
 _FULL_PIPE = 1 << 20
 _STEP_SECONDS = 0.05
-"""How often to look for what no pipe tells: a cancelled caller, an end while others hold the pipes."""
+"""How often to poll for what no pipe reports: cancellation, or an exit while other processes hold the
+pipes."""
 
 
 class Program(Struct, frozen=True):
-    """What to run, and within which bounds."""
+    """What to run, and its limits."""
 
     argv: tuple[str, ...]
     timeout: float
     cwd: str | None = None
     env: Mapping[str, str] | None = None
-    """All of its environment; None: ours."""
+    """The complete environment; None: inherit ours."""
     merged: bool = False
-    """Whether stderr goes where stdout goes, in the order in which it was written."""
+    """Whether stderr is redirected to stdout."""
     max_output: int = MAX_OUTPUT
-    """Bytes kept of each stream, half from its beginning and half from its end."""
+    """Bytes kept of each stream, half from the beginning and half from the end."""
     grace: float = 0.0
-    """Seconds between TERM and KILL when its time is up."""
+    """Seconds between SIGTERM and SIGKILL on timeout."""
     contained: bool = False
-    """Whether what it leaves in the background is killed, too, when it ends by itself."""
+    """Whether its background processes are killed when it exits."""
 
 
 class NoExit(Enum):
@@ -58,11 +59,11 @@ class ProgramResult(Struct, frozen=True):
     truncated: bool = False
     reason: NoExit | None = None
     problem: str = ""
-    """The reason in words."""
+    """The reason as text."""
 
     @property
     def status(self) -> int:
-        """One number, as a shell would say it: a signal counts from 128, and 124 is no exit in time."""
+        """The exit status as in a shell: 128 + N for signal N, 124 for a timeout."""
         code = 124 if self.code is None else self.code
         return code if code >= 0 else 128 - code
 
@@ -85,8 +86,8 @@ def run(program: Program) -> ProgramResult:
 
 
 async def run_async(program: Program) -> ProgramResult:
-    """The same without holding up the loop; cancelling kills the program and waits until it is gone."""
-    import asyncio  # Late, since commands that only look start without it.
+    """`run` without blocking the event loop; cancelling kills the program and waits until it has exited."""
+    import asyncio  # Late, since read-only commands start faster without it.
 
     cancelled = threading.Event()
     running = asyncio.ensure_future(asyncio.to_thread(_run, program, cancelled))
@@ -113,7 +114,7 @@ def _run(program: Program, cancelled: threading.Event) -> ProgramResult:
         return _not_started(error)
     pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe]
     with process, selectors.DefaultSelector() as selector:
-        kept = [_Kept(program.max_output // 2) for _ in pipes]
+        kept = [_CappedOutput(program.max_output // 2) for _ in pipes]
         for pipe, stream in zip(pipes, kept, strict=True):
             selector.register(pipe, selectors.EVENT_READ, stream)
         in_time = False
@@ -126,19 +127,19 @@ def _run(program: Program, cancelled: threading.Event) -> ProgramResult:
             if program.contained or process.poll() is None:
                 _signal(process, signal.SIGKILL)
             process.wait()
-        # All that it wrote itself is in the pipes by now; others who hold them aren't waited for.
+        # All its own output is in the pipes by now; other processes that hold them aren't waited for.
         for _ in range(_FULL_PIPE // _CHUNK):
-            _hear(selector, 0)
+            _read_ready(selector, 0)
     stdout, stderr = (*(stream.content for stream in kept), b"")[:2]
     truncated = any(stream.dropped for stream in kept)
     if in_time:
         return ProgramResult(process.returncode, stdout, stderr, truncated)
-    words = f"no answer within {program.timeout:g} s"
-    return ProgramResult(None, stdout, stderr, truncated, NoExit.TIMED_OUT, words)
+    problem = f"timed out after {program.timeout:g} s"
+    return ProgramResult(None, stdout, stderr, truncated, NoExit.TIMED_OUT, problem)
 
 
-class _Kept:
-    """The beginning and the end of an output: what a program says first and last tells most."""
+class _CappedOutput:
+    """Keeps the beginning and the end of an output: its first and last lines are the most useful."""
 
     def __init__(self, half: int) -> None:
         self._half, self._head, self._tail = half, bytearray(), bytearray()
@@ -170,14 +171,14 @@ def _ends_within(
         if left <= 0 or cancelled.is_set():
             return False
         if selector.get_map():
-            _hear(selector, left)
+            _read_ready(selector, left)
         else:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(left)
     return True
 
 
-def _hear(selector: selectors.BaseSelector, seconds: float) -> None:
+def _read_ready(selector: selectors.BaseSelector, seconds: float) -> None:
     for key, _ in selector.select(seconds) if selector.get_map() else ():
         data = os.read(key.fd, _CHUNK)
         key.data.add(data)

@@ -183,12 +183,12 @@ class EventLogContract:
         assert not harness.log().is_held()
         harness.log().open().close()
 
-    def test_write_by_somebody_else_is_a_conflict(self, harness: LogHarness) -> None:
+    def test_write_by_another_process_is_a_conflict(self, harness: LogHarness) -> None:
         fill(harness, timer_events(2))
         writer = harness.log().open()
         writer.append(timer_event(3))
         harness.put(harness.data + b"{}\n")
-        with pytest.raises(LogConflict, match="somebody else wrote"):
+        with pytest.raises(LogConflict, match="another process wrote"):
             writer.flush()
         with pytest.raises(LogConflict):
             writer.close()
@@ -288,7 +288,7 @@ class EventLogContract:
             (b"\xff\xfe garbage", "not an event"),
             (b"{}", "not an event"),
             (b'{"seq":3,"type":"timer_fired"}', "event 3 doesn't end in a hash"),
-            (b"x" * (codec.MAX_LINE_BYTES * 2), "none may be longer"),
+            (b"x" * (codec.MAX_LINE_BYTES * 2), "exceeds the maximum"),
         ],
         ids=["empty", "garbage", "object", "no hash", "huge"],
     )
@@ -352,7 +352,7 @@ class EventLogContract:
         assert writer.head.seq == 3
         writer.append(timer_event(4))
         writer.close()
-        assert self._read(harness) == ([1, 2, 4], [(3, "not an event: it doesn't begin with a seq")])
+        assert self._read(harness) == ([1, 2, 4], [(3, "not an event: it doesn't start with a seq")])
 
     def test_unknown_type_is_reported_by_the_reader_and_stops_the_replay(self, harness: LogHarness) -> None:
         line, _ = codec.encode(timer_event(1), codec.GENESIS)

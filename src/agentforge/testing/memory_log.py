@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 
-from agentforge.adapters.log.file import checked, payload_of
+from agentforge.adapters.log.file import payload_of, verified
 from agentforge.adapters.log.reader import Reader
 from agentforge.adapters.log.scan import slices
 from agentforge.adapters.log.writer import Buffering, Writer, warn
@@ -67,7 +67,7 @@ class _MemorySnapshot:
         return slices(self._data, start, end)
 
     def load(self, payload: Payload) -> bytes:
-        return checked(self._payloads.get(payload.sha256), payload)
+        return verified(self._payloads.get(payload.sha256), payload)
 
 
 class _MemoryStore:
@@ -81,13 +81,13 @@ class _MemoryStore:
         return slices(self._log.data, start, end)
 
     def load(self, payload: Payload) -> bytes:
-        return checked(self._log.payloads.get(payload.sha256), payload)
+        return verified(self._log.payloads.get(payload.sha256), payload)
 
     def write(self, data: bytes) -> None:
         if len(self._log.data) != self.length:
             raise LogConflict(
                 f"the log has {len(self._log.data)} bytes where {self.length} were expected: "
-                "somebody else wrote to it",
+                "another process wrote to it",
                 hint="open it again",
             )
         self._log.data += data
@@ -96,7 +96,7 @@ class _MemoryStore:
     def sync(self) -> None:
         """Memory is as durable as it will be."""
 
-    def keep_aside(self, start: int) -> str:
+    def save_tail(self, start: int) -> str:
         name = f"torn-{start}"
         self._log.kept_aside[name] = self._log.data[start:]
         return name

@@ -1,5 +1,5 @@
-"""A task's conversation with the model: what it is told, how it is kept on disk, so that a later attempt can
-go on with it, and how it ends: the tool `complete`, and the result file that it becomes."""
+"""A task's conversation with the model: the instructions, the session on disk that a later attempt can
+resume, and the end: the tool `complete` and the result file."""
 
 import os
 import re
@@ -20,9 +20,7 @@ from agentforge.tool_loop.task import ModelTask, TaskOutcome
 from agentforge.tool_loop.tools.toolbox import Toolbox
 
 COMPLETE = "complete"
-COMPLETE_DESCRIPTION = (
-    "Call this when the work is done, or when it can't be done. It ends the task; nothing can follow."
-)
+COMPLETE_DESCRIPTION = "Call this when the work is done, or when it can't be done. It ends the task."
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 _FIELDS: dict[str, Any] = {
@@ -31,7 +29,7 @@ _FIELDS: dict[str, Any] = {
         "type": "string",
         "enum": ["continue", "stop", "error"],
         "description": "continue: more iterations may improve the work; stop: nothing is left to do; "
-        "error: the work can't be done, say why in `reason`.",
+        "error: the work can't be done, explain why in `reason`.",
     },
     "reason": {"type": "string", "description": "Why this decision."},
     "items_completed": _TEXTS,
@@ -44,20 +42,20 @@ _FIELDS: dict[str, Any] = {
     "errors": _TEXTS,
 }
 SYSTEM = """\
-You are a step of an automated pipeline and work on the files in {workspace}. Nobody reads along and nobody
-can answer questions: decide for yourself. Use the tools to look at the files and to change them; paths are
-relative to that folder. When the work is done, call `{complete}` with a summary and your decision. Where the
-task asks for a result.json or a status.json, `{complete}` writes it: give it the same content instead.
+You are a step of an automated pipeline and work on the files in {workspace}. No person is watching or can
+answer questions: decide for yourself. Use the tools to read and change the files; paths are relative to that
+folder. When the work is done, call `{complete}` with a summary and your decision. If the task asks for a
+result.json or a status.json, `{complete}` writes it: pass it the same content instead.
 """
-GO_ON = """\
-You were interrupted. What you did before has been kept, but the last tool calls may not have taken effect:
-look before you repeat them. Then finish the task, and call `{complete}`.
+RESUME = """\
+You were interrupted. Your earlier work has been kept, but the last tool calls may not have taken effect:
+check before you repeat them. Then finish the task, and call `{complete}`.
 """
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}")
 
 
 def complete_schema(schema: dict[str, Any] | None) -> dict[str, Any]:
-    """The schema of `complete`; with a schema for the result, it must be given and fit."""
+    """The schema of `complete`; with a schema for the result, `result` is required."""
     whole: dict[str, Any] = {"type": "object", "properties": dict(_FIELDS), "required": ["summary"]}
     if schema is None:
         return whole
@@ -65,9 +63,9 @@ def complete_schema(schema: dict[str, Any] | None) -> dict[str, Any]:
     result.pop("$schema", None)
     definitions = result.pop("$defs", None)
     if _refers(result, definitions):
-        # A reference that would point elsewhere from within another schema is said in words instead.
-        told = msgspec.json.encode(schema).decode()
-        result, definitions = {"type": "object", "description": f"Must fit this JSON Schema: {told}"}, None
+        # References would break when nested in another schema, so the schema becomes a description instead.
+        text = msgspec.json.encode(schema).decode()
+        result, definitions = {"type": "object", "description": f"Must match this JSON Schema: {text}"}, None
     if definitions:
         whole["$defs"] = definitions
     whole["properties"]["result"] = result
@@ -76,7 +74,7 @@ def complete_schema(schema: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def result_file(given: dict[str, Any], touched: list[str]) -> dict[str, Any]:
-    """What the engine reads as an iteration's result."""
+    """The content of the iteration's result.json."""
     all_touched = list(dict.fromkeys([*given.get("files_touched", ()), *touched]))
     return {
         "summary": given.get("summary", ""),
@@ -93,15 +91,15 @@ def result_file(given: dict[str, Any], touched: list[str]) -> dict[str, Any]:
     }
 
 
-def put(path: str, content: Any) -> None:
-    """All at once: whoever reads it finds nothing or everything."""
+def write_json(path: str, content: Any) -> None:
+    """Write the file atomically; does nothing if `path` is empty."""
     if not path:
         return
     files.replace(path, files.pretty(content), draft=f"{path}.{os.getpid()}.tmp")
 
 
 def _refers(node: Any, definitions: Any) -> bool:
-    """Whether anything refers to another place than a definition that doesn't itself refer on."""
+    """Whether there is a reference to anything but a definition, or within a definition."""
     text = msgspec.json.encode([node, definitions]).decode()
     inner = msgspec.json.encode(definitions).decode()
     return '"$ref"' in inner or text.count('"$ref"') != text.count('"$ref":"#/$defs/')
@@ -111,8 +109,8 @@ def system_of(task: ModelTask) -> str:
     return task.system or SYSTEM.format(workspace=task.files.workspace, complete=COMPLETE)
 
 
-def go_on() -> str:
-    return GO_ON.format(complete=COMPLETE)
+def resume_prompt() -> str:
+    return RESUME.format(complete=COMPLETE)
 
 
 class Session(Struct, frozen=True):
@@ -120,20 +118,20 @@ class Session(Struct, frozen=True):
     model: str
     prompt: str
     messages: list[Any]
-    """As pydantic-ai spells them."""
+    """In pydantic-ai's format."""
 
     def history(self) -> list[ModelMessage]:
         return ModelMessagesTypeAdapter.validate_python(self.messages)
 
 
 class SessionStore:
-    """Keeps nothing where there is no folder."""
+    """Without a folder, nothing is stored."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
     def load(self, session: str) -> Session | None:
-        """The session, or None if there is none that can be read."""
+        """The session, or None if it is missing or unreadable."""
         if not self._folder or not _NAME.fullmatch(session):
             return None
         try:
@@ -157,52 +155,59 @@ class SessionStore:
 
 
 class Conversation(Struct):
-    """What a task's requests have in common."""
+    """The state that a task's requests share."""
 
     session: str
     messages: list[ModelMessage]
     prompt: str | None
-    """What is still to be said; nothing once it is part of the messages."""
+    """The prompt to send; None once it is part of the messages."""
     usage: RunUsage
     resumed: bool = False
     steps: int = 0
-    """Answers that were whole; one that broke off is no step."""
+    """Complete answers; one that broke off doesn't count."""
     ended_by: tuple[str, dict[str, Any]] | None = None
-    """The tool whose call ended the task, and what it was given."""
+    """The tool call that ended the task, and its input."""
     text: str = ""
 
 
-def begin(task: ModelTask, store: SessionStore) -> Conversation:
+def start_conversation(task: ModelTask, store: SessionStore) -> Conversation:
     kept = store.load(task.resume) if task.resume else None
     if kept is None:
         return Conversation(uuid.uuid4().hex, [], task.prompt, RunUsage())
-    # The same prompt again would have the model begin anew.
-    prompt = go_on() if kept.prompt == task.prompt else task.prompt
+    # The same prompt again would make the model start over.
+    prompt = resume_prompt() if kept.prompt == task.prompt else task.prompt
     return Conversation(kept.session, repair_messages(kept.history()), prompt, RunUsage(), resumed=True)
 
 
-def concluded(task: ModelTask, talk: Conversation, tools: Toolbox, failure: Failure | None) -> TaskOutcome:
+def conclude(
+    task: ModelTask, conversation: Conversation, tools: Toolbox, failure: Failure | None
+) -> TaskOutcome:
     artifact: Any = None
     if failure is None:
-        given: dict[str, Any] = {"summary": talk.text} if talk.ended_by is None else talk.ended_by[1]
+        given: dict[str, Any] = (
+            {"summary": conversation.text} if conversation.ended_by is None else conversation.ended_by[1]
+        )
         artifact = given.get("result") if task.schema is not None else None
         if artifact is not None:
-            put(task.files.artifact, artifact)
-        put(task.files.result, result_file(given, tools.touched))
+            write_json(task.files.artifact, artifact)
+        write_json(task.files.result, result_file(given, tools.touched))
     return TaskOutcome(
-        session=talk.session,
-        text=talk.text if talk.ended_by is None else str(talk.ended_by[1].get("summary", "")),
+        session=conversation.session,
+        text=conversation.text
+        if conversation.ended_by is None
+        else str(conversation.ended_by[1].get("summary", "")),
         artifact=artifact,
         tool_calls=tuple(tools.calls),
-        steps=talk.steps,
-        usage=_usage(task, talk),
+        steps=conversation.steps,
+        usage=_usage(task, conversation),
         failure=failure,
     )
 
 
-def _usage(task: ModelTask, talk: Conversation) -> Usage:
-    """Servers that don't count give nothing, and a price holds only for whom it was made."""
-    used = talk.usage
+def _usage(task: ModelTask, conversation: Conversation) -> Usage:
+    """Token counts are None if the server doesn't report them; a price applies only at the maker's
+    endpoint."""
+    used = conversation.usage
     counted = used.input_tokens or used.output_tokens
     return Usage(
         input_tokens=used.input_tokens if counted else None,
@@ -210,5 +215,5 @@ def _usage(task: ModelTask, talk: Conversation) -> Usage:
         cached_tokens=used.cache_read_tokens or None,
         cost_usd=float(used.cost) if counted and task.endpoint.priced and used.cost is not None else None,
         model=task.endpoint.model,
-        agent_session=talk.session,
+        agent_session=conversation.session,
     )

@@ -1,4 +1,4 @@
-"""Which endpoint a model's name and the settings mean."""
+"""Determines the endpoint from a model's name and the settings."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -22,7 +22,7 @@ LOCAL = {
 
 EXAMPLES = "anthropic:claude-sonnet-5-5, openai:gpt-5.5 or ollama:qwen3-coder:30b"
 
-# The makers' own variables: for the key, and for another address.
+# The makers' variables for the API key and for the base URL.
 KEYS: dict[Api, str] = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
 TOKEN = "ANTHROPIC_AUTH_TOKEN"  # noqa: S105 - the variable's name.
 ADDRESSES: dict[Api, str] = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL"}
@@ -31,14 +31,14 @@ ADDRESSES: dict[Api, str] = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENA
 def endpoint_of(
     name: str, environ: Mapping[str, str], *, api: Api | None = None, base_url: str = "", key_env: str = ""
 ) -> Endpoint:
-    """The endpoint; raises ProviderUnusable where it can't be told, or where the key isn't there."""
-    maker, model = _apart(name)
+    """Raises ProviderUnusable if the endpoint can't be inferred, or if the API key is missing."""
+    maker, model = _split_name(name)
     if not model:
-        raise ProviderUnusable("provider api: no model given", hint=f"set `model`, such as {EXAMPLES}")
+        raise ProviderUnusable("provider api: `model` is missing", hint=f"set `model`, such as {EXAMPLES}")
     if base_url and not base_url.startswith(("http://", "https://")):
         raise ProviderUnusable(
-            f"provider api: base_url is no address: {base_url!r}",
-            hint="give one such as http://127.0.0.1:11434/v1",
+            f"provider api: `base_url` must be an http(s) URL, got {base_url!r}",
+            hint="for example http://127.0.0.1:11434/v1",
         )
     if maker in LOCAL:
         server = LOCAL[maker]
@@ -57,8 +57,8 @@ def endpoint_of(
     return Endpoint(format, model, base_url, key)
 
 
-def _apart(name: str) -> tuple[str, str]:
-    """`maker:model`; a colon after anything else belongs to the model's name (`qwen3-coder:30b`)."""
+def _split_name(name: str) -> tuple[str, str]:
+    """Split `maker:model`; a colon after anything else belongs to the model's name (`qwen3-coder:30b`)."""
     maker, colon, model = name.strip().partition(":")
     if colon and (maker in LOCAL or maker in KEYS):
         return maker, model.strip()
@@ -71,8 +71,8 @@ def _guess(model: str, base_url: str) -> Api:
     if model.startswith("claude"):
         return "anthropic"
     raise ProviderUnusable(
-        f"provider api: it isn't said where model {model!r} is served",
-        hint=f"name the server in the model, such as {EXAMPLES}, or set `base_url`",
+        f"provider api: cannot infer which API serves model {model!r}",
+        hint=f"add the server to the model's name, such as {EXAMPLES}, or set `base_url`",
     )
 
 
@@ -86,7 +86,7 @@ def _makers_own(format: Api, model: str, base_url: str, key_env: str, environ: M
 def _named_key(variable: str, environ: Mapping[str, str]) -> str:
     if not environ.get(variable):
         raise ProviderUnusable(
-            f"provider api: {variable} isn't set",
-            hint=f"put the key into the environment variable {variable}",
+            f"provider api: {variable} is not set",
+            hint=f"set the environment variable {variable} to the API key",
         )
     return variable

@@ -1,8 +1,7 @@
-"""The tool loop: a model is asked, its tools are run, until it completes the task or can't go on.
+"""The tool loop: call the model and run its tools until it completes the task or fails.
 
-pydantic-ai does the talking. What is ours: asking again after trouble, with the conversation as it was
-before the request; noticing an answer that was cut short; keeping the conversation on disk; judging what
-the model completes with.
+pydantic-ai calls the model. This module retries failed requests with the conversation as it was before the
+request, detects truncated answers, saves the conversation to disk, and validates the model's result.
 """
 
 import asyncio
@@ -26,20 +25,20 @@ from agentforge.tool_loop.conversation import (
     COMPLETE_DESCRIPTION,
     Conversation,
     SessionStore,
-    begin,
     complete_schema,
-    concluded,
+    conclude,
+    start_conversation,
     system_of,
 )
 from agentforge.tool_loop.models import (
     Narrator,
+    RequestFailure,
     StepLimit,
     StreamCut,
     TooLong,
-    Trouble,
     model_of,
-    settings_from_pairs,
-    trouble_of,
+    request_failure,
+    settings_of,
 )
 from agentforge.tool_loop.task import (
     Ended,
@@ -56,20 +55,20 @@ from agentforge.tool_loop.task import (
 from agentforge.tool_loop.tools.toolbox import (
     RECORDED,
     Handler,
-    NotASchema,
+    InvalidSchema,
     ProgressReport,
     Toolbox,
-    misfits,
-    shown,
+    schema_errors,
+    shortened,
     validator,
 )
 from agentforge.tool_loop.workspace import WorkspaceFolder
 
 FIRST_WAIT = 0.5
-LONGEST_WAIT = 30.0
-"""A longer one is the engine's: its timers survive a restart."""
+MAX_WAIT = 30.0
+"""Longer waits are left to the engine: its timers survive a restart."""
 CORRECTIONS = 3
-"""How often the model may correct a call that isn't valid."""
+"""How often the model may correct an invalid call."""
 FAILED, TERMINATED = 1, 143
 
 
@@ -81,36 +80,41 @@ async def run_task(
     report: ProgressReport | None = None,
     handlers: Mapping[str, Handler] | None = None,
 ) -> TaskOutcome:
-    """Do the task; what fails is in the outcome, and nothing is raised but cancelling.
+    """Run the task; failures are returned in the outcome, and only cancellation is raised.
 
-    `environ` is what commands find, `handlers` answers the caller's own tools, by name.
+    `environ` is the environment of commands, `handlers` implement the caller's own tools, by name.
     """
     report = report or (lambda _event: None)
     store = SessionStore(task.files.sessions)
-    talk = begin(task, store)
-    report(SessionBegun(talk.session, task.endpoint.model, talk.resumed))
-    if task.resume and not talk.resumed:
-        report(Warned(f"session {task.resume!r} isn't there any more: beginning a new one"))
+    conversation = start_conversation(task, store)
+    report(SessionBegun(conversation.session, task.endpoint.model, conversation.resumed))
+    if task.resume and not conversation.resumed:
+        report(Warned(f"session {task.resume!r} not found: starting a new one"))
     workspace = WorkspaceFolder(task.files.workspace, task.files.protected, task.files.writable)
     try:
         tools = Toolbox(task, workspace, environ or {}, report, handlers or {})
-        failure = await _Loop(task, talk, tools, store, report).run(key)
-        return concluded(task, talk, tools, failure)
+        failure = await _Loop(task, conversation, tools, store, report).run(key)
+        return conclude(task, conversation, tools, failure)
     finally:
         workspace.close()
 
 
 class _Loop:
     def __init__(
-        self, task: ModelTask, talk: Conversation, tools: Toolbox, store: SessionStore, report: ProgressReport
+        self,
+        task: ModelTask,
+        conversation: Conversation,
+        tools: Toolbox,
+        store: SessionStore,
+        report: ProgressReport,
     ) -> None:
         self._task = task
-        self._talk = talk
+        self._talk = conversation
         self._tools = tools
         self._store = store
         self._report = report
-        self._troubles = 0
-        """In a row, without a good answer between them."""
+        self._failures = 0
+        """Consecutive failed requests."""
 
     async def run(self, key: str) -> Failure | None:
         try:
@@ -124,9 +128,9 @@ class _Loop:
             try:
                 await self._ask(agent)
             except Exception as error:
-                trouble = trouble_of(error, self._task.endpoint, datetime.now(UTC))
-                if not await self._may_go_on(trouble):
-                    return trouble.failure
+                failed = request_failure(error, self._task.endpoint, datetime.now(UTC))
+                if not await self._wait_to_retry(failed):
+                    return failed.failure
             else:
                 return None
 
@@ -150,8 +154,8 @@ class _Loop:
             if name is None:
                 self._talk.text = str(given)
                 return given
-            self._report(ToolCalled(name, shown(given)))
-            wrong = misfits(checks[name], given) + _misfits_of_result(self._task, name, given)
+            self._report(ToolCalled(name, shortened(given)))
+            wrong = schema_errors(checks[name], given) + _result_errors(self._task, name, given)
             if wrong:
                 self._tools.note(name, given, "error: " + "; ".join(wrong))
                 raise ModelRetry("\n".join(wrong))
@@ -162,19 +166,19 @@ class _Loop:
         return agent
 
     async def _ask(self, agent: Agent[None, Any]) -> None:
-        talk = self._talk
+        conversation = self._talk
         async with agent.iter(
-            talk.prompt,
-            message_history=talk.messages,
-            usage=talk.usage,
+            conversation.prompt,
+            message_history=conversation.messages,
+            usage=conversation.usage,
             usage_limits=UsageLimits(request_limit=None),
-            model_settings=settings_from_pairs(self._task),
+            model_settings=settings_of(self._task),
         ) as run:
             narrator = Narrator(self._report)
             async for node in run:
                 if Agent.is_model_request_node(node):
                     self._keep([*run.all_messages(), node.request])
-                    if talk.steps >= self._task.max_steps:
+                    if conversation.steps >= self._task.max_steps:
                         raise StepLimit
                     async with node.stream(run.ctx) as stream:
                         async for event in stream:
@@ -183,29 +187,32 @@ class _Loop:
                     self._accept(run)
 
     def _accept(self, run: AgentRun[None, Any]) -> None:
-        """Take the answer into the conversation, if it is whole."""
+        """Add the answer to the conversation, if it is complete."""
         answer = run.all_messages()[-1]
         if not isinstance(answer, ModelResponse) or not (answer.provider_details or {}).get("finish_reason"):
             raise StreamCut
         if answer.finish_reason == "length" and not answer.tool_calls:
             raise TooLong
-        self._troubles = 0
+        self._failures = 0
         self._talk.steps += 1
         self._keep(run.all_messages())
 
     def _keep(self, messages: list[ModelMessage]) -> None:
-        talk = self._talk
-        talk.messages, talk.prompt = list(messages), None
-        self._store.save(talk.session, self._task.endpoint.model, self._task.prompt, talk.messages)
+        conversation = self._talk
+        conversation.messages, conversation.prompt = list(messages), None
+        self._store.save(
+            conversation.session, self._task.endpoint.model, self._task.prompt, conversation.messages
+        )
 
-    async def _may_go_on(self, trouble: Trouble) -> bool:
-        self._troubles += 1
-        if not trouble.again or self._troubles > self._task.retries:
+    async def _wait_to_retry(self, failed: RequestFailure) -> bool:
+        """Wait before the next attempt; False if the request must not be retried."""
+        self._failures += 1
+        if not failed.retryable or self._failures > self._task.retries:
             return False
-        wait = FIRST_WAIT * 2 ** (self._troubles - 1) if trouble.wait is None else trouble.wait
-        if wait > LONGEST_WAIT:
+        wait = FIRST_WAIT * 2 ** (self._failures - 1) if failed.wait is None else failed.wait
+        if wait > MAX_WAIT:
             return False
-        self._report(Retrying(self._troubles, round(wait, 1), trouble.failure.message))
+        self._report(Retrying(self._failures, round(wait, 1), failed.failure.message))
         await asyncio.sleep(wait)
         return True
 
@@ -223,44 +230,44 @@ def _output(tool: ExtraTool) -> ToolOutput[Any]:
     )
 
 
-def _misfits_of_result(task: ModelTask, name: str, given: dict[str, Any]) -> list[str]:
-    """What `complete` is shown may be less than the schema itself asks for."""
+def _result_errors(task: ModelTask, name: str, given: dict[str, Any]) -> list[str]:
+    """Validate against the full schema, since the schema of `complete` may be less strict."""
     if task.schema is None or name != COMPLETE or "result" not in given:
         return []
-    return misfits(validator(task.schema), given["result"])
+    return schema_errors(validator(task.schema), given["result"])
 
 
 def _unusable(error: Exception, task: ModelTask) -> Failure:
-    if isinstance(error, NotASchema):
-        return Failure(FailureKind.PROVIDER_MISSING, f"`schema` is no JSON Schema: {error}")
-    return trouble_of(error, task.endpoint, datetime.now(UTC)).failure
+    if isinstance(error, InvalidSchema):
+        return Failure(FailureKind.PROVIDER_MISSING, f"`schema` is not a valid JSON Schema: {error}")
+    return request_failure(error, task.endpoint, datetime.now(UTC)).failure
 
 
 def run(key: str) -> int:
     try:
         task = msgspec.json.decode(sys.stdin.buffer.read(), type=ModelTask)
     except msgspec.DecodeError as error:
-        failure = Failure(FailureKind.PROVIDER_CRASHED, f"the task can't be read: {error}")
-        _say(Ended("failed", failure=failure))
+        failure = Failure(FailureKind.PROVIDER_CRASHED, f"can't read the task: {error}")
+        _print_event(Ended("failed", failure=failure))
         return FAILED
     try:
-        outcome = asyncio.run(_until_told(task, key))
+        outcome = asyncio.run(_run_until_signal(task, key))
     except asyncio.CancelledError:
         return TERMINATED
     how = "failed" if outcome.failure else "completed"
-    _say(Ended(how, outcome.text, outcome.steps, outcome.usage, outcome.failure))
+    _print_event(Ended(how, outcome.text, outcome.steps, outcome.usage, outcome.failure))
     return FAILED if outcome.failure else 0
 
 
-async def _until_told(task: ModelTask, key: str) -> TaskOutcome:
-    """Do the task; SIGTERM and SIGINT end it at once, with what its tools started."""
+async def _run_until_signal(task: ModelTask, key: str) -> TaskOutcome:
+    """Run the task; SIGTERM and SIGINT end it at once, with everything its tools started."""
     work = asyncio.current_task()
     assert work is not None
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, work.cancel)
-    return await run_task(task, key=key, environ=dict(os.environ), report=_say)
+    return await run_task(task, key=key, environ=dict(os.environ), report=_print_event)
 
 
-def _say(event: ProgressEvent) -> None:
+def _print_event(event: ProgressEvent) -> None:
     sys.stdout.buffer.write(encode(event))
     sys.stdout.buffer.flush()

@@ -1,5 +1,5 @@
-"""The model that pydantic-ai talks to: from an endpoint, with what it says as it says it, and what its errors
-mean. Only the format that is needed is imported."""
+"""Creates pydantic-ai's model for an endpoint, reports its output as it streams, and classifies its errors.
+Only the client library that is needed is imported."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -26,7 +26,7 @@ from agentforge.tool_loop.task import Endpoint, ModelTask, TextSaid, Thinking
 from agentforge.tool_loop.tools.toolbox import ProgressReport
 
 NO_KEY = "none"
-"""Clients insist on a key; a server without one ignores it."""
+"""Clients require a key; a server without authentication ignores it."""
 PIECE = 400
 LIFE_SECONDS = 1.0
 K = FailureKind
@@ -40,8 +40,8 @@ async def model_of(endpoint: Endpoint, key: str) -> AsyncIterator[Model]:
         yield _anthropic(endpoint, key, http) if endpoint.api == "anthropic" else _openai(endpoint, key, http)
 
 
-def settings_from_pairs(task: ModelTask) -> ModelSettings:
-    # Asking again is the loop's: it says so, and it also notices an answer that was cut short.
+def settings_of(task: ModelTask) -> ModelSettings:
+    # The loop retries: it reports retries and also detects truncated answers.
     settings = ModelSettings(max_retries=0, timeout=task.request_timeout)
     if task.max_tokens is not None:
         settings["max_tokens"] = task.max_tokens
@@ -89,7 +89,7 @@ class Narrator:
             case PartStartEvent():
                 self.flush()
             case PartDeltaEvent():
-                # The input of a tool: it is shown when the tool is called.
+                # The input of a tool is shown when the tool is called.
                 self._sign()
 
     def flush(self) -> None:
@@ -109,44 +109,40 @@ class Narrator:
 
 
 class StreamCut(Exception):
-    """The answer ended before the model said that it was complete."""
+    """The stream ended before the answer was complete."""
 
 
 class TooLong(Exception):
-    """The answer ended because it may not be longer."""
+    """The answer reached `max_tokens`."""
 
 
 class StepLimit(Exception):
-    """The model has had all its turns."""
+    """The model has used all its steps."""
 
 
-class Trouble(Struct, frozen=True):
+class RequestFailure(Struct, frozen=True):
     failure: Failure
-    again: bool = False
-    """Whether the same request may succeed a little later."""
+    retryable: bool = False
+    """Whether the same request may succeed later."""
     wait: float | None = None
-    """Seconds that the endpoint asks for."""
+    """Seconds to wait, as requested by the endpoint."""
 
 
-def trouble_of(error: Exception, endpoint: Endpoint, now: datetime) -> Trouble:
+def request_failure(error: Exception, endpoint: Endpoint, now: datetime) -> RequestFailure:
     match error:
         case e.ModelQuotaExceededError():
-            return _limited(K.PROVIDER_QUOTA, f"the quota at {endpoint.shown} is used up", error, now)
+            return _limited(K.PROVIDER_QUOTA, f"quota exceeded at {endpoint.shown}", error, now)
         case e.ModelRateLimitError():
-            return _limited(
-                K.PROVIDER_RATE_LIMITED, f"{endpoint.shown} limits the rate of requests", error, now
-            )
+            return _limited(K.PROVIDER_RATE_LIMITED, f"rate limited by {endpoint.shown}", error, now)
         case e.ModelTimeoutError(phase="connect"):
             return _unreachable(error, endpoint)
         case e.ModelTimeoutError() | e.ModelRequestTimeout():
-            return _plain(
-                K.PROVIDER_TIMEOUT, f"{endpoint.shown} didn't answer in time; see `request_timeout`"
-            )
+            return _plain(K.PROVIDER_TIMEOUT, f"{endpoint.shown} didn't answer within `request_timeout`")
         case e.ModelConnectionError():
             return _unreachable(error, endpoint)
         case StreamCut():
-            message = f"the answer from {endpoint.shown} broke off: it gives no reason for its end"
-            return Trouble(Failure(K.PROVIDER_UNREACHABLE, message), again=True)
+            message = f"the answer from {endpoint.shown} was cut off: it has no finish reason"
+            return RequestFailure(Failure(K.PROVIDER_UNREACHABLE, message), retryable=True)
         case e.ModelUnavailableError() | e.ModelServerError():
             return _overloaded(error, endpoint)
         case e.ModelHTTPError(status_code=status) if status >= 500:
@@ -157,13 +153,13 @@ def trouble_of(error: Exception, endpoint: Endpoint, now: datetime) -> Trouble:
             return _plain(*_of_the_agent(error))
 
 
-def _refused(error: e.ModelAPIError, endpoint: Endpoint) -> Trouble:
-    """The same request would be refused again."""
+def _refused(error: e.ModelAPIError, endpoint: Endpoint) -> RequestFailure:
+    """An error that would occur again with the same request."""
     match error:
         case e.ModelAuthenticationError():
             key = f"the key in {endpoint.key_env}" if endpoint.key_env else "a request without a key"
-            hint = f"correct {endpoint.key_env}" if endpoint.key_env else "set `api_key_env`"
-            return _plain(K.PROVIDER_AUTH, f"{endpoint.shown} refuses {key} ({_said(error)}); {hint}")
+            hint = f"fix {endpoint.key_env}" if endpoint.key_env else "set `api_key_env`"
+            return _plain(K.PROVIDER_AUTH, f"{endpoint.shown} rejected {key} ({_message(error)}); {hint}")
         case e.ModelContextWindowExceededError():
             return _plain(K.AGENT_LIMIT, f"the conversation is too long for {endpoint.model}")
         case e.ModelNotFoundError():
@@ -171,20 +167,21 @@ def _refused(error: e.ModelAPIError, endpoint: Endpoint) -> Trouble:
         case _:
             return _plain(
                 K.PROVIDER_MISSING,
-                f"{endpoint.shown} refuses the request ({_said(error)}); check `model`, `base_url` and `api`",
+                f"{endpoint.shown} rejected the request ({_message(error)}); "
+                "check `model`, `base_url` and `api`",
             )
 
 
 def _of_the_agent(error: Exception) -> tuple[FailureKind, str]:
     match error:
         case StepLimit():
-            return K.AGENT_LIMIT, "the model took all its steps without an end; see `max_steps`"
+            return K.AGENT_LIMIT, "the model used all its steps without completing the task; see `max_steps`"
         case TooLong() | e.IncompleteToolCall():
-            return K.AGENT_LIMIT, "the model's answer was longer than `max_tokens` allows"
+            return K.AGENT_LIMIT, "the model's answer exceeded `max_tokens`"
         case e.ContentFilterError():
             return K.AGENT_ERROR, f"the model's answer was filtered: {_short(str(error))}"
         case e.UnexpectedModelBehavior():
-            return K.RESULT_INVALID, f"the model gave no valid result: {_because(error)}"
+            return K.RESULT_INVALID, f"the model returned no valid result: {_because(error)}"
         case e.UserError():
             return K.PROVIDER_MISSING, _short(str(error))
         case _:
@@ -192,7 +189,7 @@ def _of_the_agent(error: Exception) -> tuple[FailureKind, str]:
 
 
 def resets_at(headers: Mapping[str, str], retry_after: float | None, now: datetime) -> datetime | None:
-    """When a limit ends: the latest of those that are used up, as far as the headers say."""
+    """When the limit ends, or None: the latest reset time of all exhausted limits in the headers."""
     moments = []
     for name, value in headers.items():
         if name.startswith("anthropic-ratelimit-") and name.endswith("-reset"):
@@ -205,41 +202,41 @@ def resets_at(headers: Mapping[str, str], retry_after: float | None, now: dateti
     return max((moment for moment in moments if moment >= now), default=None)
 
 
-def _limited(kind: FailureKind, what: str, error: e.ModelAPIError, now: datetime) -> Trouble:
+def _limited(kind: FailureKind, what: str, error: e.ModelAPIError, now: datetime) -> RequestFailure:
     headers = error.headers or {} if isinstance(error, e.ModelHTTPError) else {}
     until = resets_at(headers, error.retry_after, now)
-    failure = Failure(kind, f"{what} ({_said(error)})", resets_at=until)
-    again = kind is K.PROVIDER_RATE_LIMITED
-    return Trouble(failure, again, (until - now).total_seconds() if until else None)
+    failure = Failure(kind, f"{what} ({_message(error)})", resets_at=until)
+    retryable = kind is K.PROVIDER_RATE_LIMITED
+    return RequestFailure(failure, retryable, (until - now).total_seconds() if until else None)
 
 
-def _overloaded(error: e.ModelAPIError, endpoint: Endpoint) -> Trouble:
-    failure = Failure(K.PROVIDER_OVERLOADED, f"{endpoint.shown} can't answer now ({_said(error)})")
-    return Trouble(failure, again=True, wait=error.retry_after)
+def _overloaded(error: e.ModelAPIError, endpoint: Endpoint) -> RequestFailure:
+    failure = Failure(K.PROVIDER_OVERLOADED, f"{endpoint.shown} is unavailable ({_message(error)})")
+    return RequestFailure(failure, retryable=True, wait=error.retry_after)
 
 
-def _unreachable(error: e.ModelAPIError, endpoint: Endpoint) -> Trouble:
+def _unreachable(error: e.ModelAPIError, endpoint: Endpoint) -> RequestFailure:
     if getattr(error, "phase", None) in ("read", "write"):
-        message = f"the connection to {endpoint.shown} broke off ({_cause(error)})"
-        return Trouble(Failure(K.PROVIDER_UNREACHABLE, message), again=True)
+        message = f"connection to {endpoint.shown} lost ({_cause(error)})"
+        return RequestFailure(Failure(K.PROVIDER_UNREACHABLE, message), retryable=True)
     hint = endpoint.start_hint or "check `base_url`"
-    message = f"no connection to {endpoint.shown} ({_cause(error)}); is the server running there? {hint}"
-    return Trouble(Failure(K.PROVIDER_UNREACHABLE, message), again=True)
+    message = f"can't connect to {endpoint.shown} ({_cause(error)}); is the server running? {hint}"
+    return RequestFailure(Failure(K.PROVIDER_UNREACHABLE, message), retryable=True)
 
 
 def _not_found(error: e.ModelAPIError, endpoint: Endpoint) -> str:
-    hint = "check its name, or whether your key may use it"
+    hint = "check its name, and that your key has access to it"
     if endpoint.start_hint:
-        hint = f"load it into the server first, or name one that it lists at {endpoint.base_url}/models"
-    return f"model {endpoint.model!r} isn't found at {endpoint.shown} ({_said(error)}); {hint}"
+        hint = f"load it into the server first, or use one that is listed at {endpoint.base_url}/models"
+    return f"model {endpoint.model!r} not found at {endpoint.shown} ({_message(error)}); {hint}"
 
 
-def _plain(kind: FailureKind, message: str) -> Trouble:
-    return Trouble(Failure(kind, message))
+def _plain(kind: FailureKind, message: str) -> RequestFailure:
+    return RequestFailure(Failure(kind, message))
 
 
-def _said(error: Exception) -> str:
-    """The endpoint's own words."""
+def _message(error: Exception) -> str:
+    """The endpoint's error message."""
     body = getattr(error, "body", None)
     if isinstance(body, dict):
         inner = body.get("error", body)
@@ -250,7 +247,7 @@ def _said(error: Exception) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """The innermost reason: the outer ones say only that there was an error."""
+    """The message of the innermost exception: the outer ones are generic."""
     while error.__cause__ is not None or error.__context__ is not None:
         error = error.__cause__ or error.__context__ or error
     return _short(str(error)) or type(error).__name__

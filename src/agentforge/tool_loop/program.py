@@ -1,9 +1,10 @@
-"""The tool loop as a program: the task as JSON on stdin, progress as JSON lines, the outcome as the last one.
+"""The tool loop as a program: reads the task as JSON from stdin, prints progress as JSON lines, the result
+last.
 
     python -P -E program.py run [KEY_VARIABLE]
     python -P -E program.py search '["ROOT", "PATTERN", "PATH", "FILES"]'
 
-The supervisor runs it like any agent, so it is picked up and ended like one.
+The supervisor runs it like any agent, so it can be reattached to and ended like one.
 """
 
 import os
@@ -23,17 +24,17 @@ def main(arguments: list[str]) -> int:
             from agentforge.tool_loop.loop import run
 
             return run(key)
-        case ["search", asked]:
-            from agentforge.tool_loop.tools.search import answer
+        case ["search", query]:
+            from agentforge.tool_loop.tools.search import run_search
 
-            return answer(asked)
+            return run_search(query)
     sys.stderr.write("usage: program.py run [KEY_VARIABLE] | search JSON\n")
     return MISUSED
 
 
 def take_key(variables: list[str]) -> str:  # noqa: RET503 - the last line doesn't return.
-    """The key, out of an environment that no command of the model's can look at: the program starts itself
-    again without the variable, and hands itself the key through a pipe."""
+    """The API key. It must not stay in the process environment, where the model's commands could read it: the
+    program re-executes itself without the variable, and passes the key through a pipe."""
     handed = os.environ.pop(KEY_DESCRIPTOR, "")
     if handed:
         with open(int(handed), "rb") as pipe:

@@ -1,5 +1,4 @@
-"""What a model is asked to do, with what, what the program says while it works (one JSON object a line), and
-what came of it."""
+"""The task of a model, the progress events of the program (one JSON object per line), and the outcome."""
 
 import os
 from typing import Any, Literal
@@ -19,40 +18,40 @@ DEFAULT_ALLOWED = (
     *("npm test", "npm run test", "npm run lint", "npm run build"),
     *("go test", "go vet", "go build", "cargo test", "cargo check", "cargo build", "cargo clippy"),
 )
-"""What `run_command` may start where nobody says otherwise: looking at the history, testing, building."""
+"""The default commands of `run_command`: reading the git history, testing, building."""
 
 TOOLS = ("read_file", "write_file", "edit_file", "list_directory", "search_code", "run_command")
 
 
 class Endpoint(Struct, frozen=True):
-    """Where a model is asked, and in which format."""
+    """Where a model is served, and in which API format."""
 
     api: Api
     model: str
     base_url: str = ""
-    """Empty: the maker's own address."""
+    """Empty: the maker's default."""
     key_env: str = ""
-    """The variable that holds the key; empty: none is sent."""
+    """The variable that contains the key; empty: no key is sent."""
     bearer: bool = False
-    """Whether the key is sent as a token of authorization instead of an API key."""
+    """Whether the key is sent as a bearer token instead of an API key."""
     priced: bool = False
-    """Whether the maker's price list holds: not for a model that somebody runs himself."""
+    """Whether the maker's prices apply; they don't for self-hosted models."""
     start_hint: str = ""
-    """What to do if nobody answers at the address."""
+    """What to do if the server doesn't respond."""
 
     @property
     def shown(self) -> str:
-        return self.base_url or f"{self.api}'s own address"
+        return self.base_url or f"the {self.api} API"
 
 
 class ExtraTool(Struct, frozen=True):
-    """A tool of the caller's: what the model gives it is recorded, and answered by the caller's handler."""
+    """A tool of the caller: its calls are recorded, and handled by the caller's handler."""
 
     name: str
     description: str = ""
     input_schema: dict[str, Any] = field(default_factory=lambda: {"type": "object"})
     ends: bool = False
-    """Whether a valid call of it ends the task; one that is called `complete` takes the place of ours."""
+    """Whether a valid call ends the task; a tool named `complete` replaces the built-in one."""
 
 
 class CommandRules(Struct, frozen=True):
@@ -63,16 +62,16 @@ class CommandRules(Struct, frozen=True):
 
 
 class Files(Struct, frozen=True):
-    """Where a task's files lie, as absolute paths; nothing is written where there is no path."""
+    """The absolute paths of a task's files; a file with an empty path is not written."""
 
     workspace: str
     result: str = ""
     artifact: str = ""
     sessions: str = ""
     protected: tuple[str, ...] = ()
-    """Never written by the model's tools, with all that lies below."""
+    """The model's tools can't write to these or below them."""
     writable: tuple[str, ...] = ()
-    """Written all the same, though below something protected."""
+    """Writable, even inside a protected path."""
 
 
 class ModelTask(Struct, frozen=True):
@@ -80,24 +79,24 @@ class ModelTask(Struct, frozen=True):
     endpoint: Endpoint
     files: Files
     system: str = ""
-    """Instead of our own instructions."""
+    """Overrides the default instructions."""
     resume: str = ""
     schema: dict[str, Any] | None = None
-    """What the `result` given to `complete` must fit."""
+    """The JSON Schema of the `result` given to `complete`."""
     tools: tuple[str, ...] = TOOLS
     extra_tools: tuple[ExtraTool, ...] = ()
     max_steps: int = 50
     max_tokens: int | None = None
     temperature: float | None = None
     retries: int = 2
-    """How often one request is sent again after a limit, an overload or a broken connection."""
+    """How often a request is retried after a rate limit, an overload or a lost connection."""
     request_timeout: float = 120.0
-    """Seconds without a byte from the server."""
+    """Seconds without any data from the server."""
     commands: CommandRules = CommandRules()
 
 
 class ToolCall(Struct, frozen=True):
-    """A call that the model made, in the words that stage executors read."""
+    """A call that the model made, in the format that stage executors read."""
 
     tool_name: str
     input: dict[str, Any]
@@ -107,9 +106,9 @@ class ToolCall(Struct, frozen=True):
 class TaskOutcome(Struct, frozen=True):
     session: str
     text: str = ""
-    """What the model said last, or the summary that it completed with."""
+    """The model's last text, or the summary given to `complete`."""
     artifact: Any = None
-    """What fits the task's schema."""
+    """The result, validated by the task's schema."""
     tool_calls: tuple[ToolCall, ...] = ()
     steps: int = 0
     usage: Usage | None = None
@@ -127,7 +126,7 @@ class TextSaid(Struct, frozen=True, tag="text"):
 
 
 class Thinking(Struct, frozen=True, tag="thinking"):
-    """A sign of life while the model thinks."""
+    """A heartbeat while the model thinks."""
 
 
 class ToolCalled(Struct, frozen=True, tag="tool"):
@@ -168,21 +167,21 @@ def encode(event: ProgressEvent) -> bytes:
 
 
 def decode(line: str) -> ProgressEvent | None:
-    """The event of a line; nothing if it is something else, such as a library's warning."""
+    """The event of a line, or None for other output, such as a library's warning."""
     try:
         return _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeEncodeError):
         return None
 
 
-def in_words(event: ProgressEvent | None) -> str:
+def describe(event: ProgressEvent | None) -> str:
     match event:
         case TextSaid(text=text):
             return text
         case ToolCalled(name=name, input=given):
-            return f"→ {name} {_gist(given)}".rstrip()
+            return f"→ {name} {_main_argument(given)}".rstrip()
         case Retrying(wait=wait, reason=reason):
-            return f"{reason}; again in {wait:g} s"
+            return f"{reason}; retrying in {wait:g} s"
         case Warned(message=message):
             return message
         case Ended(failure=Failure(message=message)):
@@ -191,8 +190,8 @@ def in_words(event: ProgressEvent | None) -> str:
             return ""
 
 
-def _gist(given: dict[str, Any]) -> str:
-    """The argument that tells most."""
+def _main_argument(given: dict[str, Any]) -> str:
+    """The most informative argument."""
     for key in ("path", "command", "pattern", "summary"):
         if key in given:
             value = given[key]
@@ -205,6 +204,6 @@ PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "program.py")
 
 
 def program_argv(python: str, *arguments: str) -> tuple[str, ...]:
-    """How it is started, so that nothing in the workspace or the environment stands in for our code. `-P`:
-    neither the current folder nor the script's is searched for modules; `-E`: nor is PYTHONPATH."""
+    """The command line; nothing in the workspace or the environment can shadow our modules. `-P`: don't
+    search the current directory or the script's; `-E`: ignore PYTHONPATH."""
     return (python, "-P", "-E", PROGRAM, *arguments)

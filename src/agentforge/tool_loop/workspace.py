@@ -1,8 +1,9 @@
-"""Files within one folder, and nothing else: every step of a path is taken from an open folder to the next.
+"""Access to the files of one folder only: paths are resolved one component at a time, from open folder to
+open folder.
 
-A path is never handed to the kernel as a whole, so no link can lead outside, whenever it is put there: each
-name is opened relative to the folder before it, without following links; a link is read and its target walked
-by the same rule, and `..` goes back to a folder that is already open.
+A path is never passed to the kernel as a whole, so no link can lead outside, even one created concurrently:
+each name is opened relative to its parent, without following links; a link is read and its target is resolved
+by the same rule, and `..` returns to a folder that is already open.
 """
 
 import errno
@@ -20,17 +21,17 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class ToolError(Exception):
-    """What a tool can't do, said to the model."""
+    """An error of a tool; the message is shown to the model."""
 
 
 class Spot(Struct, frozen=True):
-    """A name in an open folder; whether anything is there is another question."""
+    """A name in an open folder; the file may or may not exist."""
 
     folder: int
     name: str
     """Empty: the workspace itself."""
     path: str
-    """From the workspace's root, with all links followed."""
+    """Relative to the workspace root, with all links resolved."""
 
 
 class FolderEntry(Struct, frozen=True):
@@ -52,7 +53,7 @@ class WorkspaceFolder:
         os.close(self._descriptor)
 
     def read(self, path: str, limit: int) -> tuple[bytes, int]:
-        """The file's beginning, and how long it is."""
+        """Up to `limit` bytes from the start of the file, and its size."""
         with self._at(path) as spot, self._opened(spot, path) as descriptor:
             size = os.fstat(descriptor).st_size
             content = b""
@@ -64,7 +65,7 @@ class WorkspaceFolder:
             return content, max(size, len(content))
 
     def write(self, path: str, content: bytes) -> str:
-        """Put the content there, all at once; missing folders are made. Says where it went."""
+        """Write the file atomically, creating missing folders; returns the resolved path."""
         with self._at(path, make=True) as spot:
             self._refuse_protected(spot, path)
             mode = self._mode_of(spot, path)
@@ -103,7 +104,7 @@ class WorkspaceFolder:
     def _at(self, path: str, *, make: bool = False) -> Iterator[Spot]:
         walk = _Walk(self._descriptor, self.root, path)
         try:
-            with said(path):
+            with tool_errors(path):
                 spot = walk.to(self._relative(path), make)
                 yield spot
         finally:
@@ -113,13 +114,13 @@ class WorkspaceFolder:
     def _opened(self, spot: Spot, path: str) -> Iterator[int]:
         if not spot.name:
             raise ToolError(f"{path}: is a folder")
-        # Without waiting: opening a pipe would otherwise last until somebody writes to it.
+        # Non-blocking: opening a named pipe would otherwise wait for a writer.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(spot.name, flags, dir_fd=spot.folder)
         try:
             mode = os.fstat(descriptor).st_mode
             if not stat.S_ISREG(mode):
-                raise ToolError(f"{path}: is {'a folder' if stat.S_ISDIR(mode) else 'no regular file'}")
+                raise ToolError(f"{path}: is {'a folder' if stat.S_ISDIR(mode) else 'not a regular file'}")
             yield descriptor
         finally:
             os.close(descriptor)
@@ -133,7 +134,7 @@ class WorkspaceFolder:
             os.close(descriptor)
 
     def _mode_of(self, spot: Spot, path: str) -> int:
-        """Of the file that is replaced, so that a script stays executable."""
+        """The mode of the file to replace, so that a script stays executable."""
         if not spot.name:
             raise ToolError(f"{path}: is a folder")
         try:
@@ -141,15 +142,15 @@ class WorkspaceFolder:
         except FileNotFoundError:
             return 0o666
         if not stat.S_ISREG(mode):
-            raise ToolError(f"{path}: is {'a folder' if stat.S_ISDIR(mode) else 'no regular file'}")
+            raise ToolError(f"{path}: is {'a folder' if stat.S_ISDIR(mode) else 'not a regular file'}")
         return stat.S_IMODE(mode)
 
     def _refuse_protected(self, spot: Spot, path: str) -> None:
         parts = spot.path.split("/")
         if parts[0] == ".git":
-            raise ToolError(f"{path}: git's own files are not written by tools")
+            raise ToolError(f"{path}: tools can't write git's own files")
         if below(spot.path, self._protected) > below(spot.path, self._writable):
-            raise ToolError(f"{path}: belongs to the pipeline; call `complete` to give your result")
+            raise ToolError(f"{path}: belongs to the pipeline; call `complete` to submit your result")
 
     def _relative(self, path: str) -> str:
         if "\0" in path:
@@ -162,13 +163,14 @@ class WorkspaceFolder:
         raise ToolError(f"{path}: outside the workspace; use a path relative to it")
 
     def _inside(self, path: str) -> str:
-        """A path of our own, as the walk would name it; one outside the workspace names nothing in it."""
+        """A path relative to the root, as the walk would name it; outside the workspace it starts with
+        `..`."""
         folder, name = os.path.split(os.path.abspath(path))
         return os.path.relpath(os.path.join(os.path.realpath(folder), name), self.root)
 
 
 class _Walk:
-    """One way through the folders; `stack` holds those it stands in, the workspace first."""
+    """Resolves one path; `_stack` contains the open folders, the workspace first."""
 
     def __init__(self, root: int, root_path: str, shown: str) -> None:
         self._root_path = root_path
@@ -198,7 +200,7 @@ class _Walk:
             os.close(self._stack.pop())
 
     def _here(self) -> Spot:
-        """The path ended in a folder that is open: named from the one before it."""
+        """The path ended in an open folder: name it relative to its parent."""
         if not self._names:
             return Spot(self._stack[0], "", ".")
         return Spot(self._stack[-2], self._names[-1], "/".join(self._names))
@@ -212,7 +214,7 @@ class _Walk:
 
     def _back(self) -> None:
         if not self._names:
-            raise ToolError(f"{self._shown}: leads outside the workspace")
+            raise ToolError(f"{self._shown}: is outside the workspace")
         os.close(self._stack.pop())
         self._names.pop()
 
@@ -233,25 +235,25 @@ class _Walk:
         if not os.path.isabs(target):
             return _steps(target)
         if target != self._root_path and not target.startswith(self._root_path.rstrip("/") + "/"):
-            raise ToolError(f"{self._shown}: a link that leads outside the workspace")
+            raise ToolError(f"{self._shown}: is a link that leads outside the workspace")
         while self._names:
             self._back()
         return _steps(target[len(self._root_path) :])
 
 
 @contextmanager
-def said(path: str) -> Iterator[None]:
-    """What the system refuses, in words."""
+def tool_errors(path: str) -> Iterator[None]:
+    """Translate OSErrors to ToolErrors."""
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            raise ToolError(f"{path}: something on the way to it is no folder") from error
+            raise ToolError(f"{path}: a part of the path is not a folder") from error
         raise ToolError(f"{path}: {(error.strerror or str(error)).lower()}") from error
 
 
 def below(path: str, folders: tuple[str, ...]) -> int:
-    """How deep the nearest of the folders lies that has the path below it; 0 if none has."""
+    """The length of the deepest of the folders that contains the path, or 0."""
     return max(
         (len(folder) for folder in folders if path == folder or path.startswith(f"{folder}/")), default=0
     )

@@ -83,8 +83,8 @@ BUGS = (
     Bug(
         FAILURE,
         "providers give way to each other for ever",
-        "not in PROVIDERS_OWN or iteration.gave_way >= len(node.chain)",
-        "not in PROVIDERS_OWN",
+        "not in PROVIDER_FAILURES or iteration.gave_way >= len(node.chain)",
+        "not in PROVIDER_FAILURES",
     ),
     Bug(FAILURE, "a limit that may not be waited for is", 'if policy.do == "fail":', "if False:"),
     Bug(
@@ -108,7 +108,7 @@ BUGS = (
     Bug(
         FAILURE,
         "a provider that a person must mend is asked again later",
-        "until = None if failed.failure.kind in FOR_A_PERSON else failed.ended_at + rest",
+        "until = None if failed.failure.kind in NEEDS_PERSON else failed.ended_at + rest",
         "until = failed.ended_at + rest",
     ),
     Bug(
@@ -117,11 +117,13 @@ BUGS = (
         'node.semantics != "at_most_once" or',
         'node.semantics == "at_most_once" or',
     ),
-    Bug(STAGE, "a fourth loss in a row asks, not the third", "LOST_IN_A_ROW = 3", "LOST_IN_A_ROW = 4"),
+    Bug(
+        STAGE, "a fourth loss in a row asks, not the third", "MAX_LOST_IN_A_ROW = 3", "MAX_LOST_IN_A_ROW = 4"
+    ),
     Bug(
         STAGE,
         "recoveries without progress never ask",
-        "if state.recoveries - state.recoveries_excused < RECOVERIES_WITHOUT_PROGRESS:",
+        "if state.recoveries - state.recoveries_excused < MAX_RECOVERIES:",
         "if True:",
     ),
     Bug(STAGE, "the runtime limit isn't kept", "    if here.remaining != 0.0:\n", "    if True:\n"),
@@ -152,7 +154,7 @@ BUGS = (
     Bug(
         STAGE,
         "a judge that fails all the time is asked",
-        "if at.judge_failures >= JUDGE_FAILURES:",
+        "if at.judge_failures >= MAX_JUDGE_FAILURES:",
         "if False:",
     ),
     Bug(
@@ -188,7 +190,7 @@ BUGS = (
     Bug(
         EVOLVE,
         "controls that were taken are forgotten",
-        "controls = (*controls, fact.control)[-CONTROLS_KEPT:]",
+        "controls = (*controls, fact.control)[-MAX_CONTROLS:]",
         "controls = (fact.control,)",
     ),
     Bug(
@@ -290,7 +292,7 @@ BUGS = (
     Bug(
         OF_STAGE,
         "a resume forgets work that mustn't be done twice",
-        "replace(attempt, lost=0) if attempt.once and attempt.came_to_nothing else None",
+        "replace(attempt, lost=0) if attempt.once and attempt.ended_without_result else None",
         "None",
     ),
     Bug(
@@ -300,17 +302,17 @@ BUGS = (
         "            return replace(at, judge=replace(judge, status=TaskStatus.CANCELLED))\n",
         "",
     ),
-    Bug(OF_STAGE, "a failed judge is asked three times", "JUDGE_TRIES = 2", "JUDGE_TRIES = 3"),
+    Bug(OF_STAGE, "a failed judge is asked three times", "MAX_JUDGE_CALLS = 2", "MAX_JUDGE_CALLS = 3"),
     Bug(
         LEGAL,
         "anything may be recorded after the end",
-        "if state.status in FINAL and not isinstance(fact, _ABOUT_THE_LOG):",
+        "if state.status in FINAL and not isinstance(fact, _LOG_FACTS):",
         "if False:",
     ),
     Bug(
         LEGAL,
         "an attempt begins while another runs",
-        "isinstance(fact, f.AttemptStarted) and attempt.status not in _MAKES_WAY",
+        "isinstance(fact, f.AttemptStarted) and attempt.status not in _ALLOWS_NEXT_ATTEMPT",
         "isinstance(fact, f.AttemptStarted) and attempt.status is None",
     ),
     Bug(

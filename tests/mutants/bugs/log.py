@@ -52,15 +52,15 @@ BUGS = (
     Bug(
         WRITER,
         "a torn line is cut off before it is kept",
-        "            self.repaired = TornTail(scan.torn_bytes, store.keep_aside(scan.length))\n"
+        "            self.repaired = TornTail(scan.torn_bytes, store.save_tail(scan.length))\n"
         "            store.cut(scan.length)\n",
         "            store.cut(scan.length)\n"
-        "            self.repaired = TornTail(scan.torn_bytes, store.keep_aside(scan.length))\n",
+        "            self.repaired = TornTail(scan.torn_bytes, store.save_tail(scan.length))\n",
     ),
     Bug(
         WRITER,
         "a whole last line without its newline is dropped",
-        "if scan.is_whole_but_unended():",
+        "if scan.lacks_only_newline():",
         "if False:",
     ),
     Bug(
@@ -128,13 +128,13 @@ BUGS = (
     Bug(
         FILE,
         "half a line stays after a failed write",
-        "        except OSError:\n            self._take_back()\n            raise\n",
+        "        except OSError:\n            self._undo_partial_write()\n            raise\n",
         "        except OSError:\n            raise\n",
     ),
     Bug(
         FILE,
         "half a line stays after a short write",
-        "            self._take_back()\n            # A short",
+        "            self._undo_partial_write()\n            # A short",
         "            # A short",
     ),
     Bug(
@@ -146,8 +146,8 @@ BUGS = (
     Bug(
         FILE,
         "a sync counts for what is written after it",
-        "        self._synced = self.length\n\n    def keep_aside",
-        "        self._synced = self.length + 1\n\n    def keep_aside",
+        "        self._synced = self.length\n\n    def save_tail",
+        "        self._synced = self.length + 1\n\n    def save_tail",
     ),
     Bug(
         FILE,
@@ -187,14 +187,14 @@ BUGS = (
     Bug(
         LEASE,
         "two probes at once take each other for an owner",
-        "return not _try(fd, fcntl.LOCK_SH)",
-        "return not _try(fd, fcntl.LOCK_EX)",
+        "return not _try_lock(fd, fcntl.LOCK_SH)",
+        "return not _try_lock(fd, fcntl.LOCK_EX)",
     ),
     Bug(
         LEASE,
         "a probe's instant is taken for an owner",
-        "        if _try(fd, fcntl.LOCK_EX):\n            return True\n        sleep",
-        "        return _try(fd, fcntl.LOCK_EX)\n        sleep",
+        "        if _try_lock(fd, fcntl.LOCK_EX):\n            return True\n        sleep",
+        "        return _try_lock(fd, fcntl.LOCK_EX)\n        sleep",
     ),
     Bug(
         DISK,
@@ -221,7 +221,7 @@ BUGS = (
         "                os.unlink(draft)\n",
         "                pass\n",
     ),
-    Bug(DISK, "a refusal that won't pass is tried again", "if error.errno not in _MAY_PASS:", "if False:"),
+    Bug(DISK, "a refusal that won't pass is tried again", "if error.errno not in _TRANSIENT:", "if False:"),
     Bug(
         CODEC,
         "a line's hash doesn't depend on the one before",

@@ -51,7 +51,7 @@ BUGS = (
         '.encode("utf-8", "surrogateescape")',
         '.encode("utf-8", "replace")',
     ),
-    Bug(SECRECY, "short values count", "len(text) >= SHORTEST_SECRET and", "len(text) >= 1 and"),
+    Bug(SECRECY, "short values count", "len(text) >= MIN_SECRET_CHARS and", "len(text) >= 1 and"),
     Bug(SECRECY, "plain words count", " and _PLAIN_VALUE.fullmatch(text) is None", ""),
     Bug(SECRECY, "names that only end like a secret's count", " and _PLAIN_NAME.search(name) is None", ""),
     Bug(SECRECY, "passwords don't count", "| PASSWORD | PASSWD", "| PASSWD"),

@@ -39,7 +39,7 @@ BUGS = (
         JOURNAL,
         "observers hear of events that aren't durable",
         "        self.view.see(event)\n",
-        "        self.view.see(event)\n        self._tell()\n",
+        "        self.view.see(event)\n        self._notify()\n",
     ),
     Bug(JOURNAL, "time goes backwards", "if self._latest is not None and now < self._latest:", "if False:"),
     Bug(JOURNAL, "illegal facts are recorded", "        refuse_illegal(state, fact, cursor)\n", ""),
@@ -314,7 +314,7 @@ BUGS = (
         '        hide_secrets(about)\n        note_attempt(about, "cancelled"',
         '        note_attempt(about, "cancelled"',
     ),
-    Bug(AGENT, "an earlier attempt's files aren't set aside", "        set_aside(about)\n", ""),
+    Bug(AGENT, "an earlier attempt's files aren't set aside", "        archive_leftovers(about)\n", ""),
     Bug(AGENT, "what lies at the output path isn't noted before", "        note_target(about)\n", ""),
     Bug(
         AGENT,
@@ -386,8 +386,8 @@ BUGS = (
     Bug(
         PREPARE,
         "an iteration that took too long gets the long context again",
-        "most = SHORT_CONTEXT if task.brief else PREDECESSORS",
-        "most = PREDECESSORS",
+        "most = SHORT_CONTEXT if task.brief else MAX_PREVIOUS_OUTPUTS",
+        "most = MAX_PREVIOUS_OUTPUTS",
     ),
     Bug(IMPORT, "the last complete iteration is set aside", "int(name) > done:", "int(name) >= done:"),
     Bug(

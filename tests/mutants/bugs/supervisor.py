@@ -132,7 +132,7 @@ BUGS = (
     Bug(
         PROGRAM,
         "processes that couldn't be ended aren't told",
-        "        if self.agent is not None and not self._alone():\n",
+        "        if self.agent is not None and not self._all_gone():\n",
         "        if False:\n",
         ENDING,
     ),
@@ -268,26 +268,26 @@ BUGS = (
     Bug(
         ENGINE,
         "a supervisor that never claimed counts as started",
-        'Left(lost="its supervisor died", started=not take_claim(place))',
-        'Left(lost="its supervisor died", started=True)',
+        'SupervisedExit(lost="its supervisor died", started=not take_claim(place))',
+        'SupervisedExit(lost="its supervisor died", started=True)',
     ),
     Bug(
         ENGINE,
         "a supervisor that never claimed may still start",
-        'Left(lost="its supervisor died", started=not take_claim(place))',
-        'Left(lost="its supervisor died", started=read_claim(place) is not None)',
+        'SupervisedExit(lost="its supervisor died", started=not take_claim(place))',
+        'SupervisedExit(lost="its supervisor died", started=read_claim(place) is not None)',
     ),
     Bug(
         ENGINE,
         "an agent starts after it was cancelled",
-        '        if take_claim(place):\n            return Left(lost="ended before it was started", started=False)\n',
-        '        if read_claim(place) is None:\n            return Left(lost="ended before it was started", started=False)\n',
+        '        if take_claim(place):\n            return SupervisedExit(lost="ended before it was started", started=False)\n',
+        '        if read_claim(place) is None:\n            return SupervisedExit(lost="ended before it was started", started=False)\n',
     ),
     Bug(
         ENGINE,
         "a reattached engine doesn't claim what never started",
-        '        if take_claim(place):\n            return Left(lost="the engine died',
-        '        if not os.path.exists(place.claim):\n            return Left(lost="the engine died',
+        '        if take_claim(place):\n            return SupervisedExit(lost="the engine died',
+        '        if not os.path.exists(place.claim):\n            return SupervisedExit(lost="the engine died',
     ),
     Bug(
         ENGINE,

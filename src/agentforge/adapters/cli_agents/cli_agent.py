@@ -1,4 +1,4 @@
-"""Agents that are command-line programs: described by us, by a file, or by the stage itself (`cli`)."""
+"""Agents that are command-line programs: built in, described by a file, or described in the stage (`cli`)."""
 
 import logging
 import math
@@ -12,19 +12,25 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from agentforge.adapters.cli_agents.command_line import Extras, chosen_model, taken_apart, validate_cli, words
+from agentforge.adapters.cli_agents.command_line import (
+    Extras,
+    build_arguments,
+    choose_model,
+    split_model,
+    validate_cli,
+)
 from agentforge.adapters.cli_agents.description import AgentCli
-from agentforge.adapters.cli_agents.outcome import interpreted, reader_of
+from agentforge.adapters.cli_agents.outcome import interpret_exit, reader_of
 from agentforge.adapters.cli_agents.program import (
     ProgramProvider,
     SettingValue,
     agent_environment,
     as_text,
+    check_arguments,
     find_program,
-    refuse_impossible,
     secrets_in,
 )
-from agentforge.adapters.cli_agents.settings import ConfigReader, in_words
+from agentforge.adapters.cli_agents.settings import ConfigReader, describe_error
 from agentforge.adapters.cli_agents.stream import json_line, one_line
 from agentforge.model.errors import ProviderUnusable
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
@@ -36,26 +42,26 @@ DESCRIBES = frozenset(item.encode_name for item in msgspec.structs.fields(AgentC
 
 
 class CliConfig(Struct, frozen=True):
-    """What a stage may say about its CLI."""
+    """The settings of a CLI in a stage."""
 
     command: str = ""
-    """Another program than the installed one: a name, or a path relative to the work folder."""
+    """Overrides the program: a name, or a path relative to the working folder."""
     timeout: float | None = None
-    """Seconds for one attempt; 0 is no limit."""
+    """Seconds for one attempt; 0 means no limit."""
     idle_timeout: float | None = None
-    """Seconds without any output; 0 is no limit."""
+    """Seconds without any output; 0 means no limit."""
     env: dict[str, SettingValue] = field(default_factory=dict)
     pass_env: tuple[str, ...] = ()
-    """Names or patterns of inherited variables that reach the agent, beside those that it needs anyway."""
+    """Names or patterns of additional inherited variables to pass to the agent."""
     retries: int | None = None
-    """How often the CLI may try again by itself."""
+    """How often the CLI may retry by itself."""
     arguments: tuple[SettingValue, ...] = ()
-    """Further words of the command line."""
+    """Additional command-line arguments."""
     permissions: tuple[SettingValue, ...] | None = None
-    """Instead of the words by which the CLI is let do everything."""
+    """Overrides the arguments that grant all permissions."""
     effort: str = ""
     model_provider: str = ""
-    """Of codex: which of the providers in its own config is asked."""
+    """For codex: the provider to use, from codex's own config."""
 
 
 class CliAgent(ProgramProvider):
@@ -95,8 +101,8 @@ class CliAgent(ProgramProvider):
 
     def interpret(self, exit: Exit) -> ExecuteResult:
         wanted = exit.model or self._environ.get(self.cli.model_variable, "") or self.cli.default_model
-        model = taken_apart(self.cli, wanted)[0]
-        return interpreted(self.cli, self._reader, replace(exit, model=model))
+        model = split_model(self.cli, wanted)[0]
+        return interpret_exit(self.cli, self._reader, replace(exit, model=model))
 
     def progress(self, line: str) -> str:
         event = json_line(line) if self._reader else None
@@ -108,10 +114,10 @@ class CliAgent(ProgramProvider):
 def command_of(
     cli: AgentCli, config: CliConfig, request: ExecuteRequest, inherited: Mapping[str, str]
 ) -> tuple[Command, str]:
-    """The command, and what is doubtful about it."""
+    """The command, and a warning or ""."""
     environment = _environment(cli, config, request, inherited)
     program = _program(cli, config, request.workdir, environment)
-    chosen = chosen_model(cli, request.model, config.effort, environment)
+    chosen = choose_model(cli, request.model, config.effort, environment)
     retries = cli.retries if config.retries is None else config.retries
     extras = Extras(
         arguments=_texts(config.arguments),
@@ -119,8 +125,8 @@ def command_of(
         retries=retries,
         model_provider=config.model_provider,
     )
-    argv = (program, *words(cli, request, chosen, extras))
-    refuse_impossible(cli.name, argv)
+    argv = (program, *build_arguments(cli, request, chosen, extras))
+    check_arguments(cli.name, argv)
     command = Command(
         argv=argv,
         env=environment,
@@ -136,16 +142,16 @@ def command_of(
 
 
 def validate_config(cli: AgentCli, config: CliConfig, model: str, inherited: Mapping[str, str]) -> None:
-    """Raises ProviderUnusable for what can't be meant, whatever the rest of the request is."""
+    """Raises ProviderUnusable for settings that are invalid for any request."""
     environment = {**inherited, **{name: as_text(value) for name, value in config.env.items()}}
-    chosen_model(cli, model, config.effort, environment)
+    choose_model(cli, model, config.effort, environment)
     _timeout(cli, config, environment)
     _idle_timeout(cli, config)
 
 
-def _texts(words: Iterable[Any]) -> tuple[Any, ...]:
-    """Numbers in YAML are words on a command line."""
-    return tuple(as_text(word) if isinstance(word, SettingValue) else word for word in words)
+def _texts(values: Iterable[Any]) -> tuple[Any, ...]:
+    """Convert YAML numbers and booleans to command-line arguments."""
+    return tuple(as_text(value) if isinstance(value, SettingValue) else value for value in values)
 
 
 def _environment(
@@ -162,14 +168,14 @@ def _environment(
 
 
 def root_environment(cli: AgentCli, environment: Mapping[str, str], uid: int) -> dict[str, str]:
-    """What root needs: some CLIs refuse to work unattended for it unless they are told of a sandbox."""
+    """Variables for root: some CLIs refuse to run unattended as root unless they are told of a sandbox."""
     if uid != 0 or any(environment.get(name) for name in cli.root_unless):
         return {}
     return {name: as_text(value) for name, value in cli.root_environment.items()}
 
 
 def state_folders(cli: AgentCli, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Absolute paths; what depends on a variable that isn't set is left out."""
+    """Absolute paths; those that depend on an unset variable are omitted."""
     home = environment.get("HOME", "")
 
     def value(found: re.Match[str]) -> str:
@@ -180,30 +186,30 @@ def state_folders(cli: AgentCli, environment: Mapping[str, str]) -> tuple[str, .
     return tuple(path for path in paths if path.startswith("/"))
 
 
-def seconds(setting: str, value: str | float) -> float | None:
-    """A time limit as somebody wrote it; 0 is none."""
+def parse_seconds(setting: str, value: str | float) -> float | None:
+    """Parse a time limit; 0 means None."""
     try:
         limit = float(value)
     except ValueError:
         limit = math.nan
     if not 0 <= limit < math.inf:
         raise ProviderUnusable(
-            f"{setting} is no number of seconds: {value!r}", hint="give one such as 900, or 0 for no limit"
+            f"{setting} must be a number of seconds, got {value!r}", hint="for example 900, or 0 for no limit"
         )
     return limit or None
 
 
 def _timeout(cli: AgentCli, config: CliConfig, environment: Mapping[str, str]) -> float | None:
     if config.timeout is not None:
-        return seconds("`timeout`", config.timeout)
+        return parse_seconds("`timeout`", config.timeout)
     written = environment.get(cli.timeout_variable, "")
-    return seconds(cli.timeout_variable, written) if written else cli.timeout
+    return parse_seconds(cli.timeout_variable, written) if written else cli.timeout
 
 
 def _idle_timeout(cli: AgentCli, config: CliConfig) -> float | None:
     if config.idle_timeout is None:
         return cli.idle_timeout
-    return seconds("`idle_timeout`", config.idle_timeout)
+    return parse_seconds("`idle_timeout`", config.idle_timeout)
 
 
 def _program(cli: AgentCli, config: CliConfig, workdir: str, environment: Mapping[str, str]) -> str:
@@ -213,55 +219,55 @@ def _program(cli: AgentCli, config: CliConfig, workdir: str, environment: Mappin
     if config.command:
         raise ProviderUnusable(
             f"{cli.shown_name} CLI not found: {config.command!r}",
-            hint=f"correct `command` in the config of provider {cli.name}, or leave it out",
+            hint=f"fix or remove `command` in the config of provider {cli.name}",
         )
     if cli.install:
         raise ProviderUnusable(f"{cli.shown_name} CLI not found. Install with: {cli.install}")
     where = f"in {workdir}" if "/" in cli.program_name else "in PATH"
     raise ProviderUnusable(
         f"{cli.shown_name} CLI not found: no program {cli.program_name!r} {where}",
-        hint=f"install it, or give another one with `command` in the config of provider {cli.name}",
+        hint=f"install it, or set `command` in the config of provider {cli.name}",
     )
 
 
-class OwnCli(ProgramProvider):
+class InlineCli(ProgramProvider):
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
         super().__init__(NAME, environ)
         self._config = ConfigReader(NAME, CliConfig)
 
     def capabilities(self) -> Capabilities:
-        # Whether a stage's program can go on with a session is known only where the stage is.
+        # Whether a stage's program can resume a session depends on the stage.
         return Capabilities(supports_tools=True, supports_reasoning_control=True, supports_resume=True)
 
     def validate(self) -> None:
-        """There is nothing to look for before a stage says what."""
+        """Nothing to check: the program is defined by the stage."""
 
     def validate_settings(self, model: str, config: Mapping[str, Any]) -> None:
-        validate_config(described(config), self._config.read(_settings(config)), model, self._environ)
+        validate_config(cli_from_config(config), self._config.read(_settings(config)), model, self._environ)
 
     def command(self, request: ExecuteRequest) -> Command:
-        cli = described(request.config)
+        cli = cli_from_config(request.config)
         config = self._config.read(_settings(request.config))
         return command_of(cli, config, request, self._environ)[0]
 
     def interpret(self, exit: Exit) -> ExecuteResult:
-        cli = described(exit.config or {"program": NAME})
-        return interpreted(cli, reader_of(cli), exit)
+        cli = cli_from_config(exit.config or {"program": NAME})
+        return interpret_exit(cli, reader_of(cli), exit)
 
 
-def described(config: Mapping[str, Any]) -> AgentCli:
-    """The description among a stage's settings."""
+def cli_from_config(config: Mapping[str, Any]) -> AgentCli:
+    """Extract the description of the CLI from a stage's settings."""
     found = {key: value for key, value in config.items() if key in DESCRIBES}
     if not found.get("program"):
         raise ProviderUnusable(
-            "provider cli: no `program` is given", hint="name it: `provider: {type: cli, program: my-agent}`"
+            "provider cli: `program` is missing", hint="set it: `provider: {type: cli, program: my-agent}`"
         )
-    words = {key: _texts(value) for key, value in found.items() if isinstance(value, list | tuple)}
+    lists = {key: _texts(value) for key, value in found.items() if isinstance(value, list | tuple)}
     try:
-        cli = msgspec.convert({**found, **words, "name": found["program"]}, AgentCli, str_keys=True)
+        cli = msgspec.convert({**found, **lists, "name": found["program"]}, AgentCli, str_keys=True)
     except msgspec.ValidationError as error:
         raise ProviderUnusable(
-            f"provider cli: {in_words(error)}", hint="correct the provider's config in the stage"
+            f"provider cli: {describe_error(error)}", hint="fix the provider's config in the stage"
         ) from error
     validate_cli(cli)
     return cli

@@ -1,4 +1,4 @@
-"""The command line that calls an agent's CLI for one request, and what is wrong with a description of one."""
+"""Builds the command line of an agent's CLI for one request, and validates CLI descriptions."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -19,59 +19,59 @@ TEMPLATES = {
     "resume_arguments": {"session"},
     "retry_arguments": {"retries", "model_provider"},
 }
-"""Which placeholders have a value where."""
+"""The placeholders that each template accepts."""
 
 
-class Chosen(Struct, frozen=True):
-    """The model to ask for, as the CLI calls it, and how hard it is to think."""
+class ModelChoice(Struct, frozen=True):
+    """The model, by the CLI's name for it, and the reasoning effort."""
 
     model: str
     effort: str
     warning: str = ""
 
 
-def chosen_model(cli: AgentCli, wanted: str, effort: str, environment: Mapping[str, str]) -> Chosen:
-    """What the request wants, or else what the environment or the CLI has."""
-    model, suffix = taken_apart(cli, wanted or environment.get(cli.model_variable, "") or cli.default_model)
+def choose_model(cli: AgentCli, wanted: str, effort: str, environment: Mapping[str, str]) -> ModelChoice:
+    """The model of the request; falls back to the environment, then to the CLI's default."""
+    model, suffix = split_model(cli, wanted or environment.get(cli.model_variable, "") or cli.default_model)
     effort = suffix or _effort(cli, effort, environment)
-    doubt = f"model {model!r} isn't known to work (known: {', '.join(cli.models)})"
+    warning = f"model {model!r} isn't known to work (known: {', '.join(cli.models)})"
     known = not model or not cli.models or model in cli.models
-    return Chosen(cli.aliases.get(model, model), effort, "" if known else doubt)
+    return ModelChoice(cli.aliases.get(model, model), effort, "" if known else warning)
 
 
-def taken_apart(cli: AgentCli, model: str) -> tuple[str, str]:
-    """`M:E` as model and effort; a colon before anything else belongs to the model's name."""
+def split_model(cli: AgentCli, model: str) -> tuple[str, str]:
+    """Split `MODEL:EFFORT`; a colon before anything else belongs to the model's name."""
     head, _, suffix = model.rpartition(":")
     return (head, suffix) if head and suffix in cli.efforts else (model, "")
 
 
 def _effort(cli: AgentCli, wanted: str, environment: Mapping[str, str]) -> str:
-    said_by = "`effort`" if wanted else cli.effort_variable
+    source = "`effort`" if wanted else cli.effort_variable
     effort = wanted or environment.get(cli.effort_variable, "") or cli.default_effort
     if not effort or effort in cli.efforts:
         return effort
     if not cli.efforts:
         raise ProviderUnusable(
-            f"provider {cli.name} takes no effort of reasoning, but {said_by} is {effort!r}",
-            hint="leave `effort` out",
+            f"provider {cli.name} doesn't support a reasoning effort, but {source} is {effort!r}",
+            hint="remove `effort`",
         )
     raise ProviderUnusable(
-        f"{said_by} is no effort of reasoning: {effort!r}", hint=f"use {', '.join(cli.efforts)}"
+        f"{source}: invalid reasoning effort {effort!r}", hint=f"use one of {', '.join(cli.efforts)}"
     )
 
 
 class Extras(Struct, frozen=True):
-    """What the stage's config says about the command line."""
+    """Settings of the stage that affect the command line."""
 
     arguments: Words = ()
     permissions: Words | None = None
-    """Instead of the CLI's own."""
+    """Overrides the CLI's default."""
     retries: int | None = None
     model_provider: str = ""
 
 
-def words(cli: AgentCli, request: ExecuteRequest, chosen: Chosen, extras: Extras) -> Words:
-    """Everything after the program."""
+def build_arguments(cli: AgentCli, request: ExecuteRequest, chosen: ModelChoice, extras: Extras) -> Words:
+    """All arguments after the program."""
     permissions = cli.permission_arguments if extras.permissions is None else extras.permissions
     values = {
         "model": chosen.model,
@@ -93,7 +93,7 @@ def words(cli: AgentCli, request: ExecuteRequest, chosen: Chosen, extras: Extras
 
 
 def _filled(template: Words, values: Mapping[str, str]) -> Words:
-    """The words with their values; none at all if one of the values is missing."""
+    """The template with its values, or () if a value is missing."""
     names = {name for word in template for name in PLACEHOLDER.findall(word)}
     if any(not values.get(name) for name in names):
         return ()
@@ -111,7 +111,7 @@ def _prompt_words(cli: AgentCli, request: ExecuteRequest) -> Words:
             given = request.prompt_path
             if not given:
                 raise ProviderUnusable(
-                    f"provider {cli.name}: `prompt: file`, but the request names no prompt file",
+                    f"provider {cli.name}: `prompt: file` is set, but the request has no prompt file",
                     hint="set `prompt_path` in the request, or use `prompt: stdin`",
                 )
     template = ("{prompt}",) if template is None else template
@@ -125,7 +125,7 @@ class Problem(NamedTuple):
 
 
 def validate_cli(cli: AgentCli) -> None:
-    """Raises ProviderUnusable for the first thing that is wrong."""
+    """Raises ProviderUnusable for the first problem."""
     for problem in problems(cli):
         raise ProviderUnusable(f"provider {cli.name}: {problem.message}", hint=problem.hint)
 
@@ -133,16 +133,16 @@ def validate_cli(cli: AgentCli) -> None:
 def problems(cli: AgentCli) -> Iterator[Problem]:
     if cli.output not in FORMATS:
         hint = f"use one of {', '.join(FORMATS)}"
-        yield Problem("output", f"nobody reads the output format {cli.output!r}", hint)
+        yield Problem("output", f"unknown output format {cli.output!r}", hint)
     if cli.fields != type(cli.fields)() and cli.output != JSON_LINES:
         yield Problem(
-            "fields", f"`fields` are those of JSON lines, not of {cli.output!r}", "add `output: json_lines`"
+            "fields", f"`fields` requires JSON lines, not output {cli.output!r}", "add `output: json_lines`"
         )
     if cli.retries is not None and cli.retries < 0:
-        yield Problem("retries", f"`retries` can't be {cli.retries}", "give 0 or more")
+        yield Problem("retries", f"`retries` must be 0 or more, got {cli.retries}", "use 0 or more")
     if cli.efforts and not cli.effort_arguments:
         hint = "such as `effort_arguments: [--effort, '{effort}']`"
-        yield Problem("efforts", "there are `efforts`, but no `effort_arguments` to say them with", hint)
+        yield Problem("efforts", "`efforts` requires `effort_arguments`", hint)
     yield from _placeholders(cli)
     yield from _patterns(cli)
 
@@ -152,13 +152,13 @@ def _placeholders(cli: AgentCli) -> Iterator[Problem]:
         words = getattr(cli, key) or ()
         found = {name for word in words for name in PLACEHOLDER.findall(word)}
         if found - known:
-            strange = ", ".join(f"{{{name}}}" for name in sorted(found - known))
+            unknown = ", ".join(f"{{{name}}}" for name in sorted(found - known))
             wanted = ", ".join(f"{{{name}}}" for name in sorted(known))
-            yield Problem(key, f"`{key}` has {strange}, which has no value there", f"use {wanted}")
+            yield Problem(key, f"`{key}` doesn't support {unknown}", f"use {wanted}")
         needed = key != "prompt_arguments" or cli.prompt != "stdin"
         if words and needed and not found & known:
             wanted = " or ".join(f"{{{name}}}" for name in sorted(known))
-            yield Problem(key, f"`{key}` has no {wanted}", "put it where the value belongs")
+            yield Problem(key, f"`{key}` must contain {wanted}", "add it where the value belongs")
 
 
 def _patterns(cli: AgentCli) -> Iterator[Problem]:
@@ -167,4 +167,4 @@ def _patterns(cli: AgentCli) -> Iterator[Problem]:
             try:
                 re.compile(pattern)
             except re.error as error:
-                yield Problem(key, f"`{key}` has no regular expression: {pattern!r}: {error}", "correct it")
+                yield Problem(key, f"`{key}`: invalid regular expression {pattern!r}: {error}", "fix it")

@@ -1,4 +1,4 @@
-"""An agent's command-line program, described: data alone, in Python or in YAML."""
+"""The description of an agent's command-line program: pure data, in Python or in YAML."""
 
 from typing import Literal
 
@@ -11,12 +11,12 @@ Words = tuple[str, ...]
 
 
 class OutputFields(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where in its JSON lines a program says what: dotted paths, which go through lists. `PATH=VALUE` stands
-    for lines that have that value there."""
+    """Where to find each value in a program's JSON lines: dotted paths, which descend into lists.
+    `PATH=VALUE` matches lines that have this value at the path."""
 
     text: str = ""
     group: str = ""
-    """Texts whose lines have the same value here are pieces of one."""
+    """Consecutive texts with the same value here are joined."""
     session: str = ""
     input_tokens: str = ""
     output_tokens: str = ""
@@ -25,73 +25,73 @@ class OutputFields(Struct, frozen=True, forbid_unknown_fields=True):
     model: str = ""
     error: str = ""
     done: str = ""
-    """The line without which the output is cut short; empty: there is none."""
+    """The final line; output without it is incomplete. Empty: the format has none."""
 
 
 class AgentCli(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One CLI. Its command line is `arguments`, then those of permissions, model, effort, retries, what the
-    stage adds, of a session to go on with, and of the prompt: each only where it applies."""
+    """One CLI. Its command line is `arguments`, then those for permissions, model, effort, retries, the
+    stage's own, those for resuming a session, and those for the prompt: each only if it applies."""
 
     name: str
-    """Of the provider."""
+    """The provider's name."""
     program: str = ""
     """Empty: the same as the name."""
     title: str = ""
     install: str = ""
-    """What to do when the program isn't there."""
+    """How to install the program if it is missing."""
     log_in: str = ""
-    """What to do when it isn't let in."""
+    """What to do when authentication fails."""
     keys: Words = ()
-    """Variables, of which one is enough to be let in."""
+    """Variables for authentication; one of them is enough."""
     logins: Words = ()
-    """Files that a login leaves; `$NAME:default` is in a folder that a variable moves."""
+    """Files that a login creates; `$NAME:default` is in a folder that the variable can override."""
     arguments: Words = ()
 
     prompt: Literal["stdin", "argument", "file"] = "stdin"
     prompt_arguments: Words | None = None
-    """`{prompt}` is the text or the path of the file. Not given: just that, and nothing for stdin."""
+    """`{prompt}` is the text or the path of the file. Default: only that, and no arguments for stdin."""
     prompt_suffix: str = ""
-    """What follows every prompt."""
+    """Appended to every prompt."""
 
     permission_arguments: Words = ()
-    """What lets it work without asking."""
+    """Arguments that let it work without asking for permission."""
     model_arguments: Words = ()
     """With `{model}`."""
     models: Words = ()
-    """Known to work; any other is tried with a warning. Empty: all are."""
+    """Known to work; others cause a warning. Empty: no warnings."""
     default_model: str = ""
     model_variable: str = ""
-    """The environment variable that has the model where the request names none."""
+    """The environment variable with the model to use if the request has none."""
     aliases: dict[str, str] = field(default_factory=dict)
-    """Names of models, and what the program calls them."""
+    """Model names, mapped to the program's own names."""
     effort_arguments: Words = ()
     """With `{effort}`."""
     efforts: Words = ()
-    """What may stand after the model, as in `model:high`."""
+    """Valid efforts; they can be appended to the model, as in `model:high`."""
     default_effort: str = ""
     effort_variable: str = ""
     resume_arguments: Words = ()
-    """With `{session}`; empty: it can't go on with a session."""
+    """With `{session}`; empty: it can't resume a session."""
 
     environment: dict[str, SettingValue] = field(default_factory=dict)
-    """Set unless the agent's environment has it already."""
+    """Defaults; the agent's environment overrides them."""
     root_environment: dict[str, SettingValue] = field(default_factory=dict)
-    """Set for root alone, unless one of `root_unless` says something."""
+    """Set for root only, unless one of the variables in `root_unless` is set."""
     root_unless: Words = ()
     passes: Words = ()
-    """Names or patterns of inherited variables that it needs beside those that all programs get."""
+    """Names or patterns of additional inherited variables that it needs."""
     secrets: Words = ()
-    """Variables whose values nobody may see, beside those whose names say so."""
+    """Additional variables whose values are secret, besides those with a secret's name."""
     state: Words = ()
-    """Where it keeps its state: `~/.x`, or `${VARIABLE:-~}/.x` where a variable moves it."""
+    """Paths of its state: `~/.x`, or `${VARIABLE:-~}/.x` if a variable overrides it."""
 
     retries: int | None = None
-    """How often it may try again by itself. The engine waits better: its waits are durable, and people see
-    them."""
+    """How often it may retry by itself. The engine's own retries are better: its waits are durable and
+    visible."""
     retry_arguments: Words = ()
-    """With `{retries}` and, where the stage's config has it, `{model_provider}`."""
+    """With `{retries}` and, if set in the stage's config, `{model_provider}`."""
     retry_variables: Words = ()
-    """Environment variables that take the same number."""
+    """Environment variables that are set to the number of retries."""
     timeout: float | None = None
     """Seconds for one attempt."""
     timeout_variable: str = ""
@@ -99,18 +99,18 @@ class AgentCli(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     term_grace: float | None = None
 
     output: str = "text"
-    """Who reads what it prints: `text`, `json_lines`, or the name of a CLI whose format it has."""
+    """The output format: `text`, `json_lines`, or the name of a CLI with the same format."""
     fields: OutputFields = OutputFields()
-    """Of `json_lines`."""
+    """For `json_lines`."""
     error_patterns: Words = ()
-    """What one of these is found in is an error, whatever the exit status says. `^` and `$` are those of a
-    line, and a pattern may look at the lines that follow."""
+    """Output that matches one of these is an error, regardless of the exit status. `^` and `$` match at line
+    boundaries, and a pattern may span lines."""
     lost_session_patterns: Words = ()
-    """By which an error says that the session to go on with isn't there any more."""
+    """Match errors which report that the session to resume no longer exists."""
     failures: dict[str, FailureKind] = field(default_factory=dict)
-    """Patterns of its errors, and the kind of failure that they stand for; looked up before all others."""
+    """Patterns of its errors, mapped to kinds of failure; they take precedence."""
     tools: bool = True
-    """Whether it works with tools of its own: runs commands, writes files."""
+    """Whether it has tools: runs commands, writes files."""
 
     @property
     def program_name(self) -> str:

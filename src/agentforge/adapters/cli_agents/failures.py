@@ -1,12 +1,11 @@
-"""Which kind of failure it was, from what an agent's CLI says: by HTTP status and by words; and when a
-limit ends."""
+"""Classifies the errors of an agent's CLI by HTTP status and by text, and finds out when a limit ends."""
 
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
-from agentforge.adapters.cli_agents.stream import Complaint
+from agentforge.adapters.cli_agents.stream import ReportedError
 from agentforge.model.failure import LIMITS, Failure, FailureKind
 from agentforge.ports.provider import Exit
 
@@ -27,8 +26,8 @@ _CLOCK = re.compile(
     re.IGNORECASE,
 )
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-# No plan's limit lasts longer; what says more was misread.
-_LONGEST = timedelta(days=32)
+# No limit lasts longer; a longer one was misread.
+_MAX_LIMIT = timedelta(days=32)
 K = FailureKind
 STATUSES: Mapping[int, FailureKind] = {
     401: K.PROVIDER_AUTH,
@@ -45,21 +44,21 @@ _STATUS_IN_TEXT = re.compile(
 
 
 def limit_ends(text: str, now: datetime | None, here: tzinfo | None = None) -> datetime | None:
-    """The time that the text names. Spans and times of the day need to know `now`; a time without a zone is
-    that of the machine, or of `here`."""
+    """The end of a limit as stated in the text, or None. Durations and times of day need `now`; a time
+    without a zone is in the machine's zone, or in `here`."""
     found = _EPOCH.search(text)
     if found:
         return datetime.fromtimestamp(int(found[1] or found[2]), UTC)
     if now is None:
         return None
     ends = _after_span(text, now) or _by_the_clock(text, now, here)
-    return ends if ends and timedelta() < ends - now <= _LONGEST else None
+    return ends if ends and timedelta() < ends - now <= _MAX_LIMIT else None
 
 
 def _after_span(text: str, now: datetime) -> datetime | None:
     found = _SECONDS.search(text)
     seconds = float(found[1]) if found else _span(text)
-    return now + timedelta(seconds=seconds) if 0 < seconds <= _LONGEST.total_seconds() else None
+    return now + timedelta(seconds=seconds) if 0 < seconds <= _MAX_LIMIT.total_seconds() else None
 
 
 def _span(text: str) -> float:
@@ -88,7 +87,7 @@ def _by_the_clock(text: str, now: datetime, here: tzinfo | None) -> datetime | N
         elif ends <= there:
             ends += timedelta(days=1)
     except (KeyError, ValueError, OSError):
-        # No such zone, or no such day.
+        # Unknown zone or invalid date.
         return None
     return ends.astimezone(UTC)
 
@@ -97,7 +96,7 @@ FailureTable = Sequence[tuple[str, FailureKind]]
 
 
 BEFORE_STATUS: FailureTable = (
-    # A quota arrives with 400, 403 or 429, so that the words know better.
+    # A quota error has status 400, 403 or 429, so the text is more specific.
     (r"usage.{0,3}limit|hit your .{0,30}limit|limit reached\|", K.PROVIDER_QUOTA),
     (r"insufficient.quota|credit balance is too low|out of (extra usage|credits)", K.PROVIDER_QUOTA),
     (r"exceeded your current quota|quota exceeded|exhausted your daily quota", K.PROVIDER_QUOTA),
@@ -127,26 +126,26 @@ AFTER_STATUS: FailureTable = (
 
 
 def failure_of(
-    complaint: Complaint, exit: Exit, title: str, own: Mapping[str, FailureKind]
+    error: ReportedError, exit: Exit, title: str, own: Mapping[str, FailureKind]
 ) -> Failure | None:
-    """The failure; nothing where neither status nor words are known. `own` are the CLI's own words, which
-    win."""
-    text = complaint.message
-    kind = complaint.kind or _by_words(text, tuple(own.items())) or _by_words(text, BEFORE_STATUS)
-    kind = kind or _by_status(complaint) or _by_words(text, AFTER_STATUS)
+    """The failure, or None if neither status nor text is known. `own` are the CLI's own patterns, which take
+    precedence."""
+    text = error.message
+    kind = error.kind or _by_text(text, tuple(own.items())) or _by_text(text, BEFORE_STATUS)
+    kind = kind or _by_status(error) or _by_text(text, AFTER_STATUS)
     if kind is None:
         return None
-    ends = complaint.resets_at or limit_ends(text, exit.ended_at) if kind in LIMITS else None
+    ends = error.resets_at or limit_ends(text, exit.ended_at) if kind in LIMITS else None
     return Failure(kind, f"{title}: {text}", exit.exit_code, ends)
 
 
-def _by_status(complaint: Complaint) -> FailureKind | None:
-    found = _STATUS_IN_TEXT.search(complaint.message)
-    status = complaint.status or (int(found[1]) if found else 0)
-    if status == NOT_FOUND and "model" in complaint.message.lower():
+def _by_status(error: ReportedError) -> FailureKind | None:
+    found = _STATUS_IN_TEXT.search(error.message)
+    status = error.status or (int(found[1]) if found else 0)
+    if status == NOT_FOUND and "model" in error.message.lower():
         return K.PROVIDER_MISSING
     return STATUSES.get(status)
 
 
-def _by_words(text: str, table: FailureTable) -> FailureKind | None:
+def _by_text(text: str, table: FailureTable) -> FailureKind | None:
     return next((kind for words, kind in table if re.search(words, text, re.IGNORECASE)), None)

@@ -1,4 +1,4 @@
-"""How an agent's run ended: by the last event of its stream, and by the exit status where there is none."""
+"""How an agent's run ended: determined by the last event of its stream, or by the exit status without one."""
 
 import re
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ from agentforge.adapters.cli_agents.failures import failure_of
 from agentforge.adapters.cli_agents.program import exit_status
 from agentforge.adapters.cli_agents.stream import (
     COLOUR,
-    Complaint,
     JsonLinesStream,
     Reading,
+    ReportedError,
     StreamReader,
     json_lines,
     one_line,
@@ -37,7 +37,7 @@ FORMATS = (TEXT, JSON_LINES, *STREAMS)
 
 
 def reader_of(cli: AgentCli) -> StreamReader | None:
-    """None reads text: there is nothing to take apart."""
+    """The reader of the CLI's output format, or None for plain text."""
     if cli.output == TEXT:
         return None
     if cli.output == JSON_LINES:
@@ -45,21 +45,21 @@ def reader_of(cli: AgentCli) -> StreamReader | None:
     return STREAMS[cli.output]
 
 
-# How far back from the end an error is looked for in plain text.
+# How many lines from the end are searched for an error in plain text.
 TAIL_LINES = 20
 NOISE = re.compile(r"^\s*(at |\{|\}|$)|^warning\b", re.IGNORECASE)
 ERROR = re.compile(r"^\W*(error|fatal|panic)", re.IGNORECASE)
 
 
-def interpreted(cli: AgentCli, reader: StreamReader | None, exit: Exit) -> ExecuteResult:
+def interpret_exit(cli: AgentCli, reader: StreamReader | None, exit: Exit) -> ExecuteResult:
     events = [event for event in json_lines(exit.output) if reader.is_event(event)] if reader else []
     if reader is None or not events:
         return _by_exit_status(cli, exit)
     reading = reader.read(events, exit)
-    failure = _with_guidance(cli, _failure(cli, reading, exit))
+    failure = _with_login_hint(cli, _failure(cli, reading, exit))
     return ExecuteResult(
-        output=reading.words,
-        # The last event knows better than the status: some exit with 1 after they are done.
+        output=reading.text,
+        # The last event is more reliable than the status: some CLIs exit with 1 after success.
         exit_code=exit_status(exit) or 1 if failure else 0,
         duration_ms=exit.duration_ms,
         usage=_usage(cli, reading, failure),
@@ -68,13 +68,13 @@ def interpreted(cli: AgentCli, reader: StreamReader | None, exit: Exit) -> Execu
 
 
 def _failure(cli: AgentCli, reading: Reading, exit: Exit) -> Failure | None:
-    complaint = reading.complaint or _patterned(cli, *reading.texts, exit.errors)
+    error = reading.error or _by_pattern(cli, *reading.texts, exit.errors)
     if not reading.finished and exit.truncated:
-        # Its last event wasn't kept; there is only the exit status to go by.
+        # The last event is missing; only the exit status is known.
         return _crashed(cli, f"exited with status {exit_status(exit)}", exit) if exit_status(exit) else None
-    if complaint is not None:
-        known = failure_of(complaint, exit, cli.shown_name, cli.failures)
-        return known or _crashed(cli, complaint.message, exit)
+    if error is not None:
+        known = failure_of(error, exit, cli.shown_name, cli.failures)
+        return known or _crashed(cli, error.message, exit)
     if not reading.finished:
         return _cut_short(cli, last_line(exit.errors), exit)
     if exit.exit_code is None:
@@ -83,23 +83,23 @@ def _failure(cli: AgentCli, reading: Reading, exit: Exit) -> Failure | None:
 
 
 def _cut_short(cli: AgentCli, last: str, exit: Exit) -> Failure:
-    """A stream without its last event; what was printed as an error may say why."""
+    """The failure of a stream without its last event; stderr may contain the reason."""
     how = f"the stream ended early, by signal {exit.signal}" if exit.signal else "the stream ended early"
     if not last:
         return _crashed(cli, how, exit)
-    why = Complaint(f"{how}; last error: {last}")
+    why = ReportedError(f"{how}; last error: {last}")
     return failure_of(why, exit, cli.shown_name, cli.failures) or _crashed(cli, why.message, exit)
 
 
 def _by_exit_status(cli: AgentCli, exit: Exit) -> ExecuteResult:
-    """Of a program that prints plain text, or that died before its first event."""
+    """The result of a program that prints plain text, or that died before its first event."""
     status = exit_status(exit)
     failure = None
-    complaint = _patterned(cli, exit.output, exit.errors)
-    if status or complaint:
-        complaint = complaint or _plain_complaint(cli, exit)
-        last = complaint.message if complaint else last_line(exit.errors) or last_line(exit.output)
-        failure = failure_of(complaint, exit, cli.shown_name, cli.failures) if complaint else None
+    error = _by_pattern(cli, exit.output, exit.errors)
+    if status or error:
+        error = error or _plain_error(cli, exit)
+        last = error.message if error else last_line(exit.errors) or last_line(exit.output)
+        failure = failure_of(error, exit, cli.shown_name, cli.failures) if error else None
         failure = failure or Failure(
             FailureKind.PROVIDER_CRASHED,
             f"{cli.name} exited with status {status}: {last or 'no output'}",
@@ -109,47 +109,47 @@ def _by_exit_status(cli: AgentCli, exit: Exit) -> ExecuteResult:
         output=exit.output if exit.output.strip() else exit.errors,
         exit_code=status or (1 if failure else 0),
         duration_ms=exit.duration_ms,
-        failure=_with_guidance(cli, failure),
+        failure=_with_login_hint(cli, failure),
     )
 
 
-def _with_guidance(cli: AgentCli, failure: Failure | None) -> Failure | None:
-    """Whoever isn't let in is told how to be."""
+def _with_login_hint(cli: AgentCli, failure: Failure | None) -> Failure | None:
+    """Append login instructions to authentication failures."""
     if failure is None or failure.kind is not FailureKind.PROVIDER_AUTH or not cli.log_in:
         return failure
     key = f", or set {cli.keys[0]}" if cli.keys else ""
     return replace(failure, message=f"{failure.message}; {cli.log_in}{key}")
 
 
-def _patterned(cli: AgentCli, *texts: str) -> Complaint | None:
-    """The last line that the description calls an error."""
-    said = COLOUR.sub("", "\n".join(texts))
-    found = [match for words in cli.error_patterns for match in re.finditer(words, said, re.MULTILINE)]
+def _by_pattern(cli: AgentCli, *texts: str) -> ReportedError | None:
+    """The last line that matches the description's error patterns, or None."""
+    output = COLOUR.sub("", "\n".join(texts))
+    found = [match for words in cli.error_patterns for match in re.finditer(words, output, re.MULTILINE)]
     if not found:
         return None
     start = max(match.start() for match in found)
-    return Complaint(one_line(said[said.rfind("\n", 0, start) + 1 :]))
+    return ReportedError(one_line(output[output.rfind("\n", 0, start) + 1 :]))
 
 
-def _plain_complaint(cli: AgentCli, exit: Exit) -> Complaint | None:
-    """The latest line among the last ones that is of a known kind."""
+def _plain_error(cli: AgentCli, exit: Exit) -> ReportedError | None:
+    """The last error line of a known kind near the end, or None."""
     for text in (exit.errors, exit.output):
         for line in _tail(text):
-            complaint = Complaint(one_line(line))
-            if failure_of(complaint, exit, cli.shown_name, cli.failures):
-                return complaint
+            error = ReportedError(one_line(line))
+            if failure_of(error, exit, cli.shown_name, cli.failures):
+                return error
     return None
 
 
 def last_line(text: str) -> str:
-    """The last line that says what went wrong: one that calls itself an error, else the last of all."""
+    """The last line that is marked as an error, or else the last line."""
     lines = [line for line in _tail(text) if not NOISE.match(line)]
     found = next((line for line in lines if ERROR.match(line)), lines[0] if lines else "")
     return one_line(found)
 
 
 def _tail(text: str) -> Sequence[str]:
-    """The last lines, the latest first."""
+    """The last lines, in reverse order."""
     lines = COLOUR.sub("", text).splitlines()
     return [line for line in reversed(lines) if line.strip()][:TAIL_LINES]
 
@@ -159,6 +159,6 @@ def _crashed(cli: AgentCli, message: str, exit: Exit) -> Failure:
 
 
 def _usage(cli: AgentCli, reading: Reading, failure: Failure | None) -> Usage | None:
-    """A session that isn't there any more isn't one to go on with."""
-    gone = failure and any(re.search(words, failure.message) for words in cli.lost_session_patterns)
-    return replace(reading.usage, agent_session=None) if gone and reading.usage else reading.usage
+    """The usage, without the session if it no longer exists."""
+    session_lost = failure and any(re.search(words, failure.message) for words in cli.lost_session_patterns)
+    return replace(reading.usage, agent_session=None) if session_lost and reading.usage else reading.usage

@@ -1,5 +1,4 @@
-"""Providers whose agent is a program: where it is, what is in its environment, how it is run once, and what
-they have in common."""
+"""The base of providers whose agent is a program: finds the program, builds its environment, runs it once."""
 
 import asyncio
 import os
@@ -41,13 +40,14 @@ ALWAYS_PASSED = (
     *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
 )
-"""What reaches an agent even where its environment is declared; docs/sandboxes.md lists it for users."""
+"""Variables that reach an agent even if its environment is declared; docs/sandboxes.md lists them for
+users."""
 
 SettingValue = str | int | float | bool
-# Linux takes no single argument longer than this, whatever the total may be.
+# Linux accepts no single argument longer than this, whatever the total may be.
 MAX_ARGUMENT_BYTES = 128 * 1024 - 1
 TIMED_OUT = 124
-"""What `timeout` exits with."""
+"""The exit status of `timeout`."""
 AFTER_SECONDS = 10.0
 
 
@@ -58,10 +58,10 @@ def agent_environment(
     *,
     passes: Collection[str] | None = None,
 ) -> dict[str, str]:
-    """The inherited variables, what the engine adds, the stage's own, and where to write.
+    """The inherited variables, the engine's, the stage's, and the paths of the result files.
 
-    With `passes`, only those inherited that every program needs and those that it names; a name may be a
-    shell pattern (`ANTHROPIC_*`).
+    With `passes`, only the inherited variables that every program needs and those that it names; a name may
+    be a shell pattern (`ANTHROPIC_*`).
     """
     environment = dict(inherited) if passes is None else _passing(inherited, passes)
     environment.update(request.environment)
@@ -76,9 +76,9 @@ def agent_environment(
 def secrets_in(
     environment: Mapping[str, str], names: Collection[str] = (), *, inherited: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
-    """The values that must not be seen: of variables whose name says so, and of `names` (or patterns).
+    """The values of variables with a secret's name, and of those that match `names`.
 
-    An agent may come upon a value that is `inherited` and wasn't passed on to it, in a file for instance.
+    Includes `inherited` values that aren't passed on: an agent may find them elsewhere, such as in a file.
     """
     found = {
         value
@@ -105,37 +105,37 @@ def _matches(name: str, patterns: Collection[str]) -> bool:
 
 
 def _is_path(value: str) -> bool:
-    """A key may begin with a slash, too; a path's first folder is there."""
+    """A key may start with a slash, too; of a path, the first folder exists."""
     if not value.startswith("/"):
         return looks_like_path(value)
     return os.path.exists("/" + value.split("/", 2)[1])
 
 
 def find_program(program: str, workdir: str, environment: Mapping[str, str]) -> str | None:
-    """Its absolute path; nothing if there is none that can be run."""
-    # A name with a slash is relative to where the agent works, not to where the engine was started.
+    """The absolute path of the program, or None if there is no such executable."""
+    # A name with a slash is relative to the agent's working folder, not the engine's.
     name = str(Path(workdir) / program) if "/" in program else program
     found = shutil.which(name, path=environment.get("PATH", os.defpath))
     return None if found is None else str(Path(found).absolute())
 
 
-def refuse_impossible(provider: str, words: Iterable[str]) -> None:
-    """What the kernel would refuse less clearly."""
+def check_arguments(provider: str, words: Iterable[str]) -> None:
+    """Raises ProviderUnusable for arguments that the kernel would reject with a less helpful error."""
     for word in words:
         if "\0" in word:
             raise ProviderUnusable(
-                f"provider {provider}: an argument holds a NUL character", hint="use `prompt: stdin`"
+                f"provider {provider}: an argument contains a NUL character", hint="use `prompt: stdin`"
             )
         size = len(word.encode("utf-8", "replace"))
         if size > MAX_ARGUMENT_BYTES:
             raise ProviderUnusable(
-                f"provider {provider}: an argument of {size} bytes is longer than the system takes",
+                f"provider {provider}: an argument of {size} bytes exceeds the system's limit",
                 hint="use `prompt: stdin` or `prompt: file`",
             )
 
 
 async def execute_once(provider: ProcessProvider, request: ExecuteRequest) -> ExecuteResult:
-    """What `execute` of a process provider does: its command, run here, and what it makes of the end."""
+    """Implements `execute` for process providers: run the command here and interpret its exit."""
     try:
         return await _in_time(provider, provider.command(request), request)
     except ProviderUnusable as error:
@@ -182,7 +182,7 @@ def as_failure(error: ProviderUnusable) -> Failure:
 
 
 def exit_status(exit: Exit) -> int:
-    """One number, as a shell would say it: a signal counts from 128."""
+    """The exit status as in a shell: 128 + N for signal N."""
     if exit.exit_code is not None:
         return exit.exit_code
     return 128 + (exit.signal or 0)
@@ -201,7 +201,7 @@ async def _to_its_end(command: Command, workdir: str, ends: tuple[int, int, int]
 
 
 async def _run_after(command: Command, workdir: str) -> None:
-    """End what the program started elsewhere; the program itself is gone, so a failure changes nothing."""
+    """Run the cleanup program; the agent itself is gone, so a failure is ignored."""
     await run_async(Program(command.after, AFTER_SECONDS, cwd=workdir, env=command.env))
 
 
@@ -219,7 +219,7 @@ async def _spawn(command: Command, workdir: str, ends: tuple[int, int, int]) -> 
         )
     except OSError as error:
         raise ProviderUnusable(
-            f"{command.argv[0]!r} can't be started in {workdir}: {error.strerror}",
+            f"can't start {command.argv[0]!r} in {workdir}: {error.strerror}",
             hint="check that the program exists and is executable, and that the folder exists",
         ) from error
 
@@ -237,13 +237,13 @@ def _text(file: IO[bytes]) -> str:
 
 
 class ProgramProvider(ABC):
-    """A process provider; what is left to say is the program and what it can do."""
+    """A process provider; subclasses define the program and its capabilities."""
 
     def __init__(self, name: str, environ: Mapping[str, str] | None = None) -> None:
         self.name = name
         self._environ = dict(os.environ if environ is None else environ)
 
-    # Empty on purpose: a program needs neither, and a subclass that does says so.
+    # Empty on purpose: most programs need neither.
     async def init(self) -> None:  # noqa: B027
         """Nothing to set up."""
 

@@ -1,4 +1,4 @@
-"""A provider's own settings: the stage's over the provider's defaults, and what is wrong with them."""
+"""A provider's settings: the stage's override the provider's defaults; validates them."""
 
 import logging
 import re
@@ -23,8 +23,8 @@ _WRONG = re.compile(r"Expected `(?P<wanted>[^`]+)`(?P<bound> [<>]=? \S+)?(?:, go
 _CHOSEN = re.compile(r"Invalid enum value (.+)", re.DOTALL)
 
 
-def in_words(error: msgspec.ValidationError, key: str = "") -> str:
-    """As in "`timeout` must be a number, not text"; `key` names the value that was looked at."""
+def describe_error(error: msgspec.ValidationError, key: str = "") -> str:
+    """For example "`timeout` must be a number, not text"; `key` names the validated value."""
     message, _, path = str(error).partition(" - at `$")
     inside = path.rstrip("`").removesuffix("[...]")
     name = f"{key}{inside}" if key else inside.lstrip(".")
@@ -33,14 +33,14 @@ def in_words(error: msgspec.ValidationError, key: str = "") -> str:
     wrong = _WRONG.fullmatch(message)
     if wrong is None:
         return f"`{name}`: {message}" if name else message
-    told = f"must be {_kinds(wrong['wanted'])}{wrong['bound'] or ''}"
+    expected = f"must be {_kinds(wrong['wanted'])}{wrong['bound'] or ''}"
     if wrong["found"]:
-        told += f", not {_kinds(wrong['found'])}"
-    return f"`{name}` {told}" if name else f"it {told}"
+        expected += f", not {_kinds(wrong['found'])}"
+    return f"`{name}` {expected}" if name else f"it {expected}"
 
 
 def _kinds(types: str) -> str:
-    """Leaving out that it may be left out."""
+    """The type names, without `null`."""
     names = [name for name in types.split(" | ") if name != "null"] or ["null"]
     return " or ".join(dict.fromkeys(_NAMES.get(name, f"`{name}`") for name in names))
 
@@ -51,7 +51,7 @@ Config = TypeVar("Config", bound=msgspec.Struct)
 
 
 class ConfigReader(Generic[Config]):
-    """Reads one provider's config into its struct. A key that nobody knows is warned about once."""
+    """Reads one provider's config into its struct. Warns once about each unknown key."""
 
     def __init__(self, provider: str, kind: type[Config], defaults: Mapping[str, Any] | None = None) -> None:
         self._provider = provider
@@ -75,6 +75,6 @@ class ConfigReader(Generic[Config]):
             return msgspec.convert(merged, self._kind, str_keys=True)
         except msgspec.ValidationError as error:
             raise ProviderUnusable(
-                f"provider {self._provider}: {in_words(error)}",
-                hint="correct the provider's config in the stage",
+                f"provider {self._provider}: {describe_error(error)}",
+                hint="fix the provider's config in the stage",
             ) from error

@@ -1,4 +1,4 @@
-"""What the output of an agent says, whichever CLI printed it; and JSON lines whose fields are described."""
+"""The common model of an agent's output stream, and the reader of described JSON lines."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -18,50 +18,50 @@ OutputLine = dict[str, Any]
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 WIDTH = 160
-"""Of a line that people see."""
+"""The maximum length of a displayed line."""
 
 
-class Complaint(Struct, frozen=True):
-    """Something that went wrong, as far as the CLI says it."""
+class ReportedError(Struct, frozen=True):
+    """An error that the CLI reported."""
 
     message: str
     status: int | None = None
-    """Of the HTTP answer."""
+    """The HTTP status."""
     kind: FailureKind | None = None
-    """Where the CLI's format leaves no doubt."""
+    """Set if the CLI's format is unambiguous."""
     resets_at: datetime | None = None
 
 
 class Reading(Struct, frozen=True):
-    """What a whole output came to."""
+    """The result of reading a complete output."""
 
     finished: bool = False
-    """Whether the CLI said its last word; without it the output was cut short."""
+    """Whether the final event was found; without it the output is incomplete."""
     answer: str = ""
     texts: Sequence[str] = ()
-    """All that the agent said, for when there is no answer."""
-    complaint: Complaint | None = None
+    """All texts of the agent, used if there is no answer."""
+    error: ReportedError | None = None
     usage: Usage | None = None
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         return self.answer or "\n\n".join(text for text in self.texts if text.strip())
 
 
 class StreamReader(Protocol):
     def is_event(self, event: OutputLine) -> bool:
-        """Whether the line is of this format, and not just some JSON that the agent printed."""
+        """Whether the line is an event of this format, not other JSON that the agent printed."""
         ...
 
     def read(self, events: Sequence[OutputLine], exit: Exit) -> Reading: ...
 
     def progress(self, event: OutputLine) -> str:
-        """The event in a person's words; nothing where it says nothing."""
+        """The event as human-readable text, or "" if it is not worth showing."""
         ...
 
 
 def json_lines(text: str) -> Iterator[OutputLine]:
-    """The lines that are JSON objects, in order; a cut last line is none."""
+    """The lines that are JSON objects, in order; an incomplete last line is skipped."""
     for line in text.splitlines():
         event = json_line(line)
         if event is not None:
@@ -78,7 +78,7 @@ def json_line(line: str) -> OutputLine | None:
     return event if isinstance(event, dict) else None
 
 
-# -- taking values out of what somebody else wrote, whatever it turns out to be
+# -- reading values from untrusted JSON
 
 
 def text_at(event: Any, *path: str) -> str:
@@ -87,7 +87,7 @@ def text_at(event: Any, *path: str) -> str:
 
 
 def number_at(event: Any, *path: str) -> int:
-    """A count; anything else is none."""
+    """A count, or 0 if the value is not a number."""
     found = _at(event, path)
     if isinstance(found, bool) or not isinstance(found, int | float):
         return 0
@@ -119,18 +119,18 @@ def _at(event: Any, path: Sequence[str]) -> Any:
     return event
 
 
-# -- how things are shown
+# -- display
 
 
 def one_line(text: str) -> str:
-    """The first line that says something, without colours and not endless."""
+    """The first line that is not empty, without colours, shortened to WIDTH."""
     lines = COLOUR.sub("", text).splitlines()
     line = next((line.strip() for line in lines if line.strip()), "")
     return line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…"
 
 
 def tool_line(tool: str, given: dict[str, Any]) -> str:
-    """`→ Bash: make test`; of the tool's arguments the one that says most."""
+    """`→ Bash: make test`; shows the most informative argument."""
     for key in ("command", "cmd", "file_path", "filePath", "path", "pattern", "query", "url", "description"):
         value = given.get(key)
         if isinstance(value, str) and value.strip():
@@ -143,7 +143,7 @@ def error_line(message: str) -> str:
 
 
 def retry_line(reason: str) -> str:
-    return one_line(f"… trying again: {one_line(reason)}")
+    return one_line(f"… retrying: {one_line(reason)}")
 
 
 class JsonLinesStream:
@@ -156,13 +156,13 @@ class JsonLinesStream:
     def read(self, events: Sequence[OutputLine], exit: Exit) -> Reading:
         fields = self._fields
         texts = _texts(events, fields)
-        finished = not fields.done or any(_says(event, fields.done) for event in events)
+        finished = not fields.done or any(_matches(event, fields.done) for event in events)
         message = next((found for event in reversed(events) if (found := _error(event, fields.error))), "")
         return Reading(
             finished=finished,
             answer=texts[-1] if texts and finished and not message else "",
             texts=texts,
-            complaint=Complaint(message) if message else None,
+            error=ReportedError(message) if message else None,
             usage=_usage(events, fields, exit),
         )
 
@@ -184,7 +184,7 @@ def _texts(events: Sequence[OutputLine], fields: OutputFields) -> list[str]:
 
 
 def values_at(event: Any, path: str) -> Iterator[Any]:
-    """What is at a dotted path, through every element of the lists on its way."""
+    """The values at a dotted path, descending into every element of lists."""
     if isinstance(event, list):
         for item in event:
             yield from values_at(item, path)
@@ -197,8 +197,8 @@ def values_at(event: Any, path: str) -> Iterator[Any]:
         yield from values_at(event[key], rest)
 
 
-def _says(event: OutputLine, path: str) -> bool:
-    """Whether the line has that value there or, without one, anything but false."""
+def _matches(event: OutputLine, path: str) -> bool:
+    """Whether the line has the value at the path; without a value, whether it has any truthy value."""
     where, equals, wanted = path.partition("=")
     found = values_at(event, where)
     return any(str(value) == wanted if equals else bool(value) for value in found)
@@ -211,13 +211,13 @@ def _text(event: OutputLine, path: str) -> str:
 
 
 def _error(event: OutputLine, path: str) -> str:
-    if not path or not _says(event, path):
+    if not path or not _matches(event, path):
         return ""
     if "=" not in path:
         return _text(event, path) or "the agent reported an error"
-    # The line itself is the error; what it says stands where such lines usually have it.
-    said = (_text(event, usual) for usual in ("message", "error.message", "error", "text"))
-    return next(filter(None, said), "the agent reported an error")
+    # The line itself is the error; look for its message in the usual fields.
+    messages = (_text(event, usual) for usual in ("message", "error.message", "error", "text"))
+    return next(filter(None, messages), "the agent reported an error")
 
 
 def _usage(events: Sequence[OutputLine], fields: OutputFields, exit: Exit) -> Usage | None:

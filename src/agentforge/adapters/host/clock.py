@@ -3,8 +3,8 @@
 import asyncio
 from datetime import UTC, datetime
 
-# A wall clock may jump (the machine slept, somebody set it): look again at least this often.
-LONGEST_SLEEP = 30.0
+# A wall clock may jump (the machine slept, the time was set): check again at least this often.
+MAX_SLEEP_SECONDS = 30.0
 
 
 class SystemClock:
@@ -13,4 +13,4 @@ class SystemClock:
 
     async def sleep_until(self, due: datetime) -> None:
         while (remaining := (due - self.now()).total_seconds()) > 0:  # noqa: ASYNC110 - only time passes
-            await asyncio.sleep(min(remaining, LONGEST_SLEEP))
+            await asyncio.sleep(min(remaining, MAX_SLEEP_SECONDS))

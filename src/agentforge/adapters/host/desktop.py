@@ -1,4 +1,4 @@
-"""A notification on the desktop, where there is one. Nothing depends on it, so it never fails."""
+"""Desktop notifications, where available. Nothing depends on them, so errors are ignored."""
 
 import json
 import shutil
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from agentforge.system.programs import Program, run
 
 SECONDS = 2.0
-# Without one of these there is nobody to notify, and notify-send may wait long for a bus.
+# Without one of these there is no desktop to notify, and notify-send may wait long for a bus.
 SESSIONS = ("DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS")
 
 

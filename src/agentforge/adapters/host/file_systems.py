@@ -1,4 +1,4 @@
-"""Which file system a path lies on. Leases and fsync are only trusted on file systems of this machine."""
+"""Determines the file system of a path. Leases and fsync are only trusted on local file systems."""
 
 import re
 import sys
@@ -33,7 +33,7 @@ class MountPoint(Struct, frozen=True):
 
 
 def parse_mountinfo(text: str) -> tuple[MountPoint, ...]:
-    """Of Linux's /proc/self/mountinfo; the later of two mounts on one point hides the earlier."""
+    """Parse Linux's /proc/self/mountinfo; the later of two mounts on one point hides the earlier."""
     mounts = []
     for line in text.split("\n"):
         before, separator, after = line.partition(" - ")
@@ -45,13 +45,13 @@ def parse_mountinfo(text: str) -> tuple[MountPoint, ...]:
 
 
 def parse_mount_output(text: str) -> tuple[MountPoint, ...]:
-    """Of the lines that macOS's `mount` prints: `server:/x on /Volumes/x (nfs, nodev)`."""
+    """Parse the output of macOS's `mount`: `server:/x on /Volumes/x (nfs, nodev)`."""
     matches = (_DARWIN_MOUNT.match(line) for line in text.split("\n"))
     return tuple(MountPoint(match["point"], match["type"]) for match in matches if match)
 
 
 def read_mounts() -> Sequence[MountPoint]:
-    """The mounts of this machine; empty if the system won't tell."""
+    """The mounts of this machine; empty if they can't be determined."""
     if sys.platform == "darwin":
         return parse_mount_output(run(Program(("/sbin/mount",), 5.0)).output)
     try:
@@ -61,7 +61,7 @@ def read_mounts() -> Sequence[MountPoint]:
 
 
 def why_not_local(path: str, mounts: Sequence[MountPoint]) -> str:
-    """Why a real path can't hold a log, or "" if it can or its file system isn't known."""
+    """Why a real path can't hold a log, or "" if it can or its file system is unknown."""
     mount = _mount_of(path, mounts)
     if mount is None or not _is_remote(mount):
         return ""
@@ -79,7 +79,7 @@ def _mount_of(path: str, mounts: Sequence[MountPoint]) -> MountPoint | None:
 
 def _is_remote(mount: MountPoint) -> bool:
     if mount.type == "9p":
-        # Shared folders of virtual machines are served this way, but so is the own root of some sandboxes.
+        # Shared folders of virtual machines use it, but so does the root of some sandboxes.
         return mount.point != "/"
     kind, _, program = mount.type.partition(".")
     return mount.type in _NETWORK or (kind in ("fuse", "fuseblk", "macfuse") and program in _NETWORK_FUSE)

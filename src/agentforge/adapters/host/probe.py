@@ -1,5 +1,5 @@
-"""What this machine has: programs with their versions, how fast a write becomes durable, which model server
-answers on loopback, and which file system a path lies on."""
+"""Probes this machine: programs and their versions, the speed of a durable write, model servers on
+loopback."""
 
 import json
 import os
@@ -22,16 +22,16 @@ SYNCS = 5
 _VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
 LOOPBACK = "127.0.0.1"
 PROBE_SECONDS = 1.0
-MOST_BYTES = 1_000_000
+MAX_BYTES = 1_000_000
 
 
 class ProgramInfo(Struct, frozen=True):
     path: str
     version: str
-    """Empty if it doesn't tell."""
+    """Empty if unknown."""
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         return f"{self.version} ({self.path})" if self.version else self.path
 
 
@@ -43,37 +43,37 @@ class SyncSpeed(Struct, frozen=True):
 def program(
     name: str, environ: Mapping[str, str], ask: tuple[str, ...] = ("--version",)
 ) -> ProgramInfo | None:
-    """The program with its version, or None if it isn't on the path."""
+    """The program with its version, or None if it is not on the PATH."""
     path = shutil.which(name, path=environ.get("PATH", os.defpath))
     if path is None:
         return None
     ended = programs.run(programs.Program((path, *ask), VERSION_SECONDS, env=environ))
-    said = _VERSION.search(ended.output + ended.errors) if ended.code is not None else None
-    return ProgramInfo(path, said.group() if said else "")
+    version = _VERSION.search(ended.output + ended.errors) if ended.code is not None else None
+    return ProgramInfo(path, version.group() if version else "")
 
 
 def sync_speed(folder: str) -> SyncSpeed:
-    """How long a small write takes to be durable there; what it writes is gone afterwards."""
-    taken = []
+    """Measure how long a small durable write takes in the folder; the test file is removed."""
+    durations = []
     try:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".agentforge-doctor-") as file:
             for _ in range(SYNCS):
                 began = perf_counter()
                 os.write(file.fileno(), b"x" * 512)
                 files.sync(file.fileno())
-                taken.append((perf_counter() - began) * 1000)
+                durations.append((perf_counter() - began) * 1000)
     except OSError as error:
         return SyncSpeed(error=f"can't write to {folder}: {error.strerror or error}")
-    return SyncSpeed(median(taken))
+    return SyncSpeed(median(durations))
 
 
 class Listening(Struct, frozen=True):
     models: tuple[str, ...] | None
-    """Nothing if what listens there doesn't answer as a model server does."""
+    """None if the listener doesn't answer like a model server."""
 
 
 def model_server(port: int, seconds: float = PROBE_SECONDS) -> Listening | None:
-    """Asks for the list of models; nothing if nobody listens."""
+    """Request the list of models; None if nothing listens on the port."""
     connection = HTTPConnection(LOOPBACK, port, timeout=seconds)
     try:
         connection.connect()
@@ -82,7 +82,7 @@ def model_server(port: int, seconds: float = PROBE_SECONDS) -> Listening | None:
     try:
         connection.request("GET", "/v1/models")
         answer = connection.getresponse()
-        return Listening(_models(answer.read(MOST_BYTES)) if answer.status == 200 else None)
+        return Listening(_models(answer.read(MAX_BYTES)) if answer.status == 200 else None)
     except (OSError, HTTPException):
         return Listening(None)
     finally:

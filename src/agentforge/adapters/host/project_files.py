@@ -1,5 +1,5 @@
-"""The project's folder: the sources port, and the workspace, listed by git where it is a repository, else
-walked through."""
+"""The project's folder: the sources port, and the workspace, listed by git in a repository and by walking the
+folder otherwise."""
 
 import glob
 import os
@@ -17,17 +17,17 @@ from agentforge.system.programs import Program, run
 
 _BUILTIN = Path(__file__).resolve().parents[2] / "builtin"
 _INPUT_SUFFIXES = (".md", ".yaml", ".json", ".txt")
-MOST_FILES = 100_000
+MAX_FILES = 100_000
 GIT_TIMEOUT = 60.0
 MAX_LISTING = 64 * 1024 * 1024
 OURS = (".git", ".agentforge", ".claude/pipeline-runs", ".claude/locks", ".claude/loop-completions.json")
-"""What belongs to git and to the engine, wherever git would look."""
-# A repository's own settings must not make us run its programs.
+"""Paths of git and of the engine, excluded even if git lists them."""
+# A repository's settings must not make us run its programs.
 GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 
 
 class FileSources:
-    """Everything is read when it is asked for; `environment` is what the caller hands over."""
+    """Files are read on demand; `environment` is given by the caller."""
 
     def __init__(
         self,
@@ -43,15 +43,15 @@ class FileSources:
         self._clock = clock or SystemClock()
 
     def read(self, path: str) -> str | None:
-        """Byte for byte: line ends stay, and bytes that aren't UTF-8 become surrogates."""
+        """Line endings are preserved, and bytes that aren't UTF-8 become surrogates."""
         try:
             content = files.read_bytes(path)
         except StorageFailed as error:
             if isinstance(error.__cause__, PermissionError):
                 raise
-            return None  # A folder, a loop of links.
+            return None  # A folder, or a link loop.
         except ValueError:
-            return None  # A name that can't exist.
+            return None  # An invalid file name.
         return None if content is None else content.decode("utf-8", "surrogateescape")
 
     def is_dir(self, path: str) -> bool:
@@ -72,8 +72,8 @@ class FileSources:
             if Path(path).is_file():
                 return (path,)
             if Path(path).is_dir():
-                return sorted(_texts_below(path))
-            # Path.glob refuses absolute patterns, and those are what callers type.
+                return sorted(_text_files_below(path))
+            # Path.glob rejects absolute patterns, which callers use.
             found = glob.glob(path, recursive=True)
         except (OSError, ValueError):
             return ()
@@ -83,7 +83,7 @@ class FileSources:
         return self._clock.now()
 
 
-def _texts_below(folder: str) -> list[str]:
+def _text_files_below(folder: str) -> list[str]:
     return [
         str(Path(parent) / name)
         for parent, _, names in os.walk(folder)
@@ -93,10 +93,10 @@ def _texts_below(folder: str) -> list[str]:
 
 
 class WorkspaceFiles:
-    def __init__(self, root: str, environ: Mapping[str, str], most: int = MOST_FILES) -> None:
+    def __init__(self, root: str, environ: Mapping[str, str], max_files: int = MAX_FILES) -> None:
         self._root = root
         self._environ = {**environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
-        self._most = most
+        self._max_files = max_files
 
     def stamps(self) -> dict[str, Stamp] | None:
         found: dict[str, Stamp] = {}
@@ -104,7 +104,7 @@ class WorkspaceFiles:
         for path in self._walked() if listed is None else listed:
             if (stamp := self.stamp(path)) is not None and not _is_ours(path):
                 found[path] = stamp
-                if len(found) > self._most:
+                if len(found) > self._max_files:
                     return None
         return found
 
@@ -118,14 +118,14 @@ class WorkspaceFiles:
         executable = bool(seen.st_mode & 0o100)
         return Stamp(seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_ino, executable)
 
-    def read(self, path: str, most: int) -> bytes | None:
+    def read(self, path: str, max_bytes: int) -> bytes | None:
         try:
-            return files.read_bytes(os.path.join(self._root, path), most, links=False)
+            return files.read_bytes(os.path.join(self._root, path), max_bytes, links=False)
         except StorageFailed:
             return None
 
     def _listed_by_git(self) -> list[str] | None:
-        """Tracked files and new ones that aren't ignored, or None where this is no repository."""
+        """Tracked files and new ones that aren't ignored, or None outside a repository."""
         command = (*GIT, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
         git = Program(command, GIT_TIMEOUT, cwd=self._root, env=self._environ, max_output=MAX_LISTING)
         ended = run(git)

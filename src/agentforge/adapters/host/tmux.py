@@ -1,4 +1,4 @@
-"""tmux: named sessions and windows in which a program goes on when the terminal is gone."""
+"""tmux: named sessions and windows in which a program keeps running when the terminal is closed."""
 
 import json
 import os
@@ -22,15 +22,15 @@ _FORMAT = "\t".join(
 class TmuxSession(Struct, frozen=True):
     name: str
     is_alive: bool
-    """Whether its program is still running; a dead one may be kept to be looked at."""
+    """Whether its program is still running; a dead pane may be kept for inspection."""
     run: str
-    """The session that it was started for; empty if we didn't start it."""
+    """The run that it was started for; empty if we didn't start it."""
     project: str
-    """Where that session is; of one that we didn't start, its directory."""
+    """The project of that run; its working directory if we didn't start it."""
 
 
 class Launch(Struct, frozen=True):
-    """What is to run, as it would run here."""
+    """The program to run, with our working directory and environment."""
 
     argv: tuple[str, ...]
     cwd: str
@@ -43,12 +43,12 @@ class Tmux:
         self._program = shutil.which("tmux", path=environ.get("PATH"))
 
     @property
-    def is_there(self) -> bool:
+    def is_available(self) -> bool:
         return self._program is not None
 
     @property
-    def is_around(self) -> bool:
-        """Whether we ourselves are running inside of tmux."""
+    def is_inside(self) -> bool:
+        """Whether this process runs inside tmux."""
         return bool(self._environ.get("TMUX"))
 
     def find(self, name: str) -> TmuxSession | None:
@@ -63,11 +63,12 @@ class Tmux:
         self._run("kill-session", "-t", f"={name}")
 
     def start(self, name: str, launch: Launch, run: str, project: str) -> str:
-        """Start it in a session of that name, or inside of tmux in a window; what `is_running` takes."""
+        """Start it in a session of that name, or in a new window if inside tmux; returns the target for
+        `is_running`."""
         path = _write(launch)
         child = (sys.executable, "-I", "-S", tmux_child.__file__, path)
         try:
-            if self.is_around:
+            if self.is_inside:
                 return self._checked("new-window", "-d", "-P", "-F", "#{window_id}", "-n", name, *child)
             marks: list[str] = []
             for option, value in (("@agentforge_session", run), ("@agentforge_project", project)):
@@ -78,12 +79,12 @@ class Tmux:
             raise
         return name
 
-    def is_running(self, place: str) -> bool:
-        if not place.startswith("@"):
-            found = self.find(place)
+    def is_running(self, target: str) -> bool:
+        if not target.startswith("@"):
+            found = self.find(target)
             return found is not None and found.is_alive
         code, output = self._run("list-panes", "-a", "-F", "#{window_id} #{pane_dead}")
-        return code == 0 and f"{place} 0" in output.splitlines()
+        return code == 0 and f"{target} 0" in output.splitlines()
 
     def _checked(self, *arguments: str) -> str:
         code, output = self._run(*arguments)
@@ -110,10 +111,10 @@ def _write(launch: Launch) -> str:
 
 
 def _literal(value: str) -> str:
-    """A semicolon at the end would begin another command."""
+    """Escape a trailing semicolon, which would start another tmux command."""
     return f"{value[:-1]}\\;" if value.endswith(";") else value
 
 
 def command_line(arguments: Sequence[str]) -> tuple[str, ...]:
-    """This very program with other arguments. Nothing is imported from the directory that it runs in."""
+    """Run this program with other arguments. Nothing is imported from the working directory."""
     return (sys.executable, "-P", "-m", "agentforge", *arguments)

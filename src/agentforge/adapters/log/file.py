@@ -1,4 +1,4 @@
-"""`events.jsonl` as bytes: what is written is there whole or not at all, and is durable once synced."""
+"""`events.jsonl` as bytes: writes are all or nothing, and durable once synced."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ from agentforge.adapters.log.scan import CHUNK_BYTES
 from agentforge.model.codec import DamagedLine, Payload
 from agentforge.model.errors import LogConflict, StorageFailed
 from agentforge.system import files
-from agentforge.system.disk import Disk, Patience
+from agentforge.system.disk import Disk, WriteRetry
 from agentforge.system.files import open_file, storage, storage_failed
 
 _NAME = re.compile(r"[0-9a-f]{64}")
@@ -22,35 +22,33 @@ def payload_of(data: bytes) -> Payload:
     return Payload(sha256(data).hexdigest(), len(data))
 
 
-def checked(data: bytes | None, payload: Payload) -> bytes:
-    """The data if it is what the line named."""
+def verified(data: bytes | None, payload: Payload) -> bytes:
+    """The data, if it matches the line's reference; raises DamagedLine."""
     if data is None:
         raise DamagedLine(f"its payload {payload.sha256[:12]} is missing")
     if payload_of(data) != payload:
-        raise DamagedLine(f"its payload {payload.sha256[:12]} isn't what was written: {len(data)} bytes")
+        raise DamagedLine(f"its payload {payload.sha256[:12]} was changed: it has {len(data)} bytes")
     return data
 
 
 class PayloadStore:
-    def __init__(self, directory: str, disk: Disk, patience: Patience) -> None:
+    def __init__(self, directory: str, disk: Disk, retry: WriteRetry) -> None:
         self._directory = directory
         self._disk = disk
-        self._patience = patience
+        self._retry = retry
 
     def save(self, data: bytes) -> Payload:
         payload = payload_of(data)
-        # Written anew on each try.
-        self._patience.insist(
-            f"can't write a payload to {self._directory}", lambda: self._write(payload, data)
-        )
+        # Rewritten on each attempt.
+        self._retry.call(f"can't write a payload to {self._directory}", lambda: self._write(payload, data))
         return payload
 
     def load(self, payload: Payload) -> bytes:
-        # The name comes from a file, so it is checked before it becomes a path.
+        # The name comes from a file, so it is validated before it becomes a path.
         if not _NAME.fullmatch(payload.sha256):
-            raise DamagedLine("its payload has no proper name")
+            raise DamagedLine("the name of its payload is invalid")
         try:
-            return checked(files.read_bytes(self._path(payload)), payload)
+            return verified(files.read_bytes(self._path(payload)), payload)
         except StorageFailed as error:
             raise DamagedLine(f"its payload {payload.sha256[:12]} can't be read: {error.message}") from error
 
@@ -74,7 +72,7 @@ def _read(fd: int, size: int, start: int) -> bytes:
 
 
 class FileSnapshot:
-    """The file up to the length that it had; one that doesn't exist is empty."""
+    """The file up to its length at that moment; empty if the file is missing."""
 
     def __init__(self, fd: int | None, payloads: PayloadStore) -> None:
         self._fd = fd
@@ -101,16 +99,16 @@ def snapshot_of(path: str, payloads: PayloadStore) -> Iterator[FileSnapshot]:
 
 
 class JsonlFile:
-    """The open log. Its descriptor carries the lease, so closing it gives the lease back."""
+    """The open log. Its descriptor carries the lease, so closing it releases the lease."""
 
-    def __init__(self, path: str, fd: int, disk: Disk, patience: Patience, payloads: PayloadStore) -> None:
+    def __init__(self, path: str, fd: int, disk: Disk, retry: WriteRetry, payloads: PayloadStore) -> None:
         self._path = path
         self._fd = fd
         self._disk = disk
-        self._patience = patience
+        self._retry = retry
         self._payloads = payloads
         self.length = disk.size(fd)
-        # What an earlier owner wrote may not be on the medium yet, so the first sync always waits.
+        # An earlier owner's writes may not be on the disk yet, so the first sync always waits.
         self._synced = -1
         self.failure = ""
 
@@ -124,28 +122,28 @@ class JsonlFile:
         return self._payloads.save(data)
 
     def write(self, data: bytes) -> None:
-        self._check_sound()
-        self._patience.insist(f"can't write to the log {self._path}", lambda: self._write_once(data))
+        self._check_usable()
+        self._retry.call(f"can't write to the log {self._path}", lambda: self._write_once(data))
         self.length += len(data)
 
     def sync(self) -> None:
-        self._check_sound()
+        self._check_usable()
         if self._synced == self.length:
             return
         try:
             self._disk.sync(self._fd)
         except OSError as error:
-            # The kernel may have dropped what it couldn't write and would call the next try a success.
+            # The kernel may have dropped the unwritten pages and would report the next sync as a success.
             raise self._fail("make the log durable", error) from error
         self._synced = self.length
 
-    def keep_aside(self, start: int) -> str:
+    def save_tail(self, start: int) -> str:
         target = Path(self._path).with_name(f"{Path(self._path).name}.torn-{start}")
         number = 1
         while target.exists():
             number += 1
             target = target.with_name(f"{Path(self._path).name}.torn-{start}-{number}")
-        with storage(f"can't keep the torn line aside in {target}"):
+        with storage(f"can't save the torn line to {target}"):
             self._disk.fill(str(target), self.chunks(start, self.length), os.O_EXCL)
             self._disk.sync_directory(str(target.parent))
         return str(target)
@@ -167,32 +165,32 @@ class JsonlFile:
         size = self._disk.size(self._fd)
         if size != self.length:
             raise LogConflict(
-                f"somebody else wrote to the log {self._path}: it has {size} bytes instead of {self.length}",
+                f"another process wrote to the log {self._path}: {size} bytes instead of {self.length}",
                 hint="run `agentforge log verify`, then resume the run",
             )
         try:
             written = self._disk.write(self._fd, data)
         except OSError:
-            self._take_back()
+            self._undo_partial_write()
             raise
         if written != len(data):
-            self._take_back()
-            # A short write tells no reason; a disk that has become full is the usual one.
+            self._undo_partial_write()
+            # A short write has no errno; a full disk is the usual cause.
             raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes were written")
 
-    def _take_back(self) -> None:
-        """Cut off what a failed write left behind, before anything else happens."""
+    def _undo_partial_write(self) -> None:
+        """Cut off the part of a failed write that reached the file."""
         try:
             if self._disk.size(self._fd) != self.length:
                 self._disk.truncate(self._fd, self.length)
         except OSError as error:
             raise self._fail("cut off a half-written line", error) from error
 
-    def _fail(self, doing: str, error: OSError) -> StorageFailed:
-        failed = storage_failed(f"can't {doing} ({self._path})", error)
+    def _fail(self, action: str, error: OSError) -> StorageFailed:
+        failed = storage_failed(f"can't {action} ({self._path})", error)
         self.failure = failed.message
         return failed
 
-    def _check_sound(self) -> None:
+    def _check_usable(self) -> None:
         if self.failure:
             raise StorageFailed(self.failure, hint="fix the disk, then resume the run")

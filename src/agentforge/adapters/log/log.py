@@ -1,4 +1,5 @@
-"""The log of a run as `events.jsonl`: the lease is a lock on the file itself, payloads lie beside it."""
+"""The log of a run as `events.jsonl`: the lease is a lock on the file itself, payloads are stored beside
+it."""
 
 import os
 import time
@@ -15,7 +16,7 @@ from agentforge.adapters.log.writer import Buffering, Writer, warn
 from agentforge.model.codec import Payload
 from agentforge.model.errors import InvalidRequest, RunActive, StorageFailed, UnknownRun
 from agentforge.ports.event_log import Damage, Head, TornTail
-from agentforge.system.disk import Disk, Patience
+from agentforge.system.disk import Disk, WriteRetry
 from agentforge.system.files import storage
 
 BUFFER_VARIABLE = "AGENT_PIPELINES_EVENT_BUFFER"
@@ -28,10 +29,10 @@ class BufferSettings(Struct, frozen=True):
 
 
 def buffer_settings(environ: Mapping[str, str]) -> BufferSettings:
-    """What the environment says about the buffer; an interval of 0 flushes at every tick."""
+    """Buffer settings from the environment; an interval of 0 flushes at every tick."""
     defaults = BufferSettings()
-    events = _whole_number(environ, BUFFER_VARIABLE, least=1)
-    milliseconds = _whole_number(environ, FLUSH_VARIABLE, least=0)
+    events = _whole_number(environ, BUFFER_VARIABLE, minimum=1)
+    milliseconds = _whole_number(environ, FLUSH_VARIABLE, minimum=0)
     return BufferSettings(
         defaults.buffer_events if events is None else events,
         defaults.flush_seconds if milliseconds is None else milliseconds / 1000,
@@ -55,15 +56,15 @@ class JsonlLog:
         self._directory = str(Path(path).parent)
         self._disk = disk or Disk()
         self._mounts = mounts
-        self._patience = Patience(sleep=sleep)
-        self._payloads = PayloadStore(str(Path(path).with_name("payloads")), self._disk, self._patience)
+        self._retry = WriteRetry(sleep=sleep)
+        self._payloads = PayloadStore(str(Path(path).with_name("payloads")), self._disk, self._retry)
         self._buffering = Buffering(buffer_events, flush_seconds, on_warning, monotonic)
 
     def exists(self) -> bool:
         return Path(self.path).exists()
 
     def is_held(self) -> bool:
-        with storage(f"can't ask who holds the log {self.path}"):
+        with storage(f"can't check the lease on the log {self.path}"):
             return lease.is_held(self.path)
 
     def reader(self) -> Reader:
@@ -72,7 +73,7 @@ class JsonlLog:
     def open(self) -> Writer:
         fd = self._take_lease()
         try:
-            file = JsonlFile(self.path, fd, self._disk, self._patience, self._payloads)
+            file = JsonlFile(self.path, fd, self._disk, self._retry, self._payloads)
             if file.length == 0:
                 with storage(f"can't make the new log {self.path} durable"):
                     self._disk.sync_directory(self._directory)
@@ -92,15 +93,15 @@ class JsonlLog:
             except BaseException:
                 os.close(fd)
                 raise
-            os.close(fd)  # The run was moved aside while we waited; its place has a new log, or none.
+            os.close(fd)  # The run was archived while we waited; a new log may be in its place.
 
     def _lock(self, fd: int) -> None:
         with storage(f"can't lock the log {self.path}"):
-            taken = lease.take(fd, self._patience.sleep)
+            taken = lease.take(fd, self._retry.sleep)
         if not taken:
             raise RunActive(
                 f"the log {self.path} is held by another process",
-                hint="wait for it, or stop it with `--force`",
+                hint="wait for it to finish, or stop it with `--force`",
             )
 
     def _open_file(self) -> int:
@@ -117,19 +118,17 @@ class JsonlLog:
     def _check_local(self) -> None:
         if reason := why_not_local(os.path.realpath(self._directory), self._mounts()):
             raise StorageFailed(
-                f"the log can't be kept there: {reason}; its locks and syncs can't be relied upon",
+                f"can't store the log there: {reason}; its locks and syncs are not reliable",
                 hint="move the project to a local disk",
             )
 
 
-def _whole_number(environ: Mapping[str, str], name: str, *, least: int) -> int | None:
+def _whole_number(environ: Mapping[str, str], name: str, *, minimum: int) -> int | None:
     text = environ.get(name, "").strip()
     if not text:
         return None
-    if not (text.isascii() and text.isdigit() and int(text) >= least):
-        raise InvalidRequest(
-            f"{name}={text!r} is not a whole number", hint=f"use a number of at least {least}"
-        )
+    if not (text.isascii() and text.isdigit() and int(text) >= minimum):
+        raise InvalidRequest(f"{name} must be a whole number, got {text!r}", hint=f"use {minimum} or more")
     return int(text)
 
 
@@ -137,7 +136,7 @@ class LogReport(Struct, frozen=True):
     lines: int
     events: int
     payloads: int
-    """Payloads that are whole."""
+    """Number of intact payloads."""
     damage: tuple[Damage, ...]
     torn: TornTail | None
     head: Head
@@ -149,20 +148,20 @@ class LogReport(Struct, frozen=True):
 
 
 class _CountedPayloads(PayloadStore):
-    whole = 0
+    intact = 0
 
     def load(self, payload: Payload) -> bytes:
         data = super().load(payload)
-        self.whole += 1
+        self.intact += 1
         return data
 
 
 def verify(path: str | Path) -> LogReport:
     if not Path(path).is_file():
         raise UnknownRun(
-            f"there is no log at {path}", hint="`agentforge list` shows the runs of this project"
+            f"no log found at {path}", hint="run `agentforge list` to see the runs of this project"
         )
-    payloads = _CountedPayloads(str(Path(path).with_name("payloads")), Disk(), Patience())
+    payloads = _CountedPayloads(str(Path(path).with_name("payloads")), Disk(), WriteRetry())
     reader = Reader(lambda: snapshot_of(str(path), payloads))
     events = sum(1 for _ in reader.events())
-    return LogReport(reader.lines, events, payloads.whole, tuple(reader.damage), reader.torn, reader.head)
+    return LogReport(reader.lines, events, payloads.intact, tuple(reader.damage), reader.torn, reader.head)

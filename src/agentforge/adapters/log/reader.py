@@ -1,11 +1,11 @@
-"""The events of a log, read without its lease and in constant memory, whatever lies under it; and the seam to
-that: where a log's bytes lie, and how they are kept."""
+"""Reads the events of a log without its lease and in constant memory, and defines the interface to the
+storage of a log's bytes."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from agentforge.adapters.log.scan import EMPTY, TAIL_BYTES, OriginalPrefix, Scan, continues
+from agentforge.adapters.log.scan import EMPTY, TAIL_BYTES, Scan, ShellPrefix, continues
 from agentforge.legacy.upcaster import BEGINNING, is_original
 from agentforge.model import codec
 from agentforge.model.codec import Payload
@@ -15,7 +15,7 @@ from agentforge.ports.event_log import Damage, Head, TornTail
 
 
 class LogSnapshot(Protocol):
-    """The log's bytes as they were at one moment; later appends don't show."""
+    """The log's bytes at one moment; later appends are not visible."""
 
     @property
     def length(self) -> int: ...
@@ -23,7 +23,7 @@ class LogSnapshot(Protocol):
     def chunks(self, start: int, end: int) -> Iterator[bytes]: ...
 
     def load(self, payload: Payload) -> bytes:
-        """Raises DamagedLine if it is missing or isn't what the line says."""
+        """Raises DamagedLine if the payload is missing or doesn't match."""
         ...
 
 
@@ -35,37 +35,37 @@ class Store(LogSnapshot, Protocol):
 
     @property
     def failure(self) -> str:
-        """Why nothing may be written through this store any more; empty while it is sound."""
+        """Why this store is no longer writable; empty while it is usable."""
         ...
 
     def write(self, data: bytes) -> None:
-        """Append all of it or nothing; raises StorageFailed, or LogConflict if somebody else wrote."""
+        """Append all of it or nothing; raises StorageFailed, or LogConflict if another process wrote."""
         ...
 
     def sync(self) -> None:
-        """Wait until what was written is durable."""
+        """Wait until all writes are durable."""
         ...
 
-    def keep_aside(self, start: int) -> str:
-        """Copy everything from `start` elsewhere, durably; where."""
+    def save_tail(self, start: int) -> str:
+        """Copy everything from `start` to another file, durably; returns its path."""
         ...
 
     def cut(self, length: int) -> None:
-        """Cut the log off at a length, durably."""
+        """Truncate the log to a length, durably."""
         ...
 
     def save(self, data: bytes) -> Payload:
-        """Keep data beside the log; durable when this returns."""
+        """Store data beside the log; durable when this returns."""
         ...
 
     def close(self) -> None:
-        """Give the lease back."""
+        """Release the lease."""
         ...
 
 
 class Reader:
-    """Each `events` reads what the log holds when its first event is asked for; a line that is still being
-    written counts as torn and is there the next time."""
+    """Each `events` call reads the log as of its first event; a line that is still being written counts as
+    torn and is complete the next time."""
 
     def __init__(self, snapshot: TakeSnapshot) -> None:
         self._snapshot = snapshot
@@ -75,9 +75,9 @@ class Reader:
         start = after or EMPTY
         with self._snapshot() as snapshot:
             _check_head(snapshot, start)
-            if start.length and _is_in_original(snapshot, start):
-                # Such lines say nothing without the ones before.
-                yield from self._after_original(snapshot, start)
+            if start.length and _is_in_shell_lines(snapshot, start):
+                # Such lines have no meaning without the preceding ones.
+                yield from self._after_shell_lines(snapshot, start)
                 return
             self._scan = scan = Scan(start)
             yield from self._read(snapshot, scan, start)
@@ -88,8 +88,8 @@ class Reader:
             try:
                 event = decode(line, load)
             except codec.DamagedLine as error:
-                if scan.original is not None and scan.is_at_original:
-                    yield from _upcast(scan, scan.original, line)
+                if scan.shell_prefix is not None and scan.is_at_shell_line:
+                    yield from _upcast(scan, scan.shell_prefix, line)
                 else:
                     scan.reject(str(error))
             except LogTooNew as error:
@@ -97,7 +97,7 @@ class Reader:
             else:
                 yield event
 
-    def _after_original(self, snapshot: LogSnapshot, start: Head) -> Iterator[Event]:
+    def _after_shell_lines(self, snapshot: LogSnapshot, start: Head) -> Iterator[Event]:
         self._scan = scan = Scan()
         for event in self._read(snapshot, scan, EMPTY):
             if event.seq > start.seq:
@@ -117,20 +117,20 @@ class Reader:
 
     @property
     def lines(self) -> int:
-        """How many lines the last `events` saw, damaged ones included."""
+        """How many lines the last `events` read, including damaged ones."""
         return self._scan.number
 
 
-def _upcast(scan: Scan, original: OriginalPrefix, line: bytes) -> list[Event]:
+def _upcast(scan: Scan, shell_prefix: ShellPrefix, line: bytes) -> list[Event]:
     try:
-        return original.events(line)
+        return shell_prefix.events(line)
     except codec.DamagedLine as error:
         scan.reject(str(error))
         return []
 
 
-def _is_in_original(snapshot: LogSnapshot, head: Head) -> bool:
-    """Whether a head lies among the lines of agent-pipelines' own engine."""
+def _is_in_shell_lines(snapshot: LogSnapshot, head: Head) -> bool:
+    """Whether a head is among the lines of the shell engine."""
     if not is_original(b"".join(snapshot.chunks(0, min(head.length, len(BEGINNING))))):
         return False
     tail = b"".join(snapshot.chunks(max(head.length - TAIL_BYTES, 0), head.length))

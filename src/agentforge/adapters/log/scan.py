@@ -1,11 +1,11 @@
-"""Bytes of a log to its intact lines, judging each by the chain. Shared by every adapter of the log.
+"""Splits the bytes of a log into lines and verifies each by the hash chain. Shared by all log adapters.
 
-A line that doesn't follow on the one before is damage: reported once and skipped. The next line may then
-follow on any hash that the damaged one leaves open: the one it claims (its body was edited), the one it
-should claim (its hash was edited), or the one before it (it was never part of the log).
+A line that doesn't continue the chain is damage: reported once and skipped. The next line may then continue
+any hash that the damaged line leaves open: the one it claims (its body was edited), the one it should claim
+(its hash was edited), or the one before it (it was never part of the log).
 
-A log that agent-pipelines' own engine began has no chain: its lines are given out as they are, and the
-first line of ours follows on the hash of them all.
+Lines written by the shell engine have no chain: they are returned as they are, and our first line continues
+the hash of all of them.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -20,23 +20,24 @@ from agentforge.ports.event_log import Damage, Head
 _HASH_CHARS = 32
 EMPTY = Head(seq=0, hash=codec.GENESIS, length=0)
 CHUNK_BYTES = 256 * 1024
-# As much of a log before a known head as it takes to recognise that head.
+# How many bytes before a known head are needed to recognise that head.
 TAIL_BYTES = codec.SUFFIX_BYTES + 1
 
 
-class OriginalPrefix:
+class ShellPrefix:
     def __init__(self) -> None:
         self._sha = sha256()
         self._upcaster = Upcaster()
         self.lines = 0
 
-    def take(self, line: bytes) -> None:
+    def add(self, line: bytes) -> None:
         self.lines += 1
         self._sha.update(line)
         self._sha.update(b"\n")
 
     def events(self, line: bytes) -> list[Event]:
-        """What the line that was taken last says; raises DamagedLine. Asked for every line, or for none."""
+        """The events of the line added last; raises DamagedLine. Must be called for every line or for
+        none."""
         return self._upcaster.take(line, self.lines)
 
     @property
@@ -45,25 +46,25 @@ class OriginalPrefix:
 
     @property
     def hash(self) -> str:
-        """What the first line of ours is chained to."""
+        """The hash that our first line is chained to."""
         return self.sha256[:_HASH_CHARS]
 
 
 def continues(tail: bytes, head: Head) -> bool:
-    """Whether a log whose bytes before `head.length` end in `tail` can have had that head."""
+    """Whether a log whose bytes before `head.length` end in `tail` can have that head."""
     if head.length == 0:
         return True
-    # A damaged last line may claim no hash; then only the length speaks for the head.
+    # A damaged last line may have no hash; then only the length is checked.
     return tail[-1:] == b"\n" and codec.hash_of(tail[:-1]) in ("", head.hash)
 
 
 class Lines:
-    """Chunks to batches of lines in constant memory: of a line too long to be one only the end is kept."""
+    """Splits chunks into batches of lines in constant memory: only the end of an overlong line is kept."""
 
     def __init__(self) -> None:
         self.rest = b""
         self.dropped = 0
-        """Bytes left out of the first line of the coming batch, or of `rest`."""
+        """Bytes dropped from the first line of the next batch, or from `rest`."""
 
     def batches(self, chunks: Iterable[bytes]) -> Iterator[list[bytes]]:
         for chunk in chunks:
@@ -77,10 +78,10 @@ class Lines:
 
 
 class Scan:
-    """One pass over a log in constant memory. What it says about the log is as of the last line given out."""
+    """One pass over a log in constant memory. Its attributes describe the log up to the last line yielded."""
 
     __slots__ = (
-        *("_last", "_lost", "_open", "_seq", "damage", "hash", "length", "number", "original", "rest"),
+        *("_last", "_lost", "_open", "_seq", "damage", "hash", "length", "number", "rest", "shell_prefix"),
         "torn_bytes",
     )
 
@@ -89,11 +90,11 @@ class Scan:
         self.length = start.length
         self.hash = start.hash
         self.damage: list[Damage] = []
-        self.original: OriginalPrefix | None = None
-        """What agent-pipelines' own engine wrote before the first line of ours."""
+        self.shell_prefix: ShellPrefix | None = None
+        """The shell engine's lines before our first line."""
         self.torn_bytes = 0
         self.rest = b""
-        """The torn line itself, unless it is too long to be one."""
+        """The torn line itself, unless it is too long."""
         self._seq = start.seq
         self._last = b""
         self._lost = 0
@@ -119,54 +120,54 @@ class Scan:
                     if self._open:
                         self._lost, self._open = 0, ()
                     yield line
-                elif self._is_original(line):
+                elif self._is_shell_line(line):
                     yield line
                 else:
-                    self._take_damage(line, dropped)
+                    self._record_damage(line, dropped)
                 dropped = 0
         self.torn_bytes = source.dropped + len(source.rest)
         self.rest = b"" if source.dropped else source.rest
 
-    def judge(self, chunks: Iterable[bytes], load: Callable[[codec.Payload], bytes]) -> None:
-        """Take note of everything there is to say about these bytes, payloads included."""
+    def check(self, chunks: Iterable[bytes], load: Callable[[codec.Payload], bytes]) -> None:
+        """Scan these bytes for damage, including payloads."""
         for line in self.lines(chunks):
-            if self.is_at_original:
+            if self.is_at_shell_line:
                 continue
-            if codec.names_payload(line) and (reason := _why_unloadable(line, load)):
+            if codec.names_payload(line) and (reason := _payload_problem(line, load)):
                 self.reject(reason)
 
     def reject(self, reason: str) -> None:
-        """Count the line that was given out last as damage after all."""
+        """Mark the line yielded last as damaged."""
         self.damage.append(Damage(self.number, reason))
 
-    def is_whole_but_unended(self) -> bool:
-        """Whether all that the last line lacks is its newline."""
-        if self._may_be_original(self.rest):
+    def lacks_only_newline(self) -> bool:
+        """Whether the last line is complete except for its newline."""
+        if self._may_be_shell_line(self.rest):
             return is_event(self.rest)
         return bool(self.rest) and bool(codec.chain(self.rest, self.hash) or self._follows(self.rest))
 
     @property
-    def is_at_original(self) -> bool:
-        """Whether the line that was given out last is one of agent-pipelines' own engine."""
-        return self.original is not None and self.original.lines == self.number
+    def is_at_shell_line(self) -> bool:
+        """Whether the line yielded last was written by the shell engine."""
+        return self.shell_prefix is not None and self.shell_prefix.lines == self.number
 
-    def _may_be_original(self, line: bytes) -> bool:
-        if self.original is None:
+    def _may_be_shell_line(self, line: bytes) -> bool:
+        if self.shell_prefix is None:
             return self.number <= 1 and not self.damage and is_original(line) and is_event(line)
         return not self._last and codec.seq_of(line) is None
 
-    def _is_original(self, line: bytes) -> bool:
-        if not self._may_be_original(line):
+    def _is_shell_line(self, line: bytes) -> bool:
+        if not self._may_be_shell_line(line):
             return False
-        self.original = self.original or OriginalPrefix()
-        self.original.take(line)
-        self.hash, self._seq = self.original.hash, self.number
+        self.shell_prefix = self.shell_prefix or ShellPrefix()
+        self.shell_prefix.add(line)
+        self.hash, self._seq = self.shell_prefix.hash, self.number
         return True
 
     def _follows(self, line: bytes) -> str:
         return next((digest for hash in self._open if (digest := codec.chain(line, hash))), "")
 
-    def _take_damage(self, line: bytes, dropped: int) -> None:
+    def _record_damage(self, line: bytes, dropped: int) -> None:
         self.damage.append(Damage(self.number, self._reason(line, dropped)))
         claimed, before = codec.hash_of(line), self._open[-1] if self._open else self.hash
         self._open = (codec.computed_hash(line, self.hash), before)
@@ -181,14 +182,14 @@ class Scan:
 
     def _reason(self, line: bytes, dropped: int) -> str:
         if dropped:
-            return f"a line of {len(line) + dropped} bytes; none may be longer than {codec.MAX_LINE_BYTES}"
+            return f"a line of {len(line) + dropped} bytes exceeds the maximum of {codec.MAX_LINE_BYTES}"
         if not line:
             return "an empty line"
         seq, last = codec.seq_of(line), self._last_seq()
-        # Unreadable lines in between may each have been an event, or not.
+        # Each unreadable line in between may or may not have been an event.
         expected = last + self._lost + 1
         if seq is None:
-            return "not an event: it doesn't begin with a seq"
+            return "not an event: it doesn't start with a seq"
         if not codec.hash_of(line):
             return f"event {seq} doesn't end in a hash"
         if seq > expected:
@@ -199,13 +200,13 @@ class Scan:
         return f"event {seq} doesn't match its hash: it was changed, or the line before it was"
 
 
-def _why_unloadable(line: bytes, load: Callable[[codec.Payload], bytes]) -> str:
+def _payload_problem(line: bytes, load: Callable[[codec.Payload], bytes]) -> str:
     try:
         codec.decode(line, load)
     except codec.DamagedLine as error:
         return str(error)
     except LogTooNew:
-        return ""  # Not damage; whoever decodes the line says so.
+        return ""  # Not damage; decoding the line reports it.
     return ""
 
 

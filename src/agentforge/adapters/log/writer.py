@@ -1,7 +1,7 @@
-"""The writing half of every log: numbers checked, lines chained, events buffered and committed in groups.
+"""The writing half of every log: checks numbers, chains lines, buffers events and commits them in groups.
 
-`append` only takes an event into memory; one `sync` makes any number of them durable with one write and
-one wait. Any thread may call; calls run one after another.
+`append` only buffers an event in memory; one `sync` makes any number of them durable with one write and
+one wait. Thread-safe: calls are serialized.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from agentforge.legacy.upcaster import Upcaster
 from agentforge.model import codec
 from agentforge.model.errors import InvalidRequest, LogConflict, LogCorrupt, LogTooNew, StorageFailed
 from agentforge.model.event import Event
-from agentforge.ports.event_log import BufferHealth, Damage, Head, OriginalLines, TornTail
+from agentforge.ports.event_log import BufferHealth, Damage, Head, ShellLines, TornTail
 
 SLOW_FLUSH_SECONDS = 0.1
 
@@ -30,7 +30,7 @@ def warn(message: str) -> None:
 
 
 class Buffering(Struct, frozen=True):
-    """When buffered events are written, and whom to tell when the disk is slow."""
+    """When buffered events are written, and where to report a slow disk."""
 
     events: int = 100
     seconds: float = 1.0
@@ -52,23 +52,23 @@ class Writer:
         self._closed = False
         self.repaired: TornTail | None = None
         self.damage: Sequence[Damage] = ()
-        self.original: OriginalLines | None = None
-        self._take_over()
+        self.shell_lines: ShellLines | None = None
+        self._repair()
 
-    def _take_over(self) -> None:
-        """Judge what the log holds, and make it end where a line ends."""
+    def _repair(self) -> None:
+        """Scan the log for damage, and repair its tail so that it ends with a newline."""
         scan, store = Scan(), self._store
-        scan.judge(store.chunks(0, store.length), store.load)
-        if scan.is_whole_but_unended():
-            # It may have been acted upon: only its newline was lost.
+        scan.check(store.chunks(0, store.length), store.load)
+        if scan.lacks_only_newline():
+            # Only its newline was lost, so the event may already have had effects: keep it.
             store.write(b"\n")
-            scan.judge((scan.rest, b"\n"), store.load)
+            scan.check((scan.rest, b"\n"), store.load)
         elif scan.torn_bytes:
-            self.repaired = TornTail(scan.torn_bytes, store.keep_aside(scan.length))
+            self.repaired = TornTail(scan.torn_bytes, store.save_tail(scan.length))
             store.cut(scan.length)
         self.damage = tuple(scan.damage)
-        if scan.original is not None:
-            self.original = OriginalLines(scan.original.lines, scan.original.sha256)
+        if scan.shell_prefix is not None:
+            self.shell_lines = ShellLines(scan.shell_prefix.lines, scan.shell_prefix.sha256)
         self._seq, self._hash, self._length = scan.head.seq, scan.hash, scan.length
         self._opened_length = self._length
 
@@ -81,15 +81,15 @@ class Writer:
         return BufferHealth(len(self._pending), self._flushed, self._flushes, round(self._slowest * 1000, 3))
 
     def replay(self) -> Iterator[Event]:
-        # The chain was judged when the log was opened; this pass only decodes.
+        # The chain was verified when the log was opened; this pass only decodes.
         damaged = frozenset(damage.line for damage in self.damage)
-        upcaster, originals = Upcaster(), self.original.lines if self.original else 0
+        upcaster, shell_line_count = Upcaster(), self.shell_lines.lines if self.shell_lines else 0
         number, load, decode = 0, self._store.load, codec.decode
         for batch in Lines().batches(self._store.chunks(0, self._opened_length)):
             for line in batch:
                 number += 1
-                if number <= originals:
-                    # What can't be read of them was settled when the run was imported, or will be.
+                if number <= shell_line_count:
+                    # Unreadable ones are handled when the run is imported.
                     with suppress(codec.DamagedLine):
                         yield from upcaster.take(line, number)
                     continue
@@ -107,7 +107,7 @@ class Writer:
             if event.seq != self._seq + 1:
                 raise LogConflict(
                     f"event {event.seq} can't follow event {self._seq}",
-                    hint="number events from the writer's head",
+                    hint="number events starting from the writer's head",
                 )
             line, digest = self._encode(event)
             if not self._pending:
@@ -166,7 +166,7 @@ class Writer:
         return line, digest
 
     def _commit(self, *, wait: bool) -> None:
-        """One write for everything buffered, and one wait for the disk if asked."""
+        """Write everything buffered at once, and wait for the disk if asked."""
         pending, began = self._pending, self._buffering.monotonic()
         if pending:
             self._store.write(b"\n".join(pending) + b"\n")
@@ -192,8 +192,8 @@ class Writer:
 def _unreadable(line: bytes, number: int, error: codec.DamagedLine) -> LogCorrupt | LogTooNew:
     if codec.names_payload(line):
         return LogCorrupt(f"line {number}: {error}", hint="run `agentforge log verify`")
-    # The chain says that the line is as it was written, so another version wrote it.
+    # The chain proves that the line is unchanged, so another version wrote it.
     return LogTooNew(
         f"line {number} is intact but can't be read: {error}",
-        hint="the run was written by a newer version: use that one",
+        hint="the run was written by a newer version of AgentForge: use that version",
     )

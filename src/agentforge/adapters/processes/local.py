@@ -1,5 +1,5 @@
-"""Processes of this machine, and the start of the supervisor. On Linux, /proc identifies them and a pidfd
-reports their end; on macOS, `ps` and `sysctl` do, less reliably: environments may be hidden from us."""
+"""Processes of this machine, and the start of the supervisor. Linux uses /proc to identify processes and a
+pidfd to wait for them; macOS uses `ps` and `sysctl`, less reliably: environments may be hidden."""
 
 import asyncio
 import importlib.util
@@ -25,7 +25,7 @@ MAX_LISTING = 64 * 1024 * 1024
 
 
 class _Detached(subprocess.Popen[bytes]):
-    """Meant to outlive us, so that leaving it running is no leak worth a warning."""
+    """Meant to outlive us, so leaving it running must not cause a ResourceWarning."""
 
     def __del__(self, *_: object) -> None:
         with suppress(Exception):
@@ -39,7 +39,7 @@ class SupervisorStarter:
         self._children: list[_Detached] = []
 
     def start(self, spec_path: str) -> int:
-        """The pid; until `reap` is called it can't become another process's."""
+        """Start it and return the pid, which can't be reused until `reap` is called."""
         self.reap()
         if self._program is None:
             self._program = compiled(self._script)
@@ -66,12 +66,13 @@ class SupervisorStarter:
 
 
 def compiled(script: str) -> str:
-    """The script's bytecode, which spares every attempt the compilation; or the script itself."""
+    """The path of the script's bytecode, which saves compiling it for every attempt, or of the script
+    itself."""
     cached = importlib.util.cache_from_source(script)
     if _is_current(cached, script):
         return cached
     try:
-        # Written atomically; the mode is the one that `_is_current` can tell.
+        # Written atomically; `_is_current` relies on this mode.
         mode = py_compile.PycInvalidationMode.TIMESTAMP
         return py_compile.compile(script, cfile=cached, doraise=True, invalidation_mode=mode) or script
     except (OSError, py_compile.PyCompileError):
@@ -97,8 +98,8 @@ def host_processes(supervisor: str, platform: str = sys.platform) -> Processes:
         return MacProcesses(supervisor)
     system = "Windows" if platform in ("win32", "cygwin") else f"this system ({platform})"
     raise AgentForgeError(
-        f"AgentForge doesn't run on {system}: its agents must outlive the engine and end with all they "
-        "started, which needs process sessions and signals",
+        f"AgentForge doesn't support {system}: it needs process sessions and signals, so that agents outlive "
+        "the engine and are ended with everything they started",
         hint="use Linux or macOS; on Windows, run it inside WSL 2",
     )
 
@@ -119,11 +120,11 @@ class LinuxProcesses:
 
     def start_supervisor(self, spec_path: str) -> Identity:
         pid = self._starter.start(spec_path)
-        stat = _stat(pid)  # There even if it is dead by now, since we haven't reaped it.
+        stat = _stat(pid)  # Exists even if the process is dead by now, since we haven't reaped it.
         if stat is None:
             raise AgentForgeError(
-                f"the supervisor (process {pid}) vanished at once",
-                hint="let this program's SIGCHLD have its default action, and try again",
+                f"the supervisor (process {pid}) exited immediately",
+                hint="restore the default action of SIGCHLD in the calling program, then retry",
             )
         return self._identity(pid, stat)
 
@@ -132,11 +133,11 @@ class LinuxProcesses:
             descriptor = os.pidfd_open(identity.pid)
         except ProcessLookupError:
             pass
-        except OSError:  # No such call, or no descriptor left.
+        except OSError:  # Unsupported system call, or out of descriptors.
             await self._poll(identity)
         else:
             try:
-                # Only now is it certain whose descriptor that is.
+                # Only now is it certain which process the descriptor refers to.
                 if self.is_alive(identity):
                     await _readable(descriptor)
             finally:
@@ -161,7 +162,7 @@ class LinuxProcesses:
         return await MarkedTree(lambda: _table(mark)).end(seconds)
 
     async def _poll(self, identity: Identity) -> None:
-        while self.is_alive(identity):  # noqa: ASYNC110 - nothing tells us.
+        while self.is_alive(identity):  # noqa: ASYNC110 - there is no event to wait for.
             await asyncio.sleep(POLL_SECONDS)
 
     def _identity(self, pid: int, stat: "_Stat") -> Identity:
@@ -169,11 +170,11 @@ class LinuxProcesses:
 
 
 class _Stat:
-    """/proc/PID/stat without the name, which may hold blanks and brackets."""
+    """/proc/PID/stat without the name, which may contain spaces and parentheses."""
 
     def __init__(self, text: bytes) -> None:
         fields = text.rpartition(b")")[2].decode().split()
-        # The main thread of a living process may be a zombie; then others are left.
+        # The main thread of a running process may be a zombie while other threads are alive.
         self.is_dead = fields[0] in "ZX" and int(fields[17]) <= 1
         self.parent, self.session, self.start_time = int(fields[1]), int(fields[3]), fields[19]
 
@@ -182,7 +183,7 @@ def _stat(pid: int) -> _Stat | None:
     try:
         return _Stat(Path(f"/proc/{pid}/stat").read_bytes())
     except (FileNotFoundError, ProcessLookupError, PermissionError):
-        return None  # Nothing else: a look that failed for want of descriptors is no death.
+        return None  # Other errors, such as running out of descriptors, don't mean that the process is dead.
 
 
 def _table(mark: str) -> dict[int, ProcessRow]:
@@ -199,7 +200,7 @@ def _table(mark: str) -> dict[int, ProcessRow]:
 def _carries(pid: int, mark: bytes) -> bool:
     try:
         return mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:  # Gone, or another user's.
+    except OSError:  # Exited, or owned by another user.
         return False
 
 
@@ -214,7 +215,7 @@ async def _readable(descriptor: int) -> None:
 
 
 Ask = Callable[[tuple[str, ...]], str]
-"""Runs a program and returns what it printed; empty if it had nothing to say."""
+"""Runs a program and returns its output; empty if it failed."""
 
 
 def ask_system(argv: tuple[str, ...]) -> str:
@@ -237,23 +238,23 @@ class MacProcesses:
         return None if not state or state.startswith("Z") else self._identity(pid, start_time)
 
     def is_alive(self, identity: Identity) -> bool:
-        # A laptop's host name changes with its network; the boot's id belongs to one machine anyway.
+        # A laptop's host name changes with its network; the boot id is unique to a machine anyway.
         return identity.boot_id == self._boot_id and (
             (now := self.identify(identity.pid)) is not None and now.start_time == identity.start_time
         )
 
     def start_supervisor(self, spec_path: str) -> Identity:
         pid = self._starter.start(spec_path)
-        state, start_time = self._state(pid)  # There even if it is dead by now, since we haven't reaped it.
+        state, start_time = self._state(pid)  # Exists even if it is dead by now: we haven't reaped it.
         if not state:
             raise AgentForgeError(
-                f"ps tells nothing about process {pid}",
+                f"ps reports nothing for process {pid}",
                 hint="check that `ps -p PID -o stat=,lstart=` works here",
             )
         return self._identity(pid, start_time)
 
     async def wait(self, identity: Identity) -> None:
-        while self.is_alive(identity):  # noqa: ASYNC110 - nothing tells us.
+        while self.is_alive(identity):  # noqa: ASYNC110 - there is no event to wait for.
             await asyncio.sleep(PS_POLL_SECONDS)
 
     def terminate(self, identity: Identity) -> None:
@@ -275,7 +276,7 @@ class MacProcesses:
         return state, start_time.strip()
 
     def _table(self, mark: str) -> dict[int, ProcessRow]:
-        """The process group stands in for the session, which `ps` doesn't tell here."""
+        """The process group replaces the session, which `ps` doesn't report on macOS."""
         table: dict[int, ProcessRow] = {}
         listing = self._ask(("ps", "-axww", "-E", "-o", "pid=,ppid=,pgid=,stat=,lstart=,command="))
         for line in listing.splitlines():

@@ -1,4 +1,4 @@
-"""Ending everything that carries a mark, and what it started: the part that is the same on every system."""
+"""Ends all processes that carry a mark, and their descendants: the platform-independent part."""
 
 import asyncio
 import os
@@ -12,27 +12,27 @@ from msgspec import Struct
 from agentforge.model.errors import AgentForgeError
 
 FREEZE_PASSES = 20
-KILL_PATIENCE = 10.0
+KILL_TIMEOUT = 10.0
 
 
 class ProcessRow(Struct, frozen=True):
-    """A process as a look at the system shows it; zombies aren't shown."""
+    """A row of the process table; zombies are not listed."""
 
     pid: int
     parent: int
     session: int
-    """Or the nearest thing that the system has."""
+    """Or the closest equivalent of the platform."""
     start_time: str
     marked: bool
 
 
 ProcessTable = Mapping[int, ProcessRow]
-Look = Callable[[], ProcessTable]
+ReadTable = Callable[[], ProcessTable]
 
 
 def members(table: ProcessTable, known: Iterable[ProcessRow], myself: int) -> dict[int, ProcessRow]:
-    """What belongs to the marked: those known before, whole sessions that a member leads or whose leader is
-    gone, and all descendants. Never ourselves, our ancestors, or their sessions."""
+    """The marked processes, those known before, whole sessions that a member leads or whose leader is gone,
+    and all descendants. Never this process, its ancestors, or their sessions."""
     spared = _ancestors(table, myself)
     spared_sessions = {table[pid].session for pid in spared if pid in table}
     found = {row.pid for row in table.values() if row.marked} - spared
@@ -50,7 +50,7 @@ def members(table: ProcessTable, known: Iterable[ProcessRow], myself: int) -> di
 
 
 def _ancestors(table: ProcessTable, pid: int) -> set[int]:
-    """The process itself and all above it."""
+    """The process and all its ancestors."""
     line = {pid, 0, 1}
     while pid in table and table[pid].parent not in line:
         pid = table[pid].parent
@@ -59,35 +59,35 @@ def _ancestors(table: ProcessTable, pid: int) -> set[int]:
 
 
 class MarkedTree:
-    """What was found once stays a member though its parent dies and its environment tells nothing."""
+    """A process found once stays a member even if its parent dies and its environment is unreadable."""
 
-    def __init__(self, look: Look) -> None:
-        self._look = look
+    def __init__(self, read_table: ReadTable) -> None:
+        self._read_table = read_table
         self.known: dict[int, ProcessRow] = {}
 
     async def end(self, grace: float) -> int:
-        """TERM and a grace, then KILL until none is left; how many there were."""
+        """Send SIGTERM, wait for the grace, then SIGKILL until none is left; returns how many there were."""
         self._signal(self._living(), signal.SIGTERM, signal.SIGCONT)
-        if await self._gone(grace):
+        if await self._wait_gone(grace):
             return len(self.known)
-        patience = time.monotonic() + KILL_PATIENCE
-        while time.monotonic() < patience:
+        deadline = time.monotonic() + KILL_TIMEOUT
+        while time.monotonic() < deadline:
             self._signal(self._freeze(), signal.SIGKILL)
-            if await self._gone(0.1):
+            if await self._wait_gone(0.1):
                 return len(self.known)
         left = " ".join(map(str, sorted(self._living())))
         raise AgentForgeError(
-            f"processes of an earlier attempt can't be ended: {left}",
-            hint=f"end them as their owner (kill -9 {left}), then resume the run",
+            f"can't kill processes of an earlier attempt: {left}",
+            hint=f"kill them as their owner (kill -9 {left}), then resume the run",
         )
 
     def _living(self) -> set[int]:
-        found = members(self._look(), self.known.values(), os.getpid())
+        found = members(self._read_table(), self.known.values(), os.getpid())
         self.known.update(found)
         return set(found)
 
     def _freeze(self) -> set[int]:
-        """Stop them until a look shows none that is new: what is stopped can't fork."""
+        """Stop them until no new ones appear: a stopped process can't fork."""
         frozen: set[int] = set()
         for _ in range(FREEZE_PASSES):
             fresh = self._living() - frozen
@@ -97,7 +97,7 @@ class MarkedTree:
             frozen |= fresh
         return frozen
 
-    async def _gone(self, seconds: float) -> bool:
+    async def _wait_gone(self, seconds: float) -> bool:
         until = time.monotonic() + seconds
         pause = 0.01
         while self._living():

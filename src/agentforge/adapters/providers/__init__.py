@@ -1,5 +1,5 @@
-"""The providers that come with the product, one file each, named for what does the work.
+"""The built-in providers, one file each.
 
-claude, codex: these agents' own CLIs. command: any program. mock: fixtures instead of an agent.
-replay: a recorded session, played back.
+claude, codex, gemini, opencode: the CLIs of these agents. api: models called directly. command: any program.
+mock: fixtures instead of an agent. replay: a recorded session, played back.
 """

@@ -1,4 +1,4 @@
-"""Models called directly: our own tool loop as the agent program. Needs the extra `api`."""
+"""Models called directly: the tool loop as the agent program. Needs the extra `api`."""
 
 import os
 import sys
@@ -33,14 +33,14 @@ from agentforge.tool_loop.task import (
     ModelTask,
     SessionBegun,
     decode,
-    in_words,
+    describe,
     program_argv,
 )
 
 INSTALL = "pip install 'agentforge-pipelines[api]'"
 NEEDED = ("pydantic_ai", "anthropic", "openai", "jsonschema")
 SESSIONS = "api-sessions"
-# What the engine keeps in an iteration's folder; the rest of it is the agent's.
+# The engine's files in an iteration's folder; all others belong to the agent.
 ENGINES_OWN = ("prompt.md", "context.json", "attempts.jsonl", "error.json", "judge.json", "artifact.json")
 
 Positive = Annotated[float, Meta(gt=0)]
@@ -50,13 +50,13 @@ NotNegative = Annotated[int, Meta(ge=0)]
 
 class ApiConfig(Struct, frozen=True):
     model: str = ""
-    """Where the stage names none."""
+    """Used if the stage has no model."""
     base_url: str = ""
     api: Api | None = None
     api_key_env: str = ""
     system: str = ""
     schema: dict[str, Any] | str | None = None
-    """A JSON Schema, or a path to one, that the result given to `complete` must fit."""
+    """A JSON Schema, or a path to one, for the result given to `complete`."""
     max_steps: AtLeastOne = 50
     max_tokens: AtLeastOne | None = None
     temperature: float | None = None
@@ -65,10 +65,10 @@ class ApiConfig(Struct, frozen=True):
     request_timeout: Positive = 120.0
     retries: NotNegative = 2
     timeout: Annotated[float, Meta(ge=0)] = 300.0
-    """Seconds for one attempt; 0 is no limit."""
+    """Seconds for one attempt; 0 means no limit."""
     env: dict[str, SettingValue] = field(default_factory=dict)
     pass_env: tuple[str, ...] = ()
-    """Variables that the model's commands need, besides the usual ones."""
+    """Additional variables to pass to the model's commands."""
 
 
 class ApiProvider(ProgramProvider):
@@ -97,7 +97,7 @@ class ApiProvider(ProgramProvider):
 
     def validate_settings(self, model: str, config: Mapping[str, Any]) -> None:
         settings = self._config.read(config)
-        # Whether the key is there is seen when it is needed: the next of a chain may have one.
+        # The key is checked only when it is needed: the next provider of a chain may have one.
         keys = dict.fromkeys([*KEYS.values(), settings.api_key_env], "any")
         _endpoint(settings, model, {**self._environ, **keys})
 
@@ -111,7 +111,7 @@ class ApiProvider(ProgramProvider):
         endpoint = _endpoint(config, request.model, declared)
         key = (endpoint.key_env,) if endpoint.key_env else ()
         environment = agent_environment(self._environ, request, config.env, passes=(*config.pass_env, *key))
-        # What isn't used now would be there for the model's commands to see.
+        # Unused credentials must not be visible to the model's commands.
         unused = {*KEYS.values(), *ADDRESSES.values(), TOKEN}.difference(key, config.pass_env, config.env)
         task = ModelTask(
             prompt=request.prompt,
@@ -136,7 +136,7 @@ class ApiProvider(ProgramProvider):
         )
 
     def interpret(self, exit: Exit) -> ExecuteResult:
-        """The program's last line tells; without it, the exit status does."""
+        """By the program's last event; without one, by the exit status."""
         events = [event for line in exit.output.splitlines() if (event := decode(line)) is not None]
         begun = next((event for event in events if isinstance(event, SessionBegun)), None)
         ended = next((event for event in reversed(events) if isinstance(event, Ended)), None)
@@ -149,11 +149,11 @@ class ApiProvider(ProgramProvider):
         return ExecuteResult(ended.text, status, exit.duration_ms, ended.usage)
 
     def progress(self, line: str) -> str:
-        return in_words(decode(line))
+        return describe(decode(line))
 
 
 def _files(request: ExecuteRequest, config: ApiConfig) -> Files:
-    """What belongs to the pipeline is not for the model's tools, apart from what it shares with the agent."""
+    """The model's tools can't write the pipeline's files, except for those shared with the agent."""
     here = os.path.dirname(request.result_path)
     own = [os.path.join(here, name) for name in (*ENGINES_OWN, SESSIONS)]
     own += [os.path.join(here, f"attempt-{number}") for number in range(1, request.attempt + 1)]
@@ -174,7 +174,7 @@ def _files(request: ExecuteRequest, config: ApiConfig) -> Files:
 
 
 def _progress_file(iteration: str) -> tuple[str, ...]:
-    """The file that a stage's agents hand on to each other, as the iteration's context names it."""
+    """The progress file that a stage's agents share, from the iteration's context."""
     try:
         content = files.read_existing(os.path.join(iteration, "context.json"))
         return (str(msgspec.json.decode(content)["paths"]["progress"]),)
@@ -196,12 +196,12 @@ def _schema(given: dict[str, Any] | str | None, workdir: str) -> dict[str, Any] 
         return msgspec.json.decode(files.read_existing(path), type=dict[str, Any])
     except (StorageFailed, msgspec.DecodeError) as error:
         raise ProviderUnusable(
-            f"provider api: the schema {path} can't be read: {error}",
-            hint="correct `schema` in the provider's config",
+            f"provider api: can't read the schema {path}: {error}",
+            hint="fix `schema` in the provider's config",
         ) from error
 
 
 def _plain(output: str) -> str:
-    """What an agent that didn't come to its end left, as people read it."""
-    words = (in_words(event) if (event := decode(line)) else line for line in output.splitlines())
-    return "\n".join(word for word in words if word)
+    """The output of an unfinished agent as human-readable text."""
+    lines = (describe(event) if (event := decode(line)) else line for line in output.splitlines())
+    return "\n".join(line for line in lines if line)

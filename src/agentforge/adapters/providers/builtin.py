@@ -1,8 +1,8 @@
-"""The providers that are there without anybody registering them."""
+"""The providers that are available without registration."""
 
 from collections.abc import Mapping
 
-from agentforge.adapters.cli_agents.cli_agent import CliAgent, OwnCli
+from agentforge.adapters.cli_agents.cli_agent import CliAgent, InlineCli
 from agentforge.adapters.providers.api import ApiProvider
 from agentforge.adapters.providers.claude import CLAUDE
 from agentforge.adapters.providers.codex import CODEX
@@ -15,13 +15,13 @@ from agentforge.ports.provider import Provider
 
 
 def builtin_providers(environ: Mapping[str, str]) -> dict[str, Provider]:
-    """By name, each made anew; `environ` is what their agents inherit."""
+    """New instances by name; their agents inherit `environ`."""
     providers: tuple[Provider, ...] = (
         CliAgent(CLAUDE, environ),
         CliAgent(CODEX, environ),
         CliAgent(OPENCODE, environ),
         CliAgent(GEMINI, environ),
-        OwnCli(environ),
+        InlineCli(environ),
         ApiProvider(environ),
         CommandProvider(environ),
         MockProvider(environ),

@@ -6,9 +6,9 @@ from typing import Any
 
 from agentforge.adapters.cli_agents.description import AgentCli
 from agentforge.adapters.cli_agents.stream import (
-    Complaint,
     OutputLine,
     Reading,
+    ReportedError,
     error_line,
     mapping_at,
     money_at,
@@ -33,7 +33,7 @@ CLAUDE = AgentCli(
     arguments=("--print", "--output-format", "stream-json", "--verbose"),
     permission_arguments=("--dangerously-skip-permissions",),
     model_arguments=("--model", "{model}"),
-    # To the names that the CLI itself resolves; any other name is the CLI's to judge.
+    # Mapped to names that the CLI resolves itself; it validates all other names.
     aliases={"claude-opus": "opus", "claude-sonnet": "sonnet", "claude-haiku": "haiku"},
     effort_arguments=("--effort", "{effort}"),
     efforts=("low", "medium", "high", "xhigh", "max"),
@@ -44,7 +44,7 @@ CLAUDE = AgentCli(
         "DISABLE_ERROR_REPORTING": "1",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     },
-    # As root, the CLI skips the permissions only if it is told that it is in a sandbox.
+    # As root, the CLI skips permission checks only if it is told that it is in a sandbox.
     root_environment={"IS_SANDBOX": "1"},
     root_unless=("IS_SANDBOX", "CLAUDE_CODE_BUBBLEWRAP"),
     passes=(
@@ -63,9 +63,9 @@ CLAUDE = AgentCli(
 
 TYPES = frozenset({"system", "assistant", "user", "result", "stream_event", "rate_limit_event"})
 LIMITS = {"error_max_turns": "turns", "error_max_budget_usd": "budget"}
-"""By the subtype of the last event: which of its own limits stopped it."""
+"""By the subtype of the last event: which of its limits stopped the agent."""
 
-# In these modes what is refused was meant to be refused; in the others somebody would have been asked.
+# In these modes a denial is intended; in the others a person would have been asked.
 DECIDED_MODES = frozenset({"bypassPermissions", "dontAsk"})
 ALLOW = (
     "allow them with `permissions` in the provider's config "
@@ -78,33 +78,33 @@ class ClaudeStream:
         return event.get("type") in TYPES
 
     def read(self, events: Sequence[OutputLine], exit: Exit) -> Reading:
-        # There are several where the agent was woken again by what it had left running.
+        # There are several if a background task woke the agent again.
         results = [event for event in events if event["type"] == "result"]
         texts = [text for event in events for text in _texts(event)]
         session = next((found for event in events if (found := text_at(event, "session_id"))), "")
         usage = _usage(results, session, exit)
         if not results:
-            return Reading(texts=texts, complaint=_trouble(events), usage=usage)
+            return Reading(texts=texts, error=_retried_error(events), usage=usage)
         return Reading(
             finished=True,
             answer=text_at(results[-1], "result"),
             texts=texts,
-            complaint=_complaint(results[-1], events),
+            error=_reported_error(results[-1], events),
             usage=usage,
         )
 
     def progress(self, event: OutputLine) -> str:
         match event.get("type"):
             case "assistant":
-                return " ".join(filter(None, map(_said, objects_at(event, "message", "content"))))
+                return " ".join(filter(None, map(_item_text, objects_at(event, "message", "content"))))
             case "user":
                 failed = (item for item in objects_at(event, "message", "content") if item.get("is_error"))
                 return next((error_line(text_at(item, "content")) for item in failed), "")
             case "system":
                 return _system_line(event)
             case "result":
-                complaint = _complaint(event, ())
-                return error_line(complaint.message) if complaint else ""
+                error = _reported_error(event, ())
+                return error_line(error.message) if error else ""
         return ""
 
 
@@ -114,7 +114,7 @@ def _texts(event: OutputLine) -> list[str]:
     return [text for item in objects_at(event, "message", "content") if (text := text_at(item, "text"))]
 
 
-def _said(item: OutputLine) -> str:
+def _item_text(item: OutputLine) -> str:
     if item.get("type") == "tool_use":
         return tool_line(text_at(item, "name"), mapping_at(item, "input"))
     return one_line(text_at(item, "text"))
@@ -126,18 +126,18 @@ def _system_line(event: OutputLine) -> str:
             status = number_at(event, "error_status")
             return retry_line(f"{text_at(event, 'error')} {status or ''}".strip())
         case "permission_denied":
-            return error_line(f"{text_at(event, 'tool_name')} wasn't allowed: {text_at(event, 'message')}")
+            return error_line(f"{text_at(event, 'tool_name')} denied: {text_at(event, 'message')}")
     return ""
 
 
-def _complaint(last: OutputLine, events: Sequence[OutputLine]) -> Complaint | None:
+def _reported_error(last: OutputLine, events: Sequence[OutputLine]) -> ReportedError | None:
     errors = [error for error in last.get("errors") or () if isinstance(error, str)]
     message = "; ".join(errors) or text_at(last, "result") or text_at(last, "subtype")
     if text_at(last, "subtype") in LIMITS:
-        return Complaint(message, kind=FailureKind.AGENT_LIMIT)
+        return ReportedError(message, kind=FailureKind.AGENT_LIMIT)
     if last.get("is_error"):
         used_up = text_at(last, "api_error") == "usage_limit_reached"
-        return Complaint(
+        return ReportedError(
             message,
             status=number_at(last, "api_error_status") or None,
             kind=FailureKind.PROVIDER_QUOTA if used_up else None,
@@ -146,21 +146,21 @@ def _complaint(last: OutputLine, events: Sequence[OutputLine]) -> Complaint | No
     return _denied(last, events)
 
 
-def _denied(last: OutputLine, events: Sequence[OutputLine]) -> Complaint | None:
+def _denied(last: OutputLine, events: Sequence[OutputLine]) -> ReportedError | None:
     tools = sorted({text_at(denial, "tool_name") for denial in objects_at(last, "permission_denials")})
     mode = next((found for event in events if (found := text_at(event, "permissionMode"))), "")
     if not tools or mode in DECIDED_MODES:
         return None
-    message = f"the agent wasn't allowed to use {', '.join(tools)} (permission mode {mode!r}); {ALLOW}"
-    return Complaint(message, kind=FailureKind.PERMISSION_DENIED)
+    message = f"permission denied for {', '.join(tools)} (permission mode {mode!r}); {ALLOW}"
+    return ReportedError(message, kind=FailureKind.PERMISSION_DENIED)
 
 
-def _trouble(events: Sequence[OutputLine]) -> Complaint | None:
-    """What it was struggling with when it stopped: calls that it wanted to make again."""
+def _retried_error(events: Sequence[OutputLine]) -> ReportedError | None:
+    """The error of the API call that it was retrying when it stopped, or None."""
     last = events[-1] if events else {}
     if last.get("subtype") != "api_retry":
         return None
-    return Complaint(text_at(last, "error"), status=number_at(last, "error_status") or None)
+    return ReportedError(text_at(last, "error"), status=number_at(last, "error_status") or None)
 
 
 def _resets_at(events: Sequence[OutputLine]) -> datetime | None:
@@ -189,15 +189,15 @@ def _usage(results: Sequence[OutputLine], session: str, exit: Exit) -> Usage | N
 
 
 def _by_model(result: OutputLine) -> list[tuple[str, dict[str, Any]]]:
-    # A session that is gone on with counts on in `modelUsage` and in the total cost. Versions that don't
-    # know the newer field begin anew with each run.
+    # For a resumed session, `modelUsage` and the total cost are cumulative. Versions without the newer field
+    # start from zero with each run.
     name = "model_usage_since_last_result"
     counts = mapping_at(result, name if name in result else "modelUsage")
     return [(model, used) for model, used in counts.items() if isinstance(used, dict)]
 
 
 def _cost(used: Sequence[tuple[str, dict[str, Any]]]) -> float | None:
-    """The price that it knows; for models that it doesn't know it makes one up."""
+    """The cost, or None if the CLI doesn't know the model's price: then it reports a made-up one."""
     total = 0.0
     for model, counts in used:
         basis = text_at(counts, "costBasis")

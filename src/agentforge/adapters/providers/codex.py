@@ -1,14 +1,14 @@
-"""Codex: `codex exec`, with the prompt on stdin and an effort of reasoning, as in `gpt-5.2-codex:high`; and
-its output, `--json`."""
+"""Codex: `codex exec`, with the prompt on stdin and a reasoning effort, as in `gpt-5.2-codex:high`; and its
+output, `--json`."""
 
 import re
 from collections.abc import Sequence
 
 from agentforge.adapters.cli_agents.description import AgentCli
 from agentforge.adapters.cli_agents.stream import (
-    Complaint,
     OutputLine,
     Reading,
+    ReportedError,
     error_line,
     json_line,
     mapping_at,
@@ -22,12 +22,12 @@ from agentforge.model.failure import FailureKind
 from agentforge.model.result import Usage
 from agentforge.ports.provider import Exit
 
-# Without it the agent may end its turn with a question, or sit and wait for the next message.
+# Without it the agent may end its turn with a question, or wait for the next message.
 EXIT_INSTRUCTION = """
 
 ---
 
-You are a step of an automated pipeline: nobody reads along and no further message will come. Decide for
+You are a step of an automated pipeline: no person is watching and no further message will come. Decide for
 yourself instead of asking. When the work is done and the files you were asked for are written, stop.
 """
 
@@ -61,7 +61,7 @@ CODEX = AgentCli(
     passes=("CODEX_*", "OPENAI_*", "AZURE_OPENAI_*", "OLLAMA_*", "RUST_LOG"),
     state=("${CODEX_HOME:-~/.codex}",),
     retries=3,
-    # Those of the providers that codex brings along can't be changed.
+    # The retries of codex's built-in providers can't be changed.
     retry_arguments=(
         *("-c", "model_provider={model_provider}"),
         *("-c", "model_providers.{model_provider}.request_max_retries={retries}"),
@@ -94,14 +94,14 @@ class CodexStream:
         ]
         last = next((event for event in reversed(events) if event["type"].startswith("turn.")), {})
         finished = last.get("type") in ("turn.completed", "turn.failed")
-        complaint = None
+        error = None
         if last.get("type") != "turn.completed":
-            complaint = _complaint(text_at(last, "error", "message") or _last_error(events))
+            error = _reported_error(text_at(last, "error", "message") or _last_error(events))
         return Reading(
             finished=finished,
-            answer=texts[-1] if texts and complaint is None else "",
+            answer=texts[-1] if texts and error is None else "",
             texts=texts,
-            complaint=complaint,
+            error=error,
             usage=_usage(events, last, exit),
         )
 
@@ -138,26 +138,26 @@ def _item_line(item: OutputLine, *, begins: bool) -> str:
 
 
 def _bare(command: str) -> str:
-    """The command without the shell that it is handed to."""
+    """The command without the shell that runs it."""
     found = re.fullmatch(r"\S*/(?:ba|z|da)?sh -l?c (.*)", command, re.DOTALL)
     return (found[1] if found else command).strip("\"'")
 
 
 def _last_error(events: Sequence[OutputLine]) -> str:
-    """What it was struggling with when it stopped; what went on after an error was got over."""
+    """The error that it stopped with, or ""; an error followed by other events was recovered from."""
     last = events[-1]
     return text_at(last, "message") if last["type"] == "error" else ""
 
 
-def _complaint(message: str) -> Complaint | None:
+def _reported_error(message: str) -> ReportedError | None:
     if not message:
         return None
     found = RECONNECTING.match(message)
-    return Complaint(_plain(found[1] if found else message), status=_status(message))
+    return ReportedError(_plain(found[1] if found else message), status=_status(message))
 
 
 def _plain(message: str) -> str:
-    """What the server said, where the whole of its answer is given."""
+    """The server's message, if the message is a complete API response."""
     answer = json_line(message)
     return text_at(answer, "error", "message") or message
 
@@ -172,7 +172,7 @@ def _usage(events: Sequence[OutputLine], last: OutputLine, exit: Exit) -> Usage 
     used = mapping_at(last, "usage")
     if not used:
         return Usage(model=exit.model or None, agent_session=session) if session else None
-    # Its counts are those of the whole thread.
+    # Its counts are cumulative for the whole thread.
     before = exit.before or Usage()
     return Usage(
         input_tokens=max(0, number_at(used, "input_tokens") - (before.input_tokens or 0)),

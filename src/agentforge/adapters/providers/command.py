@@ -1,4 +1,4 @@
-"""Any program as an agent: an argv or a line of shell, with the prompt handed over as it likes it."""
+"""Any program as an agent: an argv or a shell command, with a choice of how the prompt is passed."""
 
 import shlex
 from collections.abc import Mapping
@@ -12,8 +12,8 @@ from agentforge.adapters.cli_agents.program import (
     SettingValue,
     agent_environment,
     as_text,
+    check_arguments,
     find_program,
-    refuse_impossible,
     secrets_in,
 )
 from agentforge.adapters.cli_agents.settings import ConfigReader
@@ -27,16 +27,16 @@ PLACEHOLDER = "{prompt}"
 class CommandConfig(Struct, frozen=True):
     argv: tuple[str | int | float, ...] = ()
     run: str = ""
-    """A line of shell, instead of `argv`."""
+    """A shell command, instead of `argv`."""
     prompt: Literal["stdin", "argument", "file", "none"] = "stdin"
     env: dict[str, SettingValue] | Literal["declared"] = field(default_factory=dict)
-    """Variables beside the inherited ones, or the word `declared`: only those that all programs need."""
+    """Variables in addition to the inherited ones, or `declared`: pass only those that all programs need."""
     pass_env: tuple[str, ...] | None = None
-    """Names or patterns (`ANTHROPIC_*`) of what is inherited beside those; the rest isn't."""
+    """Names or patterns (`ANTHROPIC_*`) of variables to inherit; all others are dropped."""
 
 
 class CommandProvider(ProgramProvider):
-    """With a config of its own it is a named agent; otherwise each stage says what to run."""
+    """With its own config it is a named agent; otherwise each stage defines the program."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class CommandProvider(ProgramProvider):
         return Capabilities()
 
     def validate(self) -> None:
-        """The program can be checked here only if it is the provider's own and not the stage's."""
+        """Checks the program only if the provider's own config defines it."""
         if self._config.defaults:
             _words(self._config.read({}), str(Path.cwd()), self._environ)
 
@@ -63,7 +63,7 @@ class CommandProvider(ProgramProvider):
         config = self._config.read(request.config)
         environment = _environment(config, self._environ, request)
         words = _with_prompt(config, _words(config, request.workdir, environment), request)
-        refuse_impossible("command", words)
+        check_arguments("command", words)
         return Command(
             argv=words,
             env=environment,
@@ -83,16 +83,16 @@ def _environment(
 def _refuse_unclear(config: CommandConfig) -> None:
     if bool(config.argv) == bool(config.run):
         raise ProviderUnusable(
-            "provider command: give either `argv` or `run`" + (", not both" if config.run else ""),
+            "provider command: set either `argv` or `run`" + (", not both" if config.run else ""),
             hint='for example `argv: [my-agent, --quiet]` or `run: "my-agent --quiet"`',
         )
 
 
 def _words(config: CommandConfig, workdir: str, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The argv without the prompt, its program found."""
+    """The argv without the prompt, with the program's absolute path."""
     _refuse_unclear(config)
     if config.run:
-        # The word after the text is the shell's own name, so that `$1` is the first argument.
+        # The word after the command is `$0`, so that `$1` is the first argument.
         return (SHELL, "-c", config.run, "sh")
     program, *arguments = (as_text(word) for word in config.argv)
     return (_find(program, workdir, environment), *arguments)
@@ -104,7 +104,7 @@ def _find(program: str, workdir: str, environment: Mapping[str, str]) -> str:
         where = f"in {workdir}" if "/" in program else "in PATH"
         raise ProviderUnusable(
             f"program {program!r} not found {where}",
-            hint="install it, make it executable, or write its absolute path in `argv`",
+            hint="install it, make it executable, or use its absolute path in `argv`",
         )
     return found
 
@@ -116,12 +116,12 @@ def _with_prompt(config: CommandConfig, words: tuple[str, ...], request: Execute
         return words
     if not any(PLACEHOLDER in word for word in words):
         raise ProviderUnusable(
-            f"provider command: `prompt: file` needs {PLACEHOLDER} where the path belongs",
+            f"provider command: `prompt: file` requires {PLACEHOLDER} as the placeholder of the path",
             hint=f"for example `argv: [my-agent, --task, {PLACEHOLDER!r}]`",
         )
     if not request.prompt_path:
         raise ProviderUnusable(
-            "provider command: `prompt: file`, but the request names no prompt file",
+            "provider command: `prompt: file` is set, but the request has no prompt file",
             hint="set `prompt_path` in the request, or use `prompt: stdin`",
         )
     written = shlex.quote(request.prompt_path) if config.run else request.prompt_path

@@ -1,4 +1,4 @@
-"""Providers that installed packages offer: known by their metadata, loaded only when one is used."""
+"""Providers of installed packages: found by their metadata, loaded only when used."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -17,14 +17,14 @@ _MEMBERS = ("name", "init", "execute", "shutdown", "capabilities", "validate")
 class Offered(Struct, frozen=True):
     name: str
     entries: tuple[EntryPoint, ...]
-    """Several only if packages compete for the name."""
+    """More than one only if several packages use the name."""
 
     @property
     def place(self) -> str:
         return " and ".join(dict.fromkeys(_distribution(entry) for entry in self.entries))
 
     def load(self, environ: Mapping[str, str]) -> Provider:
-        """Raises ProviderUnusable, naming the package and the cause, whatever its code does."""
+        """Raises ProviderUnusable with the package and the cause for any error in its code."""
         if len(self.entries) > 1:
             raise ProviderUnusable(
                 f"provider {self.name!r} is offered by several packages: {self.place}",
@@ -40,10 +40,10 @@ class Offered(Struct, frozen=True):
 
 
 def offered_providers() -> dict[str, Offered]:
-    """By name; nothing of the packages themselves is imported."""
+    """By name; the packages themselves are not imported."""
     found: dict[str, dict[tuple[str, str], EntryPoint]] = {}
     for entry in entry_points(group=GROUP):
-        # A package that lies twice on the path is still one.
+        # A package may be on the path twice.
         found.setdefault(entry.name, {}).setdefault((_project(entry), entry.value), entry)
     return {name: Offered(name, tuple(entries.values())) for name, entries in found.items()}
 
@@ -51,12 +51,12 @@ def offered_providers() -> dict[str, Offered]:
 def _made(entry: EntryPoint, environ: Mapping[str, str]) -> Provider:
     make = entry.load()
     if not callable(make):
-        raise ProviderUnusable(f"`{entry.value}` is no class and no function that makes a provider")
+        raise ProviderUnusable(f"`{entry.value}` must be a class or a function that returns a provider")
     provider = make(environ=dict(environ)) if _takes_environ(make) else make()
     missing = [member for member in _MEMBERS if not hasattr(provider, member)]
     if missing:
         lacking = ", ".join(f"`{member}`" for member in missing)
-        raise ProviderUnusable(f"what `{entry.value}` makes is no provider: it has no {lacking}")
+        raise ProviderUnusable(f"`{entry.value}` doesn't return a provider: it has no {lacking}")
     made: Provider = provider
     return made
 
@@ -65,7 +65,7 @@ def _takes_environ(make: Callable[..., Any]) -> bool:
     try:
         return "environ" in inspect.signature(make).parameters
     except (TypeError, ValueError):
-        # Something built into the interpreter that doesn't say what it takes.
+        # A builtin without a signature.
         return False
 
 

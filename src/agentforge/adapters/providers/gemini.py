@@ -1,14 +1,14 @@
-"""Gemini CLI: `gemini`, with the prompt on stdin; and its output, `stream-json`. Its exit status, an HTTP
-status modulo 256, tells little."""
+"""Gemini CLI: `gemini`, with the prompt on stdin; and its output, `stream-json`. Its exit status is an HTTP
+status modulo 256."""
 
 from collections.abc import Sequence
 
 from agentforge.adapters.cli_agents.description import AgentCli
 from agentforge.adapters.cli_agents.failures import STATUSES
 from agentforge.adapters.cli_agents.stream import (
-    Complaint,
     OutputLine,
     Reading,
+    ReportedError,
     error_line,
     json_line,
     mapping_at,
@@ -33,7 +33,7 @@ GEMINI = AgentCli(
     model_arguments=("--model", "{model}"),
     resume_arguments=("--resume", "{session}"),
     environment={
-        # Otherwise it starts itself once more, and the first one doesn't pass signals on.
+        # Otherwise it relaunches itself, and the parent doesn't forward signals.
         "GEMINI_CLI_NO_RELAUNCH": "true",
         "GEMINI_CLI_TRUST_WORKSPACE": "true",
         "GEMINI_TELEMETRY_ENABLED": "false",
@@ -43,12 +43,12 @@ GEMINI = AgentCli(
     output="gemini",
     lost_session_patterns=("Invalid session identifier", "No previous sessions found"),
     failures={
-        # The limit of a minute reads like that of a day, apart from the seconds.
+        # The per-minute limit reads like the daily one, except for the seconds.
         r"exceeded your current quota.*retry in [\d.]+s": FailureKind.PROVIDER_RATE_LIMITED,
         r"reached max session turns": FailureKind.AGENT_LIMIT,
         r"not running in a trusted directory": FailureKind.PERMISSION_DENIED,
         r"stream ended without a finish reason": FailureKind.PROVIDER_UNREACHABLE,
-        # What it says of a connection that broke in the middle of an answer.
+        # Its error for a connection that broke in the middle of an answer.
         r"^terminated$": FailureKind.PROVIDER_UNREACHABLE,
     },
 )
@@ -70,7 +70,7 @@ class GeminiStream:
             finished=bool(last),
             answer=texts[-1] if texts and not failed else "",
             texts=texts,
-            complaint=_complaint(last, events, exit) if failed else None,
+            error=_reported_error(last, events, exit) if failed else None,
             usage=_usage(events, last, exit),
         )
 
@@ -90,7 +90,7 @@ class GeminiStream:
 
 
 def _texts(events: Sequence[OutputLine]) -> list[str]:
-    """What the agent said between one tool and the next: it comes in pieces."""
+    """The agent's texts between tool calls, joined from their chunks."""
     texts, piece = [], ""
     for event in events:
         if event["type"] == "message" and event.get("role") == "assistant":
@@ -101,14 +101,14 @@ def _texts(events: Sequence[OutputLine]) -> list[str]:
     return [*texts, piece] if piece else texts
 
 
-def _complaint(last: OutputLine, events: Sequence[OutputLine], exit: Exit) -> Complaint | None:
+def _reported_error(last: OutputLine, events: Sequence[OutputLine], exit: Exit) -> ReportedError | None:
     message = text_at(last, "error", "message")
     if message:
         status = number_at(json_line(_inner(message)), "error", "code")
-        return Complaint(_plain(message), status=status or _status_of(exit))
+        return ReportedError(_plain(message), status=status or _status_of(exit))
     said = (text_at(event, "message") for event in reversed(events) if event["type"] == "error")
     message = next(said, "no reason given" if last else "")
-    return Complaint(message) if message else None
+    return ReportedError(message) if message else None
 
 
 def _plain(message: str) -> str:
@@ -117,13 +117,13 @@ def _plain(message: str) -> str:
 
 
 def _inner(message: str) -> str:
-    """What is within the brackets; advice may follow them."""
+    """The message inside the brackets, and any advice that follows them."""
     inside, closed, advice = message.removeprefix(API_ERROR).rpartition("]")
     return f"{inside} {advice.strip()}".strip() if closed else message
 
 
 def _status_of(exit: Exit) -> int | None:
-    """The HTTP status that the exit status is the rest of; its own statuses are the rest of none."""
+    """The HTTP status that equals the exit status modulo 256, or None."""
     rest = exit.exit_code or 0
     return next((status for status in STATUSES if rest > 1 and status % 256 == rest), None)
 
@@ -145,6 +145,6 @@ def _usage(events: Sequence[OutputLine], last: OutputLine, exit: Exit) -> Usage 
 
 
 def _is_kept(events: Sequence[OutputLine], stats: OutputLine) -> bool:
-    """Of a session whose first answer never came, nothing is kept that could be gone on with."""
+    """Whether the CLI stored the session: without a first answer, there is nothing to resume."""
     used = any(event["type"] == "tool_use" for event in events) or number_at(stats, "total_tokens")
     return bool(used) or not stats

@@ -1,6 +1,6 @@
-"""An agent that isn't one: fixtures instead of a model, inside the engine's own process.
+"""A mock agent: fixtures instead of a model, in the engine's process.
 
-Where it stands in for another provider (`MOCK_MODE=true`), that one's config means nothing to it.
+When it replaces another provider (`MOCK_MODE=true`), it ignores that provider's config.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from agentforge.ports.provider import Capabilities, ExecuteRequest, ExecuteResul
 from agentforge.system import files
 
 JUDGE = "judge"
-"""How the engine names the provider when it asks for a judgment."""
+"""The provider name that the engine uses for a judgment."""
 JUDGMENT = '{"stop": false, "reason": "Mock judgment - no fixture found", "confidence": 0.0}\n'
 RESPONSE = """Mock response - no fixture found.
 
@@ -37,18 +37,18 @@ _NOTES = "Mock execution - more work simulated"
 class MockConfig(Struct, frozen=True):
     fixtures_dir: str = ""
     delay: float = 0.0
-    """How long an iteration pretends to work, in seconds."""
+    """Simulated duration of an iteration, in seconds."""
     responses: dict[int, str] = field(default_factory=dict)
-    """Texts by iteration, above any fixture."""
+    """Texts by iteration; override the fixtures."""
     provider: str = ""
-    """The provider that the mock stands in for."""
+    """The provider that the mock replaces."""
 
 
 _PLAIN = MockConfig()
 
 
 def mock_response(iteration: int, config: MockConfig = _PLAIN) -> str:
-    """What the agent says."""
+    """The agent's output."""
     if iteration in config.responses:
         return config.responses[iteration]
     fixture = _first(config, f"iteration-{iteration}.txt", "default.txt")
@@ -58,13 +58,13 @@ def mock_response(iteration: int, config: MockConfig = _PLAIN) -> str:
 
 
 def write_mock_status(path: str, iteration: int, config: MockConfig = _PLAIN) -> None:
-    """The status fixture as it stands, or one that says continue."""
+    """Write the status fixture unchanged, or a default that continues."""
     fixture = _status(config, iteration)
     files.replace(path, (_default_status(iteration) if fixture is None else fixture).encode())
 
 
 def write_mock_result(path: str, iteration: int, config: MockConfig = _PLAIN) -> None:
-    """The result fixture as it stands, or one without work."""
+    """Write the result fixture unchanged, or a default without work."""
     fixture = _result(config, iteration)
     files.replace(path, (_default_result(iteration) if fixture is None else fixture).encode())
 
@@ -72,7 +72,7 @@ def write_mock_result(path: str, iteration: int, config: MockConfig = _PLAIN) ->
 def write_mock_outcome(
     status_path: str, result_path: str, iteration: int, config: MockConfig = _PLAIN
 ) -> None:
-    """One of the two, as an agent would: a status only where there is a status fixture and no result."""
+    """Write one of the two, as an agent would: a status only if there is a status fixture and no result."""
     if _result(config, iteration) is None and _status(config, iteration) is not None:
         write_mock_status(status_path, iteration, config)
     else:
@@ -91,7 +91,7 @@ def _first(config: MockConfig, *names: str) -> str | None:
     if not config.fixtures_dir:
         return None
     root = config.fixtures_dir
-    # A name such as `../x` would lead out of the fixtures.
+    # A name such as `../x` would escape the fixtures folder.
     is_plain = config.provider and "/" not in config.provider and not config.provider.startswith(".")
     own = [os.path.join(root, config.provider)] if is_plain else []
     for folder in filter(os.path.isdir, (*own, root)):
@@ -143,7 +143,7 @@ class MockProvider:
         folder = self._own.fixtures_dir or self._environ.get("MOCK_FIXTURES_DIR", "")
         if folder and not Path(folder).is_dir():
             raise ProviderUnusable(
-                f"mock fixtures folder {folder} doesn't exist", hint="create it, or correct MOCK_FIXTURES_DIR"
+                f"mock fixtures folder {folder} doesn't exist", hint="create it, or fix MOCK_FIXTURES_DIR"
             )
 
     def validate_settings(self, model: str, config: Mapping[str, Any]) -> None:  # noqa: ARG002 - the port's
@@ -151,15 +151,15 @@ class MockProvider:
 
     async def execute(self, request: ExecuteRequest) -> ExecuteResult:
         began = time.monotonic()
-        told = request.environment
+        given = request.environment
         config = self._settings(request)
-        iteration = int(told.get("MOCK_ITERATION") or request.iteration)
+        iteration = int(given.get("MOCK_ITERATION") or request.iteration)
         if config.delay:
             await asyncio.sleep(config.delay)
         try:
             write_mock_outcome(
-                told.get("MOCK_STATUS_FILE") or request.status_path,
-                told.get("MOCK_RESULT_FILE") or request.result_path,
+                given.get("MOCK_STATUS_FILE") or request.status_path,
+                given.get("MOCK_RESULT_FILE") or request.result_path,
                 iteration,
                 config,
             )
@@ -180,12 +180,12 @@ class MockProvider:
 
 
 def is_mock_mode(environ: Mapping[str, str]) -> bool:
-    """Whether every provider is to be replaced by the mock."""
+    """Whether the mock replaces all providers."""
     return environ.get("MOCK_MODE", "").strip().lower() == "true"
 
 
 def mock_delay(environ: Mapping[str, str]) -> float:
-    """Seconds between two iterations in mock mode, instead of the stage's own delay."""
+    """Seconds between two iterations in mock mode; overrides the stage's delay."""
     written = environ.get("MOCK_DELAY", "").strip() or "0"
     try:
         seconds = float(written)
@@ -193,7 +193,7 @@ def mock_delay(environ: Mapping[str, str]) -> float:
         seconds = math.nan
     if not 0 <= seconds < math.inf:
         raise InvalidRequest(
-            f"MOCK_DELAY is {written!r}, which is no number of seconds",
+            f"MOCK_DELAY must be a number of seconds, got {written!r}",
             hint="set it to 0 or more, or unset it",
         )
     return seconds

@@ -1,13 +1,13 @@
 """opencode: `opencode run`, with the prompt on stdin; models are written `provider/model`. Its output has no
-last event: the reason of the last step stands for it."""
+final event: the reason of the last step replaces it."""
 
 from collections.abc import Sequence
 
 from agentforge.adapters.cli_agents.description import AgentCli
 from agentforge.adapters.cli_agents.stream import (
-    Complaint,
     OutputLine,
     Reading,
+    ReportedError,
     error_line,
     mapping_at,
     money_at,
@@ -49,7 +49,7 @@ OPENCODE = AgentCli(
         "${OPENCODE_CONFIG}",
         "${OPENCODE_CONFIG_DIR}",
     ),
-    # It bounds its own retries by nothing that can be set, and where it can't reach a model it is silent.
+    # Its retries can't be limited, and it prints nothing while it can't reach a model.
     idle_timeout=900.0,
     output="opencode",
     lost_session_patterns=("Session not found",),
@@ -57,7 +57,7 @@ OPENCODE = AgentCli(
 
 
 TYPES = frozenset({"step_start", "step_finish", "text", "reasoning", "tool_use", "error"})
-# After these the model would have been asked again.
+# After these the CLI would have called the model again.
 NOT_THE_END = frozenset({"tool-calls", "unknown", ""})
 NO_REASON = "Unexpected server error"
 
@@ -76,7 +76,7 @@ class OpencodeStream:
             finished=finished,
             answer=texts[-1] if texts and finished and not failed else "",
             texts=texts,
-            complaint=_complaint(last) if failed else None,
+            error=_reported_error(last) if failed else None,
             usage=_usage(events, exit),
         )
 
@@ -87,7 +87,7 @@ class OpencodeStream:
             case "tool_use":
                 return _tool(mapping_at(event, "part"))
             case "error":
-                return error_line(_complaint(event).message)
+                return error_line(_reported_error(event).message)
         return ""
 
 
@@ -98,15 +98,15 @@ def _tool(part: OutputLine) -> str:
     return tool_line(text_at(part, "tool"), mapping_at(state, "input"))
 
 
-def _complaint(event: OutputLine) -> Complaint:
+def _reported_error(event: OutputLine) -> ReportedError:
     data = mapping_at(event, "error", "data")
     message = text_at(data, "message") or text_at(event, "error", "name") or "no reason given"
     if message.startswith(NO_REASON):
-        # It is what opencode says of a model that it doesn't know.
+        # opencode's error for an unknown model.
         message += (
             " Check that the model is written as `provider/model` and is in its list (`opencode models`)."
         )
-    return Complaint(message, status=number_at(data, "statusCode") or None)
+    return ReportedError(message, status=number_at(data, "statusCode") or None)
 
 
 def _usage(events: Sequence[OutputLine], exit: Exit) -> Usage | None:
@@ -121,7 +121,7 @@ def _usage(events: Sequence[OutputLine], exit: Exit) -> Usage | None:
         input_tokens=fresh + cached,
         output_tokens=sum(number_at(used, "output") + number_at(used, "reasoning") for used in tokens),
         cached_tokens=cached,
-        # A model without a price costs nothing by its count, which isn't known to be true.
+        # opencode reports a cost of 0 for a model without a known price.
         cost_usd=sum(money_at(step, "part", "cost") or 0.0 for step in steps) or None,
         model=exit.model or None,
         agent_session=session or None,

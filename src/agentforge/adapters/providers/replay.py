@@ -1,5 +1,5 @@
-"""A recorded session as an agent: a program of ours plays the cassette back, so that it can be timed
-out, killed and picked up again like any other agent."""
+"""A recorded session as an agent: a program plays the cassette back, so that it can time out, be killed and
+be reattached to like any other agent."""
 
 import sys
 from collections.abc import Mapping
@@ -21,22 +21,22 @@ from agentforge.system import files
 
 
 def load_cassette(path: str) -> Cassette:
-    """Raises ProviderUnusable with every error, each with its line."""
+    """Raises ProviderUnusable with all errors and their lines."""
     try:
         text = files.read_existing(path).decode("utf-8")
     except (StorageFailed, UnicodeDecodeError) as error:
         why = error.message if isinstance(error, StorageFailed) else f"{path}: not UTF-8 text"
         raise ProviderUnusable(
-            f"the cassette can't be read: {why}", hint="correct `cassette` in the provider's config"
+            f"can't read the cassette: {why}", hint="fix `cassette` in the provider's config"
         ) from error
     return parse_cassette(text, path)
 
 
 class ReplayConfig(Struct, frozen=True):
     cassette: str = ""
-    """A path; a relative one begins at the workdir."""
+    """A path, absolute or relative to the workdir."""
     speed: Annotated[float, Meta(ge=0)] = 1.0
-    """2 is twice as fast as recorded, 0 doesn't wait at all."""
+    """2 is twice as fast as recorded, 0 doesn't wait."""
 
 
 class ReplayProvider(ProgramProvider):
@@ -48,7 +48,7 @@ class ReplayProvider(ProgramProvider):
         config: Mapping[str, Any] | None = None,
         for_all: bool = False,
     ) -> None:
-        """`for_all`: it plays other providers, whose config is none of its own."""
+        """`for_all`: it replaces all other providers, and ignores their config."""
         super().__init__(name, environ)
         self._config = ConfigReader(name, ReplayConfig, config)
         self._for_all = for_all
@@ -59,7 +59,7 @@ class ReplayProvider(ProgramProvider):
     def validate(self) -> None:
         if not sys.executable:
             raise ProviderUnusable(
-                "provider replay needs a Python program to play with, and this process names none",
+                "provider replay needs a Python executable, but `sys.executable` is empty",
                 hint="run from a regular Python installation",
             )
         if self._config.defaults:
@@ -103,25 +103,26 @@ class ReplayProvider(ProgramProvider):
 def _cassette_path(config: ReplayConfig, workdir: str) -> str:
     if not config.cassette:
         raise ProviderUnusable(
-            "provider replay: no cassette given", hint="set `cassette: path/to/session.jsonl` in its config"
+            "provider replay: `cassette` is missing",
+            hint="set `cassette: path/to/session.jsonl` in its config",
         )
     return str((Path(workdir) / Path(config.cassette).expanduser()).absolute())
 
 
 def _recorded_failure(exit: Exit) -> Failure | None:
-    """How the attempt failed when it was recorded. Limits are over by now, whenever they were to end."""
-    marker, _, told = exit.output.rstrip("\n").rpartition("\n")[2].partition(" ")
+    """The failure that was recorded, or None. Limits are replayed as already over."""
+    marker, _, encoded = exit.output.rstrip("\n").rpartition("\n")[2].partition(" ")
     if exit.exit_code != replay_player.FAILED or marker != replay_player.FAILURE:
         return None
     try:
-        step = msgspec.json.decode(told, type=Fail)
+        step = msgspec.json.decode(encoded, type=Fail)
     except msgspec.DecodeError:
         return None
     return Failure(step.kind, step.message, step.exit_code, LONG_AGO if step.kind in LIMITS else None)
 
 
 def _player_failure(exit: Exit) -> Failure | None:
-    """The player's own refusals, in its own words; an exit that was recorded is the engine's business."""
+    """An error of the player itself, or None; a recorded exit status is handled by the engine."""
     kind = _REFUSALS.get(exit.exit_code or 0)
     last = exit.output.rstrip().rpartition("\n")[2]
     if kind is None or not last.startswith("replay: "):

@@ -1,7 +1,7 @@
-"""Plays one exchange of a cassette: the program that the replay provider has run as its agent.
+"""Plays one exchange of a cassette: the agent program of the replay provider.
 
-Imports nothing but the standard library, so that it starts fast and runs on any interpreter. The
-cassette was checked before; here only what the world can refuse is checked.
+Imports only the standard library, so that it starts fast and runs on any interpreter. The cassette was
+validated before; only runtime errors are handled here.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from typing import Any
 NO_EXCHANGE = 66
 STEP_FAILED = 65
 FAILED = 67
-"""An attempt that failed when it was recorded; the last line says how."""
+"""The recorded attempt failed; the last line contains the failure."""
 FAILURE = "replay-failure:"
 
 StepData = dict[str, Any]
@@ -26,11 +26,11 @@ ExchangeData = dict[str, Any]
 
 
 class StepFailed(Exception):
-    """The world isn't as it was when the cassette was recorded."""
+    """The workspace differs from the recording."""
 
 
 class PlaybackEnded(Exception):
-    """The exchange asked to exit."""
+    """The exchange ended with an exit step."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         exchanges = read(options.cassette)
     except (OSError, ValueError) as error:
-        say(f"replay: {options.cassette} can't be read: {error}\n")
+        say(f"replay: can't read {options.cassette}: {error}\n")
         return NO_EXCHANGE
     number = find(exchanges, options)
     if number is None:
@@ -76,7 +76,7 @@ def read(cassette: str) -> list[ExchangeData]:
 
 
 def find(exchanges: list[ExchangeData], options: argparse.Namespace) -> int | None:
-    """Which exchange fits; of several, the one that says most about what it is for."""
+    """The index of the matching exchange, or None; the most specific match wins."""
     wanted = [(name, getattr(options, name)) for name in ("attempt", "node", "branch", "kind")]
     best: tuple[list[bool], int] | None = None
     for number, exchange in enumerate(exchanges):
@@ -91,7 +91,7 @@ def find(exchanges: list[ExchangeData], options: argparse.Namespace) -> int | No
 
 
 def later_of(exchanges: list[ExchangeData], number: int) -> dict[str, list[bytes | None]]:
-    """What other branches of the same block made of each file after this exchange was recorded."""
+    """The later contents of each file, written by other branches of the same block after this exchange."""
     mine = exchanges[number]
     found: dict[str, list[bytes | None]] = {}
     for other in exchanges[number + 1 :] if mine.get("branch") else []:
@@ -103,7 +103,7 @@ def later_of(exchanges: list[ExchangeData], number: int) -> dict[str, list[bytes
 
 
 def is_superseded(step: StepData, later: dict[str, list[bytes | None]]) -> bool:
-    """Whether another branch is further with the file than it was when this was recorded."""
+    """Whether another branch has already written a later version of the file."""
     if step["path"] not in later:
         return False
     target = inside(step["path"])
@@ -116,17 +116,17 @@ def wait(seconds: float, speed: float) -> None:
 
 
 def say(text: str) -> None:
-    # Bytes, because an isolated interpreter may have an ASCII standard output.
+    # Bytes, because the stdout of an isolated interpreter may be ASCII.
     sys.stdout.buffer.write(text.encode("utf-8", "replace"))
     sys.stdout.buffer.flush()
 
 
 def inside(path: str) -> Path:
-    """The file that a step means; refuses one outside the workdir, also through a link."""
+    """Resolve a step's path; raises StepFailed for a path outside the workdir, also through a link."""
     root = Path.cwd().resolve()
     target = (root / path).resolve()
     if root not in target.parents:
-        raise StepFailed(f"{path} leads out of the workdir")
+        raise StepFailed(f"{path} is outside the workdir")
     return target
 
 
@@ -151,8 +151,8 @@ def edit(step: StepData) -> None:
     if step["old"] in text:
         target.write_bytes(text.replace(step["old"], step["new"], 1).encode())
     elif step["new"] not in text:
-        # Where the new text stands already, an attempt before this one got as far.
-        raise StepFailed(f"{step['path']} doesn't hold the text to replace")
+        # If the new text is already in place, an earlier attempt made this edit.
+        raise StepFailed(f"{step['path']} doesn't contain the text to replace")
 
 
 def run(step: StepData) -> None:
@@ -160,7 +160,7 @@ def run(step: StepData) -> None:
     ended = subprocess.run(words, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, check=False)
     expected = step.get("exit_code")
     if expected is not None and step.get("enforce", True) and ended.returncode != expected:
-        raise StepFailed(f"{' '.join(words)} ended with {ended.returncode}, recorded was {expected}")
+        raise StepFailed(f"{' '.join(words)} exited with {ended.returncode}, expected {expected}")
 
 
 def end(step: StepData) -> None:
@@ -179,23 +179,23 @@ ACTIONS: dict[str, Callable[[StepData], None]] = {
     "edit": edit,
     "delete": lambda step: inside(step["path"]).unlink(missing_ok=True),
     "run": run,
-    "result": lambda step: _write_told("AGENTFORGE_RESULT", step),
-    "status": lambda step: _write_told("AGENTFORGE_STATUS", step),
+    "result": lambda step: _write_to_variable("AGENTFORGE_RESULT", step),
+    "status": lambda step: _write_to_variable("AGENTFORGE_STATUS", step),
     "exit": end,
     "fail": fail,
 }
 
 
-def _write_told(variable: str, step: StepData) -> None:
+def _write_to_variable(variable: str, step: StepData) -> None:
     path = os.environ.get(variable)
     if not path:
-        raise StepFailed(f"{variable} isn't set: where to write is unknown")
+        raise StepFailed(f"{variable} is not set")
     text = step.get("text")
     Path(path).write_text(json.dumps(step["value"]) + "\n" if text is None else text, encoding="utf-8")
 
 
 def _content(step: StepData) -> bytes | None:
-    """Of a file after the step; nothing where it is gone."""
+    """The file's content after the step, or None if it was deleted."""
     if step["do"] == "delete":
         return None
     if step.get("base64") is not None:
@@ -214,15 +214,15 @@ def _filled(word: str) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description="Play one exchange of a cassette in the current folder.")
+    parser = argparse.ArgumentParser(description="Play one exchange of a cassette in the current directory.")
     parser.add_argument("cassette")
     parser.add_argument("--stage", required=True)
     parser.add_argument("--iteration", type=int, required=True)
     parser.add_argument("--attempt", type=int, default=1)
-    parser.add_argument("--kind", default="work", help="whether the iteration is done or judged")
-    parser.add_argument("--node", default="", help="the stage's place in the pipeline")
-    parser.add_argument("--branch", default="", help="the provider of a parallel block")
-    parser.add_argument("--speed", type=float, default=1.0, help="2 is twice as fast, 0 doesn't wait")
+    parser.add_argument("--kind", default="work", help="work or judge")
+    parser.add_argument("--node", default="", help="key of the stage in the pipeline")
+    parser.add_argument("--branch", default="", help="provider of the branch in a parallel block")
+    parser.add_argument("--speed", type=float, default=1.0, help="2 is twice as fast, 0 doesn't wait at all")
     return parser
 
 

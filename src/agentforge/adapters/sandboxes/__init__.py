@@ -1,5 +1,5 @@
-"""What agent programs can be confined by.
+"""Sandboxes that confine agent programs.
 
-bwrap, docker: the sandboxes. mounts: which path is seen how, in which order. program_files: what a program
-needs of folders that are hidden otherwise. builtin: all of them by name.
+bwrap, docker: the sandboxes. mounts: how each path is visible, and in which order. builtin: all of them by
+name.
 """

@@ -1,4 +1,4 @@
-"""The sandboxes that there are, by the name that a stage gives them."""
+"""All sandboxes, by the name used in a stage."""
 
 from collections.abc import Mapping
 
@@ -8,6 +8,6 @@ from agentforge.ports.sandbox import Sandbox
 
 
 def sandboxes(environ: Mapping[str, str] | None = None) -> dict[str, Sandbox]:
-    """All but `none`; `environ` is what their own programs are found and run with."""
+    """All except `none`; `environ` is used to find and run their programs."""
     available: tuple[Sandbox, ...] = (BwrapSandbox(environ), DockerSandbox(environ))
     return {sandbox.name: sandbox for sandbox in available}

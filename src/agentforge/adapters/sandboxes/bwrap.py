@@ -1,7 +1,7 @@
-"""Bubblewrap: the agent sees the machine read-only, its home not at all, and writes to its workspace only.
+"""Bubblewrap: the agent sees the machine read-only, an empty home, and can write only to its workspace.
 
-A TERM must reach the agent and not the program around it, which would take the agent down before it could
-end in order; so that one is started deaf to it, and the agent is not.
+SIGTERM must reach the agent but not bwrap, which would kill the agent before it can shut down in order: bwrap
+is started with SIGTERM ignored, and the agent with the default action.
 """
 
 import os
@@ -20,15 +20,15 @@ from agentforge.ports.provider import Command
 from agentforge.ports.sandbox import Confinement
 from agentforge.system.programs import Program, run
 
-# By one of these, a folder that has programs in its `bin` is an installation as a whole.
+# One of these marks the parent of a `bin` folder as a complete installation.
 _INSTALLATION = ("pyvenv.cfg", "conda-meta", "bin/node", "bin/python3", "bin/java")
 _MAX_HOPS = 8
 _SITE = ("site-packages", "dist-packages")
 TRIAL_SECONDS = 10.0
 TMP = "/tmp"  # noqa: S108 - the sandbox's own, in memory.
-# Emptied, since sockets, other people's files and credentials lie there.
+# Emptied, since they contain sockets, credentials and other users' files.
 EMPTIED = (TMP, "/var/tmp", "/run", "/var/run", "/home", "/root")  # noqa: S108
-# Which a program with a network, or one that commits, expects to find.
+# Files that programs need for network access and for git commits.
 EXPECTED = ("/etc/resolv.conf", "~/.gitconfig", "~/.config/git/config", "~/.config/git/ignore")
 KERNEL_SWITCHES = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/acpi", "/proc/scsi")
 _SWITCHES = (
@@ -43,7 +43,7 @@ _SWITCHES = (
 
 
 def program_files(program: str, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The folders without which the program, those on its PATH and our own don't run."""
+    """The folders that the program, the programs on its PATH, and ours need to run."""
     path = environment.get("PATH", os.defpath)
     home = environment.get("HOME", "")
     found: list[str] = []
@@ -58,7 +58,7 @@ def program_files(program: str, environment: Mapping[str, str]) -> tuple[str, ..
 
 
 def _trace(program: str, path: str, found: list[str]) -> None:
-    """The program, all that its links lead through, and the same of the interpreter it names."""
+    """Collect the program, the targets of its links, and the same for its interpreter."""
     place = shutil.which(program, path=path)
     hops = 0
     while place is not None and place not in found and hops < _MAX_HOPS:
@@ -84,7 +84,7 @@ def _interpreter(program: str) -> str:
 
 
 def _installation(folder: str, home: str) -> str:
-    """The folder, or the whole installation that it is a part of."""
+    """The folder, or the complete installation that contains it."""
     before, modules, _ = folder.partition("/node_modules/")
     if modules:
         return f"{before}/node_modules"
@@ -114,8 +114,8 @@ class BwrapSandbox:
         if ended.reason:
             raise ProviderUnusable(f"sandbox bwrap: {program} can't be run: {ended.problem}")
         if ended.code != 0:
-            said = ended.last_error or "it says nothing"
-            raise ProviderUnusable(f"sandbox bwrap can't be set up here: {said}", hint=_remedy())
+            reason = ended.last_error or "no error message"
+            raise ProviderUnusable(f"sandbox bwrap doesn't work here: {reason}", hint=_remedy())
 
     def wrap(
         self,
@@ -136,10 +136,10 @@ class BwrapSandbox:
             *("--chdir", within.workspace),
         )
         argv = (*confined, "--", *command.argv)
-        if polite := _env_with_signals(self._environ.get("PATH", os.defpath)):
+        if env := _env_with_signals(self._environ.get("PATH", os.defpath)):
             argv = (
-                *(polite, "--ignore-signal=TERM", *confined, "--die-with-parent"),
-                *("--", polite, "--default-signal=TERM", *command.argv),
+                *(env, "--ignore-signal=TERM", *confined, "--die-with-parent"),
+                *("--", env, "--default-signal=TERM", *command.argv),
             )
         return replace(command, argv=argv, env={**command.env, "TMPDIR": TMP})
 
@@ -160,10 +160,10 @@ class BwrapSandbox:
 def _isolation(choice: SandboxChoice) -> tuple[str, ...]:
     return (
         *("--dev", "/dev", "--proc", "/proc"),
-        # The kernel takes root's word there, even that of a root without any other power.
+        # Root can write to these even without any capabilities.
         *(word for path in KERNEL_SWITCHES for word in ("--ro-bind-try", path, path)),
         *("--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
-        # Root would keep them, and could take the mounts away again.
+        # Root would keep them, and could unmount what we mounted.
         *("--cap-drop", "ALL"),
         *(() if choice.network else ("--unshare-net",)),
     )
@@ -177,16 +177,16 @@ def _mounts(command: Command, choice: SandboxChoice, within: Confinement, home: 
     )
     wanted = (
         *(Mount(path, Visibility.EMPTY) for path in emptied),
-        *(Mount(path, Visibility.READABLE) for path in needed if _is_below(_place(path, emptied), emptied)),
+        *(Mount(path, Visibility.READABLE) for path in needed if _is_below(_resolve(path, emptied), emptied)),
         *(Mount(path, Visibility.WRITABLE) for path in _state(command, home)),
         *given_mounts(within, choice, home),
     )
-    return in_order(Mount(_place(mount.path, emptied), mount.seen) for mount in wanted)
+    return in_order(Mount(_resolve(mount.path, emptied), mount.seen) for mount in wanted)
 
 
-def _place(path: str, emptied: Collection[str]) -> str:
-    """Where a path is without links on the way, which lead nowhere while the sandbox is being built. The
-    last one stands for what it leads to where nothing but the mount will be there."""
+def _resolve(path: str, emptied: Collection[str]) -> str:
+    """The path with links resolved in its parents, since links are dangling while the sandbox is being built.
+    The last component is not resolved below an emptied folder, where only the mount itself will exist."""
     place = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
     return place if _is_below(place, emptied) else os.path.realpath(path)
 
@@ -196,7 +196,7 @@ def _is_below(path: str, folders: Iterable[str]) -> bool:
 
 
 def _state(command: Command, home: str) -> list[str]:
-    """Where the program keeps its own; a folder that it would make in its home is made for it."""
+    """The paths of the program's state; missing folders in its home are created."""
     for path in command.state:
         is_folder = not os.path.splitext(path)[1]
         if is_folder and is_within(path, home) and not os.path.lexists(path):
@@ -219,8 +219,8 @@ def _arguments(mount: Mount) -> tuple[str, ...]:
 
 @cache
 def _env_with_signals(path: str) -> str:
-    """An `env` that can set how signals are taken, or "" if this system's can't. The agent then outlives
-    the program around it when both are asked to end, and the supervisor sees to its end."""
+    """An `env` program that can set signal actions, or "" if this system's can't. In that case bwrap dies
+    first when both get SIGTERM, and the supervisor ends the agent."""
     program = shutil.which("env", path=path) or ""
     argv = (program, "--ignore-signal=TERM", program, "--default-signal=TERM", "true")
     return program if run(Program(argv, 5.0)).code == 0 else ""
@@ -231,10 +231,10 @@ def _remedy() -> str:
         try:
             with open(path, encoding="ascii") as file:
                 if file.read().strip() == value:
-                    return f"user namespaces are switched off; allow them: {command}"
+                    return f"user namespaces are disabled; enable them: {command}"
         except OSError:
             continue
     return (
-        "user namespaces seem to be refused, as in many containers: run on the host, start the container "
+        "user namespaces seem to be blocked, as in many containers: run on the host, start the container "
         "with --security-opt seccomp=unconfined --security-opt apparmor=unconfined, or use `sandbox: none`"
     )

@@ -1,4 +1,5 @@
-"""Docker: the agent runs in a container of an image that has its program, with the workspace mounted."""
+"""Docker: the agent runs in a container with the workspace mounted; the image contains the agent's
+program."""
 
 import hashlib
 import os
@@ -18,7 +19,8 @@ from agentforge.system.programs import Program, run
 TRIAL_SECONDS = 10.0
 TMP = "/tmp"  # noqa: S108 - the container's own.
 LABEL = "agentforge.attempt"
-# What describes this machine and would be wrong in the container, or is the client's own.
+# Variables that describe this machine and would be wrong in the container, or are meant for the docker
+# client.
 KEPT_OUT = (
     *("PATH", "SHELL", "TMPDIR", "PWD", "OLDPWD", "SHLVL", "_", "HOSTNAME", "LD_*", "PYTHON*", "VIRTUAL_ENV"),
     *("SSL_CERT_*", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "XDG_*", "DBUS_*", "SSH_*", "DOCKER_*"),
@@ -40,9 +42,9 @@ class DockerSandbox:
             raise ProviderUnusable(f"sandbox docker: {client} can't be run: {ended.problem}")
         if ended.code != 0:
             raise ProviderUnusable(
-                f"sandbox docker: no engine answers: {ended.last_error or 'it says nothing'}",
+                f"sandbox docker: can't reach the Docker engine: {ended.last_error or 'no error message'}",
                 hint="start it (sudo systemctl start docker), or set DOCKER_HOST; if it is running, your "
-                "user may lack the right to it: sudo usermod -aG docker $USER, then log in again",
+                "user may lack permission: sudo usermod -aG docker $USER, then log in again",
             )
 
     def wrap(self, command: Command, choice: SandboxChoice, within: Confinement, mark: str) -> Command:
@@ -81,15 +83,15 @@ class DockerSandbox:
 
 
 def container_name(mark: str) -> str:
-    """The same for the same attempt, so that whoever comes later can end it."""
+    """Deterministic per attempt, so that a later engine can remove the container."""
     return f"agentforge-{hashlib.sha256(mark.encode()).hexdigest()[:20]}"
 
 
 def _image(choice: SandboxChoice) -> str:
     if not choice.image:
         raise ProviderUnusable(
-            "sandbox docker: no image is given",
-            hint="name one that has the agent's program: `sandbox: {type: docker, image: my-agents:1}`",
+            "sandbox docker: `image` is missing",
+            hint="set one that contains the agent's program: `sandbox: {type: docker, image: my-agents:1}`",
         )
     return choice.image
 
@@ -99,7 +101,7 @@ def _passes(variable: str) -> bool:
 
 
 def _home(home: str) -> tuple[str, ...]:
-    """Of its own: the container's user is in no password file, and the agent's state is mounted below it."""
+    """A tmpfs: the container's user has no passwd entry, and the agent's state is mounted below it."""
     if home == "/":
         return ()
     return ("--tmpfs", f"{home}:exec,mode=0700,uid={os.geteuid()},gid={os.getegid()}")
@@ -122,7 +124,7 @@ def _arguments(mount: Mount) -> tuple[str, ...]:
 
 
 def _inside(argv: tuple[str, ...], mounts: list[Mount]) -> tuple[str, ...]:
-    """A program that isn't mounted is the image's own, found by its name."""
+    """A program that isn't mounted comes from the image and is found by its name."""
     program, *arguments = argv
     if os.path.isabs(program) and not any(is_within(program, mount.path) for mount in mounts):
         program = os.path.basename(program)

@@ -1,4 +1,5 @@
-"""How each path is seen inside a sandbox. A deeper path is mounted after the one it lies in, and so wins."""
+"""How each path is visible inside a sandbox. A deeper path is mounted after its parent, and so takes
+precedence."""
 
 import os
 from collections.abc import Iterable
@@ -12,9 +13,9 @@ from agentforge.ports.sandbox import Confinement
 
 class Visibility(StrEnum):
     EMPTY = "empty"
-    """A folder of its own, with nothing in it, that goes with the agent."""
+    """An empty writable folder that is discarded with the sandbox."""
     HIDDEN = "hidden"
-    """Nothing in it, and nothing can be put there."""
+    """Empty and read-only."""
     READABLE = "readable"
     WRITABLE = "writable"
 
@@ -25,7 +26,7 @@ class Mount(Struct, frozen=True):
 
 
 def given_mounts(within: Confinement, choice: SandboxChoice, home: str) -> list[Mount]:
-    """What the attempt and the stage say; what isn't there is left out."""
+    """The mounts that the attempt and the stage ask for."""
     chosen = [absolute(path, within.workspace, home) for path in choice.writable]
     hidden = [absolute(path, within.workspace, home) for path in choice.hidden]
     return [
@@ -39,13 +40,13 @@ def given_mounts(within: Confinement, choice: SandboxChoice, home: str) -> list[
 
 
 def in_order(mounts: Iterable[Mount]) -> list[Mount]:
-    """Existing paths only, each once, the outer before the inner; of the same path the last one counts."""
+    """Existing paths only, each once, parents first; the last mount of a path counts."""
     by_path = {os.path.normpath(mount.path): mount.seen for mount in mounts if os.path.lexists(mount.path)}
     return [Mount(path, by_path[path]) for path in sorted(by_path, key=lambda path: (path.count("/"), path))]
 
 
 def absolute(path: str, workspace: str, home: str) -> str:
-    """As somebody wrote it in a stage: `~` is the agent's home, a relative one begins at the workspace."""
+    """Resolve a path from a stage: `~` is the agent's home, others are relative to the workspace."""
     if path == "~" or path.startswith("~/"):
         return os.path.normpath(os.path.join(home, path[2:]))
     return os.path.normpath(os.path.join(workspace, path))
@@ -56,8 +57,8 @@ def is_within(path: str, folder: str) -> bool:
 
 
 def _pins(within: Confinement) -> list[str]:
-    """The folders between something writable and something protected in it. A protected folder can't be
-    moved, but the folder around it could, and another be put in its place; unless that is a mount, too."""
+    """The folders between a writable folder and a protected path inside it. A protected folder can't be
+    moved, but its parent could be replaced, unless the parent is a mount too."""
     roots = {within.workspace, *within.writable}
     pins: list[str] = []
     for path in within.protected:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from agentforge.adapters.cli_agents.cli_agent import CliAgent
 from agentforge.adapters.cli_agents.command_line import problems
 from agentforge.adapters.cli_agents.description import AgentCli, Words
-from agentforge.adapters.cli_agents.settings import in_words
+from agentforge.adapters.cli_agents.settings import describe_error
 from agentforge.adapters.providers.builtin import builtin_providers
 from agentforge.adapters.providers.claude import CLAUDE
 from agentforge.adapters.providers.codex import CODEX
@@ -146,7 +146,7 @@ def _value(key: str, tree: Tree, report: Report) -> Any:
         return msgspec.convert(data, _TYPES[key])
     except msgspec.ValidationError as error:
         path = str(error).partition(" - at `$")[2]
-        report.error("bad-type", _place(tree, path.rstrip("`")), in_words(error, key))
+        report.error("bad-type", _place(tree, path.rstrip("`")), describe_error(error, key))
         return None
 
 

@@ -57,7 +57,7 @@ async def reopen(
         if not accept_damage:
             _refuse_damage(session, damage)
             keeper = HeadKeeper(context.runs.layout(session).root, context.runs.environ)
-            keeper.refuse_other(journal.state.run_id, context.runs.log_file(session))
+            keeper.check_head(journal.state.run_id, context.runs.log_file(session))
         if journal.writer.repaired is not None:
             torn = journal.writer.repaired
             journal.record(f.LogRepaired(torn.bytes, torn.kept), journal.state.cursor)

@@ -1,5 +1,5 @@
-"""What performs the tasks of a run, one file per kind.
+"""Performers of a run's tasks, one file per kind.
 
-prepare, manifest: on the spot. queue: asked and answered. agent, judge: calls of a provider (`call`), which
-are reattached to after a crash and can be ended.
+prepare, manifest: synchronous. queue: a query. agent, judge: calls of a provider (`call`), which can be
+reattached to after a crash and can be ended.
 """

@@ -1,4 +1,4 @@
-"""An agent's attempt: started, or reattached to where an earlier engine left it running, and concluded."""
+"""Performs an agent's attempt: starts it or reattaches to it, and concludes it."""
 
 from msgspec.structs import replace
 
@@ -12,11 +12,11 @@ from agentforge.ports.clock import Clock
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
 from agentforge.runtime.conclusion import (
     Attempted,
+    archive_leftovers,
     conclude,
     hide_secrets,
     note_attempt,
     note_target,
-    set_aside,
 )
 from agentforge.runtime.exit_record import ExitRecord
 from agentforge.runtime.supervision import MARK, AttemptLimits
@@ -33,10 +33,10 @@ from agentforge.runtime.tasks.performer import TaskReport
 from agentforge.runtime.tasks.prepare import Prepared, Preparer, output_path
 from agentforge.system import files
 
-# A session that is continued has the task in it, but what came last there may be a cut-off answer.
+# A resumed session contains the task, but its last message may be an incomplete answer.
 CONTINUE = """\
-You were at the task below before, in this very conversation, and it wasn't finished: you were interrupted, or
-the result was missing. Look at what is done already, in the conversation and in the working folder, do the
+You worked on the task below earlier in this conversation, and it wasn't finished: you were interrupted, or
+the result was missing. Check what is already done, in the conversation and in the working folder, do the
 rest, and write the result as asked. The task was:
 
 """
@@ -122,7 +122,7 @@ class AgentPerformer:
             started_at=task.started_at,
             timeout=task.timeout,
             output_path=output_path(setting.project, node, setting.plan.session.name),
-            heeds_promise=setting.plan.mode == "loop" and isinstance(node.termination, Queue),
+            honors_promise=setting.plan.mode == "loop" and isinstance(node.termination, Queue),
             redactor=setting.redactor,
             at=task.place,
             prompt=prepared.prompt,
@@ -144,7 +144,7 @@ class AgentPerformer:
         )
 
     def _request(self, task: AgentTask, about: Attempted, mark: str) -> ExecuteRequest:
-        set_aside(about)
+        archive_leftovers(about)
         note_target(about)
         setting, here = self._setting, about.here
         prompt = about.prompt or files.read_text(here.prompt) or ""
@@ -155,7 +155,7 @@ class AgentPerformer:
             workdir=setting.project,
             environment={
                 **setting.environment,
-                **_limits_told(task.node.termination),
+                **_limit_variables(task.node.termination),
                 MARK: mark,
                 "MOCK_STATUS_FILE": here.status,
                 "MOCK_RESULT_FILE": here.result,
@@ -175,8 +175,8 @@ class AgentPerformer:
         )
 
 
-def _limits_told(termination: Termination) -> dict[str, str]:
-    """What agents of agent-pipelines are told about how their stage ends."""
+def _limit_variables(termination: Termination) -> dict[str, str]:
+    """The termination settings, in the variables that the shell engine sets for agents."""
     judged = termination if isinstance(termination, Judgment) else Judgment(termination.max)
     return {
         "MAX_ITERATIONS": str(termination.max),
@@ -186,22 +186,22 @@ def _limits_told(termination: Termination) -> dict[str, str]:
 
 
 def _supervisor_failure(record: ExitRecord, about: Attempted) -> Failure | None:
-    """What the supervisor itself knows to be a failure."""
+    """A failure that the supervisor recorded, or None."""
     match record.status:
         case "timeout":
-            limit = _limit_met(record, about)
+            limit = _limit_reached(record, about)
             return Failure(FailureKind.ITERATION_TIMEOUT, f"the agent was ended after {limit}")
         case "idle":
             idle = about.node.idle_timeout
             known = f"for {idle:g} s" if idle else "for as long as its provider allows"
-            return Failure(FailureKind.PROVIDER_TIMEOUT, f"the agent said nothing {known}")
+            return Failure(FailureKind.PROVIDER_TIMEOUT, f"the agent printed nothing {known}")
         case "spawn_failed":
             return Failure(FailureKind.PROVIDER_MISSING, record.error or "the agent couldn't be started")
     return None
 
 
-def _limit_met(record: ExitRecord, about: Attempted) -> str:
-    # The record's duration is cut to whole milliseconds.
+def _limit_reached(record: ExitRecord, about: Attempted) -> str:
+    # The record's duration is truncated to whole milliseconds.
     if about.timeout is None or record.duration_ms + 1 < about.timeout * 1000:
         return f"{record.duration_ms / 1000:.1f} s, the limit of provider {about.by.type!r}"
     return f"{about.node.timeout:g} s" if about.node.timeout else "the runtime limit"

@@ -1,7 +1,7 @@
 """One call of a provider, in the engine's process or as a program under the supervisor: made, reattached to,
-ended. All tasks that call a provider go this way, with the same locks, sandbox and limits.
+ended. All tasks that call a provider use it, with the same locks, sandbox and limits.
 
-A call's place is started at most once: its claim file decides who may. So all of this is safe to repeat.
+A call is started at most once, as its claim file ensures. So everything here is safe to repeat.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from agentforge.ports.provider import Command, ExecuteRequest, ExecuteResult, Pr
 from agentforge.ports.sandbox import Confinement, Sandbox
 from agentforge.runtime.exit_record import KILLED, ExitRecord, exit_of
 from agentforge.runtime.recorder import Recorder
-from agentforge.runtime.supervision import AttemptLimits, Left, Supervised
+from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit
 from agentforge.system import files
 
 
@@ -37,10 +37,11 @@ class Confiner:
     def confine(
         self, command: Command, choice: SandboxChoice | None, place: AttemptLayout, writable: tuple[str, ...]
     ) -> Command:
-        """The program in its sandbox: the workspace is its to change, but of all runs only `writable`."""
+        """Wrap the program in its sandbox: it can write to the workspace, but only to `writable` among the
+        runs."""
         if choice is None or choice.type == "none":
             return command
-        # Only what is there can be protected.
+        # Only existing paths can be protected.
         files.make_dir(place.root)
         within = Confinement(self._project, (self._runs, place.root), writable)
         return self._sandboxes[choice.type].wrap(command, choice, within, place.root)
@@ -50,45 +51,46 @@ log = logging.getLogger("agentforge.run")
 
 
 class RunSetting(Struct, frozen=True):
-    """What all tasks of a run share."""
+    """The context that all tasks of a run share."""
 
     project: str
     layout: RunLayout
     plan: Plan
     run_id: str
     environment: Mapping[str, str]
-    """What the engine adds to every agent's environment."""
+    """Variables that the engine adds to every agent's environment."""
     redactor: Redactor = Redactor(())
     recorder: Recorder | None = None
-    """Where what agents do is kept, if it is."""
+    """None if the run is not recorded."""
     is_replay: bool = False
-    """Whether a cassette is played: then nobody is there to be confined."""
+    """Whether a cassette is played: then no sandbox is needed."""
 
 
 class ProviderCall(Struct, frozen=True):
     by: ProviderChoice
     place: AttemptLayout
     mark: str
-    """What its processes are found by."""
+    """Identifies its processes."""
     stage: str
     limits: AttemptLimits = AttemptLimits()
     sandbox: SandboxChoice | None = None
     writable: tuple[str, ...] = ()
-    """What it may write among the run's own files, in a sandbox."""
+    """The run's files that it may write in a sandbox."""
     before: Usage | None = None
-    """What the agent's own session had used before, where it is continued."""
+    """The usage of the agent session before it was resumed."""
 
 
 class Finished(Struct, frozen=True):
     result: ExecuteResult
     record: ExitRecord | None = None
-    """Of a program."""
+    """None for an in-process provider."""
     agent_session: str | None = None
-    """The agent's own session, if the provider can continue it."""
+    """The agent session, if the provider can resume it."""
 
 
 class Lost(Struct, frozen=True):
-    """Nothing came of it, because the engine, its supervisor or the machine died, or because it was ended."""
+    """The call has no result, because the engine, its supervisor or the machine died, or because it was
+    ended."""
 
     reason: str
     started: bool = True
@@ -96,7 +98,7 @@ class Lost(Struct, frozen=True):
 
 
 class CallRefused(Struct, frozen=True):
-    """It couldn't be made."""
+    """The call couldn't be made."""
 
     failure: Failure
 
@@ -109,7 +111,7 @@ class Calls:
         supervised: Supervised,
         confiner: Confiner,
     ) -> None:
-        """`locks`: of the providers that don't stand several calls at once."""
+        """`locks`: of the providers that don't support concurrent calls."""
         self._provider_of = provider_of
         self._locks = locks
         self._supervised = supervised
@@ -118,7 +120,7 @@ class Calls:
     async def make(
         self, call: ProviderCall, request: Callable[[], ExecuteRequest]
     ) -> Finished | Lost | CallRefused:
-        """Start it and wait for its end. The request is put together when its turn has come."""
+        """Start it and wait for its end. The request is built once the provider's lock is held."""
         try:
             provider = self._provider_of(call.by.type)
         except (ProviderUnusable, UnknownProvider) as error:
@@ -132,7 +134,7 @@ class Calls:
     async def reattach(
         self, call: ProviderCall, reattached: Callable[[int], None]
     ) -> Finished | Lost | CallRefused:
-        """An earlier engine made the call: wait for it, or take what it left."""
+        """Wait for a call that an earlier engine made, or read its exit record."""
         try:
             provider = self._provider_of(call.by.type)
         except (ProviderUnusable, UnknownProvider) as error:
@@ -147,7 +149,7 @@ class Calls:
         try:
             provider = self._provider_of(call.by.type)
         except (ProviderUnusable, UnknownProvider):
-            provider = None  # Its program is known by its claim all the same.
+            provider = None  # Its program is identified by the claim.
         if provider is not None and not is_program(provider):
             return Lost("it ran inside the engine")
         left = await self._supervised.end(call.place, call.mark)
@@ -163,14 +165,14 @@ class Calls:
             return _unusable(error)
         except AgentForgeError:
             raise
-        except Exception as error:  # A mistake in a provider is no reason for the engine to die.
+        except Exception as error:  # A bug in a provider must not crash the engine.
             return CallRefused(_raised(call, error))
         left = await self._supervised.run(call.place, confined, call.mark, call.limits)
         return _outcome(call, provider, left)
 
 
 def is_program(provider: Provider) -> TypeGuard[ProcessProvider]:
-    # Asking the protocol itself would look up each of its members, several times in every iteration.
+    # isinstance with the protocol would look up each of its members, several times in every iteration.
     return hasattr(provider, "command") and hasattr(provider, "interpret")
 
 
@@ -191,11 +193,11 @@ async def _execute(call: ProviderCall, provider: Provider, request: ExecuteReque
     return Finished(ended, agent_session=_session_of(provider, ended))
 
 
-def _outcome(call: ProviderCall, provider: ProcessProvider, left: Left) -> Finished | Lost:
+def _outcome(call: ProviderCall, provider: ProcessProvider, left: SupervisedExit) -> Finished | Lost:
     ended = _interpreted(call, provider, left.record or KILLED) if left.started else None
     session = _session_of(provider, ended) if ended else None
     if left.record is None or ended is None:
-        # Of an agent that was killed, its output may still name the session.
+        # The output of a killed agent may still contain the session.
         return Lost(left.lost, left.started, session)
     return Finished(ended, left.record, session)
 
@@ -204,7 +206,7 @@ def _interpreted(call: ProviderCall, provider: ProcessProvider, record: ExitReco
     exit = exit_of(record, call.place, call.by, call.before)
     try:
         return provider.interpret(exit)
-    except Exception as error:  # The same exit would be read again by every engine that recovers the run.
+    except Exception as error:  # Otherwise every engine that recovers the run would crash.
         return ExecuteResult(exit.output, exit.exit_code or 0, exit.duration_ms, failure=_raised(call, error))
 
 
@@ -220,12 +222,12 @@ def _unusable(error: AgentForgeError) -> CallRefused:
 
 
 def _raised(call: ProviderCall, error: Exception) -> Failure:
-    """What an exception out of a provider means."""
+    """The failure for an exception raised by a provider."""
     log.error("provider %s raised", call.by.type, exc_info=error)
     kind = FailureKind.PROVIDER_TIMEOUT if isinstance(error, TimeoutError) else FailureKind.PROVIDER_CRASHED
     return Failure(kind, f"{call.by.type} raised {type(error).__name__}: {error}")
 
 
 def writable_in(here: IterationLayout, progress: str) -> tuple[str, ...]:
-    """What an iteration's agent writes among the run's own files."""
+    """The run's files that an iteration's agent may write."""
     return (here.root, progress)

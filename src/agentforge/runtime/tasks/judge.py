@@ -1,7 +1,7 @@
-"""Asking the judge of a judgment stage: what it is shown, and what its answer means.
+"""Calls the judge of a judgment stage: builds its prompt and interprets its answer.
 
-The judge is a provider like any other; a program runs under the supervisor, so that a later engine takes
-its answer instead of asking again.
+The judge is a provider like any other; a program runs under the supervisor, so that a later engine reads its
+answer instead of calling it again.
 """
 
 import logging
@@ -30,7 +30,7 @@ log = logging.getLogger("agentforge.run")
 
 TIMEOUT = 300.0
 HISTORY_CHARS = 200_000
-"""What the judge is shown of earlier outputs at most; the latest come first in being kept."""
+"""The maximum size of earlier outputs in the prompt; the latest are included first."""
 INVOKE_FAILED = "invoke_failed"
 INVALID_JSON = "invalid_json"
 
@@ -52,7 +52,7 @@ class JudgePerformer:
         self._builtin_prompt = builtin_prompt
 
     async def perform(self, task: JudgeTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:  # noqa: ARG002
-        """What goes wrong fails the judgment, never the stage."""
+        """An error fails the judgment, never the stage."""
         call = self._call(task)
         if task.ending:
             return self._outcome(task, await self._calls.end(call))
@@ -65,13 +65,13 @@ class JudgePerformer:
             case Lost():
                 return f.JudgeLost(task.attempt)
             case CallRefused(failure=failure):
-                return self._unheard(task, failure.message)
+                return self._judge_failed(task, failure.message)
             case Finished(record=record) if record is not None and record.status != "exited":
-                return self._unheard(task, record.error or record.status)
+                return self._judge_failed(task, record.error or record.status)
             case Finished(result=result):
                 return self._recorded(task, result, self._read(task, result))
 
-    def _unheard(self, task: JudgeTask, why: str) -> f.JudgeCompleted:
+    def _judge_failed(self, task: JudgeTask, why: str) -> f.JudgeCompleted:
         return self._recorded(task, judge_failure(why), _failed(task, why))
 
     def _recorded(self, task: JudgeTask, ended: ExecuteResult, fact: f.JudgeCompleted) -> f.JudgeCompleted:
@@ -99,7 +99,7 @@ class JudgePerformer:
             return _failed(task, hide(why), ended.usage)
         result = read_judgment(ended.output)
         if result is None:
-            log.warning("the judge's answer on iteration %d can't be read as JSON", task.iteration)
+            log.warning("the judge's answer on iteration %d is not valid JSON", task.iteration)
             return f.JudgeCompleted(
                 "failed", f.JudgeResult(stop=False, reason=INVALID_JSON), task.attempt, ended.usage
             )
@@ -112,7 +112,7 @@ class JudgePerformer:
     def _request(self, task: JudgeTask) -> ExecuteRequest:
         setting, folder = self._setting, self._here(task).judge_attempt(task.attempt).root
         files.make_dir(folder)
-        # A judge answers in words; where it writes files all the same, they are not the iteration's.
+        # A judge answers on stdout; any result files that it writes are not the iteration's.
         return ExecuteRequest(
             prompt=self._prompt(task),
             model=task.by.model,
@@ -165,25 +165,25 @@ def _readable(path: str) -> str | None:
     try:
         return files.read_text(path)
     except StorageFailed as error:
-        log.warning("the judge's prompt can't be read, the next one is taken: %s", error.message)
+        log.warning("can't read the judge's prompt, using the next one: %s", error.message)
         return None
 
 
 def _history(outputs: list[str]) -> str:
-    """Earlier outputs, oldest first; the oldest are left out when all would be too much."""
+    """Earlier outputs, oldest first; the oldest are omitted if there are too many."""
     kept: list[str] = []
     room = HISTORY_CHARS
     for path in reversed(outputs):
         text = files.read_text(path) or ""
         room -= len(text)
         if room < 0:
-            kept.append(f"({len(outputs) - len(kept)} earlier outputs are left out)")
+            kept.append(f"({len(outputs) - len(kept)} earlier outputs omitted)")
             break
         kept.append(f"### {os.path.basename(os.path.dirname(path))}\n\n{text.strip()}\n")
     return "\n".join(reversed(kept))
 
 
 def _failed(task: JudgeTask, why: str, usage: Usage | None = None) -> f.JudgeCompleted:
-    log.warning("the judge couldn't be asked about iteration %d: %s", task.iteration, why)
-    unheard = f.JudgeResult(stop=False, reason=INVOKE_FAILED)
-    return f.JudgeCompleted("failed", unheard, task.attempt, usage)
+    log.warning("judging iteration %d failed: %s", task.iteration, why)
+    failed = f.JudgeResult(stop=False, reason=INVOKE_FAILED)
+    return f.JudgeCompleted("failed", failed, task.attempt, usage)

@@ -1,4 +1,4 @@
-"""The manifest of a parallel block, and what each of its providers left, as files."""
+"""Writes the manifest of a parallel block and the state files of its branches."""
 
 from agentforge.model import facts as f
 from agentforge.model.task import ManifestTask
@@ -10,7 +10,7 @@ from agentforge.views.files.manifest import manifest
 
 
 class ManifestPerformer:
-    """Writing it again after a crash gives the same file."""
+    """Writing it again after a crash produces the same file."""
 
     def __init__(self, setting: RunSetting, journal: Journal) -> None:
         self._setting = setting

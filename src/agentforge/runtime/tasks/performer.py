@@ -1,4 +1,4 @@
-"""What the driver asks of whatever performs a kind of task."""
+"""The interface between the driver and the performers of tasks."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -6,18 +6,18 @@ from typing import Any, Protocol
 from agentforge.model.facts import AnyFact
 
 TaskReport = Callable[[AnyFact], None]
-"""Records something that happened before the task's outcome."""
+"""Records a fact before the task's outcome."""
 
 
 class Immediate(Protocol):
-    """Done on the spot: nothing is waited for."""
+    """Performed synchronously."""
 
     def do(self, task: Any) -> AnyFact: ...
 
 
 class Performer(Protocol):
     async def perform(self, task: Any, *, fresh: bool, report: TaskReport) -> AnyFact:
-        """Do the task to its outcome. `fresh`: its intent was recorded by this very engine, so no earlier one
-        can have started it; otherwise reattach to what is running, or say that it was lost. A task that is
-        `ending` is ended; if it had finished by itself, what it finished counts."""
+        """Perform the task and return its outcome. `fresh`: this engine recorded its intent, so no earlier
+        one can have started it; otherwise reattach to the running program, or report the task as lost. A task
+        that is `ending` is ended; if it has already finished, its result counts."""
         ...

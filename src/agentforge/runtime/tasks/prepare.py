@@ -1,4 +1,4 @@
-"""Getting an iteration ready: its folder, the progress file, context.json, the rendered prompt.
+"""Prepares an iteration: its folder, the progress file, context.json, the rendered prompt.
 
 Repeating it after a crash writes the same files again; nothing is appended.
 """
@@ -36,18 +36,18 @@ Verify: {verify}
 
 """
 SHORT_CONTEXT = 3
-"""Earlier outputs that an iteration is pointed to after it took too long."""
+"""How many earlier outputs an iteration is pointed to after a timeout."""
 STAGE_PROGRESS = "# Stage Progress\n\n---\n"
 BRANCH_PROGRESS = "# Progress: {session} ({provider})\n\nProvider: {provider}\n\n---\n\n"
 
 
 class Prepared(Struct, frozen=True):
-    """An iteration that this very engine made ready: nothing of it has to be looked up on the disk."""
+    """An iteration that this engine prepared: nothing has to be read from the disk."""
 
     prompt: str = ""
-    """Empty: its file has it."""
+    """Empty: read it from its file."""
     is_new: bool = False
-    """Its folder wasn't there before, so nobody has left anything in it."""
+    """Whether its folder was created now, so that it can't contain leftovers."""
 
 
 class Preparer:
@@ -67,14 +67,15 @@ class Preparer:
         self._history = history
         self.is_light = is_light
         self._ready: dict[tuple[Place, int], Prepared] = {}
-        """Prepared here, and the agent not started yet."""
+        """Prepared by this engine, with the agent not started yet."""
 
     def do(self, task: PrepareTask) -> AnyFact:
-        """Write the iteration's files; the outcome is `iteration_start`, or an error without a prompt."""
+        """Write the iteration's files; the outcome is `iteration_start`, or an error if the prompt
+        is missing."""
         return self._prepare(task, MAX_PREVIOUS_OUTPUTS)
 
-    def _prepare(self, task: PrepareTask, most: int) -> AnyFact:
-        """`most`: how many earlier outputs the agent is pointed to."""
+    def _prepare(self, task: PrepareTask, max_outputs: int) -> AnyFact:
+        """`max_outputs`: how many earlier outputs the agent is pointed to."""
         node = task.node
         template = self._prompt(node)
         if template is None:
@@ -84,7 +85,7 @@ class Preparer:
                 stage=node.id,
                 attempt=0,
             )
-        text, is_new = self._rendered(task, template, most)
+        text, is_new = self._rendered(task, template, max_outputs)
         self._ready[task.place, task.iteration] = Prepared(text, is_new)
         return IterationStarted(
             stage=node.name or node.id,
@@ -94,8 +95,8 @@ class Preparer:
             prompt_sha256=sha256(text.encode()).hexdigest(),
         )
 
-    def _rendered(self, task: PrepareTask, template: str, most: int) -> tuple[str, bool]:
-        """The prompt, with all files of the iteration written if it needs any; whether its folder is new."""
+    def _rendered(self, task: PrepareTask, template: str, max_outputs: int) -> tuple[str, bool]:
+        """Write the iteration's files, if it needs any; returns the prompt and whether the folder is new."""
         progress = self._layout.progress(self._plan.mode, task.place.folder, task.place.scope)
         text = render(template, self._values(task, progress))
         if self.is_light(task.place, task.node):
@@ -103,7 +104,7 @@ class Preparer:
         here = self._here(task)
         is_new = files.make_dir(here.root)
         self._ensure_progress(task.place, task.node, progress)
-        files.write(here.context, files.pretty(self._context(task, most)))
+        files.write(here.context, files.pretty(self._context(task, max_outputs)))
         files.write(here.prompt, text.encode())
         return text, is_new
 
@@ -116,9 +117,9 @@ class Preparer:
 
     def _restored(self, task: AgentTask) -> Prepared | ErrorOccurred:
         """Make sure that an iteration prepared earlier has its files: they were written without waiting for
-        the disk, so a power cut may have taken them. One that took too long gets a shorter context."""
+        the disk, so a power failure may have lost them. After a timeout, the context is shorter."""
         here, again = self._here(task), _preparation(task)
-        most = SHORT_CONTEXT if task.brief else MAX_PREVIOUS_OUTPUTS
+        max_outputs = SHORT_CONTEXT if task.brief else MAX_PREVIOUS_OUTPUTS
         prompt = None if self.is_light(task.place, task.node) else files.read_bytes(here.prompt)
         if (
             prompt is not None
@@ -126,9 +127,9 @@ class Preparer:
             and os.path.exists(here.context)
         ):
             if task.brief:
-                files.replace(here.context, files.pretty(self._context(again, most)))
+                files.replace(here.context, files.pretty(self._context(again, max_outputs)))
             return Prepared()
-        outcome = self._prepare(again, most)
+        outcome = self._prepare(again, max_outputs)
         again_ready = self._ready.pop((task.place, task.iteration), Prepared())
         if isinstance(outcome, ErrorOccurred):
             return replace(outcome, attempt=task.attempt, started=False)
@@ -142,7 +143,7 @@ class Preparer:
             return node.prompt
         return files.read_text(os.path.join(self._project, node.prompt_path or ""))
 
-    def _context(self, task: PrepareTask, most: int) -> ContextFile:
+    def _context(self, task: PrepareTask, max_outputs: int) -> ContextFile:
         return context_file(
             self._plan,
             task.place,
@@ -151,7 +152,7 @@ class Preparer:
             self._layout,
             history=self._history,
             remaining_seconds=task.remaining,
-            max_previous=most,
+            max_previous=max_outputs,
         )
 
     def _values(self, task: PrepareTask, progress: str) -> dict[str, str]:
@@ -174,7 +175,7 @@ class Preparer:
         }
 
     def _ensure_progress(self, place: Place, node: StageNode, path: str) -> None:
-        """The engine begins a progress file once; from then on it is the agents' own."""
+        """Create the progress file once; from then on it belongs to the agents."""
         if os.path.exists(path):
             return
         text = STAGE_PROGRESS
@@ -183,12 +184,12 @@ class Preparer:
         if self._plan.mode == "loop":
             verify = (self._plan.pipeline.commands | node.commands).get("test", "(none)")
             text = SESSION_PROGRESS.format(session=self._plan.session.name, verify=verify)
-        # All at once: a beginning that a crash cut short would never be completed.
+        # Atomic: a partial file left by a crash would never be completed.
         files.replace(path, text.encode())
 
 
 def _preparation(task: AgentTask) -> PrepareTask:
-    """What prepared the iteration of an attempt."""
+    """The task that prepared the iteration of an attempt."""
     return PrepareTask(
         task.place,
         task.name,
@@ -200,17 +201,17 @@ def _preparation(task: AgentTask) -> PrepareTask:
 
 
 def output_path(project: str, node: StageNode, session: str) -> str | None:
-    """Where the stage wants its output, absolute."""
+    """The stage's output path, absolute, or None."""
     if node.output_path is None:
         return None
     return os.path.join(project, substitute_session(node.output_path, session))
 
 
 class LightStages:
-    """Asked for every iteration, so the answer is kept."""
+    """Caches the answers, since it is called for every iteration."""
 
     def __init__(self, plan: Plan, provider_of: Callable[[str], Provider], *, is_kept: bool) -> None:
-        """`is_kept`: whether the run is recorded, which reads what iterations wrote."""
+        """`is_kept`: whether the run is recorded, which needs the files of iterations."""
         self._provider_of = provider_of
         self._is_kept = is_kept
         self._inputs = {
@@ -229,7 +230,7 @@ class LightStages:
         return self._known[key]
 
     def _is_light(self, place: Place, node: StageNode) -> bool:
-        # The manifest of a block names the files of its stages, and a judge is shown those of its own.
+        # The manifest of a block lists the files of its stages, and a judge reads those of its stage.
         if self._is_kept or place.branch is not None or isinstance(node.termination, Judgment):
             return False
         if node.output_path is not None or place.path in self._inputs:

@@ -1,4 +1,4 @@
-"""A look at the queue of tasks: asked for now, or as a cassette has it for a replay."""
+"""Checks the task queue: queries it, or reads the recorded count in a replay."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from agentforge.runtime.tasks.performer import TaskReport
 
 
 class QueuePerformer:
-    """Asking changes nothing, so it may be asked again after a crash."""
+    """A query has no side effects, so it can be repeated after a crash."""
 
     def __init__(self, setting: RunSetting, queue: TaskQueue, load: Callable[[], Cassette]) -> None:
         self._setting = setting
@@ -37,6 +37,6 @@ class QueuePerformer:
         found = self._load().find(asked)
         if found is None or found.remaining is None:
             where = f"after iteration {task.iteration} of stage {task.name!r}"
-            message = f"the cassette has no look at the queue {where}"
+            message = f"the cassette has no queue check {where}"
             return f.ErrorOccurred(FailureKind.NOT_RECORDED, message, task.name, 0)
         return f.QueueChecked(found.remaining)

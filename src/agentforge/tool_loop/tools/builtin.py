@@ -1,4 +1,4 @@
-"""The tools that models are given: files of the workspace, commands that may be run, and the search."""
+"""The tools of a model: workspace files, allowed commands, and search."""
 
 import shlex
 import sys
@@ -13,7 +13,7 @@ from agentforge.tool_loop.workspace import FolderEntry, ToolError, WorkspaceFold
 
 READ_BYTES = 256 * 1024
 EDIT_BYTES = 4 * 1024 * 1024
-MOST_ENTRIES = 1000
+MAX_ENTRIES = 1000
 EVERYTHING = "*"
 GRACE = 2.0
 SHELL = ("sh", "-c")
@@ -25,7 +25,7 @@ class FileTools:
     def __init__(self, workspace: WorkspaceFolder) -> None:
         self._workspace = workspace
         self.touched: list[str] = []
-        """What was written, in the order in which it first was."""
+        """Written files, in the order of their first write."""
 
     def read_file(self, path: str, first_line: int = 1, lines: int | None = None) -> str:
         content, size = self._workspace.read(path, EDIT_BYTES)
@@ -35,7 +35,7 @@ class FileTools:
         if len(encoded) <= READ_BYTES and size <= EDIT_BYTES:
             return chosen
         kept = encoded[:READ_BYTES].decode("utf-8", "ignore")
-        return f"{kept}\n[cut: the file has {size} bytes; read on with first_line and lines]"
+        return f"{kept}\n[truncated: the file has {size} bytes; continue with first_line and lines]"
 
     def write_file(self, path: str, content: str) -> str:
         data = content.encode("utf-8", "replace")
@@ -60,9 +60,9 @@ class FileTools:
 
     def list_directory(self, path: str = ".") -> str:
         entries = self._workspace.entries(path)
-        shown = [_line(entry) for entry in entries[:MOST_ENTRIES]]
-        if len(entries) > MOST_ENTRIES:
-            shown.append(f"[{len(entries) - MOST_ENTRIES} more]")
+        shown = [_line(entry) for entry in entries[:MAX_ENTRIES]]
+        if len(entries) > MAX_ENTRIES:
+            shown.append(f"[{len(entries) - MAX_ENTRIES} more]")
         return "\n".join(shown) or "(empty)"
 
     def _note(self, path: str) -> None:
@@ -98,52 +98,54 @@ class CommandTool:
         self._environ = environ
 
     async def run_command(self, command: str | list[str], seconds: float | None = None) -> str:
-        argv = words(command, self._rules.allow)
+        argv = split_command(command, self._rules.allow)
         if not is_allowed(argv, self._rules.allow):
             raise ToolError(
-                f"{shlex.join(argv)}: not allowed here. Allowed are: {', '.join(self._rules.allow) or 'none'}"
+                f"{shlex.join(argv)}: not allowed. Allowed commands: {', '.join(self._rules.allow) or 'none'}"
             )
         limit = min(seconds or self._rules.timeout, self._rules.timeout)
         ran = await run_tool(argv, self._workspace.root, self._environ, limit, self._rules.output_bytes)
-        said = ran.output.rstrip()
-        ended = f"ended after {limit:g} s" if ran.code is None else f"exit status {ran.status}"
-        return f"{said}\n[{ended}]" if said else f"[{ended}, no output]"
+        output = ran.output.rstrip()
+        ended = f"timed out after {limit:g} s" if ran.code is None else f"exit status {ran.status}"
+        return f"{output}\n[{ended}]" if output else f"[{ended}, no output]"
 
 
 async def run_tool(
-    argv: Sequence[str], cwd: str, env: Mapping[str, str], seconds: float, most: int
+    argv: Sequence[str], cwd: str, env: Mapping[str, str], seconds: float, max_output: int
 ) -> ProgramResult:
-    """Run a model's program, of whose output at most so many bytes are kept; raises ToolError if it can't be
+    """Run a model's program, keeping at most `max_output` bytes of output; raises ToolError if it can't be
     started."""
-    tool = Program(tuple(argv), seconds, cwd, env, merged=True, max_output=most, grace=GRACE, contained=True)
+    tool = Program(
+        tuple(argv), seconds, cwd, env, merged=True, max_output=max_output, grace=GRACE, contained=True
+    )
     ran = await run_async(tool)
     if ran.reason not in (None, NoExit.TIMED_OUT):
         raise ToolError(f"{argv[0]}: {ran.problem.lower()}")
     return ran
 
 
-def words(command: str | Sequence[str], allow: Sequence[str]) -> list[str]:
-    """A line taken apart as a shell would; what only a shell can do needs one that is allowed."""
+def split_command(command: str | Sequence[str], allow: Sequence[str]) -> list[str]:
+    """Split a line as a shell would; shell operators require that a shell is allowed."""
     if not isinstance(command, str):
         return _checked([str(word) for word in command])
     try:
         split = shlex.split(command)
     except ValueError as error:
-        raise ToolError(f"the command can't be taken apart: {error}") from error
+        raise ToolError(f"can't parse the command: {error}") from error
     if not any(word in _OPERATORS for word in split):
         return _checked(split)
     by_shell = [*SHELL, command]
     if is_allowed(by_shell, allow):
         return _checked(by_shell)
     raise ToolError(
-        "there is no shell here: give one program with its arguments, and run several commands one by one"
+        "no shell is available: pass one program with its arguments, and run several commands one by one"
     )
 
 
 def is_allowed(argv: Sequence[str], allow: Sequence[str]) -> bool:
     for entry in allow:
-        beginning = shlex.split(entry)
-        if entry == EVERYTHING or (beginning and list(argv[: len(beginning)]) == beginning):
+        prefix = shlex.split(entry)
+        if entry == EVERYTHING or (prefix and list(argv[: len(prefix)]) == prefix):
             return True
     return False
 
@@ -162,11 +164,11 @@ class SearchTool:
         self._environ = environ
 
     async def search_code(self, pattern: str, path: str = ".", files: str = "*") -> str:
-        asked = msgspec.json.encode([self._root, pattern, path, files]).decode()
-        argv = program_argv(sys.executable, "search", asked)
+        query = msgspec.json.encode([self._root, pattern, path, files]).decode()
+        argv = program_argv(sys.executable, "search", query)
         ran = await run_tool(argv, self._root, self._environ, SECONDS + 5, OUTPUT_BYTES)
         if ran.code is None:
-            raise ToolError("the search took too long: give a simpler pattern or a narrower path")
+            raise ToolError("the search timed out: use a simpler pattern or a narrower path")
         if ran.code:
             raise ToolError(ran.output.strip() or "the search failed")
         return ran.output.rstrip("\n")

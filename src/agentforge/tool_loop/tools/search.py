@@ -1,4 +1,4 @@
-"""Searching the workspace's text for a pattern, bounded in files, matches and time."""
+"""Searches the workspace's text files for a pattern, with limits on files, matches and time."""
 
 import re
 import sys
@@ -11,8 +11,8 @@ import msgspec
 
 from agentforge.tool_loop.workspace import ToolError, WorkspaceFolder
 
-MOST_FILES = 20_000
-MOST_MATCHES = 200
+MAX_FILES = 20_000
+MAX_MATCHES = 200
 FILE_BYTES = 1024 * 1024
 LINE_CHARACTERS = 300
 SECONDS = 20.0
@@ -22,26 +22,26 @@ SKIPPED = frozenset(
 
 
 def search(workspace: WorkspaceFolder, pattern: str, path: str = ".", files: str = "*") -> str:
-    """The lines that match, as `path:line: text`. `files` is a shell pattern for names."""
+    """The matching lines, as `path:line: text`. `files` is a shell pattern for file names."""
     try:
         matcher = re.compile(pattern)
     except re.error as error:
-        raise ToolError(f"the pattern is no regular expression: {error}") from error
+        raise ToolError(f"invalid regular expression: {error}") from error
     found, deadline = [], monotonic() + SECONDS
     for number, name in enumerate(_walk(workspace, path, files)):
-        if number >= MOST_FILES or monotonic() > deadline:
-            found.append("[not everything was searched: give a narrower path]")
+        if number >= MAX_FILES or monotonic() > deadline:
+            found.append("[search incomplete: use a narrower path]")
             break
         found.extend(_matches(workspace, name, matcher))
-        if len(found) > MOST_MATCHES:
-            del found[MOST_MATCHES:]
-            found.append("[more matches: give a narrower pattern or path]")
+        if len(found) > MAX_MATCHES:
+            del found[MAX_MATCHES:]
+            found.append("[more matches: use a narrower pattern or path]")
             break
     return "\n".join(found) or "no match"
 
 
 def _walk(workspace: WorkspaceFolder, path: str, files: str) -> Iterator[str]:
-    """Links are not followed: what they lead to within the workspace is found where it lies."""
+    """Links are not followed: targets inside the workspace are found at their own path."""
     if not workspace.is_folder(path):
         yield path
         return
@@ -71,9 +71,9 @@ def _matches(workspace: WorkspaceFolder, path: str, matcher: re.Pattern[str]) ->
     return [f"{path}:{number}: {line[:LINE_CHARACTERS]}" for number, line in lines if matcher.search(line)]
 
 
-def answer(asked: str) -> int:
-    """The search as a program: the answer on stdout, or why there is none."""
-    root, pattern, path, files = msgspec.json.decode(asked, type=tuple[str, str, str, str])
+def run_search(query: str) -> int:
+    """The search as a program: prints the matches or the error to stdout."""
+    root, pattern, path, files = msgspec.json.decode(query, type=tuple[str, str, str, str])
     workspace = WorkspaceFolder(root)
     try:
         text, status = search(workspace, pattern, path, files), 0

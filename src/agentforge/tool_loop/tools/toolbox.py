@@ -1,5 +1,5 @@
-"""The tools that a model is given: ours and the caller's. What goes wrong in one is told to the model. Calls
-are validated here: pydantic-ai only shows a schema to the model and takes what comes."""
+"""The tools that a model is given: built-in ones and the caller's. Errors of a tool are returned to the
+model. Calls are validated here, since pydantic-ai shows the schema to the model but doesn't enforce it."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,7 +19,7 @@ from agentforge.tool_loop.workspace import ToolError, WorkspaceFolder
 
 _PATH = {"type": "string", "description": "Relative to the workspace."}
 SHOWN_CHARACTERS = 500
-MOST_MISFITS = 10
+MAX_SCHEMA_ERRORS = 10
 RECORDED = "recorded"
 _OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))
 
@@ -40,11 +40,11 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
             ("path",),
             path=_PATH,
             first_line={"type": "integer", "minimum": 1},
-            lines={"type": "integer", "minimum": 0, "description": "How many; all if it isn't given."},
+            lines={"type": "integer", "minimum": 0, "description": "How many lines; default: all."},
         ),
     ),
     "write_file": (
-        "Write a whole file; missing folders are made, an existing file is replaced.",
+        "Write a whole file; creates missing folders and replaces an existing file.",
         _input(("path", "content"), path=_PATH, content={"type": "string"}),
     ),
     "edit_file": (
@@ -57,19 +57,19 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
         _input(
             ("pattern",),
             pattern={"type": "string"},
-            path={**_PATH, "description": "A folder or a file to search; the whole workspace if not given."},
+            path={**_PATH, "description": "A folder or file to search; default: the whole workspace."},
             files={"type": "string", "description": "A shell pattern for file names, such as *.py."},
         ),
     ),
     "run_command": (
-        "Run one program in the workspace, without a shell. If it isn't allowed, the answer says which are.",
+        "Run one program in the workspace, without a shell. An error lists the allowed programs.",
         _input(
             ("command",),
             command={
                 "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
                 "description": "A line, or a list of the program and its arguments.",
             },
-            seconds={"type": "number", "exclusiveMinimum": 0, "description": "When to end it."},
+            seconds={"type": "number", "exclusiveMinimum": 0, "description": "Timeout in seconds."},
         ),
     ),
 }
@@ -109,7 +109,7 @@ class Toolbox:
         return self._files.touched
 
     def tools(self) -> list[Tool[None]]:
-        """Those that don't end the task. One at a time, in the order in which the model calls them."""
+        """The tools that don't end the task. They run one at a time, in the order of the model's calls."""
         extra = {tool.name: tool for tool in self._task.extra_tools}
         ours = [
             self._tool(name, *SCHEMAS[name], self._ours[name])
@@ -136,45 +136,47 @@ class Toolbox:
         check = validator(schema)
 
         async def call(**given: Any) -> str:
-            self._report(ToolCalled(name, shown(given)))
-            wrong = misfits(check, given)
+            self._report(ToolCalled(name, shortened(given)))
+            wrong = schema_errors(check, given)
             answer = f"error: {'; '.join(wrong)}" if wrong else await _answer(handler, given)
             self.note(name, given, answer)
             return answer
 
         tool: Tool[None] = Tool.from_schema(call, name, description, schema, sequential=True)
-        # Without this, input that is no object at all ends the loop.
+        # Without this, input that is not an object ends the loop.
         tool.function_schema.validator = _OBJECT
         return tool
 
 
-class NotASchema(ValueError):
+class InvalidSchema(ValueError):
     pass
 
 
 def validator(schema: dict[str, Any]) -> Validator:
-    """Raises NotASchema. References are followed within the schema only, never over the network."""
+    """Raises InvalidSchema. References are resolved within the schema only, never over the network."""
     kind = validator_for(schema, default=Draft202012Validator)
     try:
         kind.check_schema(schema)
     except SchemaError as error:
-        raise NotASchema(f"at {error.json_path}: {error.message}") from error
+        raise InvalidSchema(f"at {error.json_path}: {error.message}") from error
     registry: Registry[Any] = Registry()
     return kind(schema, registry=registry)
 
 
-def misfits(check: Validator, data: Any) -> list[str]:
-    """What is wrong with the data, where; empty if it fits."""
+def schema_errors(check: Validator, data: Any) -> list[str]:
+    """The validation errors with their locations; empty if the data is valid."""
     try:
         errors = sorted(check.iter_errors(data), key=lambda error: error.json_path)
     except Unresolvable as error:
-        return [f"the schema refers to something that isn't there: {error}"]
-    found = [f"{error.json_path}: {error.message[:300]}" for error in errors[:MOST_MISFITS]]
-    return found + ([f"and {len(errors) - MOST_MISFITS} more"] if len(errors) > MOST_MISFITS else [])
+        return [f"unresolvable reference in the schema: {error}"]
+    found = [f"{error.json_path}: {error.message[:300]}" for error in errors[:MAX_SCHEMA_ERRORS]]
+    return found + (
+        [f"and {len(errors) - MAX_SCHEMA_ERRORS} more"] if len(errors) > MAX_SCHEMA_ERRORS else []
+    )
 
 
-def shown(given: dict[str, Any]) -> dict[str, Any]:
-    """The input as progress shows it: a file's content is in the file."""
+def shortened(given: dict[str, Any]) -> dict[str, Any]:
+    """The input with long texts shortened, for progress events."""
     return {
         key: value
         if not isinstance(value, str) or len(value) <= SHOWN_CHARACTERS
@@ -190,5 +192,5 @@ async def _answer(handler: Handler, given: dict[str, Any]) -> str:
     except ToolError as error:
         return f"error: {error}"
     except Exception as error:
-        # The model may do without it; a loop that ends here has lost all that was paid for.
+        # The model may continue without it; ending the loop would waste the work so far.
         return f"error: {type(error).__name__}: {error}"

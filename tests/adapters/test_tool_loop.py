@@ -96,7 +96,7 @@ def test_calls_that_are_none_do_not_end_the_loop(
     assert (tmp_path / "work/hello.txt").exists()
 
 
-def test_extra_tool_is_recorded_and_answered_and_the_loop_goes_on(
+def test_extra_tool_is_recorded_and_answered_and_the_loop_continues(
     model_server: ModelServer, wire_format: str, tmp_path: Path
 ) -> None:
     asks = Turn("", (Call("ask", {"question": "why"}), Call("note", {"text": "n"})))
@@ -112,7 +112,7 @@ def test_extra_tool_is_recorded_and_answered_and_the_loop_goes_on(
     )
 
 
-def test_handler_that_fails_is_told_to_the_model(
+def test_handler_error_is_returned_to_the_model(
     model_server: ModelServer, wire_format: str, tmp_path: Path
 ) -> None:
     script = Script((Turn("", (Call("ask"),)), DONE))

@@ -45,9 +45,7 @@ def test_name_and_settings_say_the_endpoint(name: str, settings: dict[str, Any],
         ("vllm:org/model", "org/model", "http://127.0.0.1:8000/v1", "vllm serve"),
     ],
 )
-def test_servers_of_ones_own_need_neither_address_nor_key(
-    name: str, model: str, address: str, start: str
-) -> None:
+def test_local_servers_need_neither_address_nor_key(name: str, model: str, address: str, start: str) -> None:
     found = endpoint_of(name, {})
     assert (found.api, found.model, found.base_url, found.key_env) == ("openai", model, address, "")
     assert start in found.start_hint
@@ -68,16 +66,16 @@ def test_environment_names_another_address_and_a_token() -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "says", "hint"),
     [
-        ("", {}, "no model given", "ollama:"),
-        ("ollama:", {}, "no model given", "ollama:"),
-        ("mystery", {}, "where model 'mystery' is served", "base_url"),
-        ("claude-x", {}, "ANTHROPIC_API_KEY isn't set", "environment variable ANTHROPIC_API_KEY"),
-        ("openai:x", {}, "OPENAI_API_KEY isn't set", "OPENAI_API_KEY"),
-        ("ollama:x", {"key_env": "NONE"}, "NONE isn't set", "NONE"),
-        ("x", {"base_url": "127.0.0.1:11434"}, "no address", "http://127.0.0.1:11434/v1"),
+        ("", {}, "`model` is missing", "ollama:"),
+        ("ollama:", {}, "`model` is missing", "ollama:"),
+        ("mystery", {}, "cannot infer which API serves model 'mystery'", "base_url"),
+        ("claude-x", {}, "ANTHROPIC_API_KEY is not set", "environment variable ANTHROPIC_API_KEY"),
+        ("openai:x", {}, "OPENAI_API_KEY is not set", "OPENAI_API_KEY"),
+        ("ollama:x", {"key_env": "NONE"}, "NONE is not set", "NONE"),
+        ("x", {"base_url": "127.0.0.1:11434"}, r"must be an http\(s\) URL", "http://127.0.0.1:11434/v1"),
     ],
 )
-def test_what_can_not_be_told_is_refused_with_what_to_do(
+def test_ambiguous_endpoints_are_rejected_with_a_hint(
     name: str, settings: dict[str, Any], says: str, hint: str
 ) -> None:
     with pytest.raises(ProviderUnusable, match=says) as refused:

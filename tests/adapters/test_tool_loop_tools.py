@@ -18,7 +18,7 @@ from agentforge.tool_loop.tools.builtin import (
     SearchTool,
     is_allowed,
     run_tool,
-    words,
+    split_command,
 )
 from agentforge.tool_loop.tools.search import search
 from agentforge.tool_loop.workspace import ToolError, WorkspaceFolder
@@ -56,7 +56,7 @@ def test_file_is_written_read_edited_and_listed(files: FileTools, tmp_path: Path
 @pytest.mark.parametrize(
     ("old", "says"), [("nothing", "occurs 0 times"), ("x", "occurs 2 times"), ("", "`old` is empty")]
 )
-def test_edit_that_is_not_unique_changes_nothing_and_says_how_many(
+def test_ambiguous_edit_changes_nothing_and_reports_the_count(
     files: FileTools, tmp_path: Path, old: str, says: str
 ) -> None:
     (tmp_path / "a").write_text("x x")
@@ -65,11 +65,11 @@ def test_edit_that_is_not_unique_changes_nothing_and_says_how_many(
     assert (tmp_path / "a").read_text() == "x x"
 
 
-def test_reading_says_that_it_was_cut(files: FileTools, tmp_path: Path) -> None:
+def test_truncated_read_is_marked(files: FileTools, tmp_path: Path) -> None:
     (tmp_path / "big").write_text("é" * READ_BYTES)
     text = files.read_file("big")
     assert len(text.encode()) < READ_BYTES + 200
-    assert "[cut: the file has" in text
+    assert "[truncated: the file has" in text
     with (tmp_path / "huge").open("wb") as file:
         file.truncate(EDIT_BYTES + 1)
         file.write(b"text ")
@@ -80,7 +80,7 @@ def test_reading_says_that_it_was_cut(files: FileTools, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "says"), [(b"a\0b", "binary"), (b"\xff\xfe text", "not UTF-8"), (None, "no such file")]
 )
-def test_what_is_no_text_is_refused_in_words(
+def test_binary_files_are_rejected_with_a_message(
     files: FileTools, tmp_path: Path, content: bytes | None, says: str
 ) -> None:
     if content is not None:
@@ -104,7 +104,7 @@ def test_search_finds_lines_and_leaves_out_git_binaries_and_links(
     assert search(workspace, "needle", "b.txt") == "b.txt:1: needle in text"
     assert search(workspace, "root") == "no match"
     for pattern, path, says in (
-        ("(", ".", "no regular expression"),
+        ("(", ".", "invalid regular expression"),
         ("x", "../", "outside"),
         ("x", "no", "no such"),
     ):
@@ -119,13 +119,13 @@ def test_search_is_bounded(workspace: WorkspaceFolder, tmp_path: Path) -> None:
     assert "more matches" in found[-1]
 
 
-def test_search_runs_as_a_process_of_its_own(workspace: WorkspaceFolder, tmp_path: Path) -> None:
+def test_search_runs_in_a_separate_process(workspace: WorkspaceFolder, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("needle\n")
     # What would stand in for our code, if the working folder were searched for modules.
     (tmp_path / "msgspec.py").write_text("raise SystemExit('shadowed')")
     tool = SearchTool(workspace, ENVIRON)
     assert asyncio.run(tool.search_code("needle", files="a")) == "a:1: needle"
-    with pytest.raises(ToolError, match="no regular expression"):
+    with pytest.raises(ToolError, match="invalid regular expression"):
         asyncio.run(tool.search_code("("))
 
 
@@ -146,21 +146,21 @@ def test_search_runs_as_a_process_of_its_own(workspace: WorkspaceFolder, tmp_pat
     ],
 )
 def test_only_what_the_list_names_is_allowed(command: str | list[str], allowed: bool) -> None:
-    assert is_allowed(words(command, DEFAULT_ALLOWED), DEFAULT_ALLOWED) is allowed
+    assert is_allowed(split_command(command, DEFAULT_ALLOWED), DEFAULT_ALLOWED) is allowed
 
 
 @pytest.mark.parametrize("line", ["git status | cat", "git status && rm x", "git log > out", "git log ; ls"])
 def test_a_line_for_a_shell_needs_a_shell_that_is_allowed(line: str) -> None:
     with pytest.raises(ToolError, match="no shell"):
-        words(line, DEFAULT_ALLOWED)
-    assert words(line, ("sh",)) == ["sh", "-c", line]
-    assert words(line, ("*",)) == ["sh", "-c", line]
+        split_command(line, DEFAULT_ALLOWED)
+    assert split_command(line, ("sh",)) == ["sh", "-c", line]
+    assert split_command(line, ("*",)) == ["sh", "-c", line]
 
 
 @pytest.mark.parametrize("command", ["", "  ", [], [""], ["a\0b"], "'unclosed"])
-def test_a_command_that_is_none_is_refused(command: str | list[str]) -> None:
+def test_an_empty_command_is_rejected(command: str | list[str]) -> None:
     with pytest.raises(ToolError):
-        words(command, ("*",))
+        split_command(command, ("*",))
 
 
 def test_command_answers_with_output_and_status(workspace: WorkspaceFolder, tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_command_answers_with_output_and_status(workspace: WorkspaceFolder, tmp_
     assert asyncio.run(tool.run_command("sh -c true")) == "[exit status 0, no output]"
     with pytest.raises(ToolError, match="no-such-program: no such file"):
         asyncio.run(tool.run_command("no-such-program"))
-    with pytest.raises(ToolError, match=r"not allowed here\. Allowed are: sh, no-such-program"):
+    with pytest.raises(ToolError, match=r"not allowed\. Allowed commands: sh, no-such-program"):
         asyncio.run(tool.run_command("ls"))
 
 
@@ -194,15 +194,15 @@ def test_command_that_takes_too_long_is_ended_with_all_it_started(
     tool = commands(workspace, "sh", timeout=1.5)
     line = "(trap '' TERM; sleep 60; echo late > late) & echo $! > pid; wait"
     said = asyncio.run(tool.run_command(["sh", "-c", line]))
-    assert said == "[ended after 1.5 s, no output]"
-    _gone(tmp_path)
+    assert said == "[timed out after 1.5 s, no output]"
+    _removed(tmp_path)
 
 
-def test_what_a_command_leaves_in_the_background_is_ended(workspace: WorkspaceFolder, tmp_path: Path) -> None:
+def test_background_processes_of_a_command_are_ended(workspace: WorkspaceFolder, tmp_path: Path) -> None:
     tool = commands(workspace, "sh")
     said = asyncio.run(tool.run_command(["sh", "-c", "sleep 600 & echo $! > pid; echo started"]))
     assert said == "started\n[exit status 0]"
-    _gone(tmp_path)
+    _removed(tmp_path)
 
 
 def test_cancelling_ends_the_command(tmp_path: Path) -> None:
@@ -215,10 +215,10 @@ def test_cancelling_ends_the_command(tmp_path: Path) -> None:
             await work
 
     asyncio.run(main())
-    _gone(tmp_path)
+    _removed(tmp_path)
 
 
-def _gone(folder: Path) -> None:
+def _removed(folder: Path) -> None:
     pid = int((folder / "pid").read_text())
     until = time.monotonic() + 60
     while time.monotonic() < until:

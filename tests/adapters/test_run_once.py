@@ -1,4 +1,4 @@
-"""A program run without a supervisor: errors apart, secrets hidden, what comes after it."""
+"""A program run without a supervisor: separate stderr, redacted secrets, cleanup."""
 
 import asyncio
 import os
@@ -35,13 +35,13 @@ def test_secrets_are_hidden_in_both(tmp_path: Path) -> None:
     assert (ended.output, ended.errors) == ("[secret]\n", "[secret]\n")
 
 
-def test_what_comes_after_runs_when_the_program_is_done(tmp_path: Path) -> None:
+def test_cleanup_runs_when_the_program_exits(tmp_path: Path) -> None:
     after = ("sh", "-c", "cat first > second")
     asyncio.run(run_once(shell("echo done > first", after=after), str(tmp_path)))
     assert (tmp_path / "second").read_text() == "done\n"
 
 
-def test_what_comes_after_runs_when_the_program_is_ended(tmp_path: Path) -> None:
+def test_cleanup_runs_when_the_program_is_killed(tmp_path: Path) -> None:
     async def cancelled() -> None:
         line = shell("touch first; sleep 600", after=("touch", "second"))
         going = asyncio.create_task(run_once(line, str(tmp_path)))
@@ -54,6 +54,6 @@ def test_what_comes_after_runs_when_the_program_is_ended(tmp_path: Path) -> None
     assert (tmp_path / "second").exists()
 
 
-def test_one_that_is_missing_changes_nothing(tmp_path: Path) -> None:
+def test_missing_cleanup_program_is_ignored(tmp_path: Path) -> None:
     ended = asyncio.run(run_once(shell("exit 3", after=("no-such-program",)), str(tmp_path)))
     assert ended.exit_code == 3

@@ -1,4 +1,4 @@
-"""The tool loop as a program of its own: what it prints, how it ends, and what its commands can't see."""
+"""The tool loop as a separate program: what it prints, how it ends, and what its commands can't see."""
 
 import json
 import signal
@@ -54,7 +54,7 @@ def shell(line: str) -> Turn:
 
 
 def living_in_group(group: int) -> list[int]:
-    """The dead ones count for nothing, even if nobody has taken note of them yet."""
+    """Zombies don't count, even if they have not been reaped yet."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -86,7 +86,7 @@ def test_failed_task_is_a_failed_program(model_server: ModelServer, tmp_path: Pa
     assert events[-1].failure.kind == "provider_auth"
 
 
-def test_nothing_in_the_workspace_stands_in_for_our_code(model_server: ModelServer, tmp_path: Path) -> None:
+def test_files_in_the_workspace_cannot_shadow_our_modules(model_server: ModelServer, tmp_path: Path) -> None:
     work = task(model_server, WORK, "openai", tmp_path)
     folder = Path(work.files.workspace)
     for name in ("agentforge", "pydantic_ai", "msgspec", "json", "asyncio", "sitecustomize", "usercustomize"):
@@ -125,12 +125,12 @@ def test_signal_within_a_command_ends_both_at_once_and_nothing_is_written_late(
     assert not any(isinstance(event, Ended) for event in events)
     assert living_in_group(int(started.read_text())) == []
     assert sorted(path.name for path in started.parent.iterdir()) == ["started"]
-    # The model had called and nothing has answered: that is what a later attempt goes on with.
+    # The model's tool call has no answer yet: a later attempt resumes from here.
     session = next(Path(work.files.sessions).iterdir())
     assert json.loads(session.read_text())["messages"][-1]["kind"] == "response"
 
 
-def test_task_that_can_not_be_read_is_said(tmp_path: Path) -> None:
+def test_unreadable_task_is_reported(tmp_path: Path) -> None:
     ran = subprocess.run(
         program_argv(sys.executable, "run"),
         input=b"{}",
@@ -143,4 +143,4 @@ def test_task_that_can_not_be_read_is_said(tmp_path: Path) -> None:
     assert isinstance(ended, Ended)
     assert ran.returncode == 1
     assert ended.failure is not None
-    assert "the task can't be read" in ended.failure.message
+    assert "can't read the task" in ended.failure.message

@@ -1,4 +1,4 @@
-"""Answers as no proper server gives them, byte for byte."""
+"""Malformed server responses, byte for byte."""
 
 import json
 import threading
@@ -30,7 +30,7 @@ class Closing(BaseHTTPRequestHandler):
         """Quiet."""
 
 
-BEGINNINGS: dict[str, list[dict[str, Any]]] = {
+FIRST_FACTS: dict[str, list[dict[str, Any]]] = {
     "openai": [
         {
             "id": "1",
@@ -60,7 +60,7 @@ BEGINNINGS: dict[str, list[dict[str, Any]]] = {
 
 TOO_LONG: dict[str, list[dict[str, Any]]] = {
     "openai": [
-        {**BEGINNINGS["openai"][0], "choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]}
+        {**FIRST_FACTS["openai"][0], "choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]}
     ],
     "anthropic": [
         {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}, "usage": {"output_tokens": 9}},
@@ -85,18 +85,18 @@ def answering(format: str, events: list[dict[str, Any]]) -> Iterator[Endpoint]:
         thread.join()
 
 
-def test_stream_that_ends_early_without_any_error_is_no_answer(wire_format: str, tmp_path: Path) -> None:
-    with answering(wire_format, BEGINNINGS[wire_format]) as where:
+def test_stream_that_ends_early_without_an_error_is_rejected(wire_format: str, tmp_path: Path) -> None:
+    with answering(wire_format, FIRST_FACTS[wire_format]) as where:
         ran = Ran(ModelTask("Do.", where, files(tmp_path), retries=1))
     assert ran.outcome.failure is not None
     assert ran.outcome.failure.kind is FailureKind.PROVIDER_UNREACHABLE
-    assert "broke off: it gives no reason" in ran.outcome.failure.message
+    assert "was cut off: it has no finish reason" in ran.outcome.failure.message
     assert len(ran.of(Retrying)) == 1
     assert not (tmp_path / "iteration/result.json").exists()
 
 
-def test_answer_cut_at_its_greatest_length_is_no_result(wire_format: str, tmp_path: Path) -> None:
-    with answering(wire_format, BEGINNINGS[wire_format] + TOO_LONG[wire_format]) as where:
+def test_answer_cut_at_max_tokens_is_not_a_result(wire_format: str, tmp_path: Path) -> None:
+    with answering(wire_format, FIRST_FACTS[wire_format] + TOO_LONG[wire_format]) as where:
         outcome = Ran(ModelTask("Do.", where, files(tmp_path))).outcome
     assert outcome.failure is not None
     assert outcome.failure.kind is FailureKind.AGENT_LIMIT

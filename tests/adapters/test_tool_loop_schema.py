@@ -1,4 +1,4 @@
-"""Results under a JSON Schema: shown to the model, checked, sent back with what is wrong."""
+"""Results under a JSON Schema: shown to the model, validated, returned with the errors."""
 
 import json
 from pathlib import Path
@@ -48,7 +48,7 @@ def test_result_that_fits_the_schema_is_the_artifact(
         (None, "'result' is a required property"),
     ],
 )
-def test_result_that_does_not_fit_is_sent_back_with_what_is_wrong(
+def test_invalid_result_is_returned_with_its_errors(
     model_server: ModelServer, wire_format: str, tmp_path: Path, bad: Any, says: str
 ) -> None:
     wrong = completes() if bad is None else completes(result=bad)
@@ -81,7 +81,7 @@ def test_text_instead_of_the_structured_result_is_sent_back(
     assert outcome.failure.kind is FailureKind.RESULT_INVALID
 
 
-def test_recursive_schema_is_told_in_words_and_checked_all_the_same(
+def test_recursive_schema_is_described_as_text_and_still_enforced(
     model_server: ModelServer, wire_format: str, tmp_path: Path
 ) -> None:
     tree = {
@@ -107,11 +107,11 @@ def test_recursive_schema_is_told_in_words_and_checked_all_the_same(
 
 
 @pytest.mark.parametrize("schema", [{"type": "nonsense"}, {"type": "object", "properties": 1}])
-def test_schema_that_is_none_fails_before_anything_is_asked(
+def test_invalid_schema_fails_before_the_first_request(
     model_server: ModelServer, tmp_path: Path, schema: dict[str, Any]
 ) -> None:
     outcome = Ran(task(model_server, WORK, "openai", tmp_path, schema=schema)).outcome
     assert outcome.failure is not None
     assert outcome.failure.kind is FailureKind.PROVIDER_MISSING
-    assert "is no JSON Schema" in outcome.failure.message
+    assert "is not a valid JSON Schema" in outcome.failure.message
     assert model_server.requests("t") == ()

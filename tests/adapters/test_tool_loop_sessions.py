@@ -1,4 +1,4 @@
-"""Conversations on disk: gone on with, closed where they broke off, begun anew where they are lost."""
+"""Conversations on disk: resumed, repaired after an interruption, started over if they are lost."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from agentforge.testing.model_server import Fault, ModelServer, Script, Turn
 from agentforge.tool_loop.task import SessionBegun, Warned
 
 
-def test_session_is_gone_on_with(model_server: ModelServer, wire_format: str, tmp_path: Path) -> None:
+def test_session_is_resumed(model_server: ModelServer, wire_format: str, tmp_path: Path) -> None:
     """The first try ends in the middle; the second has the whole conversation before it."""
     failing = replace(WORK, faults=(Fault(401, after=1, times=1),))
     work = task(model_server, failing, wire_format, tmp_path)
@@ -53,7 +53,7 @@ def test_session_interrupted_within_a_tool_closes_the_open_call(
 
 
 @pytest.mark.parametrize("damage", ["gone", "torn", "hostile name"])
-def test_session_that_is_not_there_begins_anew_and_says_so(
+def test_missing_session_starts_a_new_one_with_a_warning(
     model_server: ModelServer, tmp_path: Path, damage: str
 ) -> None:
     work = task(model_server, WORK, "openai", tmp_path)
@@ -66,7 +66,7 @@ def test_session_that_is_not_there_begins_anew_and_says_so(
     again = Ran(replace(work, resume=first if damage != "hostile name" else f"../api-sessions/{first}"))
     assert again.outcome.failure is None
     assert again.outcome.session != first
-    assert "isn't there any more" in again.of(Warned)[0].message
+    assert "not found: starting a new one" in again.of(Warned)[0].message
 
 
 def test_key_is_sent_and_kept_nowhere(model_server: ModelServer, wire_format: str, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from tests.adapters.fake_clis import put_cli, shown
 
 import agentforge
 from agentforge import AgentCli, CliAgent
-from agentforge.adapters.cli_agents.cli_agent import OwnCli
+from agentforge.adapters.cli_agents.cli_agent import InlineCli
 from agentforge.adapters.cli_agents.description import OutputFields
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import FailureKind as K
@@ -22,7 +22,7 @@ class TestOwnCliContract(ProcessProviderContract):
     @pytest.fixture
     def provider(self, tmp_path: Path) -> Provider:
         put_cli(tmp_path / "bin", "my-agent")
-        return OwnCli({"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"})
+        return InlineCli({"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"})
 
     @pytest.fixture
     def config(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def asked(folder: Path, **changes: Any) -> ExecuteRequest:
     return ExecuteRequest(**{**given, **changes})
 
 
-def test_the_public_names_are_there() -> None:
+def test_the_public_names_exist() -> None:
     assert {"AgentCli", "CliAgent", "Engine"} <= set(agentforge.__all__)
     for name in agentforge.__all__:
         assert getattr(agentforge, name)
@@ -93,7 +93,7 @@ def test_a_stage_s_own_program_is_called_as_it_describes(
     bin: Path, config: dict[str, Any], words: list[str], stdin: str
 ) -> None:
     request = asked(bin.parent, model="big", resume="S1", config={"program": "my-agent", **config})
-    result = run(OwnCli({"PATH": str(bin)}).execute(request))
+    result = run(InlineCli({"PATH": str(bin)}).execute(request))
     assert result.failure is None
     called = shown(result.output)
     assert called["argv"] == [word.replace("$", str(bin.parent)) for word in words]
@@ -111,7 +111,7 @@ def test_the_environment_of_an_own_program_is_declared(bin: Path) -> None:
         "state": ["~/.mine"],
     }
     inherited = {"MINE_CODE": "hush-hush-1", "OTHER": "o", "NOT": "n", "HOME": "/h", "PATH": str(bin)}
-    made = OwnCli(inherited).command(asked(bin.parent, config=config))
+    made = InlineCli(inherited).command(asked(bin.parent, config=config))
     assert {name: made.env.get(name) for name in ("MINE_CODE", "OTHER", "NOT", "MODE", "EXTRA")} == {
         "MINE_CODE": "hush-hush-1",
         "OTHER": "o",
@@ -125,30 +125,30 @@ def test_the_environment_of_an_own_program_is_declared(bin: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "says"),
     [
-        ({}, "no `program` is given"),
-        ({"program": "my-agent", "output": "xml"}, "nobody reads the output format 'xml'"),
+        ({}, "`program` is missing"),
+        ({"program": "my-agent", "output": "xml"}, "unknown output format 'xml'"),
         ({"program": "my-agent", "prompt": "telepathy"}, "`prompt` can't be 'telepathy'"),
-        ({"program": "my-agent", "fields": {"text": "a"}}, "`fields` are those of JSON lines"),
+        ({"program": "my-agent", "fields": {"text": "a"}}, "`fields` requires JSON lines"),
         ({"program": "my-agent", "output": "json_lines", "fields": {"txt": "a"}}, "txt"),
-        ({"program": "my-agent", "error_patterns": ["("]}, "no regular expression"),
-        ({"program": "my-agent", "retries": -1}, "`retries` can't be -1"),
-        ({"program": "my-agent", "model_arguments": ["--model"]}, r"has no \{model\}"),
-        ({"program": "my-agent", "resume_arguments": ["{prompt}"]}, r"has \{prompt\}, which has no value"),
-        ({"program": "my-agent", "prompt": "file", "prompt_arguments": ["x"]}, r"has no \{prompt\}"),
-        ({"program": "my-agent", "efforts": ["high"]}, "no `effort_arguments`"),
+        ({"program": "my-agent", "error_patterns": ["("]}, "invalid regular expression"),
+        ({"program": "my-agent", "retries": -1}, "`retries` must be 0 or more, got -1"),
+        ({"program": "my-agent", "model_arguments": ["--model"]}, r"must contain \{model\}"),
+        ({"program": "my-agent", "resume_arguments": ["{prompt}"]}, r"doesn't support \{prompt\}"),
+        ({"program": "my-agent", "prompt": "file", "prompt_arguments": ["x"]}, r"must contain \{prompt\}"),
+        ({"program": "my-agent", "efforts": ["high"]}, "requires `effort_arguments`"),
         ({"program": "no-such-agent"}, "no program 'no-such-agent' in PATH"),
     ],
 )
-def test_a_description_that_makes_no_sense_is_refused(bin: Path, config: dict[str, Any], says: str) -> None:
+def test_an_invalid_description_is_rejected(bin: Path, config: dict[str, Any], says: str) -> None:
     with pytest.raises(ProviderUnusable, match=says) as refusal:
-        OwnCli({"PATH": str(bin)}).command(asked(bin.parent, config=config))
+        InlineCli({"PATH": str(bin)}).command(asked(bin.parent, config=config))
     assert refusal.value.hint
 
 
 def test_a_prompt_too_long_for_an_argument_is_refused(bin: Path) -> None:
     config = {"program": "my-agent", "prompt": "argument"}
-    with pytest.raises(ProviderUnusable, match="longer than the system takes"):
-        OwnCli({"PATH": str(bin)}).command(asked(bin.parent, config=config, prompt="x" * 200_000))
+    with pytest.raises(ProviderUnusable, match="exceeds the system's limit"):
+        InlineCli({"PATH": str(bin)}).command(asked(bin.parent, config=config, prompt="x" * 200_000))
 
 
 # -- what it prints
@@ -193,7 +193,7 @@ def test_json_lines_by_dotted_paths() -> None:
         ('{"problem":{"text":"connection refused"}}', K.PROVIDER_UNREACHABLE, "refused"),
     ],
 )
-def test_json_lines_that_say_what_is_wrong(output: str, kind: K, says: str) -> None:
+def test_json_lines_with_errors(output: str, kind: K, says: str) -> None:
     for code in (0, 1):
         failure = read(COUNTED, output, code).failure
         assert (failure.kind, says in failure.message) == (kind, True)
@@ -222,7 +222,7 @@ def test_a_pattern_makes_an_error_of_a_line_whatever_the_exit_status() -> None:
     assert (result.failure.kind, result.exit_code) == (K.PROVIDER_RATE_LIMITED, 1)
 
 
-def test_a_description_s_own_words_for_failures_win() -> None:
+def test_failure_patterns_of_a_description_take_precedence() -> None:
     cli = AgentCli(name="mine", failures={"rate limited": K.PROVIDER_QUOTA})
     failure = CliAgent(cli, {}).interpret(Exit(1, None, 1, "rate limited\n")).failure
     assert failure is not None
@@ -234,4 +234,4 @@ def test_a_cli_with_the_format_of_another_is_read_like_it() -> None:
     cli = AgentCli(name="mine", output="claude")
     assert CliAgent(cli, {}).interpret(Exit(0, None, 1, stream)).output == "Just text."
     config = {"program": "mine", "output": "claude"}
-    assert OwnCli({}).interpret(Exit(0, None, 1, stream, config=config)).output == "Just text."
+    assert InlineCli({}).interpret(Exit(0, None, 1, stream, config=config)).output == "Just text."

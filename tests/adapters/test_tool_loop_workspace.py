@@ -138,7 +138,7 @@ def test_writing_keeps_the_mode_and_leaves_no_draft(workspace: WorkspaceFolder, 
 
 
 @pytest.mark.parametrize("path", [".", "src", "src/main.py/below", "fifo"])
-def test_what_is_no_file_is_refused_in_words(workspace: WorkspaceFolder, root: Path, path: str) -> None:
+def test_special_files_are_rejected_with_a_message(workspace: WorkspaceFolder, root: Path, path: str) -> None:
     os.mkfifo(root / "fifo")
     with pytest.raises(ToolError, match=r"folder|regular file"):
         workspace.read(path, LIMIT)
@@ -194,7 +194,7 @@ def again_and_again(step: Callable[[], None]) -> Iterator[None]:
 
 
 def enough(seen: Callable[[], object]) -> Iterator[int]:
-    """At least so many tries, and until the interesting was seen, within bounds."""
+    """At least this many attempts, and until the race was observed, within bounds."""
     until = time.monotonic() + 60
     number = 0
     while number < 2000 or (not seen() and time.monotonic() < until):
