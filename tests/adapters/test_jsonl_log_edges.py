@@ -74,7 +74,7 @@ def test_probes_at_the_same_time_are_no_owners(path: Path) -> None:
 def test_a_payload_is_looked_for_by_a_hash_only(tmp_path: Path, name: str) -> None:
     store = PayloadStore(str(tmp_path / "payloads"), Disk(), WriteRetry())
     (tmp_path / "outside.json").write_bytes(b"{}")
-    with pytest.raises(DamagedLine, match="no proper name"):
+    with pytest.raises(DamagedLine, match="the name of its payload is invalid"):
         store.load(Payload(name, 2))
     assert store.load(store.save(b"{}")) == b"{}"
     with pytest.raises(DamagedLine, match="is missing"):

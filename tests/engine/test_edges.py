@@ -34,15 +34,15 @@ IMPORTED = f.LogImported(3, "0" * 64, "pipeline", "id", PLAN, "1.0", NOON, Betwe
 
 def test_log_of_an_older_format_names_both_formats() -> None:
     older = replace(started(PLAN), format=f.LOG_FORMAT - 1)
-    with pytest.raises(LogTooOld, match=f"has format {f.LOG_FORMAT - 1}, and this version reads format"):
+    with pytest.raises(LogTooOld, match=f"has format {f.LOG_FORMAT - 1}, but this version requires format"):
         evolve(None, event(1, older, Cursor("0", 0, 0)))
 
 
 def test_run_of_the_original_can_only_be_imported() -> None:
     refuse_illegal(THEIRS, IMPORTED)
-    with pytest.raises(IllegalMove, match="begun by agent-pipelines' own engine"):
+    with pytest.raises(IllegalMove, match="started by the agent-pipelines shell engine"):
         refuse_illegal(THEIRS, f.PauseRequested("x"))
-    with pytest.raises(IllegalMove, match="log_adopted in a log that is ours"):
+    with pytest.raises(IllegalMove, match="log_adopted in a log that was not written by the shell engine"):
         refuse_illegal(RUNNING, IMPORTED)
 
 
@@ -71,7 +71,7 @@ def request(at: Cursor | None, key: str = "lost@0/1") -> Request:
 def test_request_is_opened_once() -> None:
     again = f.RequestOpened("r2", "escalation", "lost@0/1", "lost", "Go on?", ("resume", "abort"))
     refuse_illegal(RUNNING, again)
-    with pytest.raises(IllegalMove, match="'lost@0/1' is opened twice"):
+    with pytest.raises(IllegalMove, match="'lost@0/1' is already open"):
         refuse_illegal(replace(RUNNING, requests=(request(None),)), again)
 
 

@@ -60,8 +60,11 @@ def test_look_at_the_queue_is_answered_by_such_a_look_only() -> None:
     [
         ("\n \n", "c.jsonl:1: empty; the first line must be the header"),
         ("\n[]", "c.jsonl:2: "),
-        ('{"format": "other", "version": 1}', "the header is like"),
-        ('{"format": "agentforge-cassette", "version": 99}', "version 99 is newer than 1"),
+        ('{"format": "other", "version": 1}', "the header must look like"),
+        (
+            '{"format": "agentforge-cassette", "version": 99}',
+            "version 99 is not supported (newest: 1)",
+        ),
         ("[" * 100_000, "c.jsonl:1: "),
     ],
 )
@@ -74,8 +77,8 @@ def test_every_error_is_listed_with_its_line() -> None:
     again = '{"stage": "plan", "iteration": 1, "attempt": 2}'
     assert refused("\n".join([HEADER, once, "", "{", once, again, again])).splitlines() == [
         "c.jsonl:4: Input data was truncated",
-        "c.jsonl:5: stage 'plan', iteration 1 was already recorded above",
-        "c.jsonl:7: stage 'plan', iteration 1, attempt 2 was already recorded above",
+        "c.jsonl:5: stage 'plan', iteration 1 is already recorded on an earlier line",
+        "c.jsonl:7: stage 'plan', iteration 1, attempt 2 is already recorded on an earlier line",
     ]
 
 
@@ -83,18 +86,24 @@ def test_every_error_is_listed_with_its_line() -> None:
     ("fields", "says"),
     [
         ({"iteration": 0}, "Expected `int` >= 1 - at `$.iteration`"),
-        ({"remaining": 2}, "`remaining` belongs to an exchange of kind `queue`, and only there"),
-        ({"kind": "queue"}, "`remaining` belongs to an exchange of kind `queue`, and only there"),
-        ({"steps": [{"do": "delete", "path": "/etc/x"}]}, "leads out of the workdir - at `$.steps[0].path`"),
-        ({"steps": [{"do": "delete", "path": "a/../../x"}]}, "leads out of the workdir"),
-        ({"steps": [{"do": "append", "path": "a\0", "text": ""}]}, "leads out of the workdir"),
+        ({"remaining": 2}, "`remaining` is required for exchanges of kind `queue`"),
+        (
+            {"kind": "queue"},
+            "`remaining` is required for exchanges of kind `queue`",
+        ),
+        ({"steps": [{"do": "delete", "path": "/etc/x"}]}, "is outside the workdir - at `$.steps[0].path`"),
+        ({"steps": [{"do": "delete", "path": "a/../../x"}]}, "is outside the workdir"),
+        ({"steps": [{"do": "append", "path": "a\0", "text": ""}]}, "is outside the workdir"),
         (
             {"steps": [{"do": "write", "path": "a"}]},
-            "`text` or `base64`, and not both - at `$.steps[0]`",
+            "`text` or `base64`, not both - at `$.steps[0]`",
         ),
-        ({"steps": [{"do": "write", "path": "a", "text": "", "base64": ""}]}, "give `text` or `base64`"),
-        ({"steps": [{"do": "say", "text": "x"}, {"do": "result"}]}, "and not both - at `$.steps[1]`"),
-        ({"steps": [{"do": "status", "value": {}, "text": ""}]}, "give `value` or `text`, and not both"),
+        (
+            {"steps": [{"do": "write", "path": "a", "text": "", "base64": ""}]},
+            "give either `text` or `base64`",
+        ),
+        ({"steps": [{"do": "say", "text": "x"}, {"do": "result"}]}, "not both - at `$.steps[1]`"),
+        ({"steps": [{"do": "status", "value": {}, "text": ""}]}, "give either `value` or `text`, not both"),
     ],
 )
 def test_exchange_that_contradicts_itself(fields: dict[str, Any], says: str) -> None:

@@ -10,7 +10,8 @@ from agentforge.model.errors import StorageFailed
 from agentforge.model.event import Event
 from agentforge.model.facts import IterationCompleted
 from agentforge.model.result import Decision, Result
-from agentforge.runtime.iteration_files import write_iteration_files
+from agentforge.runtime.iteration_files import light_iterations, write_iteration_files
+from agentforge.views.history import MAX_LIGHT, History
 
 
 def completed(root: Path, seq: int, number: int, node: str = "0", provider: str | None = None) -> Event:
@@ -22,25 +23,25 @@ def completed(root: Path, seq: int, number: int, node: str = "0", provider: str 
 
 
 def test_an_iteration_whose_output_could_not_be_written_is_written_again(tmp_path: Path) -> None:
-    events = [completed(tmp_path, 1, 1)]
+    light = list(light_iterations([completed(tmp_path, 1, 1)]))
     here = tmp_path / "stage-0-None" / "iterations" / "001"
     (here / "output.md").mkdir(parents=True)
     with pytest.raises(StorageFailed):
-        write_iteration_files(events)
+        write_iteration_files(light)
     (here / "output.md").rmdir()
-    assert write_iteration_files(events) == 1
+    assert write_iteration_files(light) == 1
     assert (here / "output.md").read_text() == "said"
-    assert write_iteration_files(events) == 0
+    assert write_iteration_files(light) == 0
 
 
-def test_the_latest_of_each_stage_and_branch_are_written(tmp_path: Path) -> None:
+def test_the_latest_of_each_stage_and_branch_are_kept_for_writing(tmp_path: Path) -> None:
     places = [("0", None), ("1", None), ("2.0", "claude"), ("2.0", "codex")]
-    events = [
-        completed(tmp_path, 10 * n + number, number, node, provider)
-        for n, (node, provider) in enumerate(places)
-        for number in (1, 2, 3)
-    ]
-    assert write_iteration_files(events, latest=2) == 8
+    history = History()
+    for n, (node, provider) in enumerate(places):
+        for number in range(1, MAX_LIGHT + 3):
+            history.apply(completed(tmp_path, 100 * n + number, number, node, provider))
+    assert sum(write_iteration_files(latest) for latest in history.light.values()) == 4 * MAX_LIGHT
     for node, provider in places:
         folder = tmp_path / f"stage-{node}-{provider}" / "iterations"
-        assert sorted(path.name for path in folder.iterdir()) == ["002", "003"]
+        written = sorted(int(path.name) for path in folder.iterdir())
+        assert written == list(range(3, MAX_LIGHT + 3))

@@ -62,7 +62,7 @@ def test_processes_that_could_not_be_ended_are_told(attempt: AttemptRun) -> None
     supervisor.terminate()
     record = attempt.outcome()
     assert record["status"] == "ended"
-    assert record["error"].startswith("these processes could not be ended: [")
+    assert record["error"].startswith("can't kill these processes: [")
     assert str(pid) in record["error"]
     # Linux ends it with its supervisor.
     eventually(lambda: not lives(pid))

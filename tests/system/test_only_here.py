@@ -10,7 +10,7 @@ APART = {
     "system": "the one place",
     "testing": "the test kit",
     "runtime/supervisor.py": "a program of its own, standard library only",
-    "cli/demo.py": "makes a project of its own in a temporary folder",
+    "cli/commands/demo.py": "makes a project of its own in a temporary folder",
     "cli/output.py": "/dev/null",
     "app/wiring.py": "a file of the package",
     "adapters/processes/local.py": "/proc, and starting the supervisor, which outlives the engine",

@@ -13,7 +13,7 @@ from agentforge.model.result import Decision, Signals
 
 KEPT = 1000
 SLACK = 100
-LIGHT_KEPT = 10
+MAX_LIGHT = 10
 """Of each stage, the latest light iterations."""
 
 
@@ -121,7 +121,7 @@ class History(Struct):
         if fact.text is not None:
             light = self.light.setdefault(_key(event.cursor.node_path, event.cursor.provider), [])
             light.append(fact)
-            del light[:-LIGHT_KEPT]
+            del light[:-MAX_LIGHT]
 
     def _of(self, cursor: Cursor) -> StageOutputs:
         key = _key(cursor.node_path, cursor.provider)
