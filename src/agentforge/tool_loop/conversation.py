@@ -92,7 +92,7 @@ def result_file(given: dict[str, Any], touched: list[str]) -> dict[str, Any]:
 
 
 def write_json(path: str, content: Any) -> None:
-    """Write the file atomically; does nothing if `path` is empty."""
+    """Write the file atomically. An empty `path` is skipped."""
     if not path:
         return
     files.replace(path, files.pretty(content), draft=f"{path}.{os.getpid()}.tmp")

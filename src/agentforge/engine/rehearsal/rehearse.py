@@ -1,7 +1,7 @@
 """Checks whether a past run would take the same course with another pipeline.
 
 The past run's events are replayed one by one. External events (outcomes, people's actions) are copied to the
-rehearsed run; the engine's decisions are made again by the real `decide` with the new plan. When they differ,
+rehearsed run; the decisions come from the real `decide` with the new plan. When they differ,
 the courses diverge, and the rehearsal continues on its own as long as recorded outcomes are available.
 """
 
