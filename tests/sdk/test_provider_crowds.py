@@ -60,15 +60,15 @@ def test_fifty_runs_through_one_provider_inside_the_engine(tmp_path: Path) -> No
     all_at_once(tmp_path, provider, ITERATIONS, seconds=60)
     assert_each_has_its_own(tmp_path, ITERATIONS)
     assert len(provider.calls) == RUNS * ITERATIONS
-    assert provider.most_at_once > 10
+    assert provider.max_concurrent_calls > 10
     assert provider.lifecycle == ["init", "validate", "shutdown"]
 
 
-def test_fifty_runs_through_one_provider_that_stands_one_call_at_a_time(tmp_path: Path) -> None:
+def test_fifty_runs_through_one_provider_that_is_not_concurrent(tmp_path: Path) -> None:
     provider = ScriptedProvider(echo, seconds=0.005, concurrent=False)
     taken = all_at_once(tmp_path, provider, ITERATIONS, seconds=60)
     assert_each_has_its_own(tmp_path, ITERATIONS)
-    assert (provider.most_at_once, len(provider.calls)) == (1, RUNS * ITERATIONS)
+    assert (provider.max_concurrent_calls, len(provider.calls)) == (1, RUNS * ITERATIONS)
     assert taken >= RUNS * ITERATIONS * 0.005
 
 

@@ -13,7 +13,7 @@ from agentforge.model.errors import LogConflict, RunActive
 
 
 class MemoryLog:
-    """Lives as long as this object. `data` may be set between openings, as a crash or a stray hand would."""
+    """Exists as long as this object. `data` may be set between openings, to simulate a crash or an edit."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class MemoryLog:
             raise
 
     def release(self) -> None:
-        """Free the lease as the kernel does when an owner dies: what was only buffered is gone."""
+        """Free the lease as the kernel does when an owner dies: buffered events are lost."""
         self._held = False
 
     def _snapshot(self) -> AbstractContextManager["_MemorySnapshot"]:
@@ -94,7 +94,7 @@ class _MemoryStore:
         self.length += len(data)
 
     def sync(self) -> None:
-        """Memory is as durable as it will be."""
+        """Memory needs no sync."""
 
     def keep_aside(self, start: int) -> str:
         name = f"torn-{start}"
