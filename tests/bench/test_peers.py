@@ -99,7 +99,7 @@ def test_report_shows_every_row_and_why_something_is_missing(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("system", [APPEND, AGENTFORGE, WITH_PROGRAMS], ids=lambda system: system.name)
-def test_our_own_workers_tell_what_a_run_took(tmp_path: Path, system: System) -> None:
+def test_our_own_workers_report_the_costs_of_a_run(tmp_path: Path, system: System) -> None:
     phase = Phase((system,), steps=5, rounds=1, turn_steps=0 if system == WITH_PROGRAMS else 2)
     told, failed = run_together(phase, tmp_path, seconds=60)
     assert failed == []

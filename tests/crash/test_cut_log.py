@@ -132,7 +132,7 @@ def test_log_cut_at_every_byte_and_resumed_gives_the_same_final_state_and_files(
 @example(EVERYTHING_JUDGED)
 @example(ONE_BRANCH_FAILS)
 @given(_nodes)
-def test_log_of_parallel_blocks_and_judgments_cut_at_every_byte_comes_to_the_same_end(
+def test_log_of_parallel_blocks_and_judgments_cut_at_every_byte_reaches_the_same_end(
     nodes: tuple[Node, ...],
 ) -> None:
     cut_everywhere(nodes, lambda whole: range(len(whole) + 1) if EVERYWHERE else around_line_ends(whole))
@@ -167,7 +167,7 @@ def cut_everywhere(nodes: tuple[Node, ...], lengths: Callable[[bytes], Iterable[
 @pytest.mark.parametrize(
     "nodes", [EVERYTHING, EVERYTHING_JUDGED, EVERYTHING_AT_ONCE], ids=["stages", "judged", "at once"]
 )
-def test_engine_that_dies_twice_in_one_run_comes_to_the_same_end(nodes: tuple[Node, ...]) -> None:
+def test_engine_that_dies_twice_in_one_run_reaches_the_same_end(nodes: tuple[Node, ...]) -> None:
     with scratch() as folder:
         run = ScriptedRun(folder / "project", nodes)
         run.project.mkdir()

@@ -83,7 +83,7 @@ def test_another_result_is_noticed(finished, told) -> None:
     assert "iterations/002/result.json: '{}' instead of" in told()
 
 
-def test_a_draft_left_behind_is_noticed(finished, told) -> None:
+def test_a_left_over_draft_is_noticed(finished, told) -> None:
     (finished[0].run_dir / "state.json.tmp").touch()
     assert "left behind: .claude/pipeline-runs/night/state.json.tmp" in told()
 

@@ -52,7 +52,7 @@ def expect_new_run_and_old_one_aside(run: CrashRun, old_log: bytes, old_notes: P
     assert [json.loads(line)["what"] for line in old_notes.read_text().splitlines()] == ["start"]
 
 
-def test_force_ends_the_agent_of_an_interrupted_run_and_keeps_that_run_aside(tmp_path: Path) -> None:
+def test_force_ends_the_agent_of_an_interrupted_run_and_archives_the_run(tmp_path: Path) -> None:
     run, log = orphaned(tmp_path)
     run.turn(FORCED)
     assert len(kept_aside(run)) == 1

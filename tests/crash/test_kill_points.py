@@ -93,7 +93,7 @@ def test_killed_while_an_exchange_is_kept(when: str) -> None:
 
 
 @pytest.mark.parametrize("victims", ["engine", "engine+supervisor+agent"])
-def test_what_a_reattached_or_lost_agent_did_is_kept_once(victims: str) -> None:
+def test_work_of_a_reattached_or_lost_agent_is_recorded_once(victims: str) -> None:
     expect_no_violation([Case.parse(f"record agent:note:{n}:after:{victims}") for n in (1, 3, 5)])
 
 
@@ -117,7 +117,7 @@ def test_supervisor_killed_alone_loses_the_attempt_and_ends_its_agent_with_its_t
     assert outcomes_of(tmp_path, "plain agent:spawn:2:after:supervisor") == [DONE, "attempt_lost", DONE, DONE]
 
 
-def test_agent_killed_alone_is_a_failure_and_is_tried_again(tmp_path: Path) -> None:
+def test_agent_killed_alone_is_a_failure_and_is_retried(tmp_path: Path) -> None:
     assert outcomes_of(tmp_path, "plain agent:note:3:after:agent") == [DONE, "error", DONE, DONE]
 
 
@@ -133,7 +133,7 @@ def test_engine_killed_alone_while_two_branches_work_reattaches_to_both(tmp_path
     assert found.count(DONE) == 7
 
 
-def test_engine_killed_alone_while_the_judge_is_at_it_asks_the_judge_once(tmp_path: Path) -> None:
+def test_engine_killed_alone_while_the_judge_is_running_asks_the_judge_once(tmp_path: Path) -> None:
     story = play(tmp_path / "run", Case.parse("judge agent:note:3:after:engine")).story
     assert story.struck == [("engine", "")]
     assert violations(story, baseline("judge").state) == []
@@ -145,7 +145,7 @@ def test_engine_killed_alone_while_the_judge_is_at_it_asks_the_judge_once(tmp_pa
     assert judges == ["0/1/judge/1", "0/2/judge/1", "0/3/judge/1"]
 
 
-def test_judge_killed_with_its_engine_is_asked_again_and_costs_no_failure(tmp_path: Path) -> None:
+def test_judge_killed_with_its_engine_is_retried_and_costs_no_failure(tmp_path: Path) -> None:
     story = play(tmp_path / "run", Case.parse("judge agent:note:3:after:engine+supervisor+agent")).story
     assert violations(story, baseline("judge").state) == []
     asked = [
@@ -163,7 +163,7 @@ def test_judge_killed_alone_is_asked_once_more(tmp_path: Path) -> None:
     assert statuses == ["failed", "success", "success", "success"]
 
 
-def test_agent_killed_before_it_said_a_word_goes_on_with_its_session_all_the_same(tmp_path: Path) -> None:
+def test_agent_killed_before_any_output_still_resumes_its_session(tmp_path: Path) -> None:
     case = "chain agent:note:9:after:engine+supervisor+agent"
     story = play(tmp_path / "run", Case.parse(case)).story
     assert violations(story, baseline("chain").state) == []

@@ -1,4 +1,4 @@
-"""The example as an installed package: its files and the metadata that its pyproject.toml stands for."""
+"""The example as an installed package: its files and the metadata of its pyproject.toml."""
 
 import shutil
 import tomllib

@@ -210,7 +210,7 @@ class TestFailures:
         errors = (iteration(project) / "attempt-1" / "errors.log").read_text()
         assert f"sandbox {name} could not be ended: the sandbox service says 500" in errors
 
-    def test_service_that_is_not_there(self, project: Project, service: SandboxService) -> None:
+    def test_unreachable_service(self, project: Project, service: SandboxService) -> None:
         project.env["REMOTE_SANDBOX_URL"] = "http://127.0.0.1:9"
         pipeline(project, RESULT)
         assert go(project).code != 0
@@ -234,7 +234,7 @@ class TestFailures:
         assert (project.root / "half.txt").exists()
         assert service.alive == {}
 
-    def test_missing_key_is_said_before_anything_begins(
+    def test_missing_key_is_reported_before_the_run_starts(
         self, project: Project, service: SandboxService
     ) -> None:
         del project.env["REMOTE_SANDBOX_API_KEY"]
@@ -244,7 +244,7 @@ class TestFailures:
         assert "REMOTE_SANDBOX_API_KEY isn't set" in done.err
         assert service.calls == []
 
-    def test_stage_without_an_agent_is_said(self, project: Project, service: SandboxService) -> None:
+    def test_stage_without_an_agent_is_reported(self, project: Project, service: SandboxService) -> None:
         pipeline(project, RESULT, argv=[])
         assert go(project).code != 0
         assert "doesn't say which agent to run" in json.dumps(project.events("s"))
@@ -282,7 +282,7 @@ class TestEnding:
         assert error["type"] == "iteration_timeout"
         assert service.alive == {}
 
-    def test_killed_engine_leaves_the_sandbox_and_the_next_one_takes_it_up(
+    def test_killed_engine_leaves_the_sandbox_and_the_next_one_reattaches(
         self, project: Project, service: SandboxService
     ) -> None:
         pipeline(
@@ -300,7 +300,7 @@ class TestEnding:
         assert len(service.made) == 1
         assert (project.root / "done.txt").exists()
 
-    def test_killed_program_has_its_sandbox_ended_by_whoever_is_left(
+    def test_killed_program_has_its_sandbox_ended_by_the_supervisor_or_the_next_engine(
         self, project: Project, service: SandboxService
     ) -> None:
         pipeline(project, self.SLOW)

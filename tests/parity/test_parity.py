@@ -106,7 +106,7 @@ def of_plan(case: Path) -> dict[str, str | None]:
 @pytest.mark.parametrize(
     "options", ["--model=haiku --context=now", "--provider=codex --model=gpt-5-codex --context=now"]
 )
-def test_what_the_caller_says_outranks_the_files_in_plan_json(tmp_path: Path, options: str) -> None:
+def test_overrides_of_the_caller_take_precedence_in_plan_json(tmp_path: Path, options: str) -> None:
     case = write_pipeline_case(tmp_path / "case", PIPE, options, {"nodes": [AS_WRITTEN]})
     found = of_plan(case)
     assert {"nodes.0.provider.model", "nodes.0.context"} <= set(found)
@@ -122,7 +122,7 @@ def test_the_stages_of_a_block_get_the_callers_context_too(tmp_path: Path) -> No
     assert of_plan(case) == {"nodes.0.stages.0.context": "caller-wins"}
 
 
-def test_harness_sees_another_model_or_context_that_the_caller_did_not_ask_for(tmp_path: Path) -> None:
+def test_harness_sees_another_model_or_context_without_an_override(tmp_path: Path) -> None:
     recorded = {"provider": {"type": "claude", "model": "haiku"}, "context": "other"}
     case = write_pipeline_case(tmp_path / "case", PIPE, "--model=opus", {"nodes": [recorded]})
     assert of_plan(case) == {"nodes.0.provider.model": "caller-wins", "nodes.0.context": None}
@@ -138,7 +138,7 @@ def test_an_input_that_names_no_earlier_node_is_refused_by_a_rule(tmp_path: Path
     assert [found.path for found, _ in report.found] == ["exit", "exit", SESSION]
 
 
-def test_harness_sees_another_refusal_of_what_the_original_ran(tmp_path: Path) -> None:
+def test_harness_sees_another_refusal_of_what_the_shell_engine_ran(tmp_path: Path) -> None:
     case = write_pipeline_case(tmp_path / "case", f"{PIPE}    timeout: soon\n")
     assert [str(found.path) for found in examine(load_case(case)).unexplained][:1] == ["exit"]
 

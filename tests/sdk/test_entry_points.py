@@ -120,16 +120,16 @@ def test_two_packages_that_offer_the_same_name_are_both_named(site: Path, tmp_pa
         sdk.run(pipeline(node(provider="plain")), session="s")
 
 
-def test_a_package_stands_in_for_a_built_in_provider_and_that_is_said(
+def test_a_package_overrides_a_built_in_provider_with_a_warning(
     site: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     install(site, "fine-agents", FINE, {"codex": "plain"})
     with caplog.at_level(logging.WARNING), SyncEngine(tmp_path, environ=ENVIRON) as sdk:
         assert sdk.run(pipeline(node(provider="codex")), session="s").completed
-    assert "provider codex is the one of fine-agents 1.2 and not the built-in one" in caplog.text
+    assert "provider codex comes from fine-agents 1.2, which overrides the built-in one" in caplog.text
 
 
-def test_what_is_registered_in_code_wins_over_a_package_and_leaves_it_unloaded(
+def test_provider_registered_in_code_overrides_a_package_without_loading_it(
     site: Path, tmp_path: Path
 ) -> None:
     install(site, "bad-agents", "raise RuntimeError", {"scripted": "Agent"})
@@ -140,9 +140,7 @@ def test_what_is_registered_in_code_wins_over_a_package_and_leaves_it_unloaded(
     assert "bad_agents" not in sys.modules
 
 
-def test_an_unknown_name_is_answered_with_the_closest_of_all_that_there_are(
-    site: Path, tmp_path: Path
-) -> None:
+def test_an_unknown_name_is_refused_with_the_closest_known_one(site: Path, tmp_path: Path) -> None:
     install(site, "fine-agents", FINE, {"remote-agent": "Agent"})
     with SyncEngine(tmp_path, environ=ENVIRON) as sdk, pytest.raises(UnknownProvider) as caught:
         sdk.engine.registry["remot-agent"]
@@ -150,7 +148,7 @@ def test_an_unknown_name_is_answered_with_the_closest_of_all_that_there_are(
     assert "claude" in caught.value.hint
 
 
-def test_the_list_says_where_each_comes_from_and_why_one_cannot_be_used(site: Path, tmp_path: Path) -> None:
+def test_the_list_shows_the_origin_of_each_and_why_one_is_not_usable(site: Path, tmp_path: Path) -> None:
     install(site, "bad-agents", "1 / 0", {"bad": "Agent"})
     install(site, "fine-agents", FINE, {"plain": "plain"})
     found = listed(tmp_path)

@@ -56,7 +56,7 @@ def loop(tmp_path: Path) -> OriginalRun:
     return run
 
 
-def test_status_list_and_tail_understand_a_run_of_the_original(loop: OriginalRun) -> None:
+def test_status_list_and_tail_show_a_run_of_the_shell_engine(loop: OriginalRun) -> None:
     engine = sdk(loop.project)
     info = engine.status(SESSION)
     assert (info.status, info.state.node and info.state.node.completed) == ("interrupted", 1)
@@ -99,7 +99,7 @@ def test_resume_continues_with_the_iteration_that_was_not_complete(loop: Origina
     ).read_text() == '{"summary":"half"}'
 
 
-def test_results_that_an_earlier_pass_left_do_not_count_for_later_iterations(loop: OriginalRun) -> None:
+def test_results_of_an_earlier_pass_do_not_count_for_later_iterations(loop: OriginalRun) -> None:
     stale = loop.run_dir / "stage-00-work/iterations/004"
     stale.mkdir()
     (stale / "result.json").write_text('{"summary":"of another pass","decision":"error"}')
@@ -108,7 +108,7 @@ def test_results_that_an_earlier_pass_left_do_not_count_for_later_iterations(loo
     assert "of another pass" not in (stale / "result.json").read_text()
 
 
-def test_run_that_was_imported_and_left_is_recovered(loop: OriginalRun) -> None:
+def test_imported_and_interrupted_run_is_recovered(loop: OriginalRun) -> None:
     """Killed right after `log_adopted` was written."""
     before = len(loop.lines)
     resumed(loop.project)
@@ -124,7 +124,9 @@ def test_run_that_was_imported_and_left_is_recovered(loop: OriginalRun) -> None:
 
 
 @pytest.mark.parametrize("kept", range(1, 9))
-def test_pipeline_of_the_original_is_resumed_from_every_line_of_its_log(tmp_path: Path, kept: int) -> None:
+def test_pipeline_of_the_shell_engine_is_resumed_from_every_line_of_its_log(
+    tmp_path: Path, kept: int
+) -> None:
     run = OriginalRun(tmp_path, most=2)
     run.begin_pipeline(PIPE, plan_json(("a", 2), ("b", 1)))
     run.node("0", "a", 2)
@@ -137,13 +139,13 @@ def test_pipeline_of_the_original_is_resumed_from_every_line_of_its_log(tmp_path
     assert verify(run.log).is_intact
 
 
-def test_earlier_outputs_of_the_original_are_found_after_a_resume(loop: OriginalRun) -> None:
+def test_earlier_outputs_of_the_shell_engine_are_found_after_a_resume(loop: OriginalRun) -> None:
     resumed(loop.project)
     third = context(loop, "stage-00-work", 3)["inputs"]["from_previous_iterations"]
     assert third == [str(loop.run_dir / f"stage-00-work/iterations/{n:03d}/output.md") for n in (1, 2)]
 
 
-def test_pipeline_of_the_original_goes_on_at_the_stage_boundary(tmp_path: Path) -> None:
+def test_pipeline_of_the_shell_engine_continues_at_the_stage_boundary(tmp_path: Path) -> None:
     run = OriginalRun(tmp_path, most=2)
     run.begin_pipeline(PIPE, plan_json(("a", 2), ("b", 1)))
     run.node("0", "a", 2)
@@ -165,14 +167,14 @@ def test_resumed_pipeline_keeps_the_provider_and_iterations_that_it_was_pinned_t
     assert [node["provider"]["model"] for node in plan["nodes"]] == ["sonnet", "sonnet"]
 
 
-def test_failed_run_of_the_original_is_failed_and_can_be_resumed(loop: OriginalRun) -> None:
+def test_failed_run_of_the_shell_engine_is_failed_and_can_be_resumed(loop: OriginalRun) -> None:
     loop.event("error", {"node_path": "0", "node_run": 0, "iteration": 0}, message="it broke", stage="work")
     info = sdk(loop.project).status(SESSION)
     assert (info.status, info.state.failure and info.state.failure.message) == ("failed", "it broke")
     assert resumed(loop.project).completed
 
 
-def test_completed_session_of_the_original_is_refused_like_ours(loop: OriginalRun) -> None:
+def test_completed_session_of_the_shell_engine_is_refused_like_ours(loop: OriginalRun) -> None:
     loop.event("session_complete", None, reason="all done")
     before = loop.log.read_bytes()
     with pytest.raises(IllegalMove, match="already completed"):
@@ -182,7 +184,7 @@ def test_completed_session_of_the_original_is_refused_like_ours(loop: OriginalRu
     assert loop.log.read_bytes() == before
 
 
-def test_session_that_the_original_began_anew_counts_from_its_new_beginning(loop: OriginalRun) -> None:
+def test_session_restarted_by_the_shell_engine_counts_from_its_new_start(loop: OriginalRun) -> None:
     loop.event("session_complete", None, reason="all done")
     loop.event("node_start", {"node_path": "0", "node_run": 0, "iteration": 0}, name="work", type="work")
     info = sdk(loop.project).status(SESSION)
@@ -193,7 +195,7 @@ def test_session_that_the_original_began_anew_counts_from_its_new_beginning(loop
     )
 
 
-def test_torn_last_line_of_the_original_is_put_aside_when_it_is_resumed(loop: OriginalRun) -> None:
+def test_torn_last_line_of_the_shell_engine_is_archived_when_it_is_resumed(loop: OriginalRun) -> None:
     with loop.log.open("a") as log:
         log.write('{"ts":"2026-01-10T10:09:00Z","type":"iteration_com')
     assert resumed(loop.project).completed
@@ -202,7 +204,7 @@ def test_torn_last_line_of_the_original_is_put_aside_when_it_is_resumed(loop: Or
     assert verify(loop.log).is_intact
 
 
-def test_event_glued_to_a_torn_line_of_the_original_is_not_lost(loop: OriginalRun) -> None:
+def test_event_on_a_torn_line_of_the_shell_engine_is_not_lost(loop: OriginalRun) -> None:
     loop.lines[-1] = loop.lines[-1][:40] + loop.lines[-1]
     loop.finish_iteration("0", "stage-00-work", 2)
     types = [event.fact.TYPE for event in sdk(loop.project).events(SESSION)]
@@ -216,7 +218,7 @@ def test_changed_line_before_log_adopted_is_noticed(loop: OriginalRun) -> None:
     assert not verify(loop.log).is_intact
 
 
-def test_run_of_the_original_is_not_recovered_paused_or_cancelled_before_it_is_imported(
+def test_run_of_the_shell_engine_is_not_recovered_paused_or_cancelled_before_it_is_imported(
     loop: OriginalRun,
 ) -> None:
     before = loop.log.read_bytes()
@@ -229,12 +231,12 @@ def test_run_of_the_original_is_not_recovered_paused_or_cancelled_before_it_is_i
     assert loop.log.read_bytes() == before
 
 
-def test_definition_that_no_longer_fits_the_run_is_refused(tmp_path: Path) -> None:
+def test_definition_that_no_longer_matches_the_run_is_refused(tmp_path: Path) -> None:
     run = OriginalRun(tmp_path)
     run.begin_pipeline(PIPE, plan_json(("a", 2), ("b", 1)))
     run.node("0", "other", 2)
     run.event("node_complete", {"node_path": "0", "node_run": 0, "iteration": 0}, name="other")
-    with pytest.raises(InvalidRequest, match="another definition"):
+    with pytest.raises(InvalidRequest, match="doesn't match the definition"):
         resumed(tmp_path)
 
 
@@ -245,7 +247,7 @@ def test_imported_run_is_read_from_its_snapshot_and_by_followers(loop: OriginalR
     assert engine.status(SESSION).plan == engine.inspect(SESSION).plan
 
 
-def test_reader_goes_on_inside_the_lines_of_the_original(loop: OriginalRun) -> None:
+def test_reader_continues_inside_the_lines_of_the_shell_engine(loop: OriginalRun) -> None:
     reader = sdk(loop.project).runs.log(SESSION).reader()
     list(reader.events())
     head = reader.head
@@ -270,7 +272,7 @@ GOLDEN = [
 
 @needs_cases
 @pytest.mark.parametrize(("case", "moment", "session", "iterations"), GOLDEN)
-def test_recorded_run_of_the_original_is_resumed(
+def test_recorded_run_of_the_shell_engine_is_resumed(
     tmp_path: Path, case: str, moment: str, session: str, iterations: int
 ) -> None:
     if not (CASES / case).is_dir():

@@ -97,7 +97,7 @@ def test_answer_that_counts_the_work_as_done_completes_the_run(tmp_path: Path) -
     run(main())
 
 
-def test_time_that_is_waited_for_an_answer_is_no_runtime(tmp_path: Path) -> None:
+def test_time_waiting_for_an_answer_does_not_count_as_runtime(tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock(hold=True)
         provider = ScriptedProvider([crashes(), says("done")])
@@ -191,9 +191,7 @@ REQUEST = Request("limit-7", "escalation", "limit", "limit", "Go on?", ("resume"
 
 
 @pytest.mark.parametrize("what", NO_ANSWERS)
-def test_what_is_no_answer_is_put_aside_once(
-    tmp_path: Path, what: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_invalid_answer_is_archived_once(tmp_path: Path, what: str, caplog: pytest.LogCaptureFixture) -> None:
     file = answer_file(tmp_path, REQUEST.id)
     file.parent.mkdir(parents=True)
     file.write_bytes(NO_ANSWERS[what].replace(b"ID", REQUEST.id.encode()))
@@ -206,7 +204,7 @@ def test_what_is_no_answer_is_put_aside_once(
 
 
 @pytest.mark.parametrize("content", [NOT_OFFERED, NO_ANSWERS["too long"]], ids=["not offered", "too long"])
-def test_answer_that_makes_no_sense_is_put_aside_and_a_later_one_counts(
+def test_invalid_answer_is_archived_and_a_later_one_counts(
     tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
@@ -234,7 +232,7 @@ def test_answer_that_makes_no_sense_is_put_aside_and_a_later_one_counts(
 
 @pytest.mark.parametrize("content", [b"not json", NOT_OFFERED], ids=["no json", "not offered"])
 @pytest.mark.parametrize("verb", ["answer", "resume"])
-def test_answer_that_makes_no_sense_does_not_keep_a_person_from_answering_a_run_that_nobody_drives(
+def test_invalid_answer_does_not_prevent_a_valid_one_for_a_run_without_an_engine(
     tmp_path: Path, content: bytes, verb: str
 ) -> None:
     async def main() -> None:
@@ -269,7 +267,7 @@ def test_answer_that_comes_while_the_run_is_being_paused_is_taken_before_the_dri
     assert counted(tmp_path, "request_answered") == counted(tmp_path, "session_continued") == 1
 
 
-def test_answer_waits_for_a_driver_that_is_about_to_let_go_of_the_run(tmp_path: Path) -> None:
+def test_answer_waits_for_a_driver_that_is_about_to_release_the_run(tmp_path: Path) -> None:
     async def main() -> None:
         async with engine(tmp_path, ScriptedProvider([crashes(), says("done")])) as sdk:
             request = await asked(sdk)
@@ -310,7 +308,7 @@ def test_answer_left_before_the_engine_is_started_counts_when_the_run_is_recover
     assert "session_paused" not in types(tmp_path)
 
 
-def test_answer_left_for_a_paused_run_counts_when_somebody_drives_it(tmp_path: Path) -> None:
+def test_answer_left_for_a_paused_run_counts_when_an_engine_drives_it(tmp_path: Path) -> None:
     async def main() -> None:
         async with engine(tmp_path, ScriptedProvider([crashes()])) as sdk:
             request = await asked(sdk)
@@ -361,7 +359,7 @@ def test_agent_of_a_run_may_not_answer_it(tmp_path: Path) -> None:
             run_id = sdk.status("s").state.run_id
         environ = {**ENVIRON, "AGENTFORGE_ATTEMPT": f"{run_id}/0/1/1/1"}
         async with engine(tmp_path, environ=environ) as agents:
-            with pytest.raises(InvalidRequest, match="may not answer it"):
+            with pytest.raises(InvalidRequest, match="must not answer it"):
                 await agents.answer("s", "resume")
         assert not answer_file(tmp_path, request).exists()
 
@@ -504,7 +502,7 @@ def test_note_that_never_fits_is_refused_before_anything_happens(tmp_path: Path)
 
     async def main() -> None:
         async with engine(tmp_path) as sdk:
-            with pytest.raises(InvalidRequest, match="the context has 32770 bytes, and 32768 is the maximum"):
+            with pytest.raises(InvalidRequest, match="the context must have at most 32768 bytes, got 32770"):
                 await sdk.resume("s", "é" * (MAX_NOTES_BYTES // 2 + 1))
         assert log.read_bytes() == before
         assert sdk.status("s").status == "paused"

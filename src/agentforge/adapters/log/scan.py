@@ -11,7 +11,7 @@ first line of ours follows on the hash of them all.
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 
-from agentforge.legacy.upcaster import Upcaster, is_event, is_original
+from agentforge.legacy.upcaster import Upcaster, is_event, is_shell_log
 from agentforge.model import codec
 from agentforge.model.errors import LogTooNew
 from agentforge.model.event import Event
@@ -152,7 +152,7 @@ class Scan:
 
     def _may_be_original(self, line: bytes) -> bool:
         if self.original is None:
-            return self.number <= 1 and not self.damage and is_original(line) and is_event(line)
+            return self.number <= 1 and not self.damage and is_shell_log(line) and is_event(line)
         return not self._last and codec.seq_of(line) is None
 
     def _is_original(self, line: bytes) -> bool:
