@@ -21,7 +21,7 @@ def main() -> int:
         sys.stdout.write("\n".join(rule_table()) + "\n")
         return 0
     if not given.cases.is_dir():
-        sys.stderr.write(f"there is no folder {given.cases}: name one with recorded cases\n")
+        sys.stderr.write(f"folder not found: {given.cases}; give a folder with recorded cases\n")
         return 2
     cases = [
         case
@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def examine(case: Case) -> Report:
-    """One case, played in a folder of its own that is gone afterwards."""
+    """Play one case in a temporary folder."""
     if is_matrix(case):
         return compare_matrix(case)
     folder = Path(tempfile.mkdtemp(prefix="parity-"))

@@ -1,4 +1,4 @@
-"""Both sides' files in one form: paths by placeholder, names by the successor's words, no times.
+"""Both sides' files in one canonical form: paths as placeholders, AgentForge's names, no times.
 
 Events become steps: which kind of thing happened where. Inside a parallel block each provider has its own
 order, so its steps stand together.
@@ -51,7 +51,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Placeholders:
-    """What stands for the project's own path and for a session whose name holds the time."""
+    """The placeholders for the project's path and for a session with the time in its name."""
 
     project: str
     session: str
@@ -62,7 +62,7 @@ class Placeholders:
 
 
 def load(path: Path, names: Placeholders) -> Any:
-    """A JSON file with placeholders; nothing if it is missing or no JSON."""
+    """A JSON file with placeholders, or None if it is missing or isn't JSON."""
     try:
         return json.loads(names.put(path.read_text("utf-8")))
     except (OSError, ValueError):
@@ -70,7 +70,7 @@ def load(path: Path, names: Placeholders) -> Any:
 
 
 def without_times(value: Any) -> Any:
-    """Times become one word, so that only whether there is one counts."""
+    """Replace times by a placeholder, so that only their presence counts."""
     if isinstance(value, dict):
         return {
             key: (TIME if TIMES.search(key) and child is not None else without_times(child))
@@ -94,18 +94,18 @@ def _step(event: dict[str, Any]) -> Step | None:
         return None
     provider = cursor.get("provider") or ""
     if kind == "error" and not provider and "attempt" not in data:
-        # The original's word for a session that failed.
+        # The shell engine's event for a session that failed.
         return Step("failed", "", 0)
     if kind.startswith("session"):
         return Step(kind, "", 0)
-    # Ours names the stage inside a block (`1.0`), the original only the block.
+    # Ours names the stage inside a block (`1.0`), the shell engine only the block.
     path = str(cursor.get("node_path", ""))
     node = path.partition(".")[0] if provider else path
     return Step(kind, node, cursor.get("iteration", 0) if kind in NUMBERED else 0, provider)
 
 
 def _started_once(found: list[Step]) -> list[Step]:
-    """An iteration that is started again without having ended counts once."""
+    """An iteration that is restarted without having ended counts once."""
     latest: dict[tuple[str, str], Step] = {}
     kept = []
     for step in found:
@@ -117,8 +117,8 @@ def _started_once(found: list[Step]) -> list[Step]:
 
 
 def _settled(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without what only our side records in the same words: attempts that were tried again, and how the
-    provider of a failed block ended."""
+    """Without events of the same types that only our side records: retried attempts, and the end of the
+    provider of a failed block."""
     kept = []
     for index, event in enumerate(events):
         if event["type"] == "error" and _is_tried_again(event, events[index + 1 :]):
@@ -127,7 +127,7 @@ def _settled(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if event["type"] == "parallel_provider_complete" and failed:
             continue
         if event["type"] == "error" and (event.get("data") or {}).get("attempt") and _ends_run(event, events):
-            # Followed by `session_failed`, which says the same for the run.
+            # Followed by `session_failed`, which reports the same for the run.
             continue
         kept.append(event)
     return kept
@@ -159,7 +159,7 @@ def _by_provider(found: list[Step]) -> list[Step]:
 
 
 def same_session(recorded: str, ours: list[str]) -> str | None:
-    """Our session for a recorded one: by name, or by its beginning where the name ends in a time."""
+    """Our session for a recorded one: by name, or by its prefix if the name ends in a time."""
     if recorded in ours:
         return recorded
     dated = DATED_SESSION.match(recorded)
@@ -169,7 +169,7 @@ def same_session(recorded: str, ours: list[str]) -> str | None:
 
 
 def renamed_state(recorded: Any, stage: str, folders: list[str]) -> Any:
-    """The original's state.json in the successor's words: `completed`, the stage's directory, one text for
+    """The shell engine's state.json in AgentForge's terms: `completed`, the stage's directory, one text for
     an error."""
     state = dict(recorded)
     state["status"] = COMPLETED.get(state.get("status", ""), state.get("status"))

@@ -1,4 +1,4 @@
-"""Where the recorded cases of agent-pipelines lie."""
+"""The location of the recorded cases of agent-pipelines."""
 
 import os
 from pathlib import Path

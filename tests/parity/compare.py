@@ -1,4 +1,4 @@
-"""A recorded case beside ours: every difference, each with the rule that explains it, if one does.
+"""Compares a recorded case with ours: every difference, with the rule that explains it or None.
 
 plan.json and context.json have to hold all that was recorded; state.json, manifests and the log are
 compared by meaning; result.json by structure; output.md is the agent's own.
@@ -21,7 +21,7 @@ ITERATION = re.compile(
     r"^(?:stage|parallel)-(\d\d)-[^/]+(?:/providers/([^/]+)/stage-\d\d-[^/]+)?/iterations/(\d+)/"
 )
 NODE = re.compile(r"^(?:stage|parallel)-(\d\d)-")
-# Left behind by the original for its own tools, or copied from the input.
+# Written by the shell engine for its own tools, or copied from the input.
 NOT_COMPARED = re.compile(r"\.lock$|\.tmp$|^judge\.log$|^pipeline\.yaml$|^events\.jsonl$|^state\.json$")
 BY_STRUCTURE = frozenset({"result.json", "status.json", "judge.json"})
 
@@ -30,11 +30,11 @@ BY_STRUCTURE = frozenset({"result.json", "status.json", "judge.json"})
 class Report:
     case: str
     checked: int = 0
-    """Files, logs and commands that were compared."""
+    """The compared files, logs and commands."""
     found: list[tuple[Difference, str | None]] = field(default_factory=list)
-    """Every difference with its rule, or with none."""
+    """Every difference with its rule, or None."""
     skipped: list[tuple[str, str]] = field(default_factory=list)
-    """What couldn't be played, and why."""
+    """The commands that couldn't be played, with the reason."""
 
     @property
     def unexplained(self) -> list[Difference]:
@@ -62,10 +62,10 @@ class Pair:
     our_events: list[dict[str, Any]]
     is_partial: bool = False
     """Whether a later command of the session couldn't be played."""
-    parted: dict[tuple[str, str], int] = field(default_factory=dict)
-    """From which iteration of a node (and provider) on the two sides went different ways."""
+    diverged: dict[tuple[str, str], int] = field(default_factory=dict)
+    """The iteration of a node (and provider) from which on the two sides differ."""
     ended: bool = False
-    """Whether they never came together again."""
+    """Whether they never converge again."""
 
     @property
     def recorded_dir(self) -> Path:
@@ -86,14 +86,14 @@ class Pair:
         return load(self.ours / "plan.json", self.our_names)
 
     def part(self, step: Step, iteration: int) -> None:
-        self.parted.setdefault((step.node, step.provider), iteration)
+        self.diverged.setdefault((step.node, step.provider), iteration)
 
     def is_past(self, node: str, provider: str, iteration: int) -> bool:
-        since = self.parted.get((node, provider), self.parted.get((node, "")))
+        since = self.diverged.get((node, provider), self.diverged.get((node, "")))
         return iteration >= since if since is not None else self.is_after(node)
 
     def is_after(self, node: str) -> bool:
-        return self.ended and any(int(node) > int(parted) for parted, _ in self.parted)
+        return self.ended and any(int(node) > int(other) for other, _ in self.diverged)
 
 
 def compare(played: Played) -> Report:
@@ -106,7 +106,7 @@ def compare(played: Played) -> Report:
     for session in played.sessions() if case.sessions() else ():
         if not any(same_session(recorded, [session]) for recorded in case.sessions()):
             if any(o.command.session == session and o.command.rc == 0 for o in played.outcomes):
-                continue  # The recording has run it, too, and didn't keep its files.
+                continue  # The recording ran it, too, but didn't keep its files.
             added = Difference("sessions", session, MISSING, "a run")
             report.note(added, partings.explain_added(session, played))
     return report
@@ -191,7 +191,7 @@ def _at(found: list[Step], index: int) -> Step | None:
 
 
 def _place(recorded: list[Step], ours: list[Step], at: int) -> tuple[Step, int]:
-    """Where the two sides parted, and from which iteration on."""
+    """Where the two sides diverged, and from which iteration on."""
     known = [
         step for step in (_at(recorded, at), _at(ours, at), *reversed(recorded[:at])) if step and step.node
     ]
@@ -223,7 +223,7 @@ def _is_past(pair: Pair, inside: str) -> bool:
     if node is None:
         return False
     number = str(int(node[1]))
-    return pair.is_after(number) or any(parted == number for parted, _ in pair.parted)
+    return pair.is_after(number) or any(other == number for other, _ in pair.diverged)
 
 
 def _compared(pair: Pair, inside: str, where: str) -> list[Difference]:
@@ -239,7 +239,7 @@ def _compared(pair: Pair, inside: str, where: str) -> list[Difference]:
 
 
 def _states(report: Report, pair: Pair, kept: list[Kept]) -> None:
-    """state.json at every recorded moment that our run came through, too."""
+    """state.json at every recorded moment that our run reached, too."""
     for moment in pair.case.moments:
         path = moment.run_dir(pair.session) / "state.json"
         if not path.is_file():

@@ -17,7 +17,7 @@ MISSING = Missing()
 
 @dataclass(frozen=True)
 class Difference:
-    """Something recorded that ours hasn't got, or has otherwise."""
+    """A recorded value that ours lacks or has differently."""
 
     where: str
     """The file, command or log, relative to the case."""
@@ -44,12 +44,12 @@ def differ(where: str, recorded: Any, ours: Any, path: str = "") -> Iterator[Dif
 
 
 def structure(value: Any) -> Any:
-    """What kind of thing each part is; for files whose content is the agent's own."""
+    """The type of each value, for files whose content is the agent's."""
     if isinstance(value, dict):
         return {key: structure(child) for key, child in value.items()}
     return "list" if isinstance(value, list) else type(value).__name__
 
 
 def _plain(value: Any) -> Any:
-    """JSON doesn't tell 2 from 2.0."""
+    """JSON doesn't distinguish 2 and 2.0."""
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value

@@ -1,4 +1,4 @@
-"""Which rule explains a difference between two files: by the file, the place in it, and a test of its own."""
+"""Finds the rule that explains a difference between two files, by file, path and predicate."""
 
 import re
 from collections.abc import Callable
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 class Known(Protocol):
-    """What a rule may look at beside the difference itself."""
+    """The data that a rule may use besides the difference."""
 
     case: "Case"
-    parted: dict[tuple[str, str], int]
+    diverged: dict[tuple[str, str], int]
 
     @property
     def given(self) -> dict[str, set[str]]:
-        """What the caller said about `provider`, `model` and `context`."""
+        """The caller's overrides of `provider`, `model` and `context`."""
 
     @property
     def our_plan(self) -> Any: ...
@@ -45,7 +45,7 @@ def _is_added(difference: Difference, known: Known | None) -> bool:
 
 
 def _max_is_runs(difference: Difference, known: Known | None) -> bool:
-    """Ours is what the node itself says, as `runs` in our plan; recorded what stage.yaml says."""
+    """Ours is the node's `runs`; the recorded value is that of stage.yaml."""
     if known is None or not known.recorded_plan or not known.our_plan:
         return False
     index = (
@@ -88,12 +88,12 @@ def _one_stage(difference: Difference, known: Known | None) -> bool:
 
 def _of_other_length(difference: Difference, known: Known | None) -> bool:
     """The outputs of a stage that ran another number of iterations here."""
-    parted = {node for node, _ in known.parted} if known else set()
+    diverged = {node for node, _ in known.diverged} if known else set()
     texts = [str(difference.recorded), str(difference.ours)]
     stages = [set(re.findall(r"/stage-(\d\d)-", text)) for text in texts]
     return (
         stages[0] == stages[1]
-        and {str(int(stage)) for stage in stages[0] - {_own_stage(difference)}} <= parted
+        and {str(int(stage)) for stage in stages[0] - {_own_stage(difference)}} <= diverged
     )
 
 
@@ -103,7 +103,7 @@ def _own_stage(difference: Difference) -> str:
 
 
 def _counts_block(difference: Difference, known: Known | None) -> bool:
-    """Recorded as if nothing had been done, in a session that has a block."""
+    """The recorded value is empty, in a session with a block."""
     in_block = (
         any(node.get("kind") == "parallel" for node in (known.our_plan or {}).get("nodes", []))
         if known
@@ -113,7 +113,7 @@ def _counts_block(difference: Difference, known: Known | None) -> bool:
 
 
 def _is_under_way(difference: Difference, known: Known | None) -> bool:
-    """Ours shows the moment before the iteration that had just begun."""
+    """Ours shows the moment before the iteration that had just started."""
     if difference.path.endswith("iteration"):
         return bool(difference.ours == difference.recorded - 1)
     return difference.ours is None
@@ -128,7 +128,7 @@ def _is_later(difference: Difference, known: Known | None) -> bool:
 
 
 def _is_of_another_provider(difference: Difference, known: Known | None) -> bool:
-    """Recorded is a model that our provider hasn't got."""
+    """The recorded value is a model that our provider doesn't have."""
     path = difference.path.split(".")
     provider = known.our_plan["nodes"][int(path[1])]["provider"]["type"] if known else ""
     return FAMILIES.get(provider, "") != _family(difference.recorded)
@@ -139,13 +139,13 @@ def _family(model: str) -> str:
 
 
 def _is_the_callers(difference: Difference, known: Known | None) -> bool:
-    """Ours is what the caller said, where the original kept what the files say."""
+    """Ours is the caller's override; the shell engine kept the value of the files."""
     name = {"type": "provider"}.get(key := difference.path.rpartition(".")[2], key)
     return known is not None and difference.ours in known.given.get(name, ())
 
 
 def _is_of_another_stage(difference: Difference, known: Known | None) -> bool:
-    """Recorded is the output of a stage whose name only ends in the one that was asked for."""
+    """The recorded value is the output of a stage whose name only ends in the requested one."""
     name = difference.path.split(".")[2]
     return re.search(rf"/stage-\d\d-[^/]+-{re.escape(name)}/", str(difference.recorded)) is not None
 
@@ -154,7 +154,7 @@ def _as_text(difference: Difference, known: Known | None) -> bool:
     return isinstance(difference.ours, str) and str(difference.recorded).lower() == difference.ours
 
 
-# (rule, file, path, test): the first that fits explains the difference.
+# (rule, file, path, predicate): the first that matches explains the difference.
 IN_FILES: list[tuple[str, str, str, Explains]] = [
     ("output-per-iteration", r"context\.json$", r"^paths\.output$", _always),
     ("output-per-iteration", r"stage-[^/]+/(output|run-\d+)\.md$", r"^$", _is_missing),

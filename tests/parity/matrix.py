@@ -27,7 +27,7 @@ class Compiled:
     our_plan: Any
     recorded_plan: Any
     given: dict[str, set[str]] = field(default_factory=dict)
-    parted: dict[tuple[str, str], int] = field(default_factory=dict)
+    diverged: dict[tuple[str, str], int] = field(default_factory=dict)
 
 
 def is_matrix(case: Case) -> bool:

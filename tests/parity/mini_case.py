@@ -1,4 +1,4 @@
-"""Small recorded cases: a loop of one iteration, or a pipeline, as agent-pipelines leaves them."""
+"""Small recorded cases: a loop of one iteration, or a pipeline, as the shell engine writes them."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ def write_mini_case(root: Path) -> Path:
 def write_pipeline_case(
     root: Path, pipeline: str, options: str = "", plan: dict[str, Any] | None = None
 ) -> Path:
-    """A pipeline that was run once and looked at once, of which only the plan was kept."""
+    """A pipeline that was run once and shown once, with only its plan saved."""
     words = f"pipeline pipe.yaml {SESSION} {options} --foreground".replace("  ", " ")
     for number, command in ((1, words), (2, f"status {SESSION}")):
         _write(root / f"cmd-0{number}.txt", f"# env: MOCK_MODE=true\n@ENGINE@/scripts/run.sh {command}\n")
@@ -58,7 +58,7 @@ def _write(path: Path, text: str) -> None:
 
 def _events() -> list[dict[str, Any]]:
     result = "@PROJECT@/.claude/pipeline-runs/s1/stage-00-work/iterations/001/result.json"
-    told: list[tuple[str, int, dict[str, Any]]] = [
+    events: list[tuple[str, int, dict[str, Any]]] = [
         ("session_start", 0, {"mode": "loop", "stage": "work", "stage_name": "work"}),
         ("node_start", 0, {"name": "work", "type": "work", "provider": "claude", "model": "opus"}),
         ("iteration_start", 1, {"stage": "work", "type": "work", "provider": "claude", "model": "opus"}),
@@ -78,7 +78,7 @@ def _events() -> list[dict[str, Any]]:
             "cursor": {"node_path": "0", "node_run": number, "iteration": number},
             "data": data,
         }
-        for kind, number, data in told
+        for kind, number, data in events
     ]
 
 

@@ -1,4 +1,4 @@
-"""Why the two sides went different ways: in the order of events, in exit codes, in which sessions exist."""
+"""Why the two sides diverged: in the order of events, in exit codes, in the existing sessions."""
 
 import re
 from collections.abc import Callable
@@ -16,10 +16,10 @@ Rejoin = Callable[[Steps, Steps, int], tuple[Steps, Steps] | None]
 
 
 @dataclass(frozen=True)
-class Parting:
+class Divergence:
     rule: str
     rejoin: Rejoin
-    """What is left to compare once both are at the same place again; nothing if they never are."""
+    """The events left to compare once both are at the same place again, or None if they never are."""
 
 
 def _never(recorded: Steps, ours: Steps, at: int) -> None:
@@ -27,41 +27,41 @@ def _never(recorded: Steps, ours: Steps, at: int) -> None:
 
 
 def _at_later_node(recorded: Steps, ours: Steps, at: int) -> tuple[Steps, Steps] | None:
-    """Both go on with a node that comes after the one where they parted."""
+    """Both continue with a node after the one where they diverged."""
     here = _node(recorded, at)
     left, right = _enters_after(recorded[at:], here), _enters_after(ours[at:], here)
     return (left, right) if left and right and left[0] == right[0] else None
 
 
-def explain_parting(recorded: Steps, ours: Steps, at: int, pair: "Pair") -> Parting | None:
+def explain_parting(recorded: Steps, ours: Steps, at: int, pair: "Pair") -> Divergence | None:
     left = recorded[at] if at < len(recorded) else None
     right = ours[at] if at < len(ours) else None
     before = recorded[at - 1] if at else None
     node = _node(recorded, at)
     if _was_edited(pair):
-        return Parting("edited-between", _never)
+        return Divergence("edited-between", _never)
     if (
         left is not None
         and left.type == "session_complete"
         and right is not None
         and right.type == "node_start"
     ):
-        return Parting("passes-are-one-run", _never)
+        return Divergence("passes-are-one-run", _never)
     if before is not None and before.type == "session_complete" and right is None:
-        return Parting("finished-is-finished", _never)
+        return Divergence("finished-is-finished", _never)
     if right is not None and right.type in ("failed", "error") and left is not None:
-        return Parting("failure-fails", _never) if left.type == "iteration_complete" else None
+        return Divergence("failure-fails", _never) if left.type == "iteration_complete" else None
     if before is not None and before.type == "failed" and left is not None and left.type == "node_start":
-        return Parting("resumes-in-place", _at_later_node)
+        return Divergence("resumes-in-place", _at_later_node)
     if any(node.get("kind") == "pipeline" for node in (pair.our_plan or {}).get("nodes", [])):
-        return Parting("nested-pipelines-run", _never)
+        return Divergence("nested-pipelines-run", _never)
     if left is None and right is not None and _lacked_program(pair):
-        return Parting("mock-needs-no-agents", _never)
+        return Divergence("mock-needs-no-agents", _never)
     return _ended_otherwise(left, right, node, pair)
 
 
-def _ended_otherwise(left: Step | None, right: Step | None, node: str, pair: "Pair") -> Parting | None:
-    """One side goes on with a stage that the other one ended."""
+def _ended_otherwise(left: Step | None, right: Step | None, node: str, pair: "Pair") -> Divergence | None:
+    """One side continues a stage that the other one ended."""
     kinds = {step.type for step in (left, right) if step is not None}
     if kinds != {"node_complete", "iteration_start"}:
         return None
@@ -69,21 +69,21 @@ def _ended_otherwise(left: Step | None, right: Step | None, node: str, pair: "Pa
     match (plan.get("termination") or {}).get("type"):
         case "judgment":
             suspected = pair.case.commands[0].environment.get("PLATEAU_TEST_MODE")
-            return Parting("plateau-is-said" if suspected else "judge-counts", _at_later_node)
+            return Divergence("plateau-is-said" if suspected else "judge-counts", _at_later_node)
         case "queue":
-            return Parting("queue-asked-once", _at_later_node)
+            return Divergence("queue-asked-once", _at_later_node)
     recorded = _plan_node(pair.recorded_plan, node)
     if plan.get("runs") != (recorded.get("termination") or {}).get("max"):
-        return Parting("runs-win", _at_later_node)
+        return Divergence("runs-win", _at_later_node)
     return None
 
 
 def explain_exit(outcome: "Outcome", played: "Played") -> str | None:
-    command, said = outcome.command, outcome.out + outcome.err
+    command, output = outcome.command, outcome.out + outcome.err
     match (command.rc, outcome.rc):
         case (124, 0) if command.positional[:1] == ["tail"]:
             return "tail-ends"
-        case (0, 1) if "already completed" in said:
+        case (0, 1) if "already completed" in output:
             return "finished-is-finished"
         case (0, 1) if _failed_by_agent(outcome, played):
             return "failure-fails"
@@ -95,19 +95,19 @@ def explain_exit(outcome: "Outcome", played: "Played") -> str | None:
             return "lists-of-sources"
         case (1, 0) if "alphanumeric" in command.err and not (command.session or "").isascii():
             return "sessions-of-any-script"
-        case (0, 2) if "missing-input" in said:
+        case (0, 2) if "missing-input" in output:
             return "named-inputs-exist"
-        case (0, 2) if _is_usage(said):
+        case (0, 2) if _is_usage(output):
             return "strict-words"
-        case (0, 2) if "no session" in said and command.session is not None:
+        case (0, 2) if "no session" in output and command.session is not None:
             return explain_missing(command.session, played)
-        case (0, 2) if "in the definition" in said and _leads_nowhere(said):
-            return explain_refusal(said)
+        case (0, 2) if "in the definition" in output and _leads_nowhere(output):
+            return explain_refusal(output)
         case (0 | 1, 0 | 2) if command.rc != 0 and outcome.rc != 0:
             return "exit-codes"
         case (0 | 1, 0 | 2) if command.positional[:1] in (["lint"], ["dry-run"]):
             return "lint-says-what-runs"
-        case (1, 0) if "kind" in said or "pipeline:" in _input_text(played):
+        case (1, 0) if "kind" in output or "pipeline:" in _input_text(played):
             return "nested-pipelines-run"
     return None
 
@@ -132,17 +132,17 @@ def explain_missing(session: str, played: "Played") -> str | None:
     return None
 
 
-def explain_refusal(said: str) -> str:
-    """Why a definition that the original took is refused, by the diagnostics."""
-    return "sources-exist" if _leads_nowhere(said) else "checked-definition"
+def explain_refusal(output: str) -> str:
+    """The rule for refusing a definition that the shell engine accepted, by the diagnostics."""
+    return "sources-exist" if _leads_nowhere(output) else "checked-definition"
 
 
-def _leads_nowhere(said: str) -> bool:
-    return re.search(r":\d+:\d+: (unknown-node|later-node|wrong-kind|ambiguous-stage): ", said) is not None
+def _leads_nowhere(output: str) -> bool:
+    return re.search(r":\d+:\d+: (unknown-node|later-node|wrong-kind|ambiguous-stage): ", output) is not None
 
 
 def explain_added(session: str, played: "Played") -> str | None:
-    """Why there is a run of ours that the recording hasn't got."""
+    """Why we have a run that the recording doesn't have."""
     for outcome in (o for o in played.outcomes if o.command.session == session):
         recorded = outcome.command.err + outcome.command.out
         if "Loop type not found" in recorded:
@@ -157,7 +157,7 @@ def explain_added(session: str, played: "Played") -> str | None:
 
 
 def _node(recorded: Steps, at: int) -> str:
-    """The node that both were in when they parted."""
+    """The node that both were in when they diverged."""
     return next((step.node for step in reversed(recorded[: at + 1]) if step.node), "0")
 
 
@@ -174,7 +174,7 @@ def _plan_node(plan: Any, node: str) -> dict[str, Any]:
 
 
 def _was_edited(pair: "Pair") -> bool:
-    """Whether the first pass of the recording ran by another plan than the one that was kept."""
+    """Whether the first pass of the recording used another plan than the saved one."""
     for event in pair.recorded_events:
         data = event.get("data") or {}
         if event["type"] == "node_start" and "runs" in data:
@@ -194,9 +194,9 @@ def _failed_by_agent(outcome: "Outcome", played: "Played") -> bool:
     return log.is_file() and re.search(f'"type":"({errors})"', log.read_text()) is not None
 
 
-def _is_usage(said: str) -> bool:
+def _is_usage(output: str) -> bool:
     return (
-        re.search(r"No such option|unexpected extra argument|requires an argument|is not a valid", said)
+        re.search(r"No such option|unexpected extra argument|requires an argument|is not a valid", output)
         is not None
     )
 

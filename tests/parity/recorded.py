@@ -1,4 +1,4 @@
-"""A recorded case of agent-pipelines: what was typed, what came back, and the project's files at moments."""
+"""A recorded case of the shell engine: commands, their output, and the project's files at moments."""
 
 import json
 import re
@@ -9,9 +9,9 @@ from typing import Any
 
 RUNS = Path(".claude/pipeline-runs")
 NOT_MOMENTS = frozenset({"fixtures", "fake"})
-# What a command leaves; everything else in a project was there before.
+# The files that a command writes; all others existed before.
 LEFT_BEHIND = ("pipeline-runs", "locks", "loop-completions.json", "loop-completions.json.lock")
-# Options whose value was typed with spaces: the recording joined all words by single ones.
+# Options whose value may contain spaces: the recording joined all words by single ones.
 FREE_TEXT = ("--context=", "--command=")
 DRIVING_WORDS = frozenset({"loop", "pipeline"})
 LOOKING_WORDS = frozenset(
@@ -24,13 +24,13 @@ OPTIONS_WITH_VALUE = frozenset({"--input"})
 class Command:
     number: int
     program: str
-    """`run.sh`, the user's own program, or `engine.sh`, an inner one."""
+    """`run.sh`, the program for users, or `engine.sh`, an internal one."""
     words: tuple[str, ...]
     environment: dict[str, str]
     note: str
     background: bool
     seconds: float | None
-    """The time it was given before it was stopped."""
+    """The time after which it was stopped."""
     rc: int | None
     out: str
     err: str
@@ -54,7 +54,7 @@ class Command:
 
     @property
     def given(self) -> dict[str, str]:
-        """What the command line and the environment say about `provider`, `model` and `context`."""
+        """The overrides of `provider`, `model` and `context` on the command line and in the environment."""
         found = {}
         for name in ("provider", "model", "context"):
             for variable in (f"CLAUDE_PIPELINE_{name.upper()}", f"PIPELINE_CLI_{name.upper()}"):
@@ -71,7 +71,7 @@ class Command:
 
     @property
     def session(self) -> str | None:
-        """The session that it names, if it names one."""
+        """The session that it names, or None."""
         words = self.positional
         if not words:
             return None
@@ -117,7 +117,7 @@ class Case:
 
     @cached_property
     def input(self) -> Moment | None:
-        """The moment whose definitions the case begins with: as early a one as there is."""
+        """The moment whose definitions the case starts with: the earliest."""
         order = {"project": 0, "before": 1, "after": 2}
         ranked = sorted(self.moments, key=lambda m: (order.get(m.name.partition("-")[0], 3), m.name))
         return ranked[0] if ranked else None
@@ -142,7 +142,7 @@ def load_cases(folder: Path) -> list[Case]:
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:
-    """Lines that are no JSON were skipped by the original, too."""
+    """Lines that aren't JSON are skipped, as by the shell engine."""
     found = []
     for line in path.read_text("utf-8", "replace").splitlines() if path.is_file() else ():
         try:
@@ -187,7 +187,7 @@ def _command(path: Path) -> Command:
 
 
 def _with_environment(commands: list[Command]) -> list[Command]:
-    """A command that was recorded without its environment had that of its neighbours."""
+    """A command that was recorded without its environment has that of its neighbours."""
     known = [command for command in commands if command.environment or command.note]
     filled = []
     for command in commands:
@@ -200,7 +200,7 @@ def _with_environment(commands: list[Command]) -> list[Command]:
 
 
 def _environment(text: str) -> tuple[dict[str, str], str]:
-    """Assignments, and the words that say what else was prepared."""
+    """The assignments, and the note about other preparations."""
     pairs = dict(re.findall(r"\b([A-Z][A-Z0-9_]+)=([^\s,;]+)", text))
     note = re.sub(r"\b[A-Z][A-Z0-9_]+=[^\s,;]+", "", text).strip(" ,;")
     return pairs, note

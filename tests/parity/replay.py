@@ -1,4 +1,4 @@
-"""A recorded case played again with our program, in a copy of its project."""
+"""Plays a recorded case with our program, in a copy of its project."""
 
 import os
 import re
@@ -17,17 +17,17 @@ from tests.parity.recorded import LEFT_BEHIND, RUNS, Case, Command, read_events
 import agentforge
 
 SECONDS = 60.0
-"""For one command; a case has a handful."""
+"""The timeout of one command."""
 BACKGROUND_SECONDS = 30.0
 SOURCE = str(Path(agentforge.__file__).parents[1])
-"""Of the very package under test, wherever the program is started."""
+"""The source of the package under test, so that the program can be started anywhere."""
 PROGRAM = """#!{python}
 import sys
 from agentforge.cli.main import main
 sys.argv[0] = "agent-pipelines"
 main()
 """
-# What the recording did by hand before a command, or between two; the case's files don't hold it.
+# Manual steps of the recording before a command or between two; the case doesn't contain them.
 BEFORE = re.compile(
     r"names a live pid|live pid but|holds flock|flock-held|stale lock of|python yq|no tmux", re.IGNORECASE
 )
@@ -39,17 +39,17 @@ BETWEEN = re.compile(r"rolled back", re.IGNORECASE)
 class Outcome:
     command: Command
     rc: int | None
-    """Nothing: it wasn't played, `skipped` says why."""
+    """None if it wasn't played; `skipped` has the reason."""
     out: str = ""
     err: str = ""
     skipped: str = ""
     by_hand: bool = False
-    """Not played because the recording prepared files that the case doesn't hold."""
+    """Not played because the recording prepared files that the case doesn't contain."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A session of ours as it was after one of the commands."""
+    """A session of ours after one of the commands."""
 
     session: str
     events: list[dict[str, Any]]
@@ -73,7 +73,7 @@ class Played:
         return self.project / RUNS / session
 
     def keep(self) -> None:
-        """Remember how every session stands now."""
+        """Record the current state of every session."""
         for session in self.sessions():
             state = self.run_dir(session) / "state.json"
             if state.is_file():
@@ -109,31 +109,31 @@ class _Stage:
         self._copy_input()
         self._install()
         self._background: subprocess.Popen[bytes] | None = None
-        self._begun: set[str | None] = set()
+        self._started: set[str | None] = set()
         self._detached: set[str | None] = set()
         self._waiting = [moment for moment in case.moments if moment.name.startswith("before-")]
 
     def play(self, command: Command) -> Outcome:
         self._put_in_place(command)
-        if why := _why_not(command, self._begun):
+        if why := _reason_to_skip(command, self._started):
             return Outcome(command, None, skipped=why, by_hand=command.program == "run.sh")
         if self._background is not None and not _was_running(command):
             self._kill()
-        self._begun.add(command.session)
+        self._started.add(command.session)
         if command.background:
             return self._start(command)
         self._wait_for_detached(command)
         return self._run(command)
 
     def finish(self) -> None:
-        """Let what runs in tmux come to its end."""
+        """Wait until the runs in tmux have ended."""
         for session in self._detached:
             if session is not None and (self.project / RUNS / session).is_dir():
                 self._wait_for_end(session)
 
     def close(self) -> None:
         self._kill()
-        # Only the server of this very case: its socket lies in the case's own folder.
+        # Only the server of this case: its socket is in the case's folder.
         environment = self._environment({}, "")
         subprocess.run(["tmux", "kill-server"], env=environment, capture_output=True, timeout=10, check=False)
 
@@ -157,17 +157,17 @@ class _Stage:
             self._fake.mkdir()
         notes = " ".join(command.note for command in self._case.commands)
         missing = "no claude/codex/bd" in notes
-        wanted = ("claude", "codex") if not missing else ()
+        names = ("claude", "codex") if not missing else ()
         if "fake bd" in notes:
-            wanted = (*wanted, "bd")
-        for name in wanted:
+            names = (*names, "bd")
+        for name in names:
             program = self._bin / name
             program.write_text(f"#!{sys.executable}\n{Path(scripted_cli.__file__).read_text()}")
             program.chmod(0o755)
 
     def _put_in_place(self, command: Command) -> None:
-        """A moment `before-status` is what the recording put there by hand before the first `status`: runs
-        of the original, which ours has to take up."""
+        """A moment `before-status` has files that the recording added manually before the first `status`:
+        runs of the shell engine, which ours has to import."""
         for moment in [m for m in self._waiting if m.name == f"before-{''.join(command.positional[:1])}"]:
             self._waiting.remove(moment)
             for session in moment.sessions():
@@ -190,7 +190,7 @@ class _Stage:
             environment["STAGES_DIR"] = str(self.project / "stages")
         for name, value in given.items():
             if value.startswith("<engine>"):
-                continue  # A file of the original's own installation; ours has its counterpart built in.
+                continue  # A file of the shell engine's installation; ours has its counterpart built in.
             environment[name] = value.replace("$P", str(self.project))
         if "MOCK_FIXTURES_DIR" in given and self._case.fixtures is not None:
             environment["MOCK_FIXTURES_DIR"] = str(self._case.fixtures)
@@ -218,13 +218,13 @@ class _Stage:
             return Outcome(command, 124, _decoded(stopped.stdout), _decoded(stopped.stderr))
         outcome = Outcome(command, done.returncode, _decoded(done.stdout), _decoded(done.stderr))
         if refused := MISSING_INPUT.findall(outcome.err):
-            # Again as a person would after the refusal, so that the rest of the case can be compared.
+            # Retry as a person would after the refusal, so that the rest of the case can be compared.
             words = tuple(word for word in command.words if word.removeprefix("--input=") not in refused)
             self._run(replace(command, words=words))
         return outcome
 
     def _wait_for_detached(self, command: Command) -> None:
-        """What runs in tmux is given the time that the recording gave it."""
+        """Give runs in tmux the same time as in the recording."""
         if command.session in self._detached and "Status: complete" in command.out:
             self._wait_for_end(str(command.session))
         if command.drives and not {"--foreground", "--no-tmux"} & {*command.words}:
@@ -264,13 +264,13 @@ class _Stage:
         return Outcome(command, None, skipped="in the background: what came of it is seen in the files")
 
     def _wait_as_far(self, command: Command) -> None:
-        """Until our run is as far as the recorded one was when it was looked at."""
+        """Wait until our run is as far as the recorded one at that moment."""
         session = command.session or ""
         recorded = [m.events(session) for m in self._case.moments if session in m.sessions()]
-        wanted = min((_iterations(events) for events in recorded), default=(1, 0))
+        expected = min((_iterations(events) for events in recorded), default=(1, 0))
         log = self.project / RUNS / session / "events.jsonl"
         deadline = time.monotonic() + BACKGROUND_SECONDS
-        while _iterations(read_events(log)) < wanted and time.monotonic() < deadline:
+        while _iterations(read_events(log)) < expected and time.monotonic() < deadline:
             time.sleep(0.05)
 
     def _kill(self) -> None:
@@ -282,23 +282,23 @@ class _Stage:
         background.wait(10)
 
 
-def _why_not(command: Command, begun: set[str | None]) -> str:
+def _reason_to_skip(command: Command, started: set[str | None]) -> str:
     if command.program != "run.sh":
-        return f"{command.program} is an inner program of the original; users type run.sh"
-    by_hand = BEFORE.search(command.note) or (command.session in begun and BETWEEN.search(command.note))
+        return f"{command.program} is an internal program of the shell engine; users run run.sh"
+    by_hand = BEFORE.search(command.note) or (command.session in started and BETWEEN.search(command.note))
     if by_hand:
         return f"the recording prepared files by hand ({by_hand[0]}); the case doesn't hold them"
     return ""
 
 
 def _was_running(command: Command) -> bool:
-    """Whether the recording's background run was still there: as `status` or a refusal says."""
-    said = command.out + command.err
+    """Whether the recording's background run was still running, by `status` or a refusal."""
+    output = command.out + command.err
     words = command.positional
     if words[:1] == ["status"]:
-        return "Status: running" in said
+        return "Status: running" in output
     if command.drives:
-        return "currently active" in said or "already running" in said
+        return "currently active" in output or "already running" in output
     return True
 
 
@@ -312,7 +312,7 @@ def _decoded(data: bytes | None) -> str:
 
 
 def _make_own(folder: Path, project: str) -> None:
-    """Writable, and with this project's path where the recording has its placeholder."""
+    """Make the file writable, and replace the recording's placeholder by the project's path."""
     for path in [folder, *folder.rglob("*")]:
         path.chmod(0o755 if path.is_dir() else 0o644)
         if path.is_file() and b"@PROJECT@" in (content := path.read_bytes()):

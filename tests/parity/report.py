@@ -1,4 +1,4 @@
-"""What a comparison says: a readable difference per case, a summary, and the rules that were needed."""
+"""Report of a comparison: a readable difference per case, a summary, and the rules that were used."""
 
 from collections import Counter
 from collections.abc import Iterable

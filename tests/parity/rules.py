@@ -1,11 +1,11 @@
-"""Why ours may differ from what was recorded. Each rule has a name, says what differs and why; everything
-that none of them explains is a fault of ours.
+"""The allowed differences from the recorded cases. Each rule states what differs and why; any other
+difference is a bug.
 """
 
 from dataclasses import dataclass
 
 SPECIFIED = "specified"
-DEFECT = "defect of the original"
+DEFECT = "defect of the shell engine"
 DECIDED = "decided"
 
 
@@ -18,84 +18,84 @@ class Rule:
 
 
 RULES = [
-    # -- what the files say
+    # -- content of files
     Rule(
         "output-per-iteration",
         SPECIFIED,
         "`paths.output` and `${OUTPUT}` are the iteration's output.md; no output.md or run-N.md in the stage",
-        "The context schema puts it there. In the original every iteration of a loop named the same file.",
+        "The context schema puts it there. In the shell engine all iterations of a loop shared one file.",
     ),
     Rule(
         "pipeline-by-name",
         SPECIFIED,
         "`pipeline` in context.json is the pipeline's name",
-        "The context schema says so. The original wrote `pipeline`, or nothing inside a block.",
+        "The context schema requires it. The shell engine wrote `pipeline`, or nothing inside a block.",
     ),
     Rule(
         "provider-progress",
         SPECIFIED,
         "`paths.progress` inside a block is the provider's progress file",
-        "The original named a file that doesn't exist; its `${PROGRESS}` was the provider's.",
+        "The shell engine named a file that doesn't exist; its `${PROGRESS}` was the provider's.",
     ),
     Rule(
         "stage-inputs-in-blocks",
         SPECIFIED,
-        "`inputs` of a block and of its stages count for every provider",
-        "A stage may read earlier stages of its own branch. The original ignored all but a provider's own.",
+        "`inputs` of a block and of its stages apply to every provider",
+        "A stage may read earlier stages of its branch. The shell engine only used a provider's own.",
     ),
     Rule(
         "one-source-is-an-object",
         SPECIFIED,
         "`from_parallel` in context.json is an object for one source, a list where a list was written",
-        "The context schema says so. The original always wrote a list.",
+        "The context schema requires it. The shell engine always wrote a list.",
     ),
     Rule(
         "runs-win",
         DECIDED,
-        "`runs: N` in a node outranks the iterations that stage.yaml names",
-        "The author of the pipeline wrote it last; docs/migration.md tells how to find such nodes.",
+        "`runs: N` in a node overrides the iterations in stage.yaml",
+        "The node is more specific than stage.yaml; docs/migration.md describes how to find such nodes.",
     ),
     Rule(
         "no-leftovers",
         DECIDED,
         "a termination of another type drops the settings of the type before",
-        "They have no meaning there; the original carried them along.",
+        "They have no meaning there; the shell engine kept them.",
     ),
     Rule(
         "exact-stages",
         DEFECT,
         "`inputs.from: plan` means the stage `plan`",
-        "The original took the first directory whose name ends in it, such as that of `re-plan`.",
+        "The shell engine took the first directory whose name ends in it, such as that of `re-plan`.",
     ),
     Rule(
         "sorted-inputs",
         SPECIFIED,
         "`from_initial` is sorted, each file once",
-        "Inputs are in a stable order on every machine. The original kept the order and the doubles.",
+        "Inputs are in a stable order on every machine. The shell engine kept the order and the duplicates.",
     ),
     Rule(
         "runtime-limit",
         SPECIFIED,
         "`limits.remaining_seconds` counts down where a runtime limit is set",
-        "The original read the limit and never used it.",
+        "The shell engine read the limit and never used it.",
     ),
     Rule(
         "plateau-is-said",
         SPECIFIED,
-        "a `stop` in status.json is no suspicion of a plateau, and a suspicion is no decision",
-        "The decision is the agent's word to the engine, the signal is its opinion of the work.",
+        "a `stop` in status.json doesn't signal a plateau, and a plateau signal isn't a decision",
+        "The decision controls the engine; the signal is the agent's assessment of the work.",
     ),
     Rule(
         "judge-counts",
         SPECIFIED,
-        "a judgment stage ends when the judge says stop often enough in a row",
-        "The workers' suspicion is evidence for the judge. In the original the judge could only veto.",
+        "a judgment stage ends when the judge decides to stop often enough in a row",
+        "The workers' suspicion is evidence for the judge. In the shell engine the judge could only veto.",
     ),
     Rule(
         "judge-is-quoted",
         DEFECT,
         "the completion reason quotes the judge",
-        "The original overwrote what the judge said with a fixed sentence.",
+        "The shell engine replaced the judge's reason with a fixed sentence.",
     ),
     Rule(
         "loop-stage-listed",
@@ -107,31 +107,31 @@ RULES = [
         "offset-is-kept",
         SPECIFIED,
         "`event_offset` and `cursor` are those of the last event that state.json shows",
-        "The original moved them only when it reconciled.",
+        "The shell engine moved them only when it reconciled.",
     ),
     Rule(
         "state-follows",
         DECIDED,
-        "while a run is on, state.json may be a second behind its log",
-        "The log is the run; what is derived from it is written at most once a second, and at every turn.",
+        "while a run is running, state.json may be a second behind its log",
+        "The log is the run; views of it are written at most once a second, and at every turn.",
     ),
     Rule(
         "block-counts",
         DECIDED,
         "the counters of state.json count a block's iterations, and its history has them",
-        "The original left both empty while a block was on.",
+        "The shell engine left both empty while a block was running.",
     ),
     Rule(
         "node-runs",
         SPECIFIED,
         "`node_run` counts how often a node was entered",
-        "The cursor's format says so. The original wrote the iteration there.",
+        "The cursor's format requires it. The shell engine wrote the iteration there.",
     ),
     Rule(
         "branch-position",
         DEFECT,
         "`current_stage` of a provider's state.json counts the stages that are done",
-        "The original always wrote 0.",
+        "The shell engine always wrote 0.",
     ),
     Rule(
         "own-model",
@@ -148,66 +148,66 @@ RULES = [
     Rule(
         "caller-wins",
         SPECIFIED,
-        "`--provider`, `--model`, `--context` and their variables outrank all files, in plan.json, too",
-        "The precedence says so. In the original provider and model ranked below node and stage.yaml, and a "
-        "context reached the prompt without being in the plan.",
+        "`--provider`, `--model`, `--context` and their variables override all files, also in plan.json",
+        "The precedence is specified. In the shell engine node and stage.yaml overrode provider and model, "
+        "and a context reached the prompt without being in the plan.",
     ),
-    # -- what happens
+    # -- behavior
     Rule(
         "failure-fails",
         SPECIFIED,
         "an agent that exits with or reports an error, or leaves no result, fails the run after its retries",
-        "The original didn't see exit codes outside of blocks, and went on with an empty result.",
+        "The shell engine ignored exit codes outside of blocks, and continued with an empty result.",
     ),
     Rule(
         "finished-is-finished",
         SPECIFIED,
         "a completed session is not run again unless --force is given",
-        "The original began anew in the same directory, over the finished run's files.",
+        "The shell engine started over in the same directory, over the finished run's files.",
     ),
     Rule(
         "resumes-in-place",
         SPECIFIED,
-        "a resume goes on where the run was: finished providers are skipped, running agents are kept",
-        "The original ran all providers again, and started the interrupted iteration again.",
+        "a resume continues where the run stopped: finished providers are skipped, running agents are kept",
+        "The shell engine ran all providers again, and started the interrupted iteration again.",
     ),
     Rule(
         "passes-are-one-run",
         SPECIFIED,
-        "`pipeline FILE SESSION 2` is one run whose nodes are entered twice; later passes lie in run-002/",
-        "The original completed the session after each pass and wrote over the files of the one before.",
+        "`pipeline FILE SESSION 2` is one run whose nodes are entered twice; later passes are in run-002/",
+        "The shell engine completed the session after each pass and overwrote the files of the previous one.",
     ),
     Rule(
         "delays-count",
         SPECIFIED,
-        "a stage's `delay` counts in pipelines, too",
-        "The original waited 2 s there, whatever the stage said. In mock mode neither is waited for here.",
+        "a stage's `delay` also applies in pipelines",
+        "The shell engine always waited 2 s there. In mock mode there is no delay.",
     ),
     Rule(
         "queue-asked-once",
         DECIDED,
         "the queue is asked once after each iteration",
-        "The original asked twice; a queue that changes with each question comes to another count.",
+        "The shell engine asked twice; a queue that changes with each call gives another count.",
     ),
     Rule(
         "max-is-no-failure",
         DECIDED,
         "a loop that ends at its maximum exits 0",
-        "As a pipeline with the same stage does in both; the original's loops exited 1.",
+        "As a pipeline with the same stage does in both; loops of the shell engine exited 1.",
     ),
     Rule(
         "mock-needs-no-agents",
         SPECIFIED,
-        "in mock mode no agent program is looked for",
-        "Mock mode is for tests on machines without agents; the original checked all the same.",
+        "mock mode doesn't look for agent programs",
+        "Mock mode is for tests on machines without agents; the shell engine checked anyway.",
     ),
     Rule(
         "recorded-failure",
         DECIDED,
-        "what goes wrong after the definition was accepted is in a run's log, and can be resumed",
-        "A missing `bd` is found when the queue is asked. The original left no run.",
+        "failures after the definition was accepted are in the run's log, and the run can be resumed",
+        "A missing `bd` is found when the queue is asked. The shell engine left no run.",
     ),
-    # -- what is accepted
+    # -- accepted input
     Rule(
         "exit-codes",
         DECIDED,
@@ -217,44 +217,44 @@ RULES = [
     Rule(
         "named-inputs-exist",
         DECIDED,
-        "an `--input` that fits no file is refused",
-        "A person typed it, so it is a mistake; the original went on without it. In a pipeline it warns.",
+        "an `--input` that matches no file is refused",
+        "It is probably a typo; the shell engine continued without it. In a pipeline it is a warning.",
     ),
     Rule(
         "sources-exist",
         DECIDED,
         "`inputs` that name no earlier node or stage are refused",
-        "A misspelt `from` is a mistake; the original ran the stage without that input.",
+        "A misspelt `from` is a mistake; the shell engine ran the stage without that input.",
     ),
     Rule(
         "strict-words",
         DECIDED,
-        "words, options and numbers that nobody knows are refused",
-        "The original ignored them or took them for a session's name.",
+        "unknown words, options and numbers are refused",
+        "The shell engine ignored them or took them for a session's name.",
     ),
     Rule(
         "checked-definition",
         DECIDED,
         "a definition that can't work is refused before anything runs",
-        "For example `runs: 0` or a misspelt key; the original failed in the middle of a run or ignored it.",
+        "For example `runs: 0` or a misspelt key; the shell engine failed during the run or ignored it.",
     ),
     Rule(
         "lint-says-what-runs",
         DECIDED,
-        "`lint` and `dry-run` say what the compiler says, of everything that can be run by that name",
-        "The original's had rules of their own, and looked in the engine's own folders only.",
+        "`lint` and `dry-run` report the compiler's diagnostics for all definitions that can be run",
+        "Those of the shell engine had separate rules, and searched only the engine's folders.",
     ),
     Rule(
         "nested-pipelines-run",
         SPECIFIED,
         "a pipeline inside a pipeline runs",
-        "The original compiled it and then stopped.",
+        "The shell engine compiled it and then stopped.",
     ),
     Rule(
         "lists-of-sources",
         SPECIFIED,
         "`from_parallel` may be a list in any node",
-        "The input schema says so; the original's own check refused it.",
+        "The input schema allows it; the shell engine's check refused it.",
     ),
     Rule(
         "sessions-of-any-script",
@@ -266,24 +266,24 @@ RULES = [
         "stages-everywhere",
         SPECIFIED,
         "stages are found in the project, beside the pipeline, in STAGES_DIR and built in",
-        "The original looked in one folder only.",
+        "The shell engine looked in one folder only.",
     ),
     Rule(
         "interrupted",
         SPECIFIED,
-        "a run that nobody drives any more is `interrupted`",
-        "The original called it failed, unknown or crashed, depending on what was left.",
+        "a running run without an active engine is `interrupted`",
+        "The shell engine called it failed, unknown or crashed, depending on the remaining files.",
     ),
     Rule(
         "tail-ends",
         DECIDED,
         "`tail` ends with the run",
-        "The original followed for ever and had to be stopped.",
+        "The shell engine followed forever and had to be stopped.",
     ),
     Rule(
         "repaired-log",
         DEFECT,
-        "an event that followed on a torn line isn't lost, and a lost state.json costs nothing",
+        "an event on a torn line isn't lost, and a missing state.json is restored",
         "The log is the run: state.json is only written from it.",
     ),
     Rule(

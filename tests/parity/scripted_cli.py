@@ -50,7 +50,7 @@ def _agent(name: str) -> int:
 
 
 def _is_judge(prompt: str) -> bool:
-    """A judge is marked as one; an agent is told where to write."""
+    """A judge's prompt is marked; an agent's prompt names the result file."""
     return os.environ.get("MOCK_PROVIDER") == "judge" or ITERATION.search(prompt) is None
 
 
@@ -72,7 +72,7 @@ def _first(*paths: Path) -> str | None:
 
 
 def _count(name: str) -> int:
-    """How often this was asked, this time included."""
+    """The number of calls, including this one."""
     counter = PLACE / "calls" / name
     with open(counter, "a+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

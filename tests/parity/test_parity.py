@@ -1,5 +1,5 @@
-"""Recorded cases of agent-pipelines, played with ours: every difference has a rule; and the harness sees
-differences that have none."""
+"""Recorded cases of agent-pipelines, played with ours: every difference has a rule, and the harness finds
+differences without one."""
 
 import json
 from collections.abc import Callable
