@@ -14,7 +14,7 @@ from bench.report import Report, text, write_json
 
 
 class Sizes(Struct, frozen=True):
-    """How much is measured."""
+    """The number of measurements."""
 
     iterations: int = 1301
     command_rounds: int = 6
@@ -56,8 +56,8 @@ def main() -> None:
 
 
 def measure_all(root: Path, sizes: Sizes, *, quick: bool) -> Report:
-    """Nothing is deleted before all that is timed is done: on some file systems that slows down making
-    new files, for minutes."""
+    """Files are deleted only after all measurements: on some file systems deleting slows down the creation
+    of files for minutes."""
     began = perf_counter()
     measures = asyncio.run(iteration.in_process(root, sizes.iterations))
     measures += asyncio.run(iteration.log_only(root, sizes.iterations))
@@ -73,10 +73,10 @@ def measure_all(root: Path, sizes: Sizes, *, quick: bool) -> Report:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="only show that everything can be measured")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the measures as JSON, too")
+    parser.add_argument("--quick", action="store_true", help="only check that all measurements run")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the measures as JSON")
     parser.add_argument(
-        "--dir", type=Path, default=Path(".bench"), help="where to work; its disk is what is measured"
+        "--dir", type=Path, default=Path(".bench"), help="working folder, whose disk is measured"
     )
     return parser.parse_args()
 

@@ -1,4 +1,4 @@
-"""Agents that do next to nothing, and the engines and pipelines that run them."""
+"""Agents that do almost nothing, and the engines and pipelines that run them."""
 
 import json
 import os
@@ -13,13 +13,13 @@ from agentforge.sdk.engine import Engine
 STATUS = b'{"decision":"continue","reason":"one more to go","summary":"did next to nothing"}'
 RESULT = json.loads(STATUS)
 SAYS = "done\n"
-# A program as close to `true` as an agent may be: it says what it did.
+# A program as close to `true` as an agent can be: it only reports its status.
 COMMAND = ["/bin/sh", "-c", f"printf '%s' '{STATUS.decode()}' > \"$AGENTFORGE_STATUS\"; echo done"]
 
 
 class InProcess:
-    """Runs inside the engine and notes when it was called and when it let go again: between the end of one
-    call and the beginning of the next lies what the engine does for an iteration."""
+    """An in-process provider that records the start and end of each call: the time between two calls is the
+    engine's cost of an iteration."""
 
     name = "inprocess"
 
@@ -30,7 +30,7 @@ class InProcess:
         is_timed: bool = True,
         uses_files: bool = False,
     ) -> None:
-        """`uses_files`: it writes its status as a file, as an agent does, instead of returning a result."""
+        """`uses_files`: it writes a status file, as an agent does, instead of returning a result."""
         self._between = between
         self._uses_files = uses_files
         self._is_timed = is_timed
@@ -38,10 +38,10 @@ class InProcess:
         self.engine_seconds: list[float] = []
 
     async def init(self) -> None:
-        """Nothing to set up."""
+        """No setup."""
 
     async def shutdown(self) -> None:
-        """Nothing to release."""
+        """No cleanup."""
 
     def capabilities(self) -> Capabilities:
         return Capabilities(uses_files=self._uses_files)
@@ -63,7 +63,7 @@ class InProcess:
 
 
 def engine_in(root: Path, agent: InProcess | None = None) -> Engine:
-    """An engine whose every trace lies below `root`, whatever the caller's environment says."""
+    """An engine that only writes below `root`, regardless of the caller's environment."""
     environ = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(root)}
     return Engine(root, providers={agent.name: agent} if agent else {}, environ=environ)
 

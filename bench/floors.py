@@ -1,4 +1,4 @@
-"""The floors: the same bytes made durable, read or started, with nothing of ours around it."""
+"""The floors: the same bytes written, read or programs started, without the engine."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ PYTHON = "(d) python -c pass"
 
 
 class PlainLog:
-    """Appends and waits for the disk, with the same system call as the engine."""
+    """Appends and syncs with the same system call as the engine."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -28,7 +28,6 @@ class PlainLog:
         self._disk = Disk()
 
     def append(self, data: bytes) -> float:
-        """The seconds it took."""
         began = perf_counter()
         os.write(self._fd, data)
         self._disk.sync(self._fd)
@@ -39,7 +38,7 @@ class PlainLog:
 
 
 class PlainIterations:
-    """Writes what an iteration leaves behind: its events with one wait, its folder, its files."""
+    """Writes the output of an iteration: its events with one sync, its folder, its files."""
 
     def __init__(self, root: Path) -> None:
         self._root = root / "iterations"
@@ -48,7 +47,7 @@ class PlainIterations:
         self._number = 0
 
     def write(self, events: bytes, files: Mapping[str, bytes], agents_own: Mapping[str, bytes]) -> float:
-        """The seconds it took; what the agent wrote itself is there, too, but isn't counted."""
+        """Returns the seconds; the agent's own files are also written, but not counted."""
         self._number += 1
         folder = f"{self._root}/{self._number:03d}"
         began = perf_counter()
@@ -56,7 +55,7 @@ class PlainIterations:
         _write_all(folder, files)
         took = perf_counter() - began
         _write_all(folder, agents_own)
-        # Last, as in the engine: this wait also pays for making the names of the new files durable.
+        # Last, as in the engine: this sync also makes the names of the new files durable.
         return took + self._log.append(events)
 
     def close(self) -> None:
@@ -70,8 +69,8 @@ def _write_all(folder: str, files: Mapping[str, bytes]) -> None:
 
 
 def decode_log(path: Path) -> float:
-    """Seconds of the processor for reading a log and decoding each of its lines, into nothing in particular.
-    What only computes is measured so: waiting for a free core says nothing about it."""
+    """CPU seconds for reading a log and decoding each of its lines, without a type. CPU time, because waiting
+    for a free core doesn't count."""
     began = process_time()
     decode = msgspec.json.decode
     with path.open("rb") as file:
@@ -81,7 +80,7 @@ def decode_log(path: Path) -> float:
 
 
 def hash_log(path: Path) -> float:
-    """Seconds of the processor for hashing each line of a log: the least that checking its chain takes."""
+    """CPU seconds for hashing each line of a log: the minimum for verifying its chain."""
     lines = path.read_bytes().splitlines()
     began = process_time()
     for line in lines:
@@ -94,7 +93,7 @@ def start_python() -> float:
 
 
 def run(argv: list[str], cwd: Path | None = None) -> float:
-    """Seconds from starting a program to its end."""
+    """Seconds from the start of a program to its end."""
     began = perf_counter()
     done = subprocess.run(argv, cwd=cwd, capture_output=True, check=False)
     took = perf_counter() - began

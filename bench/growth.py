@@ -1,4 +1,4 @@
-"""Memory and disk of a long run, thousand by thousand: flat once the first thousand is through."""
+"""Memory and disk usage of a long run per thousand iterations: flat after the first thousand."""
 
 import asyncio
 import gc
@@ -24,18 +24,18 @@ FLAT = 1.05
 
 
 class Stretch(Struct, frozen=True):
-    """Some consecutive iterations of the run, and how it stood at their end."""
+    """Some consecutive iterations of the run, with the usage at their end."""
 
     to: int
     bytes_per_iteration: float
-    """On disk: its files, and its events."""
+    """On disk: files and events."""
     python_bytes: int
-    """Objects alive."""
+    """Live objects."""
     rss_bytes: int
 
 
 class Watch:
-    """Looks at the run at the end of each stretch."""
+    """Measures the run at the end of each stretch."""
 
     def __init__(self, layout: RunLayout, every: int) -> None:
         self._layout = layout
@@ -55,10 +55,10 @@ class Watch:
         self.stretches.append(Stretch(done, written / self._every, alive, _rss()))
 
     def _take_files(self, to: int) -> int:
-        """Their bytes. They are gone then: nobody reads them, and all of them together are a gigabyte."""
+        """Count the bytes of their files and delete them, because all of them together are a gigabyte."""
         total = 0
         for number in range(to - self._every + 1, to + 1):
-            # Not by pathlib, which leaves its traces in the memory that is looked at.
+            # Without pathlib, which would affect the measured memory.
             folder = f"{self._layout.root}/stage-00-work/iterations/{number:03d}"
             if not os.path.isdir(folder):
                 continue
@@ -69,7 +69,7 @@ class Watch:
 
 
 def long_run(root: Path, iterations: int, every: int) -> list[Stretch]:
-    """In a process of its own, whose memory nothing else has been through."""
+    """Run in a separate process with fresh memory."""
     argv = [sys.executable, "-m", "bench.growth", str(root), str(iterations), str(every)]
     done = subprocess.run(argv, stdout=subprocess.PIPE, check=True)
     return msgspec.json.decode(done.stdout, type=list[Stretch])
@@ -78,17 +78,17 @@ def long_run(root: Path, iterations: int, every: int) -> list[Stretch]:
 async def _watched_run(root: Path, iterations: int, every: int) -> list[Stretch]:
     watch = Watch(RunLayout.of(str(root), "growth"), every)
     agent = InProcess(watch, is_timed=False)
-    # Should the disk become slow, the engine takes up a thread; its modules are loaded before we look.
+    # If the disk is slow, the engine starts a thread; load its modules before the measurement.
     await asyncio.to_thread(gc.collect)
     with _traced():
         async with engine_in(root, agent) as engine:
-            # One more than counted: a stretch is looked at when the iteration after it begins.
+            # One more than counted: a stretch is measured when the iteration after it starts.
             await engine.run(in_process_pipeline(iterations + 1), session="growth")
     return watch.stretches
 
 
 def measures(stretches: list[Stretch]) -> list[Measure]:
-    """The last stretch against the first one after the first thousand."""
+    """The last stretch compared with the first one after the first thousand."""
     settled = next((s for s in stretches if s.to > 1000), stretches[-1])
     last = stretches[-1]
     return [
@@ -126,7 +126,7 @@ def _rss() -> int:
     if sys.platform == "linux":
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
-    # Elsewhere only the peak is told; a run that doesn't grow doesn't raise it.
+    # Other systems only report the peak; a run that doesn't grow doesn't raise it.
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 

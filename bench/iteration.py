@@ -1,4 +1,4 @@
-"""What an iteration costs beside writing the same files and events plainly, and beside bare processes."""
+"""The cost of an iteration compared with plain writes of the same files and events, and bare processes."""
 
 import json
 import os
@@ -19,20 +19,20 @@ from bench import floors
 from bench.agents import COMMAND, STATUS, InProcess, command_pipeline, engine_in, in_process_pipeline
 from bench.measure import Measure, beside, timed
 
-# What the engine writes for every iteration; the agent's own status.json isn't among them.
+# The files that the engine writes for every iteration; status.json is the agent's.
 FILES = ("context.json", "prompt.md", "output.md", "result.json")
 AGENTS_OWN = {"status.json": STATUS}
-AT_MOST = 1.5
+MAX_RATIO = 1.5
 WARM_UP = 5
 ROUND = 20
 
 
 class Interleaved:
-    """After each round of the engine's iterations the same ones once more, plainly: noise meets both, and
-    neither has to begin with the other's caches."""
+    """After each round of the engine's iterations, repeats the same writes without the engine, so that noise
+    and caches affect both equally."""
 
     def __init__(self, run: RunLayout, plain: Path, names: tuple[str, ...] = FILES) -> None:
-        """`names`: of the files of an iteration, if it has any."""
+        """`names`: the names of the files of an iteration, if it has any."""
         self._run = run
         self._names = names
         self._plain = floors.PlainIterations(plain)
@@ -66,7 +66,7 @@ class Interleaved:
 
 
 async def in_process(root: Path, iterations: int) -> list[Measure]:
-    """With files. Of a young run, and once the list of earlier outputs is as long as it gets."""
+    """With files: at the start of a run, and when the list of earlier outputs has its maximum length."""
     session = "inprocess"
     between = Interleaved(RunLayout.of(str(root), session), root / "plain-inprocess")
     agent = InProcess(between, uses_files=True)
@@ -80,12 +80,12 @@ async def in_process(root: Path, iterations: int) -> list[Measure]:
         if floor := between.files_seconds[part]:
             spent = agent.engine_seconds[part][: len(floor)]
             name = f"iteration in process, {when}"
-            measures.append(beside(name, "µs", spent, floors.FILES, floor, at_most=AT_MOST))
+            measures.append(beside(name, "µs", spent, floors.FILES, floor, max_ratio=MAX_RATIO))
     return measures
 
 
 async def log_only(root: Path, iterations: int) -> list[Measure]:
-    """With a provider that reads no files: an iteration is its events."""
+    """With a provider that reads no files: an iteration only writes events."""
     session = "logonly"
     between = Interleaved(RunLayout.of(str(root), session), root / "plain-logonly", names=())
     agent = InProcess(between)
@@ -99,7 +99,7 @@ async def log_only(root: Path, iterations: int) -> list[Measure]:
 
 
 async def command(root: Path, rounds: int, per_round: int) -> list[Measure]:
-    """With a program as the agent. Its floor: the same program under the same supervisor, started bare,
+    """With a program as the agent. Its floor: the same program under the same supervisor without the engine,
     plus floor (b)."""
     spent: list[float] = []
     bare: list[float] = []
@@ -113,7 +113,7 @@ async def command(root: Path, rounds: int, per_round: int) -> list[Measure]:
         bare += _bare_iterations(RunLayout.of(str(root), session), plain, root / f"bare-{number}")
     plain.close()
     floor = "the same supervisor and program, bare, + (b)"
-    return [beside("iteration with a program", "ms", spent, floor, bare, at_most=AT_MOST)]
+    return [beside("iteration with a program", "ms", spent, floor, bare, max_ratio=MAX_RATIO)]
 
 
 def _between_completions(engine: Engine, session: str) -> list[float]:
@@ -122,7 +122,7 @@ def _between_completions(engine: Engine, session: str) -> list[float]:
 
 
 def _bare_iterations(run: RunLayout, plain: floors.PlainIterations, bare: Path) -> list[float]:
-    """All but the first iteration of a run once more, without the engine."""
+    """Repeat all but the first iteration of a run without the engine."""
     seconds = []
     folders = sorted((Path(run.root) / "stage-00-work" / "iterations").iterdir())[1:]
     events = Path(run.log).read_bytes()
@@ -134,7 +134,7 @@ def _bare_iterations(run: RunLayout, plain: floors.PlainIterations, bare: Path) 
 
 
 def _spawn_bare(folder: Path, prompt: Path, lease: str) -> float:
-    """What the engine asks of its supervisor for an attempt, asked by nobody."""
+    """The request of the engine to the supervisor for an attempt, without the engine."""
     folder.mkdir(parents=True)
     limits = SupervisorLimits()
     spec = {

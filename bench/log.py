@@ -1,4 +1,4 @@
-"""What the log costs: an append however long it already is, and reading all of it back."""
+"""The costs of the log: an append at several lengths, and reading all of it."""
 
 from pathlib import Path
 from time import perf_counter, process_time
@@ -15,13 +15,13 @@ from bench import floors
 from bench.long_logs import long_run
 from bench.measure import Measure, beside
 
-REPLAY_AT_MOST = 3.0
-# O(1): the longest log may cost no more than noise above the empty one.
-LONGEST_AT_MOST = 1.25
+MAX_REPLAY = 3.0
+# O(1): an append to the longest log may only differ by noise.
+MAX_LONGEST = 1.25
 
 
 def appends(root: Path, lengths: tuple[int, ...], rounds: int) -> list[Measure]:
-    """One event appended and synced, on logs of each length in turn; they are longer for it afterwards."""
+    """Append and sync one event to logs of each length in turn."""
     writers = {length: JsonlLog(_log(root, length)).open() for length in lengths}
     spent: dict[int, list[float]] = {length: [] for length in lengths}
     plain = floors.PlainLog(root / "plain-appends.jsonl")
@@ -49,35 +49,35 @@ def appends(root: Path, lengths: tuple[int, ...], rounds: int) -> list[Measure]:
     first, last = lengths[0], lengths[-1]
     growth = f"append + sync, {last:,} events against {first:,}"
     floor_name = f"the same on a log of {first:,} events"
-    measures.append(beside(growth, "µs", spent[last], floor_name, spent[first], at_most=LONGEST_AT_MOST))
+    measures.append(beside(growth, "µs", spent[last], floor_name, spent[first], max_ratio=MAX_LONGEST))
     return measures
 
 
 def replays(root: Path, lengths: tuple[int, ...], rounds: int) -> list[Measure]:
-    """All events decoded and folded; and that with the chain checked before, as whoever looks at a run or
-    takes it up must."""
+    """Decode and fold all events; and the same with the chain verified first, as for reading or resuming a
+    run."""
     return [measure for length in lengths for measure in _replays(_log(root, length), length, rounds)]
 
 
 def _replays(path: Path, length: int, rounds: int) -> list[Measure]:
     decoded, hashed = [], []
-    replayed, looked, taken_up = [], [], []
+    replayed, looked, resumed = [], [], []
     for _ in range(rounds):
         decoded.append(floors.decode_log(path))
         replayed.append(_replay(path))
         hashed.append(decoded[-1] + floors.hash_log(path))
         looked.append(_look(path))
-        taken_up.append(_take_up(path))
+        resumed.append(_take_up(path))
     replay = f"replay of {length:,} events"
     return [
-        beside(replay, "ms", replayed, floors.DECODE, decoded, at_most=REPLAY_AT_MOST),
-        beside(f"{replay}, checked, to look", "ms", looked, floors.VERIFY, hashed, at_most=REPLAY_AT_MOST),
-        beside(f"{replay}, checked, to go on", "ms", taken_up, floors.VERIFY, hashed, at_most=REPLAY_AT_MOST),
+        beside(replay, "ms", replayed, floors.DECODE, decoded, max_ratio=MAX_REPLAY),
+        beside(f"{replay}, checked, to read", "ms", looked, floors.VERIFY, hashed, max_ratio=MAX_REPLAY),
+        beside(f"{replay}, checked, to resume", "ms", resumed, floors.VERIFY, hashed, max_ratio=MAX_REPLAY),
     ]
 
 
 def _replay(path: Path) -> float:
-    """Without the check, which opening the log does before."""
+    """Without the verification, which opening the log does first."""
     writer = JsonlLog(path).open()
     began = process_time()
     see_all(writer.replay())

@@ -1,4 +1,4 @@
-"""Logs of a given length, as a run with many ordinary iterations would have left them."""
+"""Logs of a given length, like those of a run with many ordinary iterations."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ USAGE = Usage(input_tokens=18_204, output_tokens=1_377, cached_tokens=15_360, co
 
 
 def long_run(root: Path, events: int) -> RunLayout:
-    """A run interrupted after that many events, with its state.json; written when it is first asked for."""
+    """A run interrupted after that many events, with its state.json; written on first use."""
     session = f"events-{events}"
     layout = RunLayout.of(str(root), session)
     return layout if Path(layout.log).exists() else _write(root, layout, events)

@@ -1,4 +1,4 @@
-"""What the numbers were measured on, without saying whose machine it is."""
+"""A description of the machine, without identifying it."""
 
 import os
 import platform
@@ -15,8 +15,8 @@ class Machine(Struct, frozen=True):
     processor: str
     cores: int
     load: float
-    """Programs that wanted a core, in the last minute; more than there are cores means that the times are
-    those of a busy machine."""
+    """The load average of the last minute; more than the number of cores means that the machine was
+    busy."""
     memory_gb: float
     file_system: str
     python: str

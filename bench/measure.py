@@ -1,4 +1,4 @@
-"""Samples become a measure: a median, beside the median of its floor and the aim that was set."""
+"""Converts samples to a measure: the median, the median of its floor, and the target."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -11,7 +11,7 @@ class Measure(Struct, frozen=True):
     unit: str
     value: float
     floor: str | None = None
-    """What the floor is, in words."""
+    """A description of the floor."""
     floor_value: float | None = None
     ratio: float | None = None
     aim: str | None = None
@@ -22,7 +22,7 @@ UNITS = {"µs": 1e6, "ms": 1e3}
 
 
 def timed(name: str, unit: str, seconds: Sequence[float]) -> Measure:
-    """A cost by itself."""
+    """A cost without a floor."""
     return Measure(name, unit, median(seconds) * UNITS[unit])
 
 
@@ -33,12 +33,12 @@ def beside(
     floor: str,
     floor_seconds: Sequence[float],
     *,
-    at_most: float | None = None,
+    max_ratio: float | None = None,
 ) -> Measure:
-    """A cost beside its floor; the aim, if any, is a multiple of that floor."""
+    """A cost compared with its floor; the target, if any, is a multiple of the floor."""
     value, least = median(seconds) * UNITS[unit], median(floor_seconds) * UNITS[unit]
-    # Of neighbours in time, not of the medians: the noise of a shared machine then meets both.
+    # The ratio of neighbours in time, not of the medians: noise then affects both equally.
     ratio = median(one / floor for one, floor in zip(seconds, floor_seconds, strict=True))
-    aim = None if at_most is None else f"≤ {at_most:g} × floor"
-    met = None if at_most is None else ratio <= at_most
+    aim = None if max_ratio is None else f"≤ {max_ratio:g} × floor"
+    met = None if max_ratio is None else ratio <= max_ratio
     return Measure(name, unit, value, floor, least, ratio, aim, met)

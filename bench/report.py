@@ -64,7 +64,7 @@ def _quantity(value: float, unit: str) -> str:
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: frozenset[str] = NUMBERS) -> str:
-    """Names and words to the left, the columns `numbers` to the right."""
+    """Left-align text, right-align the columns `numbers`."""
     widths = [max(len(row[i]) for row in (headings, *rows)) for i in range(len(headings))]
     lines = []
     for row in (headings, ["-" * width for width in widths], *rows):

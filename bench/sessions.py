@@ -1,5 +1,5 @@
-"""Whole mock-mode sessions through the command line, beside what agent-pipelines' shell engine took for the
-same: per iteration, with everything from the start of the program to its end."""
+"""Whole mock-mode sessions through the command line, compared with the agent-pipelines shell engine: per
+iteration, including the start and end of the program."""
 
 import json
 import os
@@ -32,7 +32,7 @@ nodes:
 
 
 class Original(Struct, frozen=True):
-    """What the shell engine takes per iteration in mock mode without delays, by the number of iterations:
+    """The shell engine's time per iteration in mock mode without delays, by the number of iterations:
     measured once, on two shared cores."""
 
     words: str
@@ -48,8 +48,7 @@ class Session(Struct, frozen=True):
     seconds: float
     """From the program's start to its end."""
     gaps: list[float]
-    """From one completed iteration to the next; in a block, the share of each in the time of one per
-    provider."""
+    """From one completed iteration to the next; in a block, divided by the number of providers."""
 
 
 def sessions(root: Path, counts: tuple[int, ...], rounds: int) -> list[Measure]:
@@ -69,7 +68,7 @@ def sessions(root: Path, counts: tuple[int, ...], rounds: int) -> list[Measure]:
 
 
 def _each(name: str, runs: list[Session], count: int, original: Original) -> Measure:
-    """An iteration of a session that is under way: what the aim is for."""
+    """An iteration of a running session, which the target is for."""
     seconds = median(gap for run in runs for gap in run.gaps)
     return _beside(name, seconds, count, original, is_aimed_at=True)
 
@@ -95,7 +94,7 @@ def _beside(name: str, seconds: float, count: int, original: Original, *, is_aim
 
 
 def _growth(runs: list[Session]) -> Measure:
-    """The last fifth of a session's iterations beside its first."""
+    """The last fifth of a session's iterations compared with the first."""
     fifth = max(1, len(runs[0].gaps) // 5)
     first = median(gap for run in runs for gap in run.gaps[:fifth])
     last = median(gap for run in runs for gap in run.gaps[-fifth:])
@@ -120,7 +119,7 @@ def _loop(project: Path, session: str, count: int) -> Session:
 
 
 def _block(project: Path, session: str, count: int) -> Session:
-    """As many iterations in all, by two providers at once."""
+    """The same total number of iterations, by two concurrent providers."""
     file = project / f"{session}.yaml"
     file.write_text(BLOCK.format(runs=count // 2))
     return _run(project, session, count // 2 * 2, "pipeline", file.name, session, at_once=2)

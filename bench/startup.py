@@ -1,4 +1,4 @@
-"""How long a person waits for `status`: the whole program, from start to end."""
+"""The time of `status`, from the start of the program to its end."""
 
 import sys
 from pathlib import Path
@@ -8,12 +8,12 @@ from bench import floors
 from bench.long_logs import long_run
 from bench.measure import Measure
 
-AT_MOST_MS = 150.0
+MAX_MS = 150.0
 SHORT = 50
 
 
 def status(root: Path, longest: int, rounds: int) -> list[Measure]:
-    """For a short log, for a long one, and for that one without its state.json, so that all of it is read."""
+    """For a short log, a long one, and the long one without state.json, so that all of it is read."""
     short, long = long_run(root, SHORT), long_run(root, longest)
     floor, spent = _rounds(root, (short.session, long.session), rounds)
     Path(long.state).unlink()
@@ -42,6 +42,6 @@ def _argv(session: str) -> list[str]:
 
 def _measure(name: str, seconds: list[float], floor: list[float], *, has_aim: bool) -> Measure:
     value, least = median(seconds) * 1000, median(floor) * 1000
-    aim = f"≤ {AT_MOST_MS:g} ms" if has_aim else None
-    met = value <= AT_MOST_MS if has_aim else None
+    aim = f"≤ {MAX_MS:g} ms" if has_aim else None
+    met = value <= MAX_MS if has_aim else None
     return Measure(name, "ms", value, floors.PYTHON, least, value / least, aim, met)

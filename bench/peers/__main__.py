@@ -30,7 +30,7 @@ QUICK = (
 def main() -> None:
     options = _options()
     if not PEERS_PYTHON.exists():
-        sys.exit("The peers aren't installed: run `make peers`, or all of it by `make bench-peers`.")
+        sys.exit("The peers aren't installed: run `make peers` or `make bench-peers`.")
     # An exit instead of an abrupt end, so that the file systems are unmounted and removed.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _exit)
@@ -59,12 +59,12 @@ def _exit(number: int, _: FrameType | None) -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__)
     parser.add_argument(
-        "--dir", type=Path, default=Path(".bench"), help="where to work; its disk is what is measured"
+        "--dir", type=Path, default=Path(".bench"), help="working folder, whose disk is measured"
     )
     parser.add_argument("--places", type=_kinds, default=KINDS, help=f"some of {','.join(KINDS)}")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON, too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures as JSON")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the longest runs as SVG")
-    parser.add_argument("--quick", action="store_true", help="only show that everything can be measured")
+    parser.add_argument("--quick", action="store_true", help="only check that all measurements run")
     return parser.parse_args()
 
 

@@ -13,7 +13,7 @@ FOLDERS_PER_BATCH = 20
 FILES_PER_FOLDER = 100
 SMALL = (100, 12_000)
 SECONDS = 40.0
-MOST_FILLERS = 60_000
+MAX_FILLERS = 60_000
 
 
 def churn(folder: Path, batches: int) -> str:
@@ -53,7 +53,7 @@ def fill(folder: Path, to: float) -> str:
     ends = monotonic() + SECONDS
     paths: list[Path] = []
     above = to + (1 - to) * 0.75
-    while used(folder) < above and len(paths) < MOST_FILLERS and monotonic() < ends:
+    while used(folder) < above and len(paths) < MAX_FILLERS and monotonic() < ends:
         inner = folder / f"fill-{len(paths) // 200:03d}"
         inner.mkdir()
         for number in range(200):

@@ -5,11 +5,11 @@ from statistics import median
 
 from msgspec import Struct
 
-from bench.peers.rounds import AGENTFORGE, LANGGRAPH, WITH_PROGRAMS, Sample, Told
+from bench.peers.rounds import AGENTFORGE, LANGGRAPH, WITH_PROGRAMS, Sample, WorkerResult
 
-MOST_OF_LANGGRAPH = 0.5
-MOST_BYTES = 2_000
-MOST_BYTES_WITH_PROGRAMS = 20_000
+MAX_OF_LANGGRAPH = 0.5
+MAX_BYTES = 2_000
+MAX_BYTES_WITH_PROGRAMS = 20_000
 FLAT = 1.1
 
 
@@ -39,7 +39,7 @@ def rows(samples: Sequence[Sample]) -> list[Row]:
     """By place and steps, in the order in which they were measured first."""
     groups: dict[tuple[str, int, str], list[Sample]] = {}
     for sample in samples:
-        groups.setdefault((sample.place, sample.told.steps, sample.system), []).append(sample)
+        groups.setdefault((sample.place, sample.result.steps, sample.system), []).append(sample)
     order = {place: number for number, place in enumerate(dict.fromkeys(s.place for s in samples))}
     names = {system: number for number, system in enumerate(dict.fromkeys(s.system for s in samples))}
     keys = sorted(
@@ -50,31 +50,31 @@ def rows(samples: Sequence[Sample]) -> list[Row]:
 
 def _row(samples: Sequence[Sample], langgraph: Iterable[Sample]) -> Row:
     first = samples[0]
-    told = [sample.told for sample in samples]
-    beside = {sample.round: sample.told for sample in langgraph}
+    results = [sample.result for sample in samples]
+    beside = {sample.round: sample.result for sample in langgraph}
     ratios = [
         ours / theirs
         for sample in samples
         if sample.round in beside
-        for ours, theirs in zip(_turns(sample.told), _turns(beside[sample.round]), strict=False)
+        for ours, theirs in zip(_turns(sample.result), _turns(beside[sample.round]), strict=False)
     ]
     is_compared = first.system not in (LANGGRAPH.name, WITH_PROGRAMS.name)
     return Row(
         place=first.place,
-        steps=first.told.steps,
+        steps=first.result.steps,
         system=first.system,
         rounds=len(samples),
-        ms_per_step=1000 * median(turn for one in told for turn in _turns(one)),
-        whole_ms_per_step=1000 * median(one.seconds / one.steps for one in told),
+        ms_per_step=1000 * median(turn for one in results for turn in _turns(one)),
+        whole_ms_per_step=1000 * median(one.seconds / one.steps for one in results),
         of_langgraph=median(ratios) if ratios and is_compared else None,
-        apparent_per_step=median(one.apparent_bytes / one.steps for one in told),
-        allocated_per_step=median(one.allocated_bytes / one.steps for one in told),
+        apparent_per_step=median(one.apparent_bytes / one.steps for one in results),
+        allocated_per_step=median(one.allocated_bytes / one.steps for one in results),
     )
 
 
-def _turns(told: Told) -> list[float]:
+def _turns(results: WorkerResult) -> list[float]:
     """Seconds per step of each turn but the first, in which the run is started."""
-    return [turn / told.turn_steps for turn in told.turns[1:]] or [told.seconds / told.steps]
+    return [turn / results.turn_steps for turn in results.turns[1:]] or [results.seconds / results.steps]
 
 
 def targets(found: Sequence[Row]) -> list[Target]:
@@ -85,12 +85,12 @@ def targets(found: Sequence[Row]) -> list[Target]:
         if row.system == AGENTFORGE.name:
             if row.of_langgraph is not None:
                 judged.append(
-                    _at_most(f"time beside LangGraph: {at}", row.of_langgraph, MOST_OF_LANGGRAPH, " ×")
+                    _target(f"time beside LangGraph: {at}", row.of_langgraph, MAX_OF_LANGGRAPH, " ×")
                 )
-            judged.append(_at_most(f"disk per step: {at}", row.apparent_per_step, MOST_BYTES, " bytes"))
+            judged.append(_target(f"disk per step: {at}", row.apparent_per_step, MAX_BYTES, " bytes"))
         elif row.system == WITH_PROGRAMS.name:
-            most = MOST_BYTES_WITH_PROGRAMS
-            judged.append(_at_most(f"disk per program: {at}", row.apparent_per_step, most, " bytes"))
+            most = MAX_BYTES_WITH_PROGRAMS
+            judged.append(_target(f"disk per program: {at}", row.apparent_per_step, most, " bytes"))
     return judged + _flat(found)
 
 
@@ -103,9 +103,9 @@ def _flat(found: Sequence[Row]) -> list[Target]:
             if len(here) > 1:
                 growth = here[-1].apparent_per_step / here[0].apparent_per_step
                 at = f"{place}, {here[-1].steps:,} steps against {here[0].steps:,}"
-                judged.append(_at_most(f"{what}, flat: {at}", growth, FLAT, " ×"))
+                judged.append(_target(f"{what}, flat: {at}", growth, FLAT, " ×"))
     return judged
 
 
-def _at_most(what: str, value: float, most: float, unit: str) -> Target:
+def _target(what: str, value: float, most: float, unit: str) -> Target:
     return Target(what, f"≤ {most:,g}{unit}", value, value <= most)

@@ -30,14 +30,14 @@ class Place(Struct, frozen=True):
 
 
 class CannotMount(Exception):
-    """A file system of our own can't be mounted; the message says why."""
+    """A separate file system can't be mounted; the message has the reason."""
 
 
 @contextmanager
 def prepared(
     parent: Path, kinds: Sequence[str], batches: int = aging.BATCHES
 ) -> Iterator[tuple[list[Place], list[str]]]:
-    """The places, and what was skipped and why. An aged one has seen so many batches of files."""
+    """The places, and the skipped ones with the reason. `batches`: how many batches of files age a place."""
     parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=parent, prefix="peers-")))
@@ -79,7 +79,7 @@ def _on_image(kind: str, point: Path, batches: int) -> Place:
 
 
 def _aged_folder(root: Path, batches: int) -> Place:
-    """Without a file system of our own: the disk is churned, but never filled."""
+    """Without a separate file system: the disk is churned, but never filled."""
     folder = root / "aged-folder"
     folder.mkdir()
     done = aging.churn(folder, batches)
@@ -88,7 +88,7 @@ def _aged_folder(root: Path, batches: int) -> Place:
 
 
 def _check_mounts_possible(root: Path) -> None:
-    """Also gives this process a mount namespace of its own: mounts end with it, even when it is killed."""
+    """Also puts this process into a separate mount namespace: mounts end with it, even if it is killed."""
     if os.uname().sysname != "Linux":
         raise CannotMount("loop devices need Linux")
     if os.geteuid() != 0:
@@ -105,7 +105,7 @@ def _check_mounts_possible(root: Path) -> None:
 
 @contextmanager
 def mounted_image(root: Path, name: str) -> Iterator[Path]:
-    """An ext4 file system in a sparse file. The file is unlinked once mounted, so none is left behind."""
+    """An ext4 file system in a sparse file. The file is unlinked once mounted, so none is left over."""
     image, point = root / f"{name}.img", root / name
     point.mkdir()
     try:

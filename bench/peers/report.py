@@ -1,4 +1,4 @@
-"""All that was measured: as aligned tables for people, and as JSON for tools."""
+"""All measurements: as aligned tables for people, and as JSON for tools."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ class Report(Struct, frozen=True):
     targets: list[Target]
     skipped: list[str]
     missing: list[str]
-    """Of what should have been measured."""
+    """Measurements that are missing."""
     samples: list[Sample]
 
 
@@ -44,7 +44,7 @@ def report(
     skipped: list[str],
     missing: list[str],
 ) -> Report:
-    versions = {sample.system: sample.told.version for sample in samples if sample.told.version}
+    versions = {sample.system: sample.result.version for sample in samples if sample.result.version}
     found = rows(samples)
     return Report(machine, seconds, places, versions, found, targets(found), skipped, missing, samples)
 

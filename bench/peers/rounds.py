@@ -43,16 +43,16 @@ WITH_PROGRAMS = System("AgentForge, programs", "agentforge", ours=True, environ=
 ALL = (APPEND, AGENTFORGE, LANGGRAPH, BURR, DBOS)
 
 
-class Told(Struct, frozen=True):
-    """What a worker prints at its end."""
+class WorkerResult(Struct, frozen=True):
+    """The output of a worker."""
 
     version: str
     steps: int
     seconds: float
-    """Of the whole run, its start and end included."""
+    """Of the whole run, including its start and end."""
     turn_steps: int
     turns: list[float]
-    """Seconds of each full turn of so many steps."""
+    """Seconds of each full turn of `turn_steps` steps."""
     apparent_bytes: int
     allocated_bytes: int
 
@@ -61,21 +61,21 @@ class Sample(Struct, frozen=True):
     system: str
     place: str
     round: int
-    told: Told
+    result: WorkerResult
 
 
 class Phase(Struct, frozen=True):
-    """So many rounds, in each of which all of the systems run so many steps at each place."""
+    """A number of rounds; in each, all systems run the steps at each place."""
 
     systems: tuple[System, ...]
     steps: int
     rounds: int
     turn_steps: int = TURN_STEPS
-    """How many steps at a time; 0: all at once."""
+    """Steps per turn; 0: all at once."""
 
 
 class WorkerFailed(Exception):
-    """A worker didn't finish; the message says why."""
+    """A worker didn't finish; the message has the reason."""
 
 
 class Worker:
@@ -85,21 +85,21 @@ class Worker:
         self._process = process
         self._errors = errors
         self._is_late = False
-        self.told: Told | None = None
+        self.result: WorkerResult | None = None
 
     def wait_ready(self) -> bool:
         return bool(self._read())
 
     def take_turn(self) -> bool:
-        """Whether the run goes on after it."""
+        """Whether the run continues after it."""
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # Reading then tells why it ended.
+        with suppress(BrokenPipeError):  # Reading then raises the reason.
             self._process.stdin.write(b"\n")
             self._process.stdin.flush()
         line = self._read()
         if b'"steps"' in line:
-            self.told = msgspec.json.decode(line, type=Told)
-        return self.told is None
+            self.result = msgspec.json.decode(line, type=WorkerResult)
+        return self.result is None
 
     def kill(self) -> None:
         self._is_late = True
@@ -119,7 +119,7 @@ class Worker:
 
 @contextmanager
 def started(system: System, folder: Path, phase: Phase) -> Iterator[Worker]:
-    """In a folder of its own. It stays until all is measured, as deleting slows some file systems down."""
+    """In a separate folder, which stays until the end because deleting slows down some file systems."""
     work = folder / f"{len(os.listdir(folder)):03d}-{system.worker}"
     work.mkdir()
     environ = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(work), "PYTHONPATH": str(ROOT)}
@@ -143,23 +143,23 @@ def started(system: System, folder: Path, phase: Phase) -> Iterator[Worker]:
 def run_phases(
     places: Sequence[Place], phases: Iterable[Phase], seconds: float
 ) -> tuple[list[Sample], list[str]]:
-    """The samples, and what failed or was left out for lack of time."""
+    """The samples, and the failures or omissions for lack of time."""
     ends = monotonic() + seconds
     samples: list[Sample] = []
     missing: list[str] = []
     for phase in phases:
         for number in range(phase.rounds):
             for place in places:
-                told, failed = run_together(phase, place.folder, ends - monotonic())
-                samples += [Sample(name, place.kind, number, one) for name, one in told.items()]
+                results, failed = run_together(phase, place.folder, ends - monotonic())
+                samples += [Sample(name, place.kind, number, one) for name, one in results.items()]
                 what = f"{place.kind}, {phase.steps:,} steps, round {number + 1} of {phase.rounds}"
                 missing += [f"{what}: {why}" for why in failed]
     return samples, missing
 
 
-def run_together(phase: Phase, folder: Path, seconds: float) -> tuple[dict[str, Told], list[str]]:
-    """All systems of a phase, turn by turn, so that other work on the machine affects all of them. Returns
-    what they told, and what failed."""
+def run_together(phase: Phase, folder: Path, seconds: float) -> tuple[dict[str, WorkerResult], list[str]]:
+    """Run all systems of a phase, turn by turn, so that other load on the machine affects all of them.
+    Returns the results and the failures."""
     if seconds <= 0:
         return {}, ["no time left"]
     failed: list[str] = []
@@ -170,18 +170,18 @@ def run_together(phase: Phase, folder: Path, seconds: float) -> tuple[dict[str, 
         timer.start()
         stack.callback(timer.cancel)
 
-        def goes_on(name: str, act: Callable[[], bool]) -> bool:
+        def continues(name: str, act: Callable[[], bool]) -> bool:
             try:
                 return act()
             except WorkerFailed as why:
                 failed.append(f"{name}: {why}")
                 return False
 
-        running = [name for name in workers if goes_on(name, workers[name].wait_ready)]
+        running = [name for name in workers if continues(name, workers[name].wait_ready)]
         while running:
             # In another order each time, so that no system always follows the same one.
             draw.shuffle(running)
-            running = [name for name in running if goes_on(name, workers[name].take_turn)]
-    # What they left in memory is written now, not during the next run.
+            running = [name for name in running if continues(name, workers[name].take_turn)]
+    # Write dirty pages now, not during the next run.
     flush(folder)
-    return {name: worker.told for name, worker in workers.items() if worker.told is not None}, failed
+    return {name: worker.result for name, worker in workers.items() if worker.result is not None}, failed

@@ -10,7 +10,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-# What the step returns, to be kept by each system in its own way.
+# The result of the step, which each system saves in its own way.
 RESULT = {
     "decision": "continue",
     "reason": "one more to go",
@@ -20,7 +20,7 @@ RESULT = {
 
 
 class Turns:
-    """Lets a run go on for so many steps at a time: after each turn it waits for a line on standard input."""
+    """Runs some steps at a time: after each turn it waits for a line on standard input."""
 
     def __init__(self, every: int) -> None:
         self._every = every
@@ -32,7 +32,7 @@ class Turns:
         self._wait({"ready": True})
 
     def step(self) -> dict[str, str]:
-        """What a system calls as its step. A turn ends where a step begins, when those before it are kept."""
+        """The step that a system calls. A turn ends when a step starts and the previous ones are saved."""
         if self._every and self._calls and self._calls % self._every == 0:
             self._turns.append(perf_counter() - self._began)
             self._wait({"turn": len(self._turns)})
@@ -46,12 +46,12 @@ class Turns:
     def _wait(self, message: dict[str, Any]) -> None:
         print(json.dumps(message), flush=True)
         if not sys.stdin.readline():
-            sys.exit("nobody waits for this worker any more")
+            sys.exit("the parent process has ended")
         self._began = perf_counter()
 
 
 def worker(package: str, run: Callable[[Path, int, Turns], dict[str, Any]]) -> None:
-    """Call `run(folder, steps, turns)`, which returns what `Turns.end` does, and print it as JSON."""
+    """Call `run(folder, steps, turns)`, which returns the result of `Turns.end`, and print it as JSON."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("steps", type=int)
@@ -60,12 +60,12 @@ def worker(package: str, run: Callable[[Path, int, Turns], dict[str, Any]]) -> N
     options.folder.mkdir(parents=True)
     took = run(options.folder, options.steps, Turns(options.turn_steps))
     apparent, allocated = disk_bytes(options.folder)
-    told = {"apparent_bytes": apparent, "allocated_bytes": allocated, "steps": options.steps, **took}
-    print(json.dumps({"version": version(package) if package else "", **told}))
+    results = {"apparent_bytes": apparent, "allocated_bytes": allocated, "steps": options.steps, **took}
+    print(json.dumps({"version": version(package) if package else "", **results}))
 
 
 def disk_bytes(folder: Path) -> tuple[int, int]:
-    """Bytes in all files below, and what these and their folders take of the disk, as `du` counts it."""
+    """Bytes in all files below, and the disk usage of files and folders, as `du` counts it."""
     apparent = allocated = 0
     for path, _, names in os.walk(folder):
         for name in ("", *names):

@@ -23,7 +23,7 @@ from bench.peers.rounds import (
     Phase,
     Sample,
     System,
-    Told,
+    WorkerResult,
     run_phases,
     run_together,
 )
@@ -32,21 +32,21 @@ from bench.peers.workload import RESULT, disk_bytes
 ROOT = Path(__file__).parents[2]
 
 
-def told(steps: int = 200, *turns: float, apparent: int = 200_000) -> Told:
+def result(steps: int = 200, *turns: float, apparent: int = 200_000) -> WorkerResult:
     """Of turns of 50 steps; the first one is the start, and isn't among them."""
-    return Told("1.0", steps, 9.0 + sum(turns), 50, [9.0, *turns], apparent, 400_000)
+    return WorkerResult("1.0", steps, 9.0 + sum(turns), 50, [9.0, *turns], apparent, 400_000)
 
 
 CANNED = [
-    Sample("synced append", "plain", 0, told(200, 0.1, 0.1, 0.1)),
-    Sample("AgentForge", "plain", 0, told(200, 0.05, 0.1, 0.15)),
-    Sample("LangGraph", "plain", 0, told(200, 0.1, 0.125, 0.3)),
-    Sample("Burr", "plain", 0, told(200, 0.1, 0.1, 0.1)),
-    Sample("DBOS", "plain", 0, told(200, 0.4, 0.4, 0.4)),
-    Sample("AgentForge", "plain", 1, told(200, 0.08, 0.08, 0.08)),
-    Sample("LangGraph", "plain", 1, told(200, 0.1, 0.1, 0.1)),
-    Sample("AgentForge, programs", "plain", 0, told(50, apparent=50 * 10_000)),
-    Sample("AgentForge, programs", "plain", 0, told(200, apparent=200 * 30_000)),
+    Sample("synced append", "plain", 0, result(200, 0.1, 0.1, 0.1)),
+    Sample("AgentForge", "plain", 0, result(200, 0.05, 0.1, 0.15)),
+    Sample("LangGraph", "plain", 0, result(200, 0.1, 0.125, 0.3)),
+    Sample("Burr", "plain", 0, result(200, 0.1, 0.1, 0.1)),
+    Sample("DBOS", "plain", 0, result(200, 0.4, 0.4, 0.4)),
+    Sample("AgentForge", "plain", 1, result(200, 0.08, 0.08, 0.08)),
+    Sample("LangGraph", "plain", 1, result(200, 0.1, 0.1, 0.1)),
+    Sample("AgentForge, programs", "plain", 0, result(50, apparent=50 * 10_000)),
+    Sample("AgentForge, programs", "plain", 0, result(200, apparent=200 * 30_000)),
 ]
 
 
@@ -101,9 +101,9 @@ def test_report_shows_every_row_and_why_something_is_missing(tmp_path: Path) -> 
 @pytest.mark.parametrize("system", [APPEND, AGENTFORGE, WITH_PROGRAMS], ids=lambda system: system.name)
 def test_our_own_workers_report_the_costs_of_a_run(tmp_path: Path, system: System) -> None:
     phase = Phase((system,), steps=5, rounds=1, turn_steps=0 if system == WITH_PROGRAMS else 2)
-    told, failed = run_together(phase, tmp_path, seconds=60)
+    results, failed = run_together(phase, tmp_path, seconds=60)
     assert failed == []
-    found = told[system.name]
+    found = results[system.name]
     assert found.steps == 5
     assert len(found.turns) == (0 if system == WITH_PROGRAMS else 2)
     assert found.seconds > sum(found.turns)

@@ -197,7 +197,9 @@ class TestFailures:
         assert go(project).code == 1
         (error,) = [event["data"] for event in project.events("s") if event["type"] == "error"]
         assert error["type"] == kind
-        assert error["message"] == f'the sandbox service says {status}: {{"error": "{operation} refused"}}'
+        assert (
+            error["message"] == f'the sandbox service responded {status}: {{"error": "{operation} refused"}}'
+        )
         assert service.alive == {}
 
     def test_sandbox_that_cannot_be_ended_is_named_and_fails_nothing(
@@ -208,7 +210,7 @@ class TestFailures:
         assert go(project).code == 0
         (name,) = service.alive
         errors = (iteration(project) / "attempt-1" / "errors.log").read_text()
-        assert f"sandbox {name} could not be ended: the sandbox service says 500" in errors
+        assert f"sandbox {name} could not be ended: the sandbox service responded 500" in errors
 
     def test_unreachable_service(self, project: Project, service: SandboxService) -> None:
         project.env["REMOTE_SANDBOX_URL"] = "http://127.0.0.1:9"

@@ -1,4 +1,4 @@
-"""The agent's program on this machine: it makes a sandbox, works in it, brings back what changed, ends it."""
+"""The agent's program on this machine: creates a sandbox, works in it, copies changes back, and ends it."""
 
 import json
 import os
@@ -13,7 +13,7 @@ FAILED = 70
 
 
 class Ended(Exception):
-    """We were asked to stop."""
+    """A stop was requested."""
 
 
 def main() -> NoReturn:
@@ -27,7 +27,7 @@ def main() -> NoReturn:
 
 
 def work(task: dict[str, Any]) -> int:
-    """The agent's own exit status, or what stands for our failure."""
+    """Returns the agent's exit status, or that of our failure."""
     signal.signal(signal.SIGTERM, _stop)
     service = Service(os.environ[URL], os.environ[KEY])
     try:
@@ -38,7 +38,7 @@ def work(task: dict[str, Any]) -> int:
         _tell(f"{REPORT}{error.kind}: {error}")
         return FAILED
     finally:
-        # From here on nothing may come between.
+        # Not interruptible from here on.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         end(task["name"], os.environ[URL])
 
@@ -65,19 +65,19 @@ def _in_sandbox(service: Service, task: dict[str, Any]) -> int:
 
 
 def _run(service: Service, task: dict[str, Any], moved: Moved, root: str) -> int:
-    for said in service.run(
+    for message in service.run(
         task["name"], task["argv"], _environment(task, moved, root), moved.text(task["prompt"])
     ):
-        if "exit" in said:
-            return int(said["exit"])
-        sys.stdout.write(said["output"])
+        if "exit" in message:
+            return int(message["exit"])
+        sys.stdout.write(message["output"])
         sys.stdout.flush()
     raise ServiceFailed("provider_unreachable", "the sandbox service broke off while the agent worked")
 
 
 def _environment(task: dict[str, Any], moved: Moved, root: str) -> dict[str, str]:
-    """What the engine says, in the sandbox's own paths, and what the stage lets through."""
-    told = {name: moved.text(value) for name, value in task["environment"].items()}
+    """The engine's variables with the sandbox's paths, and the variables that the stage passes."""
+    translated = {name: moved.text(value) for name, value in task["environment"].items()}
     passed = {name: os.environ[name] for name in task["pass_env"] if name in os.environ}
     results = {
         "AGENTFORGE_RESULT": f"{root}/{RESULTS}/result.json",
@@ -85,7 +85,7 @@ def _environment(task: dict[str, Any], moved: Moved, root: str) -> dict[str, str
         "AGENTFORGE_PROMPT": f"{root}/{RESULTS}/prompt.md",
         "AGENTFORGE_MODEL": task["model"],
     }
-    return {**told, **passed, **results}
+    return {**translated, **passed, **results}
 
 
 def _stop(*_: object) -> NoReturn:

@@ -1,4 +1,4 @@
-"""The provider: a program of ours is the agent, so the engine can reattach to it, time it out and end it."""
+"""The provider: the agent is a local program, so the engine can reattach to it, time it out and end it."""
 
 import hashlib
 import json
@@ -25,22 +25,22 @@ from agentforge.provider import (
 from remote_sandbox.service import KEY, REPORT, URL
 
 PACKAGE_HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# Isolated from whatever the environment says about Python, and yet able to find this package.
+# Isolated from Python's environment variables, but able to import this package.
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from remote_sandbox.program import main; main()"
 
 
 class RemoteConfig(Struct, frozen=True):
-    """What a stage says beside `type` and `model`."""
+    """The settings of a stage besides `type` and `model`."""
 
     argv: tuple[str, ...] = ()
-    """The agent's command inside of the sandbox; the prompt is its stdin."""
+    """The agent's command inside the sandbox; the prompt is its stdin."""
     template: str = "default"
     pass_env: tuple[str, ...] = ()
-    """Variables of this machine that the agent needs there, such as the key of its model."""
+    """Variables of this machine that the agent needs in the sandbox, such as its API key."""
     exclude: tuple[str, ...] = ()
-    """Files that don't travel: names, or paths from the workspace's root, with `*`."""
+    """Files to exclude: names, or paths from the workspace's root, with `*`."""
     ttl: Annotated[int, Meta(ge=1)] = 3600
-    """Seconds after which the service ends the sandbox, if nobody does before."""
+    """Seconds after which the service ends the sandbox if it is still running."""
 
 
 class RemoteSandbox(ProgramProvider):
@@ -49,12 +49,12 @@ class RemoteSandbox(ProgramProvider):
         self._config = ConfigReader("remote", RemoteConfig)
 
     def capabilities(self) -> Capabilities:
-        # The agent is isolated by the service. One that ran on this machine and trusted it to be isolated
-        # would say `requires_sandbox=True`: then a stage without `sandbox:` is refused.
+        # The service isolates the agent. An agent on this machine that needs isolation would set
+        # `requires_sandbox=True`: then a stage without `sandbox:` is refused.
         return Capabilities(supports_tools=True)
 
     def validate(self) -> None:
-        """Says what is missing; whether the key is good only the service knows, and nobody is called here."""
+        """Raises if a setting is missing. Doesn't call the service, so the key itself isn't checked."""
         for variable, what in ((URL, "the service's address"), (KEY, "your key")):
             if not self._environ.get(variable):
                 raise ProviderUnusable(f"provider remote: {variable} isn't set", hint=f"put {what} there")
@@ -74,26 +74,26 @@ class RemoteSandbox(ProgramProvider):
         return Command(
             argv=(*start, "work"),
             env=environment,
-            # Not in the command line, which everybody on this machine can read.
+            # Not on the command line, which every user of this machine can read.
             stdin=json.dumps(_task(name, config, request)),
             separate_errors=True,
             secrets=(self._environ[KEY], *passed),
-            # If even the program is killed, somebody still has to end the sandbox.
+            # Ends the sandbox even if the program is killed.
             after=(*start, "end", name, self._environ[URL]),
         )
 
     def interpret(self, exit: Exit) -> ExecuteResult:
         ended = super().interpret(exit)
-        told = [line.removeprefix(REPORT) for line in exit.errors.splitlines() if line.startswith(REPORT)]
-        if exit.exit_code == 0 or not told:
+        reports = [line.removeprefix(REPORT) for line in exit.errors.splitlines() if line.startswith(REPORT)]
+        if exit.exit_code == 0 or not reports:
             return ended
-        kind, _, message = told[-1].partition(": ")
+        kind, _, message = reports[-1].partition(": ")
         failure = Failure(FailureKind(kind), message)
         return ExecuteResult(exit.output, ended.exit_code, exit.duration_ms, failure=failure)
 
 
 def sandbox_name(request: ExecuteRequest) -> str:
-    """The same for the same attempt and for no other, so that whoever comes later can end it by its name."""
+    """A unique and deterministic name for each attempt, so that a later engine can end the sandbox by it."""
     about = [request.environment, request.result_path, request.session, request.stage]
     text = json.dumps([*about, request.iteration, request.attempt], sort_keys=True)
     return f"agentforge-{hashlib.sha256(text.encode()).hexdigest()[:20]}"

@@ -1,4 +1,4 @@
-"""The sandbox service's HTTP interface. Standard library alone: this runs in the agent's own process.
+"""The sandbox service's HTTP interface. Standard library only: this runs in the agent's process.
 
 POST   /sandboxes               {"name", "template", "ttl"}       -> {"root"}: the workspace's folder there
 PUT    /sandboxes/NAME/files    {"files": [{"path", "mode", "data"}]}
@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 URL = "REMOTE_SANDBOX_URL"
 KEY = "REMOTE_SANDBOX_API_KEY"
 REPORT = "remote-sandbox: "
-"""How a line begins in which the program says which kind of failure it met."""
+"""The prefix of a line that reports the kind of a failure."""
 SECONDS = 60.0
-"""For one answer; an agent at work may be silent for longer."""
+"""The timeout of one response; a running agent may be silent for longer."""
 
-# The kinds of failure are the engine's: it waits, asks for a login or goes on to the next provider by them.
+# The engine's failure kinds: by them it waits, asks for a login or falls back to the next provider.
 _KINDS = {401: "provider_auth", 403: "provider_auth", 402: "provider_quota", 429: "provider_rate_limited"}
 
 
@@ -44,7 +44,7 @@ class Service:
         self._ask("PUT", f"/sandboxes/{name}/files", {"files": files})
 
     def run(self, name: str, argv: list[str], env: dict[str, str], stdin: str) -> Iterator[dict[str, Any]]:
-        """What the agent says, as it says it; the last one tells how it ended."""
+        """The agent's output as it is written; the last message has its exit status."""
         about = {"argv": argv, "env": env, "stdin": stdin}
         with self._call("POST", f"/sandboxes/{name}/run", about, seconds=None) as response:
             for line in response:
@@ -55,7 +55,7 @@ class Service:
         return answer["files"], answer["deleted"]
 
     def end(self, name: str) -> None:
-        """One that is gone already is all right."""
+        """A missing sandbox is not an error."""
         self._ask("DELETE", f"/sandboxes/{name}", accepted=(404,))
 
     def _ask(self, method: str, path: str, about: object = None, accepted: tuple[int, ...] = ()) -> Any:
@@ -75,9 +75,9 @@ class Service:
             connection.request(method, self._address.path.rstrip("/") + path, body, headers)
             response = connection.getresponse()
             if response.status >= 400 and response.status not in accepted:
-                said = response.read(500).decode(errors="replace").strip()
+                body = response.read(500).decode(errors="replace").strip()
                 failed = _KINDS.get(response.status, "provider_overloaded")
-                raise ServiceFailed(failed, f"the sandbox service says {response.status}: {said}")
+                raise ServiceFailed(failed, f"the sandbox service responded {response.status}: {body}")
             yield response
         except (OSError, HTTPException, ValueError) as error:
             raise ServiceFailed("provider_unreachable", f"the sandbox service failed: {error}") from error

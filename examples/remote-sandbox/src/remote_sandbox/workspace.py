@@ -1,4 +1,4 @@
-"""Which files travel to the sandbox and back, and where those that come back may land."""
+"""The files to copy to the sandbox and back, and the paths that may be written."""
 
 import base64
 import os
@@ -7,10 +7,10 @@ from fnmatch import fnmatch
 from typing import Any
 
 RESULTS = ".remote-sandbox"
-"""What stands there for the iteration's own folder, which may lie anywhere on this machine."""
+"""The path of the iteration's folder in the sandbox; on this machine it may be anywhere."""
 TAKEN = ("result.json", "status.json")
 READ = ("prompt.md", "context.json")
-# Versions, what can be had again, secrets, and the engine's own records: none of an agent's business.
+# Version control, caches, secrets and the engine's records: not for agents.
 EXCLUDED = (
     *(".git", "node_modules", ".venv", "__pycache__", ".env", RESULTS),
     *(".claude/locks", "events.jsonl", "payloads", "control", "answers", "attempt-*"),
@@ -22,10 +22,10 @@ File = dict[str, Any]
 
 
 class Moved:
-    """Paths of this machine, as they are called there."""
+    """Paths of this machine, translated to the sandbox."""
 
     def __init__(self, workdir: str, results: str, root: str) -> None:
-        # The longer one first: the iteration's folder often lies within the workspace.
+        # The longer one first: the iteration's folder is often inside the workspace.
         pairs = [(results, f"{root}/{RESULTS}"), (workdir, root)]
         self._pairs = sorted(pairs, key=lambda pair: -len(pair[0]))
 
@@ -53,7 +53,7 @@ def collect(workdir: str, results: str, excluded: Iterable[str], moved: Moved) -
 
 
 def bring_back(workdir: str, results: str, files: Iterable[File], deleted: Iterable[str]) -> list[str]:
-    """Write what changed there; the paths that weren't taken."""
+    """Write the changed files. Returns the rejected paths."""
     refused = []
     for file in files:
         target = _target(workdir, results, file["path"])
@@ -81,7 +81,7 @@ def _file(path: str, data: bytes, source: str) -> File:
 
 
 def _target(workdir: str, results: str, path: str) -> str | None:
-    """Where a file of the sandbox belongs; nowhere, if it would land outside or where it must not."""
+    """The local path of a file of the sandbox, or None if it is outside or protected."""
     clean = os.path.normpath(path)
     if os.path.isabs(clean) or clean.split("/")[0] == "..":
         return None
@@ -91,7 +91,7 @@ def _target(workdir: str, results: str, path: str) -> str | None:
     if any(clean == place or clean.startswith(f"{place}/") for place in PROTECTED):
         return None
     target = os.path.join(workdir, clean)
-    # A link in the workspace may lead anywhere.
+    # A link in the workspace may point anywhere.
     home, parent = os.path.realpath(workdir), os.path.realpath(os.path.dirname(target))
     return target if parent == home or parent.startswith(f"{home}/") else None
 
