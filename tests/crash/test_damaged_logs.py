@@ -50,7 +50,7 @@ def lines_of(run: ScriptedRun) -> list[bytes]:
 def test_empty_log_is_a_run_that_never_started(run: ScriptedRun) -> None:
     run.cut(b"", None)
     with engine_for(run.project) as engine:
-        with pytest.raises(UnknownRun, match="without a beginning") as caught:
+        with pytest.raises(UnknownRun, match="without events") as caught:
             engine.recover(SESSION)
         assert "run it again" in caught.value.hint
         with pytest.raises(LogCorrupt, match="holds no plan"):

@@ -114,7 +114,7 @@ class Runs:
                     hint="restore it, or use --force to start over: the damaged run is archived",
                 )
             raise UnknownRun(
-                f"session {session!r} has an empty log",
+                f"session {session!r} has a log without events",
                 hint="it was killed before it started: start it again",
             )
         held = log.is_held()
