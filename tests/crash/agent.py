@@ -25,7 +25,7 @@ def note(what: str) -> None:
     """One line, in one write, at the end of the ledger."""
     noted = {"what": what, "attempt": ATTEMPT, "pid": os.getpid(), "goes_on_with": GOES_ON_WITH}
     line = json.dumps(noted).encode() + b"\n"
-    KNIFE.around("note", lambda: write(LEDGER, line))
+    INJECTOR.around("note", lambda: write(LEDGER, line))
 
 
 def say(text: str, **more: str) -> None:
@@ -36,7 +36,7 @@ def say(text: str, **more: str) -> None:
 
 
 def times_before(what: str) -> int:
-    """How often it came to this at this place."""
+    """The number of calls at this place."""
     with open(os.environ["CRASH_LEDGER"], encoding="utf-8") as ledger:
         lines = [json.loads(line) for line in ledger]
     return sum(line["what"] == what and line["attempt"].startswith(PLACE + "/") for line in lines)
@@ -48,7 +48,7 @@ def start_tool() -> None:
 
 
 def wait_for_an_engine() -> None:
-    """Work on until somebody drives the run, so that an agent whose engine was killed is found at work."""
+    """Keep working until an engine drives the run, so that agents of killed engines keep running."""
     log = os.open(os.environ["CRASH_LOG"], os.O_RDONLY)
     until, alone = time.monotonic() + LONGEST_WAIT, False
     while time.monotonic() < until:
@@ -115,7 +115,7 @@ def work() -> None:
 
 
 def give_judgment() -> None:
-    """A judge says nothing but its judgment."""
+    """A judge only prints its verdict."""
     take_time()
     note("end")
     say(json.dumps({"stop": wanted("AGENT_STOPS"), "reason": f"judged {PLACE}", "confidence": 0.5}))
@@ -127,10 +127,10 @@ def take_time() -> None:
         wait_for_an_engine()
 
 
-# Opened and kept before the knife is in: half a line would spoil the next one.
+# Opened before the injector is installed: half a line would corrupt the next one.
 LEDGER = os.open(os.environ["CRASH_LEDGER"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 write = os.write
-KNIFE = killer.install("agent")
+INJECTOR = killer.install("agent")
 _, node, _, iteration, attempt, *judge = os.environ["AGENTFORGE_ATTEMPT"].split("/")
 PLACE = "/".join((node, iteration, *judge))
 ATTEMPT = f"{PLACE}/{attempt}"

@@ -322,7 +322,7 @@ def test_stale_state_file_is_not_believed_and_events_are_the_truth(run: Scripted
     assert early["status"] == "completed"
 
 
-# -- what an earlier attempt left behind
+# -- leftovers of an earlier attempt
 
 
 def test_stale_result_of_an_earlier_attempt_is_moved_away_and_never_believed(tmp_path: Path) -> None:

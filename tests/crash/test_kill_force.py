@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .case import Blow, CrashRun, Cut
+from .case import CrashRun, Cut, PlannedKill
 from .checks import violations
 from .points import baseline
 from .scenarios import SCENARIOS, SESSION
@@ -17,7 +17,7 @@ BEGIN = SCENARIOS["plain"].command
 
 pytestmark = [
     pytest.mark.crash,
-    pytest.mark.skipif(sys.platform != "linux", reason="the knife finds processes through /proc"),
+    pytest.mark.skipif(sys.platform != "linux", reason="the injector finds processes through /proc"),
 ]
 
 FORCED = (*BEGIN, "--force")
@@ -59,7 +59,7 @@ def test_force_ends_the_agent_of_an_interrupted_run_and_archives_the_run(tmp_pat
     expect_new_run_and_old_one_aside(run, log, run.story.base / "ledger")
 
 
-BLOWS = [
+PLANNED_KILLS = [
     Cut("engine", "signal", 1, "before", "engine"),
     Cut("engine", "append", 2, "during", "engine"),
     Cut("engine", "rename", 3, "before", "engine"),
@@ -68,13 +68,13 @@ BLOWS = [
 ]
 
 
-@pytest.mark.parametrize("blow", BLOWS, ids=str)
-def test_engine_killed_during_force(tmp_path: Path, blow: Blow) -> None:
+@pytest.mark.parametrize("planned_kill", PLANNED_KILLS, ids=str)
+def test_engine_killed_during_force(tmp_path: Path, planned_kill: PlannedKill) -> None:
     run, log = orphaned(tmp_path)
-    run.turn(FORCED, blow)
-    assert run.story.struck, "the blow didn't fall"
+    run.turn(FORCED, planned_kill)
+    assert run.story.killed, "no process was killed"
     run.story.logs.clear()  # What the next one forces aside is no longer in the log.
-    run.story.struck.clear()
+    run.story.killed.clear()
     run.story.ledger = run.story.base / "ledger of the third run"
     run.turn(FORCED)
     expect_new_run_and_old_one_aside(run, log, run.story.base / "ledger")

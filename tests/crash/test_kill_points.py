@@ -22,7 +22,7 @@ PLAYED_AT_ONCE = 3
 
 pytestmark = [
     pytest.mark.crash,
-    pytest.mark.skipif(sys.platform != "linux", reason="the knife finds processes through /proc"),
+    pytest.mark.skipif(sys.platform != "linux", reason="the injector finds processes through /proc"),
 ]
 
 
@@ -98,7 +98,7 @@ def test_work_of_a_reattached_or_lost_agent_is_recorded_once(victims: str) -> No
 
 
 def outcomes_of(tmp_path: Path, case: str) -> list[str]:
-    """How the attempts of the struck run ended, in order."""
+    """How the attempts of the killed run ended, in order."""
     played = Case.parse(case)
     story = play(tmp_path / "run", played).story
     assert violations(story, baseline(played.scenario).state) == []
@@ -135,7 +135,7 @@ def test_engine_killed_alone_while_two_branches_work_reattaches_to_both(tmp_path
 
 def test_engine_killed_alone_while_the_judge_is_running_asks_the_judge_once(tmp_path: Path) -> None:
     story = play(tmp_path / "run", Case.parse("judge agent:note:3:after:engine")).story
-    assert story.struck == [("engine", "")]
+    assert story.killed == [("engine", "")]
     assert violations(story, baseline("judge").state) == []
     asked = [event["cursor"]["iteration"] for event in story.events() if event["type"] == "judge_start"]
     assert asked == [1, 2, 3], "the answer of the judge that survived was taken"

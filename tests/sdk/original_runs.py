@@ -1,4 +1,4 @@
-"""Runs as agent-pipelines' own engine leaves them: its log, its state.json, its folders."""
+"""Runs of the shell engine: its log, its state.json, its folders."""
 
 import json
 from collections.abc import Iterable

@@ -264,7 +264,7 @@ def test_running_session_is_lock_contention_for_run_and_resume(tmp_path: Path) -
                     await contender.run(pipeline(), session="s")
                 with pytest.raises(RunActive):
                     await contender.resume("s")
-            # The engine's own run is no business of recovery either.
+            # The engine's own run isn't recovered either.
             assert await other.recover("s") is None
             assert other.status("s").status == "running"
             gate.finish.set()

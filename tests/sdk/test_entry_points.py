@@ -1,4 +1,4 @@
-"""Providers that installed packages offer: found by metadata, loaded when used, broken ones harm nobody."""
+"""Providers of installed packages: found by metadata, loaded on use; broken ones don't affect others."""
 
 import logging
 import sys
@@ -76,14 +76,14 @@ def test_packages_are_known_to_the_compiler_without_being_loaded(site: Path, tmp
 
 BROKEN = {
     "a syntax error": ("def (", "Agent", "SyntaxError: invalid syntax"),
-    "an import that isn't there": ("import no_such_thing", "Agent", "No module named 'no_such_thing'"),
-    "a name that isn't there": ("x = 1", "Agent", "AttributeError: module 'bad_agents' has no"),
+    "a missing import": ("import no_such_thing", "Agent", "No module named 'no_such_thing'"),
+    "a missing name": ("x = 1", "Agent", "AttributeError: module 'bad_agents' has no"),
     "a program that ends": ("import sys; sys.exit(3)", "Agent", "SystemExit: 3"),
     "no callable": ("Agent = 7", "Agent", "`bad_agents:Agent` is no class and no function"),
     "a maker that fails": ("def Agent(): raise KeyError('KEY')", "Agent", "KeyError: 'KEY'"),
     "a maker that wants more": ("def Agent(key): pass", "Agent", "missing 1 required positional argument"),
     "no provider": ("class Agent:\n    name = 'x'", "Agent", "has no `init`, `execute`, `shutdown`"),
-    "a reason of its own": (
+    "a specific reason": (
         "from agentforge.model.errors import ProviderUnusable\n"
         "def Agent(): raise ProviderUnusable('no key', hint='set MY_KEY')",
         "Agent",
@@ -106,7 +106,7 @@ def test_a_broken_package_is_named_with_the_cause_and_breaks_no_other(
         assert [row.session for row in sdk.engine.list()] == ["fine"]
     assert caught.value.message.startswith("provider 'bad' of bad-agents 1.2 can't be loaded: ")
     assert cause in caught.value.message
-    expected = "set MY_KEY" if how == "a reason of its own" else "uninstall bad-agents"
+    expected = "set MY_KEY" if how == "a specific reason" else "uninstall bad-agents"
     assert expected in caught.value.hint
 
 

@@ -35,7 +35,7 @@ def judged(most: int = 6, **termination: Any) -> dict[str, Any]:
 
 
 def engine(project: Path, judge: Provider | None, **options: Any) -> Engine:
-    """`claude` is the judge, whoever works."""
+    """`claude` is the judge for every provider."""
     worker = ScriptedProvider(lambda request: says(f"did {request.iteration}"))
     cast: dict[str, Provider] = {"scripted": worker}
     if judge is not None:
@@ -188,7 +188,7 @@ def test_usage_of_the_judge_counts_for_the_run(tmp_path: Path) -> None:
 
 
 def test_judge_with_an_unusable_provider_fails_its_judgments_and_not_the_run(tmp_path: Path) -> None:
-    """Without the program in PATH there is nobody to ask."""
+    """The judge's program is not in PATH."""
     result = go(tmp_path, None, judged(4))
     assert result.completed
     reasons = [one["result"]["reason"] for one in judgments(tmp_path)]
@@ -365,7 +365,7 @@ def test_judge_that_was_ended_is_asked_again_after_a_resume(tmp_path: Path) -> N
 def test_engine_that_stops_leaves_the_judge_running_and_a_later_one_takes_its_answer(
     tmp_path: Path,
 ) -> None:
-    """Leaving twice in a hurry is no end of the run, and so none of its judge."""
+    """A forced shutdown doesn't end the run, and so not its judge."""
     script = f"echo x >> asked; while [ ! -e go ]; do sleep 0.02; done; echo '{STOP}'"
 
     async def main() -> RunResult | None:

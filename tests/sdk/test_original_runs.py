@@ -1,4 +1,4 @@
-"""A run that agent-pipelines' own engine began can be looked at, and is resumed where it stood."""
+"""A run of the shell engine can be shown, and is resumed where it stopped."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""Parallel blocks end to end: providers at once, each in files of its own, and one manifest of all."""
+"""Parallel blocks end to end: concurrent providers with separate files, and one manifest."""
 
 import asyncio
 import json
@@ -54,7 +54,7 @@ def test_provider_stages_run_concurrently_with_isolated_directories(tmp_path: Pa
 
 
 class Meeting(ScriptedProvider):
-    """Goes on only when the other one is at work, too."""
+    """Continues only when the other one is running, too."""
 
     def __init__(self, barrier: asyncio.Barrier, name: str) -> None:
         super().__init__(speaks, name=name)

@@ -265,7 +265,7 @@ def test_stage_without_output_has_an_empty_list(tmp_path: Path) -> None:
 
 
 def test_inputs_come_from_the_log_and_never_from_other_files(tmp_path: Path) -> None:
-    """Files that no event tells of are nobody's input, even where an output would lie."""
+    """Files without an event are never inputs, even at the path of an output."""
 
     def litters(request: ExecuteRequest) -> Act:
         stray = Path(request.result_path).parents[1] / "007"

@@ -25,7 +25,7 @@ def echo(request: ExecuteRequest) -> Act:
 
 
 def all_at_once(project: Path, provider: Provider, iterations: int, seconds: float) -> float:
-    """How long fifty runs took, each with a prompt of its own."""
+    """The duration of fifty runs, each with a different prompt."""
     began = monotonic()
 
     async def main() -> None:
@@ -87,13 +87,13 @@ with open(os.environ["COUNTER"], "r+") as file:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        sys.exit("somebody else is at work")
+        sys.exit("another agent is running")
     time.sleep(0.01)
 """
 
 
 class Programs(CommandProvider):
-    """A program as an agent; whether it stands several at once is said by the test."""
+    """A program as an agent; the test sets whether it is concurrent."""
 
     def __init__(self, script: Path, *, concurrent: bool, **env: str) -> None:
         config = {"argv": [sys.executable, "-I", str(script)], "env": env}

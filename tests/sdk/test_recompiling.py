@@ -1,4 +1,4 @@
-"""Recompiling by the SDK: a run goes on by another plan; a crash leaves it with the one or with the other."""
+"""Recompiling with the SDK: a run continues with another plan; after a crash it has one plan or the other."""
 
 import logging
 from pathlib import Path

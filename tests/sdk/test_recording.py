@@ -117,7 +117,7 @@ WHOLE = pipeline(
 
 
 def whole(project: Path) -> RunResult:
-    # The judge is `claude` by name and a program of its own by its config.
+    # The judge is `claude` by name and another program by its config.
     return recorded(
         project,
         WHOLE,

@@ -1,4 +1,4 @@
-"""Questions of real runs, and answers as files, given while a driver lives, before one is there and after."""
+"""Requests of real runs, and answers as files, given while a driver is running, before and after."""
 
 import asyncio
 import logging
@@ -60,7 +60,7 @@ async def asked(sdk: Engine, what: dict[str, Any] = ONCE) -> str:
     return request.id
 
 
-# -- an answer continues, a resume begins anew
+# -- an answer continues, a resume resets counters
 
 
 def test_answer_continues_a_paused_run_and_resets_no_counters(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_answer_continues_a_paused_run_and_resets_no_counters(tmp_path: Path) ->
             result = await sdk.resume("s")
             state = sdk.inspect("s").state
             assert state.iteration is not None
-            assert len(state.iteration.failures) == 1, "only a person's resume makes them begin anew"
+            assert len(state.iteration.failures) == 1, "only a person's resume resets them"
             assert state.resumed_at is not None
 
     run(main())
@@ -120,7 +120,7 @@ def duel(**more: Any) -> dict[str, Any]:
 
 
 async def open_request(sdk: Engine) -> str:
-    """Of a run that goes on."""
+    """The open request of a running run."""
     await eventually(lambda: sdk.status("s").state.open_requests)
     (request,) = sdk.status("s").state.open_requests
     return request.id
@@ -253,7 +253,7 @@ def test_invalid_answer_does_not_prevent_a_valid_one_for_a_run_without_an_engine
 def test_answer_that_comes_while_the_run_is_being_paused_is_taken_before_the_driver_leaves(
     tmp_path: Path,
 ) -> None:
-    """It is there when the question is recorded, and the pause with it."""
+    """It exists when the question and the pause are recorded."""
 
     def crash_and_answer(request: ExecuteRequest) -> ExecuteResult:
         give_answer(layout_of(tmp_path), Answer("at_most_once-6", "resume", "anna"))
@@ -282,7 +282,7 @@ def test_answer_waits_for_a_driver_that_is_about_to_release_the_run(tmp_path: Pa
     run(main())
 
 
-# -- before a driver is there
+# -- before a driver is running
 
 
 def test_answer_left_before_the_engine_is_started_counts_when_the_run_is_recovered(tmp_path: Path) -> None:
@@ -523,7 +523,7 @@ def test_state_file_shows_open_requests_and_when_a_person_resumed(tmp_path: Path
             assert state["requests"][0]["question"].startswith("attempt 1 at iteration 1 of stage 'plan'")
             await sdk.answer("s", "resume")
             state = load(run_dir(tmp_path) / "state.json")
-            assert state["resumed_at"] is None, "an answer is no resume"
+            assert state["resumed_at"] is None, "an answer isn't a resume"
             result = await sdk.resume("s")
             state = load(run_dir(tmp_path) / "state.json")
             assert state["resumed_at"] is not None

@@ -1,4 +1,4 @@
-"""Subscriptions: every event once, in order, to as many as want it; slow ones hold up nobody."""
+"""Subscriptions: every event once, in order, to every subscriber; slow ones don't block others."""
 
 import asyncio
 from pathlib import Path

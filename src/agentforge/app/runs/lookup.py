@@ -115,7 +115,7 @@ class Runs:
                 )
             raise UnknownRun(
                 f"session {session!r} has a log without events",
-                hint="it was killed before it started: start it again",
+                hint="it was killed before it started: run it again",
             )
         held = log.is_held()
         if is_shell_run(view.state):
