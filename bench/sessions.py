@@ -31,7 +31,7 @@ nodes:
 """
 
 
-class Original(Struct, frozen=True):
+class ShellEngine(Struct, frozen=True):
     """The shell engine's time per iteration in mock mode without delays, by the number of iterations:
     measured once, on two shared cores."""
 
@@ -39,9 +39,9 @@ class Original(Struct, frozen=True):
     seconds: dict[int, float]
 
 
-JQ_16 = Original("shell engine, jq 1.6", {20: 1.42, 50: 1.38, 100: 1.42})
-JQ_17 = Original("shell engine, jq 1.7", {20: 0.39, 50: 0.42, 100: 0.44})
-JQ_16_PIPELINE = Original("shell engine, a pipeline, jq 1.6", {20: 1.65, 50: 1.45, 100: 1.34})
+JQ_16 = ShellEngine("shell engine, jq 1.6", {20: 1.42, 50: 1.38, 100: 1.42})
+JQ_17 = ShellEngine("shell engine, jq 1.7", {20: 0.39, 50: 0.42, 100: 0.44})
+JQ_16_PIPELINE = ShellEngine("shell engine, a pipeline, jq 1.6", {20: 1.65, 50: 1.45, 100: 1.34})
 
 
 class Session(Struct, frozen=True):
@@ -67,25 +67,25 @@ def sessions(root: Path, counts: tuple[int, ...], rounds: int) -> list[Measure]:
     return measures
 
 
-def _each(name: str, runs: list[Session], count: int, original: Original) -> Measure:
+def _each(name: str, runs: list[Session], count: int, shell: ShellEngine) -> Measure:
     """An iteration of a running session, which the target is for."""
     seconds = median(gap for run in runs for gap in run.gaps)
-    return _beside(name, seconds, count, original, is_aimed_at=True)
+    return _beside(name, seconds, count, shell, is_aimed_at=True)
 
 
-def _whole(name: str, runs: list[Session], count: int, original: Original) -> Measure:
-    return _beside(name, median(run.seconds for run in runs) / count, count, original, is_aimed_at=False)
+def _whole(name: str, runs: list[Session], count: int, shell: ShellEngine) -> Measure:
+    return _beside(name, median(run.seconds for run in runs) / count, count, shell, is_aimed_at=False)
 
 
-def _beside(name: str, seconds: float, count: int, original: Original, *, is_aimed_at: bool) -> Measure:
-    nearest = min(original.seconds, key=lambda known: abs(known - count))
-    theirs = original.seconds[nearest]
+def _beside(name: str, seconds: float, count: int, shell: ShellEngine, *, is_aimed_at: bool) -> Measure:
+    nearest = min(shell.seconds, key=lambda known: abs(known - count))
+    theirs = shell.seconds[nearest]
     times = theirs / seconds
     return Measure(
         name=name,
         unit="ms",
         value=seconds * 1000,
-        floor=f"{original.words}: {times:,.0f} × as much",
+        floor=f"{shell.words}: {times:,.0f} × as much",
         floor_value=theirs * 1000,
         ratio=seconds / theirs,
         aim=f"≥ {TIMES_LESS} × less" if is_aimed_at else None,

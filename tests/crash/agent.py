@@ -43,7 +43,7 @@ def times_before(what: str) -> int:
 
 
 def start_tool() -> None:
-    """In a session of its own, so that only the supervisor or the mark can find it."""
+    """In a separate session, so that only the supervisor or the mark can find it."""
     subprocess.Popen(["sleep", "60"], start_new_session=True, stdout=subprocess.DEVNULL)
 
 
@@ -55,7 +55,7 @@ def wait_for_an_engine() -> None:
         try:
             fcntl.flock(log, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            # A new engine reads the log first; it has to find us at work when it has.
+            # A new engine reads the log first; we have to be running after that.
             time.sleep(1.0 if alone else 0.0)
             return
         alone = True
@@ -86,7 +86,7 @@ def write_result() -> None:
 
 
 def change_files(stage: str) -> None:
-    """One file of its own, and one that all share."""
+    """One separate file, and one that all agents share."""
     os.makedirs("made", exist_ok=True)
     for name in (PLACE.replace("/", "-"), "shared"):
         with open(f"made/{name}.txt", "w", encoding="utf-8") as file:
@@ -135,7 +135,7 @@ _, node, _, iteration, attempt, *judge = os.environ["AGENTFORGE_ATTEMPT"].split(
 PLACE = "/".join((node, iteration, *judge))
 ATTEMPT = f"{PLACE}/{attempt}"
 GOES_ON_WITH = sys.argv[sys.argv.index("--go-on-with") + 1] if "--go-on-with" in sys.argv else ""
-"""The conversation with this agent that is gone on with."""
+"""The agent session that is resumed."""
 
 if __name__ == "__main__":
     note("start")

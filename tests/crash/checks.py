@@ -87,8 +87,8 @@ def _nothing_lost(story: Story) -> Iterator[str]:
         if not now.startswith(whole):
             yield f"turn {number}: events that were in the log are gone"
         if torn and not now.startswith(then):
-            aside = story.log.with_name(f"events.jsonl.torn-{len(whole)}")
-            if not aside.exists() or aside.read_bytes() != torn:
+            archived = story.log.with_name(f"events.jsonl.torn-{len(whole)}")
+            if not archived.exists() or archived.read_bytes() != torn:
                 yield f"turn {number}: a torn line of {len(torn)} bytes wasn't archived"
 
 

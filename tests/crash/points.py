@@ -73,7 +73,7 @@ def every_cut(scenario: str) -> Iterator[Cut]:
 
 
 def _victims(role: str, kind: str) -> tuple[str, ...]:
-    """While an engine is busy with other things, there is seldom anybody else to kill."""
+    """While an engine is busy with other work, there is seldom another process to kill."""
     if role == "sender":
         return WITH_SENDER
     if role == "engine" and kind not in WHILE_AGENTS_WORK:

@@ -1,4 +1,4 @@
-"""Runs of generated scripts on the real driver, log and files; and the same run cut off and taken up."""
+"""Runs of generated scripts on the real driver, log and files; and the same run cut off and recovered."""
 
 import asyncio
 import re

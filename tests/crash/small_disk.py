@@ -1,4 +1,4 @@
-"""A whole run on a small disk that fills up or becomes read-only; runs in a mount namespace of its own:
+"""A whole run on a small disk that fills up or becomes read-only; runs in a separate mount namespace:
 `unshare -rm python -m tests.crash.small_disk full|readonly FOLDER [PAGES]`."""
 
 import subprocess
@@ -26,7 +26,7 @@ def said(run: CrashRun) -> str:
 
 
 def full(run: CrashRun, pages: int) -> None:
-    """The agent of the second iteration leaves room for so many pages; then the engine runs into it."""
+    """The agent of the second iteration leaves room for some pages; then the disk is full for the engine."""
     ballast = run.story.base / "ballast"
     run.also |= {"AGENT_FILLS": "0/2", "AGENT_BALLAST": str(ballast), "AGENT_LEAVES": str(pages * PAGE)}
     run.turn(BEGIN)

@@ -1,8 +1,8 @@
-"""The log cut at every byte and taken up again: the run comes to the same end, whatever was cut off.
+"""The log cut at every byte and recovered: the run always reaches the same end.
 
 `AGENTFORGE_CUT_EXAMPLES` sets the number of generated scripts (5, and 2 with parallel blocks). With
-`AGENTFORGE_CUT_EVERYWHERE=1` the run is taken up to its end at every byte, and not only once for each line
-that a cut leaves.
+`AGENTFORGE_CUT_EVERYWHERE=1` the run is recovered to its end at every byte, and not only once for each
+remaining line.
 """
 
 import os
@@ -215,7 +215,7 @@ def take_up(run: ScriptedRun, content: bytes, lines: int, files: Path | None) ->
     if lines == 0:
         run.run()
     elif b"\n" not in content:
-        # Only to a writer is a first line without its newline an event: nobody can say yet who wrote it.
+        # Only a writer accepts a first line without its newline as an event.
         with pytest.raises(RunExists, match="is interrupted and can be resumed"):
             run.run()
         run.recover()
@@ -235,5 +235,5 @@ def take_up(run: ScriptedRun, content: bytes, lines: int, files: Path | None) ->
     if (run.run_dir / "state.json").exists():
         check(run, end, kept=None if files is not None else lines)
     else:
-        # The whole log with no file beside it: the run is over, and nobody has anything to do.
+        # The whole log without other files: the run is over, and there is no work left.
         assert run.events()[-1]["type"] in ("session_complete", "session_failed")

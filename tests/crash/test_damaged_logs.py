@@ -86,8 +86,8 @@ def test_garbage_is_refused_clearly_and_archived_by_force(run: ScriptedRun, garb
             assert caught.value.hint
         assert run.log.read_bytes() == garbage, "what is left was touched"
         assert engine.run(run.pipeline, session=SESSION, force=True).completed
-    aside = [folder for folder in run.run_dir.parent.iterdir() if folder.name.startswith(f"{SESSION}.")]
-    assert [(folder / "events.jsonl").read_bytes() for folder in aside] == [garbage]
+    archived = [folder for folder in run.run_dir.parent.iterdir() if folder.name.startswith(f"{SESSION}.")]
+    assert [(folder / "events.jsonl").read_bytes() for folder in archived] == [garbage]
 
 
 def test_garbage_without_a_newline_is_torn_and_the_run_never_started(run: ScriptedRun) -> None:
@@ -326,7 +326,7 @@ def test_stale_state_file_is_not_believed_and_events_are_the_truth(run: Scripted
 
 
 def test_stale_result_of_an_earlier_attempt_is_moved_away_and_never_believed(tmp_path: Path) -> None:
-    """The first attempt writes a result and crashes; the second writes nothing: that is no success."""
+    """The first attempt writes a result and crashes; the second writes nothing, which is not a success."""
 
     def result_then_crash(request: ExecuteRequest) -> ExecuteResult:
         says("of the first attempt")(request)
@@ -347,11 +347,11 @@ def test_stale_result_of_an_earlier_attempt_is_moved_away_and_never_believed(tmp
     here = session.run_dir / "stage-00-a" / "iterations" / "001"
     assert not (here / "result.json").exists()
     assert (here / "output.md").read_text() == "second\n"
-    aside = here / "attempt-1"
-    assert json.loads((aside / "result.json").read_text())["summary"] == "of the first attempt"
-    assert (aside / "output.md").read_text() == "first\n"
-    assert (aside / "status.json").exists()
-    assert json.loads((aside / "error.json").read_text())["type"] == "provider_crashed"
+    archived = here / "attempt-1"
+    assert json.loads((archived / "result.json").read_text())["summary"] == "of the first attempt"
+    assert (archived / "output.md").read_text() == "first\n"
+    assert (archived / "status.json").exists()
+    assert json.loads((archived / "error.json").read_text())["type"] == "provider_crashed"
 
 
 def test_session_name_in_use_is_refused_with_the_next_step(run: ScriptedRun) -> None:

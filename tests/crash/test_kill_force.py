@@ -1,5 +1,5 @@
-"""`--force` over a run whose agent is still at work, and killed in the midst of it: the old run is kept
-aside whole, its agent is ended, and nothing of it reaches the new one."""
+"""`--force` over a run whose agent is still running, killed during it: the complete old run is archived,
+its agent is ended, and the new run isn't affected."""
 
 import json
 import sys
@@ -25,7 +25,7 @@ OLD_AGENT_SECONDS = "6"
 
 
 def orphaned(tmp_path: Path) -> tuple[CrashRun, bytes]:
-    """A run whose engine was killed while its agent goes on, and its log."""
+    """A run whose engine was killed while its agent is running, and its log."""
     run = CrashRun(tmp_path / "run", SCENARIOS["plain"])
     env = run.environment(1) | {"AGENT_SECONDS": OLD_AGENT_SECONDS}
     engine = run.start("engine", BEGIN, env)
@@ -40,13 +40,13 @@ def orphaned(tmp_path: Path) -> tuple[CrashRun, bytes]:
     return run, log
 
 
-def kept_aside(run: CrashRun) -> list[Path]:
+def archived_runs(run: CrashRun) -> list[Path]:
     return sorted(run.story.run_dir.parent.glob(f"{SESSION}.*"))
 
 
-def expect_new_run_and_old_one_aside(run: CrashRun, old_log: bytes, old_notes: Path) -> None:
+def expect_new_run_and_archived_old_one(run: CrashRun, old_log: bytes, old_notes: Path) -> None:
     assert violations(run.story, baseline("plain").state) == []
-    first = (kept_aside(run)[0] / "events.jsonl").read_bytes()
+    first = (archived_runs(run)[0] / "events.jsonl").read_bytes()
     assert first.startswith(old_log)
     assert json.loads(first.splitlines()[-1])["type"] == "session_aborted"
     assert [json.loads(line)["what"] for line in old_notes.read_text().splitlines()] == ["start"]
@@ -55,8 +55,8 @@ def expect_new_run_and_old_one_aside(run: CrashRun, old_log: bytes, old_notes: P
 def test_force_ends_the_agent_of_an_interrupted_run_and_archives_the_run(tmp_path: Path) -> None:
     run, log = orphaned(tmp_path)
     run.turn(FORCED)
-    assert len(kept_aside(run)) == 1
-    expect_new_run_and_old_one_aside(run, log, run.story.base / "ledger")
+    assert len(archived_runs(run)) == 1
+    expect_new_run_and_archived_old_one(run, log, run.story.base / "ledger")
 
 
 PLANNED_KILLS = [
@@ -73,8 +73,8 @@ def test_engine_killed_during_force(tmp_path: Path, planned_kill: PlannedKill) -
     run, log = orphaned(tmp_path)
     run.turn(FORCED, planned_kill)
     assert run.story.killed, "no process was killed"
-    run.story.logs.clear()  # What the next one forces aside is no longer in the log.
+    run.story.logs.clear()  # The log is archived by the next --force.
     run.story.killed.clear()
     run.story.ledger = run.story.base / "ledger of the third run"
     run.turn(FORCED)
-    expect_new_run_and_old_one_aside(run, log, run.story.base / "ledger")
+    expect_new_run_and_archived_old_one(run, log, run.story.base / "ledger")

@@ -23,7 +23,7 @@ def on_a_small_disk(tmp_path: Path, *arguments: str) -> str:
             [*UNSHARE, "mount", "-t", "tmpfs", "none", tmp_path], capture_output=True, check=False
         )
     except FileNotFoundError:
-        pytest.skip("there is no `unshare` here")
+        pytest.skip("`unshare` is not available")
     if probe.returncode:
         pytest.skip(f"no mounts in a user namespace here: {probe.stderr.decode().strip()}")
     kind, *rest = arguments

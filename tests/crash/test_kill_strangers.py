@@ -69,7 +69,7 @@ def start_time(pid: int) -> str:
 
 
 def forge_claim(run: CrashRun, **changes: object) -> None:
-    """The claim of the first attempt, as if it had been made by somebody else or on another day."""
+    """The claim of the first attempt, as if another process had made it, or at another time."""
     claim = next(run.story.run_dir.glob("stage-*/iterations/001/attempt-1/claim"))
     claim.write_text(json.dumps(json.loads(claim.read_text()) | changes))
 

@@ -1,7 +1,7 @@
 """Both sides' files in one canonical form: paths as placeholders, AgentForge's names, no times.
 
-Events become steps: which kind of thing happened where. Inside a parallel block each provider has its own
-order, so its steps stand together.
+Events become steps: their type and place. Inside a parallel block each provider has its own order, so its
+steps are grouped.
 """
 
 import json

@@ -15,7 +15,7 @@ SESSION = "old"
 MINUTE = "2026-01-10T10:{:02d}:00Z"
 
 
-class OriginalRun:
+class ShellRun:
     """Writes one, line by line, with the names and values that the engine has."""
 
     def __init__(self, project: Path, *, most: int = 4, session: str = SESSION) -> None:

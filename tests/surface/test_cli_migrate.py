@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.parity.rules import BY_ID
-from tests.sdk.original_runs import OriginalRun
+from tests.sdk.original_runs import ShellRun
 
 from agentforge.app.definitions import Definitions
 
@@ -172,7 +172,7 @@ def test_migrate_check_describes_what_agent_pipelines_did_with_refused_definitio
 
 
 def test_migrate_check_reads_finished_runs_of_the_shell_engine(tmp_path: Path) -> None:
-    run = OriginalRun(tmp_path)
+    run = ShellRun(tmp_path)
     run.begin_loop()
     run.iterations("0", "stage-00-work", [1], decision="error")
     run.event("session_complete", None, reason="done")

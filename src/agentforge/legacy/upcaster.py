@@ -54,7 +54,7 @@ class Upcaster:
     """Converts the lines of a log, in order."""
 
     def __init__(self) -> None:
-        self._begun: f.SessionStarted | None = None
+        self._session_start: f.SessionStarted | None = None
         self._stopped: str = ""
         """The type of the last event if it stopped the run."""
         self._node = "0"
@@ -95,11 +95,11 @@ class Upcaster:
 
     def _missing_events(self, raw: _ShellLine, data: dict[str, Any]) -> Iterator[f.AnyFact]:
         """The start or resume that the shell engine didn't log."""
-        if raw.type == "session_start" or self._begun is None:
-            self._begun = self._start(raw, data)
-            yield self._begun
+        if raw.type == "session_start" or self._session_start is None:
+            self._session_start = self._start(raw, data)
+            yield self._session_start
         elif self._stopped == "session_complete":
-            yield self._begun
+            yield self._session_start
         elif self._stopped == "error" and raw.type != "error":
             yield f.SessionResumed(ENGINE)
 

@@ -26,7 +26,7 @@ class MemoryLog:
     ) -> None:
         self.data = data
         self.payloads: dict[str, bytes] = {}
-        self.kept_aside: dict[str, bytes] = {}
+        self.archived: dict[str, bytes] = {}
         self._held = False
         self._buffering = Buffering(buffer_events, flush_seconds, on_warning, monotonic)
 
@@ -87,7 +87,7 @@ class _MemoryStore:
         if len(self._log.data) != self.length:
             raise LogConflict(
                 f"the log has {len(self._log.data)} bytes where {self.length} were expected: "
-                "somebody else wrote to it",
+                "another writer wrote to it",
                 hint="open it again",
             )
         self._log.data += data
@@ -98,7 +98,7 @@ class _MemoryStore:
 
     def keep_aside(self, start: int) -> str:
         name = f"torn-{start}"
-        self._log.kept_aside[name] = self._log.data[start:]
+        self._log.archived[name] = self._log.data[start:]
         return name
 
     def cut(self, length: int) -> None:

@@ -178,7 +178,7 @@ class ProviderContract:
         self, provider: Provider, make_request: MakeRequest, agent_session: str
     ) -> None:
         if provider.capabilities().supports_resume:
-            pytest.skip("the provider goes on with sessions: what it does with an unknown one is its own")
+            pytest.skip("the provider resumes sessions: its handling of an unknown one is not specified")
         request = make_request(resume=agent_session)
         assert_worked(request, run(_session(provider, request)))
 

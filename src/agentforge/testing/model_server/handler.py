@@ -84,7 +84,7 @@ class RequestHandler(BaseHTTPRequestHandler):
         try:
             body = json.loads(raw or b"{}")
         except ValueError:
-            return self._refuse(415, "the body is no JSON")
+            return self._refuse(415, "the body is not JSON")
         return self._ask(path, body, script, (place["script"], place["run"]))
 
     def _ask(self, path: str, body: JSON, script: Script, run: tuple[str, str]) -> None:

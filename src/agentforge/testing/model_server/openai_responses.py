@@ -92,8 +92,8 @@ def whole(answer: ModelAnswer) -> JSON:
 
 def stream(answer: ModelAnswer, _: JSON) -> Iterator[bytes]:
     response, numbers = whole(answer), count()
-    begun = {**response, "status": "in_progress", "output": [], "usage": None}
-    steps: list[tuple[str, JSON]] = [("response.created", {"response": begun})]
+    started = {**response, "status": "in_progress", "output": [], "usage": None}
+    steps: list[tuple[str, JSON]] = [("response.created", {"response": started})]
     for index, item in enumerate(response["output"]):
         steps += ((name, {"output_index": index, **data}) for name, data in _item_steps(item))
     steps.append(("response.completed", {"response": response}))
