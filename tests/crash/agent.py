@@ -28,7 +28,7 @@ def note(what: str) -> None:
     """One line, in one write, at the end of the ledger."""
     noted = {"what": what, "attempt": ATTEMPT, "pid": os.getpid(), "goes_on_with": GOES_ON_WITH}
     line = json.dumps(noted).encode() + b"\n"
-    KNIFE.around("note", lambda: write(LEDGER, line))
+    INJECTOR.around("note", lambda: write(LEDGER, line))
 
 
 def say(text: str, **more: str) -> None:
@@ -39,19 +39,19 @@ def say(text: str, **more: str) -> None:
 
 
 def times_before(what: str) -> int:
-    """How often it came to this at this place."""
+    """The number of calls at this place."""
     with open(os.environ["CRASH_LEDGER"], encoding="utf-8") as ledger:
         lines = [json.loads(line) for line in ledger]
     return sum(line["what"] == what and line["attempt"].startswith(PLACE + "/") for line in lines)
 
 
 def start_tool() -> None:
-    """In a session of its own, so that only the supervisor or the mark can find it."""
+    """In a separate session, so that only the supervisor or the mark can find it."""
     subprocess.Popen(["sleep", "600"], start_new_session=True, stdout=subprocess.DEVNULL)
 
 
 def wait_for_an_engine() -> None:
-    """Work on until somebody drives the run, so that an agent whose engine was killed is found at work."""
+    """Keep working until an engine drives the run, so that agents of killed engines keep running."""
     log = os.open(os.environ["CRASH_LOG"], os.O_RDONLY)
     until, alone, known = time.monotonic() + MAX_WAIT, False, reattached()
     found = None
@@ -59,7 +59,7 @@ def wait_for_an_engine() -> None:
         try:
             fcntl.flock(log, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            # A new engine reads the log first; it has to find us at work when it has.
+            # A new engine reads the log first; we have to be running after that.
             found = found or time.monotonic()
             if not alone or reattached() > known or time.monotonic() > found + UNSAID:
                 return
@@ -98,7 +98,7 @@ def write_result() -> None:
 
 
 def change_files(stage: str) -> None:
-    """One file of its own, and one that all share."""
+    """One separate file, and one that all agents share."""
     os.makedirs("made", exist_ok=True)
     for name in (PLACE.replace("/", "-"), "shared"):
         with open(f"made/{name}.txt", "w", encoding="utf-8") as file:
@@ -127,7 +127,7 @@ def work() -> None:
 
 
 def give_judgment() -> None:
-    """A judge says nothing but its judgment."""
+    """A judge only prints its verdict."""
     take_time()
     note("end")
     say(json.dumps({"stop": wanted("AGENT_STOPS"), "reason": f"judged {PLACE}", "confidence": 0.5}))
@@ -139,15 +139,15 @@ def take_time() -> None:
         wait_for_an_engine()
 
 
-# Opened and kept before the knife is in: half a line would spoil the next one.
+# Opened before the injector is installed: half a line would corrupt the next one.
 LEDGER = os.open(os.environ["CRASH_LEDGER"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 write = os.write
-KNIFE = killer.install("agent")
+INJECTOR = killer.install("agent")
 _, node, _, iteration, attempt, *judge = os.environ["AGENTFORGE_ATTEMPT"].split("/")
 PLACE = "/".join((node, iteration, *judge))
 ATTEMPT = f"{PLACE}/{attempt}"
 GOES_ON_WITH = sys.argv[sys.argv.index("--go-on-with") + 1] if "--go-on-with" in sys.argv else ""
-"""The conversation with this agent that is gone on with."""
+"""The agent session that is resumed."""
 
 if __name__ == "__main__":
     note("start")

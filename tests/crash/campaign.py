@@ -35,7 +35,7 @@ class Judged:
 
 
 def judge(case: Case, keep: Path | None = None) -> Judged:
-    """Play one case in a folder of its own and say what is wrong; `keep` saves the folder of a bad one."""
+    """Play one case in a temporary folder and report violations; `keep` saves the folder of a bad one."""
     base = Path(tempfile.mkdtemp(prefix="crash-"))
     try:
         story = play(base, case).story
@@ -44,7 +44,7 @@ def judge(case: Case, keep: Path | None = None) -> Judged:
             shutil.copytree(base, keep / base.name)
             wrong = [*wrong, f"kept in {keep / base.name}"]
         seen = Counter(event["type"] for event in story.events())
-        kills = len(story.struck)
+        kills = len(story.killed)
         return Judged(
             case, kills, seen["attempt_adopted"], seen["attempt_lost"], seen["request_opened"], wrong
         )
@@ -82,7 +82,7 @@ def run(cases: list[Case], keep: Path | None, workers: int) -> list[Judged]:
 
 
 def table(done: list[Judged]) -> None:
-    row("scenario", "struck at", "runs", "killed", "reattached", "lost", "asked", "bad")
+    row("scenario", "killed at", "runs", "killed", "reattached", "lost", "asked", "bad")
     rows: dict[tuple[str, str], list[Judged]] = {}
     for judged in done:
         rows.setdefault((judged.case.scenario, _where(judged.case)), []).append(judged)
@@ -92,7 +92,7 @@ def table(done: list[Judged]) -> None:
 
 
 def _where(case: Case) -> str:
-    match case.blows:
+    match case.planned_kills:
         case ():
             return "nothing"
         case (Cut() as cut,):
@@ -122,7 +122,7 @@ def say(text: str, end: str = "\n") -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=200, help="how many runs are struck")
+    parser.add_argument("--kills", type=int, default=200, help="number of runs with kills")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=WORKERS)
     parser.add_argument("--keep", type=Path, help="a folder for the files of runs that went wrong")

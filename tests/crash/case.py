@@ -1,4 +1,4 @@
-"""One crash run: a scenario, the blows it gets, and the way a person brings it to its end."""
+"""One crash run: a scenario, the planned kills, and the commands that bring it to its end."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from .story import FINAL, Story
 LAUNCH_SECONDS = 120.0
 MAX_TURNS = 12
 ANSWERS = frozenset({"delay"})
-"""Scenarios in which a person answers what is asked, instead of resuming the run."""
+"""Scenarios in which a person answers the requests instead of resuming the run."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Moment:
-    """A kill from outside, so many seconds after the start."""
+    """A kill from outside, some seconds after the start."""
 
     seconds: float
     victims: str
@@ -46,25 +46,25 @@ class Moment:
         return f"@{self.seconds:.3f}:{self.victims}"
 
 
-Blow = Cut | Moment
+PlannedKill = Cut | Moment
 
 
 @dataclass(frozen=True)
 class Case:
     scenario: str
-    blows: tuple[Blow, ...]
+    planned_kills: tuple[PlannedKill, ...]
     """The i-th falls while the i-th engine runs: the first run, then each recovery."""
 
     def __str__(self) -> str:
-        return " ".join([self.scenario, *map(str, self.blows)])
+        return " ".join([self.scenario, *map(str, self.planned_kills)])
 
     @classmethod
     def parse(cls, text: str) -> "Case":
-        scenario, *blows = text.split()
-        return cls(scenario, tuple(map(_blow, blows)))
+        scenario, *planned_kills = text.split()
+        return cls(scenario, tuple(map(_planned_kill, planned_kills)))
 
 
-def _blow(text: str) -> Blow:
+def _planned_kill(text: str) -> PlannedKill:
     if text.startswith("@"):
         seconds, victims = text[1:].split(":")
         return Moment(float(seconds), victims)
@@ -73,9 +73,9 @@ def _blow(text: str) -> Blow:
 
 
 class CrashRun:
-    def __init__(self, base: Path, scenario: Scenario, spoken_to: Path | None = None) -> None:
+    def __init__(self, base: Path, scenario: Scenario, output_dir: Path | None = None) -> None:
         self.story = Story(base, scenario, uuid.uuid4().hex)
-        self.spoken_to = spoken_to or base
+        self.output_dir = output_dir or base
         """The folder for what the processes print and count."""
         self.story.trace = self.spoken_to / "trace.jsonl"
         self.also: dict[str, str] = {}
@@ -101,18 +101,21 @@ class CrashRun:
             "AGENTFORGE_DEBUG": "1",
         }
         self.turns = 0
-        self.was_struck = False
-        """Whether somebody who may have driven the run was killed: what it left is to be looked after."""
+        self.was_killed = False
+        """Whether a process that may have driven the run was killed, so that it left files to clean up."""
 
-    def play(self, blows: tuple[Blow, ...]) -> Story:
-        """Run, and go on as often as it takes, each time as a person would."""
+    def play(self, planned_kills: tuple[PlannedKill, ...]) -> Story:
+        """Run, and continue until the run has ended, each time as a person would."""
         story = self.story
-        while (status := story.status()) not in FINAL or self.was_struck:
+        while (status := story.status()) not in FINAL or self.was_killed:
             if self.turns == MAX_TURNS:
                 story.trouble.append(f"still {status} after {MAX_TURNS} turns: {story.commands}")
             if story.trouble:
                 break
-            self.turn(self._next_command(status), blows[self.turns] if self.turns < len(blows) else None)
+            self.turn(
+                self._next_command(status),
+                planned_kills[self.turns] if self.turns < len(planned_kills) else None,
+            )
         return story
 
     def _next_command(self, status: str) -> tuple[str, ...]:
@@ -126,20 +129,20 @@ class CrashRun:
             case _:
                 return ("recover", SESSION)
 
-    def turn(self, command: tuple[str, ...], blow: Blow | None = None) -> None:
-        """One engine from start to end, with what is asked of it and what befalls it."""
+    def turn(self, command: tuple[str, ...], planned_kill: PlannedKill | None = None) -> None:
+        """One engine from start to end, with its controls and its planned kill."""
         self.turns += 1
-        env = self.environment(self.turns, blow)
+        env = self.environment(self.turns, planned_kill)
         counts = Path(env["CRASH_COUNTS"])
         began = time.monotonic()
         length = story.log.stat().st_size if (story := self.story).log.exists() else 0
         engine = self.start("engine", command, env)
         senders: list[subprocess.Popen[bytes]] = []
-        struck = isinstance(blow, Cut) or blow is None
+        killed = isinstance(planned_kill, Cut) or planned_kill is None
         while any(process.poll() is None for process in (engine, *senders)):
-            if not struck and time.monotonic() - began >= blow.seconds:
-                killer.strike(self.story.run, blow.victims.split("+"), str(counts / "struck"))
-                struck = True
+            if not killed and time.monotonic() - began >= planned_kill.seconds:
+                killer.kill_processes(self.story.run, planned_kill.victims.split("+"), str(counts / "killed"))
+                killed = True
             if engine.poll() is None and self._is_time_for_control(senders):
                 control = self.story.scenario.control
                 # Whoever was killed before the request was placed asks again, unharmed.
@@ -147,26 +150,30 @@ class CrashRun:
                 senders.append(self.start("sender", (control.command, SESSION, *control.options), given))
             if time.monotonic() - began > LAUNCH_SECONDS:
                 self.story.trouble.append(f"{command[0]} hangs: it runs for more than {LAUNCH_SECONDS:g} s")
-                killer.strike(self.story.run, list(killer.ROLES), os.devnull)
+                killer.kill_processes(self.story.run, list(killer.ROLES), os.devnull)
                 engine.wait()
             time.sleep(0.005)
-        if blow is not None and "power" in blow.victims.split("+") and (counts / "struck").exists():
+        if (
+            planned_kill is not None
+            and "power" in planned_kill.victims.split("+")
+            and (counts / "killed").exists()
+        ):
             self._cut_power(counts / "synced", length)
-        self.was_struck = any(process.returncode < 0 for process in (engine, *senders))
+        self.was_killed = any(process.returncode < 0 for process in (engine, *senders))
         self._take_stock(counts, command, engine)
 
-    def environment(self, turn: int, blow: Blow | None = None) -> dict[str, str]:
+    def environment(self, turn: int, planned_kill: PlannedKill | None = None) -> dict[str, str]:
         """Of the engine of this turn, and so of its supervisors and agents."""
-        counts = self.spoken_to / f"counts-{turn}"
+        counts = self.output_dir / f"counts-{turn}"
         counts.mkdir(exist_ok=True)
-        knife = {"CRASH_KNIFE": str(blow)} if isinstance(blow, Cut) else {}
+        injector = {"CRASH_KILL": str(planned_kill)} if isinstance(planned_kill, Cut) else {}
         ledger = str(self.story.ledger)
-        return {**self._env, **self.also, "CRASH_COUNTS": str(counts), "CRASH_LEDGER": ledger, **knife}
+        return {**self._env, **self.also, "CRASH_COUNTS": str(counts), "CRASH_LEDGER": ledger, **injector}
 
     def start(self, role: str, command: tuple[str, ...], env: dict[str, str]) -> subprocess.Popen[bytes]:
         argv = [sys.executable, str(HOME / "launch.py"), role, *command]
         self.story.commands.append(command[0])
-        with (self.spoken_to / f"{role}-{self.turns}.txt").open("ab") as said:
+        with (self.output_dir / f"{role}-{self.turns}.txt").open("ab") as said:
             return subprocess.Popen(
                 argv,
                 cwd=self.story.project,
@@ -180,7 +187,7 @@ class CrashRun:
     def counts(self, turn: int = 1) -> dict[tuple[str, str], int]:
         """How many calls of each kind the processes of each role made."""
         found = {}
-        for file in sorted((self.spoken_to / f"counts-{turn}").iterdir()):
+        for file in sorted((self.output_dir / f"counts-{turn}").iterdir()):
             role, _, kind = file.name.partition(".")
             if kind:
                 found[role, kind] = file.stat().st_size
@@ -204,22 +211,22 @@ class CrashRun:
         )
 
     def _cut_power(self, synced: Path, before: int) -> None:
-        """Take from the log what nobody waited for the disk to have."""
+        """Remove the part of the log that wasn't synced."""
         if self.story.log.exists():
             os.truncate(self.story.log, int(synced.read_text()) if synced.exists() else before)
 
     def _take_stock(self, counts: Path, command: tuple[str, ...], engine: subprocess.Popen[bytes]) -> None:
         story = self.story
-        if (counts / "struck").exists():
-            for line in (counts / "struck").read_text().splitlines():
-                story.struck += [(role, attempt) for role, attempt in json.loads(line)]
+        if (counts / "killed").exists():
+            for line in (counts / "killed").read_text().splitlines():
+                story.killed += [(role, attempt) for role, attempt in json.loads(line)]
         story.logs.append(story.log.read_bytes() if story.log.exists() else b"")
-        said = (self.spoken_to / f"engine-{self.turns}.txt").read_text()
+        said = (self.output_dir / f"engine-{self.turns}.txt").read_text()
         if engine.returncode >= 0 and "Traceback" in said:
             story.trouble.append(f"{command[0]} raised: …{said[said.rfind('Traceback') :][-600:]}")
 
 
 def play(base: Path, case: Case) -> CrashRun:
     run = CrashRun(base, SCENARIOS[case.scenario])
-    run.play(case.blows)
+    run.play(case.planned_kills)
     return run

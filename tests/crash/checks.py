@@ -75,14 +75,14 @@ def _chain(story: Story) -> Iterator[str]:
 
 
 def _verify(story: Story) -> Iterator[str]:
-    """`log verify` finds what we find."""
+    """`log verify` finds the same as these checks."""
     report = verify(story.log)
     if not report.is_intact or report.torn or report.events != len(story.events()):
-        yield f"log verify says {report}"
+        yield f"log verify reports {report}"
 
 
 def _nothing_lost(story: Story) -> Iterator[str]:
-    """What an engine had written when it died is there, unchanged; a torn line is kept aside."""
+    """The events that an engine had written when it died are unchanged; a torn line is archived."""
     now = story.log.read_bytes()
     for number, then in enumerate(story.logs, 1):
         whole = then[: then.rfind(b"\n") + 1]
@@ -90,9 +90,9 @@ def _nothing_lost(story: Story) -> Iterator[str]:
         if not now.startswith(whole):
             yield f"turn {number}: events that were in the log are gone"
         if torn and not now.startswith(then):
-            aside = story.log.with_name(f"events.jsonl.torn-{len(whole)}")
-            if not aside.exists() or aside.read_bytes() != torn:
-                yield f"turn {number}: a torn line of {len(torn)} bytes wasn't kept aside"
+            archived = story.log.with_name(f"events.jsonl.torn-{len(whole)}")
+            if not archived.exists() or archived.read_bytes() != torn:
+                yield f"turn {number}: a torn line of {len(torn)} bytes wasn't archived"
 
 
 def _once(story: Story) -> Iterator[str]:
@@ -104,7 +104,7 @@ def _once(story: Story) -> Iterator[str]:
         if kind in ONCE:
             seen[kind,] += 1
         elif kind in ONCE_IN_A_NODE:
-            # A provider that failed may go on when a person says so.
+            # A provider that failed may continue when a person resumes the run.
             seen[kind, place[0]] += data.get("status") != "failed"
         elif kind in OF_THE_JUDGE and data.get("status") != "skipped":
             seen["judge's outcome", *place, data.get("attempt", 1)] += 1
@@ -144,7 +144,7 @@ def _numbers(story: Story) -> Iterator[str]:
 
 
 def _attempts(story: Story) -> Iterator[str]:
-    """attempts.jsonl tells of every attempt that has an outcome; an iteration that succeeded at once has no
+    """attempts.jsonl lists every attempt that has an outcome; an iteration that succeeded at once has no
     such file."""
     told: dict[Path, list[int]] = {}
     at_once: set[Path] = set()
@@ -162,13 +162,13 @@ def _attempts(story: Story) -> Iterator[str]:
             continue
         written = [json.loads(line)["attempt"] for line in file.read_text().splitlines()]
         if written != numbers:
-            yield f"{file.parent.name}/attempts.jsonl tells of attempts {written} instead of {numbers}"
+            yield f"{file.parent.name}/attempts.jsonl lists attempts {written} instead of {numbers}"
 
 
 def _ledger(story: Story) -> Iterator[str]:
     """An attempt runs at most once, one that survives counts, and none runs that counts as never started."""
     notes = Counter((note["attempt"], note["what"]) for note in story.notes())
-    disturbed = {attempt for role, attempt in story.struck if role in ("supervisor", "agent")}
+    disturbed = {attempt for role, attempt in story.killed if role in ("supervisor", "agent")}
     outcomes: dict[str, dict] = {}
     for event in story.events():
         if event["type"] in OUTCOMES and event["data"]["attempt"]:
@@ -193,7 +193,7 @@ def _ledger(story: Story) -> Iterator[str]:
         if kind == "error" and attempt not in disturbed and not failed:
             yield f"attempt {attempt} was left alone and counts as failed: {event['data']['message']}"
         if kind == "attempt_cancelled" and story.scenario.control is None:
-            yield f"attempt {attempt} counts as cancelled, which nobody asked for"
+            yield f"attempt {attempt} counts as cancelled without a request"
         if kind in OF_THE_JUDGE:
             yield from _of_the_judge(
                 story, attempt, event, ran=ran, ended=ended, left_alone=attempt not in disturbed
@@ -203,8 +203,8 @@ def _ledger(story: Story) -> Iterator[str]:
 
 
 def _sessions(story: Story) -> Iterator[str]:
-    """An attempt goes on with the conversation that the last one at its place had with the same provider, its
-    agent is told which, and limits that are waited for are over by then."""
+    """An attempt resumes the agent session of the last one at its place with the same provider, its agent
+    gets the session's id, and limits that are waited for are over by then."""
     told = {note["attempt"]: note.get("goes_on_with") for note in story.notes() if note["what"] == "start"}
     left: dict[str, tuple[str | None, int]] = {}
     due: dict[str, str] = {}
@@ -218,15 +218,15 @@ def _sessions(story: Story) -> Iterator[str]:
         if kind == "attempt_start":
             name, choice, resume = f"{place}/{data['attempt']}", data.get("choice", 0), data.get("resume")
             if resume and (resume, choice) != left.get(place):
-                yield f"attempt {name} goes on with {resume} of provider {choice}, left was {left.get(place)}"
+                yield f"attempt {name} resumes {resume} of provider {choice} instead of {left.get(place)}"
             if name in told and told[name] != (resume or ""):
-                yield f"the agent of attempt {name} was told {told[name]!r} instead of {resume!r}"
+                yield f"the agent of attempt {name} got {told[name]!r} instead of {resume!r}"
             if datetime.fromisoformat(event["timestamp"]) < datetime.fromisoformat(due.get(place, EVER)):
-                yield f"attempt {name} began before {due[place]}"
+                yield f"attempt {name} started before {due[place]}"
             left[place] = (resume, choice)
         if kind in OUTCOMES and (kind != "attempt_lost" or data.get("started")):
             session, choice = left.get(place, (None, 0))
-            # Whoever was killed before it said a word hasn't forgotten it.
+            # An agent that was killed before any output keeps its session.
             silent = session if kind in ("attempt_lost", "attempt_cancelled") else None
             left[place] = (data.get("agent_session") or silent, choice)
 
@@ -234,10 +234,10 @@ def _sessions(story: Story) -> Iterator[str]:
 def _of_the_judge(
     story: Story, attempt: str, event: dict, *, ran: int, ended: int, left_alone: bool
 ) -> Iterator[str]:
-    """A judge that survives is heard, and not asked again."""
+    """The verdict of a judge that survives counts, and the judge isn't asked again."""
     status = event["data"].get("status", "lost")
     if status == "success" and not (ran and ended):
-        yield f"judge {attempt} counts as heard and didn't come to its end"
+        yield f"judge {attempt} has a verdict but didn't finish"
     if status == "failed" and left_alone:
         yield f"judge {attempt} was left alone and counts as failed"
     if status == "lost" and ran and left_alone and story.scenario.control is None:
@@ -245,8 +245,8 @@ def _of_the_judge(
 
 
 def _was_silenced(story: Story) -> bool:
-    """Whether a judge was killed at both of its tries at an iteration: then the stage goes on without its
-    word, and the run rightly comes to another end. (That each of them was struck is checked above.)"""
+    """Whether a judge was killed in both of its attempts at an iteration: then the stage continues without a
+    verdict, and the run rightly ends differently. (That each of them was killed is checked above.)"""
     failed = Counter(
         (_node(event["cursor"]), event["cursor"]["iteration"])
         for event in story.events()
@@ -270,31 +270,31 @@ def _stage_folder(story: Story, at: dict) -> Path:
 
 
 def _rest(story: Story) -> Iterator[str]:
-    """Nothing runs any more, nobody holds the lease, the lock file is gone."""
+    """No process is running, the lease is free, the lock file is removed."""
     until = time.monotonic() + DEATH_SECONDS
     while (left := killer.processes(story.run)) and time.monotonic() < until:
         time.sleep(0.02)
     if left:
         yield f"left running: {sorted(left.values())}"
-        killer.strike(story.run, list(killer.ROLES), os.devnull)
+        killer.kill_processes(story.run, list(killer.ROLES), os.devnull)
     if story.status() not in FINAL:
         yield f"ended {story.status()}"
     descriptor = os.open(story.log, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        yield "somebody holds the lease"
+        yield "the lease is held"
     finally:
         os.close(descriptor)
     if (story.project / ".claude" / "locks" / f"{SESSION}.lock").exists():
-        yield "the lock file is still there"
+        yield "the lock file still exists"
 
 
 def _strays(story: Story) -> Iterator[str]:
-    """No half-written file lies where people and tools look."""
+    """No half-written file is left over."""
     for path in story.project.rglob("*"):
         if path.suffix in (".tmp", ".draft") and not path.parent.name.startswith(("attempt-", "judge-")):
-            yield f"left behind: {path.relative_to(story.project)}"
+            yield f"left over: {path.relative_to(story.project)}"
 
 
 def _order(story: Story) -> Iterator[str]:
@@ -304,8 +304,8 @@ def _order(story: Story) -> Iterator[str]:
 
 
 def _recorded(story: Story) -> Iterator[str]:
-    """Every attempt and judge that came to an outcome is kept once, and none that was lost; and what was
-    kept of the files, played in order, is what lies in the workspace."""
+    """Every attempt and judge with an outcome is recorded once, and none that was lost; and the recorded
+    files, played in order, are those in the workspace."""
     content = (story.run_dir / "cassette.jsonl").read_bytes()
     if not content.endswith(b"\n"):
         yield "the cassette ends in a torn line"
@@ -322,7 +322,7 @@ def _recorded(story: Story) -> Iterator[str]:
         elif event["type"] == "judge_complete":
             told["judge", names[at["node_path"]], at["iteration"], data.get("attempt", 1)] += 1
     if kept != told:
-        yield f"kept are {kept - told} too many, {told - kept} are missing"
+        yield f"recorded too many: {kept - told}, missing: {told - kept}"
     yield from _played(story, exchanges)
 
 

@@ -1,9 +1,9 @@
-"""The knife: counts a process's calls into the operating system and kills it at a chosen one.
+"""The fault injector: counts a process's system calls and kills it at a chosen one.
 
 Product code knows nothing of it: a launcher installs it and then runs the ordinary entry point. Only the
 standard library, since the supervisor runs without any other.
 
-`CRASH_KNIFE` holds what to cut as `role:kind:n:when:victims`; `CRASH_COUNTS` is a folder in which calls are
+`CRASH_KILL` holds what to cut as `role:kind:n:when:victims`; `CRASH_COUNTS` is a folder in which calls are
 counted over all processes of one role; `CRASH_BASE` bounds what counts: files below it.
 """
 
@@ -30,7 +30,7 @@ _write, _open, _lseek, _close, _kill = os.write, os.open, os.lseek, os.close, os
 _plain_open = builtins.open
 
 
-class Knife:
+class FaultInjector:
     def __init__(self, role: str) -> None:
         self.role = role
         self.base = os.environ["CRASH_BASE"] + "/"
@@ -38,7 +38,7 @@ class Knife:
         self.run = os.environ["CRASH_RUN"]
         self.cut = [None, None, 0, None]
         self.victims: list[str] = []
-        if text := os.environ.get("CRASH_KNIFE"):
+        if text := os.environ.get("CRASH_KILL"):
             owner, kind, n, when, victims = text.split(":")
             self.victims = victims.split("+")
             self.cut = [owner, kind, int(n), when]
@@ -57,7 +57,7 @@ class Knife:
         return self.cut[3] if [self.role, kind, self.number(kind)] == self.cut[:3] else "never"
 
     def concerns(self, where) -> bool:
-        """Whether a path or a descriptor lies where we count."""
+        """Whether the path or descriptor is in a counted folder."""
         try:
             path = os.readlink(f"/proc/self/fd/{where}") if isinstance(where, int) else os.path.abspath(where)
         except (OSError, TypeError):
@@ -71,9 +71,9 @@ class Knife:
             _write(note, str(os.fstat(fd).st_size).encode())
             _close(note)
 
-    def strike(self) -> None:
+    def kill_processes(self) -> None:
         dies = self.role in self.victims
-        strike(self.run, self.victims, f"{self.counts}/struck", self.role if dies else "")
+        kill_processes(self.run, self.victims, f"{self.counts}/killed", self.role if dies else "")
         if dies:
             _kill(os.getpid(), signal.SIGKILL)
 
@@ -81,15 +81,15 @@ class Knife:
         """Do the call, unless this is the one at which to die."""
         when = self.when(kind)
         if when == "before":
-            self.strike()
+            self.kill_processes()
         if when == "during" and half is not None and self.role in self.victims:
             half()
-            self.strike()
+            self.kill_processes()
         result = call()
         if when in ("during", "after") and not (
             kind == "spawn" and result == 0
         ):  # Of a fork only the parent dies.
-            self.strike()
+            self.kill_processes()
         return result
 
 
@@ -132,34 +132,34 @@ def attempt_of(pid: int) -> str:
     return ""
 
 
-def strike(run: str, victims: list[str], notes: str, myself: str = "") -> None:
+def kill_processes(run: str, victims: list[str], notes: str, myself: str = "") -> None:
     """Kill the living processes of these roles, all but ourselves. Who they are is noted first, since the
     death of one may be ours."""
     others = {pid: role for pid, role in processes(run).items() if role in victims and pid != os.getpid()}
-    struck = [[myself, attempt_of(os.getpid())]] if myself else []
-    struck += [[role, attempt_of(pid)] for pid, role in others.items()]
+    killed = [[myself, attempt_of(os.getpid())]] if myself else []
+    killed += [[role, attempt_of(pid)] for pid, role in others.items()]
     note = _open(notes, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    _write(note, json.dumps(struck).encode() + b"\n")
+    _write(note, json.dumps(killed).encode() + b"\n")
     _close(note)
     for pid in others:
         with contextlib.suppress(ProcessLookupError):
             _kill(pid, signal.SIGKILL)
 
 
-class KnifedFile:
+class InjectedFile:
     """A file open for writing, whose writes are counted."""
 
-    def __init__(self, file, knife: Knife) -> None:
-        self._file, self._knife = file, knife
+    def __init__(self, file, injector: FaultInjector) -> None:
+        self._file, self._injector = file, injector
 
     def write(self, data):
         def all_of(part):
             written = self._file.write(part)
-            if self._knife.cut[1] == "write":
+            if self._injector.cut[1] == "write":
                 self._file.flush()  # So that a kill after the call finds the bytes in the file.
             return written
 
-        return self._knife.around("write", lambda: all_of(data), lambda: all_of(data[: len(data) // 2]))
+        return self._injector.around("write", lambda: all_of(data), lambda: all_of(data[: len(data) // 2]))
 
     def __getattr__(self, name):
         return getattr(self._file, name)
@@ -171,16 +171,16 @@ class KnifedFile:
         self._file.close()
 
 
-def install(role: str) -> Knife:
-    knife = Knife(role)
-    _wrap_descriptors(knife)
-    _wrap_paths(knife)
-    _wrap_processes(knife)
-    return knife
+def install(role: str) -> FaultInjector:
+    injector = FaultInjector(role)
+    _wrap_descriptors(injector)
+    _wrap_paths(injector)
+    _wrap_processes(injector)
+    return injector
 
 
 def record_calls(role: str) -> None:
-    """Record them, too, if asked: tests/order judges the order in which they come."""
+    """Record them if asked: tests/order verifies their order."""
     if trace := os.environ.get("CRASH_TRACE"):
         sys.path.append(os.path.join(os.path.dirname(os.environ["CRASH_HOME"]), "order"))
         import recorder
@@ -188,31 +188,31 @@ def record_calls(role: str) -> None:
         recorder.install(role, trace, os.environ["CRASH_BASE"])
 
 
-def _wrap_descriptors(knife: Knife) -> None:
+def _wrap_descriptors(injector: FaultInjector) -> None:
     def writing(original):
         def write(fd, data, *rest):
-            if not knife.concerns(fd):
+            if not injector.concerns(fd):
                 return original(fd, data, *rest)
             name = os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))
             kind = {"events.jsonl": "append", "cassette.jsonl": "keep"}.get(name, "write")
             half = bytes(data)[: len(data) // 2]
-            return knife.around(kind, lambda: original(fd, data, *rest), lambda: original(fd, half, *rest))
+            return injector.around(kind, lambda: original(fd, data, *rest), lambda: original(fd, half, *rest))
 
         return write
 
     def plain(kind, original):
         def call(fd, *rest):
-            if not knife.concerns(fd):
+            if not injector.concerns(fd):
                 return original(fd, *rest)
-            return knife.around(kind, lambda: original(fd, *rest))
+            return injector.around(kind, lambda: original(fd, *rest))
 
         return call
 
     def sendfile(out, source, offset, count):
-        if not knife.concerns(out):
+        if not injector.concerns(out):
             return original_sendfile(out, source, offset, count)
         size = os.fstat(source).st_size
-        return knife.around(
+        return injector.around(
             "write",
             lambda: original_sendfile(out, source, offset, count),
             lambda: original_sendfile(out, source, offset, size // 2),
@@ -220,9 +220,9 @@ def _wrap_descriptors(knife: Knife) -> None:
 
     def syncing(original):
         def sync(fd):
-            if not knife.concerns(fd):
+            if not injector.concerns(fd):
                 return original(fd)
-            return knife.around("sync", lambda: (original(fd), knife.note_synced(fd)))
+            return injector.around("sync", lambda: (original(fd), injector.note_synced(fd)))
 
         return sync
 
@@ -232,29 +232,29 @@ def _wrap_descriptors(knife: Knife) -> None:
     os.ftruncate = plain("truncate", os.ftruncate)
 
 
-def _wrap_paths(knife: Knife) -> None:
+def _wrap_paths(injector: FaultInjector) -> None:
     def plain(kind, original):
         def call(path, *rest, **options):
-            if not knife.concerns(path):
+            if not injector.concerns(path):
                 return original(path, *rest, **options)
-            return knife.around(kind, lambda: original(path, *rest, **options))
+            return injector.around(kind, lambda: original(path, *rest, **options))
 
         return call
 
     def opening(path, flags, *rest, **options):
         kind = "claim" if flags & os.O_EXCL else "create"
-        if not flags & os.O_CREAT or not knife.concerns(path):
+        if not flags & os.O_CREAT or not injector.concerns(path):
             return _open(path, flags, *rest, **options)
-        return knife.around(kind, lambda: _open(path, flags, *rest, **options))
+        return injector.around(kind, lambda: _open(path, flags, *rest, **options))
 
     def open_file(path, mode="r", *rest, **options):
         if isinstance(path, int):  # Made by the call above.
             file = _plain_open(path, mode, *rest, **options)
-            return KnifedFile(file, knife) if "w" in mode and knife.concerns(path) else file
-        if not set(mode) & set("wax") or not knife.concerns(path):
+            return InjectedFile(file, injector) if "w" in mode and injector.concerns(path) else file
+        if not set(mode) & set("wax") or not injector.concerns(path):
             return _plain_open(path, mode, *rest, **options)
-        made = knife.around("create", lambda: _plain_open(path, mode, *rest, **options))
-        return KnifedFile(made, knife)
+        made = injector.around("create", lambda: _plain_open(path, mode, *rest, **options))
+        return InjectedFile(made, injector)
 
     os.rename, os.replace = plain("rename", os.rename), plain("rename", os.replace)
     os.link, os.mkdir = plain("link", os.link), plain("mkdir", os.mkdir)
@@ -262,18 +262,18 @@ def _wrap_paths(knife: Knife) -> None:
     os.open, builtins.open = opening, open_file
 
 
-def _wrap_processes(knife: Knife) -> None:
+def _wrap_processes(injector: FaultInjector) -> None:
     fork, start = os.fork, subprocess.Popen.__init__
 
     def starting(self, *arguments, **options):
-        return knife.around("spawn", lambda: start(self, *arguments, **options))
+        return injector.around("spawn", lambda: start(self, *arguments, **options))
 
-    os.fork = lambda: knife.around("spawn", fork)
-    os.kill = lambda *given: knife.around("signal", lambda: _kill(*given))
+    os.fork = lambda: injector.around("spawn", fork)
+    os.kill = lambda *given: injector.around("signal", lambda: _kill(*given))
     subprocess.Popen.__init__ = starting
     if hasattr(signal, "pidfd_send_signal"):
         send = signal.pidfd_send_signal
-        signal.pidfd_send_signal = lambda *given: knife.around("signal", lambda: send(*given))
+        signal.pidfd_send_signal = lambda *given: injector.around("signal", lambda: send(*given))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Runs the command line with the knife in its process: `launch.py ROLE ARGUMENTS…`."""
+"""Runs the command line with the fault injector in its process: `launch.py ROLE ARGUMENTS…`."""
 
 import os
 import sys

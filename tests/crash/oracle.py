@@ -1,4 +1,4 @@
-"""What a scripted run must come to, worked out without the engine: a plain simulation of the rules.
+"""The expected result of a scripted run, computed without the engine: a plain simulation of the rules.
 
 It imports nothing of the product, on purpose.
 """
@@ -16,7 +16,7 @@ LIMIT = "limit"
 """A rate limit: waited for, and no failure that counts."""
 SUCCESSES = ("ok", "stop", "status")
 JUDGMENTS = ("go", "stop", "junk", "down", "flaky")
-"""Of a judge: its word, an answer that nobody can read, no answer at all, one at the second try."""
+"""Outcomes of a judge: a verdict, an unreadable answer, no answer, an answer at the second attempt."""
 ONCE_MORE = ("provider_crashed", "result_missing")
 AS_OFTEN_AS_ALLOWED = ("provider_timeout",)
 JUDGE_IS_GIVEN_UP_AFTER = 3

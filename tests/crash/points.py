@@ -1,4 +1,4 @@
-"""Where to strike: every call that an uninterrupted run makes, and the dice for everything else."""
+"""Where to kill: every call of an uninterrupted run, and random choices for everything else."""
 
 import fcntl
 import pickle
@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .case import Blow, Case, CrashRun, Cut, Moment
+from .case import Case, CrashRun, Cut, Moment, PlannedKill
 from .checks import final_state
 from .killer import WHENS, WRITES
 from .scenarios import SCENARIOS
@@ -45,7 +45,7 @@ RECOVERING = (
 
 @dataclass(frozen=True)
 class Baseline:
-    """An uninterrupted run: what it ends as, how long it takes, and every call that it makes."""
+    """An uninterrupted run: its final state, its duration, and every call that it makes."""
 
     state: dict[str, Any]
     seconds: float
@@ -79,7 +79,7 @@ def _played(scenario: str) -> Baseline:
         seconds = time.monotonic() - began
         story = run.play(())
         if story.trouble or story.status() != SCENARIOS[scenario].ends:
-            raise RuntimeError(f"{scenario} doesn't even run uninterrupted: {story.status()} {story.trouble}")
+            raise RuntimeError(f"{scenario} failed without any kill: {story.status()} {story.trouble}")
         return Baseline(final_state(story), seconds, run.counts())
 
 
@@ -93,7 +93,7 @@ def every_cut(scenario: str) -> Iterator[Cut]:
 
 
 def _victims(role: str, kind: str) -> tuple[str, ...]:
-    """While an engine is busy with other things, there is seldom anybody else to kill."""
+    """While an engine is busy with other work, there is seldom another process to kill."""
     if role == "sender":
         return WITH_SENDER
     if role == "engine" and kind not in WHILE_AGENTS_WORK:
@@ -102,7 +102,7 @@ def _victims(role: str, kind: str) -> tuple[str, ...]:
 
 
 def _whens(role: str, kind: str, victims: str) -> tuple[str, ...]:
-    """Only whoever dies in the middle of a write leaves half of it."""
+    """Only a process that dies during a write leaves half of it."""
     return WHENS if kind in WRITES and role in victims.split("+") else ("before", "after")
 
 
@@ -133,7 +133,7 @@ def any_moment(scenario: str, dice: random.Random) -> Moment:
 def any_sequence(dice: random.Random) -> Case:
     """A kill, and one or two more while the run is being recovered."""
     scenario = dice.choice(sorted(SCENARIOS))
-    first: Blow = any_moment(scenario, dice)
+    first: PlannedKill = any_moment(scenario, dice)
     if dice.random() < 0.7:
         first = dice.choice(list(every_cut(scenario)))
     return Case(scenario, (first, *(_while_recovering(scenario, dice) for _ in range(dice.randint(1, 2)))))
@@ -151,7 +151,7 @@ def any_reattachment(dice: random.Random) -> Case:
 
 
 def any_escalation(dice: random.Random) -> Case:
-    """Three agents lost in a row, so that a person is asked; struck again while asking and answering."""
+    """Three agents lost in a row, so that a person is asked; another kill while asking and answering."""
     lost = Cut("agent", "note", 1, "after", "engine+supervisor+agent")
     asking = Cut("engine", dice.choice(("append", "sync", "rename", "unlink")), 1, _any_when(dice), "engine")
     kind = dice.choice(("append", "link", "create", "sync", "unlink", "write", "rename"))
@@ -163,7 +163,7 @@ def _any_when(dice: random.Random) -> str:
     return dice.choice(("before", "after"))
 
 
-def _while_recovering(scenario: str, dice: random.Random) -> Blow:
+def _while_recovering(scenario: str, dice: random.Random) -> PlannedKill:
     if dice.random() < 0.3:
         return any_moment(scenario, dice)
     kind = dice.choice(RECOVERING)

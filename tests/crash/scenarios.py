@@ -14,7 +14,7 @@ WORK = f"""\
   delay: 0
   retry: {{max_attempts: 3, initial_delay: 0.05, max_delay: 0.2}}
 """
-# Two providers at once, two stages each, and a stage that takes what they left.
+# Two concurrent providers with two stages each, and a stage that reads their outputs.
 BLOCK = f"""\
   - id: duel
     parallel:
@@ -54,7 +54,7 @@ runpy.run_path(os.environ["CRASH_HOME"] + "/agent.py", run_name="__main__")
 
 @dataclass(frozen=True)
 class Control:
-    """What somebody asks of the run while an agent works on a certain iteration."""
+    """A control that is sent to the run while an agent works on a certain iteration."""
 
     at: str
     """`node/iteration`, of a branch `node@provider/iteration`, of the judge `node/iteration/judge`."""
@@ -73,11 +73,11 @@ class Scenario:
     programs: dict[str, str] = field(default_factory=dict)
     """What is found in PATH before anything else."""
     record: bool = False
-    """Whether what the agents do is kept."""
+    """Whether the run is recorded."""
 
     @property
     def files(self) -> dict[str, str]:
-        """What lies in the project before anything runs."""
+        """The files of the project before the run."""
         if self.nodes:
             return {"p.yaml": f"name: {self.name}\ndefaults:\n{WORK}nodes:\n{self.nodes}"}
         stage = f".claude/stages/{self.name}"

@@ -1,4 +1,4 @@
-"""What a scripted run left, held against what the oracle says: the log, state.json, and every file."""
+"""Compares the result of a scripted run with the oracle: the log, state.json, and every file."""
 
 import json
 from typing import Any
@@ -8,8 +8,8 @@ from tests.crash.scripted_run import ScriptedRun
 
 
 def check(run: ScriptedRun, expected: Expected, *, kept: int | None = None) -> None:
-    """The run came to what the oracle says. Where its files were lost, `kept` says how many lines of the log
-    were not: what they tell of can have no files any more."""
+    """The result of the run matches the oracle. If its files were lost, `kept` is the number of remaining log
+    lines: the iterations in them have no files."""
     events = run.events()
     _check_sequence(run, events, expected)
     _check_state(run, events, expected)
@@ -87,7 +87,7 @@ def _check_sequence(run: ScriptedRun, events: list[dict[str, Any]], expected: Ex
 
 
 def _check_judgments(run: ScriptedRun, events: list[dict[str, Any]], expected: Expected) -> None:
-    """The last word on each iteration counts; a judge that couldn't be reached was asked once more."""
+    """The last verdict on each iteration counts; a judge that couldn't be reached was asked once more."""
     said: dict[Spot, str] = {}
     for event in events:
         if event["type"] == "judge_complete":
@@ -110,5 +110,5 @@ def _check_state(run: ScriptedRun, events: list[dict[str, Any]], expected: Expec
     assert state["event_offset"] == len(events)
     history = [(entry["stage"], entry["iteration"]) for entry in state["history"]]
     results = [(place.rpartition("/")[2], iteration) for place, iteration in expected.results]
-    # The branches of a block come to their results in any order.
+    # The branches of a block may finish in any order.
     assert sorted(history) == sorted(results) if run.blocks else history == results

@@ -1,4 +1,4 @@
-"""Runs of generated scripts on the real driver, log and files; and the same run cut off and taken up."""
+"""Runs of generated scripts on the real driver, log and files; and the same run cut off and recovered."""
 
 import asyncio
 import re
@@ -119,7 +119,7 @@ class ScriptedRun:
         return Engine(self.project, providers=cast, environ=ENVIRON)
 
     def _act(self, request: ExecuteRequest) -> Act:
-        """By the failures that counted, as the log tells them: attempts that were lost have numbers too."""
+        """By the counted failures in the log: attempts that were lost have numbers too."""
         here = self._spot(request)
         self.worked_on.append(here)
         assert request.prompt == f"iteration {request.iteration} of {SESSION}"
@@ -130,7 +130,7 @@ class ScriptedRun:
         return _acts(act, summary_of(*here, failures))
 
     def _judge(self, request: ExecuteRequest) -> Act:
-        """By its failures at this iteration, as the log tells them."""
+        """By its failures at this iteration in the log."""
         here = self._spot(request)
         self.judged_on.append(here)
         judged = [event for event in self.legible() if event["type"] == "judge_complete"]

@@ -1,4 +1,4 @@
-"""A whole run on a small disk that fills up or becomes read-only; runs in a mount namespace of its own:
+"""A whole run on a small disk that fills up or becomes read-only; runs in a separate mount namespace:
 `unshare -rm python -m tests.crash.small_disk full|readonly FOLDER [PAGES]`."""
 
 import subprocess
@@ -26,7 +26,7 @@ def said(run: CrashRun) -> str:
 
 
 def full(run: CrashRun, pages: int) -> None:
-    """The agent of the second iteration leaves room for so many pages; then the engine runs into it."""
+    """The agent of the second iteration leaves room for some pages; then the disk is full for the engine."""
     ballast = run.story.base / "ballast"
     run.also |= {"AGENT_FILLS": "0/2", "AGENT_BALLAST": str(ballast), "AGENT_LEAVES": str(pages * PAGE)}
     run.turn(BEGIN)
@@ -39,12 +39,12 @@ def full(run: CrashRun, pages: int) -> None:
 
 
 def readonly(run: CrashRun, _: int) -> None:
-    """The disk becomes read-only while nobody drives the run."""
+    """The disk becomes read-only while no engine drives the run."""
     run.turn(BEGIN, Cut("agent", "note", 4, "after", "engine+supervisor+agent"))
     remount = ["mount", "-o", "remount,ro", str(run.story.base)]
     until = time.monotonic() + 60
     while subprocess.run(remount, check=False, stderr=subprocess.DEVNULL).returncode:
-        assert time.monotonic() < until, "somebody still writes"  # Those that were killed die a little later.
+        assert time.monotonic() < until, "a process is still writing"  # Killed processes end a little later.
         time.sleep(0.05)
     before = run.story.log.read_bytes()
     for command in (("recover", SESSION), ("resume", SESSION), (*BEGIN, "--force")):
@@ -63,7 +63,7 @@ def main(kind: str, folder: str, pages: str = "0") -> None:
     base = Path(folder) / "small"
     base.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "none", str(base)], check=True)
-    run = CrashRun(base, SCENARIOS["plain"], spoken_to=Path(folder))
+    run = CrashRun(base, SCENARIOS["plain"], output_dir=Path(folder))
     {"full": full, "readonly": readonly}[kind](run, int(pages))
     found = violations(run.play(()), expected)
     assert not found, found

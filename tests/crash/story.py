@@ -1,4 +1,4 @@
-"""What can be seen of a crash run from outside: its log, its agents' ledger, who was killed."""
+"""The observable facts of a crash run: its log, its agents' ledger, the killed processes."""
 
 import json
 from dataclasses import dataclass, field
@@ -11,14 +11,14 @@ FINAL = ("completed", "aborted")
 
 @dataclass
 class Story:
-    """What happened, as far as the one who struck can know it."""
+    """What is known about the run from outside."""
 
     base: Path
     scenario: Scenario
     run: str
     commands: list[str] = field(default_factory=list)
-    struck: list[tuple[str, str]] = field(default_factory=list)
-    """Role and `node/iteration/attempt` of everything killed."""
+    killed: list[tuple[str, str]] = field(default_factory=list)
+    """Role and `node/iteration/attempt` of all killed processes."""
     logs: list[bytes] = field(default_factory=list)
     """The log as each engine left it."""
     trouble: list[str] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Story:
         return self.run_dir / "events.jsonl"
 
     def events(self) -> list[dict]:
-        """Every whole line; read without the product's own code."""
+        """Every complete line, read without the product's own code."""
         if not self.log.exists():
             return []
         whole, newline, _ = self.log.read_bytes().rpartition(b"\n")
@@ -63,7 +63,7 @@ class Story:
         return bool(opened - closed)
 
     def status(self) -> str:
-        """Where the log leaves the run."""
+        """The status of the run by its log."""
         turns = {
             "session_start": "running",
             "session_resumed": "running",

@@ -1,4 +1,4 @@
-"""The real supervisor program, run with the knife in its process."""
+"""The real supervisor program, run with the fault injector in its process."""
 
 import os
 import sys

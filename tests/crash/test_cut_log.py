@@ -1,7 +1,7 @@
-"""The log cut at every byte and taken up again: the run comes to the same end, whatever was cut off.
+"""The log cut at every byte and recovered: the run always reaches the same end.
 
-With `AGENTFORGE_CUT_EVERYWHERE=1` the run is taken up to its end at every byte, and not only once for each
-line that a cut leaves.
+`AGENTFORGE_CUT_EVERYWHERE=1` the run is recovered to its end at every byte, and not only once for each
+remaining line.
 """
 
 import os
@@ -124,7 +124,7 @@ def test_log_cut_at_every_byte_and_resumed_gives_the_same_final_state_and_files(
 @example(EVERYTHING_JUDGED)
 @example(ONE_BRANCH_FAILS)
 @given(_nodes)
-def test_log_of_parallel_blocks_and_judgments_cut_at_every_byte_comes_to_the_same_end(
+def test_log_of_parallel_blocks_and_judgments_cut_at_every_byte_reaches_the_same_end(
     nodes: tuple[Node, ...],
 ) -> None:
     cut_everywhere(nodes, lambda whole: range(len(whole) + 1) if EVERYWHERE else around_line_ends(whole))
@@ -159,7 +159,7 @@ def cut_everywhere(nodes: tuple[Node, ...], lengths: Callable[[bytes], Iterable[
 @pytest.mark.parametrize(
     "nodes", [EVERYTHING, EVERYTHING_JUDGED, EVERYTHING_AT_ONCE], ids=["stages", "judged", "at once"]
 )
-def test_engine_that_dies_twice_in_one_run_comes_to_the_same_end(nodes: tuple[Node, ...]) -> None:
+def test_engine_that_dies_twice_in_one_run_reaches_the_same_end(nodes: tuple[Node, ...]) -> None:
     with scratch() as folder:
         run = ScriptedRun(folder / "project", nodes)
         run.project.mkdir()
@@ -207,7 +207,7 @@ def take_up(run: ScriptedRun, content: bytes, lines: int, files: Path | None) ->
     if lines == 0:
         run.run()
     elif b"\n" not in content:
-        # Only to a writer is a first line without its newline an event: nobody can say yet who wrote it.
+        # Only a writer accepts a first line without its newline as an event.
         with pytest.raises(RunExists, match="is interrupted and can be resumed"):
             run.run()
         run.recover()
@@ -227,5 +227,5 @@ def take_up(run: ScriptedRun, content: bytes, lines: int, files: Path | None) ->
     if (run.run_dir / "state.json").exists():
         check(run, end, kept=None if files is not None else lines)
     else:
-        # The whole log with no file beside it: the run is over, and nobody has anything to do.
+        # The whole log without other files: the run is over, and there is no work left.
         assert run.events()[-1]["type"] in ("session_complete", "session_failed")

@@ -47,10 +47,10 @@ def lines_of(run: ScriptedRun) -> list[bytes]:
     return run.log.read_bytes().splitlines(keepends=True)
 
 
-def test_empty_log_is_a_run_that_never_began(run: ScriptedRun) -> None:
+def test_empty_log_is_a_run_that_never_started(run: ScriptedRun) -> None:
     run.cut(b"", None)
     with engine_for(run.project) as engine:
-        with pytest.raises(UnknownRun, match="without a beginning") as caught:
+        with pytest.raises(UnknownRun, match="without events") as caught:
             engine.recover(SESSION)
         assert "run it again" in caught.value.hint
         with pytest.raises(LogCorrupt, match="has no readable plan"):
@@ -60,7 +60,7 @@ def test_empty_log_is_a_run_that_never_began(run: ScriptedRun) -> None:
     check(run, expected(STAGES))
 
 
-def test_log_truncated_to_half_a_first_line_is_a_run_that_never_began(run: ScriptedRun) -> None:
+def test_log_truncated_to_half_a_first_line_is_a_run_that_never_started(run: ScriptedRun) -> None:
     run.cut(lines_of(run)[0][:200], None)
     run.run()
     check(run, expected(STAGES))
@@ -71,7 +71,7 @@ def test_log_truncated_to_half_a_first_line_is_a_run_that_never_began(run: Scrip
     "garbage",
     [b"not an event\n", b"\x00" * 4096 + b"\n", b'{"seq":1}\n[]\nnull\n', b"\xff\xfe\n" * 50, b"\n\n\n"],
 )
-def test_garbage_is_refused_clearly_and_kept_aside_by_force(run: ScriptedRun, garbage: bytes) -> None:
+def test_garbage_is_refused_clearly_and_archived_by_force(run: ScriptedRun, garbage: bytes) -> None:
     run.cut(garbage, None)
     with engine_for(run.project) as engine:
         attempts: list[Callable[[], object]] = [
@@ -86,11 +86,11 @@ def test_garbage_is_refused_clearly_and_kept_aside_by_force(run: ScriptedRun, ga
             assert caught.value.hint
         assert run.log.read_bytes() == garbage, "what is left was touched"
         assert engine.run(run.pipeline, session=SESSION, force=True).completed
-    aside = [folder for folder in run.run_dir.parent.iterdir() if folder.name.startswith(f"{SESSION}.")]
-    assert [(folder / "events.jsonl").read_bytes() for folder in aside] == [garbage]
+    archived = [folder for folder in run.run_dir.parent.iterdir() if folder.name.startswith(f"{SESSION}.")]
+    assert [(folder / "events.jsonl").read_bytes() for folder in archived] == [garbage]
 
 
-def test_garbage_without_a_newline_is_torn_and_the_run_never_began(run: ScriptedRun) -> None:
+def test_garbage_without_a_newline_is_torn_and_the_run_never_started(run: ScriptedRun) -> None:
     run.cut(b"\x01\x02garbage", None)
     run.run()
     check(run, expected(STAGES))
@@ -146,7 +146,7 @@ def test_damage_that_was_accepted_once_is_not_asked_about_again(run: ScriptedRun
 
 
 @pytest.mark.parametrize("line", one_in(4, range(2, LINES)))
-def test_run_goes_on_over_any_one_damaged_line_that_a_person_accepts(run: ScriptedRun, line: int) -> None:
+def test_run_continues_over_any_one_damaged_line_that_a_person_accepts(run: ScriptedRun, line: int) -> None:
     lines = lines_of(run)
     assert len(lines) == LINES
     lines[line - 1] = b"ruined\n"
@@ -178,7 +178,7 @@ BLOCK_LINES = 55
 
 
 @pytest.mark.parametrize("line", one_in(4, range(2, BLOCK_LINES)))
-def test_run_of_a_block_goes_on_over_any_one_damaged_line_that_a_person_accepts(
+def test_run_of_a_block_continues_over_any_one_damaged_line_that_a_person_accepts(
     tmp_path: Path, line: int
 ) -> None:
     run = ScriptedRun(tmp_path / "project", BLOCK)
@@ -203,7 +203,7 @@ def test_log_that_lost_its_first_line_is_refused_even_if_damage_is_accepted(run:
         assert not list((run.project / ".claude" / "locks").iterdir())
 
 
-def test_log_of_a_newer_version_is_refused_and_left_as_it_is(run: ScriptedRun) -> None:
+def test_log_of_a_newer_version_is_refused_and_unchanged(run: ScriptedRun) -> None:
     lines = lines_of(run)[:4]
     body = lines[-1][:-1].replace(b'"type":"attempt_start"', b'"type":"teleported"')
     before = codec.hash_of(lines[-2][:-1])
@@ -320,11 +320,11 @@ def test_stale_state_file_is_not_believed_and_events_are_the_truth(run: Scripted
     assert early["status"] == "completed"
 
 
-# -- what an earlier attempt left behind
+# -- leftovers of an earlier attempt
 
 
 def test_stale_result_of_an_earlier_attempt_is_moved_away_and_never_believed(tmp_path: Path) -> None:
-    """The first attempt writes a result and crashes; the second writes nothing: that is no success."""
+    """The first attempt writes a result and crashes; the second writes nothing, which is not a success."""
 
     def result_then_crash(request: ExecuteRequest) -> ExecuteResult:
         says("of the first attempt")(request)
@@ -345,14 +345,14 @@ def test_stale_result_of_an_earlier_attempt_is_moved_away_and_never_believed(tmp
     here = session.run_dir / "stage-00-a" / "iterations" / "001"
     assert not (here / "result.json").exists()
     assert (here / "output.md").read_text() == "second\n"
-    aside = here / "attempt-1"
-    assert json.loads((aside / "result.json").read_text())["summary"] == "of the first attempt"
-    assert (aside / "output.md").read_text() == "first\n"
-    assert (aside / "status.json").exists()
-    assert json.loads((aside / "error.json").read_text())["type"] == "provider_crashed"
+    archived = here / "attempt-1"
+    assert json.loads((archived / "result.json").read_text())["summary"] == "of the first attempt"
+    assert (archived / "output.md").read_text() == "first\n"
+    assert (archived / "status.json").exists()
+    assert json.loads((archived / "error.json").read_text())["type"] == "provider_crashed"
 
 
-def test_session_name_that_is_taken_is_refused_with_the_way_to_go_on(run: ScriptedRun) -> None:
+def test_session_name_in_use_is_refused_with_the_next_step(run: ScriptedRun) -> None:
     with pytest.raises(RunExists, match="already completed") as caught:
         run.run()
     assert "--force" in caught.value.hint

@@ -18,7 +18,7 @@ from .story import Story
 
 pytestmark = [
     pytest.mark.crash,
-    pytest.mark.skipif(sys.platform != "linux", reason="platform: the knife finds processes through /proc"),
+    pytest.mark.skipif(sys.platform != "linux", reason="platform: needs /proc"),
 ]
 
 
@@ -29,7 +29,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Story, dict]:
 
 
 @pytest.fixture
-def told(finished: tuple[Story, dict]) -> Iterator[Callable[[], str]]:
+def report(finished: tuple[Story, dict]) -> Iterator[Callable[[], str]]:
     """What the judge says; whatever the test breaks is mended afterwards."""
     story, expected = finished
     kept = {path: path.read_bytes() for path in story.base.rglob("*") if path.is_file()}
@@ -38,8 +38,8 @@ def told(finished: tuple[Story, dict]) -> Iterator[Callable[[], str]]:
         path.write_bytes(kept[path]) if path in kept else path.unlink()
 
 
-def test_an_untouched_run_is_found_good(told: Callable[[], str]) -> None:
-    assert told() == ""
+def test_an_untouched_run_is_found_good(report: Callable[[], str]) -> None:
+    assert report() == ""
 
 
 @pytest.mark.parametrize(
@@ -51,51 +51,54 @@ def test_an_untouched_run_is_found_good(told: Callable[[], str]) -> None:
     ],
     ids=["a lost event", "a doubled event", "a shortened log"],
 )
-def test_the_log_is_watched(finished, told, change, words: str) -> None:
+def test_the_log_is_watched(finished, report, change, words: str) -> None:
     log = finished[0].log
     log.write_bytes(b"".join(change(log.read_bytes().splitlines(keepends=True))))
-    assert words in told()
+    assert words in report()
 
 
 @pytest.mark.parametrize("what", ["start", "end"])
-def test_an_agent_that_runs_twice_is_noticed(finished, told, what: str) -> None:
+def test_an_agent_that_runs_twice_is_noticed(finished, report, what: str) -> None:
     with finished[0].ledger.open("a") as ledger:
         ledger.write(json.dumps({"what": what, "attempt": "0/1/1", "pid": 1}) + "\n")
-    assert f"attempt 0/1/1: {what} 2 times" in told()
+    assert f"attempt 0/1/1: {what} 2 times" in report()
 
 
-def test_a_process_left_running_is_noticed_and_ended(finished, told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_left_running_is_noticed_and_ended(
+    finished, report, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(checks, "DEATH_SECONDS", 0.5)
     left = subprocess.Popen(["sleep", "600"], env={"CRASH_RUN": finished[0].run, "PATH": os.environ["PATH"]})
-    assert "left running: ['tool']" in told()
+    assert "left running: ['tool']" in report()
     assert left.wait(timeout=60) == -9
 
 
-def test_a_held_lease_and_a_left_lock_file_are_noticed(finished, told) -> None:
+def test_a_held_lease_and_a_left_lock_file_are_noticed(finished, report) -> None:
     lock = finished[0].project / ".claude" / "locks" / "night.lock"
     lock.write_text("{}")
     with finished[0].log.open() as log:
         fcntl.flock(log, fcntl.LOCK_EX)
-        assert "somebody holds the lease\nthe lock file is still there" in told()
+        assert "the lease is held\nthe lock file still exists" in report()
 
 
-def test_another_result_is_noticed(finished, told) -> None:
+def test_another_result_is_noticed(finished, report) -> None:
     result = next(finished[0].run_dir.glob("stage-*/iterations/002/result.json"))
     result.write_text("{}")
-    assert "iterations/002/result.json: '{}' instead of" in told()
+    assert "iterations/002/result.json: '{}' instead of" in report()
 
 
-def test_a_draft_left_behind_is_noticed(finished, told) -> None:
+def test_a_left_over_draft_is_noticed(finished, report) -> None:
     (finished[0].run_dir / "state.json.tmp").touch()
-    assert "left behind: .claude/pipeline-runs/night/state.json.tmp" in told()
+    assert "left over: .claude/pipeline-runs/night/state.json.tmp" in report()
 
 
-def test_the_knife_cuts_in_the_middle_of_a_line(tmp_path: Path) -> None:
+def test_the_injector_kills_in_the_middle_of_a_line(tmp_path: Path) -> None:
     run = CrashRun(tmp_path / "run", SCENARIOS["plain"])
     run.turn(
-        ("run", "-p", "p.yaml", "-s", "night"), Case.parse("plain engine:append:2:during:engine").blows[0]
+        ("run", "-p", "p.yaml", "-s", "night"),
+        Case.parse("plain engine:append:2:during:engine").planned_kills[0],
     )
-    assert run.story.struck == [("engine", "")]
+    assert run.story.killed == [("engine", "")]
     assert not run.story.log.read_bytes().endswith(b"\n")
     assert run.play(()).status() == "completed"
 
@@ -104,7 +107,7 @@ def test_the_knife_cuts_in_the_middle_of_a_line(tmp_path: Path) -> None:
     ("change", "words"),
     [
         (lambda lines: [*lines, lines[1]], "too many"),
-        (lambda lines: lines[:-1], "are missing"),
+        (lambda lines: lines[:-1], "missing: "),
         (lambda lines: [*lines[:-1], lines[-1][:-9]], "the cassette ends in a torn line"),
         (
             lambda lines: [line.replace(b"done 0/2", b"lost 0/2") for line in lines],

@@ -1,5 +1,5 @@
-"""`--force` over a run whose agent is still at work, and killed in the midst of it: the old run is kept
-aside whole, its agent is ended, and nothing of it reaches the new one."""
+"""`--force` over a run whose agent is still running, killed during it: the complete old run is archived,
+its agent is ended, and the new run isn't affected."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .case import Blow, CrashRun, Cut
+from .case import CrashRun, Cut, PlannedKill
 from .checks import violations
 from .points import baseline
 from .scenarios import SCENARIOS, SESSION
@@ -17,7 +17,7 @@ BEGIN = SCENARIOS["plain"].command
 
 pytestmark = [
     pytest.mark.crash,
-    pytest.mark.skipif(sys.platform != "linux", reason="platform: the knife finds processes through /proc"),
+    pytest.mark.skipif(sys.platform != "linux", reason="platform: needs /proc"),
 ]
 
 FORCED = (*BEGIN, "--force")
@@ -25,7 +25,7 @@ OLD_AGENT_SECONDS = "30"
 
 
 def orphaned(tmp_path: Path) -> tuple[CrashRun, bytes]:
-    """A run whose engine was killed while its agent goes on, and its log."""
+    """A run whose engine was killed while its agent is running, and its log."""
     run = CrashRun(tmp_path / "run", SCENARIOS["plain"])
     env = run.environment(1) | {"AGENT_SECONDS": OLD_AGENT_SECONDS}
     engine = run.start("engine", BEGIN, env)
@@ -40,26 +40,26 @@ def orphaned(tmp_path: Path) -> tuple[CrashRun, bytes]:
     return run, log
 
 
-def kept_aside(run: CrashRun) -> list[Path]:
+def archived_runs(run: CrashRun) -> list[Path]:
     return sorted(run.story.run_dir.parent.glob(f"{SESSION}.*"))
 
 
-def expect_new_run_and_old_one_aside(run: CrashRun, old_log: bytes, old_notes: Path) -> None:
+def expect_new_run_and_archived_old_one(run: CrashRun, old_log: bytes, old_notes: Path) -> None:
     assert violations(run.story, baseline("plain").state) == []
-    first = (kept_aside(run)[0] / "events.jsonl").read_bytes()
+    first = (archived_runs(run)[0] / "events.jsonl").read_bytes()
     assert first.startswith(old_log)
     assert json.loads(first.splitlines()[-1])["type"] == "session_aborted"
     assert [json.loads(line)["what"] for line in old_notes.read_text().splitlines()] == ["start"]
 
 
-def test_force_ends_the_agent_of_an_interrupted_run_and_keeps_that_run_aside(tmp_path: Path) -> None:
+def test_force_ends_the_agent_of_an_interrupted_run_and_archives_the_run(tmp_path: Path) -> None:
     run, log = orphaned(tmp_path)
     run.turn(FORCED)
-    assert len(kept_aside(run)) == 1
-    expect_new_run_and_old_one_aside(run, log, run.story.base / "ledger")
+    assert len(archived_runs(run)) == 1
+    expect_new_run_and_archived_old_one(run, log, run.story.base / "ledger")
 
 
-BLOWS = [
+PLANNED_KILLS = [
     Cut("engine", "signal", 1, "before", "engine"),
     Cut("engine", "append", 2, "during", "engine"),
     Cut("engine", "rename", 3, "before", "engine"),
@@ -68,13 +68,13 @@ BLOWS = [
 ]
 
 
-@pytest.mark.parametrize("blow", BLOWS, ids=str)
-def test_engine_killed_during_force(tmp_path: Path, blow: Blow) -> None:
+@pytest.mark.parametrize("planned_kill", PLANNED_KILLS, ids=str)
+def test_engine_killed_during_force(tmp_path: Path, planned_kill: PlannedKill) -> None:
     run, log = orphaned(tmp_path)
-    run.turn(FORCED, blow)
-    assert run.story.struck, "the blow didn't fall"
-    run.story.logs.clear()  # What the next one forces aside is no longer in the log.
-    run.story.struck.clear()
+    run.turn(FORCED, planned_kill)
+    assert run.story.killed, "no process was killed"
+    run.story.logs.clear()  # The log is archived by the next --force.
+    run.story.killed.clear()
     run.story.ledger = run.story.base / "ledger of the third run"
     run.turn(FORCED)
-    expect_new_run_and_old_one_aside(run, log, run.story.base / "ledger")
+    expect_new_run_and_archived_old_one(run, log, run.story.base / "ledger")

@@ -22,7 +22,7 @@ PLAYED_AT_ONCE = 3
 
 pytestmark = [
     pytest.mark.crash,
-    pytest.mark.skipif(sys.platform != "linux", reason="platform: the knife finds processes through /proc"),
+    pytest.mark.skipif(sys.platform != "linux", reason="platform: needs /proc"),
 ]
 
 
@@ -99,12 +99,12 @@ def test_killed_while_any_exchange_is_kept(when: str) -> None:
 
 
 @pytest.mark.parametrize("victims", ["engine", "engine+supervisor+agent"])
-def test_what_a_reattached_or_lost_agent_did_is_kept_once(victims: str) -> None:
+def test_work_of_a_reattached_or_lost_agent_is_recorded_once(victims: str) -> None:
     expect_no_violation([Case.parse(f"record agent:note:{n}:after:{victims}") for n in (1, 5)])
 
 
 def outcomes_of(tmp_path: Path, case: str) -> list[str]:
-    """How the attempts of the struck run ended, in order."""
+    """How the attempts of the killed run ended, in order."""
     played = Case.parse(case)
     story = play(tmp_path / "run", played).story
     assert violations(story, baseline(played.scenario).state) == []
@@ -123,7 +123,7 @@ def test_supervisor_killed_alone_loses_the_attempt_and_ends_its_agent_with_its_t
     assert outcomes_of(tmp_path, "plain agent:spawn:2:after:supervisor") == [DONE, "attempt_lost", DONE, DONE]
 
 
-def test_agent_killed_alone_is_a_failure_and_is_tried_again(tmp_path: Path) -> None:
+def test_agent_killed_alone_is_a_failure_and_is_retried(tmp_path: Path) -> None:
     assert outcomes_of(tmp_path, "plain agent:note:3:after:agent") == [DONE, "error", DONE, DONE]
 
 
@@ -139,9 +139,9 @@ def test_engine_killed_alone_while_two_branches_work_reattaches_to_both(tmp_path
     assert found.count(DONE) == 7
 
 
-def test_engine_killed_alone_while_the_judge_is_at_it_asks_the_judge_once(tmp_path: Path) -> None:
+def test_engine_killed_alone_while_the_judge_is_running_asks_the_judge_once(tmp_path: Path) -> None:
     story = play(tmp_path / "run", Case.parse("judge agent:note:3:after:engine")).story
-    assert story.struck == [("engine", "")]
+    assert story.killed == [("engine", "")]
     assert violations(story, baseline("judge").state) == []
     asked = [event["cursor"]["iteration"] for event in story.events() if event["type"] == "judge_start"]
     assert asked == [1, 2, 3], "the answer of the judge that survived was taken"
@@ -151,7 +151,7 @@ def test_engine_killed_alone_while_the_judge_is_at_it_asks_the_judge_once(tmp_pa
     assert judges == ["0/1/judge/1", "0/2/judge/1", "0/3/judge/1"]
 
 
-def test_judge_killed_with_its_engine_is_asked_again_and_costs_no_failure(tmp_path: Path) -> None:
+def test_judge_killed_with_its_engine_is_retried_and_costs_no_failure(tmp_path: Path) -> None:
     story = play(tmp_path / "run", Case.parse("judge agent:note:3:after:engine+supervisor+agent")).story
     assert violations(story, baseline("judge").state) == []
     asked = [
@@ -169,7 +169,7 @@ def test_judge_killed_alone_is_asked_once_more(tmp_path: Path) -> None:
     assert statuses == ["failed", "success", "success", "success"]
 
 
-def test_agent_killed_before_it_said_a_word_goes_on_with_its_session_all_the_same(tmp_path: Path) -> None:
+def test_agent_killed_before_any_output_still_resumes_its_session(tmp_path: Path) -> None:
     case = "chain agent:note:9:after:engine+supervisor+agent"
     story = play(tmp_path / "run", Case.parse(case)).story
     assert violations(story, baseline("chain").state) == []

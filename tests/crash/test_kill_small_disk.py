@@ -23,7 +23,7 @@ def on_a_small_disk(tmp_path: Path, *arguments: str) -> str:
             [*UNSHARE, "mount", "-t", "tmpfs", "none", tmp_path], capture_output=True, check=False
         )
     except FileNotFoundError:
-        pytest.skip("program: there is no `unshare` here")
+        pytest.skip("program: `unshare` is not available")
     if probe.returncode:
         pytest.skip(f"privileges: no mounts in a user namespace here: {probe.stderr.decode().strip()}")
     kind, *rest = arguments

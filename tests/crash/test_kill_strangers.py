@@ -23,7 +23,7 @@ BEGIN = SCENARIOS["plain"].command
 
 pytestmark = [
     pytest.mark.crash,
-    pytest.mark.skipif(sys.platform != "linux", reason="platform: the knife finds processes through /proc"),
+    pytest.mark.skipif(sys.platform != "linux", reason="platform: needs /proc"),
 ]
 
 ALL_DIE = Cut("agent", "note", 1, "after", "engine+supervisor+agent")
@@ -34,7 +34,7 @@ ENGINE_DIES = Cut("agent", "note", 1, "after", "engine")
 def run(tmp_path: Path) -> Iterator[CrashRun]:
     run = CrashRun(tmp_path / "run", SCENARIOS["plain"])
     yield run
-    killer.strike(run.story.run, list(killer.ROLES), os.devnull)
+    killer.kill_processes(run.story.run, list(killer.ROLES), os.devnull)
 
 
 def eventually(what: Callable[[], object], seconds: float = 60.0) -> None:
@@ -69,7 +69,7 @@ def start_time(pid: int) -> str:
 
 
 def forge_claim(run: CrashRun, **changes: object) -> None:
-    """The claim of the first attempt, as if it had been made by somebody else or on another day."""
+    """The claim of the first attempt, as if another process had made it, or at another time."""
     claim = next(run.story.run_dir.glob("stage-*/iterations/001/attempt-1/claim"))
     claim.write_text(json.dumps(json.loads(claim.read_text()) | changes))
 
@@ -179,8 +179,8 @@ def test_killed_while_the_agent_has_all_of_its_grace_after_ctrl_c(tmp_path: Path
     eventually(lambda: seen(run)["pause_requested"])
     engine.kill()
     engine.wait()
-    run.turns, run.was_struck = 1, True
-    run.story.struck.append(("engine", ""))
+    run.turns, run.was_killed = 1, True
+    run.story.killed.append(("engine", ""))
     run.turn(("recover", SESSION))
     assert run.story.status() == "paused"  # What a person asked for is carried out, and nothing more.
     run.play(())

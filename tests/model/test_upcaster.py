@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentforge.engine.evolve.run import evolve
-from agentforge.legacy.upcaster import NO_SUMMARY, Upcaster, is_event, is_original
+from agentforge.legacy.upcaster import NO_SUMMARY, Upcaster, is_event, is_shell_log
 from agentforge.model import facts as f
 from agentforge.model.codec import DamagedLine
 from agentforge.model.event import Event
@@ -136,7 +136,7 @@ def test_joined_line_yields_its_last_event_and_an_incomplete_one_is_damage() -> 
     with pytest.raises(DamagedLine, match="not an event of agent-pipelines"):
         upcast(LOOP[0][:30])
     assert (is_event(LOOP[0]), is_event(LOOP[0][:30])) == (True, False)
-    assert (is_original(LOOP[0]), is_original(b'{"seq":1')) == (True, False)
+    assert (is_shell_log(LOOP[0]), is_shell_log(b'{"seq":1')) == (True, False)
 
 
 KINDS = st.sampled_from(

@@ -1,4 +1,4 @@
-"""Syncs that are dropped or come too late, in a copy of the source: real runs of it are found out."""
+"""Copies of the source in which one sync is dropped or too late: the order rules detect it in real runs."""
 
 import sys
 from pathlib import Path
@@ -17,12 +17,12 @@ pytestmark = [
 NOTICED = {
     "an intent isn't synced before its act": ("stage", "the intent of"),
     "a control is dropped before its record is durable": ("cancel", "removed before its record is synced"),
-    "state.json is ahead of the log": ("stage", "bytes of the log, of which"),
+    "state.json is ahead of the log": ("block", "bytes of the log, of which"),
     "a control's content isn't durable": ("cancel", "visible before its content is synced"),
     "a control's name isn't durable": ("cancel", "isn't synced by now"),
     "a claim's content isn't durable": ("stage", "visible before its content is synced"),
     "a claim's name isn't durable": ("stage", "before its claim's name is synced"),
-    "a claim is visible before it says whose it is": ("stage", "visible before its content is synced"),
+    "a claim is visible before it names its owner": ("stage", "visible before its content is synced"),
     "an exit record's content isn't durable": ("stage", "the exit record is visible"),
     "an exit record's name isn't durable": ("stage", "isn't synced by now"),
     "output isn't synced before the exit record": ("stage", "before the output is synced"),

@@ -261,7 +261,7 @@ def test_force_ends_the_agent_of_the_interrupted_run_that_it_archives(project: P
             assert not lives(first)
             (project / "go").touch()
             assert (await going).completed
-            (kept,) = [row for row in sdk.list() if row.kept_from == "s"]
+            (kept,) = [row for row in sdk.list() if row.archived_from == "s"]
         assert kept.status == "aborted"
         assert types(project, kept.session)[-1] == "session_aborted"
 

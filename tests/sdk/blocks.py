@@ -26,7 +26,7 @@ def inner(id: str = "draft", **changes: Any) -> dict[str, Any]:
 
 
 def speaks(request: ExecuteRequest) -> Act:
-    """Each iteration of each stage says something of its own."""
+    """Each iteration of each stage has a different output."""
     who = request.environment["MOCK_PROVIDER"]
     return says(f"{who} {request.stage} {request.iteration}")
 

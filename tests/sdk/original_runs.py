@@ -1,4 +1,4 @@
-"""Runs as agent-pipelines' own engine leaves them: its log, its state.json, its folders."""
+"""Runs of the shell engine: its log, its state.json, its folders."""
 
 import json
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ SESSION = "old"
 MINUTE = "2026-01-10T10:{:02d}:00Z"
 
 
-class OriginalRun:
+class ShellRun:
     """Writes one, line by line, with the names and values that the engine has."""
 
     def __init__(self, project: Path, *, most: int = 4, session: str = SESSION) -> None:

@@ -65,7 +65,7 @@ def types(project: Path, session: str = "s") -> list[str]:
 
 
 class Gate:
-    """An agent that works until it is told to finish; cancelling ends it."""
+    """An agent that works until it is asked to finish; cancelling ends it."""
 
     def __init__(self, name: str = "scripted") -> None:
         self.name = name

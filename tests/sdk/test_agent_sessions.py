@@ -27,7 +27,7 @@ def starts(made: Engine) -> list[tuple[int, str | None]]:
     return [(fact.attempt, fact.resume) for fact in facts if isinstance(fact, f.AttemptStarted)]
 
 
-def test_a_retry_goes_on_with_the_session_and_says_so_to_the_agent(tmp_path: Path) -> None:
+def test_a_retry_resumes_the_agent_session_and_notifies_the_agent(tmp_path: Path) -> None:
     provider = ScriptedProvider([fails(CRASHED, usage=used("abc")), says("done")], resumes=True)
 
     async def main() -> None:
@@ -43,7 +43,7 @@ def test_a_retry_goes_on_with_the_session_and_says_so_to_the_agent(tmp_path: Pat
     assert second.prompt.endswith("do it")
 
 
-def test_a_provider_that_can_not_resume_begins_afresh(tmp_path: Path) -> None:
+def test_a_provider_without_resume_starts_a_new_session(tmp_path: Path) -> None:
     provider = ScriptedProvider([fails(CRASHED, usage=used("abc")), says("done")])
 
     async def main() -> None:

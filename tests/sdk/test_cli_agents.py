@@ -35,7 +35,7 @@ def test_stage_runs_the_cli_with_its_default_model(tmp_path: Path, provider: str
     assert called["stdin"].startswith("do it")
 
 
-def test_missing_cli_is_refused_before_the_run_begins(tmp_path: Path) -> None:
+def test_missing_cli_is_refused_before_the_run_starts(tmp_path: Path) -> None:
     with pytest.raises(ProviderUnusable, match=r"^Claude CLI not found. Install with: npm install -g @anth"):
         go(tmp_path, node(provider="claude"))
     assert not (tmp_path / ".claude").exists()

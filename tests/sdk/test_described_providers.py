@@ -52,7 +52,7 @@ def test_a_stage_describes_its_own_cli(tmp_path: Path) -> None:
     assert called["argv"][2].startswith("do it")
 
 
-def test_a_described_provider_stands_in_for_a_built_in_one(tmp_path: Path) -> None:
+def test_a_described_provider_overrides_a_built_in_one(tmp_path: Path) -> None:
     put_cli(tmp_path / "bin", "wrapped-claude")
     describe(tmp_path, "claude", "like: claude\nprogram: wrapped-claude\nenvironment: {EXTRA: 7}\n")
     assert go(tmp_path, node(provider="claude")).completed
@@ -81,15 +81,15 @@ def test_a_file_may_build_on_a_known_cli(tmp_path: Path) -> None:
         ("output: json_lines\nfields:\n  txt: a\n", "3:3", "unknown field `txt`"),
         ("failures:\n  'no money': broke\n", "2:3", "`failures` can't be 'broke'"),
         ("error_patterns: ['(']\n", "1:1", "invalid regular expression"),
-        ("name: other\n", "1:7", "makes this provider `mine`, not `other`"),
-        ("like: cloude\n", "1:7", "no CLI is known as 'cloude'"),
+        ("name: other\n", "1:7", "`name` must match the file name: expected `mine`, got `other`"),
+        ("like: cloude\n", "1:7", "unknown CLI 'cloude'"),
         ("model_arguments: [--model]\n", "1:1", "must contain {model}"),
         ("a: [\n", "2:1", "not valid YAML"),
         ("", "1:1", "the file is empty"),
         ("- x\n", "1:1", "must contain a mapping"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, text: str, place: str, says: str) -> None:
+def test_errors_are_reported_with_their_position(tmp_path: Path, text: str, place: str, says: str) -> None:
     file = describe(tmp_path, "mine", text)
     report = Report()
     read_description(str(tmp_path), "mine", file, report)
@@ -103,7 +103,7 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, text: str, place:
     assert unusable.value.hint
 
 
-def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
+def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
     report = Report()
     for name, text in {"one": "nope: 1\nprogram: [x]\n", "two": "also: 1\n"}.items():
         read_description(str(tmp_path), name, describe(tmp_path, name, text), report)

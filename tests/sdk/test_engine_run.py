@@ -110,7 +110,7 @@ def test_pipeline_by_file_by_name_and_inline(tmp_path: Path, given: str) -> None
     assert (run_dir(tmp_path) / "pipeline.yaml").exists()
 
 
-def test_looking_at_runs_without_an_event_loop(tmp_path: Path) -> None:
+def test_reading_runs_without_an_event_loop(tmp_path: Path) -> None:
     with SyncEngine(tmp_path, providers={"scripted": ScriptedProvider([says("x")])}, environ=ENVIRON) as sdk:
         sdk.run(pipeline(), session="s")
         assert sdk.status("s").plan == sdk.inspect("s").plan
@@ -180,13 +180,13 @@ def test_unicode_session_name(tmp_path: Path) -> None:
         assert sdk.engine.status("pru\u0308fung-日本").session == "prüfung-日本"
 
 
-def test_unknown_session_is_refused_with_those_that_are_known(tmp_path: Path) -> None:
+def test_unknown_session_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     with SyncEngine(tmp_path, providers={"scripted": ScriptedProvider([says("x")])}, environ=ENVIRON) as sdk:
         sdk.run(pipeline(), session="auth")
         for call in (sdk.resume, sdk.recover, sdk.cancel, sdk.pause, sdk.engine.status, sdk.engine.events):
             with pytest.raises(UnknownRun, match="no session 'other'") as caught:
                 call("other")
-            assert caught.value.hint == "known sessions: auth"
+            assert caught.value.hint == "known sessions: auth (see `agentforge list`)"
     assert not run_dir(tmp_path, "other").exists()
 
 
@@ -227,7 +227,7 @@ def test_engine_resume_continues_paused_session_and_injects_context(tmp_path: Pa
     )
 
 
-def test_engine_resume_of_a_failed_session_tries_the_iteration_again(tmp_path: Path) -> None:
+def test_engine_resume_of_a_failed_session_retries_the_iteration(tmp_path: Path) -> None:
     provider = ScriptedProvider(
         [says("one"), fails(Failure(FailureKind.PROVIDER_MISSING, "gone")), says("two")]
     )
@@ -264,7 +264,7 @@ def test_running_session_is_lock_contention_for_run_and_resume(tmp_path: Path) -
                     await contender.run(pipeline(), session="s")
                 with pytest.raises(RunActive):
                     await contender.resume("s")
-            # The engine's own run is no business of recovery either.
+            # The engine's own run isn't recovered either.
             assert await other.recover("s") is None
             assert other.status("s").status == "running"
             gate.finish.set()
@@ -289,7 +289,7 @@ def test_session_with_active_lock_skips_recovery(tmp_path: Path) -> None:
     run(main())
 
 
-def test_taken_name_is_refused_and_force_keeps_the_finished_run_aside(tmp_path: Path) -> None:
+def test_name_in_use_is_refused_and_force_archives_the_finished_run(tmp_path: Path) -> None:
     with SyncEngine(tmp_path, providers={"scripted": ScriptedProvider([says("x")])}, environ=ENVIRON) as sdk:
         first = sdk.run(pipeline(), session="s")
         (Path(first.run_dir) / "mark").touch()
@@ -297,7 +297,7 @@ def test_taken_name_is_refused_and_force_keeps_the_finished_run_aside(tmp_path: 
             sdk.run(pipeline(), session="s")
         assert sdk.run(pipeline(), session="s", force=True).completed
         rows = sdk.engine.list()
-    assert [row.kept_from for row in rows if row.session != "s"] == ["s"]
+    assert [row.archived_from for row in rows if row.session != "s"] == ["s"]
     assert not (run_dir(tmp_path) / "mark").exists()
     kept = next(row.session for row in rows if row.session != "s")
     assert (run_dir(tmp_path, kept) / "mark").exists()

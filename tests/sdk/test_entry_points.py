@@ -1,4 +1,4 @@
-"""Providers that installed packages offer: found by metadata, loaded when used, broken ones harm nobody."""
+"""Providers of installed packages: found by metadata, loaded on use; broken ones don't affect others."""
 
 import logging
 import sys
@@ -76,14 +76,14 @@ def test_packages_are_known_to_the_compiler_without_being_loaded(site: Path, tmp
 
 BROKEN = {
     "a syntax error": ("def (", "Agent", "SyntaxError: invalid syntax"),
-    "an import that isn't there": ("import no_such_thing", "Agent", "No module named 'no_such_thing'"),
-    "a name that isn't there": ("x = 1", "Agent", "AttributeError: module 'bad_agents' has no"),
+    "a missing import": ("import no_such_thing", "Agent", "No module named 'no_such_thing'"),
+    "a missing name": ("x = 1", "Agent", "AttributeError: module 'bad_agents' has no"),
     "a program that ends": ("import sys; sys.exit(3)", "Agent", "SystemExit: 3"),
     "no callable": ("Agent = 7", "Agent", "`bad_agents:Agent` must be a class or a function"),
     "a maker that fails": ("def Agent(): raise KeyError('KEY')", "Agent", "KeyError: 'KEY'"),
     "a maker that wants more": ("def Agent(key): pass", "Agent", "missing 1 required positional argument"),
     "no provider": ("class Agent:\n    name = 'x'", "Agent", "has no `init`, `execute`, `shutdown`"),
-    "a reason of its own": (
+    "a specific reason": (
         "from agentforge.model.errors import ProviderUnusable\n"
         "def Agent(): raise ProviderUnusable('no key', hint='set MY_KEY')",
         "Agent",
@@ -106,7 +106,7 @@ def test_a_broken_package_is_named_with_the_cause_and_breaks_no_other(
         assert [row.session for row in sdk.engine.list()] == ["fine"]
     assert caught.value.message.startswith("provider 'bad' of bad-agents 1.2 can't be loaded: ")
     assert cause in caught.value.message
-    expected = "set MY_KEY" if how == "a reason of its own" else "uninstall bad-agents"
+    expected = "set MY_KEY" if how == "a specific reason" else "uninstall bad-agents"
     assert expected in caught.value.hint
 
 
@@ -120,16 +120,16 @@ def test_two_packages_that_offer_the_same_name_are_both_named(site: Path, tmp_pa
         sdk.run(pipeline(node(provider="plain")), session="s")
 
 
-def test_a_package_stands_in_for_a_built_in_provider_and_that_is_said(
+def test_a_package_overrides_a_built_in_provider_with_a_warning(
     site: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     install(site, "fine-agents", FINE, {"codex": "plain"})
     with caplog.at_level(logging.WARNING), SyncEngine(tmp_path, environ=ENVIRON) as sdk:
         assert sdk.run(pipeline(node(provider="codex")), session="s").completed
-    assert "provider codex is the one of fine-agents 1.2 and not the built-in one" in caplog.text
+    assert "provider codex comes from fine-agents 1.2, which overrides the built-in one" in caplog.text
 
 
-def test_what_is_registered_in_code_wins_over_a_package_and_leaves_it_unloaded(
+def test_provider_registered_in_code_overrides_a_package_without_loading_it(
     site: Path, tmp_path: Path
 ) -> None:
     install(site, "bad-agents", "raise RuntimeError", {"scripted": "Agent"})
@@ -140,9 +140,7 @@ def test_what_is_registered_in_code_wins_over_a_package_and_leaves_it_unloaded(
     assert "bad_agents" not in sys.modules
 
 
-def test_an_unknown_name_is_answered_with_the_closest_of_all_that_there_are(
-    site: Path, tmp_path: Path
-) -> None:
+def test_an_unknown_name_is_refused_with_the_closest_known_one(site: Path, tmp_path: Path) -> None:
     install(site, "fine-agents", FINE, {"remote-agent": "Agent"})
     with SyncEngine(tmp_path, environ=ENVIRON) as sdk, pytest.raises(UnknownProvider) as caught:
         sdk.engine.registry["remot-agent"]
@@ -150,7 +148,7 @@ def test_an_unknown_name_is_answered_with_the_closest_of_all_that_there_are(
     assert "claude" in caught.value.hint
 
 
-def test_the_list_says_where_each_comes_from_and_why_one_cannot_be_used(site: Path, tmp_path: Path) -> None:
+def test_the_list_shows_the_origin_of_each_and_why_one_is_not_usable(site: Path, tmp_path: Path) -> None:
     install(site, "bad-agents", "1 / 0", {"bad": "Agent"})
     install(site, "fine-agents", FINE, {"plain": "plain"})
     found = listed(tmp_path)

@@ -35,7 +35,7 @@ def judged(most: int = 6, **termination: Any) -> dict[str, Any]:
 
 
 def engine(project: Path, judge: Provider | None, **options: Any) -> Engine:
-    """`claude` is the judge, whoever works."""
+    """`claude` is the judge for every provider."""
     worker = ScriptedProvider(lambda request: says(f"did {request.iteration}"))
     cast: dict[str, Provider] = {"scripted": worker}
     if judge is not None:
@@ -175,7 +175,7 @@ def test_judge_inside_a_parallel_block_judges_each_branch_by_itself(tmp_path: Pa
     assert (branch_dir(tmp_path, "b") / "stage-00-draft" / "iterations" / "002" / "judge.json").exists()
 
 
-def test_what_the_judge_used_counts_for_the_run(tmp_path: Path) -> None:
+def test_usage_of_the_judge_counts_for_the_run(tmp_path: Path) -> None:
     def spends(_: ExecuteRequest) -> ExecuteResult:
         return ExecuteResult(output=STOP, usage=Usage(100, 7, cost_usd=0.25))
 
@@ -187,8 +187,8 @@ def test_what_the_judge_used_counts_for_the_run(tmp_path: Path) -> None:
 # -- who it is
 
 
-def test_judge_whose_provider_can_not_be_used_fails_its_judgments_and_not_the_run(tmp_path: Path) -> None:
-    """Without the program in PATH there is nobody to ask."""
+def test_judge_with_an_unusable_provider_fails_its_judgments_and_not_the_run(tmp_path: Path) -> None:
+    """The judge's program is not in PATH."""
     result = go(tmp_path, None, judged(4))
     assert result.completed
     reasons = [one["result"]["reason"] for one in judgments(tmp_path)]
@@ -207,7 +207,7 @@ def test_run_without_a_judgment_stage_needs_no_judge(tmp_path: Path) -> None:
     assert judge.lifecycle == []
 
 
-def test_judge_that_stands_one_call_at_a_time_waits_in_line(tmp_path: Path) -> None:
+def test_judge_that_is_not_concurrent_is_serialised(tmp_path: Path) -> None:
     twins = [{"name": name, "type": "claude"} for name in ("a", "b", "c")]
     stage = inner(termination={"type": "judgment", "consensus": 1, "max": 2})
 
@@ -216,7 +216,7 @@ def test_judge_that_stands_one_call_at_a_time_waits_in_line(tmp_path: Path) -> N
 
     shy = ScriptedProvider(either, name="claude", concurrent=False, seconds=0.01)
     assert go(tmp_path, shy, block(twins, stage)).completed
-    assert (len(shy.calls), shy.most_at_once) == (12, 1)
+    assert (len(shy.calls), shy.max_concurrent_calls) == (12, 1)
 
 
 def test_plateau_test_mode_asks_no_judge(tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ def test_judge_prompt_template_lookup_order(tmp_path: Path, missing: int) -> Non
         assert prompt.startswith("# Should this loop stop?")
 
 
-def test_judge_prompt_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
+def test_unreadable_judge_prompt_is_skipped(tmp_path: Path) -> None:
     judge = scripted(answers(STOP))
     assert go(tmp_path, judge, environ={**ENVIRON, "JUDGE_PROMPT_PATH": str(tmp_path)}).completed
     assert judge.calls[0].prompt.startswith("# Should this loop stop?")
@@ -362,10 +362,10 @@ def test_judge_that_was_ended_is_asked_again_after_a_resume(tmp_path: Path) -> N
     assert_iteration_count(ObservedSession(tmp_path, "s"), 1)
 
 
-def test_engine_that_goes_away_leaves_the_judge_at_work_and_a_later_one_takes_its_answer(
+def test_engine_that_stops_leaves_the_judge_running_and_a_later_one_takes_its_answer(
     tmp_path: Path,
 ) -> None:
-    """Leaving twice in a hurry is no end of the run, and so none of its judge."""
+    """A forced shutdown doesn't end the run, and so not its judge."""
     script = f"echo x >> asked; while [ ! -e go ]; do sleep 0.02; done; echo '{STOP}'"
 
     async def main() -> RunResult | None:

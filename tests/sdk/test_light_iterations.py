@@ -94,7 +94,7 @@ def test_files_are_written_when_the_run_pauses_or_fails(tmp_path: Path) -> None:
     assert load(iteration_dir(tmp_path, 3) / "result.json")["summary"] == "three"
 
 
-def test_provider_that_returns_no_result_is_told_how_to(tmp_path: Path) -> None:
+def test_provider_that_returns_no_result_fails_with_a_hint(tmp_path: Path) -> None:
     result = go(tmp_path, node(retry=NO_WAIT), script=[writes_nothing("hello")])
     assert (result.status, result.error_type) == (RunStatus.FAILED, "result_missing")
     assert result.error is not None
@@ -151,7 +151,7 @@ def test_secrets_are_hidden_in_what_the_log_keeps(tmp_path: Path) -> None:
     assert "[secret]" in (iteration_dir(tmp_path) / "output.md").read_text()
 
 
-def test_log_cut_at_every_line_and_recovered_comes_to_the_same_results(tmp_path: Path) -> None:
+def test_log_cut_at_every_line_and_recovered_gives_the_same_results(tmp_path: Path) -> None:
     assert go(tmp_path, node(runs=3), node("build")).completed
     log = run_dir(tmp_path) / "events.jsonl"
     whole = log.read_bytes().splitlines(keepends=True)

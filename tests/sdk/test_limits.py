@@ -108,7 +108,7 @@ def test_a_chain_at_its_limits_waits_for_the_first_that_ends(tmp_path: Path) -> 
     run(main())
 
 
-def test_a_provider_that_never_comes_up_gives_way_to_the_next(tmp_path: Path) -> None:
+def test_a_provider_that_never_initializes_falls_back_to_the_next(tmp_path: Path) -> None:
     broken = ScriptedProvider([says("never")], name="one", unusable="no such program")
     two = ScriptedProvider([says("done")], name="two")
 

@@ -34,7 +34,7 @@ def sdk(project: Path) -> SyncEngine:
 
 
 @pytest.mark.parametrize("act", ["status", "inspect", "resume", "recover", "pause", "cancel"])
-def test_log_of_an_earlier_format_is_refused_with_what_to_do(older: Path, act: str) -> None:
+def test_log_of_an_earlier_format_is_refused_with_a_hint(older: Path, act: str) -> None:
     before = (run_dir(older) / "events.jsonl").read_bytes()
     with sdk(older) as engine, pytest.raises(LogTooOld) as refused:
         getattr(engine, act)("s")
@@ -50,7 +50,7 @@ def test_list_shows_a_run_of_an_earlier_format_as_unknown(older: Path) -> None:
         assert [(row.session, row.status) for row in engine.list()] == [("s", "unknown")]
 
 
-def test_force_keeps_a_run_of_an_earlier_format_aside(older: Path) -> None:
+def test_force_archives_a_run_of_an_earlier_format(older: Path) -> None:
     with sdk(older) as engine:
         assert engine.run(pipeline(node()), session="s", force=True).completed
     aside = [path for path in run_dir(older).parent.iterdir() if path.name != "s"]

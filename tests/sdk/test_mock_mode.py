@@ -41,7 +41,7 @@ def test_mock_mode_skips_delays_and_mock_delay_overrides(
     assert clock.waits == waits
 
 
-def test_mock_delay_that_is_no_number_is_refused(tmp_path: Path) -> None:
+def test_mock_delay_that_is_not_a_number_is_refused(tmp_path: Path) -> None:
     environ = {**ENVIRON, "MOCK_MODE": "true", "MOCK_DELAY": "soon"}
     with SyncEngine(tmp_path, environ=environ) as sdk, pytest.raises(InvalidRequest, match="MOCK_DELAY"):
         sdk.run(LOOP, session="s")
@@ -53,7 +53,7 @@ def test_fixtures_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
         session.run(LOOP)
 
 
-def test_run_that_began_in_mock_mode_stays_in_it(tmp_path: Path) -> None:
+def test_run_started_in_mock_mode_stays_in_it(tmp_path: Path) -> None:
     """What the environment decided when a run began decides a resume too."""
     session = mock_session(tmp_path, {"result-2.json": {"decision": "error", "reason": "stuck"}})
     assert session.run(LOOP).error_type == "agent_error"
@@ -62,7 +62,7 @@ def test_run_that_began_in_mock_mode_stays_in_it(tmp_path: Path) -> None:
     assert_iteration_count(session, 3)
 
 
-def test_mock_fixtures_of_the_provider_it_stands_in_for_come_first(tmp_path: Path) -> None:
+def test_mock_fixtures_of_the_replaced_provider_come_first(tmp_path: Path) -> None:
     session = mock_session(tmp_path, {"default.txt": "of anybody"})
     (session.fixtures / "claude").mkdir()
     (session.fixtures / "claude" / "iteration-1.txt").write_text("of claude")

@@ -84,7 +84,7 @@ def test_stages_of_a_nested_pipeline_take_from_each_other(project: Path) -> None
     assert vote["from_parallel"]["providers"]["codex"]["output"] == f"{draft}/output.md"
 
 
-def test_later_runs_of_a_nested_pipeline_lie_in_run_directories_and_take_from_their_own(
+def test_later_runs_of_a_nested_pipeline_have_separate_directories_and_inputs(
     project: Path,
 ) -> None:
     assert go(project, nested(runs=2)).completed
@@ -110,7 +110,7 @@ def test_output_of_a_nested_pipeline_is_that_of_its_last_stage(project: Path) ->
     assert found == {"within": [f"{folder}/stage-02-vote/iterations/001/output.md"]}
 
 
-def test_passes_of_a_whole_pipeline_lie_in_run_directories(project: Path) -> None:
+def test_passes_of_a_whole_pipeline_have_run_directories(project: Path) -> None:
     nodes = (
         node("plan", provider="claude", runs=2),
         block(["claude", "codex"], inner(inputs={"from": "plan"})),

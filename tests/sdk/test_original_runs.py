@@ -1,4 +1,4 @@
-"""A run that agent-pipelines' own engine began can be looked at, and is resumed where it stood."""
+"""A run of the shell engine can be shown, and is resumed where it stopped."""
 
 import asyncio
 import hashlib
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.parity.cases import CASES, needs_cases
-from tests.sdk.original_runs import SESSION, OriginalRun, plan_json
+from tests.sdk.original_runs import SESSION, ShellRun, plan_json
 
 from agentforge.adapters.log.log import verify
 from agentforge.app.results import RunResult
@@ -42,21 +42,21 @@ def resumed(project: Path, session: str = SESSION, **options: Any) -> RunResult:
     return asyncio.run(main())
 
 
-def context(run: OriginalRun, folder: str, number: int) -> Any:
+def context(run: ShellRun, folder: str, number: int) -> Any:
     return json.loads((run.run_dir / folder / "iterations" / f"{number:03d}" / "context.json").read_text())
 
 
 @pytest.fixture
-def loop(tmp_path: Path) -> OriginalRun:
+def loop(tmp_path: Path) -> ShellRun:
     """Killed in the middle of its second iteration of four."""
-    run = OriginalRun(tmp_path, most=4)
+    run = ShellRun(tmp_path, most=4)
     run.begin_loop()
     run.iterations("0", "stage-00-work", [1])
     run.start_iteration("0", "stage-00-work", 2)
     return run
 
 
-def test_status_list_and_tail_understand_a_run_of_the_original(loop: OriginalRun) -> None:
+def test_status_list_and_tail_show_a_run_of_the_shell_engine(loop: ShellRun) -> None:
     engine = sdk(loop.project)
     info = engine.status(SESSION)
     assert (info.status, info.state.node and info.state.node.completed) == ("interrupted", 1)
@@ -74,7 +74,7 @@ def test_status_list_and_tail_understand_a_run_of_the_original(loop: OriginalRun
     ]
 
 
-def test_first_resume_appends_log_adopted_and_the_chain_starts_there(loop: OriginalRun) -> None:
+def test_first_resume_appends_log_adopted_and_the_chain_starts_there(loop: ShellRun) -> None:
     before = loop.log.read_bytes()
     result = resumed(loop.project)
     assert (result.status, result.iterations) == (RunStatus.COMPLETED, 4)
@@ -87,7 +87,7 @@ def test_first_resume_appends_log_adopted_and_the_chain_starts_there(loop: Origi
     assert verify(loop.log).is_intact
 
 
-def test_resume_continues_with_the_iteration_that_was_not_complete(loop: OriginalRun) -> None:
+def test_resume_continues_with_the_iteration_that_was_not_complete(loop: ShellRun) -> None:
     (loop.run_dir / "stage-00-work/iterations/002/result.json").write_text('{"summary":"half"}')
     resumed(loop.project)
     started = [
@@ -99,7 +99,7 @@ def test_resume_continues_with_the_iteration_that_was_not_complete(loop: Origina
     ).read_text() == '{"summary":"half"}'
 
 
-def test_results_that_an_earlier_pass_left_do_not_count_for_later_iterations(loop: OriginalRun) -> None:
+def test_results_of_an_earlier_pass_do_not_count_for_later_iterations(loop: ShellRun) -> None:
     stale = loop.run_dir / "stage-00-work/iterations/004"
     stale.mkdir()
     (stale / "result.json").write_text('{"summary":"of another pass","decision":"error"}')
@@ -108,7 +108,7 @@ def test_results_that_an_earlier_pass_left_do_not_count_for_later_iterations(loo
     assert "of another pass" not in (stale / "result.json").read_text()
 
 
-def test_run_that_was_imported_and_left_is_recovered(loop: OriginalRun) -> None:
+def test_imported_and_interrupted_run_is_recovered(loop: ShellRun) -> None:
     """Killed right after `log_adopted` was written."""
     before = len(loop.lines)
     resumed(loop.project)
@@ -124,8 +124,10 @@ def test_run_that_was_imported_and_left_is_recovered(loop: OriginalRun) -> None:
 
 
 @pytest.mark.parametrize("kept", range(1, 9))
-def test_pipeline_of_the_original_is_resumed_from_every_line_of_its_log(tmp_path: Path, kept: int) -> None:
-    run = OriginalRun(tmp_path, most=2)
+def test_pipeline_of_the_shell_engine_is_resumed_from_every_line_of_its_log(
+    tmp_path: Path, kept: int
+) -> None:
+    run = ShellRun(tmp_path, most=2)
     run.begin_pipeline(PIPE, plan_json(("a", 2), ("b", 1)))
     run.node("0", "a", 2)
     run.iterations("0", "stage-00-a", [1, 2])
@@ -137,14 +139,14 @@ def test_pipeline_of_the_original_is_resumed_from_every_line_of_its_log(tmp_path
     assert verify(run.log).is_intact
 
 
-def test_earlier_outputs_of_the_original_are_found_after_a_resume(loop: OriginalRun) -> None:
+def test_earlier_outputs_of_the_shell_engine_are_found_after_a_resume(loop: ShellRun) -> None:
     resumed(loop.project)
     third = context(loop, "stage-00-work", 3)["inputs"]["from_previous_iterations"]
     assert third == [str(loop.run_dir / f"stage-00-work/iterations/{n:03d}/output.md") for n in (1, 2)]
 
 
-def test_pipeline_of_the_original_goes_on_at_the_stage_boundary(tmp_path: Path) -> None:
-    run = OriginalRun(tmp_path, most=2)
+def test_pipeline_of_the_shell_engine_continues_at_the_stage_boundary(tmp_path: Path) -> None:
+    run = ShellRun(tmp_path, most=2)
     run.begin_pipeline(PIPE, plan_json(("a", 2), ("b", 1)))
     run.node("0", "a", 2)
     run.iterations("0", "stage-00-a", [1, 2])
@@ -155,7 +157,7 @@ def test_pipeline_of_the_original_goes_on_at_the_stage_boundary(tmp_path: Path) 
 
 
 def test_resumed_pipeline_keeps_the_provider_and_iterations_that_it_was_pinned_to(tmp_path: Path) -> None:
-    run = OriginalRun(tmp_path, most=3)
+    run = ShellRun(tmp_path, most=3)
     run.begin_pipeline(PIPE, plan_json(("a", 3), ("b", 1)))
     run.node("0", "a", 3)
     run.iterations("0", "stage-00-a", [1])
@@ -165,14 +167,14 @@ def test_resumed_pipeline_keeps_the_provider_and_iterations_that_it_was_pinned_t
     assert [node["provider"]["model"] for node in plan["nodes"]] == ["sonnet", "sonnet"]
 
 
-def test_failed_run_of_the_original_is_failed_and_can_be_resumed(loop: OriginalRun) -> None:
+def test_failed_run_of_the_shell_engine_is_failed_and_can_be_resumed(loop: ShellRun) -> None:
     loop.event("error", {"node_path": "0", "node_run": 0, "iteration": 0}, message="it broke", stage="work")
     info = sdk(loop.project).status(SESSION)
     assert (info.status, info.state.failure and info.state.failure.message) == ("failed", "it broke")
     assert resumed(loop.project).completed
 
 
-def test_completed_session_of_the_original_is_refused_like_ours(loop: OriginalRun) -> None:
+def test_completed_session_of_the_shell_engine_is_refused_like_ours(loop: ShellRun) -> None:
     loop.event("session_complete", None, reason="all done")
     before = loop.log.read_bytes()
     with pytest.raises(IllegalMove, match="already completed"):
@@ -182,7 +184,7 @@ def test_completed_session_of_the_original_is_refused_like_ours(loop: OriginalRu
     assert loop.log.read_bytes() == before
 
 
-def test_session_that_the_original_began_anew_counts_from_its_new_beginning(loop: OriginalRun) -> None:
+def test_session_restarted_by_the_shell_engine_counts_from_its_new_start(loop: ShellRun) -> None:
     loop.event("session_complete", None, reason="all done")
     loop.event("node_start", {"node_path": "0", "node_run": 0, "iteration": 0}, name="work", type="work")
     info = sdk(loop.project).status(SESSION)
@@ -193,7 +195,7 @@ def test_session_that_the_original_began_anew_counts_from_its_new_beginning(loop
     )
 
 
-def test_torn_last_line_of_the_original_is_put_aside_when_it_is_resumed(loop: OriginalRun) -> None:
+def test_torn_last_line_of_the_shell_engine_is_archived_when_it_is_resumed(loop: ShellRun) -> None:
     with loop.log.open("a") as log:
         log.write('{"ts":"2026-01-10T10:09:00Z","type":"iteration_com')
     assert resumed(loop.project).completed
@@ -202,7 +204,7 @@ def test_torn_last_line_of_the_original_is_put_aside_when_it_is_resumed(loop: Or
     assert verify(loop.log).is_intact
 
 
-def test_event_glued_to_a_torn_line_of_the_original_is_not_lost(loop: OriginalRun) -> None:
+def test_event_on_a_torn_line_of_the_shell_engine_is_not_lost(loop: ShellRun) -> None:
     loop.lines[-1] = loop.lines[-1][:40] + loop.lines[-1]
     loop.finish_iteration("0", "stage-00-work", 2)
     types = [event.fact.TYPE for event in sdk(loop.project).events(SESSION)]
@@ -210,14 +212,14 @@ def test_event_glued_to_a_torn_line_of_the_original_is_not_lost(loop: OriginalRu
     assert types.count("iteration_complete") == 2
 
 
-def test_changed_line_before_log_adopted_is_noticed(loop: OriginalRun) -> None:
+def test_changed_line_before_log_adopted_is_noticed(loop: ShellRun) -> None:
     resumed(loop.project)
     loop.log.write_bytes(loop.log.read_bytes().replace(b'"reason":"more"', b'"reason":"less"', 1))
     assert not verify(loop.log).is_intact
 
 
-def test_run_of_the_original_is_not_recovered_paused_or_cancelled_before_it_is_imported(
-    loop: OriginalRun,
+def test_run_of_the_shell_engine_is_not_recovered_paused_or_cancelled_before_it_is_imported(
+    loop: ShellRun,
 ) -> None:
     before = loop.log.read_bytes()
     engine = sdk(loop.project)
@@ -229,23 +231,23 @@ def test_run_of_the_original_is_not_recovered_paused_or_cancelled_before_it_is_i
     assert loop.log.read_bytes() == before
 
 
-def test_definition_that_no_longer_fits_the_run_is_refused(tmp_path: Path) -> None:
-    run = OriginalRun(tmp_path)
+def test_definition_that_no_longer_matches_the_run_is_refused(tmp_path: Path) -> None:
+    run = ShellRun(tmp_path)
     run.begin_pipeline(PIPE, plan_json(("a", 2), ("b", 1)))
     run.node("0", "other", 2)
     run.event("node_complete", {"node_path": "0", "node_run": 0, "iteration": 0}, name="other")
-    with pytest.raises(InvalidRequest, match="another definition"):
+    with pytest.raises(InvalidRequest, match="doesn't match the definition"):
         resumed(tmp_path)
 
 
-def test_imported_run_is_read_from_its_snapshot_and_by_followers(loop: OriginalRun) -> None:
+def test_imported_run_is_read_from_its_snapshot_and_by_followers(loop: ShellRun) -> None:
     resumed(loop.project)
     engine = sdk(loop.project)
     assert engine.status(SESSION).state == engine.inspect(SESSION).state
     assert engine.status(SESSION).plan == engine.inspect(SESSION).plan
 
 
-def test_reader_goes_on_inside_the_lines_of_the_original(loop: OriginalRun) -> None:
+def test_reader_continues_inside_the_lines_of_the_shell_engine(loop: ShellRun) -> None:
     reader = sdk(loop.project).runs.log(SESSION).reader()
     list(reader.events())
     head = reader.head
@@ -270,7 +272,7 @@ GOLDEN = [
 
 @needs_cases
 @pytest.mark.parametrize(("case", "moment", "session", "iterations"), GOLDEN)
-def test_recorded_run_of_the_original_is_resumed(
+def test_recorded_run_of_the_shell_engine_is_resumed(
     tmp_path: Path, case: str, moment: str, session: str, iterations: int
 ) -> None:
     if not (CASES / case).is_dir():

@@ -1,4 +1,4 @@
-"""Parallel blocks end to end: providers at once, each in files of its own, and one manifest of all."""
+"""Parallel blocks end to end: concurrent providers with separate files, and one manifest."""
 
 import asyncio
 import json
@@ -54,7 +54,7 @@ def test_provider_stages_run_concurrently_with_isolated_directories(tmp_path: Pa
 
 
 class Meeting(ScriptedProvider):
-    """Goes on only when the other one is at work, too."""
+    """Continues only when the other one is running, too."""
 
     def __init__(self, barrier: asyncio.Barrier, name: str) -> None:
         super().__init__(speaks, name=name)
@@ -152,7 +152,7 @@ def test_manifest_aggregates_all_provider_outputs_for_downstream_stages(tmp_path
     assert "completed_at" in manifest
 
 
-def test_provider_state_file_tells_where_that_provider_stands(tmp_path: Path) -> None:
+def test_provider_state_file_shows_the_position_of_that_provider(tmp_path: Path) -> None:
     go(tmp_path, block(TWO, inner(runs=2), inner("check")))
     state = load(branch_dir(tmp_path, "claude") / "state.json")
     assert (state["provider"], state["session"], state["status"]) == ("claude", "s", "completed")
@@ -214,7 +214,7 @@ def test_partial_provider_failure_fails_the_block_and_writes_no_manifest(tmp_pat
     assert whole["stages"][-1]["status"] == "failed"
 
 
-def test_resume_skips_completed_providers_and_goes_on_with_incomplete_ones(tmp_path: Path) -> None:
+def test_resume_skips_completed_providers_and_continues_incomplete_ones(tmp_path: Path) -> None:
     nodes = (block(TWO, inner(runs=3), inner("check")), node("after", provider="claude"))
 
     def fails_at_second(request: ExecuteRequest) -> Act:
@@ -240,7 +240,7 @@ def test_resume_skips_completed_providers_and_goes_on_with_incomplete_ones(tmp_p
     assert [manifest["providers"][name]["draft"]["iterations"] for name in TWO] == [3, 3]
 
 
-def test_same_provider_may_take_part_in_a_block_twice_under_names_of_its_own(tmp_path: Path) -> None:
+def test_same_provider_may_be_in_a_block_twice_under_different_names(tmp_path: Path) -> None:
     twins = [{"name": "bold", "type": "claude"}, {"name": "careful", "type": "claude"}]
     cast = players()
     assert go(tmp_path, block(twins, inner()), providers=cast).completed
@@ -249,11 +249,11 @@ def test_same_provider_may_take_part_in_a_block_twice_under_names_of_its_own(tmp
     assert (iteration(tmp_path, "careful") / "result.json").exists()
 
 
-def test_provider_that_stands_one_call_at_a_time_makes_its_branches_wait_in_line(tmp_path: Path) -> None:
+def test_provider_that_is_not_concurrent_serialises_its_branches(tmp_path: Path) -> None:
     twins = [{"name": name, "type": "shy"} for name in ("a", "b", "c")]
     shy = ScriptedProvider(speaks, name="shy", concurrent=False, seconds=0.02)
     assert go(tmp_path, block(twins, inner(runs=2)), providers={**players(), "shy": shy}).completed
-    assert (len(shy.calls), shy.most_at_once) == (6, 1)
+    assert (len(shy.calls), shy.max_concurrent_calls) == (6, 1)
 
 
 # -- pause and cancel

@@ -131,7 +131,7 @@ def test_array_from_parallel_with_mixed_stages_of_different_blocks(tmp_path: Pat
     assert ideas["manifest"] != rated["manifest"]
 
 
-def test_same_stage_id_in_two_blocks_is_told_apart_by_the_block(tmp_path: Path) -> None:
+def test_same_stage_id_in_two_blocks_is_distinguished_by_the_block(tmp_path: Path) -> None:
     go(
         tmp_path,
         block(TWO, inner(), id="one"),
@@ -249,7 +249,7 @@ def test_from_stage_select_latest_and_all(tmp_path: Path) -> None:
     assert list(found["stage-03-three"]) == ["one", "two"], "keys are sorted"
 
 
-def test_stage_that_said_nothing_has_an_empty_list(tmp_path: Path) -> None:
+def test_stage_without_output_has_an_empty_list(tmp_path: Path) -> None:
     silent = players(codex=lambda _: says("done", output=""))
     go(
         tmp_path,
@@ -264,8 +264,8 @@ def test_stage_that_said_nothing_has_an_empty_list(tmp_path: Path) -> None:
     assert found["from_parallel"]["providers"]["codex"]["iterations"] == 1
 
 
-def test_inputs_come_from_the_log_and_never_from_what_lies_around(tmp_path: Path) -> None:
-    """Files that no event tells of are nobody's input, even where an output would lie."""
+def test_inputs_come_from_the_log_and_never_from_other_files(tmp_path: Path) -> None:
+    """Files without an event are never inputs, even at the path of an output."""
 
     def litters(request: ExecuteRequest) -> Act:
         stray = Path(request.result_path).parents[1] / "007"

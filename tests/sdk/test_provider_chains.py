@@ -51,14 +51,14 @@ def ready(project: Path, providers: dict[str, Provider], chain: list[str], **opt
 
 
 @pytest.mark.parametrize("chain", [["broken", "fine"], ["fine", "broken"], ["broken", "fine", "broken"]])
-def test_one_provider_of_the_chain_that_comes_up_is_enough(
+def test_one_usable_provider_of_the_chain_is_enough(
     tmp_path: Path, chain: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     ready(tmp_path, {"fine": fine(), "broken": broken()}, chain)
-    assert "provider broken can't be used: no key" in caplog.text
+    assert "provider broken is not usable: no key" in caplog.text
 
 
-def test_a_chain_of_which_none_comes_up_is_refused_with_the_reason_of_the_first(tmp_path: Path) -> None:
+def test_a_chain_without_a_usable_provider_is_refused_with_the_reason_of_the_first(tmp_path: Path) -> None:
     providers: dict[str, Provider] = {"a": broken("no key for a"), "b": broken("no key for b")}
     with pytest.raises(ProviderUnusable, match="no key for a"):
         ready(tmp_path, providers, ["a", "b"])
@@ -75,7 +75,7 @@ def test_a_broken_provider_of_another_stage_is_not_excused(tmp_path: Path) -> No
 
 
 class TestABrokenProviderOfAChain:
-    def test_says_why_when_it_is_to_start_something(self, tmp_path: Path) -> None:
+    def test_unusable_provider_raises_the_reason_when_started(self, tmp_path: Path) -> None:
         sdk = ready(tmp_path, {"fine": fine(), "broken": broken()}, ["fine", "broken"])
         stand_in: Any = sdk.registry["broken"]
         with pytest.raises(ProviderUnusable, match="no key"):
@@ -83,7 +83,7 @@ class TestABrokenProviderOfAChain:
         with pytest.raises(ProviderUnusable, match="no key"):
             run(stand_in.execute(REQUEST))
 
-    def test_still_understands_what_it_had_started(self, tmp_path: Path) -> None:
+    def test_unusable_provider_still_interprets_what_it_had_started(self, tmp_path: Path) -> None:
         class Elsewhere(CommandProvider):
             def validate(self) -> None:
                 raise ProviderUnusable("uninstalled since")
@@ -94,7 +94,7 @@ class TestABrokenProviderOfAChain:
         assert (ended.output, ended.failure) == ("done", None)
         assert stand_in.progress("words") == "words"
 
-    def test_that_could_not_even_be_made_fails_what_it_had_started(self, tmp_path: Path) -> None:
+    def test_provider_that_cannot_be_created_fails_what_it_had_started(self, tmp_path: Path) -> None:
         async def main() -> Any:
             async with Engine(tmp_path, environ={"PATH": "/nowhere"}) as sdk:
                 await sdk.registry.try_ready(["gone"])
@@ -104,7 +104,7 @@ class TestABrokenProviderOfAChain:
         assert ended.failure.kind is FailureKind.PROVIDER_MISSING
         assert "unknown provider 'gone'" in ended.failure.message
 
-    def test_works_again_once_it_comes_up(self, tmp_path: Path) -> None:
+    def test_provider_works_again_once_it_initializes(self, tmp_path: Path) -> None:
         flaky = broken()
 
         async def main() -> None:
@@ -169,10 +169,10 @@ class TestSandboxes:
             self.check(tmp_path, Dangerous(), choice)
         assert "sandbox: bwrap" in caught.value.hint
 
-    def test_a_process_that_is_isolated_as_a_whole_is_sandbox_enough(self, tmp_path: Path) -> None:
+    def test_a_fully_isolated_process_needs_no_sandbox(self, tmp_path: Path) -> None:
         self.check(tmp_path, Dangerous(), None, sandboxed=True)
 
-    def test_the_engine_passes_on_that_it_is_isolated(self, tmp_path: Path) -> None:
+    def test_the_engine_passes_its_sandboxed_flag(self, tmp_path: Path) -> None:
         with pytest.raises(ProviderUnusable):
             ready(tmp_path, {"it": Dangerous()}, ["it"])
         ready(tmp_path, {"it": Dangerous()}, ["it"], sandboxed=True)
@@ -181,7 +181,7 @@ class TestSandboxes:
         with pytest.raises(ProviderUnusable, match="'dangerous' must run in a sandbox"):
             ready(tmp_path, {"fine": fine(), "it": Dangerous()}, ["fine", "it"])
 
-    def test_a_fallback_that_may_still_come_up_is_refused_too(self, tmp_path: Path) -> None:
+    def test_a_fallback_that_may_still_initialize_is_refused_too(self, tmp_path: Path) -> None:
         """Another run of the same engine may bring it up."""
 
         class NotYet(Dangerous):
@@ -201,7 +201,7 @@ class TestSandboxes:
 
         run(main())
 
-    def test_the_sandbox_of_a_stage_is_checked_when_the_run_begins(self, tmp_path: Path) -> None:
+    def test_the_sandbox_of_a_stage_is_probed_when_the_run_starts(self, tmp_path: Path) -> None:
         choice, there = SandboxChoice("bwrap", network=False), FakeSandbox()
         self.check(tmp_path, Dangerous(), choice, there)
         assert there.checked == [choice]
@@ -216,7 +216,7 @@ class TestSandboxes:
         self.check(tmp_path, provider, SandboxChoice("bwrap"), FakeSandbox())
         assert not caplog.text
         self.check(tmp_path, provider, SandboxChoice("bwrap", network=False), FakeSandbox())
-        assert ("claude reaches its model over the network" in caplog.text) is warned
+        assert ("claude needs the network to reach its model" in caplog.text) is warned
 
     def test_a_provider_inside_the_engine_cannot_be_confined(self, tmp_path: Path) -> None:
         with pytest.raises(ProviderUnusable, match="runs inside the engine"):
@@ -234,7 +234,7 @@ class TestSandboxes:
         run(main())
 
 
-def test_a_run_goes_on_with_the_next_of_its_chain_where_the_first_cannot_be_used(tmp_path: Path) -> None:
+def test_a_run_falls_back_to_the_next_of_its_chain_if_the_first_is_not_usable(tmp_path: Path) -> None:
     good = fine()
 
     async def main() -> None:

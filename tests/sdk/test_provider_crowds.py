@@ -25,7 +25,7 @@ def echo(request: ExecuteRequest) -> Act:
 
 
 def all_at_once(project: Path, provider: Provider, iterations: int, seconds: float) -> float:
-    """How long fifty runs took, each with a prompt of its own."""
+    """The duration of fifty runs, each with a different prompt."""
     began = monotonic()
 
     async def main() -> None:
@@ -60,15 +60,15 @@ def test_fifty_runs_through_one_provider_inside_the_engine(tmp_path: Path) -> No
     all_at_once(tmp_path, provider, ITERATIONS, seconds=60)
     assert_each_has_its_own(tmp_path, ITERATIONS)
     assert len(provider.calls) == RUNS * ITERATIONS
-    assert provider.most_at_once > 10
+    assert provider.max_concurrent_calls > 10
     assert provider.lifecycle == ["init", "validate", "shutdown"]
 
 
-def test_fifty_runs_through_one_provider_that_stands_one_call_at_a_time(tmp_path: Path) -> None:
+def test_fifty_runs_through_one_provider_that_is_not_concurrent(tmp_path: Path) -> None:
     provider = ScriptedProvider(echo, seconds=0.005, concurrent=False)
     taken = all_at_once(tmp_path, provider, ITERATIONS, seconds=60)
     assert_each_has_its_own(tmp_path, ITERATIONS)
-    assert (provider.most_at_once, len(provider.calls)) == (1, RUNS * ITERATIONS)
+    assert (provider.max_concurrent_calls, len(provider.calls)) == (1, RUNS * ITERATIONS)
     assert taken >= RUNS * ITERATIONS * 0.005
 
 
@@ -87,13 +87,13 @@ with open(os.environ["COUNTER"], "r+") as file:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        sys.exit("somebody else is at work")
+        sys.exit("another agent is running")
     time.sleep(0.01)
 """
 
 
 class Programs(CommandProvider):
-    """A program as an agent; whether it stands several at once is said by the test."""
+    """A program as an agent; the test sets whether it is concurrent."""
 
     def __init__(self, script: Path, *, concurrent: bool, **env: str) -> None:
         config = {"argv": [sys.executable, "-I", str(script)], "env": env}

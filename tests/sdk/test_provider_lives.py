@@ -62,7 +62,7 @@ class TestEveryWayOut:
         once = pipeline(node(retry={"max_attempts": 1}))
         assert self.lives(tmp_path, lambda sdk: sdk.run(once, session="s")) == WHOLE
 
-    def test_a_start_that_is_refused_because_the_name_is_taken(self, tmp_path: Path) -> None:
+    def test_a_start_that_is_refused_because_the_name_is_in_use(self, tmp_path: Path) -> None:
         async def twice(sdk: Engine) -> None:
             await sdk.run(pipeline(), session="s")
             with pytest.raises(AgentForgeError, match="'s'"):
@@ -98,7 +98,7 @@ class TestEveryWayOut:
         run(main())
         assert gate.inner.lifecycle == WHOLE
 
-    def test_a_task_that_is_cancelled_while_the_provider_comes_up(self, tmp_path: Path) -> None:
+    def test_a_task_that_is_cancelled_while_the_provider_initializes(self, tmp_path: Path) -> None:
         slow = SlowUp()
 
         async def main() -> None:
@@ -158,13 +158,13 @@ def test_a_provider_whose_init_fails_is_released_and_tried_again_by_the_next_run
     assert flaky.lifecycle == ["init", "shutdown", *WHOLE]
 
 
-def test_a_provider_that_does_not_come_up_in_time_is_refused(tmp_path: Path) -> None:
+def test_a_provider_that_does_not_initialize_in_time_is_refused(tmp_path: Path) -> None:
     slow = SlowUp()
 
     async def main() -> None:
         async with engine(tmp_path, slow) as sdk:
             (error,) = (await sdk.registry.try_ready(["scripted"], seconds=0.05)).values()
-            assert error.message == "provider 'scripted' didn't come up within 0.05 s"
+            assert error.message == "provider 'scripted' failed to initialize within 0.05 s"
 
     run(main())
     assert slow.lifecycle == ["init", "shutdown"]
@@ -187,7 +187,7 @@ def test_a_shutdown_without_end_is_given_up(
 
 
 class TestTwoNamesForOneProvider:
-    def test_up_once_and_down_once(self, tmp_path: Path) -> None:
+    def test_provider_is_initialized_once_and_shut_down_once(self, tmp_path: Path) -> None:
         mine = fine()
 
         async def main() -> None:
@@ -200,7 +200,7 @@ class TestTwoNamesForOneProvider:
         run(main())
         assert (mine.lifecycle, len(mine.calls)) == (WHOLE, 2)
 
-    def test_stays_up_while_it_has_a_name(self, tmp_path: Path) -> None:
+    def test_provider_stays_initialized_while_it_has_a_name(self, tmp_path: Path) -> None:
         mine = fine()
 
         async def main() -> None:
@@ -215,7 +215,7 @@ class TestTwoNamesForOneProvider:
         run(main())
         assert mine.lifecycle == WHOLE
 
-    def test_takes_one_call_at_a_time_if_it_stands_no_more(self, tmp_path: Path) -> None:
+    def test_calls_are_serialised_if_it_is_not_concurrent(self, tmp_path: Path) -> None:
         mine = fine(concurrent=False, seconds=0.01)
 
         async def main() -> None:
@@ -229,11 +229,11 @@ class TestTwoNamesForOneProvider:
                 assert all(result.completed for result in await asyncio.gather(*runs))
 
         run(main())
-        assert (mine.most_at_once, len(mine.calls)) == (1, 16)
+        assert (mine.max_concurrent_calls, len(mine.calls)) == (1, 16)
 
 
 class TestUnregistering:
-    def test_it_is_shut_down_and_unknown_afterwards(self, tmp_path: Path) -> None:
+    def test_unregistered_provider_is_shut_down_and_unknown(self, tmp_path: Path) -> None:
         mine = fine()
 
         async def main() -> None:
@@ -248,7 +248,7 @@ class TestUnregistering:
         run(main())
         assert mine.lifecycle == WHOLE
 
-    def test_what_it_stood_in_for_is_there_again(self, tmp_path: Path) -> None:
+    def test_overridden_provider_is_available_again(self, tmp_path: Path) -> None:
         async def main() -> None:
             async with engine(tmp_path) as sdk:
                 built_in = sdk.registry["mock"]
@@ -260,17 +260,17 @@ class TestUnregistering:
 
         run(main())
 
-    def test_what_was_never_registered_stays(self, tmp_path: Path) -> None:
+    def test_provider_that_was_never_registered_stays(self, tmp_path: Path) -> None:
         async def main() -> None:
             async with engine(tmp_path) as sdk:
-                with pytest.raises(InvalidRequest, match="'mock' was never registered: it is built in"):
+                with pytest.raises(InvalidRequest, match="'mock' was not registered in code: it is built in"):
                     await sdk.unregister_provider("mock")
 
         run(main())
 
 
 @pytest.mark.parametrize("act", ["replace", "unregister"])
-def test_a_provider_that_a_run_works_with_stays_until_the_run_has_stopped(tmp_path: Path, act: str) -> None:
+def test_a_provider_in_use_stays_until_the_run_has_stopped(tmp_path: Path, act: str) -> None:
     gate, new = Gate(), fine("scripted")
 
     async def main() -> None:
@@ -284,7 +284,7 @@ def test_a_provider_that_a_run_works_with_stays_until_the_run_has_stopped(tmp_pa
                 else:
                     await sdk.unregister_provider("scripted")
 
-            with pytest.raises(InvalidRequest, match="while session 's' runs with it"):
+            with pytest.raises(InvalidRequest, match="while session 's' is using it"):
                 await change()
             gate.finish.set()
             assert (await going).completed
@@ -296,7 +296,7 @@ def test_a_provider_that_a_run_works_with_stays_until_the_run_has_stopped(tmp_pa
     assert new.lifecycle == (WHOLE if act == "replace" else [])
 
 
-def test_registering_the_same_provider_again_leaves_it_up(tmp_path: Path) -> None:
+def test_registering_the_same_provider_again_keeps_it_initialized(tmp_path: Path) -> None:
     mine = fine()
 
     async def main() -> None:
@@ -309,7 +309,7 @@ def test_registering_the_same_provider_again_leaves_it_up(tmp_path: Path) -> Non
     assert mine.lifecycle == WHOLE
 
 
-def test_entry_points_are_looked_for_only_when_a_provider_is_wanted() -> None:
+def test_entry_points_are_loaded_only_when_a_provider_is_needed() -> None:
     asked: list[int] = []
 
     def find() -> dict[str, object]:

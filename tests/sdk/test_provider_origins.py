@@ -65,7 +65,7 @@ def test_the_strongest_origin_that_offers_the_name_wins(
         sdk = engine(project, **mine)
         assert sdk.registry.offer("codex").origin == winner
         assert listed(sdk)["codex"].origin == winner
-    assert ("not the built-in one" in caplog.text) == (winner != "built in")
+    assert ("overrides the built-in one" in caplog.text) == (winner != "built in")
     assert ("some_agents" in sys.modules) == (winner == "entry point")
 
 

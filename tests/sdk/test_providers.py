@@ -55,7 +55,7 @@ def test_provider_whose_init_fails_is_not_registered(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with engine(tmp_path) as sdk:
-            with pytest.raises(ProviderUnusable, match="'mine' can't be used: no connection"):
+            with pytest.raises(ProviderUnusable, match="'mine' is not usable: no connection"):
                 await sdk.register_provider("mine", Broken([says("x")]))
             with pytest.raises(DefinitionError) as caught:
                 await sdk.run(pipeline(node(provider="mine")), session="s")
@@ -78,7 +78,7 @@ def test_provider_that_does_not_validate_after_init_is_released_and_not_register
     assert mine.lifecycle == [*UP, "shutdown"]
 
 
-def test_unusable_provider_of_a_run_is_refused_before_the_run_begins(tmp_path: Path) -> None:
+def test_unusable_provider_of_a_run_is_refused_before_the_run_starts(tmp_path: Path) -> None:
     with SyncEngine(
         tmp_path, providers={"scripted": ScriptedProvider([says("x")], unusable="no")}, environ=ENVIRON
     ) as sdk:
@@ -146,7 +146,7 @@ def test_shutdown_is_called_on_every_exit_path(tmp_path: Path, way_out: str) -> 
     assert gate.inner.lifecycle == [*UP, "shutdown"]
 
 
-def test_shutdown_that_fails_is_logged_and_holds_up_nobody(
+def test_shutdown_that_fails_is_logged_and_blocks_no_other(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Stuck(ScriptedProvider):
@@ -211,7 +211,7 @@ def test_engine_is_safe_for_concurrent_runs_with_different_sessions(tmp_path: Pa
 
     run(main())
     assert provider.lifecycle == [*UP, "shutdown"], "set up once, however many runs began at once"
-    assert provider.most_at_once > 5
+    assert provider.max_concurrent_calls > 5
     one = types(tmp_path, "s0")
     assert all(types(tmp_path, f"s{number}") == one for number in range(20))
 
@@ -227,7 +227,7 @@ def test_non_concurrent_provider_is_serialised(tmp_path: Path) -> None:
             assert all(result.completed for result in results)
 
     run(main())
-    assert provider.most_at_once == 1
+    assert provider.max_concurrent_calls == 1
     assert len(provider.calls) == 30
 
 

@@ -134,7 +134,7 @@ def test_recorded_goose_is_read_as_described(agents: dict[str, CliAgent]) -> Non
 @pytest.mark.parametrize(
     ("case", "code", "kind"), [("err401", 1, K.PROVIDER_AUTH), ("err429", 0, K.PROVIDER_RATE_LIMITED)]
 )
-def test_recorded_failures_of_goose_are_told_apart(
+def test_recorded_failures_of_goose_are_distinguished(
     agents: dict[str, CliAgent], case: str, code: int, kind: K
 ) -> None:
     failure = (
@@ -144,7 +144,7 @@ def test_recorded_failures_of_goose_are_told_apart(
     assert failure.kind is kind
 
 
-def test_a_description_like_another_keeps_what_it_does_not_say(agents: dict[str, CliAgent]) -> None:
+def test_a_description_inherits_omitted_keys(agents: dict[str, CliAgent]) -> None:
     careful = agents["careful"].cli
     assert careful.arguments == CLAUDE.arguments
     assert (careful.name, careful.program_name, careful.retries) == ("careful", "claude", 1)

@@ -82,7 +82,7 @@ def test_check_before_spends_nothing_on_an_empty_queue(tmp_path: Path, tools: Pa
     ]
 
 
-def test_label_prefix_of_the_environment_is_asked_for(tmp_path: Path, tools: Path) -> None:
+def test_label_prefix_of_the_environment_is_used(tmp_path: Path, tools: Path) -> None:
     (tools / "tasks").write_text("")
     go(tmp_path / "project", tools, queue(check_before=True), BEADS_LABEL_PREFIX="loop/")
     assert (tools / "asked").read_text() == "ready --label=loop/s\n"
@@ -103,7 +103,7 @@ def test_missing_bd_fails_with_the_way_to_get_it(tmp_path: Path) -> None:
     assert "npm install -g @beads/bd" in str(result.error)
 
 
-def test_bd_that_fails_is_named_with_what_it_said_and_the_run_can_be_resumed(
+def test_bd_failure_is_reported_with_its_output_and_the_run_can_be_resumed(
     tmp_path: Path, tools: Path
 ) -> None:
     project = tmp_path / "project"

@@ -1,4 +1,4 @@
-"""Recompiling by the SDK: a run goes on by another plan; a crash leaves it with the one or with the other."""
+"""Recompiling with the SDK: a run continues with another plan; after a crash it has one plan or the other."""
 
 import logging
 from pathlib import Path
@@ -57,7 +57,7 @@ def test_recompile_continues_the_iterations_of_the_current_node_in_the_folder_of
     ]
 
 
-def test_recompile_by_what_was_compiled_from_another_file(tmp_path: Path) -> None:
+def test_recompile_with_a_plan_compiled_from_another_file(tmp_path: Path) -> None:
     stopped_after(tmp_path, 0, node("plan", retry=ONCE))
     other = write(tmp_path, node("plan", runs=2), name="other.yaml")
     with sdk(tmp_path) as engine:
@@ -69,7 +69,7 @@ def test_recompile_by_what_was_compiled_from_another_file(tmp_path: Path) -> Non
     assert types(tmp_path).count("iteration_complete") == 4
 
 
-def test_settings_asked_for_when_the_run_began_hold_when_it_is_recompiled(tmp_path: Path) -> None:
+def test_settings_of_the_start_are_kept_when_the_run_is_recompiled(tmp_path: Path) -> None:
     provider = ScriptedProvider([crashes(), says("done")])
     with sdk(tmp_path, provider) as engine:
         engine.run(
@@ -84,7 +84,7 @@ def test_settings_asked_for_when_the_run_began_hold_when_it_is_recompiled(tmp_pa
     ]
 
 
-def test_settings_asked_for_a_provider_are_gone_when_another_is_asked_for(tmp_path: Path) -> None:
+def test_settings_of_a_provider_are_dropped_when_another_is_chosen(tmp_path: Path) -> None:
     other = ScriptedProvider([says("done")])
     with sdk(tmp_path, ScriptedProvider([crashes()])) as engine:
         engine.run(write(tmp_path, node("plan", retry=ONCE)), session="s", provider_config={"a": 1})
@@ -94,7 +94,7 @@ def test_settings_asked_for_a_provider_are_gone_when_another_is_asked_for(tmp_pa
     assert [call.config for call in other.calls] == [{"b": 2}]
 
 
-def test_recompile_of_a_pipeline_given_as_data_wants_a_file(tmp_path: Path) -> None:
+def test_recompile_of_a_pipeline_given_as_data_needs_a_file(tmp_path: Path) -> None:
     with sdk(tmp_path, ScriptedProvider([crashes()])) as engine:
         engine.run(pipeline(node(retry=ONCE)), session="s")
         with pytest.raises(InvalidRequest, match="was given as text"):
@@ -109,14 +109,14 @@ def test_recompile_cannot_turn_a_loop_into_a_pipeline(tmp_path: Path) -> None:
     with sdk(tmp_path, ScriptedProvider([crashes()])) as engine:
         engine.run(stage="plan", session="s", max_iterations=3)
         compiled = engine.engine.compile(write(tmp_path, node("plan")), session="s")
-        with pytest.raises(InvalidRequest, match="is a loop and can't go on as a pipeline"):
+        with pytest.raises(InvalidRequest, match="is a loop and can't continue as a pipeline"):
             engine.resume("s", recompile=compiled)
         kept = engine.engine.recompile("s").plan
         assert kept.only_stage.termination.max == 3
     assert types(tmp_path)[-1] == "session_failed"
 
 
-def test_refused_recompile_gives_the_lease_back(tmp_path: Path) -> None:
+def test_refused_recompile_releases_the_lease(tmp_path: Path) -> None:
     stopped_after(tmp_path, 0, node("plan", retry=ONCE))
     write(tmp_path, node("other"))
     with sdk(tmp_path) as engine:

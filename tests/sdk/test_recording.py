@@ -124,7 +124,7 @@ WHOLE = pipeline(
 
 
 def whole(project: Path) -> RunResult:
-    # The judge is `claude` by name and a program of its own by its config.
+    # The judge is `claude` by name and another program by its config.
     return recorded(
         project,
         WHOLE,
@@ -146,7 +146,7 @@ def test_a_recorded_run_replayed_in_a_fresh_checkout_gives_the_same_files_and_th
     assert course(second, "again") == course(first, "s")
 
 
-def test_stages_of_one_name_and_passes_are_told_apart(tmp_path: Path) -> None:
+def test_stages_of_one_name_and_passes_are_distinguished(tmp_path: Path) -> None:
     first, second = checkout(tmp_path / "first"), checkout(tmp_path / "second")
     said = f"date +%N >> moments.txt; {RESULT}"
     deep = {"name": "inner", "nodes": [command("work", said)]}
@@ -189,7 +189,7 @@ def test_secrets_of_the_engines_environment_never_reach_a_cassette(tmp_path: Pat
     assert base64.b64decode(said["key.bin"].base64 or "") == b"\xff[secret]"
 
 
-def test_what_is_too_big_is_noted_and_not_kept(tmp_path: Path) -> None:
+def test_too_large_files_are_noted_and_not_recorded(tmp_path: Path) -> None:
     project = checkout(tmp_path / "p")
     big = f"head -c 1048577 /dev/zero > big.bin; head -c 100 /dev/zero > small.bin; {RESULT}"
     assert recorded(project, pipeline(command("plan", big))).completed

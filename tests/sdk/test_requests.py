@@ -1,4 +1,4 @@
-"""Questions of real runs, and answers as files, given while a driver lives, before one is there and after."""
+"""Requests of real runs, and answers as files, given while a driver is running, before and after."""
 
 import asyncio
 import logging
@@ -60,7 +60,7 @@ async def asked(sdk: Engine, what: dict[str, Any] = ONCE) -> str:
     return request.id
 
 
-# -- an answer continues, a resume begins anew
+# -- an answer continues, a resume resets counters
 
 
 def test_answer_continues_a_paused_run_and_resets_no_counters(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_answer_continues_a_paused_run_and_resets_no_counters(tmp_path: Path) ->
             result = await sdk.resume("s")
             state = sdk.inspect("s").state
             assert state.iteration is not None
-            assert len(state.iteration.failures) == 1, "only a person's resume makes them begin anew"
+            assert len(state.iteration.failures) == 1, "only a person's resume resets them"
             assert state.resumed_at is not None
 
     run(main())
@@ -97,7 +97,7 @@ def test_answer_that_counts_the_work_as_done_completes_the_run(tmp_path: Path) -
     run(main())
 
 
-def test_time_that_is_waited_for_an_answer_is_no_runtime(tmp_path: Path) -> None:
+def test_time_waiting_for_an_answer_does_not_count_as_runtime(tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock(hold=True)
         provider = ScriptedProvider([crashes(), says("done")])
@@ -120,7 +120,7 @@ def duel(**more: Any) -> dict[str, Any]:
 
 
 async def open_request(sdk: Engine) -> str:
-    """Of a run that goes on."""
+    """The open request of a running run."""
     await eventually(lambda: sdk.status("s").state.open_requests)
     (request,) = sdk.status("s").state.open_requests
     return request.id
@@ -191,9 +191,7 @@ REQUEST = Request("limit-7", "escalation", "limit", "limit", "Go on?", ("resume"
 
 
 @pytest.mark.parametrize("what", NO_ANSWERS)
-def test_what_is_no_answer_is_put_aside_once(
-    tmp_path: Path, what: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_invalid_answer_is_archived_once(tmp_path: Path, what: str, caplog: pytest.LogCaptureFixture) -> None:
     file = answer_file(tmp_path, REQUEST.id)
     file.parent.mkdir(parents=True)
     file.write_bytes(NO_ANSWERS[what].replace(b"ID", REQUEST.id.encode()))
@@ -206,7 +204,7 @@ def test_what_is_no_answer_is_put_aside_once(
 
 
 @pytest.mark.parametrize("content", [NOT_OFFERED, NO_ANSWERS["too long"]], ids=["not offered", "too long"])
-def test_answer_that_makes_no_sense_is_put_aside_and_a_later_one_counts(
+def test_invalid_answer_is_archived_and_a_later_one_counts(
     tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
@@ -234,7 +232,7 @@ def test_answer_that_makes_no_sense_is_put_aside_and_a_later_one_counts(
 
 @pytest.mark.parametrize("content", [b"not json", NOT_OFFERED], ids=["no json", "not offered"])
 @pytest.mark.parametrize("verb", ["answer", "resume"])
-def test_answer_that_makes_no_sense_does_not_keep_a_person_from_answering_a_run_that_nobody_drives(
+def test_invalid_answer_does_not_prevent_a_valid_one_for_a_run_without_an_engine(
     tmp_path: Path, content: bytes, verb: str
 ) -> None:
     async def main() -> None:
@@ -255,7 +253,7 @@ def test_answer_that_makes_no_sense_does_not_keep_a_person_from_answering_a_run_
 def test_answer_that_comes_while_the_run_is_being_paused_is_taken_before_the_driver_leaves(
     tmp_path: Path,
 ) -> None:
-    """It is there when the question is recorded, and the pause with it."""
+    """It exists when the question and the pause are recorded."""
 
     def crash_and_answer(request: ExecuteRequest) -> ExecuteResult:
         give_answer(layout_of(tmp_path), Answer("at_most_once-6", "resume", "anna"))
@@ -269,7 +267,7 @@ def test_answer_that_comes_while_the_run_is_being_paused_is_taken_before_the_dri
     assert counted(tmp_path, "request_answered") == counted(tmp_path, "session_continued") == 1
 
 
-def test_answer_waits_for_a_driver_that_is_about_to_let_go_of_the_run(tmp_path: Path) -> None:
+def test_answer_waits_for_a_driver_that_is_about_to_release_the_run(tmp_path: Path) -> None:
     async def main() -> None:
         async with engine(tmp_path, ScriptedProvider([crashes(), says("done")])) as sdk:
             request = await asked(sdk)
@@ -284,7 +282,7 @@ def test_answer_waits_for_a_driver_that_is_about_to_let_go_of_the_run(tmp_path: 
     run(main())
 
 
-# -- before a driver is there
+# -- before a driver is running
 
 
 def test_answer_left_before_the_engine_is_started_counts_when_the_run_is_recovered(tmp_path: Path) -> None:
@@ -310,7 +308,7 @@ def test_answer_left_before_the_engine_is_started_counts_when_the_run_is_recover
     assert "session_paused" not in types(tmp_path)
 
 
-def test_answer_left_for_a_paused_run_counts_when_somebody_drives_it(tmp_path: Path) -> None:
+def test_answer_left_for_a_paused_run_counts_when_an_engine_drives_it(tmp_path: Path) -> None:
     async def main() -> None:
         async with engine(tmp_path, ScriptedProvider([crashes()])) as sdk:
             request = await asked(sdk)
@@ -361,7 +359,7 @@ def test_agent_of_a_run_may_not_answer_it(tmp_path: Path) -> None:
             run_id = sdk.status("s").state.run_id
         environ = {**ENVIRON, "AGENTFORGE_ATTEMPT": f"{run_id}/0/1/1/1"}
         async with engine(tmp_path, environ=environ) as agents:
-            with pytest.raises(InvalidRequest, match="may not answer it"):
+            with pytest.raises(InvalidRequest, match="must not answer it"):
                 await agents.answer("s", "resume")
         assert not answer_file(tmp_path, request).exists()
 
@@ -504,7 +502,7 @@ def test_note_that_never_fits_is_refused_before_anything_happens(tmp_path: Path)
 
     async def main() -> None:
         async with engine(tmp_path) as sdk:
-            with pytest.raises(InvalidRequest, match="the context has 32770 bytes, and 32768 is the maximum"):
+            with pytest.raises(InvalidRequest, match="the context must have at most 32768 bytes, got 32770"):
                 await sdk.resume("s", "é" * (MAX_NOTES_BYTES // 2 + 1))
         assert log.read_bytes() == before
         assert sdk.status("s").status == "paused"
@@ -525,7 +523,7 @@ def test_state_file_shows_open_requests_and_when_a_person_resumed(tmp_path: Path
             assert state["requests"][0]["question"].startswith("attempt 1 at iteration 1 of stage 'plan'")
             await sdk.answer("s", "resume")
             state = load(run_dir(tmp_path) / "state.json")
-            assert state["resumed_at"] is None, "an answer is no resume"
+            assert state["resumed_at"] is None, "an answer isn't a resume"
             result = await sdk.resume("s")
             state = load(run_dir(tmp_path) / "state.json")
             assert state["resumed_at"] is not None

@@ -77,7 +77,7 @@ def test_a_confined_agent_does_not_see_the_home(tmp_path: Path) -> None:
     assert (project / "seen").read_text() == ""
 
 
-def test_a_sandbox_that_is_not_there_fails_with_what_to_do(tmp_path: Path) -> None:
+def test_a_missing_sandbox_fails_with_a_hint(tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
     for name in ("sh", "cat"):

@@ -119,7 +119,7 @@ def test_context_cancellation_triggers_graceful_shutdown(tmp_path: Path) -> None
     run(main())
 
 
-def test_agent_still_at_work_after_the_stop_grace_is_ended(tmp_path: Path) -> None:
+def test_agent_still_running_after_the_stop_grace_is_ended(tmp_path: Path) -> None:
     async def main() -> None:
         gate = Gate()
         clock = FakeClock(hold=True)
@@ -141,7 +141,7 @@ def test_agent_still_at_work_after_the_stop_grace_is_ended(tmp_path: Path) -> No
     assert types(tmp_path)[-4:] == ["timer_fired", "attempt_ending", "attempt_cancelled", "session_paused"]
 
 
-def test_interrupt_without_runs_says_so(tmp_path: Path) -> None:
+def test_interrupt_without_runs_returns_false(tmp_path: Path) -> None:
     assert not engine(tmp_path).interrupt()
 
 
@@ -296,7 +296,7 @@ def test_pause_and_cancel_via_files_from_another_process(tmp_path: Path, action:
     run(main())
 
 
-def test_pause_that_nobody_heard_yet_does_not_outlive_a_resume(tmp_path: Path) -> None:
+def test_pending_pause_does_not_outlive_a_resume(tmp_path: Path) -> None:
     async def main() -> None:
         async with engine(tmp_path) as sdk:
             await sdk.run(pipeline(node(runs=3)), session="s")
@@ -324,7 +324,7 @@ def test_pause_of_an_interrupted_run_holds_back_recovery(tmp_path: Path) -> None
     run(main())
 
 
-def test_somebody_else_s_file_in_control_is_left_alone(tmp_path: Path) -> None:
+def test_unknown_file_in_control_is_ignored(tmp_path: Path) -> None:
     folder = run_dir(tmp_path) / "control"
 
     async def main() -> None:
@@ -375,7 +375,7 @@ def test_question_is_answered_by_a_resume_and_the_answer_is_kept(tmp_path: Path)
     run(main())
 
 
-def test_two_answers_the_first_stands(tmp_path: Path) -> None:
+def test_of_two_answers_the_first_counts(tmp_path: Path) -> None:
     layout = RunLayout.of(str(tmp_path), "s")
     first = give_answer(layout, Answer("limit-7", "cancel", "anna"))
     second = give_answer(layout, Answer("limit-7", "resume", "ben"))
@@ -405,7 +405,7 @@ def test_agent_of_a_run_may_not_resume_it(tmp_path: Path) -> None:
             run_id = sdk.status("s").state.run_id
         environ = {**ENVIRON, "AGENTFORGE_ATTEMPT": f"{run_id}/0/1/1/1"}
         async with engine(tmp_path, environ=environ) as agents:
-            with pytest.raises(InvalidRequest, match="may not resume it"):
+            with pytest.raises(InvalidRequest, match="must not resume it"):
                 await agents.resume("s")
 
     run(main())

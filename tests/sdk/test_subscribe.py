@@ -1,4 +1,4 @@
-"""Subscriptions: every event once, in order, to as many as want it; slow ones hold up nobody."""
+"""Subscriptions: every event once, in order, to every subscriber; slow ones don't block others."""
 
 import asyncio
 from pathlib import Path
@@ -62,7 +62,7 @@ def test_several_subscribers_and_a_slow_one_does_not_block_the_run(tmp_path: Pat
     run(main())
 
 
-def test_subscription_hears_only_of_what_is_durable(tmp_path: Path) -> None:
+def test_subscription_receives_only_durable_events(tmp_path: Path) -> None:
     async def main() -> None:
         async with engine(tmp_path) as sdk:
             following = asyncio.create_task(_follow_and_compare(sdk, tmp_path))
@@ -95,7 +95,7 @@ def test_subscription_of_an_engine_covers_all_its_runs(tmp_path: Path) -> None:
     run(main())
 
 
-def test_subscription_goes_on_when_a_name_is_begun_anew(tmp_path: Path) -> None:
+def test_subscription_continues_when_a_run_is_started_over(tmp_path: Path) -> None:
     async def main() -> None:
         seen: list[Event] = []
         async with engine(tmp_path) as sdk:

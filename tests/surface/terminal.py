@@ -1,4 +1,4 @@
-"""The real program in real processes, in a project and a home of its own."""
+"""The real program in real processes, in a separate project and home."""
 
 import json
 import os
@@ -86,7 +86,7 @@ class Project:
             process.communicate()
 
     def end_agents(self) -> None:
-        """End the supervisors that a test left behind; each ends all that its agent started."""
+        """End the supervisors that a test left running; each ends all that its agent started."""
         for claim in self.root.rglob("claim"):
             spec = str(claim.with_name("spec.json"))
             pid = int(re.findall(r'"pid": ?(\d+)', claim.read_text())[0])
@@ -140,7 +140,7 @@ class Started:
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self.process = process
 
-    def call(self, number: signal.Signals) -> Done:
+    def insist(self, number: signal.Signals) -> Done:
         """Signal it until it ends: on a busy machine the second may come too late to count as one."""
         for _ in range(20):
             self.signal(number)
@@ -164,7 +164,7 @@ def wait_for(condition: Callable[[], Any], what: str) -> Any:
         if found := condition():
             return found
         time.sleep(0.02)
-    raise AssertionError(f"waited in vain: {what}")
+    raise AssertionError(f"timed out waiting for: {what}")
 
 
 def is_alive(pid: int) -> bool:

@@ -1,4 +1,4 @@
-"""The program under the name `agent-pipelines`: the forms, flags and small habits of the original."""
+"""The program under the name `agent-pipelines`: the arguments, flags and conventions of the shell engine."""
 
 import json
 import stat
@@ -18,7 +18,7 @@ if __name__ == "__main__":
 MOCK = {"MOCK_MODE": "true"}
 
 
-class Original:
+class ShellEngineName:
     """The program as its users call it."""
 
     def __init__(self, project: Project) -> None:
@@ -32,32 +32,32 @@ class Original:
 
 
 @pytest.fixture
-def original(project: Project) -> Original:
-    return Original(project)
+def program(project: Project) -> ShellEngineName:
+    return ShellEngineName(project)
 
 
-def test_name_without_arguments_is_help_and_exit_1(original: Original) -> None:
-    done = original()
+def test_name_without_arguments_is_help_and_exit_1(program: ShellEngineName) -> None:
+    done = program()
     assert done.code == 1
     assert done.out.startswith("Usage: agent-pipelines ")
 
 
 @pytest.mark.parametrize("word", ["help", "-h", "--help"])
-def test_help_exits_0(original: Original, word: str) -> None:
-    done = original(word)
+def test_help_exits_0(program: ShellEngineName, word: str) -> None:
+    done = program(word)
     assert done.code == 0
     assert "Usage: agent-pipelines [OPTIONS] COMMAND" in done.out
     assert "dry-run" in done.out
 
 
-def test_help_of_a_command(original: Original) -> None:
-    assert "Usage: agent-pipelines lint" in original("help", "lint").out
-    assert original("help", "nosuch").code == 2
+def test_help_of_a_command(program: ShellEngineName) -> None:
+    assert "Usage: agent-pipelines lint" in program("help", "lint").out
+    assert program("help", "nosuch").code == 2
 
 
-def test_hints_name_the_program_as_it_was_called(original: Original, project: Project) -> None:
+def test_hints_name_the_program_as_it_was_called(program: ShellEngineName, project: Project) -> None:
     file = project.pipeline("plan=exit 3", extra="    retry: {max_attempts: 1}\n")
-    done = original("pipeline", file, "auth", "--foreground")
+    done = program("pipeline", file, "auth", "--foreground")
     assert done.code == 1
     assert "  Resume: agent-pipelines resume auth" in done.lines
 
@@ -71,26 +71,26 @@ def test_hints_name_the_program_as_it_was_called(original: Original, project: Pr
         "loop tidy s9 2 --provider=codex --context=brief --no-tmux",
     ],
 )
-def test_flags_stand_anywhere_in_the_line(original: Original, project: Project, line: str) -> None:
+def test_flags_may_be_anywhere_in_the_line(program: ShellEngineName, project: Project, line: str) -> None:
     project.stage("tidy", "delay: 0\n")
-    done = original(*line.split(), env=MOCK)
+    done = program(*line.split(), env=MOCK)
     assert done.code == 0, done.err
     assert project.types("s9").count("iteration_complete") == 2
     plan = json.loads((project.run_dir("s9") / "plan.json").read_text())
     assert plan["pipeline"]["overrides"] == {"provider": "codex", "context": "brief", "max_iterations": 2}
 
 
-def test_all_flags_of_a_pipeline(original: Original, project: Project) -> None:
+def test_all_flags_of_a_pipeline(program: ShellEngineName, project: Project) -> None:
     (project.root / "a.md").write_text("a")
     (project.root / "b.md").write_text("b")
     file = project.pipeline(f"plan={WRITE_RESULT}")
     flags = ("--input=a.md", "--input", "b.md", "--model=m", "--command=test=pytest tests/", "--foreground")
-    done = original("pipeline", file, "auth", *flags, "--force", "--recompile")
+    done = program("pipeline", file, "auth", *flags, "--force", "--recompile")
     assert done.code == 0, done.err
     context = project.run_dir("auth") / "stage-00-plan" / "iterations" / "001" / "context.json"
-    told = json.loads(context.read_text())
-    assert told["inputs"]["from_initial"] == [str(project.root / "a.md"), str(project.root / "b.md")]
-    assert told["commands"] == {"test": "pytest tests/"}
+    context_json = json.loads(context.read_text())
+    assert context_json["inputs"]["from_initial"] == [str(project.root / "a.md"), str(project.root / "b.md")]
+    assert context_json["commands"] == {"test": "pytest tests/"}
 
 
 @pytest.mark.parametrize(
@@ -102,32 +102,32 @@ def test_all_flags_of_a_pipeline(original: Original, project: Project) -> None:
         ("loop", "Missing argument 'STAGE'"),
         ("loop tidy s 2 extra", "unexpected extra argument"),
         ("loop tidy s 0", "0 is not in the range x>=1"),
-        ("pipeline p.yaml --resume --foreground", "name the session to resume"),
+        ("pipeline p.yaml --resume --foreground", "missing session to resume"),
         ("loop tidy nosuch --resume --foreground", "no session 'nosuch'"),
         ("--resume nosuch", "no session 'nosuch'"),
         ("status nosuch --force", "No such option"),
     ],
 )
 def test_usage_errors_are_clear_and_exit_2(
-    original: Original, project: Project, line: str, message: str
+    program: ShellEngineName, project: Project, line: str, message: str
 ) -> None:
     project.stage("tidy")
-    done = original(*line.split(), env=MOCK)
+    done = program(*line.split(), env=MOCK)
     assert done.code == 2
     assert message in done.err
 
 
-def test_test_command_is_told_what_to_use_instead(original: Original, project: Project) -> None:
-    done = original("test")
+def test_test_command_suggests_what_to_use_instead(program: ShellEngineName, project: Project) -> None:
+    done = program("test")
     assert done.code == 2
     assert "lint" in done.err
     project.stage("test", "delay: 0\n")
-    assert original("test", "s", "1", "--foreground", env=MOCK).code == 0
+    assert program("test", "s", "1", "--foreground", env=MOCK).code == 0
 
 
-def test_pipeline_runs_n_times_in_a_row(original: Original, project: Project) -> None:
+def test_pipeline_runs_n_times_in_a_row(program: ShellEngineName, project: Project) -> None:
     file = project.pipeline(f"plan={WRITE_RESULT}", f"build={WRITE_RESULT}")
-    done = original("pipeline", file, "auth", "3", "--foreground")
+    done = program("pipeline", file, "auth", "3", "--foreground")
     assert done.code == 0, done.err
     assert "2 stages: plan → build, 3 times" in done.out
     started = [e["cursor"] for e in project.events("auth") if e["type"] == "node_start"]
@@ -137,7 +137,7 @@ def test_pipeline_runs_n_times_in_a_row(original: Original, project: Project) ->
     assert (project.run_dir("auth") / "stage-00-plan" / "run-003" / "iterations" / "001").is_dir()
 
 
-def test_resume_flag_on_every_form(original: Original, project: Project) -> None:
+def test_resume_flag_on_every_form(program: ShellEngineName, project: Project) -> None:
     project.stage("tidy", "delay: 0\nretry: {max_attempts: 1}\nprovider: {type: command, run: sh agent}\n")
     (project.root / "agent").write_text("exit 3")
     forms = {
@@ -146,31 +146,31 @@ def test_resume_flag_on_every_form(original: Original, project: Project) -> None
         "c": ("--foreground", "tidy", "c", "1"),
     }
     for form in forms.values():
-        assert original(*form, "--foreground").code == 1
+        assert program(*form, "--foreground").code == 1
     (project.root / "agent").write_text(WRITE_RESULT)
     for session, form in forms.items():
-        done = original("--resume", *form, "--foreground")
+        done = program("--resume", *form, "--foreground")
         assert done.code == 0, done.err
         assert done.out.startswith(f"Resuming session '{session}' from iteration 1\n")
-    again = original("loop", "tidy", "a", "1", "--resume", "--foreground")
+    again = program("loop", "tidy", "a", "1", "--resume", "--foreground")
     assert again.code == 1
     assert "Session already completed." in again.err
 
 
-def test_resume_and_a_session_is_enough(original: Original, project: Project) -> None:
+def test_resume_and_a_session_is_enough(program: ShellEngineName, project: Project) -> None:
     file = project.pipeline(
         "plan=test -e go || exit 3; " + WRITE_RESULT, extra="    retry: {max_attempts: 1}\n"
     )
-    assert original("pipeline", file, "auth", "--foreground").code == 1
+    assert program("pipeline", file, "auth", "--foreground").code == 1
     (project.root / "go").touch()
-    assert original("--resume", "auth", "--context", "go on").code == 0
+    assert program("--resume", "auth", "--context", "go on").code == 0
     assert project.events("auth")[-1]["type"] == "session_complete"
 
 
 # -- dry-run
 
 
-def test_dry_run_of_a_pipeline_shows_what_it_would_do(original: Original, project: Project) -> None:
+def test_dry_run_of_a_pipeline_shows_what_it_would_do(program: ShellEngineName, project: Project) -> None:
     (project.root / "notes.md").write_text("notes")
     (project.root / "p.yaml").write_text(
         "name: refine\ncommands: {test: pytest -q}\nnodes:\n"
@@ -179,7 +179,7 @@ def test_dry_run_of_a_pipeline_shows_what_it_would_do(original: Original, projec
         "      stages: [{id: ideas, prompt: have ideas}]\n"
         "  - {id: build, prompt: do it, inputs: {from: plan, from_parallel: ideas}}\n"
     )
-    done = original("dry-run", "pipeline", "p.yaml", "auth", "--input=notes.md")
+    done = program("dry-run", "pipeline", "p.yaml", "auth", "--input=notes.md")
     assert done.code == 0, done.err
     run = project.run_dir("auth")
     assert done.lines == [
@@ -230,9 +230,9 @@ def test_dry_run_of_a_pipeline_shows_what_it_would_do(original: Original, projec
     assert not (project.root / ".claude").exists()
 
 
-def test_dry_run_of_a_loop_and_as_json(original: Original, project: Project) -> None:
+def test_dry_run_of_a_loop_and_as_json(program: ShellEngineName, project: Project) -> None:
     project.stage("tidy", "description: tidies\ntermination: {type: judgment, consensus: 3, max: 9}\n")
-    done = original("dry-run", "loop", "tidy")
+    done = program("dry-run", "loop", "tidy")
     assert done.lines[:5] == [
         "# Dry run: loop tidy",
         "",
@@ -244,7 +244,7 @@ def test_dry_run_of_a_loop_and_as_json(original: Original, project: Project) -> 
         "- Iterations: until the judge decides 3 stops in a row, from iteration 1; at most 9 iterations"
         in done.lines
     )
-    found = original("dry-run", "loop", "tidy", "auth", "--json").json
+    found = program("dry-run", "loop", "tidy", "auth", "--json").json
     assert found["plan"]["session"]["name"] == "auth"
     assert found["run_dir"] == str(project.run_dir("auth"))
 
@@ -253,8 +253,8 @@ def test_dry_run_of_a_loop_and_as_json(original: Original, project: Project) -> 
     "arguments",
     [(), ("loop",), ("foo", "bar"), ("loop", "nosuch"), ("pipeline", "nosuch"), ("loop", "work", "../x")],
 )
-def test_dry_run_fails_clearly(original: Original, arguments: tuple[str, ...]) -> None:
-    done = original("dry-run", *arguments)
+def test_dry_run_fails_clearly(program: ShellEngineName, arguments: tuple[str, ...]) -> None:
+    done = program("dry-run", *arguments)
     assert done.code == 2
     assert done.err.rstrip()
     assert "Traceback" not in done.err
@@ -263,14 +263,14 @@ def test_dry_run_fails_clearly(original: Original, arguments: tuple[str, ...]) -
 # -- small habits
 
 
-def test_loop_completions_are_noted(original: Original, project: Project) -> None:
+def test_loop_completions_are_noted(program: ShellEngineName, project: Project) -> None:
     notes = project.root / ".claude" / "loop-completions.json"
     project.stage("tidy", "delay: 0\n")
-    assert original("tidy", "a", "1", "--foreground", env=MOCK).code == 0
+    assert program("tidy", "a", "1", "--foreground", env=MOCK).code == 0
     project.stage("fails", "retry: {max_attempts: 1}\nprovider: {type: command, run: exit 3}\n")
-    assert original("fails", "b", "1", "--foreground").code == 1
+    assert program("fails", "b", "1", "--foreground").code == 1
     file = project.pipeline(f"plan={WRITE_RESULT}")
-    assert original("pipeline", file, "c", "--foreground").code == 0
+    assert program("pipeline", file, "c", "--foreground").code == 0
     found = json.loads(notes.read_text())
     assert [(n["session"], n["type"], n["status"]) for n in found] == [
         ("a", "tidy", "complete"),
@@ -279,38 +279,42 @@ def test_loop_completions_are_noted(original: Original, project: Project) -> Non
     assert all(n["completed_at"].endswith("Z") for n in found)
 
 
-def test_end_of_a_loop_is_told_on_the_desktop(original: Original, project: Project) -> None:
+def test_end_of_a_loop_shows_a_desktop_notification(program: ShellEngineName, project: Project) -> None:
     tools = project.home / "tools"
     tools.mkdir()
-    program = tools / "notify-send"
-    program.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > told\nexit 1\n')
-    program.chmod(0o755)
+    notifier = tools / "notify-send"
+    notifier.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > told\nexit 1\n')
+    notifier.chmod(0o755)
     env = {"PATH": f"{tools}:{project.env['PATH']}", "DISPLAY": ":0", **MOCK}
     project.stage("tidy", "delay: 0\n")
-    assert original("tidy", "a", "1", "--foreground", env=env).code == 0
+    assert program("tidy", "a", "1", "--foreground", env=env).code == 0
     assert (project.root / "told").read_text().splitlines() == ["--", "Loop Agent", "tidy a: complete"]
 
 
-def test_agents_are_told_what_the_original_told_them(original: Original, project: Project) -> None:
+def test_agents_get_the_variables_of_the_shell_engine(program: ShellEngineName, project: Project) -> None:
     shell = "env > seen; " + WRITE_RESULT
     project.stage(
         "tidy",
         "delay: 0\nprovider: {type: command, run: " + json.dumps(shell) + "}\n",
     )
-    assert original("tidy", "a", "7", "--foreground").code == 0
-    told = dict(line.partition("=")[::2] for line in (project.root / "seen").read_text().splitlines())
+    assert program("tidy", "a", "7", "--foreground").code == 0
+    variables = dict(line.partition("=")[::2] for line in (project.root / "seen").read_text().splitlines())
     names = ("AGENT", "SESSION", "TYPE")
-    assert {name: told[f"CLAUDE_PIPELINE_{name}"] for name in names} == {
+    assert {name: variables[f"CLAUDE_PIPELINE_{name}"] for name in names} == {
         "AGENT": "1",
         "SESSION": "a",
         "TYPE": "tidy",
     }
-    assert (told["MAX_ITERATIONS"], told["MIN_ITERATIONS"], told["CONSENSUS"]) == ("7", "1", "2")
+    assert (variables["MAX_ITERATIONS"], variables["MIN_ITERATIONS"], variables["CONSENSUS"]) == (
+        "7",
+        "1",
+        "2",
+    )
     file = project.pipeline(f"plan={shell}")
-    assert original("pipeline", file, "c", "--foreground").code == 0
-    told = dict(line.partition("=")[::2] for line in (project.root / "seen").read_text().splitlines())
-    assert told["CLAUDE_PIPELINE_AGENT"] == "1"
-    assert "CLAUDE_PIPELINE_SESSION" not in told
+    assert program("pipeline", file, "c", "--foreground").code == 0
+    variables = dict(line.partition("=")[::2] for line in (project.root / "seen").read_text().splitlines())
+    assert variables["CLAUDE_PIPELINE_AGENT"] == "1"
+    assert "CLAUDE_PIPELINE_SESSION" not in variables
 
 
 FAKE_BD = "#!/bin/sh\necho 1 task left\n"
@@ -321,7 +325,7 @@ FAKE_BD = "#!/bin/sh\necho 1 task left\n"
     [("done\\n<promise>COMPLETE</promise>\\n\\n", 1), ("say <promise>COMPLETE</promise> when done", 3)],
 )
 def test_promise_as_the_last_line_ends_a_queue_stage_of_a_loop(
-    original: Original, project: Project, said: str, iterations: int
+    program: ShellEngineName, project: Project, said: str, iterations: int
 ) -> None:
     tools = project.home / "tools"
     tools.mkdir()
@@ -333,25 +337,25 @@ def test_promise_as_the_last_line_ends_a_queue_stage_of_a_loop(
         "delay: 0\ntermination: {type: queue}\nprovider: {type: command, run: " + json.dumps(shell) + "}\n",
     )
     env = {"PATH": f"{tools}:{project.env['PATH']}"}
-    assert original("ralphy", "a", "3", "--foreground", env=env).code == 0
+    assert program("ralphy", "a", "3", "--foreground", env=env).code == 0
     assert project.types("a").count("iteration_complete") == iterations
     noted = json.loads((project.root / ".claude" / "loop-completions.json").read_text())
     assert noted[0]["status"] == ("complete" if iterations == 1 else "max_iterations")
 
 
-def test_legacy_variable_is_accepted_and_warned_about(original: Original, project: Project) -> None:
+def test_legacy_variable_is_accepted_and_warned_about(program: ShellEngineName, project: Project) -> None:
     project.stage("tidy", "delay: 0\n")
-    done = original("tidy", "a", "1", "--foreground", env={**MOCK, "AGENT_PIPELINES_LEGACY": "1"})
+    done = program("tidy", "a", "1", "--foreground", env={**MOCK, "AGENT_PIPELINES_LEGACY": "1"})
     assert done.code == 0
     assert "AGENT_PIPELINES_LEGACY has no effect" in done.err
     assert project.types("a")[-1] == "session_complete"
 
 
-def test_variables_of_the_original_count_as_its_flags(original: Original, project: Project) -> None:
+def test_variables_of_the_shell_engine_count_as_its_flags(program: ShellEngineName, project: Project) -> None:
     (Path(project.root) / "a.md").write_text("a")
     project.stage("tidy", "delay: 0\n")
     env = {**MOCK, "PIPELINE_CLI_MODEL": "m", "PIPELINE_CLI_INPUTS": '["a.md"]'}
-    assert original("tidy", "a", "1", "--foreground", env=env).code == 0
+    assert program("tidy", "a", "1", "--foreground", env=env).code == 0
     plan = json.loads((project.run_dir("a") / "plan.json").read_text())
     assert plan["nodes"][0]["provider"]["model"] == "m"
     assert plan["session"]["inputs"] == [str(project.root / "a.md")]

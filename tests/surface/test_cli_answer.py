@@ -1,4 +1,4 @@
-"""`agentforge answer`: what a run asks, the command that answers it, and how it goes on."""
+"""`agentforge answer`: open requests, the command that answers them, and continuing the run."""
 
 import pytest
 from tests.surface.terminal import WRITE_RESULT, Project
@@ -46,7 +46,7 @@ def inject(project: Project) -> None:
 
 
 @pytest.mark.parametrize("named", [["auth"], []])
-def test_answer_without_an_answer_lists_what_is_asked_with_the_exact_command(
+def test_answer_without_an_answer_lists_the_requests_with_the_exact_command(
     asking: Project, named: list[str]
 ) -> None:
     done = asking.call("answer", *named)
@@ -73,7 +73,7 @@ def test_answer_lists_as_json(asking: Project) -> None:
     assert request["options"] == ["resume", "succeeded", "cancel"]
 
 
-def test_answer_says_so_when_nothing_is_asked(project: Project) -> None:
+def test_answer_without_open_requests_prints_a_message(project: Project) -> None:
     project.call("run", "-p", project.pipeline(f"plan={WRITE_RESULT}"), "-s", "auth")
     done = project.call("answer", "auth")
     assert (done.code, done.out) == (0, "Session 'auth' has no open requests.\n")
@@ -114,7 +114,7 @@ def test_answer_may_cancel_the_run(asking: Project) -> None:
     assert asking.state("auth")["requests"] == []
 
 
-def test_answer_as_json_tells_how_the_run_stopped(asking: Project) -> None:
+def test_answer_as_json_reports_how_the_run_stopped(asking: Project) -> None:
     (asking.root / "ok").touch()
     done = asking.call("answer", "auth", "resume", "--json")
     assert (done.code, done.json["status"], done.json["requests"]) == (0, "completed", [])
@@ -144,13 +144,16 @@ def test_answer_that_is_not_offered_or_not_asked_for_is_a_usage_error(
 
 
 def test_answer_names_the_options(asking: Project) -> None:
-    assert "hint: use resume, succeeded, cancel" in asking.call("answer", "auth", "sing").err
+    assert "hint: use one of: resume, succeeded, cancel" in asking.call("answer", "auth", "sing").err
 
 
-def test_answer_to_a_run_that_asks_nothing_is_a_usage_error(asking: Project) -> None:
+def test_answer_to_a_run_without_requests_is_a_usage_error(asking: Project) -> None:
     asking.call("answer", "auth", "succeeded")
     done = asking.call("answer", "auth", "resume")
-    assert (done.code, done.err) == (2, "Error: session 'auth' has no open request\n")
+    assert (done.code, done.err) == (
+        2,
+        "Error: session 'auth' has no open requests\n  hint: `agentforge status auth` shows its status\n",
+    )
 
 
 def test_answer_to_one_of_several_requests_has_to_name_it(asking: Project) -> None:
@@ -164,7 +167,7 @@ def test_answer_to_one_of_several_requests_has_to_name_it(asking: Project) -> No
 def test_answer_without_any_session_is_a_usage_error(project: Project) -> None:
     done = project.call("answer")
     assert done.code == 2
-    assert done.err.startswith("Error: there is no session with open requests in")
+    assert done.err.startswith("Error: no session with open requests in")
 
 
 # -- beside `resume`
@@ -184,11 +187,14 @@ def test_resume_shows_the_command_for_what_it_does_not_answer(asking: Project) -
 # -- runs that are not continued at once
 
 
-def test_answer_to_a_run_that_nobody_drives_says_how_it_goes_on(asking: Project) -> None:
+def test_answer_to_a_run_without_an_engine_prints_the_next_step(asking: Project) -> None:
     record(asking, f.SessionResumed("person"))  # And the engine died.
     (asking.root / "ok").touch()
     done = asking.call("answer", "auth", "resume")
     assert done.code == 0
-    assert done.err == "Answered session 'auth': resume. No engine runs it: `agentforge recover auth`.\n"
+    assert (
+        done.err
+        == "Answered session 'auth': resume. It has no active engine; run `agentforge recover auth`.\n"
+    )
     assert asking.call("recover", "auth").code == 0
     assert asking.state("auth")["status"] == "completed"

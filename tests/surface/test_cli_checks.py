@@ -40,7 +40,7 @@ def test_lint_takes_a_kind_a_name_or_a_file(project: Project) -> None:
     assert missing.code == 2
     assert "[ERROR] <arguments>:1:1: unknown-pipeline: " in missing.out
     assert project.call("lint", "nosuch").code == 2
-    assert "neither `loop` nor `pipeline`" in project.call("lint", "nosuch").err
+    assert "expected `loop` or `pipeline`" in project.call("lint", "nosuch").err
 
 
 def test_lint_strict_counts_warnings(project: Project) -> None:
@@ -52,7 +52,7 @@ def test_lint_strict_counts_warnings(project: Project) -> None:
     assert project.call("lint", "loop", "odd", "--strict").code == 2
 
 
-def test_lint_of_an_empty_project_says_so(project: Project) -> None:
+def test_lint_of_an_empty_project_prints_a_message(project: Project) -> None:
     done = project.call("lint")
     assert done.code == 0
     assert done.lines[-1] == "Summary: 0 targets, 0 passed, 0 failed"
@@ -95,10 +95,10 @@ def test_the_printed_schema_accepts_every_built_in_definition_and_refuses_mistak
 def test_schema_of_another_word_is_a_usage_error(project: Project) -> None:
     done = project.call("schema", "node")
     assert (done.code, done.out) == (2, "")
-    assert "no schema named 'node'; choose `pipeline` or `stage`" in done.err
+    assert "unknown schema 'node'; choose `pipeline` or `stage`" in done.err
 
 
-def test_stages_and_pipelines_list_what_there_is(project: Project) -> None:
+def test_stages_and_pipelines_are_listed(project: Project) -> None:
     project.stage("tidy", "description: tidies up\n")
     listed = [line.split(maxsplit=1) for line in project.call("stages").lines]
     assert ["tidy", "tidies up"] in listed

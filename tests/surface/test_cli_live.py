@@ -97,7 +97,7 @@ def test_ctrl_c_on_a_terminal_says_what_happens_and_how_to_resume(project: Proje
     with on_a_terminal(project, "run", "-p", file, "-s", "auth") as screen:
         screen.until("reading")
         screen.type("\x03")
-        screen.until("Press Ctrl-C again to end it at once.")
+        screen.until("Press Ctrl-C again to stop it now.")
         (project.root / "go").touch()
         assert screen.end() == 130
     assert "‖ Paused after 1 iteration in" in screen.text
@@ -105,7 +105,7 @@ def test_ctrl_c_on_a_terminal_says_what_happens_and_how_to_resume(project: Proje
     assert project.types("auth")[-2:] == ["iteration_complete", "session_paused"]
 
 
-def test_a_wait_for_a_limit_is_a_line_of_its_own_that_fits(project: Project) -> None:
+def test_a_wait_for_a_limit_is_a_separate_line_that_fits(project: Project) -> None:
     agent = project.root / "agent"
     agent.write_text("#!/bin/sh\necho slow down >&2\nexit 1\n")
     agent.chmod(0o700)
@@ -116,7 +116,7 @@ def test_a_wait_for_a_limit_is_a_line_of_its_own_that_fits(project: Project) -> 
         "    provider: {type: cli, program: ./agent, failures: {slow down: provider_rate_limited}}\n"
     )
     with on_a_terminal(project, "run", "-p", "p.yaml", "-s", "auth", COLUMNS="60") as screen:
-        screen.until("‖ waits another 1h 23m for cli: a-stage-with")
+        screen.until("‖ waiting 1h 23m for cli: a-stage-with")
         screen.type("\x03")
         assert screen.end() == 130
     assert screen.text.count("slow down") == 1

@@ -87,11 +87,11 @@ def test_status_and_tail_while_running(project: Project) -> None:
     assert types == project.types("auth")
 
 
-def test_tail_shows_what_the_agents_say_while_they_work(project: Project) -> None:
+def test_tail_output_streams_the_output_of_running_agents(project: Project) -> None:
     file = project.pipeline(f"plan=echo reading the code; {AGENT}")
     with project.started("run", "-p", file, "-s", "auth") as run:
         wait_for((project.root / "up").exists, "the agent")
-        with project.started("tail", "auth", "--words") as tail:
+        with project.started("tail", "auth", "--output") as tail:
             assert tail.process.stdout is not None
             lines = iter(tail.process.stdout.readline, b"")
             assert any("│ reading the code" in line.decode() for line in lines)
@@ -140,7 +140,7 @@ def test_tail_as_json_gives_one_event_a_line(project: Project) -> None:
     assert [json.loads(line) for line in lines] == stored
 
 
-def test_tail_of_a_run_that_nobody_drives_says_so_and_ends(project: Project) -> None:
+def test_tail_of_a_run_without_an_engine_ends_with_a_message(project: Project) -> None:
     file = project.pipeline(f"plan={AGENT}")
     with project.started("run", "-p", file, "-s", "auth") as run:
         wait_for((project.root / "up").exists, "the agent")
@@ -148,7 +148,7 @@ def test_tail_of_a_run_that_nobody_drives_says_so_and_ends(project: Project) -> 
         run.process.wait(60)
     done = project.call("tail", "auth")
     assert done.code == 0
-    assert "Nobody drives session 'auth' now: `agentforge recover auth` recovers it." in done.err
+    assert "Session 'auth' has no active engine; run `agentforge recover auth`." in done.err
     project.call("cancel", "auth")
 
 
@@ -198,13 +198,13 @@ def test_list_shows_runs_that_it_can_not_read_as_unknown(project: Project) -> No
     assert project.call("status", "garbage").code == 1
 
 
-def test_log_verify_says_what_it_can_find(project: Project) -> None:
+def test_log_verify_states_its_limits(project: Project) -> None:
     completed(project)
     done = project.call("log", "verify", "auth")
     assert done.code == 0
     count = len(project.events("auth"))
-    assert done.lines[0] == f"✓ intact: the log of session 'auth' holds {count} events on {count} lines"
-    assert done.lines[-1].startswith("This finds accidents, not tampering")
+    assert done.lines[0] == f"✓ intact: the log of session 'auth' has {count} events on {count} lines"
+    assert done.lines[-1].startswith("This finds accidental damage, not tampering")
     log = project.run_dir("auth") / "events.jsonl"
     log.write_bytes(log.read_bytes().replace(b'"summary":"did it"', b'"summary":"did IT"', 1))
     damaged = project.call("log", "verify", "auth", "--json")
@@ -214,7 +214,7 @@ def test_log_verify_says_what_it_can_find(project: Project) -> None:
     assert "line 5: " in project.call("log", "verify", "auth").out
 
 
-def test_an_agents_words_do_not_steer_the_terminal(project: Project) -> None:
+def test_agent_output_does_not_control_the_terminal(project: Project) -> None:
     summary = json.dumps({"summary": "a\x1b[2Jb\r\nc"}).replace("\\", "\\\\")
     file = project.pipeline(f"plan=printf '{summary}' > \"$MOCK_RESULT_FILE\"")
     done = project.call("run", "-p", file, "-s", "auth")

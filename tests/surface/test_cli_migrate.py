@@ -1,4 +1,4 @@
-"""`agentforge migrate check`: what of an agent-pipelines project behaves differently, and the way over."""
+"""`agentforge migrate check`: what behaves differently in an agent-pipelines project, and the migration."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.parity.rules import BY_ID
-from tests.sdk.original_runs import OriginalRun
+from tests.sdk.original_runs import ShellRun
 
 from agentforge.app.definitions import Definitions
 
@@ -73,13 +73,13 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def found(project: Path) -> set[tuple[str, int, str]]:
-    told = Definitions(str(project), {}).migration().findings
-    return {(one.place.file, one.place.line, one.rule) for one in told}
+def findings(project: Path) -> set[tuple[str, int, str]]:
+    migration = Definitions(str(project), {}).migration()
+    return {(one.place.file, one.place.line, one.rule) for one in migration.findings}
 
 
 def test_migrate_check_names_file_line_and_rule_of_what_behaves_differently(project: Path) -> None:
-    assert found(project) >= {
+    assert findings(project) >= {
         ("pipe.yaml", 2, "sorted-inputs"),
         ("pipe.yaml", 3, "runtime-limit"),
         ("pipe.yaml", 7, "runs-win"),
@@ -99,16 +99,16 @@ def test_migrate_check_shows_a_table_and_exits_1(project: Path) -> None:
     assert code == 1
     row = next(line for line in text.splitlines() if line.startswith("pipe.yaml:7 "))
     assert row.split(maxsplit=3)[1:3] == ["changes", "runs-win"]
-    assert "agent-pipelines ran 4, as .claude/stages/work/stage.yaml:3 says" in row
+    assert "agent-pipelines ran 4 (.claude/stages/work/stage.yaml:3)" in row
     assert "1 pipeline, 2 stages, 0 runs" in text
 
 
 def test_migrate_check_prints_json_for_programs(project: Path) -> None:
     code, text = check(project, "--json")
-    told: dict[str, Any] = json.loads(text)
-    assert (code, told["same"], told["pipelines"], told["stages"]) == (1, False, 1, 2)
-    rules = {(one["place"]["file"], one["place"]["line"], one["rule"]) for one in told["findings"]}
-    assert rules == found(project)
+    report: dict[str, Any] = json.loads(text)
+    assert (code, report["same"], report["pipelines"], report["stages"]) == (1, False, 1, 2)
+    rules = {(one["place"]["file"], one["place"]["line"], one["rule"]) for one in report["findings"]}
+    assert rules == findings(project)
 
 
 def test_migrate_check_of_nested_pipelines_block_inputs_and_limits(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_migrate_check_of_nested_pipelines_block_inputs_and_limits(tmp_path: Pat
         "        - {id: x, stage: nowhere}\n"
         "        - {id: y, prompt: hi, inputs: {from_parallel: x}}\n"
     )
-    assert found(tmp_path) >= {
+    assert findings(tmp_path) >= {
         (".claude/stages/slow/stage.yaml", 2, "runtime-limit"),
         ("outer.yaml", 5, "nested-pipelines-run"),
         ("outer.yaml", 8, "stage-inputs-in-blocks"),
@@ -151,10 +151,10 @@ def test_migrate_check_of_a_project_that_behaves_the_same_exits_0(tmp_path: Path
 def test_migrate_check_reports_what_is_refused(tmp_path: Path) -> None:
     (tmp_path / "pipe.yaml").write_text("name: p\nnodes:\n  - id: a\n    stage: nowhere\n")
     (tmp_path / "other.yaml").write_text("just: data\n")
-    assert found(tmp_path) == {("pipe.yaml", 4, "checked-definition")}
+    assert findings(tmp_path) == {("pipe.yaml", 4, "checked-definition")}
 
 
-def test_migrate_check_says_what_agent_pipelines_did_with_what_is_refused(tmp_path: Path) -> None:
+def test_migrate_check_describes_what_agent_pipelines_did_with_refused_definitions(tmp_path: Path) -> None:
     stage(tmp_path, "work", "name: work\n")
     (tmp_path / "pipe.yaml").write_text(
         "name: p\nnodes:\n  - id: a\n    stage: work\n    sandbx: bwrap\n"
@@ -168,24 +168,26 @@ def test_migrate_check_says_what_agent_pipelines_did_with_what_is_refused(tmp_pa
     assert "did you mean `sandbox`?); agent-pipelines ignored it" in message
     level, rule, message = rows["pipe.yaml:8"]
     assert (level, rule) == ("refused", "sources-exist")
-    assert message == "unknown-node: no earlier node has the id `nobody`; agent-pipelines went on without it"
+    assert (
+        message == "unknown-node: no earlier node has the id `nobody`; agent-pipelines continued without it"
+    )
 
 
-def test_migrate_check_reads_finished_runs_of_the_original(tmp_path: Path) -> None:
-    run = OriginalRun(tmp_path)
+def test_migrate_check_reads_finished_runs_of_the_shell_engine(tmp_path: Path) -> None:
+    run = ShellRun(tmp_path)
     run.begin_loop()
     run.iterations("0", "stage-00-work", [1], decision="error")
     run.event("session_complete", None, reason="done")
     log = ".claude/pipeline-runs/old/events.jsonl"
-    assert found(tmp_path) >= {(log, 4, "failure-fails"), (log, 5, "finished-is-finished")}
+    assert findings(tmp_path) >= {(log, 4, "failure-fails"), (log, 5, "finished-is-finished")}
 
 
-def test_migrate_check_changes_nothing_and_refuses_a_folder_that_is_not_there(project: Path) -> None:
+def test_migrate_check_changes_nothing_and_refuses_a_missing_folder(project: Path) -> None:
     before = sorted(path.relative_to(project) for path in project.rglob("*"))
     check(project)
     assert sorted(path.relative_to(project) for path in project.rglob("*")) == before
     code, text = check(project / "nowhere")
-    assert (code, "there is no folder" in text) == (2, True)
+    assert (code, "project folder not found" in text) == (2, True)
 
 
 def test_rules_of_migrate_check_are_rules_of_the_parity_table() -> None:
@@ -195,9 +197,9 @@ def test_rules_of_migrate_check_are_rules_of_the_parity_table() -> None:
     used = {rule for path in sources for rule in re.findall(r'Finding\("([a-z-]+)"', path.read_text())}
     assert used
     assert used <= set(BY_ID)
-    told = set(re.findall(r"^\| `([a-z-]+)` \|", GUIDE.read_text(), re.MULTILINE))
-    assert told <= set(BY_ID)
-    assert used - told <= {"repaired-log", "resumes-in-place"}
+    found = set(re.findall(r"^\| `([a-z-]+)` \|", GUIDE.read_text(), re.MULTILINE))
+    assert found <= set(BY_ID)
+    assert used - found <= {"repaired-log", "resumes-in-place"}
 
 
 @pytest.mark.parametrize(("switch", "said"), [("1", "new loop ralph s 2"), ("0", "old loop ralph s 2")])

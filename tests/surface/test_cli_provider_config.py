@@ -56,7 +56,7 @@ def test_bad_settings_are_refused_with_the_reason(greeting: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("provider", "told"),
+    ("provider", "expected"),
     [
         ("{type: command, run: 'true', prompt: loud}", "`prompt` can't be 'loud'"),
         ("{type: command}", "provider command: set either `argv` or `run`"),
@@ -74,7 +74,7 @@ def test_bad_settings_are_refused_with_the_reason(greeting: Project) -> None:
     ],
 )
 def test_settings_that_a_provider_can_t_use_are_refused_before_any_stage_runs(
-    project: Project, provider: str, told: str
+    project: Project, provider: str, expected: str
 ) -> None:
     """Not when it is the stage's turn, after others were paid for."""
     file = project.pipeline(f"first={WRITE_RESULT}")
@@ -87,12 +87,12 @@ def test_settings_that_a_provider_can_t_use_are_refused_before_any_stage_runs(
     done = project.call("run", "-p", file, "-s", "s", env={"PATH": path, "OPENAI_API_KEY": "none-12345"})
     assert done.code == 2, done.err
     assert "Error: stage 'last': " in done.err
-    assert told in done.err
+    assert expected in done.err
     assert "hint: " in done.err
     assert not project.run_dir("s").exists()
 
 
-def test_what_may_come_to_be_while_the_run_goes_on_is_not_looked_for_before(project: Project) -> None:
+def test_sources_that_the_run_may_create_are_not_checked_before(project: Project) -> None:
     made = "printf '#!/bin/sh\\n%s' '" + WRITE_RESULT.replace("'", "'\\''") + "' > made; chmod +x made; "
     file = project.pipeline(f"first={made}{WRITE_RESULT}")
     with (project.root / file).open("a") as pipeline:

@@ -17,29 +17,29 @@ class Agent:
     name = "agent"
 
     def __init__(self, environ):
-        self.told = environ["LIFE"]
+        self.log = environ["LIFE"]
 
-    def tell(self, word):
-        with open(self.told, "a") as file:
+    def record(self, word):
+        with open(self.log, "a") as file:
             file.write(word + "\\n")
 
     async def init(self):
-        self.tell("init")
+        self.record("init")
 
     def validate(self):
-        self.tell("validate")
+        self.record("validate")
 
     def capabilities(self):
         return Capabilities(supports_tools=True, requires_sandbox=False, concurrent=False)
 
     async def execute(self, request):
-        self.tell("execute")
+        self.record("execute")
         if request.prompt.strip() == "work":
             await asyncio.Event().wait()
         return ExecuteResult(output="done", result={"summary": "done"})
 
     async def shutdown(self):
-        self.tell("shutdown")
+        self.record("shutdown")
 
 
 class Confined(Agent):
@@ -58,9 +58,9 @@ def life(project: Project) -> Path:
     """A project in which the package is installed; the file in which its provider notes its life."""
     site = project.home / "site"
     install(site, "some-agents", AGENT, {"agent": "Agent", "confined": "Confined", "keyless": "Keyless"})
-    told = project.home / "life"
-    project.env |= {"PYTHONPATH": str(site), "LIFE": str(told)}
-    return told
+    log = project.home / "life"
+    project.env |= {"PYTHONPATH": str(site), "LIFE": str(log)}
+    return log
 
 
 def pipeline(project: Project, prompt: str, provider: str = "agent") -> None:
@@ -68,7 +68,7 @@ def pipeline(project: Project, prompt: str, provider: str = "agent") -> None:
     (project.root / "p.yaml").write_text(text)
 
 
-def test_list_says_who_there_is_and_why_one_cannot_be_used(project: Project, life: Path) -> None:
+def test_list_shows_providers_and_why_one_is_not_usable(project: Project, life: Path) -> None:
     install(project.home / "site", "bad-agents", "import nothing_like_it", {"bad": "Agent"})
     done = project.call("providers")
     assert done.code == 0

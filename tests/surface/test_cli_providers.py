@@ -50,7 +50,7 @@ def test_status_has_a_line_for_each_provider_of_a_block(project: Project, agents
         ("claude", "done", 3),
         ("codex", "failed", 0),
     ]
-    # What is done stays done when the run goes on.
+    # Completed work stays completed when the run continues.
     agent(agents, "codex", WRITE_RESULT)
     assert project.call("resume", "auth").code == 0
     assert project.types("auth").count("iteration_complete") == 6

@@ -1,4 +1,4 @@
-"""Runs that were left behind, runs that two processes want, and what people ask of them."""
+"""Interrupted runs, runs with two engines, and controls by people."""
 
 import json
 from signal import SIGKILL
@@ -20,7 +20,7 @@ def killed(project: Project, session: str = "auth", file: str = "p.yaml") -> int
     return int((project.root / "pid").read_text())
 
 
-def test_recover_reattaches_to_the_agent_that_is_still_at_work(project: Project) -> None:
+def test_recover_reattaches_to_the_running_agent(project: Project) -> None:
     project.pipeline(f"plan={AGENT}")
     pid = killed(project)
     assert is_alive(pid)
@@ -37,7 +37,7 @@ def test_recover_reattaches_to_the_agent_that_is_still_at_work(project: Project)
     assert (project.root / "count").read_text() == "run\n"
 
 
-def test_recover_takes_up_all_interrupted_runs_side_by_side(project: Project) -> None:
+def test_recover_recovers_all_interrupted_runs_concurrently(project: Project) -> None:
     project.pipeline(f"plan={AGENT}")
     killed(project, "one")
     killed(project, "two")
@@ -65,7 +65,7 @@ def test_recover_as_json(project: Project) -> None:
     }
 
 
-def test_recover_leaves_alone_what_was_kept_aside(project: Project) -> None:
+def test_recover_ignores_archived_runs(project: Project) -> None:
     project.pipeline(f"plan={AGENT}")
     pid = killed(project)
     (project.root / "go").touch()
@@ -88,7 +88,7 @@ def test_two_processes_on_one_session(project: Project) -> None:
     assert project.types("auth").count("session_start") == 1
 
 
-def test_force_stops_the_owner_and_begins_anew(project: Project) -> None:
+def test_force_stops_the_owner_and_starts_over(project: Project) -> None:
     file = project.pipeline(f"plan={AGENT}")
     with project.started("run", "-p", file, "-s", "auth") as first:
         wait_for((project.root / "up").exists, "the agent")
@@ -113,7 +113,7 @@ def test_a_finished_session_is_refused_without_force(project: Project) -> None:
     assert project.call("run", "-p", file, "-s", "auth", "--force").code == 0
 
 
-def test_resume_goes_on_after_a_failure_with_new_context(project: Project) -> None:
+def test_resume_continues_after_a_failure_with_new_context(project: Project) -> None:
     shell = f"test -e fixed || exit 3; {WRITE_RESULT}"
     file = project.pipeline(f"plan={shell}", extra="    retry: {max_attempts: 1}\n    context: first\n")
     text = (project.root / file).read_text().replace("prompt: do it", "prompt: 'say ${CONTEXT}'")
@@ -126,7 +126,7 @@ def test_resume_goes_on_after_a_failure_with_new_context(project: Project) -> No
     assert prompt.exists()
 
 
-def test_pipeline_resume_flag_goes_on_with_the_session(project: Project) -> None:
+def test_pipeline_resume_flag_resumes_the_session(project: Project) -> None:
     file = project.pipeline(
         f"plan=test -e fixed || exit 3; {WRITE_RESULT}", extra="    retry: {max_attempts: 1}\n"
     )
@@ -140,17 +140,17 @@ def test_pipeline_resume_flag_goes_on_with_the_session(project: Project) -> None
 def test_without_a_session_the_only_one_that_fits_or_a_list(project: Project) -> None:
     nothing = project.call("resume")
     assert nothing.code == 2
-    assert "there is no session to resume" in nothing.err
+    assert "no session to resume" in nothing.err
     file = project.pipeline("plan=exit 3", extra="    retry: {max_attempts: 1}\n")
     project.call("run", "-p", file, "-s", "one")
     assert project.call("resume").code == 1
     project.call("run", "-p", file, "-s", "two")
     several = project.call("resume")
     assert several.code == 2
-    assert "several sessions are there to resume: two (failed), one (failed)" in several.err
+    assert "more than one session to resume: two (failed), one (failed)" in several.err
     which = project.call("status")
     assert which.code == 2
-    assert "which session? two (failed), one (failed)" in which.err
+    assert "more than one session: two (failed), one (failed)" in which.err
 
 
 def test_pause_waits_for_the_iteration_and_pause_now_ends_the_agent(project: Project) -> None:
@@ -158,7 +158,7 @@ def test_pause_waits_for_the_iteration_and_pause_now_ends_the_agent(project: Pro
     with project.started("run", "-p", file, "-s", "auth") as run:
         wait_for((project.root / "up").exists, "the agent")
         asked = project.call("pause")
-        assert asked.out == "Asked session 'auth' to pause when its current iteration is done.\n"
+        assert asked.out == "Session 'auth' will pause after its current iteration.\n"
         (project.root / "go").touch()
         done = run.end()
     assert done.code == 0
@@ -175,7 +175,7 @@ def test_pause_waits_for_the_iteration_and_pause_now_ends_the_agent(project: Pro
     assert "only a running session can be paused" in idle.err
 
 
-def test_cancel_ends_a_run_that_nobody_drives(project: Project) -> None:
+def test_cancel_ends_a_run_without_an_engine(project: Project) -> None:
     project.pipeline(f"plan={AGENT}")
     pid = killed(project)
     done = project.call("cancel", "auth")
@@ -187,7 +187,7 @@ def test_cancel_ends_a_run_that_nobody_drives(project: Project) -> None:
 
 
 @pytest.mark.parametrize("command", ["status", "tail", "resume", "recover", "pause", "cancel"])
-def test_an_unknown_session_exits_2_and_names_those_there_are(project: Project, command: str) -> None:
+def test_an_unknown_session_exits_2_and_lists_the_known_ones(project: Project, command: str) -> None:
     project.call("run", "-p", project.pipeline(f"plan={WRITE_RESULT}"), "-s", "auth")
     done = project.call(command, "nosuch")
     assert done.code == 2

@@ -53,7 +53,7 @@ def test_log_level_and_format_are_options_and_a_variable(project: Project) -> No
     assert " ERROR plan 1/1 failed (attempt 1): provider_crashed" in pretty.err
     bad = project.call("run", "-p", file, "-s", "d", env={"AGENT_PIPELINES_LOG_LEVEL": "loud"})
     assert bad.code == 2
-    assert "AGENT_PIPELINES_LOG_LEVEL='loud' is no log level" in bad.err
+    assert "invalid log level AGENT_PIPELINES_LOG_LEVEL='loud'" in bad.err
 
 
 def test_run_as_json_prints_one_object(project: Project) -> None:
@@ -115,7 +115,7 @@ def test_a_run_cancelled_by_another_process_exits_23(project: Project) -> None:
         assert asked.code == 0
         # The driver may be done with it before `cancel` has looked whether there is one.
         assert asked.out in (
-            "Asked session 'auth' to end; its driver ends the agent now.\n",
+            "Cancelling session 'auth': its engine is stopping the agent.\n",
             "Cancelled session 'auth'.\n",
         )
         done = run.end()
@@ -180,7 +180,7 @@ def test_a_stage_of_another_project_is_found_with_C_behind_it(project: Project) 
     assert "completed" in again.out
 
 
-def test_verbs_win_over_stage_names(project: Project) -> None:
+def test_commands_take_precedence_over_stage_names(project: Project) -> None:
     project.stage("list")
     done = project.call("list", env={"MOCK_MODE": "true"})
     assert done.code == 0
@@ -209,14 +209,14 @@ def test_inputs_and_overrides_reach_the_plan(project: Project) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("run",), "give a pipeline: agentforge run -p FILE"),
+        (("run",), "missing pipeline: agentforge run -p FILE"),
         (("run", "-p", "nosuch.yaml"), "no pipeline named `nosuch.yaml`"),
-        (("run", "-p", "p.yaml", "--command", "test"), "'test' isn't KEY=CMD"),
+        (("run", "-p", "p.yaml", "--command", "test"), "got 'test'"),
         (("run", "-p", "p.yaml", "extra"), "unexpected extra argument"),
-        (("run", "-p", "p.yaml", "-C", "nosuch"), "there is no folder "),
+        (("run", "-p", "p.yaml", "-C", "nosuch"), "project folder not found: "),
         (("pipeline", "p.yaml", "s", "0"), "0 is not in the range x>=1"),
         (("resume", "s", "--recompile"), "no session 's'"),
-        (("pipeline", "p.yaml", "--resume"), "name the session to resume"),
+        (("pipeline", "p.yaml", "--resume"), "missing session to resume"),
         (("pipeline", "p.yaml", "s", "--resume"), "no session 's'"),
         (("loop",), "Missing argument 'STAGE'"),
         (("loop", "nosuch"), "no stage named `nosuch`"),

@@ -38,7 +38,7 @@ def test_an_agent_that_fails_with_its_key_in_the_last_line(project: Project, for
     assert "refused key [secret]" in json.loads(error.read_text())["message"]
 
 
-def test_an_agent_that_tells_its_key_in_its_result(project: Project) -> None:
+def test_an_agent_that_puts_its_key_into_its_result(project: Project) -> None:
     file = project.pipeline(f"plan={TELLS_RESULT}echo the key is $MY_API_KEY")
     done = project.call("run", "-p", file, "-s", "auth", "--log-level=debug", env=SECRETS)
     assert done.code == 0
@@ -49,7 +49,7 @@ def test_an_agent_that_tells_its_key_in_its_result(project: Project) -> None:
     assert "the key is [secret]" in output.read_text()
 
 
-def test_an_agent_that_may_not_see_the_key_has_nothing_to_tell(project: Project) -> None:
+def test_an_agent_without_the_key_cannot_leak_it(project: Project) -> None:
     file = project.pipeline(f'plan={TELLS_RESULT}echo "<$MY_API_KEY>"')
     text = (project.root / file).read_text().replace("type: command,", "type: command, env: declared,")
     (project.root / file).write_text(text)

@@ -8,7 +8,7 @@ import pytest
 from tests.surface.terminal import WRITE_RESULT, Project, is_alive, wait_for
 
 AGENT = f"echo $$ > pid; touch up; while [ ! -e go ]; do sleep 0.05; done; {WRITE_RESULT}"
-"""Works until it is told to finish."""
+"""Works until it is asked to finish."""
 
 STUBBORN = "trap '' INT; echo $$ > pid; touch up; while :; do sleep 0.05; done"
 """Never finishes by itself, and doesn't mind Ctrl-C."""
@@ -29,7 +29,7 @@ def test_sigint_during_iteration_waits_for_completion(project: Project) -> None:
         (project.root / "go").touch()
         done = run.end()
     assert done.code == 130
-    assert "Stopping: the agent may finish its iteration, up to 30 s. Press Ctrl-C again" in done.err
+    assert "Stopping: the agent has up to 30 s to finish its iteration. Press Ctrl-C again" in done.err
     assert done.lines[-2:] == [
         "‖ Paused after 1 iteration in Ns: signal_interrupt",
         "  Resume: agentforge resume auth",
@@ -59,7 +59,7 @@ def test_sigint_forwards_to_child_and_waits_for_its_exit(project: Project) -> No
         helper = int((project.root / "helper").read_text())
         run.signal(SIGINT)
         wait_for(lambda: "pause_requested" in project.types("auth"), "the request to pause")
-        done = run.call(SIGINT)
+        done = run.insist(SIGINT)
     assert done.code == 130
     assert (project.root / "told").exists()
     assert not is_alive(pid)
@@ -72,9 +72,9 @@ def test_double_sigint_forces_immediate_exit(project: Project) -> None:
         pid = agent_pid(project)
         run.signal(SIGINT)
         wait_for(lambda: "pause_requested" in project.types("auth"), "the request to pause")
-        done = run.call(SIGINT)
+        done = run.insist(SIGINT)
     assert done.code == 130
-    assert "Ending the agent now." in done.err
+    assert "Stopping the agent now." in done.err
     assert not is_alive(pid)
     assert project.types("auth")[-3:] == ["attempt_ending", "attempt_cancelled", "session_paused"]
 
@@ -97,14 +97,14 @@ def test_iteration_started_is_null_after_signal(project: Project) -> None:
         agent_pid(project)
         run.signal(SIGINT)
         wait_for(lambda: "pause_requested" in project.types("auth"), "the request to pause")
-        run.call(SIGINT)
+        run.insist(SIGINT)
     state = project.state("auth")
     assert state["status"] == "paused"
     assert state["iteration_started"] is None
     assert state["iteration_completed"] == 0
 
 
-def test_a_late_second_signal_does_not_put_the_end_off(project: Project) -> None:
+def test_a_late_second_signal_does_not_restart_the_stop_grace(project: Project) -> None:
     file = project.pipeline(f"plan={STUBBORN}")
     with project.started("run", "-p", file, "-s", "auth") as run:
         agent_pid(project)
@@ -114,7 +114,7 @@ def test_a_late_second_signal_does_not_put_the_end_off(project: Project) -> None
         run.signal(SIGTERM)
         time.sleep(0.5)
         assert project.types("auth").count("pause_requested") == 1
-        assert run.call(SIGTERM).code == 143
+        assert run.insist(SIGTERM).code == 143
     assert project.types("auth").count("pause_requested") == 2
 
 
@@ -129,7 +129,7 @@ def test_ctrl_c_then_recover_does_not_restart_it(project: Project) -> None:
     named = project.call("recover", "auth")
     assert named.code == 0
     assert named.out == (
-        "Session 'auth' is paused, not interrupted: `agentforge resume auth` goes on with it.\n"
+        "Session 'auth' is paused, not interrupted; run `agentforge resume auth` to resume it.\n"
     )
     assert project.call("recover").out == "Nothing to recover: no run of this project is interrupted.\n"
     assert project.types("auth") == before
@@ -140,7 +140,7 @@ def test_ctrl_c_then_recover_does_not_restart_it(project: Project) -> None:
 
 
 def test_a_signal_before_anything_runs_stops_it_too(project: Project) -> None:
-    """While `--force` waits for the old owner, there is no run yet that could be paused."""
+    """While `--force` waits for the old owner, no run exists yet that could be paused."""
     shell = "trap '' TERM INT; touch up; while :; do sleep 0.05; done"
     with project.started("run", "-p", project.pipeline(f"plan={shell}"), "-s", "auth") as old:
         wait_for((project.root / "up").exists, "the agent")
@@ -149,5 +149,5 @@ def test_a_signal_before_anything_runs_stops_it_too(project: Project) -> None:
             new.signal(SIGINT)
             done = new.end()
         assert done.code == 130
-        assert "Stopped before anything was started." in done.err
-        assert old.call(SIGINT).code == 130
+        assert "Stopped before any run started." in done.err
+        assert old.insist(SIGINT).code == 130

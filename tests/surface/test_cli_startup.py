@@ -30,7 +30,7 @@ sys.exit(f"loaded: {loaded}" if loaded else code)
 @pytest.mark.parametrize(
     "arguments", [("status", "auth"), ("list",), ("tail", "auth", "--no-follow"), ("version",)]
 )
-def test_looking_commands_load_no_engine(project: Project, arguments: tuple[str, ...]) -> None:
+def test_read_only_commands_load_no_engine(project: Project, arguments: tuple[str, ...]) -> None:
     assert project.call("run", "-p", project.pipeline(f"plan={WRITE_RESULT}"), "-s", "auth").code == 0
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, ",".join(HEAVY), *arguments],

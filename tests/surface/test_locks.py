@@ -80,7 +80,7 @@ def test_lock_of_a_living_process_is_left_alone(project: Project) -> None:
     assert other.exists()
 
 
-def test_lock_files_that_nobody_can_read_do_no_harm(project: Project) -> None:
+def test_unreadable_lock_files_do_no_harm(project: Project) -> None:
     leave_lock(project, "x").write_text("{")
     leave_lock(project, "a b")
     assert project.call("run", "-p", project.pipeline(f"plan={WRITE_RESULT}"), "-s", "auth").code == 0
@@ -99,7 +99,7 @@ def test_stale_lock_releases_the_orphaned_beads_of_its_session(project: Project)
     ]
 
 
-def test_beads_are_kept_while_the_agent_of_a_dead_engine_is_at_work(project: Project) -> None:
+def test_beads_are_kept_while_the_agent_of_a_dead_engine_is_running(project: Project) -> None:
     """It is reattached to and finishes what it took; when it died too, its beads are given back."""
     env = with_bd(project)
     file = project.pipeline(f"plan=echo $$ > up; while [ ! -e go ]; do sleep 0.02; done; {WRITE_RESULT}")
@@ -145,7 +145,7 @@ sys.stdin.read()
 
 
 def test_lock_held_by_the_bash_engine_is_respected_and_force_overrides(project: Project) -> None:
-    """It locks the lock file itself; a file with a living pid that nobody locks is just a file."""
+    """The shell engine locks the lock file; an unlocked file with a live PID is ignored."""
     file = project.pipeline(f"plan={WRITE_RESULT}")
     path = leave_lock(project, "auth", os.getpid())
     holder = subprocess.Popen(

@@ -43,7 +43,7 @@ def agent_pid(project: Project) -> int:
 
 
 @pytest.mark.usefixtures("interrupted")
-def test_its_agent_is_reattached_to_and_nobody_else_is_asked(project: Project) -> None:
+def test_agent_is_reattached_to_and_no_other_is_started(project: Project) -> None:
     with project.started("recover", "s") as run:
         wait_for(lambda: "attempt_adopted" in project.types("s"), "the agent is reattached to")
         (project.root / "go").touch()

@@ -38,7 +38,7 @@ def test_resume_keeps_the_pinned_plan_and_warns_that_the_file_changed(project: P
     assert "plan_changed" not in project.types("auth")
 
 
-def test_resume_says_nothing_of_a_file_that_is_as_it_was(project: Project) -> None:
+def test_resume_does_not_warn_about_an_unchanged_file(project: Project) -> None:
     failed(project)
     assert not any("changed since" in text for text in warned(project.call("resume", "auth")))
 
@@ -46,7 +46,7 @@ def test_resume_says_nothing_of_a_file_that_is_as_it_was(project: Project) -> No
 @pytest.mark.parametrize(
     "form", [("resume", "auth"), ("pipeline", "p.yaml", "auth", "--resume", "--foreground")]
 )
-def test_recompile_goes_on_by_the_file_as_it_is_now(project: Project, form: tuple[str, ...]) -> None:
+def test_recompile_continues_with_the_current_file(project: Project, form: tuple[str, ...]) -> None:
     failed(project, f"plan={WRITE_RESULT}")
     project.pipeline(f"plan={WRITE_RESULT}", f"build*2={WRITE_RESULT}", f"check={WRITE_RESULT}", extra=ONCE)
     done = project.call(*form, "--recompile")
@@ -102,7 +102,7 @@ def test_recompile_takes_new_overrides_and_keeps_the_old(project: Project) -> No
         assert run.end().code == 130
     refused = project.call("tidy", "a", "--resume", "--foreground", "--model=m2")
     assert refused.code == 2
-    assert "a resumed run keeps its plan: --model takes effect with --recompile" in refused.err
+    assert "a resumed run keeps its plan: use --recompile with --model" in refused.err
     done = project.call("tidy", "a", "3", "--resume", "--foreground", "--recompile", "--model=m2")
     assert done.code == 0, done.err
     assert plan_of(project, "a")["pipeline"]["overrides"] == {
@@ -113,7 +113,7 @@ def test_recompile_takes_new_overrides_and_keeps_the_old(project: Project) -> No
     assert project.types("a").count("iteration_complete") == 3
 
 
-def test_resume_with_another_maximum_says_that_the_plan_is_kept(project: Project) -> None:
+def test_resume_with_another_maximum_warns_that_the_plan_is_kept(project: Project) -> None:
     project.stage("tidy", "delay: 0\nretry: {max_attempts: 1}\nprovider: {type: command, run: exit 3}\n")
     assert project.call("tidy", "a", "2", "--foreground").code == 1
     done = project.call("tidy", "a", "5", "--resume", "--foreground")
@@ -126,7 +126,7 @@ def test_recompile_of_a_new_session_is_what_happens_anyway(project: Project) -> 
     assert "plan_changed" not in project.types("auth")
 
 
-def test_plan_file_is_put_right_from_the_log(project: Project) -> None:
+def test_plan_file_is_restored_from_the_log(project: Project) -> None:
     """A crash between the files of a new plan and its event leaves plan.json ahead of the log."""
     failed(project)
     before = plan_of(project)

@@ -30,8 +30,8 @@ def test_a_recorded_session_is_replayed_without_its_agent(project: Project) -> N
     done = project.call("replay", "auth")
     assert done.code == 0, done.err
     assert done.err.splitlines()[0] == (
-        f"Replaying auth as session 'auth-replay': its files are written into {project.root}. "
-        "A clean checkout (`git worktree add`) keeps yours apart."
+        f"Replaying auth as session 'auth-replay': files are written to {project.root}. "
+        "Use a clean checkout (`git worktree add`) to keep your own files untouched."
     )
     assert done.lines[-2:] == ["✓ Completed: 2 iterations in Ns", "  .claude/pipeline-runs/auth-replay"]
     assert (project.root / "made.txt").read_text() == "1\n2\n"
@@ -46,7 +46,7 @@ def test_a_second_replay_needs_another_name(project: Project) -> None:
     done = project.call("replay", "auth")
     assert done.code == 1
     assert "Session 'auth-replay' already completed." in done.err
-    assert "hint: give this replay another name: `-s NEW`" in done.err
+    assert "hint: choose another name with `-s NEW`" in done.err
     assert project.call("replay", "auth", "-s", "auth-replay-2").code == 0
 
 
@@ -61,7 +61,7 @@ def test_a_cassette_is_replayed_by_itself_and_under_a_name(project: Project, tmp
     assert (project.root / "made.txt").read_text() == "1\n2\n"
 
 
-def test_a_replay_goes_by_another_pipeline_and_fails_clearly_where_nothing_was_recorded(
+def test_a_replay_with_another_pipeline_fails_clearly_where_nothing_was_recorded(
     project: Project,
 ) -> None:
     recorded(project)
@@ -72,7 +72,7 @@ def test_a_replay_goes_by_another_pipeline_and_fails_clearly_where_nothing_was_r
     assert project.types("auth-replay").count("attempt_start") == 3, "it isn't tried again"
 
 
-def test_a_replay_refuses_a_name_that_is_taken(project: Project) -> None:
+def test_a_replay_refuses_a_session_name_in_use(project: Project) -> None:
     recorded(project)
     done = project.call("replay", "auth", "-s", "auth")
     assert done.code == 1
@@ -86,11 +86,11 @@ def test_a_replay_refuses_a_name_that_is_taken(project: Project) -> None:
         ("nobody", "no session 'nobody'"),
         ("plain", "session 'plain' was not recorded"),
         ("nowhere.jsonl", "cassette not found"),
-        ("hand.jsonl", "doesn't say which pipeline it is a recording of"),
+        ("hand.jsonl", "has no plan: the pipeline that it was recorded with is unknown"),
         ("torn.jsonl", "torn.jsonl:2:"),
     ],
 )
-def test_a_replay_says_what_it_lacks(project: Project, source: str, words: str) -> None:
+def test_a_replay_reports_what_is_missing(project: Project, source: str, words: str) -> None:
     project.pipeline(f"plan={WRITE_RESULT}")
     assert project.call("run", "-p", "p.yaml", "-s", "plain").code == 0
     header = json.dumps({"format": "agentforge-cassette", "version": 1})
@@ -105,7 +105,9 @@ def test_a_cassette_can_be_checked_instead_of_its_session(project: Project, tmp_
     kept = shutil.copy(recorded(project), tmp_path / "kept.jsonl")
     shutil.rmtree(project.root / ".claude")
     same = project.call("replay", str(kept), "--check")
-    assert (same.code, same.out) == (0, "✓ same course: session 'auth' by p.yaml (2 iterations)\n"), same.err
+    assert (same.code, same.out) == (0, "✓ same course: session 'auth' with p.yaml (2 iterations)\n"), (
+        same.err
+    )
     other = project.pipeline(f"plan*5={WRITES}", name="other.yaml")
     done = project.call("replay", str(kept), "-p", other, "--check")
     assert done.code == 1
@@ -115,7 +117,7 @@ def test_a_cassette_can_be_checked_instead_of_its_session(project: Project, tmp_
     )
 
 
-def test_a_run_is_recorded_from_the_resume_that_says_so_and_goes_on_being(project: Project) -> None:
+def test_a_run_resumed_with_record_stays_recorded(project: Project) -> None:
     fails = f'[ "$MOCK_ITERATION" = 1 ] || [ -e fine ] || exit 3; {WRITES}'
     project.pipeline(f"plan*3={fails}", extra="    retry: {max_attempts: 1}\n")
     assert project.call("run", "-p", "p.yaml", "-s", "auth").code == 1
@@ -141,8 +143,8 @@ def test_pipelines_and_loops_are_recorded_in_the_foreground_too(
     assert project.call("replay", "auth").code == 0
 
 
-def test_a_run_in_the_background_is_recorded_as_asked() -> None:
+def test_a_run_in_the_background_is_recorded_with_record() -> None:
     options = {"provider": None, "model": None, "context": None, "inputs": (), "commands": (), "settings": ()}
-    wanted = RunOptions("auth", options, pipeline="p.yaml", record=True)
-    assert "--record" in wanted.arguments("/project", "auth", None)
-    assert "--record" not in replace(wanted, record=False).arguments("/project", "auth", None)
+    options_of_run = RunOptions("auth", options, pipeline="p.yaml", record=True)
+    assert "--record" in options_of_run.arguments("/project", "auth", None)
+    assert "--record" not in replace(options_of_run, record=False).arguments("/project", "auth", None)

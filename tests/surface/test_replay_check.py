@@ -22,11 +22,11 @@ def test_replay_check_of_an_unchanged_pipeline_finds_the_same_course(project: Pr
     ran(project, f"plan*2={WRITE_RESULT}", f"build={WRITE_RESULT}")
     before = files(project)
     done = project.call("replay", "auth", "--check")
-    assert (done.code, done.out) == (0, "✓ same course: session 'auth' by p.yaml (3 iterations)\n")
+    assert (done.code, done.out) == (0, "✓ same course: session 'auth' with p.yaml (3 iterations)\n")
     assert files(project) == before
 
 
-def test_replay_check_says_where_an_edited_pipeline_parts_from_the_past_run(project: Project) -> None:
+def test_replay_check_shows_where_an_edited_pipeline_differs_from_the_recorded_run(project: Project) -> None:
     ran(project, f"plan={WRITE_RESULT}", f"review*5={STOPS}")
     file = project.root / "p.yaml"
     judged = "    termination: {type: judgment, max: 5, min_iterations: 3}\n"
@@ -38,10 +38,10 @@ def test_replay_check_says_where_an_edited_pipeline_parts_from_the_past_run(proj
     done = project.call("replay", "auth", "--check")
     assert done.code == 1
     assert done.out.splitlines() == [
-        "✗ another course: session 'auth' by p.yaml",
+        "✗ different course: session 'auth' with p.yaml",
         "  stage 'review': the past run ended after iteration 1 (Agent requested stop at iteration 1); "
         "this pipeline would continue with iteration 2, which has no recorded outcome",
-        "The past run:",
+        "Recorded run:",
         "  plan: 1 iteration, Completed 1 iterations (max: 1)",
         "  review: 1 iteration, Agent requested stop at iteration 1",
         "  the run completed (all_loops_complete)",

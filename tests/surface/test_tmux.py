@@ -65,7 +65,7 @@ def test_tmux_runs_loops_and_stages_in_the_background_too(
 
 
 def test_tmux_child_gets_arguments_and_environment_as_they_are(project: Project, tmux: TmuxServer) -> None:
-    # A server that is there already has an environment of its own.
+    # A server that is already running has its own environment.
     tmux.call("new-session", "-d", "-s", "other", "sleep", "60")
     file = project.pipeline(f'plan=printf "%s" "$GIVEN" > given; {WRITE_RESULT}')
     hostile = 'it\'s "two" words; $(touch pwned) \\;'
@@ -101,7 +101,7 @@ def test_tmux_session_that_is_running_is_refused(project: Project, tmux: TmuxSer
     finish(project, "auth")
 
 
-def test_tmux_force_stops_the_running_session_and_begins_anew(project: Project, tmux: TmuxServer) -> None:
+def test_tmux_force_stops_the_running_session_and_starts_over(project: Project, tmux: TmuxServer) -> None:
     file = project.pipeline(f"plan={PATIENT}")
     assert project.call("pipeline", file, "auth").code == 0
     wait_for((project.root / "up").exists, "the agent")
@@ -114,7 +114,7 @@ def test_tmux_force_stops_the_running_session_and_begins_anew(project: Project, 
 
 
 def test_tmux_stale_session_is_cleaned_up_with_an_event(project: Project, tmux: TmuxServer) -> None:
-    """A session of that name is there, and nobody drives the run."""
+    """A tmux session with the run's name exists, and no engine drives the run."""
     tmux.call("new-session", "-d", "-s", "pipeline-auth", "-c", str(project.root), "sleep", "60")
     shell = int(tmux.call("list-panes", "-a", "-F", "#{pane_pid}"))
     project.lock("auth").parent.mkdir(parents=True)
@@ -166,7 +166,7 @@ def test_tmux_inside_of_tmux_a_window_is_made(project: Project, tmux: TmuxServer
     wait_for(lambda: "mine/pipeline-auth" not in tmux.windows(), "the end of the window")
 
 
-def test_tmux_names_that_come_to_the_same_are_refused(project: Project, tmux: TmuxServer) -> None:
+def test_sessions_with_the_same_tmux_name_are_refused(project: Project, tmux: TmuxServer) -> None:
     file = project.pipeline(f"plan={PATIENT}")
     assert project.call("pipeline", file, "a.b").code == 0
     done = project.call("pipeline", file, "a_b")
@@ -180,12 +180,12 @@ def test_tmux_session_of_another_project_is_left_alone(project: Project, tmux: T
     tmux.call("new-session", "-d", "-s", "pipeline-auth", "-c", str(project.home), "sleep", "60")
     done = project.call("pipeline", project.pipeline(f"plan={WRITE_RESULT}"), "auth")
     assert done.code == 1
-    assert f"tmux session 'pipeline-auth' belongs to something in {project.home}" in done.err
+    assert f"tmux session 'pipeline-auth' belongs to another program in {project.home}" in done.err
     assert tmux.sessions() == ["pipeline-auth"]
     assert project.events("auth") == []
 
 
-def test_tmux_what_cannot_start_is_refused_where_it_is_seen(project: Project, tmux: TmuxServer) -> None:
+def test_tmux_errors_are_reported_before_detaching(project: Project, tmux: TmuxServer) -> None:
     project.stage("tidy", "provider: codex\n")
     missing = project.call("tidy", "a", env={"PATH": str(_only(project, "tmux", "sh", "env"))})
     assert missing.code == 1
@@ -210,7 +210,7 @@ def test_tmux_missing_and_no_foreground_is_a_clear_error(project: Project) -> No
 
 
 def test_tmux_kill_session_pauses_the_run(project: Project, tmux: TmuxServer) -> None:
-    """As people do who know the original: the agent isn't left behind."""
+    """As users of the shell engine do: no agent is left running."""
     file = project.pipeline("plan=touch up; exec sleep 60", extra="    timeout: 60\n")
     assert project.call("pipeline", file, "auth").code == 0
     wait_for((project.root / "up").exists, "the agent")

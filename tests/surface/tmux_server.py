@@ -1,4 +1,4 @@
-"""A tmux server of a test's own: its socket lies in the test's folder, so no other server is touched."""
+"""A separate tmux server for a test: its socket is in the test's folder, so no other server is affected."""
 
 import os
 import shutil

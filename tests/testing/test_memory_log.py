@@ -79,4 +79,4 @@ def test_memory_log_keeps_its_torn_tail() -> None:
     log = MemoryLog(lines_of(timer_events(1)) + b'{"seq"')
     repaired = log.open().repaired
     assert repaired is not None
-    assert log.kept_aside[repaired.kept] == b'{"seq"'
+    assert log.archived[repaired.kept] == b'{"seq"'

@@ -81,9 +81,9 @@ def test_assert_state_status(session: MockSession) -> None:
         assert_state_status(session, "failed")
 
 
-def test_assert_state_status_sees_a_state_file_that_says_something_else(session: MockSession) -> None:
+def test_assert_state_status_detects_another_status_in_the_state_file(session: MockSession) -> None:
     rewrite_status(session, "x")
-    with pytest.raises(AssertionError, match=r"state\.json of session 'mock' says x instead of completed"):
+    with pytest.raises(AssertionError, match=r"state\.json of session 'mock' has x instead of completed"):
         assert_state_status(session, "completed")
 
 
@@ -137,9 +137,7 @@ def test_assert_event_sequence(session: MockSession, types: list[object]) -> Non
         ["node_start", ...],
     ],
 )
-def test_assert_event_sequence_says_what_was_emitted_instead(
-    session: MockSession, types: list[object]
-) -> None:
+def test_assert_event_sequence_reports_the_emitted_events(session: MockSession, types: list[object]) -> None:
     with pytest.raises(AssertionError, match="session_start, node_start, iteration_start"):
         assert_event_sequence(session, types)  # type: ignore[arg-type]
 
@@ -157,7 +155,7 @@ def test_names_that_the_kit_exports() -> None:
     ]
 
 
-def test_fake_clock_wakes_at_once_or_when_told() -> None:
+def test_fake_clock_wakes_immediately_or_on_advance() -> None:
     async def main() -> None:
         quick = FakeClock()
         await quick.sleep_until(NOON.replace(hour=15))

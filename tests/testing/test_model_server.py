@@ -69,7 +69,7 @@ def test_turns_of_the_script_follow_the_conversation(server: ModelServer, client
 
 
 @each_format
-def test_stream_says_the_same(server: ModelServer, client: Client) -> None:
+def test_stream_has_the_same_content(server: ModelServer, client: Client) -> None:
     url = server.url(SCRIPT)
     got = ask(url, stream_path(client), client.body(PROMPT, stream=True))
     assert got.headers["content-type"] == "text/event-stream"
@@ -95,7 +95,7 @@ def test_request_is_kept_with_what_it_held(server: ModelServer, client: Client) 
 
 
 @each_format
-def test_fault_is_told_in_the_format_s_own_words(server: ModelServer, client: Client) -> None:
+def test_fault_is_reported_in_the_wire_format(server: ModelServer, client: Client) -> None:
     fault = Fault(
         429, times=1, retry_after=1.5, headers={"x-limit": "7"}, message="Slow down.", details={"more": 1}
     )
@@ -134,7 +134,7 @@ def test_cut_answer_ends_in_the_middle_with_its_connection(
 CHAT = Chat()
 
 
-def test_answer_cut_neatly_is_whole_but_for_its_last_events(server: ModelServer) -> None:
+def test_response_cut_neatly_lacks_only_its_last_events(server: ModelServer) -> None:
     url = server.url(msgspec.structs.replace(SCRIPT, cuts=1, cuts_neatly=True))
     got = ask(url, CHAT.path, CHAT.body(PROMPT, stream=True))
     assert got.events
@@ -142,7 +142,7 @@ def test_answer_cut_neatly_is_whole_but_for_its_last_events(server: ModelServer)
     assert server.requests()[0].ended == "cut"
 
 
-def test_piece_of_a_cut_answer_in_the_conversation_is_no_turn(server: ModelServer) -> None:
+def test_part_of_a_cut_response_in_the_conversation_is_not_a_turn(server: ModelServer) -> None:
     talk = (PROMPT, ("First a command.", "run_command"), ("Then the", None), ("API Error: 500", None))
     got = ask(server.url(SCRIPT), CHAT.path, CHAT.body(*talk, "Go on."))
     assert CHAT.said(got)[0] == "Then the result."
@@ -166,7 +166,7 @@ def test_fault_after_some_requests_and_for_some_times(server: ModelServer) -> No
     assert statuses == [200, 529, 529, 200, 401, 401]
 
 
-def test_runs_of_one_server_are_counted_apart(server: ModelServer) -> None:
+def test_runs_of_one_server_are_counted_separately(server: ModelServer) -> None:
     script = msgspec.structs.replace(SCRIPT, faults=(Fault(500, times=1),))
     one, two = server.url(script, run="one"), server.url(script, run="two")
     assert [ask(url, CHAT.path, CHAT.body(PROMPT)).status for url in (one, two, one, two)] == [
@@ -221,7 +221,7 @@ def test_tool_by_name_and_values_in_its_arguments(server: ModelServer) -> None:
     )
 
 
-def test_client_without_a_fitting_tool_is_told(server: ModelServer) -> None:
+def test_client_without_a_matching_tool_gets_an_error(server: ModelServer) -> None:
     body = CHAT.body(PROMPT, tools=False)
     body["tools"] = [{"type": "function", "function": {"name": "look", "parameters": {}}}]
     got = ask(server.url(SCRIPT), CHAT.path, body)
@@ -239,7 +239,7 @@ def test_hanging_request_is_seen_and_noticed_when_its_client_leaves(server: Mode
     assert server.wait_for("r", lambda seen: seen.ended != "").ended == "client gone"
 
 
-def test_answer_that_hangs_within_has_begun(server: ModelServer) -> None:
+def test_response_that_hangs_within_has_started(server: ModelServer) -> None:
     url = urlsplit(server.url(msgspec.structs.replace(SCRIPT, hang="within")))
     connection = HTTPConnection(str(url.hostname), url.port, timeout=0.5)
     connection.request("POST", url.path + CHAT.path, json.dumps(CHAT.body(PROMPT, stream=True)))
@@ -279,7 +279,7 @@ def test_closing_ends_what_hangs_and_leaves_no_thread() -> None:
     assert threading.active_count() == before
 
 
-def test_outside_hosts_are_refused_and_remembered(server: ModelServer) -> None:
+def test_external_hosts_are_refused_and_recorded(server: ModelServer) -> None:
     parts = urlsplit(server.address)
     connection = HTTPConnection(str(parts.hostname), parts.port, timeout=60)
     connection.set_tunnel("example.invalid", 443)
@@ -300,8 +300,8 @@ def test_questions_that_clients_ask_besides(server: ModelServer) -> None:
     assert ask(server.address, "/no-such/run/v1/messages", {}).status == 404
 
 
-def test_unknown_script_is_refused_with_those_there_are(server: ModelServer) -> None:
-    with pytest.raises(LookupError, match=r"no script 'wirte'; there are .*write"):
+def test_unknown_script_is_refused_with_the_known_ones(server: ModelServer) -> None:
+    with pytest.raises(LookupError, match=r"unknown script 'wirte'; known scripts: .*write"):
         server.url("wirte")
 
 
@@ -323,7 +323,7 @@ def test_script_is_data() -> None:
     assert msgspec.json.decode(msgspec.json.encode(script), type=Script) == script
 
 
-def test_by_hand_it_prints_its_address_and_plays_a_file(tmp_path: Path) -> None:
+def test_program_prints_its_address_and_plays_a_file(tmp_path: Path) -> None:
     file = tmp_path / "script.json"
     file.write_text('{"turns": [{"text": "From a file."}]}')
     command = [sys.executable, "-m", "agentforge.testing.model_server", "--script", str(file), "--port", "0"]
@@ -340,11 +340,11 @@ def test_by_hand_it_prints_its_address_and_plays_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (None, "neither a JSON file nor one of write"),
+        (None, "must be a JSON file or one of write"),
         ('{"turns": [{"actions": [{"do": "fly"}]}]}', "'fly'"),
     ],
 )
-def test_by_hand_a_wrong_script_is_refused_in_a_sentence(
+def test_program_refuses_an_unknown_script_with_a_message(
     tmp_path: Path, content: str | None, says: str
 ) -> None:
     if content:

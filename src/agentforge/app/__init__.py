@@ -1,1 +1,1 @@
-"""What every surface needs: starting and continuing runs, providers, recordings, diagnosis."""
+"""The operations behind every surface: starting and continuing runs, providers, recordings, diagnosis."""

@@ -1,4 +1,4 @@
-"""What agents at work say, read from their own output files: it never goes through the log."""
+"""Output of running agents, read from their output files: it isn't part of the log."""
 
 from collections.abc import Iterator, Mapping
 
@@ -14,39 +14,39 @@ from agentforge.ports.provider import ShowsProgress
 from agentforge.system import files
 
 TAIL_BYTES = 64 * 1024
-"""A line of a machine's output may be long."""
+"""Large enough for the long lines of machine-readable output."""
 
 
 class AgentOutput:
     def __init__(self, project: str, environ: Mapping[str, str]) -> None:
         self._project = project
         self._environ = environ
-        self._speakers: dict[str, ShowsProgress | None] = {}
+        self._formatters: dict[str, ShowsProgress | None] = {}
         self._read: dict[str, int] = {}
-        """How far each output was read."""
+        """How many bytes of each output were read."""
 
     def last(self, plan: Plan, state: RunState) -> Iterator[tuple[str | None, str]]:
-        """The last thing that each agent at work said, with the branch it is in."""
-        for branch, provider, output in self._at_work(plan, state):
+        """The last output of each running agent, with its branch."""
+        for branch, provider, output in self._running(plan, state):
             lines = reversed(_lines(_tail(output)))
-            words = next((words for line in lines if (words := self._words(provider, line))), "")
-            if words:
-                yield branch, words
+            text = next((text for line in lines if (text := self._text(provider, line))), "")
+            if text:
+                yield branch, text
 
     def news(self, plan: Plan, state: RunState) -> Iterator[tuple[str | None, str]]:
-        """All that agents at work said since the last look."""
-        for branch, provider, output in self._at_work(plan, state):
+        """The output of running agents since the last call."""
+        for branch, provider, output in self._running(plan, state):
             begin = self._read.get(output, 0)
             whole = files.read_part(output, begin, TAIL_BYTES * 16)[0]
-            # A line that isn't whole yet is left for the next look.
+            # An incomplete line is left for the next call.
             whole = whole[: whole.rfind(b"\n") + 1]
             self._read[output] = begin + len(whole)
             for line in _lines(whole):
-                if words := self._words(provider, line):
-                    yield branch, words
+                if text := self._text(provider, line):
+                    yield branch, text
 
-    def _at_work(self, plan: Plan, state: RunState) -> Iterator[tuple[str | None, str, str]]:
-        """The branch, the provider and the output file of each agent at work."""
+    def _running(self, plan: Plan, state: RunState) -> Iterator[tuple[str | None, str, str]]:
+        """The branch, the provider and the output file of each running agent."""
         layout = RunLayout.of(self._project, state.session)
         for branch, at in state.under_way():
             attempt = at.iteration.attempt if at.iteration else None
@@ -57,15 +57,14 @@ class AgentOutput:
                 here = layout.iteration(place.folder, at.iteration.number).attempt(attempt.number)
                 yield branch, node.chosen(attempt.choice).type, here.output
 
-    def _words(self, provider: str, line: str) -> str:
-        if provider not in self._speakers:
-            self._speakers[provider] = self._speaker(provider)
-        speaker = self._speakers[provider]
-        return speaker.progress(line) if speaker else line.strip()
+    def _text(self, provider: str, line: str) -> str:
+        if provider not in self._formatters:
+            self._formatters[provider] = self._formatter(provider)
+        formatter = self._formatters[provider]
+        return formatter.progress(line) if formatter else line.strip()
 
-    def _speaker(self, provider: str) -> ShowsProgress | None:
-        """The provider, if its output isn't meant for people; one that this process can't make speaks for
-        itself."""
+    def _formatter(self, provider: str) -> ShowsProgress | None:
+        """The provider if it formats its output for people, or None if the output is shown as it is."""
         offer = find_offers(self._project, self._environ).get(provider)
         try:
             made = offer.make() if offer else None
@@ -76,7 +75,7 @@ class AgentOutput:
 
 def _tail(path: str) -> bytes:
     found, begin = files.read_part(path, -TAIL_BYTES, TAIL_BYTES)
-    # The first line may be the end of one.
+    # The first line may be incomplete.
     return found[found.find(b"\n") + 1 :] if begin else found
 
 

@@ -1,4 +1,4 @@
-"""Runs in the background: each in a tmux session of its own, or in a window where we are inside of tmux."""
+"""Background runs: each in a separate tmux session, or in a new window if we are inside tmux."""
 
 import asyncio
 import logging
@@ -20,14 +20,14 @@ from agentforge.model.facts import TmuxSessionCleaned
 log = logging.getLogger("agentforge.run")
 
 START_SECONDS = 10.0
-"""How long a run may take to begin before it is called begun, as its program is running."""
+"""How long to wait for a run to start; after that, a running program counts as started."""
 POLL_SECONDS = 0.05
 
 
 class BackgroundRun(Struct, frozen=True):
     session: str
     name: str
-    """Of the tmux session or window."""
+    """The name of the tmux session or window."""
     is_window: bool
 
 
@@ -41,24 +41,24 @@ class Background:
         self._environ = dict(runs.environ)
         self._tmux = Tmux(runs.environ)
 
-    async def make_way(self, session: str, *, force: bool) -> TmuxSessionCleaned | None:
-        """See to it that the run can have its tmux session; what was cleaned up, for its log."""
+    async def free_tmux_name(self, session: str, *, force: bool) -> TmuxSessionCleaned | None:
+        """Remove a stale tmux session with the run's name. Returns the fact to log, or None."""
         if force and self._runs.log_file(session).exists():
             await stop_owner(self._runs, session, local_processes())
         found = self._tmux.find(tmux_name(session))
         return None if found is None else self._clean(found, session, stale=not force)
 
     def refuse(self, session: str, *, force: bool) -> None:
-        """Raise if there is no tmux, if its name is somebody else's, or if the run is running already."""
+        """Raise if tmux is missing, if another run uses the tmux name, or if the run is already running."""
         if not self._tmux.is_available:
             raise InvalidRequest(
                 "tmux required for background execution. Install tmux or use `--foreground`",
-                hint="`agentforge doctor` says how to install it",
+                hint="`agentforge doctor` shows how to install it",
             )
         found = self._tmux.find(tmux_name(session))
         if found is not None:
             self._refuse_others(found, session)
-        # One of ours that is alive and not driven is just beginning, or at its end.
+        # A tmux session of this run without an engine is just starting or ending.
         running = self._is_driven(session) or (found is not None and found.is_alive and found.run != "")
         if running and not force:
             if found is None:
@@ -69,7 +69,7 @@ class Background:
             )
 
     async def start(self, session: str, arguments: Sequence[str]) -> BackgroundRun:
-        """Start the program with these arguments and wait until the run has begun."""
+        """Start the program with these arguments and wait until the run has started."""
         name, before = tmux_name(session), self._log_mark(session)
         launch = Launch(command_line(arguments), os.getcwd(), self._environ)
         place = self._tmux.start(name, launch, session, self._runs.project)
@@ -86,18 +86,22 @@ class Background:
 
     def _clean(self, found: TmuxSession, session: str, *, stale: bool) -> TmuxSessionCleaned | None:
         lock = read_lock(self._runs.project, session)
-        why = f"PID {lock.pid} not running" if lock else "nobody drives it"
+        why = f"PID {lock.pid} not running" if lock else "no engine running"
         if stale:
             log.warning("Cleaning up stale tmux session '%s' (%s)", found.name, why)
         self._tmux.kill(found.name)
         return TmuxSessionCleaned(found.name, lock.pid if lock else None) if stale else None
 
     def _refuse_others(self, found: TmuxSession, session: str) -> None:
-        """Different names may come to the same in tmux, and so may sessions of different projects."""
+        """Different sessions, also of different projects, may have the same tmux name."""
         same_project = os.path.realpath(found.project) == os.path.realpath(self._runs.project)
         if not found.is_alive or (same_project and found.run in ("", session)):
             return
-        whose = f"session {found.run!r} in {found.project}" if found.run else f"something in {found.project}"
+        whose = (
+            f"session {found.run!r} in {found.project}"
+            if found.run
+            else f"another program in {found.project}"
+        )
         raise RunActive(
             f"tmux session '{found.name}' belongs to {whose}",
             hint="choose another session name, or use --foreground",

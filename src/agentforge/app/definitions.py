@@ -1,4 +1,4 @@
-"""The stages and pipelines of a project: what there is, what is wrong with it, and compiling it for a run."""
+"""The stages and pipelines of a project: listing, linting and recompiling them."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -59,7 +59,7 @@ class Definitions:
         return known_providers(self._project, self._environ)
 
     def migration(self) -> Migration:
-        """What would behave differently from the shell engine, in all definitions and runs of the project."""
+        """Differences from the shell engine in all definitions and runs of the project."""
         environ = dict(self._environ)
         if os.path.isdir(os.path.join(self._project, "scripts", "stages")):
             environ.setdefault("AGENT_PIPELINES_ROOT", self._project)
@@ -68,7 +68,7 @@ class Definitions:
         return examine_migration(sources, Runs(self._project, environ), known)
 
     def lint_all(self) -> list[LintResult]:
-        """Everything that lies in the project; what is built in or elsewhere is somebody else's."""
+        """Lint all definitions in the project folder, not built-in ones or those elsewhere."""
         stages = [self.lint(stage.name, "stage") for stage in self.stages() if _is_inside(stage)]
         return stages + [self.lint(found.name, "pipeline") for found in self.pipelines() if _is_inside(found)]
 
@@ -86,25 +86,25 @@ def recompiled(
 ) -> Compiled:
     """Compile the current definition of a run, or another pipeline, with the overrides that the run started
     with; `overrides` and `passes` replace these. `compile` is the engine's."""
-    session, asked = plan.session.name, merged(plan.pipeline.overrides, overrides or Overrides())
+    session, effective = plan.session.name, merged(plan.pipeline.overrides, overrides or Overrides())
     if pipeline is None and plan.mode == "loop":
-        return compile(stage=plan.only_stage.stage, session=session, overrides=asked)
+        return compile(stage=plan.only_stage.stage, session=session, overrides=effective)
     source = source_to_compile(plan) if pipeline is None else pipeline
-    return compile(source, session=session, overrides=asked, passes=passes or plan.passes)
+    return compile(source, session=session, overrides=effective, passes=passes or plan.passes)
 
 
 def source_to_compile(plan: Plan) -> str:
-    """What the run's pipeline is called, for compiling it anew."""
+    """The path of the run's pipeline, for recompiling it."""
     if plan.source.path == INLINE:
         raise InvalidRequest(
-            f"the pipeline of session {plan.session.name!r} was given as text: there is no file to recompile",
-            hint="give a file, resume without recompiling, or begin anew",
+            f"the pipeline of session {plan.session.name!r} was given as text: no file to recompile",
+            hint="give a file, resume without recompiling, or start over",
         )
     return plan.source.path
 
 
 def merged(before: Overrides, now: Overrides) -> Overrides:
-    """What was asked for when the run began, and on top of it what is asked for now."""
+    """The overrides that the run was started with, overridden by the new ones."""
     return Overrides(
         provider=now.provider or before.provider,
         model=now.model or (None if now.provider else before.model),

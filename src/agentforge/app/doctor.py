@@ -1,4 +1,4 @@
-"""What is usable here: the machine, the project's disk, tools, agents and settings, each with its fix."""
+"""Checks of the environment: machine, project disk, tools, agents and settings, each with its fix."""
 
 import os
 import platform
@@ -39,15 +39,15 @@ Group = Literal[
 """In the order in which they are shown."""
 
 
-MOST_NAMED = 4
+MAX_MODELS = 4
 
 
-MOST_VARIABLES = 12
+MAX_VARIABLES = 12
 
 
 _TRIED = {
-    "bwrap": (SandboxChoice("bwrap", network=False), "a confined program starts"),
-    "docker": (SandboxChoice("docker", image="any"), "client and engine answer"),
+    "bwrap": (SandboxChoice("bwrap", network=False), "can start a confined program"),
+    "docker": (SandboxChoice("docker", image="any"), "client and engine respond"),
 }
 
 
@@ -65,7 +65,7 @@ SLOW_SYNC_MS = 50.0
 GROUPS = get_args(Group)
 
 TOOLS = {
-    "git": "for the demo and for everything that compares trees",
+    "git": "for the demo and for comparing workspaces",
     "tmux": "for runs in the background",
     "bd": "for queue stages",
 }
@@ -103,7 +103,7 @@ def doctor(project: str | os.PathLike[str] = ".", environ: Mapping[str, str] | N
 
 
 def _machine() -> list[Probe]:
-    # An interpreter that is too old doesn't get as far as this.
+    # An interpreter that is too old fails before this.
     python = Probe("machine", "python", "ok", f"{platform.python_version()} ({sys.executable})")
     return [python, _platform(sys.platform, f"{platform.system()} {platform.release()}")]
 
@@ -112,8 +112,8 @@ def _platform(name: str, system: str) -> Probe:
     if name.startswith("linux"):
         return Probe("machine", "platform", "ok", f"{system}: full guarantees")
     if name == "darwin":
-        weaker = f"{system}: weaker guarantees: what an agent starts and detaches may outlive it"
-        return Probe("machine", "platform", "warning", weaker, "use Linux where that matters")
+        weaker = f"{system}: weaker guarantees: processes that an agent detaches may outlive it"
+        return Probe("machine", "platform", "warning", weaker, "use Linux if that matters")
     return Probe("machine", "platform", "broken", system, "use Linux, macOS, or WSL on Windows")
 
 
@@ -124,12 +124,12 @@ def _project(project: str) -> list[Probe]:
         disk = Probe("project", "disk", "broken", reason, "move the project to a local disk")
     speed = host_probe.sync_speed(where)
     if speed.error:
-        fix = f"make it writable for you: see `ls -ld {where}`"
+        fix = f"make it writable: see `ls -ld {where}`"
         return [disk, Probe("project", "writing", "broken", speed.error, fix)]
-    taken = f"{speed.milliseconds:.2f} ms for a durable write"
-    sync = Probe("project", "writing", "ok", f"permitted, {taken}")
+    fsync = f"fsync {speed.milliseconds:.2f} ms"
+    sync = Probe("project", "writing", "ok", f"writable ({fsync})")
     if speed.milliseconds > SLOW_SYNC_MS:
-        sync = Probe("project", "writing", "warning", f"permitted, but slow: {taken}", "use a faster disk")
+        sync = Probe("project", "writing", "warning", f"writable, but slow ({fsync})", "use a faster disk")
     return [disk, sync]
 
 
@@ -138,7 +138,7 @@ def _tool(name: str, purpose: str, environ: Mapping[str, str]) -> list[Probe]:
     found = host_probe.program(name, environ, VERSION_FLAGS.get(name, ("--version",)))
     if found is None:
         fix = "npm install -g @beads/bd" if name == "bd" else f"{install} {name}"
-        return [Probe("tools", name, "note", f"not found; wanted {purpose}", fix)]
+        return [Probe("tools", name, "note", f"not found; needed {purpose}", fix)]
     return [Probe("tools", name, "ok", found.summary)]
 
 
@@ -149,22 +149,22 @@ def _provider_config(environ: Mapping[str, str]) -> None:
         raise InvalidRequest(found.message, hint=found.hint or "write a mapping in YAML or JSON")
 
 
-REFUSING: dict[str, Callable[[Mapping[str, str]], object]] = {
+VALIDATED: dict[str, Callable[[Mapping[str, str]], object]] = {
     BUFFER_VARIABLE: buffer_settings,
     FLUSH_VARIABLE: buffer_settings,
     "MOCK_DELAY": mock_delay,
     PROVIDER_CONFIG: _provider_config,
 }
-"""Variables whose own reader says what is wrong with them."""
+"""Variables, with the function that reads and validates each."""
 
 
 def settings_probes(project: str, environ: Mapping[str, str]) -> list[Probe]:
     found = [*_values(environ), *_folders(project, environ), *_modes(environ)]
-    return found or [Probe("settings", "environment", "ok", "nothing is set: defaults hold")]
+    return found or [Probe("settings", "environment", "ok", "no variables set; using defaults")]
 
 
 def _values(environ: Mapping[str, str]) -> Iterator[Probe]:
-    for name, read in REFUSING.items():
+    for name, read in VALIDATED.items():
         if value := environ.get(name):
             try:
                 read({name: value})
@@ -189,25 +189,25 @@ def _folders(project: str, environ: Mapping[str, str]) -> Iterator[Probe]:
                 yield Probe("settings", name, "ok", value)
             else:
                 fix = f"create the folder, or unset {name}"
-                yield Probe("settings", name, "warning", f"{value} is no folder", fix)
+                yield Probe("settings", name, "warning", f"{value} is not a folder", fix)
 
 
 def _modes(environ: Mapping[str, str]) -> Iterator[Probe]:
     if is_mock_mode(environ):
-        found = "true: every agent is played by the mock"
+        found = "true: the mock replaces every agent"
         yield Probe("settings", "MOCK_MODE", "note", found, "unset MOCK_MODE to run real agents")
     if environ.get("AGENT_PIPELINES_LEGACY"):
-        found = "set, but without effect: there is always a log"
+        found = "set, but has no effect: every run has a log"
         yield Probe("settings", "AGENT_PIPELINES_LEGACY", "warning", found, "unset AGENT_PIPELINES_LEGACY")
 
 
 def agent_probes(environ: Mapping[str, str]) -> list[Callable[[], list[Probe]]]:
-    """To be made at the same time: some programs take seconds to tell their version."""
+    """Probes to run concurrently: some programs take seconds to print their version."""
     return [
         *(partial(_program, cli, environ) for cli in BASES.values()),
         partial(_api, environ),
         *(partial(_server, name, server.base_url, server.start) for name, server in LOCAL.items()),
-        partial(_seen, environ),
+        partial(_passed_variables, environ),
     ]
 
 
@@ -215,15 +215,15 @@ def _program(cli: AgentCli, environ: Mapping[str, str]) -> list[Probe]:
     found = host_probe.program(cli.name, environ)
     if found is None:
         return [Probe("agents", cli.name, "note", "not found", cli.install)]
-    if let_in := _let_in(cli, environ):
-        return [Probe("agents", cli.name, "ok", f"{found.summary}, {let_in}")]
-    unseen = ", or by a login in the keychain" if sys.platform == "darwin" else ""
-    words = f"{found.summary}, but neither a key nor a login was found"
-    return [Probe("agents", cli.name, "warning", words, f"{cli.log_in}, or set {cli.keys[0]}{unseen}")]
+    if credentials := _credentials(cli, environ):
+        return [Probe("agents", cli.name, "ok", f"{found.summary}, {credentials}")]
+    keychain = " (a login in the keychain isn't detected)" if sys.platform == "darwin" else ""
+    text = f"{found.summary}, but no API key or login was found"
+    return [Probe("agents", cli.name, "warning", text, f"{cli.log_in}, or set {cli.keys[0]}{keychain}")]
 
 
-def _let_in(cli: AgentCli, environ: Mapping[str, str]) -> str:
-    """By what it can authenticate, as far as can be seen; never the value itself."""
+def _credentials(cli: AgentCli, environ: Mapping[str, str]) -> str:
+    """The credentials that were found, by name and never by value; empty if none."""
     for variable in cli.keys:
         if environ.get(variable):
             return f"{variable} is set"
@@ -234,7 +234,7 @@ def _let_in(cli: AgentCli, environ: Mapping[str, str]) -> str:
 
 
 def _expanded(login: str, environ: Mapping[str, str]) -> str:
-    """`$CODEX_HOME:~/.codex/auth.json`: where the variable is set, the last part lies in its folder."""
+    """`$CODEX_HOME:~/.codex/auth.json`: if the variable is set, the file is in its folder."""
     variable, _, default = login.rpartition(":")
     moved = environ.get(variable.removeprefix("$")) if variable else None
     if moved:
@@ -254,24 +254,24 @@ def _api(environ: Mapping[str, str]) -> list[Probe]:
     keys = [
         name for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY") if environ.get(name)
     ]
-    said = f"{' and '.join(keys)} {'are' if len(keys) > 1 else 'is'} set" if keys else "no key is set"
-    return [Probe("agents", "api", "ok", f"its packages are installed, {said}")]
+    which = f"{' and '.join(keys)} {'are' if len(keys) > 1 else 'is'} set" if keys else "no API key is set"
+    return [Probe("agents", "api", "ok", f"packages are installed, {which}")]
 
 
 def _server(name: str, base_url: str, start: str) -> list[Probe]:
     port = int(base_url.rpartition(":")[2].partition("/")[0])
     found = model_server(port)
     if found is None:
-        return [Probe("models", name, "note", f"nothing listens on port {port}", start)]
+        return [Probe("models", name, "note", f"no server on port {port}", start)]
     if found.models is None:
-        return [Probe("models", name, "note", f"what listens on port {port} is no model server", start)]
-    named = ", ".join(found.models[:MOST_NAMED])
-    more = f" and {len(found.models) - MOST_NAMED} more" if len(found.models) > MOST_NAMED else ""
-    return [Probe("models", name, "ok", f"answers on port {port}: {named or 'no models yet'}{more}")]
+        return [Probe("models", name, "note", f"the server on port {port} is not a model server", start)]
+    named = ", ".join(found.models[:MAX_MODELS])
+    more = f" and {len(found.models) - MAX_MODELS} more" if len(found.models) > MAX_MODELS else ""
+    return [Probe("models", name, "ok", f"listening on port {port}: {named or 'no models yet'}{more}")]
 
 
-def _seen(environ: Mapping[str, str]) -> list[Probe]:
-    """Which variables reach the agents that are there, by name."""
+def _passed_variables(environ: Mapping[str, str]) -> list[Probe]:
+    """The environment variables that each available agent gets, by name."""
     found = []
     shown = {*BASES, "command"}
     for name, provider in builtin_providers(environ).items():
@@ -281,22 +281,22 @@ def _seen(environ: Mapping[str, str]) -> list[Probe]:
                 command = provider.command(ExecuteRequest("", "", config, "/", {}, "/", "/"))
             except AgentForgeError:
                 continue
-            words = _listed(set(command.env) & set(environ), environ)
-            found.append(Probe("environment", name, "ok", words))
+            text = _listed(set(command.env) & set(environ), environ)
+            found.append(Probe("environment", name, "ok", text))
     return found
 
 
 def _listed(names: set[str], environ: Mapping[str, str]) -> str:
-    """Secrets first, as those matter most."""
+    """Secrets come first because they matter most."""
     ordered = sorted(names, key=lambda name: (not is_secret_name(name), name))
-    shown = [f"{name} (secret)" if is_secret_name(name) else name for name in ordered[:MOST_VARIABLES]]
-    more = f", and {len(ordered) - MOST_VARIABLES} more" if len(ordered) > MOST_VARIABLES else ""
+    shown = [f"{name} (secret)" if is_secret_name(name) else name for name in ordered[:MAX_VARIABLES]]
+    more = f", and {len(ordered) - MAX_VARIABLES} more" if len(ordered) > MAX_VARIABLES else ""
     amount = "your whole environment" if len(names) == len(environ) else f"{len(names)} of your variables"
     return f"gets {amount}: {', '.join(shown)}{more}"
 
 
 def provider_probes(project: str, environ: Mapping[str, str]) -> list[Probe]:
-    """None of them is set up here: that might call somebody. `agentforge providers` does."""
+    """Doesn't initialize providers, because that might call a service; `agentforge providers` does."""
     offers = find_offers(project, environ)
     built_in = [name for name, offer in offers.items() if offer.origin == "built in"]
     others = [offer for offer in offers.values() if offer.origin != "built in"]
@@ -311,10 +311,10 @@ def _offer(offer: Offer) -> Probe:
     try:
         offer.make()
     except AgentForgeError as error:
-        said = error.message if error.message.startswith(offer.place) else f"{where}: {error.message}"
-        return Probe("providers", offer.name, "warning", said, error.hint)
+        problem = error.message if error.message.startswith(offer.place) else f"{where}: {error.message}"
+        return Probe("providers", offer.name, "warning", problem, error.hint)
     if offer.shadows:
-        return Probe("providers", offer.name, "note", f"{where}; stands in for the built-in one")
+        return Probe("providers", offer.name, "note", f"{where}; overrides the built-in one")
     return Probe("providers", offer.name, "ok", where)
 
 
@@ -327,6 +327,6 @@ def _sandbox(sandbox: Sandbox) -> list[Probe]:
     try:
         sandbox.probe(choice)
     except AgentForgeError as error:
-        said = error.message.removeprefix(f"sandbox {sandbox.name}").lstrip(": ")
-        return [Probe("sandboxes", sandbox.name, "note", said, error.hint)]
+        problem = error.message.removeprefix(f"sandbox {sandbox.name}").lstrip(": ")
+        return [Probe("sandboxes", sandbox.name, "note", problem, error.hint)]
     return [Probe("sandboxes", sandbox.name, "ok", works)]

@@ -1,4 +1,4 @@
-"""A recording of a run: its cassette, and where it is from."""
+"""A recording of a run: its cassette and the file that it was read from."""
 
 import os
 
@@ -10,16 +10,16 @@ from agentforge.system import files
 
 
 class Replay(Struct, frozen=True):
-    """What is played instead of asking anybody."""
+    """The cassette to play back instead of calling providers."""
 
     content: bytes
     speed: float = 0.0
-    """2 is twice as fast as recorded, 0 doesn't wait."""
+    """1 is as recorded, 2 twice as fast, 0 without waiting."""
     plateau_test: bool = False
 
 
 class Recording(Struct, frozen=True):
-    """A cassette, and where it is from."""
+    """A cassette and its file."""
 
     path: str
     content: bytes
@@ -27,12 +27,12 @@ class Recording(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The session that was recorded, or the file's own name."""
+        """The session that was recorded, or the file's name."""
         return self.cassette.header.session or os.path.splitext(os.path.basename(self.path))[0]
 
     @property
     def notes(self) -> list[str]:
-        """What couldn't be kept when it was recorded."""
+        """What could not be recorded."""
         return [note for exchange in self.cassette.exchanges for note in exchange.notes]
 
     def replay(self, speed: float) -> Replay:
@@ -40,7 +40,7 @@ class Recording(Struct, frozen=True):
 
 
 def is_cassette_file(source: str) -> bool:
-    """Whether a path is meant, not a session."""
+    """Whether the source is a path, not a session."""
     return source.endswith(".jsonl") or os.sep in source
 
 
@@ -51,7 +51,9 @@ def read_recording(path: str) -> Recording:
     try:
         cassette = parse_cassette(content.decode("utf-8"), path)
     except UnicodeDecodeError as error:
-        raise InvalidRequest(f"cassette {path} can't be read: not UTF-8 text") from error
+        raise InvalidRequest(
+            f"cannot read cassette {path}: not UTF-8 text", hint="give a cassette that `--record` made"
+        ) from error
     except ProviderUnusable as error:
         raise InvalidRequest(error.message, hint=error.hint) from error
     return Recording(path, content, cassette)

@@ -1,4 +1,4 @@
-"""Secrets of the engine's own environment are kept out of what it records and logs."""
+"""Keep secrets from the engine's environment out of recordings and logs."""
 
 import logging
 from collections.abc import Mapping
@@ -8,12 +8,12 @@ from agentforge.model.secrets import Redactor
 
 
 def environment_redactor(environ: Mapping[str, str]) -> Redactor:
-    """Hides the values of all variables whose names say that they are secret."""
+    """Hides the values of all variables with the name of a secret."""
     return Redactor(secrets_in(environ))
 
 
 class RedactingFilter(logging.Filter):
-    """For a log handler: no record passes with a secret in its message, its fields or its exception."""
+    """For a log handler: hides secrets in the message, fields and exception of a record."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         super().__init__()
@@ -37,5 +37,5 @@ class RedactingFilter(logging.Filter):
         if hidden != trace:
             error = record.exc_info[1]
             record.__dict__.setdefault("error", self._redactor.text(f"{type(error).__name__}: {error}"))
-            # Formatters print this text, and would make the trace anew from the exception itself.
+            # Without `exc_info`, formatters print this text instead of formatting the exception again.
             record.exc_text, record.exc_info = hidden, None

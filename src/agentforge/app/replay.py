@@ -1,5 +1,5 @@
-"""Recorded runs: making a recording, finding one, running it again without its agents, and comparing its
-course with that of a pipeline as it is now."""
+"""Recorded runs: recording and replaying them, and comparing their course with that of the current
+pipeline."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -39,7 +39,7 @@ def compiled_for_replay(
     pipeline: PipelineSource | None,
     session: str | None,
 ) -> Compiled:
-    """The recorded plan, or another pipeline, under a name of its own. `compile` is the engine's."""
+    """The recorded plan, or another pipeline, with a new session name. `compile` is the engine's."""
     name = session_name(session or f"{recording.name[:56]}-replay")
     plan, text = recording.cassette.header.plan, recording.cassette.header.pipeline
     if pipeline is not None:
@@ -48,7 +48,7 @@ def compiled_for_replay(
         return compile(pipeline, session=name, overrides=plan.pipeline.overrides, passes=plan.passes)
     if plan is None:
         raise InvalidRequest(
-            f"{recording.path} doesn't say which pipeline it is a recording of",
+            f"{recording.path} has no plan: the pipeline that it was recorded with is unknown",
             hint="give the pipeline with -p FILE",
         )
     named = PlanSession(name, plan.session.created_at, plan.session.inputs)
@@ -58,7 +58,7 @@ def compiled_for_replay(
 def recorder_of(
     journal: Journal, layout: RunLayout, project: str, environ: Mapping[str, str]
 ) -> Recorder | None:
-    """Of a run that is recorded: its cassette, begun or continued."""
+    """The recorder of a run, which starts or continues its cassette, or None if the run isn't recorded."""
     settings, plan = journal.state.settings, journal.plan
     if not settings.record:
         return None
@@ -80,7 +80,7 @@ def recorder_of(
 
 
 def played_provider(settings: RunSettings, layout: RunLayout, environ: Mapping[str, str]) -> Provider | None:
-    """Who stands for every provider and the judge in a replay."""
+    """The provider that replaces all providers and the judge in a replay, or None."""
     if settings.replay is None:
         return None
     config = {"cassette": layout.replayed, "speed": settings.replay}
@@ -88,14 +88,14 @@ def played_provider(settings: RunSettings, layout: RunLayout, environ: Mapping[s
 
 
 class CourseComparison(Struct, frozen=True):
-    """A past run beside a pipeline as it is now."""
+    """A past run compared with the current pipeline."""
 
     session: str
     pipeline: str
-    """What was rehearsed: the file of a pipeline or of a stage."""
+    """The file of the pipeline or stage that was rehearsed."""
     rehearsal: Rehearsal
     damage: tuple[Damage, ...] = ()
-    """Lines of the log that couldn't be taken into account."""
+    """Lines of the log that were skipped."""
 
     @property
     def is_same(self) -> bool:
@@ -124,7 +124,7 @@ def _plan_of(recording: Recording) -> Plan:
     plan = recording.cassette.header.plan
     if plan is None:
         raise InvalidRequest(
-            f"{recording.path} was written by hand: it doesn't hold the plan to compare with",
+            f"{recording.path} was written by hand: it has no plan to compare with",
             hint="give a session, or a cassette that `--record` made",
         )
     return plan
@@ -136,5 +136,5 @@ def _enacted(recording: Recording) -> Sequence[Event]:
         return enact(_plan_of(recording), recording.cassette.exchanges, plateau_test=header.plateau_test)
     except ValueError as error:
         raise InvalidRequest(
-            f"{recording.path} can't be compared: {error}", hint="give the session instead of the cassette"
+            f"cannot compare {recording.path}: {error}", hint="give the session instead of the cassette"
         ) from error

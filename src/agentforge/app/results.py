@@ -1,9 +1,9 @@
-"""What the SDK returns: how a run stands, as plain data."""
+"""Return values of the SDK: the result and status of runs, as plain data."""
 
 from datetime import datetime
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from agentforge.model.plan import Plan
 from agentforge.model.state import Request, RunState
@@ -11,7 +11,7 @@ from agentforge.model.status import RunStatus
 from agentforge.ports.event_log import BufferHealth, Damage
 from agentforge.views.summary import Health, Summary
 
-# `interrupted` is derived, never recorded: the run is running, and nobody drives it.
+# `interrupted` is derived, never recorded: the run is running and has no active engine.
 ShownStatus = Literal[
     "pending", "running", "interrupted", "paused", "awaiting_approval", "completed", "failed", "aborted"
 ]
@@ -29,7 +29,7 @@ class RunResult(Struct, frozen=True):
     error_type: str | None = None
     requests: tuple[Request, ...] = ()
     cassette: str | None = None
-    """What the agents did, if that was recorded."""
+    """The path of the cassette, or None if the run isn't recorded."""
 
     @property
     def completed(self) -> bool:
@@ -37,7 +37,7 @@ class RunResult(Struct, frozen=True):
 
 
 class RunInfo(Struct, frozen=True):
-    """A run, seen from outside."""
+    """The status of a run."""
 
     session: str
     status: ShownStatus
@@ -50,7 +50,7 @@ class RunInfo(Struct, frozen=True):
     damage: tuple[Damage, ...] = ()
     buffer: BufferHealth | None = None
     state_file_seq: int | None = None
-    """The latest event that state.json shows; nothing where there is no usable one."""
+    """The latest event in state.json, or None if that is missing or unusable."""
 
 
 class RunRow(Struct, frozen=True):
@@ -58,13 +58,13 @@ class RunRow(Struct, frozen=True):
 
     session: str
     status: ShownStatus | Literal["unknown"]
-    """`unknown`: its log can't be read by this version."""
+    """`unknown`: this version can't read its log."""
     updated_at: datetime
     stage: str
     iterations: int
     pipeline: str
-    kept_from: str | None = None
-    """The session whose name this run had before it was kept aside."""
+    archived_from: str | None = field(default=None, name="kept_from")
+    """The name of this run before it was archived, or None."""
 
 
 def result_of(state: RunState, summary: Summary, run_dir: str) -> RunResult:

@@ -1,4 +1,4 @@
-"""Where adapters meet ports: which log, clock, processes and sources an engine stands on."""
+"""Connects adapters to ports: the log, processes, sources and sandboxes of an engine."""
 
 import os
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ def sources_of(project: str, environ: Mapping[str, str], clock: Clock | None = N
 
 
 def sandboxes(environ: Mapping[str, str]) -> Mapping[str, Sandbox]:
-    """By name; none of them is checked yet."""
+    """By name, not validated."""
     from agentforge.adapters.sandboxes.builtin import sandboxes as builtin_sandboxes
 
     return builtin_sandboxes(environ)
@@ -52,7 +52,7 @@ def workspace_of(project: str, environ: Mapping[str, str]) -> Workspace:
 
 
 def known_providers(project: str, environ: Mapping[str, str]) -> list[str] | None:
-    """The names that a pipeline may use; nothing in mock mode, where every name is played by the mock."""
+    """The provider names that a pipeline may use, or None in mock mode, where every name is accepted."""
     from agentforge.adapters.providers.mock import is_mock_mode
     from agentforge.app.providers.offers import find_offers
 

@@ -1,4 +1,4 @@
-"""Driving runs from a terminal: with a display, stopped by signals, ending in a conclusion."""
+"""Drive runs from a terminal: with a display, stopped by signals, ending in a summary."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from agentforge.cli import exit_codes
 from agentforge.cli.display import Display, display_for
 from agentforge.cli.invocation import Invocation
 from agentforge.cli.log_output import log_event, set_up_logs
-from agentforge.cli.output import note, print_json, styled, while_read
+from agentforge.cli.output import ignore_closed_stdout, note, print_json, styled
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
@@ -29,16 +29,16 @@ T = TypeVar("T")
 
 
 class DriveResult(Struct, frozen=True):
-    """What came of a drive, and the signal that stopped it, if one did."""
+    """The outcome of a drive, and the signal that stopped it, or None."""
 
     outcome: Any
-    """Nothing if it was stopped before any run began."""
+    """None if it was stopped before any run started."""
     signal: signal.Signals | None
     seconds: float
 
 
 def drive(call: Invocation, work: Callable[[Engine], Awaitable[T]], *, several: bool = False) -> DriveResult:
-    """Run the work on an engine, shown and stoppable, to its end."""
+    """Run the work on an engine, with a display and signal handling."""
     set_up_logs(call)
     return asyncio.run(_drive(call, work, several=several))
 
@@ -75,12 +75,12 @@ async def _watch(engine: Engine, display: Display) -> None:
             if run.plan is not None:
                 log_event(event, run.plan)
     except AgentForgeError as error:
-        # What is shown may end before the run does, never the other way round.
-        note(f"The display ended: {error.message}")
+        # A failing display must not stop the run.
+        note(f"The display stopped: {error.message}")
 
 
 def _model(engine: Engine, event: Event) -> RunModel:
-    """Of a run that began in another process, everything up to about now is taken from its files."""
+    """The model of a run; one that another process started is loaded from its files first."""
     if isinstance(event.fact, SessionStarted):
         return RunModel()
     info = engine.status(event.session)
@@ -88,22 +88,22 @@ def _model(engine: Engine, event: Event) -> RunModel:
 
 
 def conclude(call: Invocation, driven: DriveResult) -> int:
-    """Say how the run stopped and what to do next; the exit status."""
+    """Print how the run stopped and what to do next. Returns the exit status."""
     result: RunResult | None = driven.outcome
     if result is None:
         assert driven.signal is not None
-        note("Stopped before anything was started.")
+        note("Stopped before any run started.")
         return exit_codes.of_signal(driven.signal)
     status = exit_codes.of_result(result, driven.signal)
-    again = resume_command(result.session, result.status.value, call.program)
-    with while_read():
+    command = resume_command(result.session, result.status.value, call.program)
+    with ignore_closed_stdout():
         if call.as_json:
             seconds = round(driven.seconds, 3)
-            print_json({**asdict(result), "duration_seconds": seconds, "resume_command": again})
+            print_json({**asdict(result), "duration_seconds": seconds, "resume_command": command})
         else:
             lines = conclusion(result, driven.seconds, call.program)
             lines += [f"  Recorded: {_shown(result.cassette)}"] if result.cassette else []
-            click.echo("\n".join([*lines, f"  Resume: {styled(again, 'busy')}"] if again else lines))
+            click.echo("\n".join([*lines, f"  Resume: {styled(command, 'busy')}"] if command else lines))
     return status
 
 
@@ -118,8 +118,8 @@ def conclusion(result: RunResult, seconds: float, program: str = "agentforge") -
         case "aborted":
             return [f"{styled('✗ Cancelled', 'warn')} after {amount}: {one_line(result.reason)}"]
         case _:
-            waits = "‖ Awaiting approval" if result.status.value == "awaiting_approval" else "‖ Paused"
-            lines = [f"{styled(waits, 'warn')} after {amount}: {one_line(result.reason)}"]
+            heading = "‖ Awaiting approval" if result.status.value == "awaiting_approval" else "‖ Paused"
+            lines = [f"{styled(heading, 'warn')} after {amount}: {one_line(result.reason)}"]
             for question, command in request_lines(result.session, result.requests, program):
                 lines += [f"  {question}", f"  Answer: {styled(command, 'busy')}"]
             return lines
@@ -131,6 +131,6 @@ def _shown(path: str) -> str:
 
 
 def open_engine(call: Invocation) -> SyncEngine:
-    """For commands that send something to a run without a display."""
+    """An engine for commands that control a run without a display."""
     set_up_logs(call)
     return SyncEngine(call.root)

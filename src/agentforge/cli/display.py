@@ -1,4 +1,4 @@
-"""What an attached run shows. Drawing has a thread of its own: a slow or stalled terminal never holds up
+"""The display of an attached run. It draws in a separate thread: a slow or stalled terminal never blocks
 the run, and a closed one ends the display, not the run."""
 
 import logging
@@ -23,17 +23,17 @@ from agentforge.views.run_model import RunModel
 log = logging.getLogger("agentforge.display")
 
 STOPPING = (
-    f"Stopping: the agent may finish its iteration, up to {Engine.STOP_GRACE:g} s. "
-    "Press Ctrl-C again to end it at once."
+    f"Stopping: the agent has up to {Engine.STOP_GRACE:g} s to finish its iteration. "
+    "Press Ctrl-C again to stop it now."
 )
-ENDING = "Ending the agent now."
+ENDING = "Stopping the agent now."
 
 
 class Painter(Protocol):
     """Draws on a terminal or a stream; called from one thread only."""
 
     tick_seconds: float | None
-    """How often `tick` is wanted while nothing happens."""
+    """How often `tick` is called between events, or None for never."""
 
     def event(self, event: Event, run: RunModel) -> None: ...
 
@@ -52,15 +52,15 @@ class Display:
         self._thread.start()
 
     def show(self, event: Event, run: RunModel) -> None:
-        """`run`: as it is after the event."""
-        # A copy: the model goes on changing while the display's own thread draws.
+        """`run`: the run after the event."""
+        # A copy, because the model keeps changing while the display thread draws.
         self._items.put((event, copy(run)))
 
     def stopping(self, at_once: bool) -> None:
         self._items.put(ENDING if at_once else STOPPING)
 
     def close(self) -> None:
-        """Everything handed over so far is shown when this returns."""
+        """Show all pending items, then stop."""
         self._items.put(None)
         self._thread.join()
 
@@ -82,8 +82,8 @@ class Display:
                 drop_stdout()
                 painter = None
             except Exception:
-                # Whatever is wrong with the picture, the run goes on without it.
-                log.debug("the display ended", exc_info=True)
+                # A failing display must not stop the run.
+                log.debug("the display failed", exc_info=True)
                 painter = None
         if painter is not None:
             with suppress(Exception):
@@ -113,14 +113,14 @@ class PlainLines:
         click.echo(text, err=True)
 
     def tick(self) -> None:
-        """Lines don't change once they are printed."""
+        """Printed lines don't change."""
 
     def end(self) -> None:
         sys.stdout.flush()
 
 
 def display_for(call: Invocation, *, several: bool = False) -> Display:
-    """The live display on a terminal, plain lines elsewhere, nothing where JSON is wanted."""
+    """The live display on a terminal, plain lines elsewhere, no output with --json."""
     if call.as_json:
         return Display(None)
     if _can_draw() and not several:
@@ -131,8 +131,8 @@ def display_for(call: Invocation, *, several: bool = False) -> Display:
 
 
 def coloured(line: RunLine) -> str:
-    words = f"{styled(line.subject, 'strong')} {line.text}" if line.subject else line.text
-    return f"{marked(line.mark)} {words}"
+    text = f"{styled(line.subject, 'strong')} {line.text}" if line.subject else line.text
+    return f"{marked(line.mark)} {text}"
 
 
 def _can_draw() -> bool:

@@ -1,4 +1,4 @@
-"""How every command of the program ends: one table."""
+"""The exit codes of all commands: one table."""
 
 from collections.abc import Iterable, Mapping
 from signal import Signals
@@ -18,16 +18,16 @@ SIGNAL = 128
 """Added to the signal's number."""
 
 MEANINGS: Mapping[int, str] = {
-    COMPLETED: "completed, or waiting as was asked",
+    COMPLETED: "completed, or waiting as configured or requested",
     FAILED: "failed",
     USAGE: "usage or definition error",
     STAGE_TIMEOUT: "stopped by a stage timeout",
     CYCLE_LIMIT: "stopped by a cycle limit",
-    PERSON_NEEDED: "a person is needed",
+    PERSON_NEEDED: "needs a person's answer",
     CANCELLED: "cancelled",
-    SIGNAL + Signals.SIGHUP: "stopped as the terminal was closed, can be resumed",
-    SIGNAL + Signals.SIGINT: "stopped by Ctrl-C, can be resumed",
-    SIGNAL + Signals.SIGTERM: "stopped by SIGTERM, can be resumed",
+    SIGNAL + Signals.SIGHUP: "stopped because the terminal was closed; can be resumed",
+    SIGNAL + Signals.SIGINT: "stopped by Ctrl-C; can be resumed",
+    SIGNAL + Signals.SIGTERM: "stopped by SIGTERM; can be resumed",
 }
 
 BY_ERROR: Mapping[str, int] = {
@@ -48,10 +48,10 @@ BY_ERROR: Mapping[str, int] = {
     "storage_failed": FAILED,
     "provider_unusable": FAILED,
 }
-"""By the stable code of every AgentForgeError."""
+"""Exit code by the stable code of every AgentForgeError."""
 
 AS_ASKED = frozenset({"approval", "checkpoint", "pause"})
-"""Kinds of requests that a run was told to wait for."""
+"""Kinds of requests that the pipeline or the user asked for: exit code 0."""
 
 TIMEOUTS = frozenset({"iteration_timeout", "provider_timeout"})
 
@@ -61,7 +61,7 @@ def of_signal(signal: Signals) -> int:
 
 
 def of_result(result: "RunResult", signal: Signals | None = None) -> int:
-    """Of a run that was driven here; `signal` is what asked it to stop, if anything did."""
+    """The exit code of a run that was driven here. `signal` is the signal that stopped it, or None."""
     match result.status.value:
         case "completed":
             return COMPLETED
@@ -78,6 +78,6 @@ def of_result(result: "RunResult", signal: Signals | None = None) -> int:
 
 
 def worst(codes: Iterable[int]) -> int:
-    """Of several runs: a signal outranks a failure, a failure everything else."""
+    """The exit code for several runs: a signal outranks a failure, a failure everything else."""
     order = (143, 130, 129, FAILED, USAGE, STAGE_TIMEOUT, CYCLE_LIMIT, PERSON_NEEDED, CANCELLED, COMPLETED)
     return min(codes, key=order.index, default=COMPLETED)

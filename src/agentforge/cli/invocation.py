@@ -1,4 +1,4 @@
-"""What every command is told: which project, which session, in which form to print, how to log."""
+"""The options that all commands share: project, session, output format, logging."""
 
 import os
 from collections.abc import Callable, Collection, Sequence
@@ -21,11 +21,11 @@ OPEN_STATUSES = frozenset({"running", "interrupted", "paused", "awaiting_approva
 
 
 class Invocation:
-    """One call of the program. Options may stand before or after the command's name."""
+    """One call of the program. Options may come before or after the command's name."""
 
     def __init__(self, name: str = "agentforge") -> None:
         self.name = name
-        """What the program was called as."""
+        """The name that the program was called by."""
         self.project = os.environ.get("PROJECT_ROOT") or "."
         self.as_json = False
         self.log_level: str | None = None
@@ -39,20 +39,22 @@ class Invocation:
 
     @property
     def latest(self) -> "Sequence[RunRow]":
-        """The runs that are considered when none is named, the latest first."""
-        return [row for row in self.runs.rows(MAX_CANDIDATES) if row.kept_from is None]
+        """The runs to choose from when none is named, latest first."""
+        return [row for row in self.runs.rows(MAX_CANDIDATES) if row.archived_from is None]
 
     @property
     def root(self) -> str:
-        """The project's folder, absolute; refused if there is none."""
+        """The project's folder as an absolute path. Raises InvalidRequest if it doesn't exist."""
         root = os.path.abspath(self.project)
         if not os.path.isdir(root):
-            raise InvalidRequest(f"there is no folder {root}", hint="give the project with -C DIR")
+            raise InvalidRequest(
+                f"project folder not found: {root}", hint="give an existing folder with -C DIR"
+            )
         return root
 
     @property
     def program(self) -> str:
-        """How to call this program for the same project from where the caller is."""
+        """The command that calls this program for the same project from the current folder."""
         if self.root == os.getcwd():
             return self.name
         import shlex
@@ -75,7 +77,7 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
 
 
 def options_of(*options: Callable[[Decorated], Decorated]) -> Callable[[Decorated], Decorated]:
-    """Several options as one decorator; help lists them in this order."""
+    """Several options as one decorator; --help lists them in this order."""
 
     def decorate(command: Decorated) -> Decorated:
         for option in reversed(options):
@@ -86,10 +88,10 @@ def options_of(*options: Callable[[Decorated], Decorated]) -> Callable[[Decorate
 
 
 record_option = click.option(
-    "--record", is_flag=True, help="Keep what the agents do as a cassette, for `replay`."
+    "--record", is_flag=True, help="Record the agents' work as a cassette, for `replay`."
 )
 json_option = click.option(
-    "--json", "as_json", is_flag=True, callback=_keep, expose_value=False, help="Print JSON for programs."
+    "--json", "as_json", is_flag=True, callback=_keep, expose_value=False, help="Print JSON."
 )
 project_options = options_of(
     click.option(
@@ -98,11 +100,11 @@ project_options = options_of(
         metavar="DIR",
         callback=_keep,
         expose_value=False,
-        help="The project's folder.  [default: $PROJECT_ROOT or the current folder]",
+        help="Project folder.  [default: $PROJECT_ROOT or the current folder]",
     ),
     json_option,
 )
-"""The options of commands that look at runs."""
+"""The options of read-only commands."""
 engine_options = options_of(
     project_options,
     click.option(
@@ -110,47 +112,45 @@ engine_options = options_of(
         type=click.Choice(LOG_LEVELS, case_sensitive=False),
         callback=_keep,
         expose_value=False,
-        help="What is logged to stderr.  [default: $AGENT_PIPELINES_LOG_LEVEL; "
-        "else warn on a terminal, info otherwise]",
+        help="Minimum level to log to stderr.  [default: $AGENT_PIPELINES_LOG_LEVEL, "
+        "else warn on a terminal and info otherwise]",
     ),
     click.option(
         "--log-format",
         type=click.Choice(LOG_FORMATS, case_sensitive=False),
         callback=_keep,
         expose_value=False,
-        help="[default: pretty on a terminal, json otherwise]",
+        help="Log format.  [default: pretty on a terminal, json otherwise]",
     ),
 )
 """The options of commands that drive runs."""
 
 
-def choose_session(call: Invocation, named: str | None, fitting: Collection[str], doing: str) -> str:
-    """`fitting`: the statuses that make sense for what is being done, as in `to resume`."""
+def choose_session(call: Invocation, named: str | None, statuses: Collection[str], purpose: str) -> str:
+    """The named session, or the only one with one of the statuses. `purpose`: as in `to resume`."""
     if named is not None:
         return named
     rows = call.latest
-    fit = [row for row in rows if row.status in fitting]
-    if len(fit) == 1:
-        return fit[0].session
-    if not fit:
-        raise InvalidRequest(f"there is no session {doing} in {call.root}", hint=_known(rows))
-    raise InvalidRequest(
-        f"several sessions are there {doing}: {_named(fit)}", hint="name one of them, as in the list"
-    )
+    matching = [row for row in rows if row.status in statuses]
+    if len(matching) == 1:
+        return matching[0].session
+    if not matching:
+        raise InvalidRequest(f"no session {purpose} in {call.root}", hint=_known(rows))
+    raise InvalidRequest(f"more than one session {purpose}: {_named(matching)}", hint="specify one of them")
 
 
 def choose_session_to_show(call: Invocation, named: str | None) -> str:
-    """For commands that only look: the only run that isn't over, else the only one at all."""
+    """For read-only commands: the named session, else the only unfinished one, else the only one."""
     if named is not None:
         return named
     rows = call.latest
-    going_on = [row for row in rows if row.status not in ("completed", "aborted")]
-    for fit in (going_on, rows):
-        if len(fit) == 1:
-            return fit[0].session
+    unfinished = [row for row in rows if row.status not in ("completed", "aborted")]
+    for matching in (unfinished, rows):
+        if len(matching) == 1:
+            return matching[0].session
     if not rows:
-        raise InvalidRequest(f"there are no sessions in {call.root} yet", hint=_known(rows))
-    raise InvalidRequest(f"which session? {_named(going_on or rows)}", hint="name one of them")
+        raise InvalidRequest(f"no sessions in {call.root} yet", hint=_known(rows))
+    raise InvalidRequest(f"more than one session: {_named(unfinished or rows)}", hint="specify one of them")
 
 
 def _named(rows: "Sequence[RunRow]") -> str:
@@ -159,5 +159,5 @@ def _named(rows: "Sequence[RunRow]") -> str:
 
 def _known(rows: "Sequence[RunRow]") -> str:
     if not rows:
-        return "begin one with `agentforge run -p FILE`"
-    return f"the latest: {_named(rows[:5])}"
+        return "start one with `agentforge run -p FILE`"
+    return f"latest sessions: {_named(rows[:5])}"

@@ -1,4 +1,4 @@
-"""The live display: past iterations scroll by above, the stages of the run stay below. Draws with Rich."""
+"""The live display, drawn with Rich: past iterations scroll by above, the stages of the run stay below."""
 
 import os
 from datetime import UTC, datetime
@@ -25,18 +25,18 @@ from agentforge.views.summary import Summary
 from agentforge.views.text import counted, money, one_line, span
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-MOST_STAGES = 10
+MAX_STAGES = 10
 BAR_COLUMNS = 24
 
 STYLES = {"busy": "cyan", "good": "green", "bad": "red", "warn": "yellow", "dim": "dim"}
-"""Rich's words for our tones."""
+"""Rich styles by tone."""
 
 
 class LivePainter:
     tick_seconds: float | None = 0.12
 
     def __init__(self, project: str) -> None:
-        self._words = AgentOutput(project, os.environ)
+        self._output = AgentOutput(project, os.environ)
         self._run: RunModel | None = None
         self._notice = ""
         self._began = monotonic()
@@ -49,7 +49,7 @@ class LivePainter:
         if plan is None:
             return
         live = self._started(plan)
-        # The rows below already say what has begun; what is done stays above.
+        # The rows below already show what is running.
         if isinstance(event.fact, NodeStarted | IterationStarted | SessionStarted):
             return
         if line := run_line(event, plan):
@@ -90,11 +90,11 @@ class LivePainter:
         room = max(10, self._console.width - 5)
         for wait in waiting(plan, state):
             left = span((wait.until - datetime.now(UTC)).total_seconds())
-            said = one_line(f"waits another {left} for {wait.provider}: {wait.stage}", room)
-            parts.append(Text(f"  ‖ {said}", "yellow"))
-        for branch, words in self._words.last(plan, state):
-            said = f"{branch}: {words}" if branch else words
-            parts.append(Text(f"  │ {one_line(said, room)}", "dim"))
+            text = one_line(f"waiting {left} for {wait.provider}: {wait.stage}", room)
+            parts.append(Text(f"  ‖ {text}", "yellow"))
+        for branch, output in self._output.last(plan, state):
+            text = f"{branch}: {output}" if branch else output
+            parts.append(Text(f"  │ {one_line(text, room)}", "dim"))
         if self._notice:
             parts.append(Text(f"  {self._notice}", "yellow"))
         return Group(*parts)
@@ -110,8 +110,8 @@ class LivePainter:
             table.add_row(self._mark(row), Text(row.id, _name_style(row)), _bar(row), self._doing(row, state))
             for branch in row.branches:
                 name = Text(f"  {branch.provider}", _name_style(branch))
-                words = Text(branch_text(branch), "red" if branch.error else "dim")
-                table.add_row(self._mark(branch), name, _bar(branch), words)
+                text = Text(branch_text(branch), "red" if branch.error else "dim")
+                table.add_row(self._mark(branch), name, _bar(branch), text)
         if hidden := len(rows) - len(_window(rows)):
             table.add_row("", Text(f"and {counted(hidden, 'stage')} more", "dim"))
         return table
@@ -128,8 +128,8 @@ class LivePainter:
             return text.append(f"  {row.reason}") if row.reason and row.completed < row.total else text
         iteration, attempt = state.iteration, state.attempt
         if iteration is None:
-            waits = state.node is not None and state.node.delay_due is not None
-            return text.append("  waits before the next iteration", "dim") if waits else text
+            is_delayed = state.node is not None and state.node.delay_due is not None
+            return text.append("  waiting before the next iteration", "dim") if is_delayed else text
         text.append(f"  iteration {iteration.number}", "cyan")
         if attempt is not None and attempt.number > 1:
             text.append(f"  attempt {attempt.number}", "yellow")
@@ -163,15 +163,15 @@ def _bar(row: StageProgress | BranchProgress) -> RenderableType:
     if row.mark == "waiting" or not row.total:
         return Text("")
     colour = STYLES[MARKS[row.mark][1]]
-    # A stage that ended early is done all the same.
+    # A stage that ended early is complete.
     completed = row.total if row.mark == "done" else row.completed
     return ProgressBar(row.total, completed, BAR_COLUMNS, complete_style=colour, finished_style=colour)
 
 
 def _window(rows: tuple[StageProgress, ...]) -> tuple[StageProgress, ...]:
-    """The rows around the current stage, where there are too many to show."""
-    if len(rows) <= MOST_STAGES:
+    """The rows around the current stage if there are too many to show."""
+    if len(rows) <= MAX_STAGES:
         return rows
     current = next((i for i, row in enumerate(rows) if row.mark not in ("done", "waiting")), len(rows) - 1)
-    first = min(max(0, current - MOST_STAGES // 2), len(rows) - MOST_STAGES)
-    return rows[first : first + MOST_STAGES]
+    first = min(max(0, current - MAX_STAGES // 2), len(rows) - MAX_STAGES)
+    return rows[first : first + MAX_STAGES]

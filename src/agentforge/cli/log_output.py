@@ -29,10 +29,10 @@ _LEVELS = {"debug": 10, "info": 20, "warn": 30, "error": 40}
 
 
 def set_up_logs(call: Invocation) -> None:
-    """Send everything that AgentForge logs to stderr, in the form and from the level that is asked for."""
+    """Send AgentForge's logs to stderr, in the requested format and from the requested level."""
     on_terminal = sys.stderr.isatty()
-    asked = call.log_level or _from_environment()
-    level = asked or ("warn" if on_terminal else "info")
+    requested = call.log_level or _from_environment()
+    level = requested or ("warn" if on_terminal else "info")
     handler = _Stderr()
     form = call.log_format or ("pretty" if on_terminal else "json")
     assert form in LOG_FORMATS
@@ -43,12 +43,12 @@ def set_up_logs(call: Invocation) -> None:
     root.handlers[:] = [handler]
     root.setLevel(_LEVELS[level])
     root.propagate = False
-    # The display on the same terminal says it already.
-    log.setLevel(logging.NOTSET if asked or not on_terminal else NEVER)
+    # The display on the same terminal already shows the events.
+    log.setLevel(logging.NOTSET if requested or not on_terminal else NEVER)
 
 
 def log_event(event: Event, plan: Plan) -> None:
-    """The event as a log entry, so that logs and events.jsonl can be read side by side."""
+    """Log the event, so that logs and events.jsonl can be read side by side."""
     line = run_line(event, plan) or ending_line(event.fact)
     level = _LEVELS[line.level] if line else logging.DEBUG
     if not log.isEnabledFor(level):
@@ -72,7 +72,7 @@ def _from_environment() -> str | None:
     level = {"warning": "warn", "fatal": "error"}.get(written, written)
     if level not in LOG_LEVELS:
         raise InvalidRequest(
-            f"{LEVEL_VARIABLE}={written!r} is no log level", hint=f"use one of {', '.join(LOG_LEVELS)}"
+            f"invalid log level {LEVEL_VARIABLE}={written!r}", hint=f"use one of {', '.join(LOG_LEVELS)}"
         )
     return level
 
@@ -95,7 +95,7 @@ def _level(record: logging.LogRecord) -> str:
 
 
 class _Stderr(logging.StreamHandler[Any]):
-    """Looks for stderr at each line, because a live display puts its own in that place."""
+    """Looks up stderr for each line, because a live display replaces it."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)

@@ -1,7 +1,7 @@
-"""The program `agentforge`: finds the command, loads only that one, turns every error into words.
+"""The program `agentforge`: finds the command, loads only that one, reports every error.
 
-`agent-pipelines` is the same program under the name that users of the original type, who put flags anywhere
-in the line.
+`agent-pipelines` is the same program under the name of the shell engine, which accepts flags anywhere in
+the line.
 """
 
 import os
@@ -54,16 +54,16 @@ COMMANDS: dict[str, str] = {
     }.items()
 }
 ALIASES = {"runs": "list"}
-ORIGINAL = "agent-pipelines"
+SHELL_ENGINE_NAME = "agent-pipelines"
 EPILOG = "\b\nExit codes:\n" + "\n".join(
     f"  {code:>3}  {words}" for code, words in exit_codes.MEANINGS.items()
 )
 
 
-def behind_command(arguments: Sequence[str], is_command: Callable[[str], bool]) -> list[str]:
-    """The line with agent-pipelines' flags behind its first word.
+def move_flags_behind_command(arguments: Sequence[str], is_command: Callable[[str], bool]) -> list[str]:
+    """The arguments, with the shell engine's flags moved behind the first word.
 
-    `--resume SESSION`, without a command, is how a paused run is gone on with.
+    `--resume SESSION` without a command resumes a run.
     """
     kept: list[str] = []
     moved: list[str] = []
@@ -81,7 +81,7 @@ def behind_command(arguments: Sequence[str], is_command: Callable[[str], bool]) 
 
 
 class Commands(click.Group):
-    """Verbs win over stage names; a word that is no verb but a stage runs that stage."""
+    """Commands take precedence over stage names; any other word that names a stage runs that stage."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for name in COMMANDS if self.get_command(ctx, name)]
@@ -99,7 +99,9 @@ class Commands(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.obj = ctx.obj or Invocation()
         if args and args[0].startswith("-"):
-            args = behind_command(args, lambda word: word in COMMANDS or word in _stages(ctx, args))
+            args = move_flags_behind_command(
+                args, lambda word: word in COMMANDS or word in _stages(ctx, args)
+            )
         ctx.obj.as_json = "--json" in args
         return super().parse_args(ctx, args)
 
@@ -138,8 +140,8 @@ def _unknown(ctx: click.Context, word: str, stages: Sequence[str]) -> click.Usag
     name = invocation(ctx).name
     hint = did_you_mean(word, [*COMMANDS, "runs", *stages])
     if word == "test":
-        # The Bash engine's way to run its own tests.
-        hint = f"`{name} lint` and `{name} dry-run` check pipelines; MOCK_MODE=true tries them without agents"
+        # The shell engine's command for running its tests.
+        hint = f"`{name} lint` and `{name} dry-run` check pipelines; MOCK_MODE=true runs them without agents"
     error.hint = hint or f"`{name} --help` lists the commands, `{name} stages` the stages"  # type: ignore[attr-defined]
     return error
 
@@ -152,7 +154,7 @@ def _unknown(ctx: click.Context, word: str, stages: Sequence[str]) -> click.Usag
 @click.version_option(__version__, prog_name="agentforge")
 @engine_options
 def app() -> None:
-    """Run coding agents in durable pipelines: checked, resumable after anything, never billed twice.
+    """Run coding agents in durable pipelines: validated, resumable after any crash, never billed twice.
 
     `agentforge STAGE [SESSION] [MAX]` runs a single stage, `agentforge run -p FILE` a pipeline.
     """
@@ -164,17 +166,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def call(arguments: list[str], name: str = "agentforge") -> int:
-    """Run one command; its exit status. `name` is what the program was called as."""
+    """Run one command and return its exit status. `name`: the name that the program was called by."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            # A mark that the terminal's encoding lacks must not end a run.
+            # A character that the terminal's encoding lacks must not end a run.
             stream.reconfigure(errors="replace")
-    seen = Invocation(ORIGINAL if name == ORIGINAL else "agentforge")
+    seen = Invocation(SHELL_ENGINE_NAME if name == SHELL_ENGINE_NAME else "agentforge")
     try:
         return _called(arguments, seen)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
-        return exit_codes.FAILED if seen.name == ORIGINAL and not arguments else exit_codes.USAGE
+        return exit_codes.FAILED if seen.name == SHELL_ENGINE_NAME and not arguments else exit_codes.USAGE
     except click.ClickException as error:
         return show_usage_error(error, as_json=seen.as_json)
     except AgentForgeError as error:
@@ -182,7 +184,7 @@ def call(arguments: list[str], name: str = "agentforge") -> int:
     except (click.Abort, KeyboardInterrupt):
         return exit_codes.SIGNAL + 2
     except BrokenPipeError:
-        # Whoever read our output has seen enough.
+        # The reader of our output closed the pipe.
         drop_stdout()
         return exit_codes.COMPLETED
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What a command prints: text for people, JSON for programs, errors in both forms."""
+"""Output of commands: text for people, JSON for programs, errors in both formats."""
 
 import os
 import sys
@@ -31,7 +31,7 @@ MARKS = {
     **dict.fromkeys(("note", "waiting"), ("·", "dim")),
     "warning": ("!", "warn"),
 }
-"""By what became of a run, a stage or something that was probed: the mark, and its tone."""
+"""The mark and its tone, by the status of a run, a stage or a probe."""
 
 
 def styled(text: str, tone: str) -> str:
@@ -39,8 +39,8 @@ def styled(text: str, tone: str) -> str:
     return click.style(text, **colour) if colour and not os.environ.get("NO_COLOR") else text
 
 
-def marked(what: str) -> str:
-    return styled(*MARKS[what])
+def marked(status: str) -> str:
+    return styled(*MARKS[status])
 
 
 def is_terminal() -> bool:
@@ -48,16 +48,16 @@ def is_terminal() -> bool:
 
 
 def hanging(text: str, indent: int, tone: str = "plain") -> str:
-    """Text that begins at a column and, on a terminal, goes on there in its next line."""
+    """Text with a hanging indent: on a terminal, wrapped lines start at the same column."""
     import shutil
     import textwrap
 
     from agentforge.views.text import one_line
 
-    words, room = one_line(text), shutil.get_terminal_size().columns - indent
+    line, room = one_line(text), shutil.get_terminal_size().columns - indent
     if not is_terminal() or room < 30:
-        return styled(words, tone)
-    lines = textwrap.wrap(words, room, break_long_words=False, break_on_hyphens=False)
+        return styled(line, tone)
+    lines = textwrap.wrap(line, room, break_long_words=False, break_on_hyphens=False)
     return ("\n" + " " * indent).join(styled(line, tone) for line in lines)
 
 
@@ -68,7 +68,7 @@ def print_json(value: Any) -> None:
 
 
 def show_error(error: "AgentForgeError", *, as_json: bool) -> int:
-    """Say what is wrong and what to do next; the exit status that goes with it."""
+    """Print the error and its hint. Returns the exit status."""
     about: dict[str, Any] = {"code": error.code, "message": error.message}
     if error.hint:
         about["hint"] = error.hint
@@ -91,11 +91,11 @@ def show_usage_error(error: click.ClickException, *, as_json: bool) -> int:
 
 
 def show_unexpected(error: BaseException, *, as_json: bool) -> int:
-    """A defect of ours: one line, never a page of code, unless asked for."""
+    """A bug in AgentForge: print one line, and the traceback only with AGENTFORGE_DEBUG=1."""
     if os.environ.get("AGENTFORGE_DEBUG") == "1":
         traceback.print_exception(error)
     message = f"unexpected {type(error).__name__}: {error}"
-    hint = "set AGENTFORGE_DEBUG=1 to see the details; the run's log is safe"
+    hint = "set AGENTFORGE_DEBUG=1 to see the traceback; the run's log is not affected"
     _show({"code": "unexpected", "message": message, "hint": hint}, as_json=as_json)
     return exit_codes.FAILED
 
@@ -104,14 +104,14 @@ def _show(about: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         print_json({"error": about})
         return
-    _say("Error", about["message"], "bad")
+    _print_labelled("Error", about["message"], "bad")
     if hint := about.get("hint"):
-        _say("hint", hint, "busy", indent="  ")
+        _print_labelled("hint", hint, "busy", indent="  ")
 
 
 @contextmanager
-def while_read() -> Iterator[None]:
-    """Print as long as somebody reads it; a closed pipe or terminal is no failure of what is being done."""
+def ignore_closed_stdout() -> Iterator[None]:
+    """Print, but don't fail if the pipe or terminal has been closed."""
     try:
         yield
     except OSError:
@@ -119,16 +119,16 @@ def while_read() -> Iterator[None]:
 
 
 def drop_stdout() -> None:
-    """Nobody reads stdout any more: what is still buffered must not fail at the end of the program."""
+    """After stdout was closed: buffered output must not fail at the end of the program."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def note(text: str) -> None:
-    """A remark beside the output proper."""
+    """Print a remark to stderr."""
     click.echo(text, err=True)
 
 
-def _say(label: str, text: str, tone: str, indent: str = "") -> None:
+def _print_labelled(label: str, text: str, tone: str, indent: str = "") -> None:
     from agentforge.views.text import printable
 
     lines = [printable(line) for line in text.split("\n")]

@@ -1,4 +1,4 @@
-"""What is to run, from when, with which options, some of which outrank what files say."""
+"""The options of a start: what to run, and the overrides of the definition."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -17,19 +17,20 @@ if TYPE_CHECKING:
 
 
 override_options = options_of(
-    click.option("-i", "--input", "inputs", multiple=True, metavar="PATH", help="A file, folder or glob."),
-    click.option("--provider", metavar="NAME", help="Who does the work, above all that files say."),
-    click.option("--model", metavar="NAME", help="The model, above all that files say."),
+    click.option(
+        "-i", "--input", "inputs", multiple=True, metavar="PATH", help="Input file, folder or glob."
+    ),
+    click.option("--provider", metavar="NAME", help="Provider to use (overrides the definition)."),
+    click.option("--model", metavar="NAME", help="Model to use (overrides the definition)."),
     click.option(
         "--provider-config",
         "settings",
         multiple=True,
         metavar="KEY=VALUE",
-        help="A setting of the provider's own, above all that files say; the value is YAML, and a.b=1 "
-        "sets b within a.",
+        help="Provider setting (overrides the definition). The value is YAML; a.b=1 sets b within a.",
     ),
     click.option("--context", metavar="TEXT", help="Text for ${CONTEXT} in every prompt."),
-    click.option("--command", "commands", multiple=True, metavar="KEY=CMD", help="A command for the agents."),
+    click.option("--command", "commands", multiple=True, metavar="KEY=CMD", help="Command for the agents."),
 )
 
 
@@ -45,7 +46,7 @@ def overrides_from(options: dict[str, Any]) -> Overrides:
 
 
 def to_arguments(options: dict[str, Any]) -> list[str]:
-    """The same options as they are typed, for another process of this program."""
+    """The options as command-line arguments, for another process of this program."""
     found = [f"--{name}={options[name]}" for name in ("provider", "model", "context") if options[name]]
     found += [f"--input={value}" for value in options["inputs"]]
     found += [f"--provider-config={value}" for value in options["settings"]]
@@ -66,7 +67,7 @@ def _commands(pairs: tuple[str, ...]) -> dict[str, str]:
         key, equals, command = pair.partition("=")
         if not equals or not key.strip():
             raise click.BadParameter(
-                f"'{pair}' isn't KEY=CMD, as in test='pytest -q'", param_hint="--command"
+                f"must be KEY=CMD (as in test='pytest -q'), got '{pair}'", param_hint="--command"
             )
         found[key.strip()] = command
     return found
@@ -75,36 +76,38 @@ def _commands(pairs: tuple[str, ...]) -> dict[str, str]:
 class RunOptions(Struct, frozen=True):
     session: str | None
     options: dict[str, Any]
-    """Those of `overriding`."""
+    """Those of `override_options`."""
     pipeline: str | None = None
     stage: str | None = None
     count: int | None = None
-    """How often the pipeline is to run, or the stage at most."""
+    """How often to run the pipeline, or the maximum iterations of the stage."""
     force: bool = False
     recompile: bool = False
     is_resumed: bool = False
     record: bool = False
 
     def compiled(self, engine: "Engine") -> "Compiled":
-        asked = overrides_from(self.options)
+        overrides = overrides_from(self.options)
         if self.stage is not None:
             return engine.compile(
-                stage=self.stage, session=self.session, max_iterations=self.count, overrides=asked
+                stage=self.stage, session=self.session, max_iterations=self.count, overrides=overrides
             )
-        return engine.compile(self.pipeline, session=self.session, passes=self.count or 1, overrides=asked)
+        return engine.compile(
+            self.pipeline, session=self.session, passes=self.count or 1, overrides=overrides
+        )
 
     def recompiled(self, engine: "Engine") -> "Compiled | bool":
-        """The plan by which a resumed run is to go on; none if it keeps its own."""
+        """The new plan of a resumed run, or False if it keeps its own."""
         if not self.recompile or self.session is None:
             return False
-        # What is said to a run that goes on is added to its context, not put in its place.
-        asked = overrides_from({**self.options, "context": None})
+        # The context given to a resumed run is added to its own, not put in its place.
+        overrides = overrides_from({**self.options, "context": None})
         if self.stage is not None:
-            return engine.recompile(self.session, overrides=replace(asked, max_iterations=self.count))
-        return engine.recompile(self.session, self.pipeline, overrides=asked, passes=self.count)
+            return engine.recompile(self.session, overrides=replace(overrides, max_iterations=self.count))
+        return engine.recompile(self.session, self.pipeline, overrides=overrides, passes=self.count)
 
     def arguments(self, project: str, session: str, cleaned: "TmuxSessionCleaned | None") -> list[str]:
-        """The same call, as it is made in the background."""
+        """The arguments of the same call in the background."""
         flags = {
             "--force": self.force,
             "--resume": self.is_resumed,

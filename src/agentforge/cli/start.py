@@ -1,4 +1,4 @@
-"""Starting and resuming runs, attached to the terminal or in the background: shared by several commands."""
+"""Start and resume runs, attached to the terminal or in the background: shared by several commands."""
 
 import asyncio
 import shlex
@@ -88,7 +88,7 @@ def start_or_resume(options: dict[str, Any], **what: Any) -> int:
 
 
 async def _validate(engine: "Engine", given: RunOptions, background: "Background") -> str:
-    """Refuse what can be refused while the terminal is attached. Returns the session."""
+    """Report errors while the terminal is still attached. Returns the session."""
     if given.is_resumed and given.session is not None:
         background.refuse(given.session, force=given.force)
         engine.validate_resume(given.session, force=given.force, recompile=given.recompiled(engine))
@@ -101,21 +101,21 @@ async def _validate(engine: "Engine", given: RunOptions, background: "Background
 
 
 def _refuse_ignored_options(given: RunOptions) -> None:
-    """Options that would change the plan have no effect on a resume without --recompile."""
+    """Reject options that would change the plan: they need --recompile on a resume."""
     plan = invocation().runs.info(given.session or "").plan
     if given.recompile:
         return
     names = {"provider": "--provider", "model": "--model", "inputs": "--input", "commands": "--command"}
     for name, option in names.items():
         if given.options[name]:
-            raise click.UsageError(f"a resumed run keeps its plan: {option} takes effect with --recompile")
+            raise click.UsageError(f"a resumed run keeps its plan: use --recompile with {option}")
     kept = plan.only_stage.termination.max if plan.mode == "loop" else plan.passes
     if given.count not in (None, kept):
         note(f"The run keeps its plan ({kept}, not {given.count}): use --recompile to change it.")
 
 
 def _start_in_background(call: Invocation, given: RunOptions) -> int:
-    """Start the run in tmux, after everything that can be validated here."""
+    """Start the run in tmux, after validating it here."""
     from agentforge import Background, Engine
     from agentforge.cli.log_output import set_up_logs
 
@@ -123,7 +123,7 @@ def _start_in_background(call: Invocation, given: RunOptions) -> int:
         background = Background(call.runs)
         async with Engine(call.root) as engine:
             session = await _validate(engine, given, background)
-            cleaned = await background.make_way(session, force=given.force)
+            cleaned = await background.free_tmux_name(session, force=given.force)
         return await background.start(session, given.arguments(call.root, session, cleaned)), cleaned
 
     set_up_logs(call)

@@ -1,7 +1,7 @@
-"""Importing a run of agent-pipelines' own engine: it is compiled now, and put where it stood.
+"""Import a run of the shell engine: compile its definition and restore its position.
 
-One event, `log_adopted`, holds all of that. The lines before it stay as they are, and the chain of ours
-begins with it.
+One event, `log_adopted`, records all of it. The lines before it stay unchanged, and the hash chain starts
+with it.
 """
 
 import os
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from agentforge.adapters.log.log import JsonlLog
 from agentforge.definition.compiler import compile_stage, compile_text
 from agentforge.engine.decide.routing import first_node
-from agentforge.legacy.sketch import is_original, loop_maximum, read_json, sketched
+from agentforge.legacy.sketch import is_shell_run, loop_maximum, read_json, sketched
 from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.facts import ImportedStage
@@ -48,21 +48,21 @@ def import_run(
     settings: RunSettings,
     known_providers: Collection[str] | None,
 ) -> None:
-    """Turn a run of the shell engine into one of ours. Does nothing if it already is one."""
-    if not is_original(journal.state):
+    """Import a run of the shell engine. Does nothing if it is imported already."""
+    if not is_shell_run(journal.state):
         return
     plan = _compiled(layout, sources, journal.plan, journal.state, known_providers)
-    _refuse_misfit(plan, journal.state)
+    _refuse_other_definition(plan, journal.state)
     _record(journal, layout, plan, settings)
 
 
 def _record(journal: Journal, layout: RunLayout, plan: Plan, settings: RunSettings) -> None:
-    """Record that the run is ours from now on."""
+    """Record the import."""
     original, state = journal.writer.shell_lines, journal.state
     assert original is not None
     at = _position(plan, state)
-    left = left_behind(layout, plan, state.stages, at)
-    set_rest_aside(layout, plan, left)
+    left = completed_stages(layout, plan, state.stages, at)
+    archive_incomplete(layout, plan, left)
     imported = f.LogImported(
         lines=original.lines,
         sha256=original.sha256,
@@ -88,13 +88,13 @@ def _record(journal: Journal, layout: RunLayout, plan: Plan, settings: RunSettin
 def _compiled(
     layout: RunLayout, sources: Sources, plan: Plan, state: RunState, known: Collection[str] | None
 ) -> Plan:
-    """The run's own definition, with what was pinned for it: providers, models, iterations, inputs."""
+    """The run's own definition, with the providers, models, iterations and inputs that it started with."""
     sketch = sketched(layout, JsonlLog(layout.log), plan, state)
     written = read_json(layout.plan)
     if plan.mode == "loop":
-        most = loop_maximum(layout, plan.pipeline.name, state)
-        asked = Overrides(max_iterations=most)
-        fresh = compile_stage(sources, plan.pipeline.name, state.session, asked, known_providers=known).plan
+        overrides = Overrides(max_iterations=loop_maximum(layout, plan.pipeline.name, state))
+        stage = plan.pipeline.name
+        fresh = compile_stage(sources, stage, state.session, overrides, known_providers=known).plan
     else:
         source = written.get("source")
         path = source.get("path") if isinstance(source, dict) else None
@@ -111,7 +111,7 @@ def _compiled(
 
 
 def _pinned(node: object, sketch: Plan) -> object:
-    """The provider and the number of iterations that the run began with."""
+    """The node with the provider and the number of iterations that the run started with."""
     if not isinstance(node, StageNode):
         return node
     was = next((n for n in sketch.nodes if isinstance(n, StageNode) and n.path == node.path), None)
@@ -120,12 +120,12 @@ def _pinned(node: object, sketch: Plan) -> object:
     provider = node.provider
     if was.provider.type:
         provider = replace(provider, type=was.provider.type, model=was.provider.model or provider.model)
-    most = was.termination.max or node.termination.max
-    return replace(node, provider=provider, termination=replace(node.termination, max=most))
+    maximum = was.termination.max or node.termination.max
+    return replace(node, provider=provider, termination=replace(node.termination, max=maximum))
 
 
-def _refuse_misfit(plan: Plan, state: RunState) -> None:
-    """The kept definition has to be the one that the log tells of."""
+def _refuse_other_definition(plan: Plan, state: RunState) -> None:
+    """Raise if the run's saved definition doesn't match its log."""
     at = state.node or state.block
     nodes = {step.path: step.node for step in plan.steps}
     fits = plan.mode == "loop" or all(
@@ -136,13 +136,13 @@ def _refuse_misfit(plan: Plan, state: RunState) -> None:
         fits = fits and at.path in nodes and is_stage == isinstance(at, StageState)
     if not fits:
         raise InvalidRequest(
-            f"session {state.session!r} was begun with another definition than the one that is kept with it",
-            hint="finish it with agent-pipelines itself, or begin anew with --force",
+            f"the log of session {state.session!r} doesn't match the definition saved with it",
+            hint="finish it with the shell engine, or start over with --force",
         )
 
 
 def _position(plan: Plan, state: RunState) -> StageState | BlockState | Between:
-    """Where the run continues, without what was under way and without failures."""
+    """Where the run continues, without running work and failures."""
     match state.at:
         case StageState() as at:
             return _stage_position(at)
@@ -174,10 +174,10 @@ def _stage_position(at: StageState) -> StageState:
     )
 
 
-def left_behind(
+def completed_stages(
     layout: RunLayout, plan: Plan, done: tuple[StageRecord, ...], at: Position
 ) -> tuple[ImportedStage, ...]:
-    """The outputs of all iterations that are complete, for the stages that come."""
+    """The outputs of all completed iterations, for the stages to come."""
     found = [left for record in done for left in _of_record(layout, plan, record)]
     match at:
         case StageState():
@@ -188,9 +188,9 @@ def left_behind(
     return tuple(found)
 
 
-def set_rest_aside(layout: RunLayout, plan: Plan, left: tuple[ImportedStage, ...]) -> None:
-    """What lies in iterations that aren't complete must not count for them when they run: of the one that
-    was under way, and of later ones, which an earlier pass of that engine may have left."""
+def archive_incomplete(layout: RunLayout, plan: Plan, left: tuple[ImportedStage, ...]) -> None:
+    """Archive the files of incomplete iterations, so that they don't count when these run: of the one that
+    was running, and of later ones that an earlier run of the shell engine may have left."""
     complete = {(stage.path, stage.provider): stage.iterations for stage in left}
     for place in (place for step in plan.steps for place in _places_in(step)):
         for name in _iterations(layout, place):
@@ -217,7 +217,7 @@ def _iterations(layout: RunLayout, place: Place) -> list[str]:
 
 
 def _of_record(layout: RunLayout, plan: Plan, record: StageRecord) -> Iterator[ImportedStage]:
-    """A record of a block doesn't say how many iterations each of its stages had: their folders do."""
+    """The record of a block lacks the iterations of each stage: they are counted from the folders."""
     step = plan.places[record.path]
     for place in _places_in(step):
         count = record.iterations

@@ -1,4 +1,4 @@
-"""`migrate check`: what of a project of agent-pipelines would behave differently here."""
+"""`migrate check`: what would behave differently from the shell engine in a project."""
 
 import os
 import re
@@ -33,7 +33,7 @@ from agentforge.model.result import Decision
 from agentforge.ports.sources import Sources
 
 FindingLevel = Literal["refused", "changes", "note"]
-"""`refused`: ours doesn't run it. `changes`: it runs otherwise. `note`: good to know."""
+"""`refused`: AgentForge rejects it. `changes`: it behaves differently. `note`: for information."""
 
 
 class Finding(Struct, frozen=True):
@@ -49,7 +49,7 @@ ORDER: dict[FindingLevel, int] = {"refused": 0, "changes": 1, "note": 2}
 
 
 class Migration(Struct, frozen=True):
-    """What was looked at, and what was found."""
+    """The number of definitions and runs that were checked, and the findings."""
 
     pipelines: int
     stages: int
@@ -71,13 +71,13 @@ class PastRuns(Protocol):
 
     def sessions(self) -> Sequence[str]: ...
     def layout(self, session: str) -> RunLayout: ...
-    def is_original(self, session: str) -> bool: ...
+    def is_shell_run(self, session: str) -> bool: ...
     def info(self, session: str) -> _HasStatus: ...
     def events(self, session: str) -> Iterator[Event]: ...
 
 
 def examine_migration(sources: Sources, runs: PastRuns, known: Collection[str] | None) -> Migration:
-    """Everything in the project, ordered by file. Nothing is changed."""
+    """Check everything in the project, without changing it. Findings are ordered by file."""
     found: set[Finding] = set()
     pipelines, stages = _pipelines(sources), _stages(sources)
     for path in pipelines:
@@ -105,7 +105,7 @@ def _pipelines(sources: Sources) -> list[str]:
 
 
 def _is_pipeline(text: str, folder: str) -> bool:
-    """In the project's own folder lie other YAML files, too."""
+    """The project's top folder may contain other YAML files."""
     return folder != "." or any(line.startswith(("nodes:", "stages:")) for line in text.splitlines())
 
 
@@ -122,27 +122,27 @@ def _stages(sources: Sources) -> list[str]:
 def _refused(diagnostics: list[Diagnostic], target: str) -> Iterator[Finding]:
     for found in diagnostics:
         if found.is_error:
-            # What is wrong with the thing as a whole has no place in a file.
+            # An error of the definition as a whole has no position in a file.
             place = SourcePlace(target, 1, 1) if found.place.file.startswith("<") else found.place
             yield refusal(found, place)
 
 
 def _of_run(runs: PastRuns, session: str, project: str) -> Iterator[Finding]:
-    """Only runs of the original have something to say here."""
+    """Findings about a run of the shell engine; other runs have none."""
     log = os.path.relpath(runs.layout(session).log, project)
     try:
-        if not runs.is_original(session):
+        if not runs.is_shell_run(session):
             return
         status = runs.info(session).status
         events = list(runs.events(session))
     except AgentForgeError as error:
-        yield Finding("repaired-log", "note", SourcePlace(log, 1, 1), f"can't be read: {error.message}")
+        yield Finding("repaired-log", "note", SourcePlace(log, 1, 1), f"cannot read the log: {error.message}")
         return
     last = SourcePlace(log, events[-1].seq if events else 1, 1)
     if status == "completed":
-        what = "running it again under this name needs --force"
+        what = "use --force to start over under this name"
     elif status == "running":
-        what = "let it finish, or stop it, before resuming it here"
+        what = "let it finish, or stop it, before resuming it with AgentForge"
     else:
         what = f"`agentforge resume {session}` imports and continues it"
     rule = "finished-is-finished" if status == "completed" else "resumes-in-place"
@@ -151,41 +151,41 @@ def _of_run(runs: PastRuns, session: str, project: str) -> Iterator[Finding]:
 
 
 def _of_events(log: str, events: list[Event]) -> Iterator[Finding]:
-    begun = 0
+    starts = 0
     for event in events:
         place = SourcePlace(log, event.seq, 1)
         if isinstance(event.fact, f.IterationCompleted) and event.fact.decision is Decision.ERROR:
-            message = "an iteration that failed and went on: here it would have failed the run"
+            message = "the run continued after a failed iteration; in AgentForge it would have failed"
             yield Finding("failure-fails", "changes", place, message)
         if isinstance(event.fact, f.SessionStarted):
-            begun += 1
-            if begun > 1:
-                message = "the completed session was run again over its own files: here that is refused"
+            starts += 1
+            if starts > 1:
+                message = "the completed session was started again over its files; AgentForge rejects that"
                 yield Finding("finished-is-finished", "changes", place, message)
 
 
 DEFAULT_DELAY = 3.0
 PIPELINE_DELAY = 2.0
-"""What the original waited between the iterations of a pipeline, whatever the stage said."""
+"""The shell engine's delay between the iterations of a pipeline, regardless of the stage's `delay`."""
 _FIRST_SOURCE = re.compile(r"from_parallel\s*(\[|\.\[|\s*\|)")
 
 
 _NO_SOURCE = frozenset(("unknown-node", "later-node", "wrong-kind", "ambiguous-stage"))
-"""What the compiler calls an `inputs` that leads nowhere."""
+"""The compiler's diagnostics for `inputs` without a source."""
 
 
 def refusal(found: Diagnostic, place: SourcePlace) -> Finding:
-    """An error of the compiler, beside what agent-pipelines did instead."""
+    """A compiler error, with what the shell engine did instead."""
     message = f"{found.code}: {found.message}"
     if found.code in _NO_SOURCE:
-        return Finding("sources-exist", "refused", place, f"{message}; agent-pipelines went on without it")
+        return Finding("sources-exist", "refused", place, f"{message}; agent-pipelines continued without it")
     if found.code == "unknown-key":
         message = f"{message} ({found.hint}); agent-pipelines ignored it"
     return Finding("checked-definition", "refused", place, message)
 
 
 def pipeline_findings(sources: Sources, path: str) -> list[Finding]:
-    """`path` is absolute. A file that can't be read at all is the compiler's to report."""
+    """`path` is absolute. The compiler reports files that can't be parsed."""
     report = Report()
     source = SourceText(relative(sources.project, path), sources.read(path) or "")
     tree = parse_mapping(source, report)
@@ -197,24 +197,26 @@ def pipeline_findings(sources: Sources, path: str) -> list[Finding]:
 
 
 def stage_findings(sources: Sources, name: str) -> list[Finding]:
-    """What a stage itself says, wherever it is used."""
+    """Findings about a stage, independent of where it is used."""
     at = SourcePlace(name, 1, 1)
     node = StageLookup(sources, sources.project, Report()).resolve(
         NodeSpec(at, None, Written(name, at), WorkSpec())
     )
     path = node.prompt_path
-    told = _of_prompt(relative(sources.project, path), sources.read(path) or "") if path else ()
-    return [*_of_work(node), *told]
+    of_prompt = _of_prompt(relative(sources.project, path), sources.read(path) or "") if path else ()
+    return [*_of_work(node), *of_prompt]
 
 
 def _of_pipeline(sources: Sources, pipeline: ResolvedPipeline) -> Iterator[Finding]:
     spec = pipeline.spec
     if spec.max_runtime:
-        message = f"the run pauses and asks after {spec.max_runtime.value:g} s; agent-pipelines never counted"
+        message = (
+            f"the run pauses and asks after {spec.max_runtime.value:g} s; agent-pipelines ignored the limit"
+        )
         yield Finding("runtime-limit", "changes", spec.max_runtime.at, message)
     given = [path for written in spec.inputs or () for path in sources.expand(written.value)]
     if given != sorted(set(given)):
-        message = "agents get the inputs sorted and each once; agent-pipelines kept the order"
+        message = "agents get the inputs sorted and without duplicates; agent-pipelines kept the order"
         yield Finding("sorted-inputs", "changes", (spec.inputs or ())[0].at, message)
 
 
@@ -238,10 +240,10 @@ def _of_nodes(pipeline: ResolvedPipeline) -> Iterator[Finding]:
 def _of_stage_node(node: ResolvedStage) -> Iterator[Finding]:
     work, stage = node.spec.work, node.stage_work
     yield from _of_work(node)
-    kept = stage.termination.count if stage.termination else None
-    said = work.termination.count if work.termination else None
-    if work.runs and kept and not said and kept.value != work.runs.value:
-        before = f"agent-pipelines ran {kept.value}, as {kept.at.file}:{kept.at.line} says"
+    of_stage = stage.termination.count if stage.termination else None
+    of_node = work.termination.count if work.termination else None
+    if work.runs and of_stage and not of_node and of_stage.value != work.runs.value:
+        before = f"agent-pipelines ran {of_stage.value} ({of_stage.at.file}:{of_stage.at.line})"
         message = f"runs {work.runs.value} times; {before}"
         yield Finding("runs-win", "changes", work.runs.at, message)
     named = work.provider.type if work.provider else None
@@ -249,8 +251,8 @@ def _of_stage_node(node: ResolvedStage) -> Iterator[Finding]:
     if named and model and not (work.provider and work.provider.model):
         of = stage.provider.type.value if stage.provider and stage.provider.type else "claude"
         if canonical(of) != canonical(named.value):
-            before = f"agent-pipelines kept `{model.value}` of the stage"
-            message = f"gets the default model of `{named.value}`; {before}"
+            before = f"agent-pipelines used the stage's `{model.value}`"
+            message = f"uses the default model of `{named.value}`; {before}"
             yield Finding("own-model", "changes", named.at, message)
     yield from _of_delay(node)
 
@@ -266,17 +268,17 @@ def _of_delay(node: ResolvedStage) -> Iterator[Finding]:
 
 
 def _of_work(node: ResolvedStage) -> Iterator[Finding]:
-    """What the stage says of its end and its limits."""
+    """Findings about the stage's termination and limits."""
     end = merge(node.spec.work, node.stage_work)
     if end.kind == "judgment" and end.type:
         message = (
-            "ends by the judge's word; in agent-pipelines the agents' `plateau_suspected` had to agree,"
+            "the judge alone ends the stage; in agent-pipelines the agents' `plateau_suspected` had to agree,"
             " and without a judge prompt it always ran to its maximum"
         )
         yield Finding("judge-counts", "changes", end.type.at, message)
     limit = node.spec.work.max_runtime or node.stage_work.max_runtime
     if limit:
-        message = f"pauses and asks after {limit.value:g} s; agent-pipelines never counted"
+        message = f"pauses and asks after {limit.value:g} s; agent-pipelines ignored the limit"
         yield Finding("runtime-limit", "changes", limit.at, message)
 
 
@@ -289,7 +291,7 @@ def _of_block(node: ResolvedBlock, earlier: list[str]) -> Iterator[Finding]:
             message = "every provider gets these inputs; agent-pipelines ignored them inside a block"
             yield Finding("stage-inputs-in-blocks", "changes", at, message)
     if (at := _first(node.spec.inputs)) is not None:
-        message = "the block's inputs count for every provider; agent-pipelines ignored them"
+        message = "every provider gets the block's inputs; agent-pipelines ignored them"
         yield Finding("stage-inputs-in-blocks", "changes", at, message)
     for branch in node.block.branches:
         yield from _of_inputs(branch.inputs, earlier)
@@ -299,23 +301,21 @@ def _of_inputs(inputs: InputsSpec, earlier: list[str]) -> Iterator[Finding]:
     if inputs.parallel and not inputs.parallel_list:
         message = "`inputs.from_parallel` in context.json is an object; agent-pipelines wrote a list of one"
         yield Finding("one-source-is-an-object", "changes", inputs.parallel[0].at, message)
-    for wanted in inputs.stages:
-        taken = next((name for name in earlier if name.endswith(f"-{wanted.value}")), None)
-        if taken is not None:
-            message = f"reads `{wanted.value}`; agent-pipelines may have taken `{taken}`, which ends in it"
-            yield Finding("exact-stages", "changes", wanted.at, message)
+    for source in inputs.stages:
+        other = next((name for name in earlier if name.endswith(f"-{source.value}")), None)
+        if other is not None:
+            message = f"reads `{source.value}`; agent-pipelines may have read `{other}`, which ends in it"
+            yield Finding("exact-stages", "changes", source.at, message)
 
 
 def _of_prompt(file: str, text: str, at: SourcePlace | None = None) -> Iterator[Finding]:
     for number, line in enumerate(text.splitlines(), 1):
         place = at or SourcePlace(file, number, 1)
         if "${OUTPUT}" in line:
-            message = (
-                "`${OUTPUT}` is the iteration's own output.md; agent-pipelines named one file for the stage"
-            )
+            message = "`${OUTPUT}` is the iteration's output.md; agent-pipelines used one file for the stage"
             yield Finding("output-per-iteration", "changes", place, message)
         if _FIRST_SOURCE.search(line):
-            message = "reads `from_parallel` as a list; for a single source it is an object now"
+            message = "reads `from_parallel` as a list; for a single source it is now an object"
             yield Finding("one-source-is-an-object", "changes", place, message)
 
 

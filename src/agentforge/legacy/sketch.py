@@ -1,4 +1,4 @@
-"""Runs that agent-pipelines' own engine began: the plan that its files tell of, for looking at them."""
+"""Read-only access to runs of the shell engine: a plan reconstructed from their files."""
 
 from typing import Any
 
@@ -15,13 +15,13 @@ from agentforge.ports.event_log import EventLog
 from agentforge.system import files
 
 
-def is_original(state: RunState) -> bool:
-    """Whether the run was begun by agent-pipelines' own engine and not yet imported."""
+def is_shell_run(state: RunState) -> bool:
+    """Whether the run was started by the shell engine and isn't imported yet."""
     return not state.run_id
 
 
-def is_at_work(project: str, session: str) -> bool:
-    """Whether that engine drives the run now: it locks the lock file."""
+def is_driven_by_shell_engine(project: str, session: str) -> bool:
+    """Whether the shell engine drives the run now: it locks the lock file."""
     try:
         return lease.is_held(lock_file(project, session))
     except OSError:
@@ -29,7 +29,7 @@ def is_at_work(project: str, session: str) -> bool:
 
 
 def sketched(layout: RunLayout, log: EventLog, plan: Plan, state: RunState) -> Plan:
-    """The plan as far as plan.json and the log tell of it. Every node that the run has entered is there."""
+    """The plan, reconstructed from plan.json and the log. Contains every node that the run has entered."""
     entered = _entered(log)
     if plan.mode == "loop":
         nodes: tuple[Node, ...] = (_loop_stage(layout, plan, state, entered.get(0)),)
@@ -41,7 +41,7 @@ def sketched(layout: RunLayout, log: EventLog, plan: Plan, state: RunState) -> P
 
 
 def read_json(path: str) -> dict[str, Any]:
-    """An object from one of the original's files; empty if there is none."""
+    """The object in a file of the shell engine; empty if it is missing or invalid."""
     try:
         value = msgspec.json.decode(files.read_bytes(path) or b"{}")
     except (msgspec.DecodeError, StorageFailed):
@@ -50,14 +50,14 @@ def read_json(path: str) -> dict[str, Any]:
 
 
 def loop_maximum(layout: RunLayout, stage: str, state: RunState) -> int | None:
-    """How many iterations a loop was begun with: it is written down nowhere but in context.json."""
+    """The maximum iterations that a loop was started with, from context.json, or None."""
     at = state.node.completed if state.node else (state.stages[-1].iterations if state.stages else 0)
     for number in (at + 1, at):
         context = read_json(layout.iteration(f"stage-00-{stage}", number).context)
         limits = context.get("limits")
-        most = limits.get("max_iterations") if isinstance(limits, dict) else None
-        if isinstance(most, int) and most > 0:
-            return most
+        maximum = limits.get("max_iterations") if isinstance(limits, dict) else None
+        if isinstance(maximum, int) and maximum > 0:
+            return maximum
     return None
 
 
@@ -71,8 +71,8 @@ def _entered(log: EventLog) -> dict[int, NodeStarted]:
 
 def _loop_stage(layout: RunLayout, plan: Plan, state: RunState, entered: NodeStarted | None) -> StageNode:
     stage = plan.pipeline.name or (entered.type if entered else "")
-    most = loop_maximum(layout, stage, state) or (state.node.completed if state.node else 0)
-    return _stage("0", stage, stage, most, _choice(entered))
+    maximum = loop_maximum(layout, stage, state) or (state.node.completed if state.node else 0)
+    return _stage("0", stage, stage, maximum, _choice(entered))
 
 
 def _entered_node(index: int, entered: NodeStarted | None) -> Node:
@@ -95,7 +95,7 @@ def _choice(entered: NodeStarted | None) -> ProviderChoice:
 
 
 def _nodes(plan: dict[str, Any]) -> tuple[Node, ...]:
-    """As plan.json has them, up to the first that can't be read."""
+    """The nodes in plan.json, up to the first invalid one."""
     written = plan.get("nodes")
     found: list[Node] = []
     for node in written if isinstance(written, list) else ():
@@ -106,17 +106,17 @@ def _nodes(plan: dict[str, Any]) -> tuple[Node, ...]:
 
 
 def _written_stage(node: dict[str, Any], provider: str = "") -> StageNode:
-    """What can't be read is left out."""
+    """The stage in plan.json, without invalid values."""
     choice, termination = node.get("provider"), node.get("termination")
-    asked = choice if isinstance(choice, dict) else {}
-    most = termination.get("max") if isinstance(termination, dict) else None
-    id, model = str(node.get("id", "")), str(asked.get("model") or node.get("model") or "")
+    named = choice if isinstance(choice, dict) else {}
+    maximum = termination.get("max") if isinstance(termination, dict) else None
+    id, model = str(node.get("id", "")), str(named.get("model") or node.get("model") or "")
     return _stage(
         str(node.get("path", "")),
         id,
         str(node.get("ref") or id),
-        most if isinstance(most, int) else 0,
-        ProviderChoice(provider or str(asked.get("type", "")), model),
+        maximum if isinstance(maximum, int) else 0,
+        ProviderChoice(provider or str(named.get("type", "")), model),
     )
 
 

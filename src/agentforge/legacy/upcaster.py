@@ -1,7 +1,7 @@
-"""Log lines of agent-pipelines' own engine as events of ours: read for ever, never written.
+"""Converts log lines of the shell engine to events; such lines are read, never written.
 
-They have `ts` and neither number nor hash. That engine begins a completed session anew, and goes on with a
-failed one, without a word in its log; the upcaster puts in what it left unsaid, under the same number.
+They have `ts` but neither number nor hash. The shell engine restarts a completed session, and resumes a
+failed one, without logging it; the upcaster inserts the missing events, under the same number.
 """
 
 import re
@@ -26,8 +26,8 @@ NO_SUMMARY = "no summary in the log"
 _ITERATION = re.compile(r"/iterations/\d+/result\.json$")
 
 
-def is_original(line: bytes) -> bool:
-    """Whether a log that begins with this line was begun by the original engine."""
+def is_shell_log(line: bytes) -> bool:
+    """Whether a log that starts with this line was started by the shell engine."""
     return line.startswith(BEGINNING)
 
 
@@ -43,7 +43,7 @@ _decoder = msgspec.json.Decoder(_ShellLine)
 
 
 class _ShellPlace(Struct):
-    """How far a node is, or a provider within a block."""
+    """The progress of a node, or of a provider within a block."""
 
     stage: int = 0
     name: str = ""
@@ -51,18 +51,18 @@ class _ShellPlace(Struct):
 
 
 class Upcaster:
-    """Takes the lines in order, from the first."""
+    """Converts the lines of a log, in order."""
 
     def __init__(self) -> None:
-        self._begun: f.SessionStarted | None = None
+        self._session_start: f.SessionStarted | None = None
         self._stopped: str = ""
-        """The type of the event after which nothing should have come."""
+        """The type of the last event if it stopped the run."""
         self._node = "0"
         self._judged = 0
         self._places: dict[str | None, _ShellPlace] = {}
 
     def take(self, line: bytes, number: int) -> list[Event]:
-        """The events on a line; raises DamagedLine if there is none to be read."""
+        """The events on a line. Raises DamagedLine if it isn't an event."""
         raw = _read(line)
         cursor = self._cursor(raw)
         return [
@@ -72,7 +72,7 @@ class Upcaster:
 
     def _facts(self, raw: _ShellLine, cursor: Cursor) -> Iterator[f.AnyFact]:
         data = raw.data or {}
-        yield from self._unsaid(raw, data)
+        yield from self._missing_events(raw, data)
         self._stopped = raw.type if raw.type in ("session_complete", "error") else ""
         match raw.type:
             case "node_start":
@@ -93,13 +93,13 @@ class Upcaster:
             case kind:
                 yield from self._beside(kind, cursor, data)
 
-    def _unsaid(self, raw: _ShellLine, data: dict[str, Any]) -> Iterator[f.AnyFact]:
-        """How the run came to be going on."""
-        if raw.type == "session_start" or self._begun is None:
-            self._begun = self._start(raw, data)
-            yield self._begun
+    def _missing_events(self, raw: _ShellLine, data: dict[str, Any]) -> Iterator[f.AnyFact]:
+        """The start or resume that the shell engine didn't log."""
+        if raw.type == "session_start" or self._session_start is None:
+            self._session_start = self._start(raw, data)
+            yield self._session_start
         elif self._stopped == "session_complete":
-            yield self._begun
+            yield self._session_start
         elif self._stopped == "error" and raw.type != "error":
             yield f.SessionResumed(ENGINE)
 
@@ -183,7 +183,7 @@ class Upcaster:
         return f.IterationCompleted(
             stage=_text(data, "stage") or place.name,
             attempt=1,
-            # That engine counts an agent's error as the end of its stage, and goes on.
+            # The shell engine ends the stage after an agent's error, and continues.
             decision=decision,
             reason=reason,
             result_file=result_file,
@@ -204,12 +204,12 @@ class Upcaster:
 
     def _judgment(self, cursor: Cursor, data: dict[str, Any]) -> Iterator[f.JudgeCompleted]:
         if cursor.iteration and cursor.iteration <= self._judged:
-            return  # In loops it asks twice about the last iteration.
+            return  # In loops the shell engine asks twice about the last iteration.
         self._judged = cursor.iteration
-        said = data.get("result")
-        success = data.get("status") == "success" and isinstance(said, dict)
-        heard = said if success and isinstance(said, dict) else {}
-        result = f.JudgeResult(heard.get("stop") is True, _text(heard, "reason") or _text(data, "reason"))
+        given = data.get("result")
+        success = data.get("status") == "success" and isinstance(given, dict)
+        verdict = given if success and isinstance(given, dict) else {}
+        result = f.JudgeResult(verdict.get("stop") is True, _text(verdict, "reason") or _text(data, "reason"))
         yield f.JudgeCompleted("success" if success else "failed", result, attempt=2)
 
     def _failed(self, cursor: Cursor, data: dict[str, Any]) -> Iterator[f.AnyFact]:
@@ -235,7 +235,7 @@ class Upcaster:
         )
 
     def _at(self, cursor: Cursor, fact: f.AnyFact) -> Cursor:
-        """Inside a block our events name the stage, theirs only the block."""
+        """Inside a block our events name the stage, those of the shell engine only the block."""
         if cursor.provider is None or isinstance(fact, f.ProviderStarted | f.ProviderCompleted):
             return cursor
         stage = self._place(cursor.provider).stage
@@ -248,7 +248,7 @@ class Upcaster:
 
 
 def is_event(line: bytes) -> bool:
-    """Whether a line without its newline is whole."""
+    """Whether a line without its newline is complete."""
     try:
         _decoder.decode(line)
     except msgspec.DecodeError:
@@ -260,10 +260,10 @@ def _read(line: bytes) -> _ShellLine:
     try:
         return _decoder.decode(line)
     except msgspec.DecodeError as error:
-        # That engine writes on after a torn line without ending it: the next event is glued to it.
-        glued = line.rfind(BEGINNING)
-        if glued > 0 and is_event(line[glued:]):
-            return _decoder.decode(line[glued:])
+        # The shell engine appends to an incomplete line without ending it: the next event follows on it.
+        start = line.rfind(BEGINNING)
+        if start > 0 and is_event(line[start:]):
+            return _decoder.decode(line[start:])
         raise DamagedLine(f"not an event of {ENGINE}: {error}") from error
 
 

@@ -40,7 +40,10 @@ class DefinitionError(AgentForgeError):
     def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
         errors = sum(1 for diagnostic in diagnostics if diagnostic.is_error)
-        super().__init__(f"{errors} error{'s' if errors != 1 else ''} in the definition")
+        super().__init__(
+            f"{errors} error{'s' if errors != 1 else ''} in the definition",
+            hint="fix the errors and retry; `agentforge lint` checks all stages and pipelines of the project",
+        )
 
     def __str__(self) -> str:
         return f"{self.message}\n\n{render(self.diagnostics)}"

@@ -1,5 +1,4 @@
-"""The public API, and the only place that wires adapters to ports.
+"""The public API.
 
-Engine: run, resume, recover, pause, cancel, watch (async). SyncEngine: the same without a loop.
-Runs: looking at runs without driving them. Leases, registry, follower and runner are the engine's parts.
+Engine: run, resume, recover, pause, cancel, watch (async). SyncEngine: the same without an event loop.
 """

@@ -1,7 +1,7 @@
 """The engine: run, resume, recover, pause, cancel, watch. Async; `agentforge.sdk.sync` wraps it.
 
-No global state: several engines live side by side in one process, each with its own project, providers
-and environment.
+No global state: one process can have several engines, each with its own project, providers and
+environment.
 """
 
 import os
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from agentforge.adapters.host.clock import SystemClock
 from agentforge.app.definitions import Definitions, recompiled
 from agentforge.app.providers.offers import find_offers
-from agentforge.app.providers.readiness import ProviderInfo, look_at_all
+from agentforge.app.providers.readiness import ProviderInfo, probe_providers
 from agentforge.app.providers.registry import Registry
 from agentforge.app.recording import Recording, Replay
 from agentforge.app.replay import CourseComparison, compare_course, compiled_for_replay
@@ -42,8 +42,7 @@ from agentforge.views.lines.preview import preview
 
 class Engine:
     STOP_GRACE: ClassVar[float] = 30.0
-    """The default of `stop_grace`: seconds that an agent may take to finish its iteration when the run is
-    stopped."""
+    """The default of `stop_grace`: seconds for an agent to finish its iteration when the run is stopped."""
 
     def __init__(
         self,
@@ -56,8 +55,8 @@ class Engine:
         clock: Clock | None = None,
         sandboxed: bool = False,
     ) -> None:
-        """`workdir` is the project's folder. `sandboxed`: this process is isolated as a whole, so providers
-        that require a sandbox can run without one."""
+        """`workdir` is the project's folder. `sandboxed`: the whole process is isolated, so providers that
+        require a sandbox can run without one."""
         self.project = os.path.abspath(workdir)
         if not os.path.isdir(self.project):
             raise InvalidRequest(
@@ -109,19 +108,19 @@ class Engine:
         force: bool = False,
         record: bool = False,
     ) -> RunResult:
-        """Run a pipeline (a file, a name, YAML text or a mapping) or a single stage, to its end or pause.
-        `provider`, `model` and `provider_config` stand above all that files say. `passes`: how often the
-        whole pipeline runs. `record`: keep what the agents do as a cassette, `cassette.jsonl`.
+        """Run a pipeline (a file, a name, YAML text or a mapping) or a single stage until it ends or pauses.
+        `provider`, `model` and `provider_config` override the definition. `passes`: how often to run the
+        whole pipeline. `record`: record the agents' work as a cassette, `cassette.jsonl`.
 
-        Cancelling the task is a graceful stop: the agent may finish its iteration, the run is paused.
+        Cancelling the task is a graceful stop: the agent may finish its iteration, then the run is paused.
         """
-        asked = Overrides(provider, model, context, tuple(inputs), dict(commands or {}))
+        overrides = Overrides(provider, model, context, tuple(inputs), dict(commands or {}))
         compiled = self.compile(
             pipeline,
             stage=stage,
             session=session,
             max_iterations=max_iterations,
-            overrides=replace(asked, config=dict(provider_config or {})),
+            overrides=replace(overrides, config=dict(provider_config or {})),
             passes=passes,
         )
         return await self.start(compiled, force=force, record=record)
@@ -136,9 +135,9 @@ class Engine:
         overrides: Overrides | None = None,
         passes: int = 1,
     ) -> Compiled:
-        """Compile without running; raises DefinitionError with every diagnostic at once."""
+        """Compile without running. Raises DefinitionError with all diagnostics at once."""
         if (pipeline is None) == (stage is None):
-            raise InvalidRequest("give a pipeline or a stage, and not both")
+            raise InvalidRequest("give either a pipeline or a stage", hint="pass one of `pipeline`, `stage`")
         overrides = overrides or Overrides()
         if max_iterations is not None:
             overrides = replace(overrides, max_iterations=max_iterations)
@@ -156,8 +155,8 @@ class Engine:
         overrides: Overrides | None = None,
         passes: int | None = None,
     ) -> Compiled:
-        """Compile the definition of a run that has begun, as it is now, for `resume`. What was asked for when
-        it began still holds, apart from what `overrides` say."""
+        """Compile the current definition of a run, for `resume`. `overrides` are merged into those that the
+        run was started with."""
         plan = self.runs.info(session).plan
         return recompiled(self.compile, plan, pipeline, overrides, passes)
 
@@ -170,8 +169,8 @@ class Engine:
         record: bool = False,
         replay: Replay | None = None,
     ) -> RunResult:
-        """Run what was compiled; `force` stops and keeps aside a run that has the name already. `notes` are
-        facts about how it came to be started, for its log. `replay` is played instead of asking anybody."""
+        """Run a compiled pipeline. `force` stops and archives an existing run with the name. `notes` are
+        facts about the start, for the log. `replay` is played back instead of calling providers."""
         return await start_run(
             self._context, compiled, force=force, notes=notes, record=record, replay=replay
         )
@@ -188,11 +187,11 @@ class Engine:
         by: str = "person",
         record: bool = False,
     ) -> RunResult:
-        """Go on with a run that is paused, failed or interrupted; past failures no longer count.
-        `record`: from now on, keep what the agents do as a cassette; a recorded run goes on being one.
+        """Resume a paused, failed or interrupted run. Resets failure counters.
+        `record`: record the agents' work from now on; a recorded run stays recorded.
 
-        It goes on by the plan that it began with, unless it is told to `recompile`: by its own definition as
-        that is now, or by what the method of that name made of another.
+        The run keeps the plan that it was started with unless `recompile` is given: True compiles its
+        current definition; the result of `recompile()` can be another pipeline.
         """
         return await resume_run(
             self._context,
@@ -207,38 +206,39 @@ class Engine:
     async def validate_start(
         self, compiled: Compiled, *, force: bool = False, replay: Replay | None = None
     ) -> None:
-        """Raise what `start` would raise, without starting anything."""
+        """Raise the errors of `start` without starting anything."""
         await validate_start(self._context, compiled, force=force, replay=replay)
 
     def validate_resume(
         self, session: str, *, force: bool = False, recompile: Compiled | bool = False
     ) -> None:
-        """Raise what `resume` would raise, as far as that can be told without opening the run."""
+        """Raise the errors of `resume` that can be found without opening the run."""
         validate_resume(self._context, session, self._recompilation(session, recompile), force=force)
 
     async def recover(self, session: str, *, accept_damage: bool = False) -> RunResult | None:
-        """Continue a run that was interrupted. What a person stopped is left alone, and so is what another
-        engine drives: then the answer is None."""
+        """Recover an interrupted run. Returns None if the run isn't interrupted, because a person stopped it
+        or another engine drives it."""
         return await recover_run(self._context, session, accept_damage=accept_damage)
 
     def tidy(self) -> None:
-        """Put right what owners left that died when all was recorded: lock files and old views. What is
-        interrupted is left to `recover`."""
+        """Clean up lock files and outdated views of engines that died after recording the end of their run.
+        Interrupted runs are left to `recover`."""
         self._context.leases.tidy()
 
     async def answer(
         self, session: str, answer: str, *, request: str | None = None, by: str = "person"
     ) -> RunResult | None:
-        """Answer an open request of the run, and continue the run if it waits for that. Counters and limits
-        stay as they are. The result, unless another process drives the run or a person paused it."""
+        """Answer an open request of the run, and continue the run if it waits for it. Counters and limits
+        stay as they are. Returns None if another process drives the run or a person paused it."""
         return await controls.answer(self._context, session, answer, request=request, by=by)
 
     async def pause(self, session: str, reason: str = "requested", *, now: bool = False) -> None:
-        """Pause the run when the current iteration is done; `now` ends its agent."""
+        """Pause the run after its current iteration; `now` stops its agent."""
         controls.pause(self._context, session, reason, now=now)
 
     async def cancel(self, session: str, reason: str = "requested") -> RunResult | None:
-        """End the run for good; the result, unless another process drives it or its agent takes long."""
+        """Cancel the run permanently. Returns None if another process drives it, or if stopping its agent
+        takes long."""
         return await controls.cancel(self._context, session, reason)
 
     # -- recordings
@@ -257,8 +257,8 @@ class Engine:
         session: str | None = None,
         speed: float = 0.0,
     ) -> RunResult:
-        """Run a recording (of a session, or a cassette file) again without its agents. `speed` 1 takes as
-        long as the recorded run, 0 doesn't wait."""
+        """Replay a recording (a session or a cassette file) without its agents. `speed`: 1 as recorded, 0
+        without waiting."""
         recording = self.runs.recording(source)
         compiled = self.compile_replay(recording, pipeline, session=session)
         return await self.start(compiled, replay=recording.replay(speed))
@@ -269,11 +269,11 @@ class Engine:
         return compare_course(self.compile, self.runs, source, pipeline)
 
     def interrupt(self, reason: str = "signal_interrupt", *, now: bool = False) -> bool:
-        """Stop every run that this engine drives: agents get the stop grace, or with `now` nothing.
-        False if it drives none."""
+        """Stop every run that this engine drives: agents get the stop grace, or are stopped immediately with
+        `now`. Returns whether it drives any run."""
         return self._runner.interrupt(reason, now=now)
 
-    # -- looking
+    # -- reading
 
     def status(self, session: str) -> RunInfo:
         return self.runs.info(session)
@@ -283,7 +283,7 @@ class Engine:
         return self.runs.rows(count)
 
     def tail(self, session: str, after: Head | None = None) -> Tail:
-        """The events of a run that are new at each look, from the beginning or after a known head."""
+        """A reader of the run's new events, from the start or after a known head."""
         return Tail(self.runs, session, after)
 
     def dry_run(self, compiled: Compiled) -> Sequence[str]:
@@ -291,8 +291,8 @@ class Engine:
         return preview(compiled.plan, self.runs.layout(compiled.plan.session.name))
 
     def inspect(self, session: str) -> RunInfo:
-        """The run, folded from its whole log: no cache is trusted, all damage is reported. The files of
-        iterations that were run without any are written."""
+        """The run, folded from its whole log without caches, with all damage reported. Writes the files of
+        iterations that ran without files."""
         info = self.runs.info(session, cached=False)
         if info.summary.without_files:
             write_iteration_files(light_iterations(self.runs.events(session)))
@@ -302,37 +302,37 @@ class Engine:
         return self.runs.events(session)
 
     def subscribe(self, session: str | None = None) -> AsyncIterator[Event]:
-        """Events as they become durable: of one run until it stops, or of all that this engine drives."""
+        """Events as they become durable: of one run until it stops, or of all runs of this engine."""
         return self._follower.follow(session)
 
     # -- providers
 
     async def register_provider(self, name: str, provider: Provider) -> None:
-        """Set a provider up and make it known under that name; one that doesn't come up is refused, and so is
-        replacing one that a run works with."""
+        """Initialize a provider and register it under the name. Raises if it fails to initialize, or if a run
+        is using the provider that it would replace."""
         await self.registry.register(name, provider)
 
     async def unregister_provider(self, name: str) -> None:
-        """Shut a provider down that was registered; refused while a run works with it."""
+        """Shut down a registered provider. Raises if a run is using it."""
         await self.registry.unregister(name)
 
     async def providers(self) -> "Sequence[ProviderInfo]":
-        """All providers there are here, with where they come from and whether they can be used."""
-        return await look_at_all(self.registry)
+        """All available providers, with their origin and whether they are usable."""
+        return await probe_providers(self.registry)
 
     async def close(self) -> None:
-        """End the subscriptions and shut the providers down."""
+        """End the subscriptions and shut down the providers."""
         self._follower.close()
         await self.registry.close()
 
     # -- details
 
     def _known_providers(self) -> Sequence[str] | None:
-        """In mock mode every name is played by the mock."""
+        """The provider names that a pipeline may use, or None in mock mode, where every name is accepted."""
         return None if self._runner.is_mock else self.registry.names
 
     def _recompilation(self, session: str, recompile: Compiled | bool) -> Callable[[], Compiled | None]:
-        """What `recompile` asks for, compiled when it is needed."""
+        """A function that returns the new plan, or None if the run keeps its own."""
         if recompile is True:
             return lambda: self.recompile(session)
         return lambda: recompile or None

@@ -1,4 +1,4 @@
-"""Ctrl-C and termination, for a program whose main job is to drive runs."""
+"""Handling of Ctrl-C and termination signals, for programs that drive runs."""
 
 import asyncio
 import signal
@@ -8,29 +8,30 @@ from time import monotonic
 
 from agentforge.sdk.engine import Engine
 
-AGAIN_WITHIN = 5.0
+SECOND_SIGNAL_SECONDS = 5.0
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 CLOSING = signal.SIGHUP
-"""What a terminal or a tmux session sends that is being closed."""
+"""The signal of a terminal or tmux session that is being closed."""
 
 
 class StopSignal:
-    """Which signal asked to stop, if any."""
+    """The signal that requested the stop, or None."""
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
         self.at = 0.0
 
 
-Told = Callable[[bool], None]
-"""Hears of each signal; True: agents are ended at once."""
+OnStop = Callable[[bool], None]
+"""Called for each signal; True if agents are stopped immediately."""
 
 
 @contextmanager
-def stop_on_signals(engine: Engine, told: Told | None = None) -> Iterator[StopSignal]:
-    """The first signal lets agents finish within the grace; a second within 5 s ends them at once.
+def stop_on_signals(engine: Engine, on_stop: OnStop | None = None) -> Iterator[StopSignal]:
+    """The first signal lets agents finish within the stop grace; a second one within 5 s stops them
+    immediately.
 
-    While the engine drives nothing yet, a signal cancels the task that called this.
+    While the engine drives no run yet, a signal cancels the calling task.
     """
     stopped = StopSignal()
     loop = asyncio.get_running_loop()
@@ -38,22 +39,22 @@ def stop_on_signals(engine: Engine, told: Told | None = None) -> Iterator[StopSi
 
     def stop(number: signal.Signals) -> None:
         first = stopped.signal is None
-        again = not first and monotonic() - stopped.at <= AGAIN_WITHIN
+        again = not first and monotonic() - stopped.at <= SECOND_SIGNAL_SECONDS
         stopped.signal, stopped.at = number, monotonic()
-        # A late second signal doesn't ask anew: that would only put the end off.
+        # A late second signal doesn't restart the stop grace.
         driving = engine.interrupt(now=again) if first or again else True
-        if told is not None:
-            told(again)
+        if on_stop is not None:
+            on_stop(again)
         if not driving and task is not None:
             task.cancel()
 
-    # `nohup` means to go on without the terminal.
+    # `nohup` ignores SIGHUP in order to run without the terminal.
     closing = () if signal.getsignal(CLOSING) is signal.SIG_IGN else (CLOSING,)
-    heeded = (*STOPPING, *closing)
-    for number in heeded:
+    handled = (*STOPPING, *closing)
+    for number in handled:
         loop.add_signal_handler(number, stop, number)
     try:
         yield stopped
     finally:
-        for number in heeded:
+        for number in handled:
             loop.remove_signal_handler(number)

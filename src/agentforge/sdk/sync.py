@@ -1,4 +1,4 @@
-"""The engine for programs without an event loop: the same calls, each run to its end."""
+"""The engine for programs without an event loop: the same calls, blocking."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ from agentforge.sdk.engine import Engine
 
 
 class SyncEngine:
-    """Wraps an Engine and the loop it lives in; use it as a context manager."""
+    """Wraps an Engine and its event loop; use it as a context manager."""
 
     def __init__(self, workdir: str | os.PathLike[str] = ".", **options: Any) -> None:
         self._runner = asyncio.Runner()

@@ -1,11 +1,11 @@
 """The shipped test kit.
 
 mock_session: an isolated session with fixtures, and assertions on iterations, status and events.
-ScriptedProvider: an agent inside the engine that does what a test says. FakeClock: waits cost no time.
-event_log_contract, provider_contract: what every adapter of these ports has to pass.
-memory_log: a log in memory, which passes the first of them.
-model_server: a scripted model on loopback, against which real agents run.
-marked_processes: finds what a test left running.
+ScriptedProvider: an in-process provider that a test scripts. FakeClock: waiting takes no time.
+event_log_contract, provider_contract: the tests that every adapter of these ports must pass.
+memory_log: a log in memory, which passes event_log_contract.
+model_server: a scripted model on loopback for real agents.
+marked_processes: finds processes that a test left running.
 """
 
 from agentforge.testing.fake_clock import FakeClock

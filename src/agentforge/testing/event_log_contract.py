@@ -24,7 +24,7 @@ _NOON = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 
 
 class LogHarness(Protocol):
-    """One log, and the means to look under it and to hurt it."""
+    """One log, with access to its bytes, to inspect and damage them."""
 
     def log(
         self,
@@ -42,15 +42,15 @@ class LogHarness(Protocol):
         ...
 
     def put(self, data: bytes) -> None:
-        """Replace its bytes, as an accident would."""
+        """Replace its bytes, to simulate damage."""
         ...
 
     def payloads(self) -> dict[str, bytes]:
-        """The payloads beside it, by sha256."""
+        """Its payloads, by sha256."""
         ...
 
     def put_payload(self, name: str, data: bytes | None) -> None:
-        """Replace one, or lose it."""
+        """Replace a payload, or remove it."""
         ...
 
 
@@ -65,12 +65,12 @@ def timer_events(count: int, start: int = 1) -> list[Event]:
 
 
 def large_event(seq: int, size: int = codec.MAX_EVENT_BYTES) -> Event:
-    """One whose data doesn't fit a line."""
+    """An event whose data doesn't fit on a line."""
     return Event(seq, _NOON, "auth", "0af7651916cd43dd", SessionRecovered(pid=seq, host="h" * size))
 
 
 def lines_of(events: list[Event], start: Head = EMPTY) -> bytes:
-    """What a log of these events is, byte for byte."""
+    """The bytes of a log with these events."""
     lines, previous = [], start.hash
     for event in events:
         line, previous = codec.encode(event, previous)
@@ -144,7 +144,7 @@ class EventLogContract:
         assert harness.data == lines_of(timer_events(2))
         writer.close()
 
-    def test_event_that_does_not_follow_is_refused(self, harness: LogHarness) -> None:
+    def test_event_out_of_sequence_is_refused(self, harness: LogHarness) -> None:
         writer = harness.log().open()
         with pytest.raises(LogConflict, match="event 2 can't follow event 0"):
             writer.append(timer_event(2))
@@ -183,18 +183,18 @@ class EventLogContract:
         assert not harness.log().is_held()
         harness.log().open().close()
 
-    def test_write_by_another_process_is_a_conflict(self, harness: LogHarness) -> None:
+    def test_write_by_another_writer_is_a_conflict(self, harness: LogHarness) -> None:
         fill(harness, timer_events(2))
         writer = harness.log().open()
         writer.append(timer_event(3))
         harness.put(harness.data + b"{}\n")
-        with pytest.raises(LogConflict, match="another process wrote"):
+        with pytest.raises(LogConflict, match="wrote to"):
             writer.flush()
         with pytest.raises(LogConflict):
             writer.close()
         assert not harness.log().is_held()
 
-    # Reading on from a head
+    # Reading from a head
 
     def test_events_after_a_head(self, harness: LogHarness) -> None:
         head = fill(harness, timer_events(3))
@@ -208,7 +208,7 @@ class EventLogContract:
         assert list(reader.events(after=EMPTY)) == timer_events(4)
         writer.close()
 
-    def test_head_is_that_of_the_event_given_out_last(self, harness: LogHarness) -> None:
+    def test_head_is_that_of_the_last_event_read(self, harness: LogHarness) -> None:
         fill(harness, timer_events(3))
         reader = harness.log().reader()
         events = reader.events()
@@ -292,7 +292,7 @@ class EventLogContract:
         ],
         ids=["empty", "garbage", "object", "no hash", "huge"],
     )
-    def test_line_that_is_no_event_is_skipped_and_reported(
+    def test_line_that_is_not_an_event_is_skipped_and_reported(
         self, harness: LogHarness, garbage: bytes, reason: str
     ) -> None:
         lines = lines_of(timer_events(4)).splitlines(keepends=True)
@@ -316,7 +316,7 @@ class EventLogContract:
         assert seqs == [1, 5, 6]
         assert damage == [(2, "event 4 where 2 was expected: 2 events are missing before it")]
 
-    def test_doubled_line_counts_once(self, harness: LogHarness) -> None:
+    def test_duplicate_line_counts_once(self, harness: LogHarness) -> None:
         lines = lines_of(timer_events(3)).splitlines(keepends=True)
         harness.put(b"".join([*lines[:2], lines[1], lines[2]]))
         seqs, damage = self._read(harness)
@@ -333,7 +333,7 @@ class EventLogContract:
             (4, "event 4 where 3 was expected: 1 event is missing before it"),
         ]
 
-    def test_damaged_last_line_is_no_torn_line_and_the_chain_goes_on_behind_it(
+    def test_damaged_last_line_is_not_torn_and_the_chain_continues_after_it(
         self, harness: LogHarness
     ) -> None:
         harness.put(lines_of(timer_events(3)).replace(b"retry-3", b"retry-9"))
@@ -346,7 +346,7 @@ class EventLogContract:
         assert self._read(harness)[0] == [1, 2, 4]
         assert len(self._read(harness)[1]) == 1
 
-    def test_number_of_an_unreadable_last_line_is_not_given_out_again(self, harness: LogHarness) -> None:
+    def test_number_of_an_unreadable_last_line_is_not_reused(self, harness: LogHarness) -> None:
         harness.put(lines_of(timer_events(2)) + b"garbage\n")
         writer = harness.log().open()
         assert writer.head.seq == 3
@@ -369,7 +369,7 @@ class EventLogContract:
 
     # Payloads
 
-    def test_large_event_lies_beside_the_log(self, harness: LogHarness) -> None:
+    def test_large_event_is_stored_beside_the_log(self, harness: LogHarness) -> None:
         events = [timer_event(1), large_event(2), timer_event(3)]
         fill(harness, events)
         assert len(harness.data) < codec.MAX_EVENT_BYTES

@@ -1,4 +1,4 @@
-"""A clock that moves only when a test says so, or as far as somebody waits."""
+"""A clock that only moves when a test advances it, or by the length of each wait."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -7,10 +7,10 @@ NOON = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 
 
 class FakeClock:
-    """Fits wherever a clock is asked for: `Engine(..., clock=FakeClock())`.
+    """Implements the clock port: `Engine(..., clock=FakeClock())`.
 
-    By default whoever waits is woken at once, with the clock put forward to that time: waits cost no time
-    and their lengths can be read off. With `hold=True` time stands still until `advance`.
+    By default a wait returns immediately and moves the clock to its end; `waits` has the lengths. With
+    `hold=True` the clock doesn't move until `advance`.
     """
 
     def __init__(self, now: datetime = NOON, *, hold: bool = False) -> None:
@@ -26,14 +26,14 @@ class FakeClock:
     async def sleep_until(self, due: datetime) -> None:
         self.waits.append(max(0.0, (due - self._now).total_seconds()))
         if not self._hold:
-            # Let others have their turn, as a real wait does.
+            # Yield to other tasks, as a real wait does.
             await asyncio.sleep(0)
             self._now = max(self._now, due)
         while self._now < due:
             await self._moved.wait()
 
     def advance(self, seconds: float) -> None:
-        """Let so many seconds pass, and wake those whose time has come."""
+        """Move the clock, and end the waits that are due."""
         self._now += timedelta(seconds=seconds)
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()

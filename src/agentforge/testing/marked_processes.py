@@ -1,4 +1,4 @@
-"""Which processes carry a mark in their environment: how a test finds what it left running."""
+"""Finds processes by a mark in their environment, so that a test can find what it left running."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ _PROC = Path("/proc")
 
 
 def processes_marked(mark: str) -> list[int]:
-    """Their pids, zombies left out."""
+    """The PIDs of processes with the mark, without zombies."""
     if (_PROC / "self" / "environ").exists():
         return [
             int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit() and _carries(entry, mark)
@@ -25,8 +25,7 @@ def processes_marked(mark: str) -> list[int]:
 
 
 def end_marked(mark: str, seconds: float = 5.0) -> list[int]:
-    """Those that still live after the kernel had time to end what was killed. A failing test doesn't
-    leave them behind either."""
+    """Kill the processes with the mark that are still alive after a grace period. Returns their PIDs."""
     until = time.monotonic() + seconds
     while (left := processes_marked(mark)) and time.monotonic() < until:
         time.sleep(0.02)
@@ -38,7 +37,7 @@ def end_marked(mark: str, seconds: float = 5.0) -> list[int]:
 
 def _carries(entry: Path, mark: str) -> bool:
     try:
-        # Of a zombie the environment is empty.
+        # The environment of a zombie is empty.
         return f"{MARK}={mark}".encode() in (entry / "environ").read_bytes().split(b"\0")
     except OSError:
         return False

@@ -13,7 +13,7 @@ from agentforge.model.errors import LogConflict, RunActive
 
 
 class MemoryLog:
-    """Lives as long as this object. `data` may be set between openings, as a crash or a stray hand would."""
+    """Exists as long as this object. `data` may be set between openings, to simulate a crash or an edit."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class MemoryLog:
     ) -> None:
         self.data = data
         self.payloads: dict[str, bytes] = {}
-        self.kept_aside: dict[str, bytes] = {}
+        self.archived: dict[str, bytes] = {}
         self._held = False
         self._buffering = Buffering(buffer_events, flush_seconds, on_warning, monotonic)
 
@@ -50,7 +50,7 @@ class MemoryLog:
             raise
 
     def release(self) -> None:
-        """Free the lease as the kernel does when an owner dies: what was only buffered is gone."""
+        """Free the lease as the kernel does when an owner dies: buffered events are lost."""
         self._held = False
 
     def _snapshot(self) -> AbstractContextManager["_MemorySnapshot"]:
@@ -87,18 +87,18 @@ class _MemoryStore:
         if len(self._log.data) != self.length:
             raise LogConflict(
                 f"the log has {len(self._log.data)} bytes where {self.length} were expected: "
-                "another process wrote to it",
+                "another writer wrote to it",
                 hint="open it again",
             )
         self._log.data += data
         self.length += len(data)
 
     def sync(self) -> None:
-        """Memory is as durable as it will be."""
+        """Memory needs no sync."""
 
     def save_tail(self, start: int) -> str:
         name = f"torn-{start}"
-        self._log.kept_aside[name] = self._log.data[start:]
+        self._log.archived[name] = self._log.data[start:]
         return name
 
     def cut(self, length: int) -> None:

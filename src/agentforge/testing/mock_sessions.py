@@ -1,4 +1,4 @@
-"""An isolated session with canned answers, and assertions on what became of it.
+"""An isolated session with canned results, and assertions on its outcome.
 
 def test_my_pipeline(tmp_path):
     session = mock_session(tmp_path, {"result-2.json": {"summary": "done", "decision": "stop"}})
@@ -24,7 +24,7 @@ Fixtures = Mapping[str, str | Mapping[str, Any]] | str | os.PathLike[str]
 
 
 class ObservedSession:
-    """A run of any engine, looked at from outside."""
+    """A run of any engine, for assertions."""
 
     def __init__(self, project: str | os.PathLike[str], name: str, environ: Mapping[str, str] | None = None):
         self.name = name
@@ -35,20 +35,20 @@ class ObservedSession:
         return Path(self._runs.layout(self.name).root)
 
     def info(self) -> RunInfo:
-        """How the run stands, folded from its whole log."""
+        """The status of the run, folded from its whole log."""
         return self._runs.info(self.name, cached=False)
 
     def events(self) -> Iterator[Event]:
         return self._runs.events(self.name)
 
     def state_file(self) -> dict[str, Any]:
-        """state.json as it lies there."""
+        """The content of state.json."""
         state: dict[str, Any] = json.loads((self.run_dir / "state.json").read_text(encoding="utf-8"))
         return state
 
 
 class MockSession(ObservedSession):
-    """A project of its own in which every provider is replaced by fixtures (`MOCK_MODE=true`)."""
+    """A separate project in which fixtures replace every provider (`MOCK_MODE=true`)."""
 
     def __init__(self, project: Path, name: str, fixtures: Path, environ: Mapping[str, str]) -> None:
         self.project = project
@@ -57,7 +57,7 @@ class MockSession(ObservedSession):
         super().__init__(project, name, self.environ)
 
     def run(self, pipeline: str | Mapping[str, Any] | None = None, **options: Any) -> RunResult:
-        """As `Engine.run`; the session's name is given already."""
+        """Like `Engine.run`, with this session's name."""
         with SyncEngine(self.project, environ=self.environ) as engine:
             return engine.run(pipeline, session=self.name, **options)
 
@@ -73,7 +73,7 @@ def mock_session(
     name: str = "mock",
     environ: Mapping[str, str] | None = None,
 ) -> MockSession:
-    """An isolated test session in a folder of its own under `tmp_path`.
+    """An isolated test session in a separate folder under `tmp_path`.
 
     `fixtures` is a folder, or a mapping from file names (`iteration-1.txt`, `default.txt`, `result-2.json`,
     `result.json`, `status-N.json`, `status.json`) to texts or objects. Nothing of this process's
@@ -85,7 +85,7 @@ def mock_session(
 
 
 def assert_iteration_count(session: ObservedSession, expected: int) -> None:
-    """So many iterations were completed, over all stages."""
+    """Assert the number of completed iterations, over all stages."""
     completed = [event.cursor for event in session.events() if event.fact.TYPE == "iteration_complete"]
     assert len(completed) == expected, (
         f"session {session.name!r} completed {len(completed)} iterations instead of {expected}: "
@@ -94,7 +94,7 @@ def assert_iteration_count(session: ObservedSession, expected: int) -> None:
 
 
 def assert_state_status(session: ObservedSession, status: str) -> None:
-    """The run has this status, by its log and by its state.json."""
+    """Assert the status of the run, in its log and in state.json."""
     info = session.info()
     reason = info.state.failure.message if info.state.failure else info.state.pause_reason
     assert info.status == status, (
@@ -102,20 +102,20 @@ def assert_state_status(session: ObservedSession, status: str) -> None:
     )
     written = session.state_file()["status"]
     shown = "running" if status == "interrupted" else status
-    assert written == shown, f"state.json of session {session.name!r} says {written} instead of {shown}"
+    assert written == shown, f"state.json of session {session.name!r} has {written} instead of {shown}"
 
 
 def assert_event_sequence(session: ObservedSession, types: Sequence[str | EllipsisType]) -> None:
-    """The log holds events of exactly these types in this order; `...` stands for any others, or none."""
+    """Assert the types of the log's events in order; `...` matches any number of events."""
     emitted = [event.fact.TYPE for event in session.events()]
-    assert _fits(emitted, list(types)), (
+    assert _matches(emitted, list(types)), (
         f"session {session.name!r} emitted\n  {', '.join(emitted)}\ninstead of\n  "
         + ", ".join("…" if one is ... else one for one in types)
     )
 
 
-def _fits(emitted: Sequence[str], expected: Sequence[str | EllipsisType]) -> bool:
-    """As a shell matches `*`: try the shortest stretch for each `...` first, and go back if need be."""
+def _matches(emitted: Sequence[str], expected: Sequence[str | EllipsisType]) -> bool:
+    """Match like shell wildcards: try the shortest match for each `...` first, and backtrack."""
     at, start = 0, 0
     gap: tuple[int, int] | None = None
     while at < len(emitted):

@@ -1,4 +1,4 @@
-"""What every provider must do, as tests. Subclass, override the fixtures `provider`, `config` and
+"""The tests that every provider must pass. Subclass, override the fixtures `provider`, `config` and
 `slow_config`, and run all of it; a provider whose agent is a program takes ProcessProviderContract, and says
 with `secret_values` which keys it was given.
 
@@ -30,10 +30,10 @@ from agentforge.ports.provider import (
 from agentforge.testing.marked_processes import MARK, end_marked, processes_marked
 
 MakeRequest = Callable[..., ExecuteRequest]
-"""Takes any field of a request; what isn't given is filled in."""
+"""Makes a request from any of its fields; the others get defaults."""
 
 SECONDS = 30.0
-"""No call of a contract takes longer."""
+"""The timeout of every call."""
 
 LEFT_BY_AGENTS = (
     "",
@@ -44,7 +44,7 @@ LEFT_BY_AGENTS = (
     '{"type": 1, "result": [], "usage": "none", "session_id": {}, "error": 5, "message": null}\n',
     "words " * 20_000,
 )
-"""What a program may have printed before it was killed, or before anybody taught it better."""
+"""Incomplete and invalid output that an agent may print."""
 
 _Result = TypeVar("_Result")
 
@@ -63,17 +63,17 @@ class ProviderContract:
 
     @pytest.fixture
     def config(self) -> dict[str, Any]:
-        """The config with which a request succeeds, at once."""
+        """A config with which a request succeeds immediately."""
         return {}
 
     @pytest.fixture
     def slow_config(self) -> dict[str, Any]:
-        """The config with which a request works for longer than a test may take."""
+        """A config with which a request runs longer than the timeout of a test."""
         raise NotImplementedError("override the fixture `slow_config`")
 
     @pytest.fixture
     def agent_session(self) -> str:
-        """The name of an agent's own session, as the provider's agent spells them."""
+        """A valid session id of the provider's agent."""
         return "0f8fad5b-d9cb-469f-a165-70867728950e"
 
     @pytest.fixture
@@ -164,7 +164,9 @@ class ProviderContract:
 
         run(twice())
 
-    def test_comes_up_again_after_a_shutdown(self, provider: Provider, make_request: MakeRequest) -> None:
+    def test_can_be_initialized_again_after_a_shutdown(
+        self, provider: Provider, make_request: MakeRequest
+    ) -> None:
         async def twice() -> None:
             for iteration in (1, 2):
                 request = make_request(iteration=iteration)
@@ -172,15 +174,15 @@ class ProviderContract:
 
         run(twice())
 
-    def test_a_session_to_go_on_with_is_ignored_by_one_that_has_none(
+    def test_agent_session_is_ignored_without_resume_support(
         self, provider: Provider, make_request: MakeRequest, agent_session: str
     ) -> None:
         if provider.capabilities().supports_resume:
-            pytest.skip("contract: the provider goes on with sessions, so an unknown one is its own affair")
+            pytest.skip("contract: handling of an unknown session is not specified for providers that resume")
         request = make_request(resume=agent_session)
         assert_worked(request, run(_session(provider, request)))
 
-    def test_cancellation_leaves_nothing_running(
+    def test_cancellation_stops_all_processes(
         self, provider: Provider, make_request: MakeRequest, slow_config: dict[str, Any]
     ) -> None:
         mark = uuid.uuid4().hex
@@ -189,7 +191,7 @@ class ProviderContract:
         async def cancelled() -> None:
             await provider.init()
             task = asyncio.create_task(provider.execute(request))
-            await _begun(provider, task, mark)
+            await _wait_until_started(provider, task, mark)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await asyncio.wait_for(task, 10)
@@ -202,7 +204,7 @@ class ProviderContract:
 class ProcessProviderContract(ProviderContract):
     @pytest.fixture
     def secret_values(self) -> tuple[str, ...]:
-        """Keys in the environment that the provider was made with."""
+        """Secrets in the environment that the provider was created with."""
         return ()
 
     @pytest.fixture
@@ -211,7 +213,7 @@ class ProcessProviderContract(ProviderContract):
         run(provider.init())
         return provider
 
-    def test_command_names_a_program_that_is_there(
+    def test_command_names_an_existing_program(
         self, process_provider: ProcessProvider, make_request: MakeRequest
     ) -> None:
         command = process_provider.command(make_request())
@@ -226,15 +228,13 @@ class ProcessProviderContract(ProviderContract):
         request = make_request()
         assert process_provider.command(request) == process_provider.command(request)
 
-    def test_command_passes_on_what_the_engine_adds(
+    def test_command_passes_the_variables_of_the_engine(
         self, process_provider: ProcessProvider, make_request: MakeRequest
     ) -> None:
         command = process_provider.command(make_request(environment={"ADDED": "by the engine"}))
         assert command.env["ADDED"] == "by the engine"
 
-    def test_command_is_complete_and_sound(
-        self, process_provider: ProcessProvider, make_request: MakeRequest
-    ) -> None:
+    def test_command_is_valid(self, process_provider: ProcessProvider, make_request: MakeRequest) -> None:
         command = process_provider.command(make_request())
         assert all(isinstance(text, str) for pair in command.env.items() for text in pair)
         assert not any("=" in name or "\0" in name for name in command.env)
@@ -243,7 +243,7 @@ class ProcessProviderContract(ProviderContract):
         assert all(Path(path).is_absolute() for path in command.state)
         assert not command.after or Path(command.after[0]).is_file()
 
-    def test_secrets_are_known_and_stand_in_no_command_line(
+    def test_secrets_are_declared_and_not_on_the_command_line(
         self, process_provider: ProcessProvider, make_request: MakeRequest, secret_values: tuple[str, ...]
     ) -> None:
         command = process_provider.command(make_request())
@@ -251,7 +251,7 @@ class ProcessProviderContract(ProviderContract):
         seen = "\n".join((*command.argv, *command.after, command.stdin))
         assert not [secret for secret in command.secrets if secret and secret in seen]
 
-    def test_a_session_to_go_on_with_reaches_the_agent_if_that_is_declared(
+    def test_agent_session_is_passed_if_resume_is_supported(
         self, process_provider: ProcessProvider, make_request: MakeRequest, agent_session: str
     ) -> None:
         fresh = process_provider.command(make_request())
@@ -267,14 +267,14 @@ class ProcessProviderContract(ProviderContract):
         assert "done" in result.output
 
     @pytest.mark.parametrize("ending", [(1, None), (70, None), (None, 9), (None, 15), (None, None)])
-    def test_interpret_never_takes_a_bad_end_for_a_clean_exit(
+    def test_interpret_never_reports_a_bad_exit_as_success(
         self, process_provider: ProcessProvider, ending: tuple[int | None, int | None]
     ) -> None:
         code, signal = ending
         result = process_provider.interpret(Exit(exit_code=code, signal=signal, duration_ms=0, output=""))
         assert result.exit_code != 0
 
-    def test_interpret_takes_errors_that_are_kept_apart_for_no_output(
+    def test_interpret_does_not_treat_separate_errors_as_output(
         self, process_provider: ProcessProvider
     ) -> None:
         quiet = process_provider.interpret(Exit(0, None, 12, "done\n"))
@@ -282,14 +282,14 @@ class ProcessProviderContract(ProviderContract):
         assert (noisy.output, noisy.failure) == (quiet.output, quiet.failure)
 
     @pytest.mark.parametrize("output", LEFT_BY_AGENTS)
-    def test_interpret_and_progress_stand_whatever_an_agent_printed(
+    def test_interpret_and_progress_accept_any_output(
         self, process_provider: ProcessProvider, output: str
     ) -> None:
         for code, signal in ((0, None), (1, None), (None, 9)):
             exit = Exit(code, signal, 12, output, errors=output)
             result = process_provider.interpret(exit)
             assert isinstance(result, ExecuteResult)
-            assert result == process_provider.interpret(exit), "the same end means the same"
+            assert result == process_provider.interpret(exit), "interpret must be deterministic"
             assert result.duration_ms == 12
         if isinstance(process_provider, ShowsProgress):
             assert all(isinstance(process_provider.progress(line), str) for line in output.split("\n"))
@@ -323,8 +323,8 @@ async def _session(provider: Provider, request: ExecuteRequest) -> ExecuteResult
         await provider.shutdown()
 
 
-async def _begun(provider: Provider, task: "asyncio.Task[ExecuteResult]", mark: str) -> None:
-    """Wait until there is something to cancel: the program runs, or the coroutine waits."""
+async def _wait_until_started(provider: Provider, task: "asyncio.Task[ExecuteResult]", mark: str) -> None:
+    """Wait until there is something to cancel: the program is running, or the coroutine is waiting."""
     await asyncio.sleep(0.05)
     while isinstance(provider, ProcessProvider) and not processes_marked(mark):
         assert not task.done(), "the slow request ended before it could be cancelled"

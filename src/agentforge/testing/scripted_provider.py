@@ -1,4 +1,4 @@
-"""A provider inside the engine that does what a test says: for pipelines tested without any agent.
+"""An in-process provider that a test scripts, to test pipelines without agents.
 
 provider = ScriptedProvider([crashes(), says("done", decision="stop")])
 async with Engine(tmp_path, providers={"scripted": provider}) as engine:
@@ -18,11 +18,11 @@ from agentforge.model.result import Usage
 from agentforge.ports.provider import Capabilities, ExecuteRequest, ExecuteResult
 
 Act = Callable[[ExecuteRequest], ExecuteResult]
-"""What an attempt does: write files, return its output."""
+"""The work of an attempt: write files, return output."""
 
 
 class ScriptedProvider:
-    """Plays one act per call, in order, the last one for ever; or asks a function which act to play."""
+    """Performs one act per call, in order, repeating the last one; or calls a function to choose the act."""
 
     def __init__(
         self,
@@ -45,9 +45,9 @@ class ScriptedProvider:
         self._uses_files = uses_files
         self.calls: list[ExecuteRequest] = []
         self.lifecycle: list[str] = []
-        """`init`, `validate` and `shutdown`, in the order they were called."""
-        self.at_once = 0
-        self.most_at_once = 0
+        """The calls of `init`, `validate` and `shutdown`, in order."""
+        self.concurrent_calls = 0
+        self.max_concurrent_calls = 0
 
     @property
     def name(self) -> str:
@@ -72,13 +72,13 @@ class ScriptedProvider:
 
     async def execute(self, request: ExecuteRequest) -> ExecuteResult:
         self.calls.append(request)
-        self.at_once += 1
-        self.most_at_once = max(self.most_at_once, self.at_once)
+        self.concurrent_calls += 1
+        self.max_concurrent_calls = max(self.max_concurrent_calls, self.concurrent_calls)
         try:
             await asyncio.sleep(self._seconds)
             return self._act(request)(request)
         finally:
-            self.at_once -= 1
+            self.concurrent_calls -= 1
 
     def _act(self, request: ExecuteRequest) -> Act:
         if callable(self._script):
@@ -94,7 +94,7 @@ def says(
     usage: Usage | None = None,
     **more: Any,
 ) -> Act:
-    """A success: the summary in result.json, the output said."""
+    """A success: writes the summary to result.json and returns the output."""
     result = {"summary": summary, "decision": decision, **more}
     return writes(
         msgspec.json.encode(result).decode(), output=summary if output is None else output, usage=usage
@@ -102,13 +102,13 @@ def says(
 
 
 def returns(summary: str, decision: str = "continue", output: str | None = None, **more: Any) -> Act:
-    """A success without files: the result is returned."""
+    """A success without files: returns the result."""
     result = {"summary": summary, "decision": decision, **more}
     return lambda _: ExecuteResult(output=summary if output is None else output, result=result)
 
 
 def writes(result: str, output: str = "", *, usage: Usage | None = None) -> Act:
-    """This text as result.json, whatever it is."""
+    """Writes the text to result.json, valid or not."""
 
     def act(request: ExecuteRequest) -> ExecuteResult:
         Path(request.result_path).write_text(result, encoding="utf-8")
@@ -118,7 +118,7 @@ def writes(result: str, output: str = "", *, usage: Usage | None = None) -> Act:
 
 
 def writes_status(output: str = "", **status: Any) -> Act:
-    """The older status.json instead of a result."""
+    """Writes the older status.json instead of a result."""
 
     def act(request: ExecuteRequest) -> ExecuteResult:
         Path(request.status_path).write_text(msgspec.json.encode(status).decode(), encoding="utf-8")
@@ -128,7 +128,7 @@ def writes_status(output: str = "", **status: Any) -> Act:
 
 
 def writes_nothing(output: str = "") -> Act:
-    """An agent that ends well and leaves no result."""
+    """A successful agent without a result."""
     return lambda _: ExecuteResult(output=output)
 
 
@@ -137,7 +137,7 @@ def crashes(exit_code: int = 1, output: str = "boom") -> Act:
 
 
 def fails(failure: Failure, output: str = "", *, usage: Usage | None = None) -> Act:
-    """A failure that the provider itself knows the kind of."""
+    """A failure that the provider classifies itself."""
     return lambda _: ExecuteResult(output=output, failure=failure, usage=usage)
 
 

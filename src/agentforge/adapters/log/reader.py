@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from agentforge.adapters.log.scan import EMPTY, TAIL_BYTES, Scan, ShellPrefix, continues
-from agentforge.legacy.upcaster import BEGINNING, is_original
+from agentforge.legacy.upcaster import BEGINNING, is_shell_log
 from agentforge.model import codec
 from agentforge.model.codec import Payload
 from agentforge.model.errors import LogConflict, LogTooNew
@@ -131,7 +131,7 @@ def _upcast(scan: Scan, shell_prefix: ShellPrefix, line: bytes) -> list[Event]:
 
 def _is_in_shell_lines(snapshot: LogSnapshot, head: Head) -> bool:
     """Whether a head is among the lines of the shell engine."""
-    if not is_original(b"".join(snapshot.chunks(0, min(head.length, len(BEGINNING))))):
+    if not is_shell_log(b"".join(snapshot.chunks(0, min(head.length, len(BEGINNING))))):
         return False
     tail = b"".join(snapshot.chunks(max(head.length - TAIL_BYTES, 0), head.length))
     return not codec.hash_of(tail[:-1])

@@ -11,7 +11,7 @@ the hash of all of them.
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 
-from agentforge.legacy.upcaster import Upcaster, is_event, is_original
+from agentforge.legacy.upcaster import Upcaster, is_event, is_shell_log
 from agentforge.model import codec
 from agentforge.model.errors import LogTooNew
 from agentforge.model.event import Event
@@ -153,7 +153,7 @@ class Scan:
 
     def _may_be_shell_line(self, line: bytes) -> bool:
         if self.shell_prefix is None:
-            return self.number <= 1 and not self.damage and is_original(line) and is_event(line)
+            return self.number <= 1 and not self.damage and is_shell_log(line) and is_event(line)
         return not self._last and codec.seq_of(line) is None
 
     def _is_shell_line(self, line: bytes) -> bool:

@@ -1,1 +1,1 @@
-"""The providers of a project: which there are, setting them up, whether they can be used."""
+"""The providers of a project: finding, initializing and validating them."""

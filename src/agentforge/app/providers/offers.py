@@ -1,6 +1,6 @@
-"""Which providers there are for a project, and where each comes from; none is made before it is wanted.
+"""The providers available to a project, and where each comes from; created on first use.
 
-The project's own are described in `.agentforge/providers/NAME.yaml`: each file is the CLI of one.
+A project describes its own in `.agentforge/providers/NAME.yaml`: one agent CLI per file.
 """
 
 import os
@@ -35,7 +35,7 @@ from agentforge.version import __version__
 Origin = Literal["registered", "project", "entry point", "built in"]
 FOLDER = os.path.join(".agentforge", "providers")
 LIKE = "like"
-"""The key that names a CLI whose description this one begins with."""
+"""The key that names the CLI whose description this one extends."""
 BASES = {cli.name: cli for cli in (CLAUDE, CODEX, OPENCODE, GEMINI)}
 _TYPES = {field.encode_name: field.type for field in msgspec.structs.fields(AgentCli)}
 _NAME = re.compile(r"\w[\w.-]*")
@@ -50,11 +50,11 @@ class Offer(Struct, frozen=True):
     make: Callable[[], Provider]
     """Raises ProviderUnusable with the reason."""
     shadows: bool = False
-    """Whether it stands in for something built in."""
+    """Whether it overrides a built-in provider."""
 
 
 def find_offers(project: str, environ: Mapping[str, str]) -> dict[str, Offer]:
-    """By name. What the project describes wins over what packages offer, and both over what is built in."""
+    """By name. Providers of the project override those of packages, and both override built-in ones."""
     found = {name: _builtin(name, provider) for name, provider in builtin_providers(environ).items()}
     builtin = frozenset(found)
     for name, offered in offered_providers().items():
@@ -71,7 +71,7 @@ def _builtin(name: str, provider: Provider) -> Offer:
 
 
 def find_described(project: str) -> dict[str, str]:
-    """By the provider's name, the file that describes it, relative to the project."""
+    """Provider descriptions by name, as file paths relative to the project."""
     try:
         files = sorted(os.listdir(os.path.join(project, FOLDER)))
     except (FileNotFoundError, NotADirectoryError):
@@ -81,7 +81,7 @@ def find_described(project: str) -> dict[str, str]:
 
 
 def described_provider(project: str, name: str, file: str, environ: Mapping[str, str]) -> Provider:
-    """One of them; raises InvalidSettings with the place of the first thing that is wrong."""
+    """Create a described provider. Raises InvalidSettings with the position of the first error."""
     report = Report()
     cli = read_description(project, name, file, report)
     if cli is None or report.has_errors:
@@ -92,7 +92,7 @@ def described_provider(project: str, name: str, file: str, environ: Mapping[str,
 
 
 def read_description(project: str, name: str, file: str, report: Report) -> AgentCli | None:
-    """What the file says; everything that is wrong with it goes to the report."""
+    """The description, or None; errors are added to the report."""
     source = _source(project, file, report)
     keyed = parse_mapping(source, report) if source else None
     if keyed is None:
@@ -115,7 +115,7 @@ def _source(project: str, file: str, report: Report) -> SourceText | None:
     try:
         content = files.read_existing(os.path.join(project, file))
     except StorageFailed as error:
-        report.error("unreadable", SourcePlace(file, 1, 1), f"the file can't be read: {error.message}")
+        report.error("unreadable", SourcePlace(file, 1, 1), f"cannot read the file: {error.message}")
         return None
     return SourceText(file, content.decode("utf-8", "surrogateescape"))
 
@@ -132,8 +132,8 @@ def _values(entries: Mapping[str, Entry], name: str, report: Report) -> dict[str
         found[key] = _value(key, entry.value, report)
     if found.get("name", name) != name:
         at = entries["name"].value.at
-        message = f"the file's name makes this provider `{name}`, not `{found['name']}`"
-        report.error("bad-value", at, message, "rename the file, or leave `name` out")
+        message = f"`name` must match the file name: expected `{name}`, got `{found['name']}`"
+        report.error("bad-value", at, message, "rename the file, or remove `name`")
     return found
 
 
@@ -151,7 +151,7 @@ def _value(key: str, tree: Tree, report: Report) -> Any:
 
 
 def _place(tree: Tree, path: str) -> SourcePlace:
-    """Where in the file a path such as `.text[0]` within the value leads."""
+    """The position in the file of a path within the value, such as `.text[0]`."""
     for key, index in _STEP.findall(path):
         match tree:
             case Listed() if index:
@@ -167,5 +167,5 @@ def _base(like: Entry | None, report: Report) -> AgentCli | None:
     named = as_text(like.value, f"`{LIKE}`", report)
     if named and named.value not in BASES:
         hint = choice(named.value, "described CLIs", sorted(BASES))
-        report.error("bad-value", named.at, f"`{LIKE}`: no CLI is known as {named.value!r}", hint)
+        report.error("bad-value", named.at, f"`{LIKE}`: unknown CLI {named.value!r}", hint)
     return BASES.get(named.value) if named else None

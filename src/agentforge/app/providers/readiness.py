@@ -1,4 +1,4 @@
-"""Whether providers can be used here, and whether a run can begin: with its providers and sandboxes."""
+"""Checks before a run starts: its providers, their settings and its sandboxes."""
 
 import asyncio
 import logging
@@ -15,21 +15,22 @@ from agentforge.ports.sandbox import Sandbox
 from agentforge.runtime.tasks.call import is_program
 
 ONLINE = frozenset({"claude", "codex", "opencode", "gemini", "api"})
-"""Whose work begins with a call of a model; one on this machine isn't reached without a network, either."""
+"""Providers that call a model. Even a local model is unreachable without a network."""
 
 log = logging.getLogger("agentforge.providers")
-LOOK_SECONDS = 10.0
-"""How long a provider may take to come up, when it is only looked at."""
+PROBE_SECONDS = 10.0
+"""Timeout for initializing a provider only to list it."""
 
 
 async def make_ready(
     plan: Plan, registry: Registry, sandboxes: Mapping[str, Sandbox], *, sandboxed: bool
 ) -> None:
-    """Raises why the run can't begin. Of a stage's chain of providers one that comes up is enough: the others
-    fail when it is their turn."""
+    """Initialize the providers and sandboxes of a run. Raises the reason why the run can't start.
+
+    One usable provider per chain is enough: the others fail when it is their turn."""
     judges = [plan.judge.type] if plan.uses_judge else []
     broken = await registry.try_ready([*sorted(plan.providers()), *judges])
-    # Each once, however often it runs.
+    # Each stage once, even if it runs several times.
     stages = list({id(stage): stage for step in plan.steps for stage in step.stages}.values())
     for stage in stages:
         if all(choice.type in broken for choice in stage.chain):
@@ -38,7 +39,7 @@ async def make_ready(
     await _probe_sandboxes(stages, sandboxes)
     for stage in stages:
         for choice in stage.chain:
-            # Also one that didn't come up: another run may bring it up while this one goes on.
+            # Also if it failed to initialize: another run may initialize it while this one is running.
             if (provider := registry.known(choice.type)) is not None:
                 _refuse_unconfined(stage, provider, sandboxed=sandboxed)
                 _warn_offline(stage, provider)
@@ -46,11 +47,11 @@ async def make_ready(
         if judge is not None and not sandboxed:
             _refuse_judge(stage, judge)
     for name, error in broken.items():
-        log.warning("provider %s can't be used: %s", name, error.message)
+        log.warning("provider %s is not usable: %s", name, error.message)
 
 
 def _validate_settings(stage: StageNode, registry: Registry, broken: Mapping[str, AgentForgeError]) -> None:
-    """Also of those that would only stand in: what is wrong now is wrong then."""
+    """Validate the settings of all providers of the chain, including fallbacks."""
     for choice in stage.chain:
         provider = registry[choice.type]
         if choice.type in broken or not isinstance(provider, ValidatesSettings):
@@ -62,12 +63,12 @@ def _validate_settings(stage: StageNode, registry: Registry, broken: Mapping[str
 
 
 async def _probe_sandboxes(stages: Iterable[StageNode], sandboxes: Mapping[str, Sandbox]) -> None:
-    """Each kind of confinement is tried once."""
-    wanted = {stage.sandbox: stage.id for stage in stages if stage.sandbox and _is_confined(stage)}
-    for choice, stage in wanted.items():
+    """Probe each sandbox configuration once."""
+    needed = {stage.sandbox: stage.id for stage in stages if stage.sandbox and _is_confined(stage)}
+    for choice, stage in needed.items():
         if choice.type not in sandboxes:
             raise ProviderUnusable(
-                f"stage {stage!r}: there is no sandbox {choice.type!r} here",
+                f"stage {stage!r}: sandbox {choice.type!r} is not available",
                 hint=f"available: {', '.join(sorted(sandboxes)) or 'none'}",
             )
         await asyncio.to_thread(sandboxes[choice.type].probe, choice)
@@ -76,30 +77,30 @@ async def _probe_sandboxes(stages: Iterable[StageNode], sandboxes: Mapping[str, 
 def _refuse_unconfined(stage: StageNode, provider: Provider, *, sandboxed: bool) -> None:
     if _is_confined(stage) and not is_program(provider):
         raise ProviderUnusable(
-            f"stage {stage.id!r} asks for a sandbox, but provider {provider.name!r} runs inside the engine, "
-            "where nothing can be confined",
+            f"stage {stage.id!r} requires a sandbox, but provider {provider.name!r} runs inside the engine, "
+            "which cannot be sandboxed",
             hint="remove `sandbox` from the stage, or choose a provider that runs a program",
         )
     if provider.capabilities().requires_sandbox and not _is_confined(stage) and not sandboxed:
         raise ProviderUnusable(
             f"provider {provider.name!r} must run in a sandbox, and stage {stage.id!r} has none",
-            hint="add `sandbox: bwrap` to the stage; in a process that is isolated as a whole, use "
-            "Engine(sandboxed=True)",
+            hint="add `sandbox: bwrap` to the stage, or use Engine(sandboxed=True) if the whole process is "
+            "isolated",
         )
 
 
 def _warn_offline(stage: StageNode, provider: Provider) -> None:
     if provider.name in ONLINE and stage.sandbox and _is_confined(stage) and not stage.sandbox.network:
         log.warning(
-            "stage %r: %s reaches its model over the network, which the sandbox switches off; "
-            "`network: off` is for stages that run a command",
+            "stage %r: %s needs the network to reach its model, but the sandbox disables it; "
+            "use `network: off` only for stages that run a command",
             stage.id,
             provider.name,
         )
 
 
 def _refuse_judge(stage: StageNode, judge: Provider) -> None:
-    """The judge is confined as the stage is that it judges."""
+    """The judge runs in the sandbox of the stage that it judges."""
     if judge.capabilities().requires_sandbox and not _is_confined(stage):
         raise ProviderUnusable(
             f"provider {judge.name!r} must run in a sandbox, and stage {stage.id!r}, which it judges, "
@@ -118,18 +119,18 @@ class ProviderInfo(Struct, frozen=True):
     place: str
     usable: bool
     capabilities: Capabilities | None = None
-    """Nothing of one that can't even be loaded."""
+    """None if the provider can't be loaded."""
     problem: str = ""
     fix: str = ""
 
 
-async def look_at_all(registry: Registry) -> Sequence[ProviderInfo]:
-    """Each is brought up to see whether it does; the engine shuts them down."""
-    broken = await registry.try_ready(registry.names, LOOK_SECONDS)
+async def probe_providers(registry: Registry) -> Sequence[ProviderInfo]:
+    """Initialize every provider to check whether it is usable; the engine shuts them down."""
+    broken = await registry.try_ready(registry.names, PROBE_SECONDS)
     found = []
     for name in registry.names:
         offer, provider, problem = registry.offer(name), registry.known(name), broken.get(name)
-        can = provider.capabilities() if provider else None
-        why = (problem.message, problem.hint) if problem else ("", "")
-        found.append(ProviderInfo(name, offer.origin, offer.place, problem is None, can, *why))
+        capabilities = provider.capabilities() if provider else None
+        reason = (problem.message, problem.hint) if problem else ("", "")
+        found.append(ProviderInfo(name, offer.origin, offer.place, problem is None, capabilities, *reason))
     return found

@@ -1,4 +1,4 @@
-"""The providers an engine knows, each set up once (init, then validate) and shut down on every way out."""
+"""The providers of an engine: each is initialized and validated once, and shut down with the engine."""
 
 import asyncio
 import logging
@@ -29,24 +29,24 @@ class Registry:
     def __init__(
         self, find: Callable[[], Mapping[str, Offer]], registered: Mapping[str, Provider] | None = None
     ) -> None:
-        """`find` is asked once, when the first provider is wanted."""
+        """`find` is called once, when the first provider is needed."""
         self._find = find
         self._registered: dict[str, Provider] = dict(registered or {})
         self._made: dict[str, Provider] = {}
         self._ready: dict[str, Provider] = {}
-        """One that has two names is set up once, and stays up as long as it has any."""
+        """A provider with two names is initialized once, and shut down with its last name."""
         self._broken: dict[str, AgentForgeError] = {}
         self._used_by: dict[str, frozenset[str]] = {}
         self._setting_up = asyncio.Lock()
-        self.turns: dict[str, asyncio.Lock] = {}
-        """For each provider that stands one call at a time, by its own name."""
+        self.locks: dict[str, asyncio.Lock] = {}
+        """For each provider that isn't concurrent, by the provider's own name."""
 
     @property
     def names(self) -> list[str]:
         return sorted({*self._offers, *self._registered})
 
     def offer(self, name: str) -> Offer:
-        """Where the provider of that name comes from."""
+        """The offer that the provider comes from."""
         if name in self._registered:
             provider = self._registered[name]
             kind = type(provider)
@@ -61,20 +61,20 @@ class Registry:
         return self._offers[name]
 
     def __getitem__(self, name: str) -> Provider:
-        """Of a provider that turned out to be unusable, a stand-in that starts nothing and says why."""
+        """The provider, or a placeholder that raises the reason if it isn't usable."""
         if name in self._broken:
             return Unusable(name, self._broken[name], self.known(name))
         return self._provider(name)
 
     def known(self, name: str) -> Provider | None:
-        """The provider itself, whether it came up or not; nothing of one that can't be made."""
+        """The provider, usable or not, or None if it can't be created."""
         try:
             return self._provider(name)
         except AgentForgeError:
             return None
 
     async def register(self, name: str, provider: Provider) -> None:
-        """Set the provider up; one that fails to come up isn't registered."""
+        """Initialize the provider, and register it if that succeeds."""
         async with self._setting_up:
             self._refuse_in_use(name, "replaced")
             if not self._is_up(provider):
@@ -85,46 +85,46 @@ class Registry:
             self._admit(name, provider)
 
     async def unregister(self, name: str) -> None:
-        """Shut down what was registered under that name; what it stood in for is there again."""
+        """Shut down a registered provider; one that it overrode is available again."""
         async with self._setting_up:
             offer = self.offer(name)
             if offer.origin != "registered":
                 raise InvalidRequest(
-                    f"provider {name!r} was never registered: it is {offer.origin} ({offer.place})",
-                    hint="register another under its name to replace it",
+                    f"provider {name!r} was not registered in code: it is {offer.origin} ({offer.place})",
+                    hint="register another provider under its name to override it",
                 )
             self._refuse_in_use(name, "unregistered")
             await self._take_down(name)
             del self._registered[name]
 
     async def make_ready(self, names: Iterable[str]) -> None:
-        """Set up those providers that a run needs and that no run needed before."""
+        """Initialize the providers that aren't initialized yet. Raises the first error."""
         for error in (await self.try_ready(names)).values():
             raise error
 
     async def try_ready(
         self, names: Iterable[str], seconds: float = INIT_SECONDS
     ) -> dict[str, AgentForgeError]:
-        """The same as far as possible: why the others can't be used. They say so again when they are asked
-        for, until they come up."""
-        wanted = tuple(dict.fromkeys(names))
+        """Like `make_ready`, but return the errors by provider. Later lookups raise them too, until the
+        provider is initialized."""
+        requested = tuple(dict.fromkeys(names))
         async with self._setting_up:
-            # Runs that begin at once would else set the same provider up twice.
-            for name in wanted:
+            # Otherwise concurrent runs would initialize the same provider twice.
+            for name in requested:
                 self._broken.pop(name, None)
                 if name not in self._ready:
                     await self._bring_up(name, seconds)
-        return {name: self._broken[name] for name in wanted if name in self._broken}
+        return {name: self._broken[name] for name in requested if name in self._broken}
 
     def hold(self, session: str, names: Iterable[str]) -> None:
-        """While a run is driven, its providers stay what they are."""
+        """Mark the providers as in use by a run: they can't be replaced until it is released."""
         self._used_by[session] = frozenset(names)
 
-    def let_go(self, session: str) -> None:
+    def release(self, session: str) -> None:
         self._used_by.pop(session, None)
 
     async def close(self) -> None:
-        """Shut everything down, also if the caller is cancelled meanwhile."""
+        """Shut down all providers, even if the caller is cancelled meanwhile."""
         closing = asyncio.ensure_future(self._close())
         try:
             await asyncio.shield(closing)
@@ -162,7 +162,7 @@ class Registry:
         self._broken.pop(name, None)
         self._note_shadow(name)
         if not provider.capabilities().concurrent:
-            self.turns.setdefault(provider.name, asyncio.Lock())
+            self.locks.setdefault(provider.name, asyncio.Lock())
 
     async def _take_down(self, name: str) -> None:
         provider = self._ready.pop(name, None)
@@ -180,20 +180,20 @@ class Registry:
         users = sorted(session for session, names in self._used_by.items() if name in names)
         if users:
             raise InvalidRequest(
-                f"provider {name!r} can't be {verb} while session {users[0]!r} runs with it",
-                hint="wait until the run has stopped, or take another name",
+                f"provider {name!r} can't be {verb} while session {users[0]!r} is using it",
+                hint="wait until the run has stopped, or use another name",
             )
 
     def _note_shadow(self, name: str) -> None:
         offer = self.offer(name)
         if offer.shadows:
-            # A package that takes the place of a built-in provider may come as a surprise.
+            # A package that overrides a built-in provider may be a surprise.
             level = logging.WARNING if offer.origin == "entry point" else logging.INFO
-            log.log(level, "provider %s is the one of %s and not the built-in one", name, offer.place)
+            log.log(level, "provider %s comes from %s, which overrides the built-in one", name, offer.place)
 
 
 async def set_up(name: str, provider: Provider, seconds: float = INIT_SECONDS) -> None:
-    """Raises why the provider can't be used; what `init` took is released again then."""
+    """Initialize and validate the provider. On failure, shut it down and raise the reason."""
     try:
         await _init(name, provider, seconds)
         provider.validate()
@@ -203,9 +203,12 @@ async def set_up(name: str, provider: Provider, seconds: float = INIT_SECONDS) -
     except Exception as error:
         await shut_down(name, provider)
         cause = str(error) or type(error).__name__
-        raise ProviderUnusable(f"provider {name!r} can't be used: {cause}") from error
+        raise ProviderUnusable(
+            f"provider {name!r} is not usable: {cause}",
+            hint="`agentforge doctor` checks the providers; fix the cause, or choose another with --provider",
+        ) from error
     except BaseException:
-        # Cancelled in the middle of it.
+        # Cancelled.
         await shut_down(name, provider)
         raise
 
@@ -218,11 +221,14 @@ async def _init(name: str, provider: Provider, seconds: float) -> None:
     except TimeoutError:
         if not limit.expired():
             raise
-        raise ProviderUnusable(f"provider {name!r} didn't come up within {seconds:g} s") from None
+        raise ProviderUnusable(
+            f"provider {name!r} failed to initialize within {seconds:g} s",
+            hint="check that the service it connects to is reachable, or choose another with --provider",
+        ) from None
 
 
 async def shut_down(name: str, provider: Provider) -> None:
-    """One that fails to, or doesn't come to an end, holds up nobody."""
+    """Shut down the provider; a failure or timeout is only logged."""
     try:
         async with asyncio.timeout(SHUTDOWN_SECONDS):
             await provider.shutdown()
@@ -231,10 +237,10 @@ async def shut_down(name: str, provider: Provider) -> None:
 
 
 class Unusable:
-    def __init__(self, name: str, why: AgentForgeError, provider: Provider | None) -> None:
-        """`provider` is the one that it stands in for, where that could be made."""
+    def __init__(self, name: str, reason: AgentForgeError, provider: Provider | None) -> None:
+        """`provider` is the unusable provider itself, or None if it can't be created."""
         self._name = name
-        self._why = why
+        self._reason = reason
         self._provider = provider
 
     @property
@@ -251,7 +257,7 @@ class Unusable:
         return self._provider.capabilities() if self._provider else Capabilities()
 
     def validate(self) -> NoReturn:
-        raise ProviderUnusable(self._why.message, hint=self._why.hint)
+        raise ProviderUnusable(self._reason.message, hint=self._reason.hint)
 
     def command(self, request: ExecuteRequest) -> NoReturn:  # noqa: ARG002 - the port's
         self.validate()
@@ -262,7 +268,7 @@ class Unusable:
     def interpret(self, exit: Exit) -> ExecuteResult:
         if self._provider is not None and is_program(self._provider):
             return self._provider.interpret(exit)
-        failure = Failure(FailureKind.PROVIDER_MISSING, self._why.message)
+        failure = Failure(FailureKind.PROVIDER_MISSING, self._reason.message)
         return ExecuteResult(exit.output, exit.exit_code or 0, exit.duration_ms, failure=failure)
 
     def progress(self, line: str) -> str:

@@ -1,1 +1,1 @@
-"""Runs of a project: finding, starting, resuming and driving them."""
+"""The runs of a project: finding, starting, resuming and driving them."""

@@ -1,4 +1,4 @@
-"""`.claude/loop-completions.json`: the single-stage runs that ended, for the tools that look for it."""
+"""`.claude/loop-completions.json`: the completed single-stage runs, for tools that read it."""
 
 import os
 from datetime import datetime
@@ -23,7 +23,7 @@ class Completion(Struct, frozen=True):
 
 
 def completion_of(plan: Plan, state: RunState) -> Completion | None:
-    """The entry, or None for pipelines, and for runs that go on or that a person ended."""
+    """The entry, or None for pipelines and for runs that are unfinished or were cancelled."""
     if plan.mode != "loop" or state.completed_at is None:
         return None
     status: Literal["complete", "max_iterations", "failed"] = "complete"
@@ -38,12 +38,11 @@ def completion_of(plan: Plan, state: RunState) -> Completion | None:
 
 
 def add_completion(project: str, completion: Completion) -> bool:
-    """Add it at the end, once however often it is told; whether it is new. What was there stays, unless
-    it is no list: then it is kept aside."""
+    """Append the entry unless it exists; True if it is new. A file that isn't a list is archived."""
     path = loop_completions(project)
     entry = msgspec.to_builtins(completion)
     files.make_dir(os.path.dirname(path))
-    # Runs of one project end side by side; each adds its own entry to what the others added.
+    # Runs of one project may end at the same time.
     with files.locked(f"{path}.lock"):
         known = _known(path)
         if entry in known:

@@ -1,4 +1,4 @@
-"""What the operations on the runs of a project share, and how a run that exists is opened to work on it."""
+"""The dependencies of all operations on runs, and reopening an existing run."""
 
 import os
 import socket
@@ -31,7 +31,7 @@ class RunContext(Struct, frozen=True):
     processes: Processes
     clock: Clock
     known_providers: Callable[[], Collection[str] | None]
-    """The names of the providers that there are now, or None if every name is accepted."""
+    """The names of the available providers, or None if every name is accepted."""
 
     @property
     def sources(self) -> Sources:
@@ -47,8 +47,8 @@ def recovered(
 async def reopen(
     context: RunContext, session: str, *, accept_damage: bool, to_work: bool = True, plan: Plan | None = None
 ) -> Journal:
-    """Open a run that exists, refusing damage that nobody accepted. `to_work`: set up the providers that the
-    run needs, those of `plan` if it is given."""
+    """Open an existing run. Raises LogCorrupt for damage that isn't accepted. `to_work`: initialize the
+    providers of `plan` or of the run's own plan."""
     journal = context.leases.open(session)
     with context.leases.released_on_error(journal):
         if to_work:
@@ -68,10 +68,11 @@ async def reopen(
 
 
 def refuse_own_agent(state: RunState, environ: Mapping[str, str], verb: str = "resume") -> None:
-    """A run's own agents never answer for a person."""
+    """A run's own agents must not act for a person."""
     if environ.get(MARK, "").startswith(f"{state.run_id}/"):
         raise InvalidRequest(
-            f"an agent of session {state.session!r} may not {verb} it", hint="a person has to"
+            f"an agent of session {state.session!r} must not {verb} it",
+            hint=f"{verb} it outside the run",
         )
 
 
@@ -79,5 +80,5 @@ def _refuse_damage(session: str, damage: Sequence[Damage]) -> None:
     for first in damage:
         raise LogCorrupt(
             f"the log of session {session!r} is damaged: line {first.line}: {first.reason}",
-            hint=f"see `agentforge log verify {session}`; --accept-damage goes on without such lines",
+            hint=f"see `agentforge log verify {session}`; --accept-damage continues without those lines",
         )

@@ -1,4 +1,4 @@
-"""What a person tells a run: pause, cancel, and answers to its requests."""
+"""Control of a run by a person: pause, cancel, and answers to its requests."""
 
 import asyncio
 import uuid
@@ -25,7 +25,7 @@ def pause(context: RunContext, session: str, reason: str, *, now: bool) -> None:
 async def cancel(context: RunContext, session: str, reason: str) -> RunResult | None:
     refuse_cancel(context.runs.info(session).state)
     _send(context, session, "cancel", reason, now=True)
-    await context.runner.let_finish(session)
+    await context.runner.wait_until_released(session)
     try:
         journal = await reopen(context, session, accept_damage=True, to_work=False)
     except RunActive:
@@ -38,12 +38,12 @@ async def answer(
 ) -> RunResult | None:
     state = context.runs.info(session).state
     refuse_own_agent(state, context.runs.environ, "answer")
-    asked = _request_to_answer(state, request, text)
-    given = answer_request(context.runs.layout(session), asked, text, by)
+    opened = _request_to_answer(state, request, text)
+    given = answer_request(context.runs.layout(session), opened, text, by)
     if given.answer != text:
-        raise IllegalMove(f"request {asked.id!r} was already answered by {given.by}: {given.answer}")
+        raise IllegalMove(f"request {opened.id!r} was already answered by {given.by}: {given.answer}")
     context.runner.wake(session)
-    journal = await _open_waiting(context, session, asked.id)
+    journal = await _open_waiting(context, session, opened.id)
     return await context.runner.drive(journal) if journal else None
 
 
@@ -61,22 +61,31 @@ def _send(
 
 
 def _request_to_answer(state: RunState, id: str | None, answer: str) -> Request:
-    """The open request that an answer is for; refused if there is none, or if it isn't offered."""
+    """The open request to answer. Raises InvalidRequest if there isn't exactly one, or if the answer isn't
+    one of its options."""
     found = [request for request in state.open_requests if id in (None, request.id)]
     if not found:
-        what = f"request {id!r}" if id else "a request"
-        raise InvalidRequest(f"session {state.session!r} has no open {what.removeprefix('a ')}")
+        what = f"request {id!r}" if id else "requests"
+        hint = f"`agentforge answer {state.session}` lists them" if state.open_requests else ""
+        raise InvalidRequest(
+            f"session {state.session!r} has no open {what}",
+            hint=hint or f"`agentforge status {state.session}` shows its status",
+        )
     if len(found) > 1:
         ids = ", ".join(request.id for request in found)
-        raise InvalidRequest(f"session {state.session!r} has several open requests: {ids}", hint="name one")
+        raise InvalidRequest(
+            f"session {state.session!r} has several open requests: {ids}", hint="choose one with --request ID"
+        )
     if answer not in found[0].options:
-        offered = ", ".join(found[0].options)
-        raise InvalidRequest(f"{answer!r} is not an option of request {found[0].id!r}", hint=f"use {offered}")
+        options = ", ".join(found[0].options)
+        raise InvalidRequest(
+            f"{answer!r} is not an option of request {found[0].id!r}", hint=f"use one of: {options}"
+        )
     return found[0]
 
 
 def _waits_for(state: RunState, request: str) -> bool:
-    """Whether the run stopped until the request is answered."""
+    """Whether the run is stopped until the request is answered."""
     return state.waits and any(known.id == request for known in state.open_requests)
 
 

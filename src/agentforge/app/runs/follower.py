@@ -1,5 +1,5 @@
-"""Following logs. Each subscriber reads the log itself, from where it is: a slow one holds up nobody and
-misses nothing; being told of news only saves it waiting."""
+"""Follow logs. Each subscriber reads the log at its own pace: a slow one blocks no other and misses no
+events. Notifications only save waiting for the next poll."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,23 +18,23 @@ class Follower:
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
         self._waiting: set[asyncio.Event] = set()
-        self._begun: dict[str, Head] = {}
+        self._started: dict[str, Head] = {}
         self._closed = False
 
     def begin(self, session: str, head: Head) -> None:
-        """The engine drives this session from now on, from that head of its log."""
-        self._begun[session] = head
+        """The engine drives the session from now on, from this head of its log."""
+        self._started[session] = head
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         for news in self._waiting:
             news.set()
 
     def close(self) -> None:
         self._closed = True
-        self.tell()
+        self.notify()
 
     async def follow(self, session: str | None) -> AsyncIterator[Event]:
-        """All events of one run until it stops, or of every run of the engine until that is closed."""
+        """All events of one run until it stops, or of every run of the engine until it is closed."""
         news = asyncio.Event()
         self._waiting.add(news)
         tails: dict[str, Tail] = {session: Tail(self._runs, session)} if session else {}
@@ -43,14 +43,14 @@ class Follower:
                 news.clear()
                 last = self._closed or any(tail.is_over for tail in tails.values() if session)
                 if session is None:
-                    for name, head in self._begun.items():
+                    for name, head in self._started.items():
                         tails.setdefault(name, Tail(self._runs, name, head))
                 for tail in list(tails.values()):
                     for event in tail.news():
                         yield event
                 if last:
                     return
-                # Until there is news, or it is time to look for what other processes wrote.
+                # Wait for a notification, or poll for events that other processes wrote.
                 with suppress(TimeoutError):
                     async with asyncio.timeout(POLL_SECONDS):
                         await news.wait()

@@ -1,4 +1,4 @@
-"""The right to drive a run: its lease and lock file, names that are taken, and what dead owners left."""
+"""The right to drive a run: leases and lock files, session names in use, and cleanup after dead owners."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ from agentforge.adapters.log import lease
 from agentforge.app.runs.completions import Completion, add_completion, completion_of
 from agentforge.app.runs.lock_file import LockFile, locked_sessions, read_lock, remove_lock, write_lock
 from agentforge.app.runs.lookup import Runs
-from agentforge.legacy.sketch import is_original
+from agentforge.legacy.sketch import is_shell_run
 from agentforge.model.errors import (
     AgentForgeError,
     LogCorrupt,
@@ -35,11 +35,11 @@ from agentforge.system import files
 
 log = logging.getLogger("agentforge.run")
 
-STOP_PATIENCE = 40.0
+STOP_SECONDS = 40.0
 
 
 class Leases:
-    """Of the runs of one project, as one engine holds them."""
+    """The leases that one engine holds on the runs of a project."""
 
     def __init__(self, runs: Runs, processes: Processes, clock: Clock) -> None:
         self._runs = runs
@@ -47,10 +47,10 @@ class Leases:
         self._clock = clock
         self._open: set[str] = set()
 
-    # -- taking and releasing
+    # -- acquire and release
 
     def open(self, session: str) -> Journal:
-        """Take the run's lease."""
+        """Acquire the run's lease."""
         session = session_name(session)
         if session in self._open:
             raise active(self._runs, session)
@@ -72,31 +72,32 @@ class Leases:
         journal = self.open(session)
         if journal.view.state is None:
             return journal
-        # Another process began a run of this name since we looked, or a first line that had lost its
-        # newline turned out to be whole.
+        # Another process started a run with this name after our check, or a first line without its
+        # newline turned out to be complete.
         self.release(journal)
         self._refuse_existing(session)
         raise active(self._runs, session)
 
     def release(self, journal: Journal) -> None:
-        """Give the lease back, on every way out."""
+        """Release the lease."""
         remove_lock(self._runs.project, journal.session)
         journal.close()
         self._open.discard(journal.session)
 
     @contextmanager
     def released_on_error(self, journal: Journal) -> Iterator[None]:
-        """Keep the lease, unless the block fails."""
+        """Keep the lease unless the block fails."""
         try:
             yield
         except BaseException:
             self.release(journal)
             raise
 
-    # -- names that are taken
+    # -- names in use
 
     def is_taken(self, session: str) -> bool:
-        """A log without its first event is what a kill at the very start leaves: nothing happened yet."""
+        """Whether a run has this name. A log without its first event, as after a kill at the very start,
+        doesn't count unless an engine holds it."""
         found = self._runs.log_file(session)
         if not found.exists():
             return False
@@ -113,7 +114,7 @@ class Leases:
             self._refuse_existing(session)
 
     def refuse_other_engine(self, session: str, *, force: bool) -> None:
-        """The Bash engine knows no lease on the log: it locks the lock file itself."""
+        """Raise if the shell engine runs the session: it locks the lock file instead of the log."""
         if not lease.is_held(lock_file(self._runs.project, session)):
             return
         by = _owner(self._runs, session)
@@ -121,8 +122,8 @@ class Leases:
             raise RunActive(f"Session {session!r} is already running{by}", hint="use --force to override")
         log.warning("Overriding existing lock for session %r%s", session, by)
 
-    def move_aside(self, session: str) -> None:
-        """Keep a finished or given-up run under another name, so that its name is free."""
+    def archive(self, session: str) -> None:
+        """Rename a finished or cancelled run, so that its name is free."""
         root, now = self._runs.layout(session).root, self._clock.now()
         files.move(root, f"{root}.{now:%Y%m%d-%H%M%S}-{now.microsecond:06d}")
 
@@ -133,20 +134,23 @@ class Leases:
         if status is RunStatus.COMPLETED:
             raise RunExists(
                 f"Session {session!r} already completed.",
-                hint="use --force to restart it: the finished run is kept aside",
+                hint="choose another name, or use --force to start over: the finished run is archived",
             )
         if status is RunStatus.ABORTED:
-            raise RunExists(f"Session {session!r} was cancelled.", hint="use --force to start it anew")
-        how = "interrupted" if status is RunStatus.RUNNING else status.value
+            raise RunExists(
+                f"Session {session!r} was cancelled.",
+                hint="choose another name, or use --force to start over: the cancelled run is archived",
+            )
+        shown = "is interrupted" if status is RunStatus.RUNNING else f"is {status.value}"
         raise RunExists(
-            f"Session {session!r} is {how} and can be resumed.",
-            hint=f"agentforge resume {session}   (or --force to start it anew)",
+            f"Session {session!r} {'failed' if status is RunStatus.FAILED else shown} and can be resumed.",
+            hint=f"agentforge resume {session}   (or --force to start over)",
         )
 
-    # -- what dead owners left
+    # -- cleanup after dead owners
 
     async def clean(self) -> set[str]:
-        """Remove every lock in the project whose owner is dead; the sessions."""
+        """Remove every lock in the project whose owner is dead. Returns the sessions."""
         found = set()
         for session in locked_sessions(self._runs.project):
             with suppress(AgentForgeError):
@@ -157,12 +161,13 @@ class Leases:
         return found
 
     def tidy(self) -> None:
-        """Put right what owners left that died when all was recorded. What is interrupted stays so."""
+        """Clean up after owners that died after recording the end of their run. Interrupted runs stay
+        interrupted."""
         for session in locked_sessions(self._runs.project):
             self._tidy(session)
 
     async def release_tasks(self, session: str) -> None:
-        """Give back what a dead owner's agents had taken, unless one of them is still at work on it."""
+        """Release the tasks that a dead owner's agents had claimed, unless one of them is still running."""
         with suppress(AgentForgeError):
             info = self._runs.info(session)
             if has_living_agent(info.plan, info.state, self._runs.layout(session), self._processes):
@@ -186,7 +191,7 @@ class Leases:
         await self.release_tasks(session)
 
     def _tidy(self, session: str) -> None:
-        """The lock file and an old state.json."""
+        """Remove the lock file, and update state.json."""
         with suppress(AgentForgeError):
             if self._runs.info(session).status in ("running", "interrupted"):
                 return
@@ -194,12 +199,12 @@ class Leases:
                 return
             journal = self.open(session)
             try:
-                if is_original(journal.state):
-                    return  # Its files are for the engine that wrote them, until the run is imported.
+                if is_shell_run(journal.state):
+                    return  # Its files belong to the shell engine until the run is imported.
                 journal.wait_for_disk()
                 layout = self._runs.layout(session)
                 StateWriter(layout, journal, HeadKeeper(layout.root, self._runs.environ)).put()
-                note_ended(self._runs.project, journal.plan, journal.state)
+                record_completion(self._runs.project, journal.plan, journal.state)
             finally:
                 self.release(journal)
 
@@ -217,7 +222,7 @@ def _owner(runs: Runs, session: str) -> str:
 
 
 async def stop_owner(runs: Runs, session: str, processes: Processes) -> None:
-    """Stop the process that drives the run, by its identity, and wait until its lease is free."""
+    """Stop the engine that drives the run, by its process identity, and wait until its lease is free."""
     if not runs.log(session).is_held():
         return
     lock = read_lock(runs.project, session)
@@ -225,22 +230,21 @@ async def stop_owner(runs: Runs, session: str, processes: Processes) -> None:
         raise active(runs, session)
     processes.terminate(lock.process)
     try:
-        async with asyncio.timeout(STOP_PATIENCE):
+        async with asyncio.timeout(STOP_SECONDS):
             await processes.wait(lock.process)
     except TimeoutError:
         raise RunActive(
             f"Session {session!r} is still running (PID {lock.pid}): "
-            f"it didn't stop within {STOP_PATIENCE:g} s",
-            hint=f"end process {lock.pid} yourself, then try again",
+            f"it didn't stop within {STOP_SECONDS:g} s",
+            hint=f"stop process {lock.pid} yourself, then retry",
         ) from None
 
 
-def note_ended(project: str, plan: Plan, state: RunState) -> Completion | None:
-    """Tell tools of the end of a single-stage run. What was noted, or None if it is known already or isn't
-    to be told."""
+def record_completion(project: str, plan: Plan, state: RunState) -> Completion | None:
+    """Record the end of a single-stage run for other tools. Returns the new entry, or None."""
     ended = completion_of(plan, state)
     try:
         return ended if ended is not None and add_completion(project, ended) else None
     except StorageFailed as error:
-        log.warning("the end of session %r isn't noted: %s", state.session, error.message)
+        log.warning("cannot record the completion of session %r: %s", state.session, error.message)
         return None

@@ -1,5 +1,5 @@
-"""`.claude/locks/<session>.lock`: says to people and old tools who drives a run. The lease itself is the
-lock on the log; this file grants nothing."""
+"""`.claude/locks/<session>.lock`: tells people and existing tools which process drives a run. The lease is
+the lock on the log; this file is only informative."""
 
 import os
 from contextlib import suppress
@@ -37,12 +37,12 @@ def read_lock(project: str, session: str) -> LockFile | None:
 
 
 def locked_sessions(project: str) -> list[str]:
-    """The sessions that an engine owns, or owned when it died, be it while it wrote the lock file."""
+    """The sessions that an engine owns, or owned when it died, even while it wrote the lock file."""
     names = (name.removesuffix(".tmp") for name in files.listing(os.path.dirname(lock_file(project, "any"))))
     return sorted({name.removesuffix(".lock") for name in names if name.endswith(".lock")})
 
 
 def remove_lock(project: str, session: str) -> None:
-    # Nothing depends on it: the next one to drive the run replaces it.
+    # Not essential: the next engine that drives the run replaces it.
     with suppress(StorageFailed):
         files.remove(lock_file(project, session))

@@ -1,4 +1,4 @@
-"""Looking at runs without driving them. Imports little, so that `status`, `list` and `tail` start fast."""
+"""Read-only access to runs. Imports little, so that `status`, `list` and `tail` start fast."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from agentforge.app.recording import Recording, is_cassette_file, read_recording
 from agentforge.app.results import RunInfo, RunRow, ShownStatus
 from agentforge.app.runs.lock_file import read_lock
 from agentforge.app.wiring import log_of
-from agentforge.legacy.sketch import is_at_work, is_original, sketched
+from agentforge.legacy.sketch import is_driven_by_shell_engine, is_shell_run, sketched
 from agentforge.model import facts as f
 from agentforge.model.errors import AgentForgeError, InvalidRequest, LogConflict, LogCorrupt, UnknownRun
 from agentforge.model.event import Event
@@ -59,14 +59,16 @@ class Runs:
         """The log of a run that exists."""
         log = self.log_file(session)
         if not log.exists():
-            known = ", ".join(self.sessions()[:5]) or "none yet"
+            known = ", ".join(self.sessions()[:5])
+            hint = "start one with `agentforge run -p FILE`, or give another project with -C DIR"
             raise UnknownRun(
-                f"no session {session!r} in {runs_dir(self.project)}", hint=f"known sessions: {known}"
+                f"no session {session!r} in {runs_dir(self.project)}",
+                hint=f"known sessions: {known} (see `agentforge list`)" if known else hint,
             )
         return log
 
     def sessions(self) -> list[str]:
-        """Names of all runs, the latest touched first."""
+        """Names of all runs, latest first."""
         try:
             entries = [entry for entry in os.scandir(runs_dir(self.project)) if entry.is_dir()]
         except FileNotFoundError:
@@ -79,7 +81,7 @@ class Runs:
         return self.log(session).reader().events()
 
     def verify(self, session: str) -> LogReport:
-        """All that can be said about the log, also where the run itself can't be shown."""
+        """Check the log, even if the run itself can't be shown."""
         self.log(session)
         return verify(self.layout(session).log)
 
@@ -96,10 +98,10 @@ class Runs:
             )
         return read_recording(path)
 
-    def is_original(self, session: str) -> bool:
-        """Whether the run was begun by agent-pipelines' own engine and not yet imported."""
+    def is_shell_run(self, session: str) -> bool:
+        """Whether the run was started by the shell engine and isn't imported yet."""
         first = next(iter(self.events(session)), None)
-        return first is not None and not first.trace_id and is_original(self.info(session).state)
+        return first is not None and not first.trace_id and is_shell_run(self.info(session).state)
 
     def info(self, session: str, *, cached: bool = True) -> RunInfo:
         layout, log = self.layout(session), self.log(session)
@@ -110,17 +112,17 @@ class Runs:
         if view.state is None or view.plan is None:
             for first in reader.damage:
                 raise LogCorrupt(
-                    f"the log of session {session!r} has no beginning: line {first.line}: {first.reason}",
-                    hint="restore it, or use --force to begin anew: what is there is kept aside",
+                    f"the log of session {session!r} has no start: line {first.line}: {first.reason}",
+                    hint="restore it, or use --force to start over: the damaged run is archived",
                 )
             raise UnknownRun(
-                f"session {session!r} has a log without a beginning",
+                f"session {session!r} has a log without events",
                 hint="it was killed before it started: run it again",
             )
         held = log.is_held()
-        if is_original(view.state):
+        if is_shell_run(view.state):
             view.plan = sketched(layout, log, view.plan, view.state)
-            held = held or is_at_work(self.project, session)
+            held = held or is_driven_by_shell_engine(self.project, session)
         lock = read_lock(self.project, view.state.session) if held else None
         return RunInfo(
             session=view.state.session,
@@ -154,11 +156,11 @@ class Runs:
             stage=step.node.id if step else "",
             iterations=info.summary.iterations,
             pipeline=plan.pipeline.name,
-            kept_from=state.session if state.session != session else None,
+            archived_from=state.session if state.session != session else None,
         )
 
     def _from_cache(self, snapshot: StateSnapshot, log: EventLog, reader: LogReader) -> RunModel | None:
-        """state.json's snapshot brought up to date from the log's tail; nothing unless it fits the log."""
+        """The snapshot of state.json, updated from the log's tail, or None if it doesn't match the log."""
         plan = None if snapshot.state.recompiled else self._plan_of(log)
         if plan is None:
             return None
@@ -169,7 +171,7 @@ class Runs:
             return None
 
     def _plan_of(self, log: EventLog) -> Plan | None:
-        """The plan that the run began with: in the log's first event that is ours."""
+        """The plan that the run started with, from the log's first event of this engine, or None."""
         for event in log.reader().events():
             fact = event.fact
             if isinstance(fact, f.LogImported) or (isinstance(fact, f.SessionStarted) and fact.run_id):
@@ -201,12 +203,12 @@ class Tail:
         self._stopped = False
 
     def news(self) -> Iterator[Event]:
-        """Events since the last look."""
+        """Events since the last call."""
         reader = self._log.reader()
         try:
             yield from self._read(reader)
         except LogConflict:
-            # The run was kept aside and its name begun anew: this is another log.
+            # The run was archived and started over under the same name: this is another log.
             self._head = None
             yield from self._read(reader)
 
@@ -218,10 +220,10 @@ class Tail:
 
     @property
     def is_driven(self) -> bool:
-        """Whether somebody drives the run now."""
+        """Whether an engine drives the run now."""
         return self._log.is_held()
 
     @property
     def is_over(self) -> bool:
-        """Whether the run has stopped and nobody drives it on."""
+        """Whether the run has stopped and no engine continues it."""
         return self._stopped and not self.is_driven

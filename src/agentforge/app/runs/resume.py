@@ -1,6 +1,6 @@
-"""Continuing a run that stopped: `resume` by a person, `recover` after a crash.
+"""Continue a stopped run: `resume` by a person, `recover` after a crash.
 
-A run keeps the plan that it started with, unless a person has it recompiled.
+A run keeps the plan that it started with unless it is recompiled.
 """
 
 import logging
@@ -19,7 +19,7 @@ from agentforge.engine.decide.requests import RESUME
 from agentforge.engine.legal import refuse_resume
 from agentforge.engine.replan import plan_change
 from agentforge.legacy.import_run import import_run
-from agentforge.legacy.sketch import is_original
+from agentforge.legacy.sketch import is_shell_run
 from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest, RunActive
 from agentforge.model.layout import RunLayout
@@ -47,7 +47,7 @@ async def resume_run(
     context.runs.log(session)
     _refuse_long_note(resumed.context)
     context.leases.refuse_other_engine(session, force=force)
-    _import_original(context, session)
+    _import_shell_run(context, session)
     compiled = recompile()
     if force:
         await stop_owner(context.runs, session, context.processes)
@@ -67,7 +67,7 @@ async def resume_run(
 def validate_resume(
     context: RunContext, session: str, recompile: Callable[[], Compiled | None], *, force: bool
 ) -> None:
-    """Raise what `resume` would raise, as far as this is known without opening the run."""
+    """Raise the errors of `resume` that can be found without opening the run."""
     info = context.runs.info(session)
     if not force:
         context.leases.refuse_other_engine(session, force=False)
@@ -81,7 +81,7 @@ def validate_resume(
 async def recover_run(context: RunContext, session: str, *, accept_damage: bool) -> RunResult | None:
     """The result, or None if the run isn't interrupted or another engine has recovered it."""
     info = context.runs.info(session)
-    if info.status != "interrupted" or is_original(info.state):
+    if info.status != "interrupted" or is_shell_run(info.state):
         return None
     try:
         context.leases.refuse_other_engine(session, force=False)
@@ -111,9 +111,9 @@ async def reopen_to_work(
     return journal
 
 
-def _import_original(context: RunContext, session: str) -> None:
+def _import_shell_run(context: RunContext, session: str) -> None:
     """Import a run of the shell engine first."""
-    if not context.runs.is_original(session):
+    if not context.runs.is_shell_run(session):
         return
     refuse_resume(context.runs.info(session).state)
     journal = context.leases.open(session)
@@ -129,7 +129,7 @@ def _refuse_long_note(text: str | None) -> None:
     size = len((text or "").encode("utf-8", "replace"))
     if size > MAX_NOTES_BYTES:
         raise InvalidRequest(
-            f"the context has {size} bytes, and {MAX_NOTES_BYTES} is the maximum",
+            f"the context must have at most {MAX_NOTES_BYTES} bytes, got {size}",
             hint="put the text into a file of the project and name the file instead",
         )
 
@@ -141,12 +141,12 @@ def record_resume(journal: Journal, layout: RunLayout, resumed: f.SessionResumed
     for request in journal.state.open_requests:
         if request.kind == "escalation" and RESUME in request.options and not request.is_overdue:
             given = answer_request(layout, request, RESUME, resumed.by)
-            # Somebody may have been first, and the first answer stands.
+            # Another answer may have been first; the first one counts.
             journal.record(f.RequestAnswered(request.id, given.answer, given.by), request.at)
     before = len(journal.state.notes)
     is_running = journal.state.status is RunStatus.RUNNING
-    again = recovered("person", resumed.context, record=resumed.record) if is_running else resumed
-    journal.record(again, journal.state.cursor)
+    fact = recovered("person", resumed.context, record=resumed.record) if is_running else resumed
+    journal.record(fact, journal.state.cursor)
     dropped = before + bool(resumed.context) - len(journal.state.notes)
     if dropped > 0:
         log.warning(
@@ -157,18 +157,18 @@ def record_resume(journal: Journal, layout: RunLayout, resumed: f.SessionResumed
 
 
 def _warn_if_changed(plan: Plan, sources: Sources) -> None:
-    """Say that files are no longer what the run's plan was compiled from."""
+    """Warn about files that changed since the run's plan was compiled."""
     for path in changed_sources(plan, sources):
         log.warning(
-            "%s changed since session %r was compiled: it goes on by its pinned plan. "
-            "`--recompile` takes the file as it is now",
+            "%s changed since session %r was compiled: the run keeps its plan; "
+            "use `--recompile` to compile the current file",
             path,
             plan.session.name,
         )
 
 
 def changed_sources(plan: Plan, sources: Sources) -> list[str]:
-    """Files that differ from what the plan was compiled from, those of nested pipelines included."""
+    """Files that changed since the plan was compiled, including those of nested pipelines."""
     found = []
     if plan.source.path != INLINE:
         text = sources.read(os.path.join(sources.project, plan.source.path)) or ""
@@ -179,26 +179,26 @@ def changed_sources(plan: Plan, sources: Sources) -> list[str]:
 
 
 def _plan_changed(plan: Plan, before: Plan, state: RunState) -> f.PlanChanged:
-    """Where the run goes on by the new plan; refused if the node where it is isn't there any more."""
+    """The change to the new plan. Raises if the run's current node doesn't exist in it."""
     if plan.mode != before.mode:
         raise InvalidRequest(
-            f"session {before.session.name!r} is a {before.mode} and can't go on as a {plan.mode}",
-            hint="begin it anew with --force",
+            f"session {before.session.name!r} is a {before.mode} and can't continue as a {plan.mode}",
+            hint="start over with --force",
         )
     return plan_change(plan, before, state)
 
 
 def _change_plan(journal: Journal, layout: RunLayout, compiled: Compiled) -> None:
-    """Have the run go on by another plan, as the same session."""
+    """Switch the run to another plan, as the same session."""
     plan = replace(compiled.plan, session=replace(journal.plan.session, inputs=compiled.plan.session.inputs))
     changed = _plan_changed(plan, journal.plan, journal.state)
-    # Files first: what a crash leaves of them is put right from the log when the run is opened again.
+    # Files first: after a crash they are restored from the log when the run is reopened.
     write_definition(layout, replace(compiled, plan=plan))
     journal.record(changed, journal.state.cursor)
 
 
 def _restore_plan_file(journal: Journal, layout: RunLayout) -> None:
-    """plan.json is a copy of the log's plan, whatever became of it since."""
+    """Restore plan.json, which is a copy of the plan in the log."""
     content = files.pretty(journal.plan)
     if files.read_bytes(layout.plan) != content:
         files.make_dir(layout.root)

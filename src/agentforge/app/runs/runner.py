@@ -1,4 +1,4 @@
-"""Putting the runtime together on a run's log, and driving it to its end or pause."""
+"""Assemble the runtime for a run's log, and drive the run until it ends or pauses."""
 
 import asyncio
 from contextlib import suppress
@@ -14,7 +14,7 @@ from agentforge.app.redaction import environment_redactor
 from agentforge.app.replay import played_provider, recorder_of
 from agentforge.app.results import RunResult, result_of
 from agentforge.app.runs.follower import Follower
-from agentforge.app.runs.leases import Leases, note_ended
+from agentforge.app.runs.leases import Leases, record_completion
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.wiring import builtin_judge_prompt, sandboxes
 from agentforge.model.layout import RunLayout
@@ -36,7 +36,7 @@ from agentforge.runtime.tasks.prepare import LightStages, Preparer
 from agentforge.runtime.tasks.queue import QueuePerformer
 
 NOTIFICATION = "Loop Agent"
-"""The title of what people are shown when a single-stage run has ended."""
+"""The title of the desktop notification when a single-stage run has ended."""
 
 
 class Runner:
@@ -64,8 +64,8 @@ class Runner:
         self._stop_grace = stop_grace
         self._sandboxed = sandboxed
         self._drivers: dict[str, Driver] = {}
-        self._over: dict[str, asyncio.Event] = {}
-        """Set when a run that we drive was let go of."""
+        self._released: dict[str, asyncio.Event] = {}
+        """Set when a run that this engine drives was released."""
 
     @property
     def is_mock(self) -> bool:
@@ -73,7 +73,7 @@ class Runner:
 
     async def make_ready(self, plan: Plan, settings: RunSettings) -> None:
         if settings.replay is not None:
-            return  # Nobody is asked.
+            return  # A replay calls no provider.
         if settings.mock:
             await self._registry.make_ready(["mock"])
         else:
@@ -86,9 +86,9 @@ class Runner:
             driver = self._driver(journal, layout)
         self._drivers[session] = driver
         self._registry.hold(session, _needed(journal))
-        over = self._over[session] = asyncio.Event()
+        released = self._released[session] = asyncio.Event()
         self._follower.begin(session, journal.opened_at)
-        journal.observe(self._follower.tell)
+        journal.observe(self._follower.notify)
         task = asyncio.create_task(driver.drive())
         try:
             await asyncio.shield(task)
@@ -99,12 +99,12 @@ class Runner:
             await task
             raise
         finally:
-            del self._drivers[session], self._over[session]
-            self._registry.let_go(session)
-            over.set()
+            del self._drivers[session], self._released[session]
+            self._registry.release(session)
+            released.set()
             self._leases.release(journal)
-        # The run is over and recorded: whatever goes wrong here doesn't change that.
-        if ended := note_ended(self._runs.project, journal.plan, journal.state):
+        # The end of the run is recorded; failures from here on don't affect it.
+        if ended := record_completion(self._runs.project, journal.plan, journal.state):
             text = f"{ended.type} {ended.session}: {ended.status}"
             await asyncio.to_thread(notify, NOTIFICATION, text, self._environ)
         return result_of(journal.state, journal.view.summary, layout.root)
@@ -114,13 +114,13 @@ class Runner:
             driver.ask_to_pause(reason, grace=self._stop_grace, now=now)
         return bool(self._drivers)
 
-    async def let_finish(self, session: str, seconds: float = 1.0) -> None:
-        """Wait a little for our own driver of the run, without holding it up."""
-        over = self._over.get(session)
-        if over is not None:
+    async def wait_until_released(self, session: str, seconds: float = 1.0) -> None:
+        """Wait until this engine's driver has released the run, up to a timeout."""
+        released = self._released.get(session)
+        if released is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
-                    await over.wait()
+                    await released.wait()
 
     def wake(self, session: str) -> None:
         if driver := self._drivers.get(session):
@@ -148,7 +148,7 @@ class Runner:
             self._processes, self._limits, project, layout.log, secrets=secrets_in(self._environ)
         )
         confiner = Confiner(sandboxes(self._environ), project, layout)
-        calls = Calls(provider_of, self._registry.turns, supervised, confiner)
+        calls = Calls(provider_of, self._registry.locks, supervised, confiner)
         history = journal.view.history
         light = LightStages(plan, provider_of, is_kept=setting.recorder is not None)
         preparer = Preparer(project, layout, plan, history, is_light=light)
@@ -169,7 +169,7 @@ class Runner:
 
 
 def _needed(journal: Journal) -> frozenset[str]:
-    """The providers that a run may ask while it is driven."""
+    """The providers that a run may call."""
     settings = journal.state.settings
     if settings.mock or settings.replay is not None:
         return frozenset(["mock"] if settings.mock else [])
@@ -177,9 +177,9 @@ def _needed(journal: Journal) -> frozenset[str]:
 
 
 def _agent_environment(plan: Plan) -> dict[str, str]:
-    """What agents and the tools they start are told about the run."""
-    told = {"CLAUDE_PIPELINE_AGENT": "1"}
+    """Variables that describe the run to agents and the tools that they start."""
+    variables = {"CLAUDE_PIPELINE_AGENT": "1"}
     if plan.mode == "loop":
-        told["CLAUDE_PIPELINE_SESSION"] = plan.session.name
-        told["CLAUDE_PIPELINE_TYPE"] = plan.only_stage.stage
-    return told
+        variables["CLAUDE_PIPELINE_SESSION"] = plan.session.name
+        variables["CLAUDE_PIPELINE_TYPE"] = plan.only_stage.stage
+    return variables

@@ -1,4 +1,4 @@
-"""Starting a run: its settings, its name, its definition on disk and the first event of its log."""
+"""Start a run: its settings, its name, its definition on disk and the first event of its log."""
 
 import logging
 import os
@@ -11,7 +11,7 @@ from agentforge.app.results import RunResult
 from agentforge.app.runs.context import RunContext, reopen
 from agentforge.app.runs.leases import stop_owner
 from agentforge.definition.compiler import Compiled
-from agentforge.legacy.sketch import is_original
+from agentforge.legacy.sketch import is_shell_run
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import LogCorrupt
@@ -57,7 +57,7 @@ async def start_run(
 async def validate_start(
     context: RunContext, compiled: Compiled, *, force: bool, replay: Replay | None
 ) -> None:
-    """Raise what `start` would raise, without starting anything."""
+    """Raise the errors of `start` without starting anything."""
     session = compiled.plan.session.name
     await context.runner.make_ready(compiled.plan, run_settings(context.runs.environ, replay=replay))
     if not force:
@@ -68,7 +68,7 @@ async def validate_start(
 def run_settings(
     environ: Mapping[str, str], *, record: bool = False, replay: Replay | None = None
 ) -> RunSettings:
-    """What the environment and the caller decide for a new run."""
+    """The settings of a new run, from the environment and the caller."""
     if replay is not None:
         return RunSettings(delay=0.0, plateau_test=replay.plateau_test, record=record, replay=replay.speed)
     is_mock = is_mock_mode(environ)
@@ -84,26 +84,26 @@ def write_definition(layout: RunLayout, compiled: Compiled) -> None:
 
 
 async def _free_name(context: RunContext, session: str, *, force: bool) -> bool:
-    """Make the name available to a new run; `force` stops and archives the run that has it. True if there was
-    one."""
+    """Make the name available to a new run; `force` stops and archives the run that has it. Returns whether
+    there was one."""
     if not force:
         context.leases.refuse_taken(session)
     if not context.leases.is_taken(session):
         return False
     await stop_owner(context.runs, session, context.processes)
-    await _give_up(context, session)
-    context.leases.move_aside(session)
+    await _cancel_interrupted(context, session)
+    context.leases.archive(session)
     return True
 
 
-async def _give_up(context: RunContext, session: str) -> None:
+async def _cancel_interrupted(context: RunContext, session: str) -> None:
     """Cancel an interrupted run, whose agent may still be running."""
     try:
         info = context.runs.info(session)
-        if info.status != "interrupted" or is_original(info.state):
+        if info.status != "interrupted" or is_shell_run(info.state):
             return
     except LogCorrupt:
-        # An unreadable log names no agent that could be ended.
+        # An unreadable log names no agent to stop.
         return
     journal = await reopen(context, session, accept_damage=True, to_work=False)
     journal.record(f.CancelRequested("superseded by a new run"), journal.state.cursor)

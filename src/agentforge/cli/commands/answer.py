@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("session", required=False)
 @click.argument("answer", required=False)
-@click.option("--request", metavar="ID", help="Which request, if the run has several open.")
+@click.option("--request", metavar="ID", help="Request to answer, if several are open.")
 @engine_options
 def answer(session: str | None, answer: str | None, request: str | None) -> int | None:
-    """Answer a question that a run asks, and continue the run.
+    """Answer an open request of a run and continue the run.
 
     ANSWER is one of the options of the request. The first answer counts. Without ANSWER, list the open
     requests of the run. Counters and limits stay as they are; `resume` resets them.
@@ -67,10 +67,11 @@ def _print_answered(call: Invocation, session: str, answer: str) -> int:
 
 
 def _next_step(call: Invocation, session: str) -> str:
-    """Where the answer alone didn't continue it here."""
+    """What happens next if this process didn't continue the run."""
     status = call.runs.info(session).status
-    again = resume_command(session, status, call.program)
-    if again is None:
-        return "The engine that owns it takes the answer."
-    why = "No engine runs it" if status == "interrupted" else f"It is {status}, and counts the answer then"
-    return f"{why}: `{again}`."
+    command = resume_command(session, status, call.program)
+    if command is None:
+        return "The engine that runs it will apply the answer."
+    if status == "interrupted":
+        return f"It has no active engine; run `{command}`."
+    return f"It is {status}; run `{command}` to apply the answer."

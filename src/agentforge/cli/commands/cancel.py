@@ -1,24 +1,19 @@
-"""`agentforge cancel`: end a run for good."""
-
-from typing import TYPE_CHECKING
+"""`agentforge cancel`: cancel a run permanently."""
 
 import click
 
 from agentforge.cli.invocation import OPEN_STATUSES, choose_session, engine_options, invocation
 from agentforge.cli.output import print_json
 
-if TYPE_CHECKING:
-    pass
-
 
 @click.command()
 @click.argument("session", required=False)
-@click.option("--reason", default="requested", show_default=True, help="What to record as the reason.")
+@click.option("--reason", default="requested", show_default=True, help="Reason to record.")
 @engine_options
 def cancel(session: str | None, reason: str) -> None:
-    """End a run for good.
+    """Cancel a run permanently.
 
-    Its agent is ended, and the run can't be resumed.
+    Stops its agent. A cancelled run can't be resumed.
     """
     from agentforge.cli.attached import open_engine
 
@@ -31,4 +26,4 @@ def cancel(session: str | None, reason: str) -> None:
     elif result is not None:
         click.echo(f"Cancelled session '{name}'.")
     else:
-        click.echo(f"Asked session '{name}' to end; its driver ends the agent now.")
+        click.echo(f"Cancelling session '{name}': its engine is stopping the agent.")

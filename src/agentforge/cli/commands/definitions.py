@@ -1,5 +1,4 @@
-"""What there is here: `list` the runs, `stages`, `pipelines`, and `providers`, with the reason why one can't
-be used."""
+"""`agentforge stages` and `agentforge pipelines`: list the definitions of a project."""
 
 import os
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 @click.command()
 @project_options
 def stages() -> None:
-    """List the stages that can be run.
+    """List the available stages.
 
     Run one with `agentforge STAGE [SESSION] [MAX]`.
     """
@@ -30,7 +29,7 @@ def stages() -> None:
 @click.command()
 @project_options
 def pipelines() -> None:
-    """List the pipelines that have a name.
+    """List the named pipelines.
 
     Run one with `agentforge run -p NAME`.
     """
@@ -44,7 +43,7 @@ def _show(found: "Sequence[Available]", what: str, where: str) -> None:
         print_json(found)
         return
     if not found:
-        click.echo(f"No {what} here yet: write one in {where}")
+        click.echo(f"No {what} yet; create one in {where}")
         return
     columns = max(width(one.name) for one in found)
     for one in found:

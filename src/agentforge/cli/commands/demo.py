@@ -1,4 +1,4 @@
-"""`agentforge demo`: a small but real job on a sample repository, with the engine killed twice on the way."""
+"""`agentforge demo`: a small but real job on a sample repository, with the engine killed twice."""
 
 import json
 import os
@@ -40,8 +40,8 @@ MARKS: dict[str, tuple[str, str]] = {
 }
 WITHIN_A_STAGE = frozenset({"work", "agent", "done", "reattached", "lost"})
 SESSION = "demo"
-PATIENCE = 60.0
-# The recorded session runs pytest; where that isn't installed, the same tests run under unittest.
+TIMEOUT_SECONDS = 60.0
+# The recorded session runs pytest; if it isn't installed, the same tests run under unittest.
 PYTEST = '"-m", "pytest", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider"'
 UNITTEST = '"-m", "unittest", "-q"'
 
@@ -74,13 +74,13 @@ class Screen:
 
 
 def line_of(event: Event) -> tuple[str, str] | None:
-    """What to show of an event, if anything: a kind and a text."""
+    """The line to show for an event (a kind and a text), or None."""
     match event.fact:
         case f.NodeStarted(name=name):
             return "stage", name
         case f.AttemptStarted(attempt=attempt):
             iteration = event.cursor.iteration if event.cursor else 0
-            return "work", f"iteration {iteration}, attempt {attempt}: the agent begins"
+            return "work", f"iteration {iteration}, attempt {attempt}: agent started"
         case f.AttemptReattached(pid=pid):
             return "reattached", f"reattached to the running agent (supervisor PID {pid})"
         case f.AttemptLost(reason=reason):
@@ -90,7 +90,7 @@ def line_of(event: Event) -> tuple[str, str] | None:
         case f.ErrorOccurred(message=message):
             return "lost", message
         case f.SessionRecovered():
-            return "reattached", "a new engine recovers the run from its log"
+            return "reattached", "a new engine recovered the run from its log"
         case f.SessionCompleted():
             return "done", "the run is complete"
         case _:
@@ -101,7 +101,7 @@ Show = Callable[[str, str], None]
 
 
 class Survived(Struct, frozen=True):
-    """What the demo claims in the end, each number counted from the run's own log and files."""
+    """The demo's final numbers, counted from the run's log and files."""
 
     events: int
     iterations: int
@@ -116,17 +116,18 @@ class Survived(Struct, frozen=True):
 
 @click.command()
 @click.option("--keep", is_flag=True, help="Keep the sample repository afterwards.")
-@click.option("--json", "as_json", is_flag=True, help="Print the final numbers as JSON only.")
+@click.option("--json", "as_json", is_flag=True, help="Print only the final numbers, as JSON.")
 def demo(keep: bool, as_json: bool) -> None:
-    """Watch a run survive: test, code, commit on a sample repository, the engine killed twice.
+    """Watch a run survive two kills of its engine.
 
-    No key, no network, under a minute. The agent is a recorded session that is played back by a real
-    process; pytest, git and the kills are real.
+    The run works on a sample repository. It needs no API key and no network, and takes less than a
+    minute. The agent is a recorded session that a real process plays back; pytest, git and the kills are
+    real.
     """
     from rich.console import Console
 
     if shutil.which("git") is None:
-        raise AgentForgeError("the demo commits with git, which isn't installed", hint="install git")
+        raise AgentForgeError("the demo needs git, which is not installed", hint="install git")
     folder = tempfile.mkdtemp(prefix="agentforge-demo-")
     screen = None if as_json else Screen(Console())
     try:
@@ -151,23 +152,23 @@ class Demo:
         self._runs = Runs(self._project, os.environ)
         self._environ = _environment(folder)
         self._tail: Tail | None = None
-        self._heard = ("", 0)
-        """The agent's output file, and how much of it was shown."""
+        self._output = ("", 0)
+        """The agent's output file, and how many of its bytes were shown."""
         self._kills = 0
 
     def play(self) -> Survived:
         began = time.monotonic()
         self._set_up()
         with self._engine("run", "-p", "demo.yaml", "-s", SESSION) as engine:
-            self._watch(engine, until=lambda event: self._is_at_work(event, "code"))
-            self._kill(engine, f"while its agent works (PID {self._agent_pid()}), which goes on alone")
+            self._watch(engine, until=lambda event: self._has_agent_started(event, "code"))
+            self._kill(engine, f"while its agent (PID {self._agent_pid()}) keeps running")
         time.sleep(0.5)
         with self._engine("recover", SESSION) as engine:
             self._watch(engine, until=lambda event: isinstance(event.fact, f.DelayStarted))
             self._kill(engine, "between two iterations")
         with self._engine("recover", SESSION) as engine:
             self._watch(engine, until=lambda event: isinstance(event.fact, f.SessionCompleted))
-            engine.wait(PATIENCE)
+            engine.wait(TIMEOUT_SECONDS)
         return self._count(time.monotonic() - began)
 
     def _set_up(self) -> None:
@@ -198,8 +199,8 @@ class Demo:
             engine.communicate()
 
     def _watch(self, engine: subprocess.Popen[bytes], *, until: Callable[[Event], bool]) -> None:
-        """Show what happens until the moment comes."""
-        deadline = time.monotonic() + PATIENCE
+        """Show the run's events up to the one that matches."""
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while time.monotonic() < deadline:
             ended = engine.poll() is not None
             for event in self._news():
@@ -211,10 +212,10 @@ class Demo:
                     return
             self._show_agent()
             if ended:
-                said = engine.stderr.read().decode("utf-8", "replace").strip() if engine.stderr else ""
-                raise AgentForgeError(f"the demo's engine ended too early: {said or 'it said nothing'}")
+                errors = engine.stderr.read().decode("utf-8", "replace").strip() if engine.stderr else ""
+                raise AgentForgeError(f"the demo's engine ended too early: {errors or 'no output'}")
             time.sleep(0.02)
-        raise AgentForgeError("the demo's run made no progress", hint="try again, with --keep to look at it")
+        raise AgentForgeError("the demo's run made no progress", hint="retry with --keep to inspect it")
 
     def _news(self) -> list[Event]:
         if self._tail is None:
@@ -223,32 +224,32 @@ class Demo:
             self._tail = Tail(self._runs, SESSION)
         return list(self._tail.news())
 
-    def _is_at_work(self, event: Event, stage: str) -> bool:
-        """Whether this is where the stage's first agent began; waits until it has said something."""
+    def _has_agent_started(self, event: Event, stage: str) -> bool:
+        """Whether the event starts an agent of the stage; if so, wait for the agent's first output."""
         if not isinstance(event.fact, f.AttemptStarted) or self._runs.info(SESSION).state.node is None:
             return False
         if stage not in self._attempt_dir():
             return False
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         output = os.path.join(self._attempt_dir(), "output.log")
         while time.monotonic() < deadline and not (os.path.exists(output) and os.path.getsize(output)):
             time.sleep(0.02)
         return True
 
     def _show_agent(self, event: Event | None = None) -> None:
-        """Show what the agent has said since the last look; the event may be the start of the next one."""
-        path, shown = self._heard
+        """Show the agent's new output; the event may be the start of the next agent."""
+        path, shown = self._output
         if os.path.exists(path):
             with open(path, "rb") as file:
                 file.seek(shown)
-                said = file.read()
-            whole = said[: said.rfind(b"\n") + 1]
-            self._heard = (path, shown + len(whole))
+                output = file.read()
+            whole = output[: output.rfind(b"\n") + 1]
+            self._output = (path, shown + len(whole))
             for line in whole.decode("utf-8", "replace").splitlines():
                 if line.strip():
                     self._show("agent", line)
         if event is not None and isinstance(event.fact, f.AttemptStarted):
-            self._heard = (os.path.join(self._attempt_dir(), "output.log"), 0)
+            self._output = (os.path.join(self._attempt_dir(), "output.log"), 0)
 
     def _attempt_dir(self) -> str:
         info = self._runs.info(SESSION)
@@ -298,12 +299,12 @@ class Demo:
 
 
 def _environment(folder: str) -> dict[str, str]:
-    """The user's own git settings (signing, hooks, templates) have no place in a sample repository."""
+    """An environment without the user's git settings (signing, hooks, templates)."""
     name, address = "AgentForge demo", "demo@localhost"
     return {
         **os.environ,
         "HOME": folder,
-        "AGENT_PIPELINES_EVENT_FLUSH_MS": "50",  # So that the second kill hits the pause it is meant for.
+        "AGENT_PIPELINES_EVENT_FLUSH_MS": "50",  # So that the second kill falls into the delay.
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_AUTHOR_NAME": name,

@@ -1,5 +1,4 @@
-"""What is known about the program itself: `version`, `help`, and `doctor`, with the exact fix for what isn't
-usable here."""
+"""`agentforge doctor`: check the environment."""
 
 import click
 
@@ -12,9 +11,9 @@ from agentforge.views.text import padded, width
 @click.command()
 @project_options
 def doctor() -> int:
-    """Check what is usable here, with the fix for what isn't.
+    """Check the environment and suggest fixes.
 
-    Looks at the machine, the project, tools, agents and settings; exits 1 if something essential is broken.
+    Checks the machine, the project, tools, agents and settings. Exits 1 if something essential is broken.
     """
     from agentforge import doctor as probe
 

@@ -1,6 +1,6 @@
-"""`agentforge dry-run`: what a run would do."""
+"""`agentforge dry-run`: show what a run would do."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -8,9 +8,6 @@ from agentforge.cli.invocation import invocation, project_options
 from agentforge.cli.output import print_json
 from agentforge.cli.run_options import RunOptions, compile_and_warn, override_options
 from agentforge.views.lines.preview import preview
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command("dry-run")
@@ -20,9 +17,10 @@ if TYPE_CHECKING:
 @override_options
 @project_options
 def dry_run(kind: str, name: str, session: str, **options: Any) -> None:
-    """Show what a run would do: its stages, providers, iterations, inputs and directories.
+    """Show what a run would do.
 
-    NAME is a stage or a pipeline, by file or by name. Nothing is started and nothing is written.
+    Shows its stages, providers, iterations, inputs and directories. NAME is a stage, or a pipeline file
+    or name. Nothing is started or written.
     """
     from agentforge import Engine
 

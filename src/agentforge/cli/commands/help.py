@@ -9,7 +9,7 @@ from agentforge.cli.invocation import invocation
 @click.argument("command", required=False)
 @click.pass_context
 def help_(context: click.Context, command: str | None) -> None:
-    """Show this help, or that of COMMAND."""
+    """Show this help, or the help of COMMAND."""
     root = context.find_root()
     assert isinstance(root.command, click.Group)
     if command is None:
@@ -17,6 +17,6 @@ def help_(context: click.Context, command: str | None) -> None:
         return
     found = root.command.get_command(root, command)
     if found is None:
-        raise click.UsageError(f"'{command}' is no command: `{invocation().name} help` lists them")
+        raise click.UsageError(f"unknown command '{command}'; `{invocation().name} help` lists the commands")
     with click.Context(found, info_name=command, parent=root) as about:
         click.echo(found.get_help(about))

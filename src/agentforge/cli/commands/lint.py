@@ -1,5 +1,4 @@
-"""Definitions as they are written: `lint`, `schema` for editors, and `migrate check` for projects of
-agent-pipelines."""
+"""`agentforge lint`: check stages and pipelines."""
 
 import os
 from typing import TYPE_CHECKING, Literal
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
 def lint(kind: str | None, name: str | None, strict: bool) -> int:
     """Check stages and pipelines.
 
-    Without arguments, everything that lies in the project; `loop` means stages. `agentforge lint FILE.yaml`
-    checks that pipeline file.
+    Without arguments, checks all stages and pipelines of the project. `loop` checks the stages,
+    `pipeline` the pipelines, and `agentforge lint FILE.yaml` that pipeline file.
     """
     from agentforge import Definitions
 
@@ -48,7 +47,9 @@ def _targets(definitions: "Definitions", kind: str | None, name: str | None) -> 
     if kind not in ("loop", "stage", "pipeline"):
         if name is None and ("/" in kind or kind.endswith((".yaml", ".yml"))):
             return [definitions.lint(kind, "pipeline")]
-        raise click.UsageError(f"'{kind}' is neither `loop` nor `pipeline`: agentforge lint pipeline {kind}")
+        raise click.UsageError(
+            f"expected `loop` or `pipeline`, got '{kind}'; try `agentforge lint pipeline {kind}`"
+        )
     given: Literal["pipeline", "stage"] = "pipeline" if kind == "pipeline" else "stage"
     if name is not None:
         return [definitions.lint(name, given)]
@@ -62,11 +63,11 @@ def _print(linted: "LintResult", *, passed: bool) -> None:
     if passed and not linted.diagnostics:
         click.echo(f"    {styled('[PASS]', 'good')} All checks passed")
         return
-    words = "Passed, with warnings" if passed else "Validation failed"
-    click.echo(f"    {styled('[PASS]', 'good') if passed else styled('[FAIL]', 'bad')} {words}")
+    result = "Passed, with warnings" if passed else "Validation failed"
+    click.echo(f"    {styled('[PASS]', 'good') if passed else styled('[FAIL]', 'bad')} {result}")
     for diagnostic in linted.diagnostics:
-        word = styled("[ERROR]", "bad") if diagnostic.is_error else styled("[WARN]", "warn")
-        click.echo(f"    {word} " + render_one(diagnostic).replace("\n", "\n    "))
+        level = styled("[ERROR]", "bad") if diagnostic.is_error else styled("[WARN]", "warn")
+        click.echo(f"    {level} " + render_one(diagnostic).replace("\n", "\n    "))
 
 
 def _as_json(found: "list[LintResult]", failed: "list[LintResult]") -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""`agentforge list`: the runs of a project."""
+"""`agentforge list`: list the runs of a project."""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.argument("count", type=click.IntRange(min=1), default=10)
 @project_options
 def list_runs(count: int) -> None:
-    """List the latest runs, the latest first. `runs` is the same command."""
+    """List runs, latest first. `runs` is an alias."""
     call = invocation()
     rows = call.runs.rows(count)
     if call.as_json:
@@ -26,7 +26,7 @@ def list_runs(count: int) -> None:
         return
     if not rows:
         click.echo(f"No runs yet in {call.root}")
-        click.echo("  Begin one: agentforge run -p FILE")
+        click.echo("  Start one: agentforge run -p FILE")
         return
     for line in _table(rows, datetime.now(UTC)):
         click.echo(line)

@@ -1,4 +1,4 @@
-"""A run's log: `log verify` says whether it is whole, `tail` shows its events as they are written."""
+"""`agentforge log verify`: check whether a run's log is intact."""
 
 from typing import TYPE_CHECKING
 
@@ -14,24 +14,23 @@ if TYPE_CHECKING:
     from agentforge import LogReport
 
 
-SHOWN_LINES = 20
-LIMITS = "This finds accidents, not tampering: whoever can write the file can write a chain that fits."
+MAX_LINES = 20
+LIMITS = "This finds accidental damage, not tampering: anyone who can edit the file can recompute its hashes."
 
 
 @click.group()
 def log() -> None:
-    """Look at the log of a run, the one file that matters."""
+    """Inspect a run's event log."""
 
 
 @log.command()
 @click.argument("session", required=False)
 @project_options
 def verify(session: str | None) -> int:
-    """Check every line of a run's log, its chain, and the data that lies beside it.
+    """Verify a run's log: every line, the hash chain and the payload files.
 
-    Finds accidents (lost, doubled, swapped or edited lines), not tampering.
+    Finds accidental damage (lost, duplicated, swapped or edited lines), not tampering.
     """
-
     call = invocation()
     name = choose_session_to_show(call, session)
     report = call.runs.verify(name)
@@ -45,17 +44,17 @@ def verify(session: str | None) -> int:
 def _print(name: str, report: "LogReport") -> None:
     amount = f"{counted(report.events, 'event')} on {counted(report.lines, 'line')}"
     if report.is_intact:
-        click.echo(f"{styled('✓ intact', 'good')}: the log of session '{name}' holds {amount}")
+        click.echo(f"{styled('✓ intact', 'good')}: the log of session '{name}' has {amount}")
     else:
         lost = counted(len(report.damage), "damaged line")
-        click.echo(f"{styled('✗ damaged', 'bad')}: the log of session '{name}' holds {amount}, {lost}")
-    for damage in report.damage[:SHOWN_LINES]:
+        click.echo(f"{styled('✗ damaged', 'bad')}: the log of session '{name}' has {amount}, {lost}")
+    for damage in report.damage[:MAX_LINES]:
         click.echo(f"  line {damage.line}: {one_line(damage.reason)}")
-    if len(report.damage) > SHOWN_LINES:
-        click.echo(f"  and {len(report.damage) - SHOWN_LINES} more")
+    if len(report.damage) > MAX_LINES:
+        click.echo(f"  and {len(report.damage) - MAX_LINES} more")
     if report.payloads:
-        click.echo(f"  {counted(report.payloads, 'payload')} beside the log")
+        click.echo(f"  {counted(report.payloads, 'payload file')}")
     if report.torn is not None:
-        click.echo(f"  {report.torn.bytes} bytes of a torn last line, which the next run puts aside")
+        click.echo(f"  {report.torn.bytes} bytes of an incomplete last line, which the next engine archives")
     click.echo(f"  head: event {report.head.seq}, {report.head.hash}")
     click.echo(styled(LIMITS, "dim"))

@@ -1,6 +1,6 @@
 """`agentforge loop` and `agentforge STAGE`: run a single stage, in the background by default."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -8,21 +8,18 @@ from agentforge.cli.invocation import engine_options
 from agentforge.cli.run_options import override_options
 from agentforge.cli.start import start_options, start_or_resume
 
-if TYPE_CHECKING:
-    pass
-
 
 @click.command()
 @click.argument("stage")
 @click.argument("session", required=False)
-@click.argument("most", metavar="[MAX]", type=click.IntRange(min=1), required=False)
+@click.argument("maximum", metavar="[MAX]", type=click.IntRange(min=1), required=False)
 @start_options
 @override_options
 @engine_options
-def loop(*, stage: str, session: str | None, most: int | None, **options: Any) -> int:
-    """Run a single stage, MAX times at most. `agentforge STAGE [SESSION] [MAX]` is the same.
+def loop(*, stage: str, session: str | None, maximum: int | None, **options: Any) -> int:
+    """Run a single stage, at most MAX times. `agentforge STAGE [SESSION] [MAX]` is the same.
 
-    In the background unless --foreground: in a detached tmux session `pipeline-SESSION`, or in a new window
-    where you are inside of tmux.
+    Runs in the background unless --foreground is given: in a detached tmux session `pipeline-SESSION`, or
+    in a new window if you are inside tmux.
     """
-    return start_or_resume(options, session=stage if session is None else session, stage=stage, count=most)
+    return start_or_resume(options, session=stage if session is None else session, stage=stage, count=maximum)

@@ -1,4 +1,4 @@
-"""`agentforge migrate check`: what would behave differently from the shell engine."""
+"""`agentforge migrate check`: report differences from the shell engine."""
 
 import os
 from typing import TYPE_CHECKING
@@ -21,24 +21,24 @@ TONES = {"refused": "bad", "changes": "warn", "note": "dim"}
 
 @click.group()
 def migrate() -> None:
-    """Come from agent-pipelines' shell engine."""
+    """Migrate from the agent-pipelines shell engine."""
 
 
 @migrate.command()
 @click.argument("folder", metavar="[DIR]", required=False)
 @project_options
 def check(folder: str | None) -> int:
-    """Say what would behave differently here.
+    """Report what would behave differently in AgentForge.
 
     Reads the pipelines, stages and finished runs of the project in DIR and changes nothing. Exits 1 if
-    anything is refused or behaves differently; notes don't count.
+    anything is rejected or behaves differently; notes don't count.
     """
     from agentforge import Definitions
 
     call = invocation()
     project = os.path.abspath(folder) if folder else call.root
     if not os.path.isdir(project):
-        raise InvalidRequest(f"there is no folder {project}", hint="give the project's folder")
+        raise InvalidRequest(f"project folder not found: {project}", hint="give an existing folder as DIR")
     found = Definitions(project, os.environ).migration()
     if call.as_json:
         print_json({"same": found.is_same, **asdict(found)})
@@ -55,13 +55,13 @@ def _print_findings(found: "Migration", project: str) -> None:
         level = styled(f"{one.level:<7}", TONES[one.level])
         click.echo(f"{padded(where, columns)}  {level}  {one.rule:<{rules}}  {one_line(one.message)}")
     amounts = ((found.pipelines, "pipeline"), (found.stages, "stage"), (found.runs, "run"))
-    looked_at = ", ".join(counted(number, noun) for number, noun in amounts)
+    checked = ", ".join(counted(number, noun) for number, noun in amounts)
     if rows:
         click.echo()
-    words = {
-        level: counted(sum(one.level == level for one in found.findings), noun)
+    counts = [
+        counted(sum(one.level == level for one in found.findings), noun)
         for level, noun in (("refused", "refusal"), ("changes", "change"), ("note", "note"))
-    }
-    click.echo(f"{project}: {looked_at}: {', '.join(words.values())}")
+    ]
+    click.echo(f"{project}: {checked}: {', '.join(counts)}")
     if not found.is_same:
-        click.echo("docs/migration.md says for each rule what to do.")
+        click.echo("See docs/migration.md for what to do about each rule.")

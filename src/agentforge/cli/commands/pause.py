@@ -1,25 +1,20 @@
 """`agentforge pause`: pause a run."""
 
-from typing import TYPE_CHECKING
-
 import click
 
 from agentforge.cli.invocation import choose_session, engine_options, invocation
 from agentforge.cli.output import print_json
 
-if TYPE_CHECKING:
-    pass
-
 
 @click.command()
 @click.argument("session", required=False)
-@click.option("--now", is_flag=True, help="End the agent instead of letting it finish its iteration.")
-@click.option("--reason", default="requested", show_default=True, help="What to record as the reason.")
+@click.option("--now", is_flag=True, help="Stop the agent instead of letting it finish its iteration.")
+@click.option("--reason", default="requested", show_default=True, help="Reason to record.")
 @engine_options
 def pause(session: str | None, now: bool, reason: str) -> None:
     """Pause a run after its current iteration.
 
-    `agentforge resume` goes on with it.
+    `agentforge resume` resumes it.
     """
     from agentforge.cli.attached import open_engine
 
@@ -31,7 +26,7 @@ def pause(session: str | None, now: bool, reason: str) -> None:
     if call.as_json:
         print_json({"session": name, "asked": "pause", "now": now, "driven": driven})
     elif not driven:
-        click.echo(f"Session '{name}' will pause as soon as it is recovered; nobody drives it now.")
+        click.echo(f"Session '{name}' has no active engine; it will pause as soon as it is recovered.")
     else:
-        when = "now" if now else "when its current iteration is done"
-        click.echo(f"Asked session '{name}' to pause {when}.")
+        when = "now" if now else "after its current iteration"
+        click.echo(f"Session '{name}' will pause {when}.")

@@ -1,15 +1,12 @@
 """`agentforge pipeline`: run a pipeline, in the background by default."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from agentforge.cli.invocation import engine_options
 from agentforge.cli.run_options import override_options
 from agentforge.cli.start import start_options, start_or_resume
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command()
@@ -22,9 +19,9 @@ if TYPE_CHECKING:
 def pipeline(*, file: str, session: str | None, runs: int | None, **options: Any) -> int:
     """Run a pipeline from a file or by name, RUNS times in a row.
 
-    In the background unless --foreground: in a detached tmux session `pipeline-SESSION`, or in a new window
-    where you are inside of tmux.
+    Runs in the background unless --foreground is given: in a detached tmux session `pipeline-SESSION`, or
+    in a new window if you are inside tmux.
     """
     if options["is_resumed"] and session is None:
-        raise click.UsageError("name the session to resume: agentforge pipeline FILE SESSION --resume")
+        raise click.UsageError("missing session to resume: agentforge pipeline FILE SESSION --resume")
     return start_or_resume(options, session=session, pipeline=file, count=runs)

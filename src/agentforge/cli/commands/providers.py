@@ -1,4 +1,4 @@
-"""`agentforge providers`: which providers there are, and whether they can be used."""
+"""`agentforge providers`: list the providers and whether they are usable."""
 
 import os
 from collections.abc import Sequence
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 @click.command()
 @project_options
 def providers() -> None:
-    """List the providers that stages can name.
+    """List the available providers.
 
-    Built in, described in .agentforge/providers/, or offered by an installed package (the entry point group
-    agentforge.providers). Each is set up to see whether it can be used here; none is given any work.
+    Providers are built in, described in .agentforge/providers/, or come from an installed package (entry
+    point group agentforge.providers). Each is initialized to check whether it is usable; none is given
+    any work.
     """
     import asyncio
 
-    found = asyncio.run(_look(invocation().root))
+    found = asyncio.run(_find(invocation().root))
     if invocation().as_json:
         print_json(found)
         return
@@ -33,7 +34,7 @@ def providers() -> None:
         click.echo("\n".join(_lines(info, columns)))
 
 
-async def _look(project: str) -> "Sequence[ProviderInfo]":
+async def _find(project: str) -> "Sequence[ProviderInfo]":
     from agentforge import Engine
 
     async with Engine(project, environ=os.environ) as engine:
@@ -43,8 +44,8 @@ async def _look(project: str) -> "Sequence[ProviderInfo]":
 def _lines(info: "ProviderInfo", columns: int) -> list[str]:
     mark = marked("ok" if info.usable else "broken")
     origin = info.origin if info.origin == "built in" else f"{info.origin}: {info.place}"
-    said = "; ".join(_abilities(info.capabilities)) if info.capabilities else ""
-    about, indent = f"{origin} · {said}" if said else origin, columns + 6
+    abilities = "; ".join(_abilities(info.capabilities)) if info.capabilities else ""
+    about, indent = f"{origin} · {abilities}" if abilities else origin, columns + 6
     lines = [f"  {mark} {styled(padded(info.name, columns), 'strong')}  {hanging(about, indent)}"]
     if info.problem:
         lines.append(" " * indent + hanging(info.problem, indent))
@@ -54,15 +55,14 @@ def _lines(info: "ProviderInfo", columns: int) -> list[str]:
 
 
 def _abilities(found: "Capabilities") -> list[str]:
-    """What there is to say beside that it works."""
-    said = {
+    features = {
         "tools": found.supports_tools,
         "reasoning effort": found.supports_reasoning_control,
         "resumes sessions": found.supports_resume,
         "needs a sandbox": found.requires_sandbox,
         "one call at a time": not found.concurrent,
     }
-    shown = [", ".join(words for words, is_so in said.items() if is_so)]
+    shown = [", ".join(name for name, is_supported in features.items() if is_supported)]
     if found.supported_models:
         shown.append(f"models: {', '.join(found.supported_models)}")
-    return [words for words in shown if words]
+    return [text for text in shown if text]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Recovered(Struct, frozen=True):
-    """What became of one session."""
+    """The outcome of one session."""
 
     session: str
     status: str
@@ -30,14 +30,14 @@ class Recovered(Struct, frozen=True):
 
 @click.command()
 @click.argument("session", required=False)
-@click.option("--accept-damage", is_flag=True, help="Go on although lines of the log are damaged.")
+@click.option("--accept-damage", is_flag=True, help="Continue even if the log has damaged lines.")
 @engine_options
 def recover(session: str | None, accept_damage: bool) -> int:
     """Recover interrupted runs.
 
-    A run is interrupted when its engine died or the machine went down. It reattaches to agents that are
-    still running. Without SESSION, all interrupted runs of the project, side by side. Runs that a person
-    paused or cancelled aren't touched.
+    A run is interrupted if its engine died or the machine went down. Recovery reattaches to agents that
+    are still running. Without SESSION, recovers all interrupted runs of the project concurrently. Paused
+    and cancelled runs are not affected.
     """
     from agentforge import Engine
     from agentforge.cli.attached import conclude, drive
@@ -45,7 +45,7 @@ def recover(session: str | None, accept_damage: bool) -> int:
     call = invocation()
     Engine(call.root).tidy()
     names = [session] if session is not None else _interrupted(call)
-    if session is not None and (refusal := _why_not(call, session)):
+    if session is not None and (refusal := _reason_not_to_recover(call, session)):
         return _print_message(call, refusal)
     if not names:
         return _print_message(call, "Nothing to recover: no run of this project is interrupted.")
@@ -67,7 +67,7 @@ async def _one(engine: "Engine", session: str, *, accept_damage: bool) -> "RunRe
 
 
 async def _all(engine: "Engine", names: list[str], *, accept_damage: bool) -> dict[str, Any]:
-    """One that can't be recovered doesn't keep the others from it."""
+    """Recover all sessions concurrently; a failure of one doesn't affect the others."""
     tasks = [asyncio.create_task(_one(engine, name, accept_damage=accept_damage)) for name in names]
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     return dict(zip(names, outcomes, strict=True))
@@ -76,22 +76,22 @@ async def _all(engine: "Engine", names: list[str], *, accept_damage: bool) -> di
 def _interrupted(call: Invocation) -> list[str]:
     runs = call.runs
     rows = runs.rows(len(runs.sessions()))
-    left = [row.session for row in rows if row.status == "interrupted" and row.kept_from is None]
-    # A run of agent-pipelines is imported when a person says so.
-    return [session for session in left if not runs.is_original(session)]
+    interrupted = [row.session for row in rows if row.status == "interrupted" and row.archived_from is None]
+    # Runs of the shell engine are only imported on request.
+    return [session for session in interrupted if not runs.is_shell_run(session)]
 
 
-def _why_not(call: Invocation, session: str) -> str:
+def _reason_not_to_recover(call: Invocation, session: str) -> str:
     status = call.runs.info(session).status
-    if status == "interrupted" and call.runs.is_original(session):
+    if status == "interrupted" and call.runs.is_shell_run(session):
         command = resume_command(session, status, call.program, by_person=True)
-        return f"Session '{session}' was begun by agent-pipelines: `{command}` imports it."
+        return f"Session '{session}' was started by the shell engine; run `{command}` to import it."
     if status == "interrupted":
         return ""
     if status in ("running", "completed", "aborted"):
         return f"Session '{session}' is {status}: nothing to recover."
     command = resume_command(session, status, call.program)
-    return f"Session '{session}' is {status}, not interrupted: `{command}` goes on with it."
+    return f"Session '{session}' is {status}, not interrupted; run `{command}` to resume it."
 
 
 def _print_message(call: Invocation, text: str) -> int:
@@ -104,7 +104,7 @@ def _print_message(call: Invocation, text: str) -> int:
 
 def _recovered(session: str, outcome: Any, signal: Any) -> Recovered:
     if outcome is None:
-        return Recovered(session, "running", 0, "somebody else took it up", exit_codes.COMPLETED)
+        return Recovered(session, "running", 0, "recovered by another engine", exit_codes.COMPLETED)
     if isinstance(outcome, AgentForgeError):
         code = exit_codes.BY_ERROR.get(outcome.code, exit_codes.FAILED)
         return Recovered(session, "interrupted", 0, outcome.message, code)
@@ -118,7 +118,7 @@ def _conclude_all(call: Invocation, found: list[Recovered], signal: Any) -> int:
     if call.as_json:
         print_json({"recovered": found})
     elif not found:
-        note("Stopped before anything was started.")
+        note("Stopped before any run started.")
     else:
         columns = max(width(row.session) for row in found)
         click.echo(f"Recovered {len(found)} sessions:")

@@ -1,4 +1,4 @@
-"""`agentforge replay`: a recorded run without its agents, or only whether it would go the same way."""
+"""`agentforge replay`: replay a recorded run without its agents, or check whether its course changed."""
 
 from typing import TYPE_CHECKING
 
@@ -14,33 +14,34 @@ from agentforge.views.text import counted, one_line
 if TYPE_CHECKING:
     from agentforge import CourseComparison, Engine, Recording, RunResult
 
-SHOWN_NOTES = 20
+MAX_NOTES = 20
 
 
 @click.command()
 @click.argument("source", metavar="SESSION|CASSETTE")
 @click.option(
-    "-p", "--pipeline", metavar="PIPELINE|FILE", help="Another pipeline.  [default: that of the recording]"
+    "-p", "--pipeline", metavar="PIPELINE|FILE", help="Pipeline to run.  [default: that of the recording]"
 )
-@click.option("-s", "--session", metavar="NEW", help="What to call the replay.  [default: SESSION-replay]")
+@click.option("-s", "--session", metavar="NEW", help="Name of the new session.  [default: SESSION-replay]")
 @click.option(
     "--speed",
     type=click.FloatRange(min=0),
     metavar="N",
     default=0.0,
-    help="1 is as fast as recorded, 2 twice as fast, 0 doesn't wait.  [default: 0]",
+    help="Playback speed: 1 as recorded, 2 twice as fast, 0 without waiting.  [default: 0]",
 )
-@click.option("--check", is_flag=True, help="Only say whether the run would go the same way.")
+@click.option("--check", is_flag=True, help="Only check whether the run would take the same course.")
 @engine_options
 def replay(*, source: str, pipeline: str | None, session: str | None, speed: float, check: bool) -> int:
-    """Run a recorded run again, without its agents.
+    """Replay a recorded run without its agents.
 
-    What `--record` kept is played: every agent and the judge say, write and fail as they did, in this very
-    project, so that a clean checkout is the place for it. What wasn't recorded fails.
+    Plays back a run that was started with `--record`: agents and judge produce the recorded output, files
+    and failures. Files are written to this project, so use a clean checkout. Work that was not recorded
+    fails.
 
-    With --check nothing is run and nothing is written: the run's log is rehearsed with the pipeline as it
-    is now, or with another, and every answer is taken from the log. No recording is needed. Exit status 0
-    means the same course, 1 another one.
+    With --check, runs and writes nothing: the current pipeline (or the one given by -p) is evaluated
+    against the run's log, which supplies every result. No recording is needed. Exits 0 if the course is
+    the same, 1 if it differs.
     """
     call = invocation()
     if check:
@@ -62,7 +63,7 @@ def _replay(call: Invocation, source: str, pipeline: str | None, session: str | 
         try:
             await engine.validate_start(compiled, replay=recording.replay(speed))
         except RunExists as taken:
-            raise RunExists(taken.message, hint="give this replay another name: `-s NEW`") from taken
+            raise RunExists(taken.message, hint="choose another name with `-s NEW`") from taken
         _announce(call, recording, compiled.plan.session.name)
         return await engine.start(compiled, replay=recording.replay(speed))
 
@@ -71,13 +72,13 @@ def _replay(call: Invocation, source: str, pipeline: str | None, session: str | 
 
 def _announce(call: Invocation, recording: "Recording", session: str) -> None:
     note(
-        f"Replaying {recording.name} as session '{session}': its files are written into {call.root}. "
-        "A clean checkout (`git worktree add`) keeps yours apart."
+        f"Replaying {recording.name} as session '{session}': files are written to {call.root}. "
+        "Use a clean checkout (`git worktree add`) to keep your own files untouched."
     )
-    for kept in recording.notes[:SHOWN_NOTES]:
-        note(f"  not recorded: {one_line(kept)}")
-    if len(recording.notes) > SHOWN_NOTES:
-        note(f"  and {len(recording.notes) - SHOWN_NOTES} more")
+    for missing in recording.notes[:MAX_NOTES]:
+        note(f"  not recorded: {one_line(missing)}")
+    if len(recording.notes) > MAX_NOTES:
+        note(f"  and {len(recording.notes) - MAX_NOTES} more")
 
 
 def _validate(call: Invocation, source: str, pipeline: str | None) -> int:
@@ -108,16 +109,16 @@ def _validate(call: Invocation, source: str, pipeline: str | None) -> int:
 
 def _print(found: "CourseComparison") -> None:
     for damage in found.damage:
-        note(f"line {damage.line} of the log is damaged and left out: {one_line(damage.reason)}")
+        note(f"line {damage.line} of the log is damaged and skipped: {one_line(damage.reason)}")
     name, course = f"session '{found.session}'", found.rehearsal
     if found.is_same:
         iterations = sum(turn.what == "answer" for turn in course.past)
         amount = counted(iterations, "iteration")
-        click.echo(f"{styled('✓ same course', 'good')}: {name} by {found.pipeline} ({amount})")
+        click.echo(f"{styled('✓ same course', 'good')}: {name} with {found.pipeline} ({amount})")
         return
-    click.echo(f"{styled('✗ another course', 'bad')}: {name} by {found.pipeline}")
+    click.echo(f"{styled('✗ different course', 'bad')}: {name} with {found.pipeline}")
     click.echo(f"  {describe_difference(course)}")
-    for title, turns in (("The past run:", course.past), ("This pipeline:", course.now)):
+    for title, turns in (("Recorded run:", course.past), ("This pipeline:", course.now)):
         click.echo(styled(title, "dim"))
         for line in course_lines(turns):
             click.echo(f"  {line}")

@@ -1,6 +1,4 @@
-"""Runs that stopped: `resume`, because a person says so, and `recover` for every run that was left behind."""
-
-from typing import TYPE_CHECKING
+"""`agentforge resume`: resume a stopped run."""
 
 import click
 
@@ -8,24 +6,20 @@ from agentforge.cli.invocation import choose_session, engine_options, invocation
 from agentforge.cli.start import resume_attached
 from agentforge.views.status import RESUMABLE
 
-if TYPE_CHECKING:
-    pass
-
 
 @click.command()
 @click.argument("session", required=False)
-@click.option("--context", metavar="TEXT", help="Something the agents should know from now on.")
-@click.option("--force", is_flag=True, help="Stop the process that drives the run, and take over.")
-@click.option("--recompile", is_flag=True, help="Go on by the definition as it is now.")
-@click.option("--accept-damage", is_flag=True, help="Go on although lines of the log are damaged.")
+@click.option("--context", metavar="TEXT", help="Text to add to ${CONTEXT} in later prompts.")
+@click.option("--force", is_flag=True, help="Stop the engine that runs it, and take over.")
+@click.option("--recompile", is_flag=True, help="Recompile from the current definition before resuming.")
+@click.option("--accept-damage", is_flag=True, help="Continue even if the log has damaged lines.")
 @record_option
 @engine_options
 def resume(*, session: str | None, context: str | None, recompile: bool, record: bool, **how: bool) -> int:
-    """Go on with a run that stopped.
+    """Resume a paused, failed or interrupted run.
 
-    Paused, failed and interrupted runs can be resumed; past failures no longer count. The run keeps the
-    plan that it began with, unless it is told to --recompile. Without SESSION, the only one that can be
-    resumed.
+    Resets failure counters. The run keeps the plan that it was started with unless --recompile is given.
+    SESSION can be omitted if only one session can be resumed.
     """
     call = invocation()
     name = choose_session(call, session, RESUMABLE, "to resume")

@@ -1,24 +1,19 @@
-"""`agentforge schema`: JSON Schema of definition files, for editors."""
-
-from typing import TYPE_CHECKING
+"""`agentforge schema`: print the JSON Schema of definition files."""
 
 import click
 
 from agentforge.cli.invocation import json_option
 from agentforge.cli.output import print_json
 
-if TYPE_CHECKING:
-    pass
-
 
 @click.command()
 @click.argument("kind", metavar="[pipeline|stage]", default="pipeline")
 @json_option
 def schema(kind: str) -> None:
-    """Print the JSON Schema of pipeline files (default), or of stage.yaml.
+    """Print the JSON Schema of definition files.
 
-    Editors that support YAML complete, explain and validate keys with it; docs/pipelines.md says how to set
-    them up.
+    Without an argument, that of pipeline files. Editors with YAML support use it to complete, explain and
+    validate keys; see docs/pipelines.md for the setup.
 
     \b
       agentforge schema pipeline > .vscode/agentforge-pipeline.json
@@ -30,4 +25,4 @@ def schema(kind: str) -> None:
         case "pipeline" | "stage":
             print_json(schema_of(kind))
         case _:
-            raise click.UsageError(f"no schema named '{kind}'; choose `pipeline` or `stage`")
+            raise click.UsageError(f"unknown schema '{kind}'; choose `pipeline` or `stage`")

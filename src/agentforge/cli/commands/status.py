@@ -1,4 +1,4 @@
-"""`agentforge status`: how a run stands."""
+"""`agentforge status`: show the status of a run."""
 
 from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 @click.argument("session", required=False)
 @project_options
 def status(session: str | None) -> None:
-    """Show how a run stands.
+    """Show the status of a run.
 
-    Without SESSION, the only one that isn't over.
+    SESSION can be omitted if there is only one unfinished session.
     """
     call = invocation()
     name = choose_session_to_show(call, session)
@@ -78,12 +78,12 @@ def stage_line(stage: StageProgress, columns: int) -> str:
 
 def branch_line(branch: BranchProgress, columns: int) -> str:
     """One provider of a parallel block, below it."""
-    words = styled(padded(branch.provider, columns), "strong")
-    return f"      {marked(branch.mark)} {words}  {branch_text(branch)}"
+    name = styled(padded(branch.provider, columns), "strong")
+    return f"      {marked(branch.mark)} {name}  {branch_text(branch)}"
 
 
 def _line(row: StatusRow, *, aligned: bool) -> str:
-    """On a terminal in columns; elsewhere as `Label: value`, which old tools look for."""
+    """In columns on a terminal; elsewhere as `Label: value`, which existing tools parse."""
     value = styled(row.value, row.tone)
     if aligned:
         return f"{styled(padded(row.label + ':', 13), 'dim')} {value}"

@@ -1,4 +1,4 @@
-"""`agentforge tail`: the events of a run as they are written."""
+"""`agentforge tail`: follow the events of a run."""
 
 import os
 import time
@@ -21,15 +21,9 @@ if TYPE_CHECKING:
 
 
 POLL_SECONDS = 0.2
-
-
-WORDS_CHARS = 400
-
-
+MAX_OUTPUT_CHARS = 400
 ABANDONED_SECONDS = 2.0
-"""How long nobody may drive a run that hasn't stopped before tail stops waiting for it."""
-
-
+"""How long an unfinished run may be without an engine before tail stops waiting for it."""
 TONES = {
     **dict.fromkeys(("error", "session_failed"), "bad"),
     **dict.fromkeys(("attempt_lost", "retry_scheduled", "limit_met", "provider_changed"), "warn"),
@@ -43,15 +37,17 @@ TONES = {
 @click.argument("session", required=False)
 @click.argument("count", metavar="[LINES]", type=click.IntRange(min=0), required=False)
 @click.option(
-    "--lines", type=click.IntRange(min=0), help="How many past events to show first.  [default: 50]"
+    "--lines", type=click.IntRange(min=0), help="Number of past events to show first.  [default: 50]"
 )
-@click.option("--follow/--no-follow", default=True, help="Wait for more until the run stops.  [default: yes]")
-@click.option("--words", is_flag=True, help="Also what the agents at work say, while following.")
+@click.option(
+    "--follow/--no-follow", default=True, help="Wait for new events until the run stops.  [default: follow]"
+)
+@click.option("--output", is_flag=True, help="Also stream the agents' output while following.")
 @project_options
-def tail(session: str | None, count: int | None, lines: int | None, follow: bool, words: bool) -> None:
+def tail(session: str | None, count: int | None, lines: int | None, follow: bool, output: bool) -> None:
     """Follow the events of a run until it stops.
 
-    With --json each event is one line of JSON under the keys that it has in the log.
+    With --json, prints each event as one line of JSON, with the same keys as in the log.
     """
     from agentforge import Tail
 
@@ -64,42 +60,42 @@ def tail(session: str | None, count: int | None, lines: int | None, follow: bool
         for event in deque(place.news(), maxlen=shown):
             show(event)
         if follow:
-            _follow(place, show, name, _listener(call, name) if words and not call.as_json else None)
+            _follow(place, show, name, _output_printer(call, name) if output and not call.as_json else None)
     except KeyboardInterrupt:
         # The usual way to stop watching.
         return
 
 
 def _follow(
-    place: "Tail", show: "Callable[[Event], None]", name: str, listen: "Callable[[], None] | None"
+    place: "Tail", show: "Callable[[Event], None]", name: str, show_output: "Callable[[], None] | None"
 ) -> None:
-    left_since: float | None = None
+    abandoned_at: float | None = None
     while not place.is_over:
-        if listen:
-            listen()
+        if show_output:
+            show_output()
         driven = place.is_driven
         for event in place.news():
             show(event)
             driven = True
-        left_since = None if driven else left_since or time.monotonic()
-        if left_since and time.monotonic() - left_since > ABANDONED_SECONDS:
-            note(f"Nobody drives session '{name}' now: `agentforge recover {name}` recovers it.")
+        abandoned_at = None if driven else abandoned_at or time.monotonic()
+        if abandoned_at and time.monotonic() - abandoned_at > ABANDONED_SECONDS:
+            note(f"Session '{name}' has no active engine; run `agentforge recover {name}`.")
             return
         time.sleep(POLL_SECONDS)
 
 
-def _listener(call: Invocation, name: str) -> "Callable[[], None]":
+def _output_printer(call: Invocation, name: str) -> "Callable[[], None]":
     from agentforge import AgentOutput
 
-    heard = AgentOutput(call.runs.project, os.environ)
+    output = AgentOutput(call.runs.project, os.environ)
 
-    def listen() -> None:
+    def show() -> None:
         info = call.runs.info(name)
-        for branch, said in heard.news(info.plan, info.state):
-            words = one_line(f"{branch}: {said}" if branch else said, WORDS_CHARS)
-            click.echo(styled(f"  │ {words}", "dim"))
+        for branch, text in output.news(info.plan, info.state):
+            line = one_line(f"{branch}: {text}" if branch else text, MAX_OUTPUT_CHARS)
+            click.echo(styled(f"  │ {line}", "dim"))
 
-    return listen
+    return show
 
 
 def _printer(*, as_json: bool) -> "Callable[[Event], None]":

@@ -1,7 +1,7 @@
-"""A scripted model server on loopback: real agents run against it, without an account or a network.
+"""A scripted model server on loopback, to run real agents without an account or a network.
 
-It speaks the wire formats that agents use, streaming and not: Anthropic Messages, OpenAI Responses, OpenAI
-Chat Completions (which most local model servers speak, too) and Gemini generateContent.
+It supports the wire formats that agents use, with and without streaming: Anthropic Messages, OpenAI
+Responses, OpenAI Chat Completions (also used by most local model servers) and Gemini generateContent.
 
     script = Script(
         turns=(
@@ -16,25 +16,25 @@ Chat Completions (which most local model servers speak, too) and Gemini generate
         ...                                          # ANTHROPIC_BASE_URL=base, or base + "/v1" for OpenAI's
         assert server.requests("my-test")[-1].status == 200
 
-script      what the model does: turns, and what goes wrong (faults, delays, cut streams, hanging). Data: a
-            JSON file holds one just as well.
-turn        one answer of the model: text, and actions. The last turn of a script has no actions.
-action      to write a file or run a shell command, which becomes a call of whatever tool the client offers
-            for it (`binding`); or to call a tool by its name.
-rule        other turns for prompts that match a pattern: several agents on one script.
-value       `{name}` in an action stands for what the prompt says as `[name=value]`; `{result}` also for the
-            last absolute path in it that ends in `/result.json`.
-run         a segment of the path that tells the clients of one server apart: requests are counted by it, and
-            found again (`ModelServer.requests`, `ModelServer.wait_for`).
-side        a request that offers no tools while the script acts, such as one for a title. It is answered with
-            `Script.aside`, meets no fault and isn't counted.
+script      the behavior of the model: turns and problems (faults, delays, cut streams, hanging). Plain data,
+            also as a JSON file.
+turn        one response of the model: text and actions. The last turn of a script has no actions.
+action      writes a file or runs a shell command, by calling the tool that the client offers for it
+            (`binding`); or calls a tool by its name.
+rule        other turns for prompts that match a pattern: several agents can share one script.
+value       `{name}` in an action is replaced by the value in the prompt's `[name=value]`; `{result}` also by
+            the last absolute path in it that ends in `/result.json`.
+run         a segment of the path that identifies the client: requests are counted and looked up by it
+            (`ModelServer.requests`, `ModelServer.wait_for`).
+side        a request without tools although the script acts, such as one for a title. The response is
+            `Script.aside`; it meets no fault and isn't counted.
 
-Which turn comes next follows from the conversation in the request alone, so that repeated requests and
-resumed sessions are answered as they should be; only faults and cuts count requests. Requests are not checked
-as strictly as the real services do. CONNECT is refused and recorded: with HTTPS_PROXY pointing here, a client
-that wants to leave the machine is noticed (`ModelServer.strays`).
+The next turn depends only on the conversation in the request, so that repeated requests and resumed sessions
+get the right response; only faults and cuts count requests. Requests are validated less strictly than by the
+real services. CONNECT is refused and recorded: with HTTPS_PROXY set to this server, clients that try to leave
+the machine are detected (`ModelServer.strays`).
 
-By hand: `python -m agentforge.testing.model_server --script write --port 0`.
+On the command line: `python -m agentforge.testing.model_server --script write --port 0`.
 """
 
 from agentforge.testing.model_server.script import (

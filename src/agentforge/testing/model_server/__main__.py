@@ -1,4 +1,4 @@
-"""The model server by hand: prints its address, serves until it is ended."""
+"""The model server as a program: prints its address, and serves until it is stopped."""
 
 import argparse
 import sys
@@ -37,24 +37,24 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m agentforge.testing.model_server",
-        description="A scripted model on 127.0.0.1. Anthropic's and Gemini's clients take the address as it "
-        "is printed, OpenAI's with /v1 behind it.",
+        description="A scripted model on 127.0.0.1. Anthropic and Gemini clients use the printed address, "
+        "OpenAI clients append /v1.",
     )
     parser.add_argument(
-        "--script", default="write", help=f"a JSON file, or one of: {', '.join(SCRIPTS)} (default: write)"
+        "--script", default="write", help=f"JSON file, or one of: {', '.join(SCRIPTS)} (default: write)"
     )
-    parser.add_argument("--port", type=int, default=0, help="0 is any that is free (default)")
-    parser.add_argument("--run", default="main", help="tells clients of one server apart (default: main)")
-    parser.add_argument("--verbose", action="store_true", help="say on stderr what was asked")
+    parser.add_argument("--port", type=int, default=0, help="port; 0 chooses a free one (default: 0)")
+    parser.add_argument("--run", default="main", help="name that identifies the client (default: main)")
+    parser.add_argument("--verbose", action="store_true", help="log requests to stderr")
     return parser.parse_args()
 
 
-def _script(wanted: str) -> str | Script:
-    if wanted in SCRIPTS:
-        return wanted
-    if not Path(wanted).exists():
-        raise LookupError(f"no script {wanted!r}: neither a JSON file nor one of {', '.join(SCRIPTS)}")
-    return msgspec.json.decode(Path(wanted).read_bytes(), type=Script)
+def _script(name: str) -> str | Script:
+    if name in SCRIPTS:
+        return name
+    if not Path(name).exists():
+        raise LookupError(f"unknown script {name!r}: must be a JSON file or one of {', '.join(SCRIPTS)}")
+    return msgspec.json.decode(Path(name).read_bytes(), type=Script)
 
 
 def _line(seen: SeenRequests) -> str:

@@ -65,13 +65,13 @@ def whole(answer: ModelAnswer) -> JSON:
 
 def stream(answer: ModelAnswer, _: JSON) -> Iterator[bytes]:
     # The final number of output tokens comes with the last event only.
-    begun = {
+    started = {
         **whole(answer),
         "content": [],
         "stop_reason": None,
         "usage": {**_usage(answer), "output_tokens": 1},
     }
-    yield _event("message_start", message=begun)
+    yield _event("message_start", message=started)
     for index, block in enumerate(_content(answer)):
         if block["type"] == "text":
             empty, deltas = {**block, "text": ""}, [_text_delta(piece) for piece in pieces(block["text"])]

@@ -1,4 +1,4 @@
-"""A request to the model, understood."""
+"""Parsing of requests to the model."""
 
 import re
 
@@ -23,7 +23,7 @@ class ModelRequest(Struct, frozen=True):
 
 
 class Unreadable(ValueError):
-    """No request of the format that its path names."""
+    """The request doesn't have the wire format of its path."""
 
 
 def format_of(path: str) -> WireFormat | None:
@@ -34,14 +34,14 @@ def understand(format: WireFormat, path: str, body: JSON) -> ModelRequest:
     try:
         talk = format.read(body)
     except (KeyError, TypeError, AttributeError) as error:
-        raise Unreadable(f"no request of format {format.name}: {error!r}") from error
+        raise Unreadable(f"not a request in the format {format.name}: {error!r}") from error
     in_path = MODEL_IN_PATH.search(path)
     model = body.get("model") or (in_path[1] if in_path else "")
     return ModelRequest(format, body, talk, model, bool(body.get("stream")) or ":stream" in path)
 
 
 def events(asked: ModelRequest, answer: ModelAnswer) -> list[bytes]:
-    """What to send, piece by piece: at least two, so that an answer can end in the middle."""
+    """The parts of the response: at least two, so that it can be cut in the middle."""
     if asked.streams:
         found = list(asked.format.stream(answer, asked.body))
     else:

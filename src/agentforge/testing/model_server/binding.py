@@ -1,4 +1,4 @@
-"""An action becomes a call of a tool that the client offers."""
+"""Converts an action to a call of a tool that the client offers."""
 
 import json
 import shlex
@@ -8,18 +8,18 @@ from typing import Any
 from agentforge.testing.model_server.script import Action, Call, Shell, Write
 from agentforge.testing.model_server.wire import JSON, Tool
 
-# What agents call the tools for these acts: Claude Code, Codex, OpenCode, Gemini, our own `api` provider.
+# The tool names of Claude Code, Codex, OpenCode, Gemini and the `api` provider.
 WRITE_TOOLS = ("Write", "write", "write_file")
 SHELL_TOOLS = ("Bash", "bash", "exec_command", "shell_command", "shell", "run_shell_command", "run_command")
 PATHS = ("file_path", "filePath", "path")
 COMMANDS = ("command", "cmd")
 
 Bound = tuple[str, JSON | str]
-"""A tool's name and its arguments, or plain text for a tool that takes none."""
+"""A tool's name and its arguments, or plain text for a tool without arguments."""
 
 
 class NoTool(LookupError):
-    """The client offers nothing by which to do it."""
+    """The client offers no tool for the action."""
 
 
 def bind(action: Action, tools: Mapping[str, Tool], values: Mapping[str, str]) -> Bound:

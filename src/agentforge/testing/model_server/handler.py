@@ -1,4 +1,4 @@
-"""One connection: reads requests, and answers them as the script says, or fails to."""
+"""One connection: reads requests and answers them as scripted."""
 
 import gzip
 import json
@@ -26,7 +26,7 @@ MODELS = {
 
 
 class Gone(ConnectionError):
-    """Nobody waits for the answer any more."""
+    """The client no longer waits for the response."""
 
 
 class RequestHandler(BaseHTTPRequestHandler):
@@ -35,7 +35,7 @@ class RequestHandler(BaseHTTPRequestHandler):
     number: int
 
     def log_message(self, format: str, *args: object) -> None:
-        """Requests are kept, not printed."""
+        """Requests are recorded, not printed."""
 
     def do_HEAD(self) -> None:
         self._handle(b"")
@@ -49,7 +49,7 @@ class RequestHandler(BaseHTTPRequestHandler):
     def do_CONNECT(self) -> None:
         self._handle(b"")
 
-    # -- what is asked
+    # -- requests
 
     def _handle(self, raw: bytes) -> None:
         path = self.path.partition("?")[0]
@@ -74,7 +74,7 @@ class RequestHandler(BaseHTTPRequestHandler):
         place = PLACE.match(path)
         script = self.server.scripts.get(unquote(place["script"])) if place else None
         if place is None or script is None:
-            # Clients look whether the host is there at all.
+            # Clients check whether the host is reachable.
             return self._reply(200 if path == "/" else 404, {"scripts": sorted(self.server.scripts)})
         path = place["path"] or "/"
         self._note(script=unquote(place["script"]), run=unquote(place["run"]), path=path)
@@ -84,7 +84,7 @@ class RequestHandler(BaseHTTPRequestHandler):
         try:
             body = json.loads(raw or b"{}")
         except ValueError:
-            return self._refuse(415, "the body is no JSON")
+            return self._refuse(415, "the body is not JSON")
         return self._ask(path, body, script, (place["script"], place["run"]))
 
     def _ask(self, path: str, body: JSON, script: Script, run: tuple[str, str]) -> None:
@@ -134,7 +134,7 @@ class RequestHandler(BaseHTTPRequestHandler):
         self._note(calls=tuple(call.name for call in calls))
         return ModelAnswer(uuid.uuid4().hex[:16], asked.model, turn.text, calls, script.usage)
 
-    # -- what is answered
+    # -- responses
 
     def _fail(self, format: WireFormat, fault: Fault) -> None:
         headers = dict(fault.headers)
@@ -143,7 +143,7 @@ class RequestHandler(BaseHTTPRequestHandler):
         self._reply(fault.status, format.refusal(fault), headers)
 
     def _refuse(self, status: int, message: str) -> None:
-        """For a request that makes no sense: the test wants to know."""
+        """Record an invalid request for the test, and respond with an error."""
         error = {"type": "invalid_request_error", "message": message}
         self._reply(status, {"type": "error", "error": error}, ended=message)
 
@@ -170,7 +170,7 @@ class RequestHandler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def _send(self, chunks: list[bytes], asked: ModelRequest, script: Script, *, cut: bool = False) -> None:
-        """In chunks, so that a client can tell the end of an answer from the end of a connection."""
+        """Send in chunks, so that a client can distinguish a complete response from a closed connection."""
         self._note(status=200)
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream" if asked.streams else "application/json")
@@ -185,12 +185,12 @@ class RequestHandler(BaseHTTPRequestHandler):
                 self._pause(None if script.hang == "within" else 0.0)
             self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
             self._pause(script.drip)
-        # Who has read the end of the answer finds it noted.
+        # Recorded before the last chunk, so that a client that has read the response finds it.
         self._note(ended="answered")
         self.wfile.write(LAST_CHUNK)
 
     def _pause(self, seconds: float | None) -> None:
-        """For ever, if so; until the client hangs up or the server is closed."""
+        """Wait, without a time limit if None. Raises Gone if the client disconnects or the server closes."""
         until = None if seconds is None else time.monotonic() + seconds
         while until is None or time.monotonic() < until:
             left = 0.1 if until is None else min(0.1, max(0.0, until - time.monotonic()))

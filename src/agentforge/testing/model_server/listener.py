@@ -1,4 +1,4 @@
-"""The listening socket of the model server, and the requests that came in."""
+"""The listening socket of the model server, and its requests."""
 
 import socket
 import sys
@@ -46,7 +46,7 @@ class Listener(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        # A client that is gone is no news.
+        # A disconnected client isn't an error.
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 

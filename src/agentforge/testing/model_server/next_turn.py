@@ -1,4 +1,4 @@
-"""Which turn of the script answers a request: by the conversation alone, without any memory."""
+"""Chooses the turn that answers a request, from the conversation alone."""
 
 import re
 
@@ -10,7 +10,7 @@ RESULT = re.compile(r"(?<![\w.])(/[^\s\"'`<>\[\]()]*/result\.json)")
 
 
 def step(script: Script, conversation: ModelConversation) -> int:
-    """How many turns with actions were played since the last that ended the work."""
+    """The number of turns with actions since the last turn without."""
     endings = {turn.text.strip() for turn in script.every_turn if not turn.actions}
     number = 0
     for reply in conversation.replies:
@@ -18,7 +18,7 @@ def step(script: Script, conversation: ModelConversation) -> int:
             number += 1
         elif reply.text.strip() in endings:
             number = 0
-        # Anything else is a piece of an answer that was cut, or the client's own note about a failure.
+        # Anything else is part of a cut response, or the client's note about a failure.
     return number
 
 
@@ -40,7 +40,7 @@ def is_side(script: Script, conversation: ModelConversation) -> bool:
 
 
 def values(script: Script, conversation: ModelConversation) -> dict[str, str]:
-    """What the prompts say that names in actions stand for; the latest word counts."""
+    """The values of names in actions, from the prompts; the latest counts."""
     found = dict(script.values)
     for prompt in conversation.prompts:
         if paths := RESULT.findall(prompt):

@@ -51,8 +51,8 @@ def stream(answer: ModelAnswer, body: JSON) -> Iterator[bytes]:
         yield _chunk(answer, {"content": piece})
     for index, call in enumerate(_calls(answer)):
         function = call["function"]
-        begun = {**call, "index": index, "function": {**function, "arguments": ""}}
-        yield _chunk(answer, {"tool_calls": [begun]})
+        started = {**call, "index": index, "function": {**function, "arguments": ""}}
+        yield _chunk(answer, {"tool_calls": [started]})
         rest = {"index": index, "function": {"arguments": function["arguments"]}}
         yield _chunk(answer, {"tool_calls": [rest]})
     yield _chunk(answer, {}, _finish_reason(answer))

@@ -34,10 +34,10 @@ def read(body: JSON) -> ModelConversation:
     for item in items:
         kind, role = item.get("type", "message"), item.get("role")
         if kind == "additional_tools":
-            # Codex announces tools within the conversation, too.
+            # Codex also declares tools within the conversation.
             offered |= dict(_tools(item.get("tools") or ()))
         elif kind.endswith("_call") or role == "assistant":
-            # The items of one answer follow each other.
+            # The items of one response are adjacent.
             earlier = replies.pop() if in_reply else Reply()
             replies.append(_longer(earlier, item))
             in_reply = True
@@ -92,8 +92,8 @@ def whole(answer: ModelAnswer) -> JSON:
 
 def stream(answer: ModelAnswer, _: JSON) -> Iterator[bytes]:
     response, numbers = whole(answer), count()
-    begun = {**response, "status": "in_progress", "output": [], "usage": None}
-    steps: list[tuple[str, JSON]] = [("response.created", {"response": begun})]
+    started = {**response, "status": "in_progress", "output": [], "usage": None}
+    steps: list[tuple[str, JSON]] = [("response.created", {"response": started})]
     for index, item in enumerate(response["output"]):
         steps += ((name, {"output_index": index, **data}) for name, data in _item_steps(item))
     steps.append(("response.completed", {"response": response}))
@@ -102,7 +102,7 @@ def stream(answer: ModelAnswer, _: JSON) -> Iterator[bytes]:
 
 
 def _item_steps(item: JSON) -> Iterator[tuple[str, JSON]]:
-    """One item of the output, as it comes in."""
+    """The stream events of one output item."""
     if item["type"] == "message":
         yield from _message_steps(item)
     elif item["type"] == "function_call":

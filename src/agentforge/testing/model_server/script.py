@@ -1,4 +1,4 @@
-"""What the model says and does, and what goes wrong: plain data, also as JSON."""
+"""The behavior of the model, as plain data."""
 
 import sys
 from typing import Any, Literal
@@ -9,7 +9,7 @@ FOREVER = sys.maxsize
 
 
 class Write(Struct, frozen=True, tag="write", tag_field="do"):
-    """Write a file, by whatever tool there is for it."""
+    """Write a file with the tool that the client offers for it."""
 
     path: str
     content: str
@@ -20,7 +20,7 @@ class Shell(Struct, frozen=True, tag="shell", tag_field="do"):
 
 
 class Call(Struct, frozen=True, tag="call", tag_field="do"):
-    """A tool by its own name."""
+    """Call a tool by its name."""
 
     tool: str
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -32,36 +32,36 @@ Action = Write | Shell | Call
 class Turn(Struct, frozen=True):
     text: str = ""
     actions: tuple[Action, ...] = ()
-    """Calls of one answer: a client may run them at once."""
+    """The calls of one response; a client may run them concurrently."""
 
 
 class Rule(Struct, frozen=True):
-    """Other turns where a prompt matches; the latest prompt that matches any rule decides."""
+    """Turns for prompts that match; the latest prompt that matches any rule decides."""
 
     matches: str
-    """A regular expression, found anywhere in the prompt."""
+    """A regular expression, searched anywhere in the prompt."""
     turns: tuple[Turn, ...]
 
 
 class Fault(Struct, frozen=True):
-    """An answer that isn't one."""
+    """An error response."""
 
     status: int
     times: int = FOREVER
     after: int = 0
-    """So many requests of the run are let through first."""
+    """The number of requests of the run before the first fault."""
     retry_after: float | None = None
     headers: dict[str, str] = field(default_factory=dict)
     type: str = ""
-    """As the wire format names it; empty: what the status is usually called there."""
+    """The error type in the wire format; empty for the usual one of the status."""
     message: str = ""
     details: dict[str, Any] = field(default_factory=dict)
     """More members of the error object, such as OpenAI's `code` and `resets_at`."""
 
 
 class Tokens(Struct, frozen=True):
-    """What each answer says it used, as the wire format counts: what was cached is part of the input, except
-    for Anthropic, which counts it apart."""
+    """The usage in each response, as the wire format counts it: cached tokens are part of the input, except
+    for Anthropic, which counts them separately."""
 
     input: int = 1000
     output: int = 50
@@ -72,22 +72,22 @@ class Script(Struct, frozen=True):
     turns: tuple[Turn, ...] = ()
     rules: tuple[Rule, ...] = ()
     aside: str = "A title"
-    """The answer to requests that offer no tools while the script acts."""
+    """The response to requests without tools while the script acts."""
     faults: tuple[Fault, ...] = ()
-    """The first that applies to a request is its answer."""
+    """The first one that applies to a request is the response."""
     delay: float = 0.0
     """Seconds before the first byte."""
     drip: float = 0.0
     """Seconds between two events of a stream."""
     cuts: int = 0
-    """So many answers end in the middle, with the connection."""
+    """The number of responses to cut in the middle, closing the connection."""
     cuts_neatly: bool = False
-    """A cut answer looks complete to HTTP, and only its last events are missing."""
+    """A cut response is complete to HTTP; only its last events are missing."""
     hang: Literal["no", "before", "within"] = "no"
-    """Never answer, or begin an answer and never go on; the connection stays open."""
+    """`before`: never respond; `within`: start a response and never finish it. The connection stays open."""
     usage: Tokens = Tokens()
     values: dict[str, str] = field(default_factory=lambda: {"result": "result.json"})
-    """What `{name}` in an action stands for where the prompt doesn't say."""
+    """Default values of `{name}` in actions."""
 
     @property
     def every_turn(self) -> tuple[Turn, ...]:

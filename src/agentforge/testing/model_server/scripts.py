@@ -1,4 +1,4 @@
-"""Scripts by name, for use by hand."""
+"""Built-in scripts by name."""
 
 from msgspec.structs import replace
 

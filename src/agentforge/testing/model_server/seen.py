@@ -1,4 +1,4 @@
-"""What was asked of the server, kept for whoever wants to look."""
+"""The requests that the server received, for assertions."""
 
 import threading
 import time
@@ -11,18 +11,18 @@ from agentforge.testing.model_server.wire import JSON, Reply
 
 
 class SeenRequests(Struct, frozen=True):
-    """One request, and what became of it."""
+    """One request and its outcome."""
 
     number: int
     method: str
     path: str
-    """Behind the script and the run."""
+    """Without the script and the run."""
     headers: dict[str, str]
     """By names in lower case."""
     script: str = ""
     run: str = ""
     format: str = ""
-    """The wire format; empty for what isn't a question to the model."""
+    """The wire format; empty if the request isn't a call of the model."""
     model: str = ""
     streams: bool = False
     tools: tuple[str, ...] = ()
@@ -33,11 +33,11 @@ class SeenRequests(Struct, frozen=True):
     is_side: bool = False
     step: int = 0
     calls: tuple[str, ...] = ()
-    """The tools that the answer calls."""
+    """The tools that the response calls."""
     status: int = 0
-    """Nothing yet: 0."""
+    """0 until there is a response."""
     ended: str = ""
-    """`answered`, `cut`, `client gone`, `closed` with the server, or what was wrong with the request."""
+    """`answered`, `cut`, `client gone`, `closed` with the server, or the error in the request."""
     body: JSON | None = field(default=None)
     """Only if the server keeps bodies."""
 
@@ -47,7 +47,7 @@ class SeenRequests(Struct, frozen=True):
 
 
 class Requests:
-    """All requests in the order in which they came; safe for any thread."""
+    """All requests in order of arrival; thread-safe."""
 
     def __init__(self) -> None:
         self._all: list[SeenRequests] = []
@@ -66,7 +66,7 @@ class Requests:
             self._changed.notify_all()
 
     def count(self, script: str, run: str) -> int:
-        """The how-manyeth request of its run this is, the side ones left out."""
+        """Count a request of the run, and return its number; side requests aren't counted."""
         with self._changed:
             self._counted[script, run] = number = self._counted.get((script, run), 0) + 1
             return number
@@ -75,12 +75,14 @@ class Requests:
         with self._changed:
             return tuple(self._all)
 
-    def wait_for(self, wanted: Callable[[SeenRequests], bool], seconds: float) -> SeenRequests:
+    def wait_for(self, matches: Callable[[SeenRequests], bool], seconds: float) -> SeenRequests:
         until = time.monotonic() + seconds
         with self._changed:
             while True:
                 for seen in self._all:
-                    if wanted(seen):
+                    if matches(seen):
                         return seen
                 if not self._changed.wait(until - time.monotonic()):
-                    raise TimeoutError(f"no such request within {seconds:g} s, of {len(self._all)} in all")
+                    raise TimeoutError(
+                        f"no matching request within {seconds:g} s ({len(self._all)} requests in total)"
+                    )

@@ -1,4 +1,4 @@
-"""The server itself: a thread that listens on loopback, and one for each connection."""
+"""The server: a thread that listens on loopback, and one for each connection."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -13,12 +13,12 @@ from agentforge.testing.model_server.seen import SeenRequests
 
 
 class ModelServer:
-    """Listens from the time it is made until it is closed. Port 0 is any that is free."""
+    """Listens until it is closed. Port 0 chooses a free port."""
 
     def __init__(
         self, scripts: Mapping[str, Script] | None = None, *, port: int = 0, keep_bodies: bool = False
     ) -> None:
-        """`scripts` by name, besides the built-in ones."""
+        """`scripts`: by name, in addition to the built-in ones."""
         self._listener = Listener(
             port, RequestHandler, {**SCRIPTS, **(scripts or {})}, keeps_bodies=keep_bodies
         )
@@ -34,7 +34,7 @@ class ModelServer:
         self.close()
 
     def close(self) -> None:
-        """Hang up on everybody, and wait until all threads are gone."""
+        """Close all connections, and wait until all threads have ended."""
         self._listener.shutdown()
         self._listener.hang_up()
         self._thread.join()
@@ -42,21 +42,22 @@ class ModelServer:
 
     @property
     def address(self) -> str:
-        """Without any script: for HTTPS_PROXY, as a trap."""
+        """The address without a script: for HTTPS_PROXY, to detect outgoing connections."""
         return f"http://{HOST}:{self._listener.server_address[1]}"
 
     def url(self, script: str | Script, run: str = "main") -> str:
-        """Where that script is played, for one run: Anthropic's and Gemini's base, OpenAI's with `/v1`."""
+        """The base URL of a script for one run; OpenAI clients append `/v1`."""
         name = script
         if isinstance(script, Script):
             name = f"of-{run}"
             self._listener.scripts[name] = script
         elif script not in self._listener.scripts:
-            raise LookupError(f"no script {script!r}; there are {', '.join(sorted(self._listener.scripts))}")
+            known = ", ".join(sorted(self._listener.scripts))
+            raise LookupError(f"unknown script {script!r}; known scripts: {known}")
         return f"{self.address}/{quote(str(name), safe='')}/{quote(run, safe='')}"
 
     def requests(self, run: str = "main", *, asides: bool = False) -> tuple[SeenRequests, ...]:
-        """What a run asked of the model, in order."""
+        """The requests of a run to the model, in order."""
         every = (seen for seen in self.every_request() if seen.run == run and seen.format)
         return tuple(seen for seen in every if asides or not seen.is_side)
 
@@ -64,11 +65,11 @@ class ModelServer:
         return self._listener.seen.all()
 
     def strays(self) -> tuple[str, ...]:
-        """The hosts outside that clients wanted to reach, if this server was their proxy."""
+        """The external hosts that clients tried to reach with this server as their proxy."""
         return tuple(seen.path for seen in self.every_request() if seen.method == "CONNECT")
 
     def wait_for(
-        self, run: str, wanted: Callable[[SeenRequests], bool], seconds: float = 10.0
+        self, run: str, matches: Callable[[SeenRequests], bool], seconds: float = 10.0
     ) -> SeenRequests:
-        """The first request of a run that is as wanted, or TimeoutError."""
-        return self._listener.seen.wait_for(lambda seen: seen.run == run and wanted(seen), seconds)
+        """The first matching request of a run. Raises TimeoutError."""
+        return self._listener.seen.wait_for(lambda seen: seen.run == run and matches(seen), seconds)

@@ -1,4 +1,4 @@
-"""What all wire formats have in common: the conversation that a request holds, and the answer to it."""
+"""Types shared by all wire formats: the conversation in a request, and the response."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -17,13 +17,13 @@ PIECE = 16
 class Tool(Struct, frozen=True):
     name: str
     properties: JSON = field(default_factory=dict)
-    """Of its arguments, by JSON Schema."""
+    """The JSON Schema of its arguments, by name."""
     is_freeform: bool = False
     """Takes plain text instead of arguments."""
 
 
 class Reply(Struct, frozen=True):
-    """What the model said earlier in the conversation."""
+    """An earlier response of the model in the conversation."""
 
     text: str = ""
     calls: tuple[str, ...] = ()
@@ -33,17 +33,17 @@ class Reply(Struct, frozen=True):
 class ModelConversation(Struct, frozen=True):
     tools: dict[str, Tool]
     prompts: tuple[str, ...]
-    """What the user's side said; what tools returned isn't among it."""
+    """The user's messages, without tool results."""
     replies: tuple[Reply, ...]
     results: tuple[str, ...]
-    """What tools returned."""
+    """Tool results."""
 
 
 class RequestedCall(Struct, frozen=True):
     id: str
     name: str
     arguments: JSON | str
-    """Text for a tool that takes no arguments."""
+    """Text for a tool without arguments."""
 
 
 class ModelAnswer(Struct, frozen=True):
@@ -61,7 +61,7 @@ class WireFormat(Struct, frozen=True):
     read: Callable[[JSON], ModelConversation]
     whole: Callable[[ModelAnswer], JSON]
     stream: Callable[[ModelAnswer, JSON], Iterator[bytes]]
-    """The events of an answer to this request."""
+    """The events of the response."""
     refusal: Callable[[Fault], JSON]
 
     def encode_whole(self, answer: ModelAnswer) -> bytes:
@@ -69,7 +69,7 @@ class WireFormat(Struct, frozen=True):
 
 
 def texts(node: object) -> str:
-    """All text below a message, whatever its shape."""
+    """All text in a message, regardless of its structure."""
     match node:
         case str():
             return node
