@@ -77,7 +77,7 @@ class CrashRun:
         self.story = Story(base, scenario, uuid.uuid4().hex)
         self.output_dir = output_dir or base
         """The folder for what the processes print and count."""
-        self.story.trace = self.spoken_to / "trace.jsonl"
+        self.story.trace = self.output_dir / "trace.jsonl"
         self.also: dict[str, str] = {}
         """Of the environment, from now on."""
         self.story.project.mkdir(parents=True)

@@ -136,7 +136,7 @@ def test_stage_by_itself() -> None:
 @pytest.mark.parametrize(
     ("code", "rule", "says"),
     [
-        ("unknown-node", "sources-exist", "went on without it"),
+        ("unknown-node", "sources-exist", "continued without it"),
         ("unknown-key", "checked-definition", "(did you mean `runs`?); agent-pipelines ignored it"),
         ("bad-value", "checked-definition", "bad-value: it is wrong"),
     ],

@@ -1,1 +1,1 @@
-"""Hand-made bugs, put into a copy of the source one at a time: `make mutants` says which the tests notice."""
+"""Mutations, applied one at a time to a copy of the source: `make mutants` reports which the tests catch."""

@@ -1,7 +1,7 @@
-"""Runs the tests near each hand-made bug and reports how many they notice: `python -m tests.mutants [WORD…]`.
+"""Runs the tests of each mutation and reports how many are caught: `python -m tests.mutants [WORD…]`.
 
-A bug is caught if a test fails or hangs. The exit status is 1 if fewer than 98 % are, or if the tests fail
-without any bug. Words choose the bugs whose module or description holds one of them.
+A mutation is caught if a test fails or hangs. The exit status is 1 if fewer than 98 % are caught, or if the
+tests fail without a mutation. WORDs select mutations by a part of the module name or the description.
 """
 
 import os
@@ -22,7 +22,7 @@ SECONDS = 180
 ALL_SECONDS = 1800
 TARGET = 0.98
 OK, FAILED, INTERRUPTED = 0, 1, 2
-"""What pytest ends with; it is interrupted by a module that can't even be imported."""
+"""Exit statuses of pytest; a module that can't be imported interrupts it."""
 
 
 def say(text: str) -> None:
@@ -35,7 +35,7 @@ def tests_of(mutation: Mutation) -> tuple[str, ...]:
 
 
 def passes(source: Path, folder: Path, tests: tuple[str, ...], *more: str, seconds: float = SECONDS) -> bool:
-    """Whether these tests pass with this source; those that hang don't."""
+    """Whether the tests pass with this source; tests that hang count as failed."""
     options = ("-x", "-q", "--timeout=60", "-p", "no:cacheprovider", f"--basetemp={folder / 'tmp'}")
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest", *options, *more, *tests],
@@ -57,8 +57,8 @@ def passes(source: Path, folder: Path, tests: tuple[str, ...], *more: str, secon
     return process.returncode == OK
 
 
-def passes_unharmed(chosen: list[Mutation]) -> bool:
-    """Whether all tests that shall notice something pass where there is nothing to notice."""
+def passes_unchanged(chosen: list[Mutation]) -> bool:
+    """Whether all the tests pass with the unchanged source."""
     tests = tuple(sorted({test for mutation in chosen for test in tests_of(mutation)}))
     with tempfile.TemporaryDirectory(prefix="mutant-", ignore_cleanup_errors=True) as name:
         at_once = ("-n", str(AT_ONCE), "--dist", "loadfile")
@@ -74,7 +74,7 @@ def is_caught(mutation: Mutation) -> bool:
 
 
 def report(caught: dict[Mutation, bool]) -> float:
-    """Prints the table; the share that was caught."""
+    """Print the table; returns the share that was caught."""
     rows: dict[str, list[bool]] = defaultdict(list)
     for mutation, was in caught.items():
         rows[mutation.package].append(was)
@@ -94,8 +94,8 @@ def main(words: list[str]) -> int:
         and (not words or any(word in f"{mutation.module} {mutation.bug}" for word in words))
     ]
     began = time.monotonic()
-    if not words and not passes_unharmed(chosen):
-        say("the tests fail without any bug")
+    if not words and not passes_unchanged(chosen):
+        say("the tests fail without a mutation")
         return 1
     with ThreadPoolExecutor(AT_ONCE) as pool:
         caught = dict(zip(chosen, pool.map(is_caught, chosen), strict=True))

@@ -1,4 +1,4 @@
-"""One hand-made bug: a short piece of a module's code, what stands there instead, and who should notice."""
+"""One mutation: a short piece of a module's code, its replacement, and the tests that should catch it."""
 
 import os
 import shutil
@@ -9,41 +9,45 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 
 
+def path_of(module: str, source: Path = SOURCE) -> Path:
+    return source.joinpath(*module.split(".")).with_suffix(".py")
+
+
 class StaleMutation(Exception):
-    """The code that a mutation changes isn't there any more, or not only once."""
+    """The code that a mutation changes doesn't exist exactly once."""
 
 
 @dataclass(frozen=True)
 class Mutation:
     module: str
-    """By its dotted name."""
+    """The dotted name."""
     bug: str
     old: str
     new: str
     tests: tuple[str, ...] = ()
-    """Files or folders, and `file::test`; empty: those that NEAR names for the module."""
+    """Files, folders or `file::test`; empty: those listed in NEAR for the module."""
     equivalent: str = ""
-    """Why no test can notice, if so: then it isn't run and doesn't count."""
+    """Why no test can catch it; such a mutation isn't run and doesn't count."""
 
     @property
     def package(self) -> str:
         return PACKAGES.get(self.module) or self.module.split(".")[1]
 
     def path(self, source: Path = SOURCE) -> Path:
-        return source.joinpath(*self.module.split(".")).with_suffix(".py")
+        return path_of(self.module, source)
 
     def mutated(self, source: Path = SOURCE) -> str:
-        """The module's text with the bug in it."""
+        """The module's text with the bug."""
         path = self.path(source)
         if not path.exists():
-            raise StaleMutation(f"{self.module}: there is no such module")
+            raise StaleMutation(f"{self.module}: no such module")
         text = path.read_text()
         if (found := text.count(self.old)) != 1:
             raise StaleMutation(f"{self.module}, {self.bug!r}: its code occurs {found} times, not once")
         return text.replace(self.old, self.new)
 
     def apply(self, folder: Path) -> Path:
-        """A copy of the source with the bug in it; what goes into PYTHONPATH."""
+        """Copy the source with the bug; returns the folder for PYTHONPATH."""
         source = folder / "src"
         shutil.copytree(SOURCE, source, ignore=shutil.ignore_patterns("__pycache__"))
         self.path(source).write_text(self.mutated())
@@ -72,7 +76,7 @@ PACKAGES = {
     "agentforge.model.secrets": "redaction",
     "agentforge.app.redaction": "redaction",
 }
-"""Modules that are reported under another name than their package's."""
+"""Modules that are reported under another name than that of their package."""
 
 
 def environment(source: Path) -> dict[str, str]:

@@ -14,7 +14,7 @@ def recorded(base: Path, case: str, source: Path | None = None) -> CrashRun:
     run = CrashRun(base, SCENARIOS[played.scenario])
     if source is not None:
         run.also = {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
-    run.play(played.blows)
+    run.play(played.planned_kills)
     return run
 
 

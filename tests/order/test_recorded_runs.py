@@ -40,7 +40,7 @@ def test_order_is_kept_in(case: str, tmp_path: Path) -> None:
 def test_order_is_kept_when_an_end_that_was_written_and_not_synced_is_put_right(tmp_path: Path) -> None:
     last = baseline("stage").counts["engine", "append"]
     run = recorded(tmp_path / "run", f"stage engine:append:{last}:after:engine")
-    assert run.story.struck
+    assert run.story.killed
     assert run.story.commands == ["loop", "recover"]
     assert judged(run) == []
 

@@ -3,9 +3,16 @@
 import asyncio
 from pathlib import Path
 
+from tests.engine.plans import plan_of, stage, started
 from tests.sdk.projects import Gate, engine, eventually, node, pipeline, run, types
 
+from agentforge.adapters.host.clock import SystemClock
+from agentforge.adapters.log.log import JsonlLog
+from agentforge.app.runs.lookup import Runs, Tail
+from agentforge.model import facts as f
+from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
+from agentforge.runtime.journal import Journal
 from agentforge.sdk.engine import Engine
 
 
@@ -157,3 +164,16 @@ def test_subscription_to_a_run_that_another_engine_drives(tmp_path: Path) -> Non
         assert names(seen) == types(tmp_path)
 
     run(main())
+
+
+def test_tail_of_a_run_that_awaits_approval_is_over(tmp_path: Path) -> None:
+    runs = Runs(tmp_path, {})
+    journal = Journal("s", JsonlLog(runs.layout("s").log).open(), SystemClock())
+    journal.record(started(plan_of(stage())), Cursor("0", 0, 0))
+    asked = f.RequestOpened("r-1", "approval", "r-1", "why", "May it?", ("yes", "no"))
+    journal.record(asked, Cursor("0", 0, 0))
+    journal.record(f.AwaitingApproval(("r-1",)), Cursor("0", 0, 0))
+    journal.close()
+    tail = Tail(runs, "s")
+    assert names(list(tail.news()))[-1] == "awaiting_approval"
+    assert tail.is_over

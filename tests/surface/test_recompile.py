@@ -103,6 +103,9 @@ def test_recompile_takes_new_overrides_and_keeps_the_old(project: Project) -> No
     refused = project.call("tidy", "a", "--resume", "--foreground", "--model=m2")
     assert refused.code == 2
     assert "a resumed run keeps its plan: use --recompile with --model" in refused.err
+    refused = project.call("tidy", "a", "--resume", "--foreground", "--provider-config", "timeout=5")
+    assert refused.code == 2
+    assert "a resumed run keeps its plan: use --recompile with --provider-config" in refused.err
     done = project.call("tidy", "a", "3", "--resume", "--foreground", "--recompile", "--model=m2")
     assert done.code == 0, done.err
     assert plan_of(project, "a")["pipeline"]["overrides"] == {

@@ -2,5 +2,6 @@
 
 main: finds the command and reports errors. invocation: the options that all commands share.
 exit_codes: the table of exit codes. attached: drives runs with a display (live, or plain lines) and signals.
-output, log_output: output to stdout and logs to stderr. commands: one module per command.
+start, run_options: what the commands that start and resume runs share. display, live: the display of an
+attached run. output, log_output: output to stdout and logs to stderr. commands: one module per command.
 """

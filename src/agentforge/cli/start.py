@@ -105,7 +105,13 @@ def _refuse_ignored_options(given: RunOptions) -> None:
     plan = invocation().runs.info(given.session or "").plan
     if given.recompile:
         return
-    names = {"provider": "--provider", "model": "--model", "inputs": "--input", "commands": "--command"}
+    names = {
+        "provider": "--provider",
+        "model": "--model",
+        "settings": "--provider-config",
+        "inputs": "--input",
+        "commands": "--command",
+    }
     for name, option in names.items():
         if given.options[name]:
             raise click.UsageError(f"a resumed run keeps its plan: use --recompile with {option}")

@@ -145,7 +145,7 @@ def refuse_resume(state: RunState) -> None:
         raise IllegalMove("Session already completed.", hint="run it with --force to start over")
     if state.status is RunStatus.ABORTED:
         raise IllegalMove(
-            "Session was cancelled and cannot be resumed.",
+            f"Session {state.session!r} was cancelled and can't be resumed.",
             hint="run it with --force to start over",
         )
 

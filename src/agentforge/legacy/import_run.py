@@ -48,7 +48,7 @@ def import_run(
     settings: RunSettings,
     known_providers: Collection[str] | None,
 ) -> None:
-    """Import a run of the shell engine. Does nothing if it is imported already."""
+    """Import a run of the shell engine. A run that is imported already is left as it is."""
     if not is_shell_run(journal.state):
         return
     plan = _compiled(layout, sources, journal.plan, journal.state, known_providers)

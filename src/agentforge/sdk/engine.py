@@ -241,6 +241,11 @@ class Engine:
         takes long."""
         return await controls.cancel(self._context, session, reason)
 
+    def interrupt(self, reason: str = "signal_interrupt", *, now: bool = False) -> bool:
+        """Stop every run that this engine drives: agents get the stop grace, or are stopped immediately with
+        `now`. Returns whether it drives any run."""
+        return self._runner.interrupt(reason, now=now)
+
     # -- recordings
 
     def compile_replay(
@@ -267,11 +272,6 @@ class Engine:
         """Whether a past run (a session, or a cassette file) would take the same course with its current
         definition, or with another pipeline. Runs nothing."""
         return compare_course(self.compile, self.runs, source, pipeline)
-
-    def interrupt(self, reason: str = "signal_interrupt", *, now: bool = False) -> bool:
-        """Stop every run that this engine drives: agents get the stop grace, or are stopped immediately with
-        `now`. Returns whether it drives any run."""
-        return self._runner.interrupt(reason, now=now)
 
     # -- reading
 

@@ -1,4 +1,4 @@
-"""The list. A bug that no test can notice says why; a new one comes with the test that notices it."""
+"""The list of mutations. One that no test can catch says why; a new one comes with the test that catches it."""
 
 from tests.mutants.bugs import engine, log, model, redaction, runtime, sandbox, supervisor, surfaces
 from tests.mutants.mutation import ROOT
@@ -16,8 +16,12 @@ ALL = (
 
 
 def _in(folder: str, *patterns: str) -> tuple[str, ...]:
-    found = [path for pattern in patterns for path in sorted((ROOT / "tests" / folder).glob(pattern))]
-    return tuple(str(path.relative_to(ROOT)) for path in found)
+    found: list[str] = []
+    for pattern in patterns:
+        paths = sorted((ROOT / "tests" / folder).glob(pattern))
+        assert paths, f"no tests match tests/{folder}/{pattern}"
+        found += (str(path.relative_to(ROOT)) for path in paths)
+    return tuple(found)
 
 
 ENGINE = _in(
@@ -26,7 +30,7 @@ ENGINE = _in(
     *("test_evolve.py", "test_second_passes.py", "test_legal.py", "test_routing.py", "test_judgment.py"),
 )
 LOG = _in("adapters", "test_jsonl_log*.py", "test_log_scan.py")
-MODEL = ("tests/model", "tests/engine/test_legal.py", "tests/engine/test_decide_limits_met.py")
+MODEL = ("tests/model", "tests/engine/test_legal.py", "tests/engine/test_decide_provider_limits.py")
 REDACTION = (
     "tests/model",
     "tests/adapters/test_agent_usage.py",
@@ -34,7 +38,13 @@ REDACTION = (
     "tests/adapters/test_agent_environment.py",
 )
 SANDBOX = (
-    *_in("adapters", "test_bwrap*.py", "test_docker*.py", "test_api_workspace*.py"),
+    *_in(
+        "adapters",
+        "test_bwrap*.py",
+        "test_docker*.py",
+        "test_tool_loop_workspace.py",
+        "test_api_workspace_protected.py",
+    ),
     "tests/sdk/test_sandboxed_runs.py",
 )
 REATTACHMENT = "tests/runtime/test_reattachment.py"
@@ -92,7 +102,7 @@ NEAR = {
         "tests/runtime/test_iteration_files.py",
         "tests/sdk/test_light_iterations.py",
     ),
-    "agentforge.runtime.supervision": (LOCKS, "tests/runtime/test_living_agents.py"),
+    "agentforge.views.history": ("tests/sdk/test_light_iterations.py",),
     "agentforge.app.runs.lock_file": (
         "tests/runtime/test_living_agents.py",
         "tests/runtime/test_files_and_locks.py",
@@ -100,4 +110,4 @@ NEAR = {
     ),
     "agentforge.runtime.recorder": ("tests/runtime/test_recorder.py", "tests/sdk/test_recording.py"),
 }
-"""By module: the tests that are run where a bug names none."""
+"""By module: the tests to run for mutations that name none."""

@@ -1,23 +1,25 @@
-"""Bugs in the words of the domain: statuses, names, layout."""
+"""Bugs in statuses, failure kinds and session names."""
 
 from tests.mutants.mutation import Mutation as Bug
 
 STATUS = "agentforge.model.status"
 FAILURE = "agentforge.model.failure"
-IDS = "agentforge.model.session_name"
+SESSION_NAME = "agentforge.model.session_name"
 
 BUGS = (
     Bug(
         STATUS,
-        "a completed run goes on",
+        "a completed run continues",
         "_R.COMPLETED: frozenset(),",
         "_R.COMPLETED: frozenset({_R.RUNNING}),",
     ),
-    Bug(STATUS, "an aborted run goes on", "_R.ABORTED: frozenset(),", "_R.ABORTED: frozenset({_R.RUNNING}),"),
-    Bug(STATUS, "any move is legal", "    if to not in table[current]:\n", "    if False:\n"),
+    Bug(
+        STATUS, "an aborted run continues", "_R.ABORTED: frozenset(),", "_R.ABORTED: frozenset({_R.RUNNING}),"
+    ),
+    Bug(STATUS, "any status transition is legal", "    if to not in table[current]:\n", "    if False:\n"),
     Bug(
         STATUS,
-        "a lost attempt fails",
+        "a lost attempt can fail",
         "_A.LOST: frozenset({_A.SUCCEEDED}),",
         "_A.LOST: frozenset({_A.SUCCEEDED, _A.FAILED}),",
     ),
@@ -29,37 +31,37 @@ BUGS = (
     ),
     Bug(
         STATUS,
-        "a completed iteration fails",
+        "a completed iteration can fail",
         "_I.COMPLETED: frozenset(),",
         "_I.COMPLETED: frozenset({_I.FAILED}),",
     ),
     Bug(
         FAILURE,
-        "a rate limit isn't waited for",
+        "a rate limit doesn't count as a limit",
         "frozenset({FailureKind.PROVIDER_QUOTA, FailureKind.PROVIDER_RATE_LIMITED})",
         "frozenset({FailureKind.PROVIDER_QUOTA})",
     ),
     Bug(
-        IDS,
-        "two spellings of a name are two sessions",
+        SESSION_NAME,
+        "session names aren't Unicode-normalized",
         'name = unicodedata.normalize("NFC", text)',
         "name = text",
     ),
     Bug(
-        IDS,
-        "a session's name may leave its folder",
+        SESSION_NAME,
+        "a session name may escape its folder",
         "    if not _SESSION.fullmatch(name):\n",
         "    if False:\n",
     ),
     Bug(
-        IDS,
-        "only the beginning of a session's name is looked at",
+        SESSION_NAME,
+        "only the beginning of a session name is validated",
         "_SESSION.fullmatch(name)",
         "_SESSION.match(name)",
     ),
     Bug(
-        IDS,
-        "a session's name may be too long for a file",
+        SESSION_NAME,
+        "a session name may be too long for a file name",
         ' or len(name.encode("utf-8", "replace")) > MAX_SESSION_BYTES',
         "",
     ),

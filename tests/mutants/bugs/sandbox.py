@@ -1,4 +1,4 @@
-"""Bugs in what an agent may see and touch."""
+"""Bugs in sandboxes and in the file access of tools."""
 
 from tests.mutants.mutation import Mutation as Bug
 
@@ -9,39 +9,45 @@ CONFINE = "agentforge.runtime.tasks.call"
 WORKSPACE = "agentforge.tool_loop.workspace"
 
 BUGS = (
-    Bug(BWRAP, "IPC is shared with the machine", '"--unshare-ipc", ', ""),
-    Bug(BWRAP, "processes are shared with the machine", '"--unshare-pid", ', ""),
-    Bug(
-        BWRAP, "the network is open where it mustn't be", '() if choice.network else ("--unshare-net",)', "()"
-    ),
-    Bug(BWRAP, "root keeps its powers", '        *("--cap-drop", "ALL"),\n', ""),
+    Bug(BWRAP, "IPC is shared with the host", '"--unshare-ipc", ', ""),
+    Bug(BWRAP, "processes are shared with the host", '"--unshare-pid", ', ""),
     Bug(
         BWRAP,
-        "kernel switches can be written",
+        "the network is reachable where that is forbidden",
+        '() if choice.network else ("--unshare-net",)',
+        "()",
+    ),
+    Bug(BWRAP, "root keeps its capabilities", '        *("--cap-drop", "ALL"),\n', ""),
+    Bug(
+        BWRAP,
+        "kernel settings are writable",
         'for word in ("--ro-bind-try", path, path)',
         'for word in ("--bind-try", path, path)',
     ),
     Bug(
         BWRAP,
-        "the machine is writable",
+        "the host is writable",
         '            *(program, "--ro-bind", "/", "/"',
         '            *(program, "--bind", "/", "/"',
     ),
     Bug(
         BWRAP,
-        "readable folders are writable",
+        "read-only folders are writable",
         'return ("--ro-bind", source, mount.path)',
         'return ("--bind", source, mount.path)',
     ),
-    Bug(BWRAP, "the home is visible", "for path in (*EMPTIED, home) if", "for path in EMPTIED if"),
-    Bug(BWRAP, "hidden folders can be written to", '("--remount-ro", path)', '("--dir", path)'),
-    Bug(
-        BWRAP, "the agent survives the program around it", ', *confined, "--die-with-parent")', ", *confined)"
-    ),
-    Bug(DOCKER, "the network of a container is open", '"bridge" if choice.network else "none"', '"bridge"'),
+    Bug(BWRAP, "the home directory is visible", "for path in (*EMPTIED, home) if", "for path in EMPTIED if"),
+    Bug(BWRAP, "hidden folders are writable", '("--remount-ro", path)', '("--dir", path)'),
+    Bug(BWRAP, "the agent survives bwrap", ', *confined, "--die-with-parent")', ", *confined)"),
     Bug(
         DOCKER,
-        "a container keeps root's powers",
+        "the network of a container is reachable",
+        '"bridge" if choice.network else "none"',
+        '"bridge"',
+    ),
+    Bug(
+        DOCKER,
+        "a container keeps the capabilities of root",
         '*("--cap-drop", "ALL", "--security-opt", "no-new-privileges"),',
         "",
     ),
@@ -55,31 +61,31 @@ BUGS = (
     Bug(DOCKER, "two attempts share a container", "hashlib.sha256(mark.encode())", "hashlib.sha256()"),
     Bug(
         DOCKER,
-        "the machine's own variables reach the container",
+        "variables of the host reach the container",
         "return not any(fnmatchcase(variable, pattern) for pattern in KEPT_OUT)",
         "return True",
     ),
     Bug(
         DOCKER,
-        "readable folders are writable",
+        "read-only folders are writable",
         'f"{mount.path}:{mount.path}:ro"',
         'f"{mount.path}:{mount.path}"',
     ),
     Bug(
         MOUNTS,
-        "the runs are writable",
+        "run folders are writable",
         "        *(Mount(path, Visibility.READABLE) for path in within.protected),\n",
         "",
     ),
     Bug(
         MOUNTS,
-        "the iteration's own folder is not writable",
+        "the folder of the iteration isn't writable",
         "        *(Mount(path, Visibility.WRITABLE) for path in within.writable),\n",
         "",
     ),
     Bug(
         MOUNTS,
-        "a folder around a protected one can be moved",
+        "the parent of a protected folder can be moved",
         "        *(Mount(path, Visibility.WRITABLE) for path in _pins(within)),\n",
         "",
     ),
@@ -91,52 +97,55 @@ BUGS = (
     ),
     Bug(
         MOUNTS,
-        "run-2 counts as below run",
+        "run-2 counts as a subfolder of run",
         'path.startswith(folder.rstrip("/") + "/")',
         'path.startswith(folder.rstrip("/"))',
     ),
-    Bug(CONFINE, "an attempt's own files aren't protected", "(self._runs, place.root)", "(self._runs,)"),
+    Bug(CONFINE, "the files of the attempt aren't protected", "(self._runs, place.root)", "(self._runs,)"),
     Bug(CONFINE, "other runs aren't protected", "(self._runs, place.root)", "(place.root,)"),
-    Bug(CONFINE, "the sandbox is left out", 'if choice is None or choice.type == "none":', "if True:"),
-    Bug(WORKSPACE, ".git is written through ./.git", 'if step not in ("", ".")', 'if step not in ("",)'),
+    Bug(CONFINE, "the sandbox is skipped", 'if choice is None or choice.type == "none":', "if True:"),
+    Bug(WORKSPACE, ".git is writable as ./.git", 'if step not in ("", ".")', 'if step not in ("",)'),
     Bug(
-        WORKSPACE, ".git is written through a link", 'parts = spot.path.split("/")', 'parts = path.split("/")'
+        WORKSPACE,
+        ".git is writable through a link",
+        'parts = spot.path.split("/")',
+        'parts = path.split("/")',
     ),
     Bug(
         WORKSPACE,
-        "run-2 counts as protected like run",
+        "run-2 counts as a protected subfolder of run",
         'path == folder or path.startswith(f"{folder}/")',
         "path.startswith(folder)",
     ),
     Bug(
         WORKSPACE,
-        "a link may lead outside",
-        'raise ToolError(f"{self._shown}: a link that leads outside the workspace")',
+        "a link may lead outside the workspace",
+        'raise ToolError(f"{self._shown}: is a link that leads outside the workspace")',
         "pass",
     ),
     Bug(
         WORKSPACE,
-        "`..` may lead outside",
-        'raise ToolError(f"{self._shown}: leads outside the workspace")',
+        "`..` may lead outside the workspace",
+        'raise ToolError(f"{self._shown}: is outside the workspace")',
         "return",
     ),
     Bug(
         WORKSPACE,
-        "an absolute path may lead outside",
+        "an absolute path may lead outside the workspace",
         'raise ToolError(f"{path}: outside the workspace; use a path relative to it")',
         "return path.lstrip('/')",
     ),
     Bug(
         WORKSPACE,
-        "the pipeline's files are written by tools",
+        "tools can write the files of the pipeline",
         "if below(spot.path, self._protected) > below(spot.path, self._writable):",
         "if False:",
     ),
     Bug(
         WORKSPACE,
-        "a pipe stops the tool for ever",
+        "a named pipe blocks the tool forever",
         "os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC",
         "os.O_NOFOLLOW | os.O_CLOEXEC",
     ),
-    Bug(WORKSPACE, "a script loses its mode", "return stat.S_IMODE(mode)", "return 0o666"),
+    Bug(WORKSPACE, "a script loses its file mode", "return stat.S_IMODE(mode)", "return 0o666"),
 )

@@ -1,4 +1,4 @@
-"""Bugs in what is compiled, shown and counted, and in what the SDK does around a run."""
+"""Bugs in compilation, views, usage counts and the operations on runs."""
 
 from tests.mutants.mutation import Mutation as Bug
 
@@ -6,13 +6,13 @@ BUGS = (
     Bug(
         "agentforge.definition.lower",
         "a nested pipeline in a loop runs 25 times",
-        'DEFAULT_RUNS["pipeline" if prefix else setting.mode]',
-        "DEFAULT_RUNS[setting.mode]",
-        equivalent="a loop is one stage, and has no nested pipeline",
+        'DEFAULT_RUNS["pipeline" if prefix else context.mode]',
+        "DEFAULT_RUNS[context.mode]",
+        equivalent="a loop is a single stage without nested pipelines",
     ),
     Bug(
         "agentforge.views.files.context",
-        "a shortened list doesn't say how many are left out",
+        "a shortened list doesn't report how many entries are omitted",
         "omitted = earlier.written - len(listed)",
         "omitted = 0",
         ("tests/views",),
@@ -33,14 +33,14 @@ BUGS = (
     ),
     Bug(
         "agentforge.adapters.providers.claude",
-        "a made-up price is counted",
+        "an estimated price of an unknown model is counted",
         'basis == "unknown" or (not basis and "claude" not in model)',
         "False",
         ("tests/adapters/test_agent_usage.py", "tests/adapters/test_agent_streams.py"),
     ),
     Bug(
         "agentforge.adapters.providers.claude",
-        "the first result of an agent that was woken again counts",
+        "the first of several results of an agent is used",
         'answer=text_at(results[-1], "result")',
         'answer=text_at(results[0], "result")',
         ("tests/adapters/test_agent_usage.py", "tests/adapters/test_agent_streams.py"),
@@ -54,7 +54,7 @@ BUGS = (
     ),
     Bug(
         "agentforge.app.definitions",
-        "the old provider's model goes to the new one",
+        "the model of the old provider is passed to the new one",
         "model=now.model or (None if now.provider else before.model)",
         "model=now.model or before.model",
         ("tests/sdk/test_stale_locks.py", "tests/sdk/test_recompiling.py"),
@@ -68,20 +68,20 @@ BUGS = (
     ),
     Bug(
         "agentforge.app.runs.leases",
-        "a lock whose run is driven is removed",
+        "the lock of a driven run is removed",
         "if lock is None or any(map(lease.is_held, held)):",
         "if lock is None:",
         ("tests/sdk/test_stale_locks.py", "tests/surface/test_locks.py"),
     ),
     Bug(
         "agentforge.app.runs.leases",
-        "state.json is put right before the log is durable",
+        "state.json is repaired before the log is durable",
         "                journal.wait_for_disk()\n",
         "",
         ("tests/order/test_recorded_runs.py",),
     ),
     Bug(
-        "agentforge.app.runs.resume",
+        "agentforge.app.runs.context",
         "a run's own agent resumes it",
         'if environ.get(MARK, "").startswith(f"{state.run_id}/"):',
         "if False:",
@@ -89,28 +89,28 @@ BUGS = (
     ),
     Bug(
         "agentforge.app.runs.resume",
-        "resuming answers what was asked about something else",
+        "a resume answers requests that aren't escalations",
         'if request.kind == "escalation" and RESUME in request.options and',
         "if RESUME in request.options and",
         ("tests/sdk/test_resumption.py", "tests/sdk/test_requests.py"),
     ),
     Bug(
         "agentforge.adapters.processes.marked_tree",
-        "a stranger with a known pid is ended",
+        "an unrelated process with a known pid is killed",
         " and table[row.pid].start_time == row.start_time",
         "",
         ("tests/adapters/test_marked_tree_processes.py",),
     ),
     Bug(
         "agentforge.adapters.processes.marked_tree",
-        "our own ancestors are ended",
+        "our own ancestors are killed",
         "found = {row.pid for row in table.values() if row.marked} - spared",
         "found = {row.pid for row in table.values() if row.marked}",
         ("tests/adapters/test_marked_tree_processes.py",),
     ),
     Bug(
         "agentforge.definition.validate",
-        "a stage that is judged after its last iteration counts as never judged",
+        "a stage judged after its last iteration counts as never judged",
         "minimum and minimum.value > runs",
         "minimum and minimum.value >= runs",
         ("tests/definition/test_terminations.py",),

@@ -29,7 +29,7 @@ from agentforge.views.summary import health
 
 __all__ = ["LogReport", "Runs", "Tail", "shown_status"]
 
-STOPS = (f.SessionCompleted, f.SessionFailed, f.SessionPaused, f.SessionAborted)
+STOPS = (f.SessionCompleted, f.SessionFailed, f.SessionPaused, f.AwaitingApproval, f.SessionAborted)
 
 
 class _Cached(msgspec.Struct):

@@ -91,7 +91,8 @@ async def recover_run(context: RunContext, session: str, *, accept_damage: bool)
     if journal.state.status is not RunStatus.RUNNING:
         context.leases.release(journal)
         return None
-    journal.record(recovered("recovery"), journal.state.cursor)
+    with context.leases.released_on_error(journal):
+        journal.record(recovered("recovery"), journal.state.cursor)
     return await context.runner.drive(journal)
 
 

@@ -106,7 +106,8 @@ async def _cancel_interrupted(context: RunContext, session: str) -> None:
         # An unreadable log names no agent to stop.
         return
     journal = await reopen(context, session, accept_damage=True, to_work=False)
-    journal.record(f.CancelRequested("superseded by a new run"), journal.state.cursor)
+    with context.leases.released_on_error(journal):
+        journal.record(f.CancelRequested("superseded by a new run"), journal.state.cursor)
     await context.runner.drive(journal)
 
 

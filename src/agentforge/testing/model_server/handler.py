@@ -21,7 +21,7 @@ PLACE = re.compile(r"^/(?P<script>[^/]+)/(?P<run>[^/]+)(?P<path>/.*)?$")
 LAST_CHUNK = b"0\r\n\r\n"
 MODELS = {
     "object": "list",
-    "data": [{"id": "scripted", "object": "model", "type": "model", "created": 1, "owned_by": "nobody"}],
+    "data": [{"id": "scripted", "object": "model", "type": "model", "created": 1, "owned_by": "test"}],
 }
 
 
