@@ -151,7 +151,7 @@ def test_resume_of_completed_run_suggests_force() -> None:
 
 
 def test_resume_on_aborted_is_refused() -> None:
-    with pytest.raises(IllegalMove, match="cancelled and cannot be resumed"):
+    with pytest.raises(IllegalMove, match="'auth' was cancelled and can't be resumed"):
         refuse_resume(replace(RUNNING, status=RunStatus.ABORTED))
 
 

@@ -17,7 +17,7 @@ from agentforge.model.result import Decision, Result, Signals
 from agentforge.ports.event_log import BufferHealth
 from agentforge.views.files.branch import branch_file
 from agentforge.views.files.state import StateSnapshot, state_file
-from agentforge.views.history import KEPT, History
+from agentforge.views.history import KEPT, MAX_LIGHT, History
 from agentforge.views.lines.live import run_line
 from agentforge.views.lines.tail import event_line
 from agentforge.views.stage_progress import stage_progress
@@ -186,3 +186,17 @@ def test_iteration_without_a_place_is_in_the_history_but_not_an_input() -> None:
     history = remember((completed(), None))
     assert [entry.iteration for entry in history.entries] == [0]
     assert history.stage("0").paths == []
+
+
+def test_the_latest_iterations_without_files_are_kept_per_stage_and_branch() -> None:
+    places = [("0", None), ("1.0", "claude"), ("1.0", "codex")]
+    said = [
+        (completed(text=f"{path} {provider} {number}"), Cursor(path, 1, number, provider))
+        for path, provider in places
+        for number in range(1, MAX_LIGHT + 3)
+    ]
+    history = remember(*said, (completed(), Cursor("0", 1, 99)))
+    kept = [[fact.text for fact in facts] for facts in history.light.values()]
+    assert kept == [
+        [f"{path} {provider} {number}" for number in range(3, MAX_LIGHT + 3)] for path, provider in places
+    ]
