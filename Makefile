@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 N      ?= 200
 SEED   ?= 1
-JOBS   ?= $(shell $(PYTHON) -c 'import os; print(max(2, os.cpu_count() or 2))')
+JOBS   ?= $(shell $(PYTHON) -c 'import os; print(max(2, os.cpu_count() or 1) + 1)')
 ROUNDS ?= 1
 CASES  ?= ../shared/parity
 DIR    ?= .bench
@@ -30,7 +30,7 @@ PURE     := model engine definition views
 demo: $(STAMP)
 	$(BIN)/agentforge demo
 
-test: $(STAMP)             ## on all cores; JOBS=1: one after the other
+test: $(STAMP)             ## a worker more than cores, as some tests wait; JOBS=1: one after the other
 	$(PYTEST) -m "not soak and not agents"
 
 check: lint types layers coverage test
