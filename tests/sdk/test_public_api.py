@@ -1,11 +1,13 @@
 """What `agentforge` and `agentforge.provider` export: listed here, and complete."""
 
+import ast
 import inspect
 import subprocess
 import sys
 import types
 import typing
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -71,6 +73,18 @@ def test_exports_are_exactly_these() -> None:
 @pytest.mark.parametrize("name", agentforge.__all__)
 def test_every_export_can_be_imported(name: str) -> None:
     assert getattr(agentforge, name) is not None
+
+
+def test_type_checkers_see_what_is_loaded_on_first_use() -> None:
+    tree = ast.parse(Path(agentforge.__file__).read_text(encoding="utf-8"))
+    guarded = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {
+        alias.asname: node.module
+        for node in guarded.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert seen == agentforge._MODULES
 
 
 def test_importing_the_package_loads_no_engine() -> None:

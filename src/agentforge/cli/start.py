@@ -1,7 +1,6 @@
 """Start and resume runs, attached to the terminal or in the background: shared by several commands."""
 
 import asyncio
-import shlex
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from agentforge.cli.run_options import RunOptions, compile_and_warn, show_warnin
 from agentforge.views.lines.requests import request_lines
 from agentforge.views.stage_progress import current_step
 from agentforge.views.status import RESUMABLE
+from agentforge.views.text import session_argument
 
 if TYPE_CHECKING:
     from agentforge import Background, BackgroundRun, Compiled, Engine, RunInfo, RunResult
@@ -151,7 +151,7 @@ def _hints(call: Invocation, started: "BackgroundRun") -> list[str]:
     kind = "window" if started.is_window else "session"
     first = "tmux window" if started.is_window else "tmux"
     attach = "select-window" if started.is_window else "attach"
-    session = f"{'-- ' if started.session.startswith('-') else ''}{shlex.quote(started.session)}"
+    session = session_argument(started.session)
     return [
         f"Session started in {first}: {started.name}",
         "",

@@ -15,7 +15,7 @@ from agentforge.model.result import Artifacts, Decision, JSONObject, Result, Sig
 MAX_OUTPUT_BYTES = 1024 * 1024
 TRUNCATED = "\n[output truncated at 1MB]\n"
 _WRITE_RESULT = (
-    "have the prompt ask for a JSON object in ${RESULT}, or write it to $AGENTFORGE_RESULT in a command"
+    "tell the agent in its prompt to write a JSON object to ${RESULT} (in a command: $AGENTFORGE_RESULT)"
 )
 
 # Every escape character is consumed by one of these, so none is left. None looks further than to the
@@ -51,12 +51,12 @@ def normalise_result(result_text: str | None, status_text: str | None) -> Result
             return Failure(FailureKind.RESULT_INVALID, f"result.json is malformed: {written}")
         return _from_result(written)
     if status_text is None:
-        return Failure(FailureKind.RESULT_MISSING, f"the agent wrote no result: {_WRITE_RESULT}")
+        return Failure(FailureKind.RESULT_MISSING, f"the agent wrote no result; {_WRITE_RESULT}")
     written = _object(status_text)
     if isinstance(written, str):
         return Failure(
             FailureKind.RESULT_MISSING,
-            f"the agent wrote no result.json, and status.json is malformed ({written}): {_WRITE_RESULT}",
+            f"the agent wrote no result.json, and status.json is malformed ({written}); {_WRITE_RESULT}",
         )
     return _from_status(written)
 

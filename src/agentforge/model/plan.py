@@ -198,6 +198,11 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
     sandbox: SandboxChoice | None = None
 
     @property
+    def label(self) -> str:
+        """The stage's name for people and events."""
+        return self.name or self.id
+
+    @property
     def chain(self) -> tuple[ProviderChoice, ...]:
         return (self.provider, *self.fallbacks)
 

@@ -90,7 +90,7 @@ def conclude(about: Attempted, ended: ExecuteResult, now: datetime) -> f.AnyFact
         _copy_output(about, about.output_path)
     note_attempt(about, "success", None, now, "output.md" if wrote_output else None)
     return f.IterationCompleted(
-        stage=about.node.name or about.node.id,
+        stage=about.node.label,
         attempt=about.number,
         decision=result.decision,
         reason=result.reason or result.signals.notes,

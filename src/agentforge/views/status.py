@@ -12,6 +12,7 @@ from agentforge.ports.event_log import BufferHealth
 from agentforge.views.lines.requests import request_lines
 from agentforge.views.stage_progress import StageProgress, current_step, stage_progress
 from agentforge.views.summary import Health, Summary
+from agentforge.views.text import session_argument
 
 RESUMABLE = frozenset({"paused", "failed", "interrupted", "awaiting_approval"})
 
@@ -172,7 +173,7 @@ def resume_command(
         return None
     command = "recover" if status == "interrupted" and not by_person else "resume"
     # A name that begins with a dash would read as an option.
-    return f"{program} {command} {'-- ' if session.startswith('-') else ''}{session}"
+    return f"{program} {command} {session_argument(session)}"
 
 
 def _node(plan: Plan, state: RunState, step: Step) -> NodeView:

@@ -5,6 +5,11 @@ import unicodedata
 _REPLACEMENT = "\ufffd"
 
 
+def session_argument(session: str) -> str:
+    """The session as an argument of a command line: a leading dash must not make it an option."""
+    return f"-- {session}" if session.startswith("-") else session
+
+
 def one_line(text: str, limit: int | None = None) -> str:
     """The text on one line, without control characters, so that an agent can't control the terminal."""
     line = " ".join(printable(text).split())

@@ -120,7 +120,7 @@ def _session_started(compiled: Compiled, settings: RunSettings) -> f.SessionStar
         plan=plan,
         engine=__version__,
         stage=only.stage if only else None,
-        stage_name=only.name or only.id if only else None,
+        stage_name=only.label if only else None,
         pipeline=None if only else plan.pipeline.name,
         pipeline_file=None if only else plan.source.path,
         settings=settings,

@@ -116,7 +116,7 @@ def _done(plan: Plan, state: RunState, request: Request) -> tuple[Draft, ...]:
     summary = f"{request.answered_by} confirmed that attempt {attempt.number} succeeded"
     result = Result(summary=summary, reason=summary)
     done = f.IterationCompleted(
-        stage=node.name or node.id,
+        stage=node.label,
         attempt=attempt.number,
         decision=Decision.CONTINUE,
         reason=summary,

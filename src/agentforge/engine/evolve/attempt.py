@@ -11,10 +11,10 @@ from agentforge.model.result import Usage
 from agentforge.model.state import AgentSession, StageState, Unavailable
 from agentforge.model.status import TaskStatus
 
-_AfterFailure = f.RetryScheduled | f.LimitMet | f.ProviderChanged
+AfterFailure = f.RetryScheduled | f.LimitMet | f.ProviderChanged
 
 
-def after_failure(at: StageState, event: Event, fact: _AfterFailure) -> StageState:
+def after_failure(at: StageState, event: Event, fact: AfterFailure) -> StageState:
     match fact:
         case f.RetryScheduled(due_at=due_at):
             return with_attempt(at, status=TaskStatus.WAITING, due_at=due_at)

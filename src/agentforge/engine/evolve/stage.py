@@ -4,7 +4,13 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from agentforge.engine.evolve.attempt import after_failure, with_agent, with_attempt, with_iteration
+from agentforge.engine.evolve.attempt import (
+    AfterFailure,
+    after_failure,
+    with_agent,
+    with_attempt,
+    with_iteration,
+)
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.failure import LIMITS, Failure
@@ -12,7 +18,6 @@ from agentforge.model.state import AttemptState, IterationState, StageState, Tas
 from agentforge.model.status import IterationStatus, TaskStatus
 
 _AttemptFact = f.AttemptReattached | f.AttemptLost | f.AttemptEnding | f.AttemptCancelled
-_AfterFailure = f.RetryScheduled | f.LimitMet | f.ProviderChanged
 _JudgeFact = f.JudgeStarted | f.JudgeEnding | f.JudgeCompleted | f.JudgeLost
 StageFact = (
     f.IterationStarted
@@ -20,7 +25,7 @@ StageFact = (
     | f.IterationCompleted
     | f.WorkerCompleted
     | _AttemptFact
-    | _AfterFailure
+    | AfterFailure
     | f.ErrorOccurred
     | f.DelayStarted
     | f.TimerFired

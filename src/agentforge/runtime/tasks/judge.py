@@ -141,7 +141,7 @@ class JudgePerformer:
         return fill(
             self._template(),
             {
-                "STAGE_NAME": node.name or node.id,
+                "STAGE_NAME": node.label,
                 "ITERATION": str(task.iteration),
                 "GOAL": node.description or node.context or "",
                 "RESULT_JSON": files.read_text(self._here(task).result) or "",

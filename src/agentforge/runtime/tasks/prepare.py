@@ -88,7 +88,7 @@ class Preparer:
         text, is_new = self._rendered(task, template, max_outputs)
         self._ready[task.place, task.iteration] = Prepared(text, is_new)
         return IterationStarted(
-            stage=node.name or node.id,
+            stage=node.label,
             type=node.stage,
             provider=node.provider.type,
             model=node.provider.model,

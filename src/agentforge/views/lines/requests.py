@@ -1,15 +1,14 @@
 """Text of open requests: the question, its options, and the command that answers it."""
 
 from agentforge.model.state import Request
-from agentforge.views.text import one_line
+from agentforge.views.text import one_line, session_argument
 
 
 def answer_command(session: str, request: Request, program: str, *, only: bool) -> str:
     """Uses the first option, so that it can be pasted unchanged. `only`: whether it is the only open request,
     so that it needn't be named."""
-    dash = "-- " if session.startswith("-") else ""
     named = "" if only else f" --request {request.id}"
-    return f"{program} answer{named} {dash}{session} {request.options[0]}"
+    return f"{program} answer{named} {session_argument(session)} {request.options[0]}"
 
 
 def request_lines(session: str, requests: tuple[Request, ...], program: str) -> list[tuple[str, str]]:
