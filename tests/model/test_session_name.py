@@ -44,3 +44,8 @@ def test_hostile_session_names_are_refused(name: str, why: str) -> None:
         session_name(name)
     assert caught.value.hint
     assert caught.value.code == "invalid_session"
+
+
+def test_time_of_an_archived_run_does_not_count_against_the_length() -> None:
+    archived = "x" * 64 + ".20260102-030405-000006"
+    assert session_name(archived) == archived

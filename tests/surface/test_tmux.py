@@ -230,3 +230,28 @@ def _only(project: Project, *programs: str) -> Path:
         assert found
         (folder / program).symlink_to(found)
     return folder
+
+
+def test_tmux_session_of_a_project_whose_path_has_a_newline_is_found(
+    project: Project, tmux: TmuxServer
+) -> None:
+    project.root = project.root / "one\npipeline-auth\t0\t\t\ttwo"
+    project.root.mkdir()
+    file = project.pipeline(f"plan={PATIENT}")
+    assert project.call("pipeline", file, "auth").code == 0
+    again = project.call("pipeline", file, "auth")
+    assert again.code == 1
+    assert "Session already running" in again.err
+    finish(project, "auth")
+
+
+def test_tmux_session_that_another_program_started_in_such_a_folder_is_named(
+    project: Project, tmux: TmuxServer
+) -> None:
+    odd = project.root / "one\ntwo"
+    odd.mkdir()
+    tmux.call("new-session", "-d", "-s", "pipeline-auth", "-c", str(odd), "sleep", "60")
+    done = project.call("pipeline", project.pipeline(f"plan={PATIENT}"), "auth")
+    assert done.code == 1
+    assert "belongs to another program in" in done.err
+    assert "unexpected" not in done.err

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agentforge.model.errors import InvalidRequest
+from agentforge.model.layout import RUNS
 
 if TYPE_CHECKING:
     from agentforge import RunRow, Runs
@@ -17,6 +18,7 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 LOG_LEVELS = ("debug", "info", "warn", "error")
 LOG_FORMATS = ("pretty", "json")
 MAX_CANDIDATES = 50
+MAX_OTHERS = 5
 OPEN_STATUSES = frozenset({"running", "interrupted", "paused", "awaiting_approval"})
 
 
@@ -130,6 +132,7 @@ def choose_session(call: Invocation, named: str | None, statuses: Collection[str
     """The named session, or the only one with one of the statuses. `purpose`: as in `to resume`."""
     if named is not None:
         return named
+    note_others(call)
     rows = call.latest
     matching = [row for row in rows if row.status in statuses]
     if len(matching) == 1:
@@ -143,6 +146,7 @@ def choose_session_to_show(call: Invocation, named: str | None) -> str:
     """For read-only commands: the named session, else the only unfinished one, else the only one."""
     if named is not None:
         return named
+    note_others(call)
     rows = call.latest
     unfinished = [row for row in rows if row.status not in ("completed", "aborted")]
     for matching in (unfinished, rows):
@@ -151,6 +155,19 @@ def choose_session_to_show(call: Invocation, named: str | None) -> str:
     if not rows:
         raise InvalidRequest(f"no sessions in {call.root} yet", hint=_known(rows))
     raise InvalidRequest(f"more than one session: {_named(unfinished or rows)}", hint="specify one of them")
+
+
+def note_others(call: Invocation) -> None:
+    """Report what is in the folder of the runs and isn't a run."""
+    others = call.runs.not_runs()
+    if not others:
+        return
+    from agentforge.cli.output import note
+    from agentforge.views.text import one_line
+
+    shown = [f"'{one_line(name, 40)}' ({reason})" for name, reason in list(others.items())[:MAX_OTHERS]]
+    more = [f"{len(others) - MAX_OTHERS} more"] if len(others) > MAX_OTHERS else []
+    note(f"Skipped in {RUNS}, not a run: {', '.join(shown + more)}")
 
 
 def _named(rows: "Sequence[RunRow]") -> str:

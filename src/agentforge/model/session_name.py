@@ -10,6 +10,8 @@ MAX_SESSION_CHARS = 64
 MAX_SESSION_BYTES = 200
 
 _SESSION = re.compile(r"[^\W_](?:[\w.-]*)|_[\w.-]*|-[\w.-]*")
+# The time that is added to the name of a run when it is archived; it doesn't count against the limits.
+_ARCHIVED = re.compile(r"\.\d{8}-\d{6}-\d{6}\Z", re.ASCII)
 
 
 def session_name(text: str) -> str:
@@ -17,7 +19,8 @@ def session_name(text: str) -> str:
     name = unicodedata.normalize("NFC", text)
     if not name:
         raise InvalidSession("Session name cannot be empty", hint="give a name such as `auth` or `fix-login`")
-    if len(name) > MAX_SESSION_CHARS or len(name.encode("utf-8", "replace")) > MAX_SESSION_BYTES:
+    given = _ARCHIVED.sub("", name)
+    if len(given) > MAX_SESSION_CHARS or len(given.encode("utf-8", "replace")) > MAX_SESSION_BYTES:
         raise InvalidSession(
             f"Session name too long (max {MAX_SESSION_CHARS} characters): {name[:24]}…",
             hint="choose a shorter name",

@@ -6,6 +6,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from urllib.parse import quote, unquote
 
 from msgspec import Struct
 
@@ -14,9 +15,7 @@ from agentforge.model.errors import AgentForgeError, RunActive
 from agentforge.system.programs import Program, run
 
 SECONDS = 10.0
-_FORMAT = "\t".join(
-    ("#{session_name}", "#{pane_dead}", "#{@agentforge_session}", "#{@agentforge_project}", "#{session_path}")
-)
+_FORMAT = "\t".join(("#{session_name}", "#{pane_dead}", "#{@agentforge_session}", "#{@agentforge_project}"))
 
 
 class TmuxSession(Struct, frozen=True):
@@ -54,10 +53,16 @@ class Tmux:
     def find(self, name: str) -> TmuxSession | None:
         code, output = self._run("list-panes", "-a", "-F", _FORMAT)
         for line in output.splitlines() if code == 0 else ():
-            found, dead, run, project, path = line.split("\t", 4)
+            found, _, rest = line.partition("\t")
             if found == name:
-                return TmuxSession(name, dead != "1", run, project or path)
+                dead, run, project = rest.split("\t")
+                return TmuxSession(name, dead != "1", run, unquote(project) or self._working_directory(name))
         return None
+
+    def _working_directory(self, name: str) -> str:
+        # Separate from the list of panes: a folder's name may contain newlines.
+        code, output = self._run("display-message", "-p", "-t", f"={name}:", "#{session_path}")
+        return output.removesuffix("\n") if code == 0 else ""
 
     def kill(self, name: str) -> None:
         self._run("kill-session", "-t", f"={name}")
@@ -71,7 +76,7 @@ class Tmux:
             if self.is_inside:
                 return self._checked("new-window", "-d", "-P", "-F", "#{window_id}", "-n", name, *child)
             marks: list[str] = []
-            for option, value in (("@agentforge_session", run), ("@agentforge_project", project)):
+            for option, value in (("@agentforge_session", run), ("@agentforge_project", quote(project))):
                 marks += [";", "set-option", "-t", f"={name}:", option, _literal(value)]
             self._checked("new-session", "-d", "-s", name, *child, *marks)
         except BaseException:

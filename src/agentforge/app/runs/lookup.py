@@ -1,6 +1,7 @@
 """Read-only access to runs. Imports little, so that `status`, `list` and `tail` start fast."""
 
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
@@ -13,7 +14,14 @@ from agentforge.app.runs.lock_file import read_lock
 from agentforge.app.wiring import log_of
 from agentforge.legacy.sketch import is_driven_by_shell_engine, is_shell_run, sketched
 from agentforge.model import facts as f
-from agentforge.model.errors import AgentForgeError, InvalidRequest, LogConflict, LogCorrupt, UnknownRun
+from agentforge.model.errors import (
+    AgentForgeError,
+    InvalidRequest,
+    InvalidSession,
+    LogConflict,
+    LogCorrupt,
+    UnknownRun,
+)
 from agentforge.model.event import Event
 from agentforge.model.layout import RunLayout, runs_dir
 from agentforge.model.plan import Plan
@@ -52,8 +60,14 @@ class Runs:
         return RunLayout.of(self.project, session_name(session))
 
     def log_file(self, session: str) -> EventLog:
-        """The log of a run, whether it exists or not."""
-        return log_of(self.layout(session), self.environ)
+        """The log of a run, whether it exists or not. Raises InvalidRequest if something else is in its
+        place."""
+        layout = self.layout(session)
+        if problem := _obstacle(layout.root)[0]:
+            raise InvalidRequest(
+                f"{layout.root} is not a run: {problem}", hint="move it away, or choose another session name"
+            )
+        return log_of(layout, self.environ)
 
     def log(self, session: str) -> EventLog:
         """The log of a run that exists."""
@@ -69,13 +83,23 @@ class Runs:
 
     def sessions(self) -> list[str]:
         """Names of all runs, latest first."""
-        try:
-            entries = [entry for entry in os.scandir(runs_dir(self.project)) if entry.is_dir()]
-        except FileNotFoundError:
-            return []
-        logs = [(entry, os.path.join(entry.path, "events.jsonl")) for entry in entries]
-        found = [(os.stat(path).st_mtime_ns, entry.name) for entry, path in logs if os.path.exists(path)]
-        return [name for _, name in sorted(found, reverse=True)]
+        return self._scan()[0]
+
+    def not_runs(self) -> dict[str, str]:
+        """What else is in the folder of the runs: the reason by name. Hidden files are ignored."""
+        return self._scan()[1]
+
+    def _scan(self) -> tuple[list[str], dict[str, str]]:
+        folder = runs_dir(self.project)
+        found, others = [], {}
+        for name in files.listing(folder):
+            problem, touched = _obstacle(os.path.join(folder, name))
+            if problem := _not_a_name(name) or problem:
+                others[name] = problem
+            elif touched:
+                found.append((touched, name))
+        visible = {name: problem for name, problem in sorted(others.items()) if not name.startswith(".")}
+        return [name for _, name in sorted(found, reverse=True)], visible
 
     def events(self, session: str) -> Iterator[Event]:
         return self.log(session).reader().events()
@@ -188,6 +212,28 @@ def _snapshot(layout: RunLayout) -> StateSnapshot | None:
     except msgspec.DecodeError:
         return None
     return snapshot if snapshot and snapshot.version == SNAPSHOT_VERSION else None
+
+
+def _not_a_name(name: str) -> str:
+    try:
+        return "" if session_name(name) == name else "its name is not normalized"
+    except InvalidSession:
+        return "its name is not a session name"
+
+
+def _obstacle(root: str) -> tuple[str, int]:
+    """Why the path can't be a run's folder, or an empty string; and when its log was modified, or 0. Links
+    are not followed: they may lead out of the project."""
+    kinds = ((root, "folder", stat.S_ISDIR), (f"{root}/events.jsonl", "file", stat.S_ISREG))
+    for path, what, is_kind in kinds:
+        try:
+            found = os.lstat(path)
+        except OSError:
+            return "", 0
+        if not is_kind(found.st_mode):
+            kind = "a link" if stat.S_ISLNK(found.st_mode) else f"not a {what}"
+            return (f"it is {kind}" if path == root else f"its events.jsonl is {kind}"), 0
+    return "", found.st_mtime_ns
 
 
 def shown_status(state: RunState, *, held: bool) -> ShownStatus:

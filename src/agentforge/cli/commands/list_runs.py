@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentforge.cli.invocation import invocation, project_options
+from agentforge.cli.invocation import invocation, note_others, project_options
 from agentforge.cli.output import print_json, styled
 from agentforge.views.lines.status import STATUS_TONES
 from agentforge.views.text import age, padded, width
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 def list_runs(count: int) -> None:
     """List runs, latest first. `runs` is an alias."""
     call = invocation()
+    note_others(call)
     rows = call.runs.rows(count)
     if call.as_json:
         print_json(rows)

@@ -7,7 +7,7 @@ import click
 from msgspec import Struct
 
 from agentforge.cli import exit_codes
-from agentforge.cli.invocation import Invocation, engine_options, invocation
+from agentforge.cli.invocation import Invocation, engine_options, invocation, note_others
 from agentforge.cli.output import note, print_json, styled
 from agentforge.model.errors import AgentForgeError
 from agentforge.views.lines.status import STATUS_TONES
@@ -74,6 +74,7 @@ async def _all(engine: "Engine", names: list[str], *, accept_damage: bool) -> di
 
 
 def _interrupted(call: Invocation) -> list[str]:
+    note_others(call)
     runs = call.runs
     rows = runs.rows(len(runs.sessions()))
     interrupted = [row.session for row in rows if row.status == "interrupted" and row.archived_from is None]

@@ -1,0 +1,3 @@
+from tests.surface.conftest import project
+
+__all__ = ["project"]
