@@ -14,8 +14,12 @@ def runs_dir(project: str) -> str:
     return join(project, RUNS)
 
 
+def locks_dir(project: str) -> str:
+    return join(project, LOCKS)
+
+
 def lock_file(project: str, session: str) -> str:
-    return join(project, LOCKS, f"{session}.lock")
+    return join(locks_dir(project), f"{session}.lock")
 
 
 def loop_completions(project: str) -> str:

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from agentforge.adapters.beads import Beads
 from agentforge.adapters.log import lease
 from agentforge.app.runs.completions import Completion, add_completion, completion_of
+from agentforge.app.runs.git_ignore import hide_from_git
 from agentforge.app.runs.lock_file import LockFile, locked_sessions, read_lock, remove_lock, write_lock
 from agentforge.app.runs.lookup import Runs
 from agentforge.legacy.sketch import is_shell_run
@@ -59,6 +60,7 @@ class Leases:
         except RunActive:
             raise active(self._runs, session) from None
         try:
+            hide_from_git(self._runs.project)
             write_lock(self._runs.project, session, self._processes, self._clock.now())
             journal = Journal(session, writer, self._clock)
         except BaseException:

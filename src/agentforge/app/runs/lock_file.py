@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from agentforge.model.errors import StorageFailed
-from agentforge.model.layout import lock_file
+from agentforge.model.layout import lock_file, locks_dir
 from agentforge.ports.process import Identity, Processes
 from agentforge.system import files
 
@@ -38,7 +38,7 @@ def read_lock(project: str, session: str) -> LockFile | None:
 
 def locked_sessions(project: str) -> list[str]:
     """The sessions that an engine owns, or owned when it died, even while it wrote the lock file."""
-    names = (name.removesuffix(".tmp") for name in files.listing(os.path.dirname(lock_file(project, "any"))))
+    names = (name.removesuffix(".tmp") for name in files.listing(locks_dir(project)))
     return sorted({name.removesuffix(".lock") for name in names if name.endswith(".lock")})
 
 
