@@ -13,7 +13,8 @@ from agentforge.model.errors import StorageFailed
 from agentforge.ports.clock import Clock
 from agentforge.ports.workspace import Stamp
 from agentforge.system import files
-from agentforge.system.programs import Program, run
+from agentforge.system.git import git_program
+from agentforge.system.programs import run
 
 _BUILTIN = Path(__file__).resolve().parents[2] / "builtin"
 _INPUT_SUFFIXES = (".md", ".yaml", ".json", ".txt")
@@ -22,8 +23,6 @@ GIT_TIMEOUT = 60.0
 MAX_LISTING = 64 * 1024 * 1024
 OURS = (".git", ".agentforge", ".claude/pipeline-runs", ".claude/locks", ".claude/loop-completions.json")
 """Paths of git and of the engine, excluded even if git lists them."""
-# A repository's settings must not make us run its programs.
-GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 
 
 class FileSources:
@@ -95,7 +94,7 @@ def _text_files_below(folder: str) -> list[str]:
 class WorkspaceFiles:
     def __init__(self, root: str, environ: Mapping[str, str], max_files: int = MAX_FILES) -> None:
         self._root = root
-        self._environ = {**environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+        self._environ = environ
         self._max_files = max_files
 
     def stamps(self) -> dict[str, Stamp] | None:
@@ -126,8 +125,8 @@ class WorkspaceFiles:
 
     def _listed_by_git(self) -> list[str] | None:
         """Tracked files and new ones that aren't ignored, or None outside a repository."""
-        command = (*GIT, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
-        git = Program(command, GIT_TIMEOUT, cwd=self._root, env=self._environ, max_output=MAX_LISTING)
+        command = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
+        git = git_program(self._root, self._environ, *command, timeout=GIT_TIMEOUT, max_output=MAX_LISTING)
         ended = run(git)
         if ended.code != 0 or ended.truncated:
             return None

@@ -299,10 +299,10 @@ class Demo:
 
 
 def _environment(folder: str) -> dict[str, str]:
-    """An environment without the user's git settings (signing, hooks, templates)."""
+    """An environment without the user's git settings (signing, hooks, templates, another repository)."""
     name, address = "AgentForge demo", "demo@localhost"
     return {
-        **os.environ,
+        **{key: value for key, value in os.environ.items() if not key.startswith("GIT_")},
         "HOME": folder,
         "AGENT_PIPELINES_EVENT_FLUSH_MS": "50",  # So that the second kill falls into the delay.
         "GIT_CONFIG_GLOBAL": os.devnull,

@@ -1,0 +1,84 @@
+"""How the engine calls git: whatever a repository configures, git starts no program of its choice and reaches
+no network.
+
+The user's and the system's own settings stay in effect (`safe.directory`, `core.excludesFile`). No setting
+disables all filters and diff drivers, which have names of the repository's choice. So the engine only uses
+commands that don't convert the content of files; `SAFE_COMMANDS` lists them.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Final
+
+from agentforge.system.programs import Program
+
+SAFE_COMMANDS: Final = frozenset({"ls-files", "ls-tree", "rev-parse"})
+_SETTINGS: Final = (
+    # Programs that git starts on its own.
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.pager=cat",
+    "core.editor=false",
+    "core.askPass=false",
+    "core.sshCommand=false",
+    "core.alternateRefsCommand=false",
+    "credential.helper=",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    # Signatures are neither made nor verified.
+    "commit.gpgSign=false",
+    "tag.gpgSign=false",
+    "log.showSignature=false",
+    "gpg.program=false",
+    "gpg.ssh.program=false",
+    "gpg.x509.program=false",
+    # Other repositories: remote ones, submodules, and a folder that only looks like a bare repository.
+    "protocol.allow=never",
+    "submodule.recurse=false",
+    "status.submoduleSummary=false",
+    "safe.bareRepository=explicit",
+)
+_VARIABLES: Final = {
+    "GIT_ALLOW_PROTOCOL": "",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_PAGER": "cat",
+    "GIT_EDITOR": "false",
+    "GIT_ASKPASS": "false",
+    "GIT_SSH_COMMAND": "false",
+}
+_KEPT: Final = (
+    *("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"),
+    *("GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM"),
+)
+
+
+def git_argv(*arguments: str) -> tuple[str, ...]:
+    options = [word for setting in _SETTINGS for word in ("-c", setting)]
+    return ("git", "--no-pager", *options, *arguments)
+
+
+def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Without variables that point git to another repository, such as those that a git hook has."""
+    inherited = {
+        name: value for name, value in environ.items() if not name.startswith("GIT_") or name in _KEPT
+    }
+    return {**inherited, **_VARIABLES}
+
+
+def git_program(
+    root: str, environ: Mapping[str, str], *arguments: str, timeout: float, max_output: int
+) -> Program:
+    """A call of the engine, in the repository that contains `root`."""
+    if arguments[0] not in SAFE_COMMANDS:
+        raise ValueError(f"git {arguments[0]} may start programs that the repository configures")
+    return Program(
+        git_argv(*arguments),
+        timeout,
+        cwd=os.path.abspath(root),
+        env=git_environment(environ),
+        max_output=max_output,
+    )
