@@ -36,6 +36,7 @@ TAXONOMY = {
     "prompt_unreadable": False,
     "queue_unreadable": False,
     "parallel_block_failed": False,
+    "output_unreadable": False,
     "not_recorded": False,
 }
 

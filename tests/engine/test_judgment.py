@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentforge.engine.normalise import read_judgment
+from agentforge.engine.normalise import JUDGMENT_CHARS, read_judgment
 from agentforge.model.facts import JudgeResult
 
 STOP = '{"stop": true, "reason": "nothing new", "confidence": 0.9}'
@@ -70,3 +70,19 @@ def test_long_and_deep_answers_take_no_time_and_no_stack() -> None:
     assert read_judgment("{" * 1_000_000) is None
     assert read_judgment('{"a":' * 100_000) is None
     assert read_judgment("x" * 5_000_000 + STOP) == EXPECTED
+
+
+@pytest.mark.parametrize("inside", ['"' + "x" * 8_000_000, "[" + "1," * 4_000_000, "9" * 8_000_000, "["])
+def test_nested_objects_without_an_end_are_not_read_again_and_again(inside: str) -> None:
+    nested = '{"a":' * 900
+    assert read_judgment(nested + inside) is None
+    assert read_judgment(nested + inside[:30_000] + STOP) in (None, EXPECTED)
+
+
+def test_judgment_after_a_lot_of_code_is_found() -> None:
+    code = 'if (a) { return {b: c, "d": {}}; }\n' * 1_500
+    assert read_judgment(code + STOP) == EXPECTED
+
+
+def test_judgment_far_before_the_end_is_none() -> None:
+    assert read_judgment(STOP + " " * JUDGMENT_CHARS) is None

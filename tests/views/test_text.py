@@ -1,10 +1,23 @@
 """Text, spans and amounts as people read them."""
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentforge.views.text import age, counted, money, one_line, padded, printable, shortened, span, width
+from agentforge.views.text import (
+    MAX_LINE,
+    age,
+    counted,
+    money,
+    one_line,
+    padded,
+    printable,
+    shortened,
+    span,
+    width,
+)
 
 
 @pytest.mark.parametrize(
@@ -41,6 +54,22 @@ def test_money_and_counts() -> None:
 def test_one_line_takes_the_steering_out_of_text() -> None:
     assert one_line("a\x1b[2J\r\n\tb\u202e") == "a\ufffd[2J b\ufffd"
     assert one_line("word " * 10, 12) == "word word w…"
+
+
+class LongText(str):
+    """A text that must be cut before it is read."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("every character was read")
+
+
+def test_long_text_is_cut_before_it_is_cleaned() -> None:
+    assert one_line(LongText("a \x1b" * 10_000_000), 12) == "a \ufffda \ufffda \ufffda…"
+    assert one_line(LongText(" " * 50_000_000 + "a"), 12) == "…"
+    assert len(one_line(LongText("a" * 50_000_000))) == MAX_LINE
+    assert one_line("a" * MAX_LINE) == "a" * MAX_LINE
 
 
 @given(st.text(), st.integers(min_value=0, max_value=40))

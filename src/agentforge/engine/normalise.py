@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -194,16 +195,20 @@ def _errors(written: JSONObject) -> tuple[str, ...]:
     return tuple(item if isinstance(item, str) else msgspec.json.encode(item).decode() for item in value)
 
 
-MAX_CANDIDATES = 1000
-"""The maximum number of opening braces to try when searching an answer for a judgment."""
+JUDGMENT_CHARS = 64 * 1024
+"""How much of the end of an answer is searched for a judgment."""
+MAX_SCANNED_CHARS = 1024 * 1024
+"""How much is decoded in vain: an object without an end is read once for each brace in it."""
 
+MAX_CANDIDATES = 10_000
+_OBJECT = re.compile(r"\{(?=\s*+[\"}])")
 _decoder = json.JSONDecoder()
 
 
 def read_judgment(answer: str) -> JudgeResult | None:
     """The last judgment in an answer, which may wrap it in a code fence or in prose; or None."""
     found = None
-    for value in _objects(answer):
+    for value in _objects(answer[-JUDGMENT_CHARS:]):
         if "stop" in value:
             found = _normalised(value)
     return found
@@ -211,17 +216,24 @@ def read_judgment(answer: str) -> JudgeResult | None:
 
 def _objects(answer: str) -> Iterator[dict[str, Any]]:
     """Every JSON object in the text, outermost only."""
-    start = answer.find("{")
-    for _ in range(MAX_CANDIDATES):
-        if start < 0:
-            return
+    end, scanned = 0, 0
+    for found in islice(_OBJECT.finditer(answer), MAX_CANDIDATES):
+        start = found.start()
+        if start < end or scanned > MAX_SCANNED_CHARS:
+            continue
         try:
             value, end = _decoder.raw_decode(answer, start)
-        except (ValueError, RecursionError):
-            end = start + 1
+        except (ValueError, RecursionError) as error:
+            scanned += _scanned(error, start, len(answer))
         else:
             yield value
-        start = answer.find("{", end)
+
+
+def _scanned(error: ValueError | RecursionError, start: int, end: int) -> int:
+    """How far a decoder came. The error of a string without an end is at its beginning."""
+    if isinstance(error, json.JSONDecodeError) and not error.msg.startswith("Unterminated"):
+        return error.pos - start
+    return end - start
 
 
 def _normalised(value: dict[str, Any]) -> JudgeResult:

@@ -33,6 +33,8 @@ class FailureKind(StrEnum):
     PROMPT_UNREADABLE = "prompt_unreadable"
     QUEUE_UNREADABLE = "queue_unreadable"
     PARALLEL_BLOCK_FAILED = "parallel_block_failed"
+    OUTPUT_UNREADABLE = "output_unreadable"
+    """The agent's output couldn't be interpreted in time."""
     NOT_RECORDED = "not_recorded"
     """The replayed cassette has no matching exchange."""
 

@@ -1,6 +1,6 @@
 """Runs programs and waits for them: helpers such as git, tmux and bd, and a model's commands.
 
-Bounded in time and output, without stdin, never through a shell. Each program runs in a new session: on
+Bounded in time and output, never through a shell. Each program runs in a new session: on
 timeout or cancellation it is killed with its process group.
 """
 
@@ -8,11 +8,13 @@ import os
 import selectors
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from enum import Enum
+from typing import IO
 
 from msgspec import Struct
 
@@ -40,6 +42,7 @@ class Program(Struct, frozen=True):
     """Seconds between SIGTERM and SIGKILL on timeout."""
     contained: bool = False
     """Whether its background processes are killed when it exits."""
+    stdin: bytes = b""
 
 
 class NoExit(Enum):
@@ -100,12 +103,20 @@ async def run_async(program: Program) -> ProgramResult:
 
 
 def _run(program: Program, cancelled: threading.Event) -> ProgramResult:
+    with tempfile.TemporaryFile() if program.stdin else nullcontext(subprocess.DEVNULL) as stdin:
+        if not isinstance(stdin, int):
+            stdin.write(program.stdin)
+            stdin.seek(0)
+        return _run_with(program, stdin, cancelled)
+
+
+def _run_with(program: Program, stdin: int | IO[bytes], cancelled: threading.Event) -> ProgramResult:
     try:
         process = subprocess.Popen(
             program.argv,
             cwd=program.cwd,
             env=program.env,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if program.merged else subprocess.PIPE,
             start_new_session=True,

@@ -3,6 +3,8 @@
 import unicodedata
 
 _REPLACEMENT = "\ufffd"
+MAX_LINE = 4096
+"""The maximum length of a line without a limit of its own."""
 
 
 def session_argument(session: str) -> str:
@@ -10,14 +12,18 @@ def session_argument(session: str) -> str:
     return f"-- {session}" if session.startswith("-") else session
 
 
-def one_line(text: str, limit: int | None = None) -> str:
+def one_line(text: str, limit: int = MAX_LINE) -> str:
     """The text on one line, without control characters, so that an agent can't control the terminal."""
-    line = " ".join(printable(text).split())
-    return line if limit is None else shortened(line, limit)
+    # Cut first: an agent's text may be long. White space that is collapsed counts.
+    head = text[: max(MAX_LINE, 4 * limit)]
+    line = " ".join(printable(head).split())
+    return shortened(line if len(head) == len(text) else f"{line}…", limit)
 
 
 def printable(text: str) -> str:
     """White space becomes blanks; unprintable characters are replaced."""
+    if text.isprintable():
+        return text
     return "".join(_shown(char) for char in text)
 
 

@@ -12,6 +12,7 @@ from agentforge.model.errors import ProviderUnusable
 from agentforge.ports.provider import ExecuteRequest
 
 PLACEHOLDER = re.compile(r"\{(model|effort|session|prompt|retries|model_provider)\}")
+MAX_PATTERN_CHARS = 4096
 TEMPLATES = {
     "prompt_arguments": {"prompt"},
     "model_arguments": {"model"},
@@ -165,6 +166,10 @@ def _patterns(cli: AgentCli) -> Iterator[Problem]:
     for key in ("error_patterns", "lost_session_patterns", "failures"):
         for pattern in getattr(cli, key):
             try:
-                re.compile(pattern)
-            except re.error as error:
-                yield Problem(key, f"`{key}`: invalid regular expression {pattern!r}: {error}", "fix it")
+                re.compile(pattern[: MAX_PATTERN_CHARS + 1])
+            except (re.error, RecursionError, OverflowError) as error:
+                shown = pattern if len(pattern) <= 80 else f"{pattern[:80]}…"
+                yield Problem(key, f"`{key}`: invalid regular expression {shown!r}: {error}", "fix it")
+            if len(pattern) > MAX_PATTERN_CHARS:
+                message = f"`{key}`: a pattern is longer than {MAX_PATTERN_CHARS} characters"
+                yield Problem(key, message, "shorten it")

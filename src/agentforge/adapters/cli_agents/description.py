@@ -103,8 +103,8 @@ class AgentCli(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     fields: OutputFields = OutputFields()
     """For `json_lines`."""
     error_patterns: Words = ()
-    """Output that matches one of these is an error, regardless of the exit status. `^` and `$` match at line
-    boundaries, and a pattern may span lines."""
+    """Output that matches one of these near its end is an error, regardless of the exit status. `^` and `$`
+    match at line boundaries, and a pattern may span lines."""
     lost_session_patterns: Words = ()
     """Match errors which report that the session to resume no longer exists."""
     failures: dict[str, FailureKind] = field(default_factory=dict)

@@ -43,12 +43,20 @@ _STATUS_IN_TEXT = re.compile(
 )
 
 
+def from_epoch(seconds: int) -> datetime | None:
+    """The time, or None if it is out of range."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
 def limit_ends(text: str, now: datetime | None, here: tzinfo | None = None) -> datetime | None:
     """The end of a limit as stated in the text, or None. Durations and times of day need `now`; a time
     without a zone is in the machine's zone, or in `here`."""
     found = _EPOCH.search(text)
     if found:
-        return datetime.fromtimestamp(int(found[1] or found[2]), UTC)
+        return from_epoch(int(found[1] or found[2]))
     if now is None:
         return None
     ends = _after_span(text, now) or _by_the_clock(text, now, here)
@@ -125,13 +133,11 @@ AFTER_STATUS: FailureTable = (
 )
 
 
-def failure_of(
-    error: ReportedError, exit: Exit, title: str, own: Mapping[str, FailureKind]
-) -> Failure | None:
-    """The failure, or None if neither status nor text is known. `own` are the CLI's own patterns, which take
-    precedence."""
+def failure_of(error: ReportedError, exit: Exit, title: str, own: FailureKind | None) -> Failure | None:
+    """The failure, or None if neither status nor text is known. `own` is the kind by the CLI's own patterns,
+    which take precedence."""
     text = error.message
-    kind = error.kind or _by_text(text, tuple(own.items())) or _by_text(text, BEFORE_STATUS)
+    kind = error.kind or own or _by_text(text, BEFORE_STATUS)
     kind = kind or _by_status(error) or _by_text(text, AFTER_STATUS)
     if kind is None:
         return None

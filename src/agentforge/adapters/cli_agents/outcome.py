@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from agentforge.adapters.cli_agents.description import AgentCli
 from agentforge.adapters.cli_agents.failures import failure_of
+from agentforge.adapters.cli_agents.patterns import PatternFailed, is_session_lost, last_error, own_kinds
 from agentforge.adapters.cli_agents.program import exit_status
 from agentforge.adapters.cli_agents.stream import (
     COLOUR,
@@ -47,11 +48,22 @@ def reader_of(cli: AgentCli) -> StreamReader | None:
 
 # How many lines from the end are searched for an error in plain text.
 TAIL_LINES = 20
+TAIL_CHARS = 64 * 1024
+PATTERN_CHARS = 8 * 1024
+"""How much of the end of stdout and of stderr is searched for the description's error patterns."""
 NOISE = re.compile(r"^\s*(at |\{|\}|$)|^warning\b", re.IGNORECASE)
 ERROR = re.compile(r"^\W*(error|fatal|panic)", re.IGNORECASE)
 
 
 def interpret_exit(cli: AgentCli, reader: StreamReader | None, exit: Exit) -> ExecuteResult:
+    try:
+        return _interpreted(cli, reader, exit)
+    except PatternFailed as error:
+        failure = Failure(FailureKind.OUTPUT_UNREADABLE, str(error), exit.exit_code)
+        return ExecuteResult(exit.output, exit_status(exit) or 1, exit.duration_ms, failure=failure)
+
+
+def _interpreted(cli: AgentCli, reader: StreamReader | None, exit: Exit) -> ExecuteResult:
     events = [event for event in json_lines(exit.output) if reader.is_event(event)] if reader else []
     if reader is None or not events:
         return _by_exit_status(cli, exit)
@@ -68,13 +80,12 @@ def interpret_exit(cli: AgentCli, reader: StreamReader | None, exit: Exit) -> Ex
 
 
 def _failure(cli: AgentCli, reading: Reading, exit: Exit) -> Failure | None:
-    error = reading.error or _by_pattern(cli, *reading.texts, exit.errors)
+    error = reading.error or _by_pattern(cli, "\n".join(reading.texts), exit.errors)
     if not reading.finished and exit.truncated:
         # The last event is missing; only the exit status is known.
         return _crashed(cli, f"exited with status {exit_status(exit)}", exit) if exit_status(exit) else None
     if error is not None:
-        known = failure_of(error, exit, cli.shown_name, cli.failures)
-        return known or _crashed(cli, error.message, exit)
+        return _known(cli, error, exit) or _crashed(cli, error.message, exit)
     if not reading.finished:
         return _cut_short(cli, last_line(exit.errors), exit)
     if exit.exit_code is None:
@@ -88,7 +99,11 @@ def _cut_short(cli: AgentCli, last: str, exit: Exit) -> Failure:
     if not last:
         return _crashed(cli, how, exit)
     why = ReportedError(f"{how}; last error: {last}")
-    return failure_of(why, exit, cli.shown_name, cli.failures) or _crashed(cli, why.message, exit)
+    return _known(cli, why, exit) or _crashed(cli, why.message, exit)
+
+
+def _known(cli: AgentCli, error: ReportedError, exit: Exit) -> Failure | None:
+    return failure_of(error, exit, cli.shown_name, own_kinds(cli, [error.message])[0])
 
 
 def _by_exit_status(cli: AgentCli, exit: Exit) -> ExecuteResult:
@@ -99,7 +114,7 @@ def _by_exit_status(cli: AgentCli, exit: Exit) -> ExecuteResult:
     if status or error:
         error = error or _plain_error(cli, exit)
         last = error.message if error else last_line(exit.errors) or last_line(exit.output)
-        failure = failure_of(error, exit, cli.shown_name, cli.failures) if error else None
+        failure = _known(cli, error, exit) if error else None
         failure = failure or Failure(
             FailureKind.PROVIDER_CRASHED,
             f"{cli.name} exited with status {status}: {last or 'no output'}",
@@ -121,24 +136,18 @@ def _with_login_hint(cli: AgentCli, failure: Failure | None) -> Failure | None:
     return replace(failure, message=f"{failure.message}; {cli.log_in}{key}")
 
 
-def _by_pattern(cli: AgentCli, *texts: str) -> ReportedError | None:
+def _by_pattern(cli: AgentCli, texts: str, errors: str) -> ReportedError | None:
     """The last line that matches the description's error patterns, or None."""
-    output = COLOUR.sub("", "\n".join(texts))
-    found = [match for words in cli.error_patterns for match in re.finditer(words, output, re.MULTILINE)]
-    if not found:
-        return None
-    start = max(match.start() for match in found)
-    return ReportedError(one_line(output[output.rfind("\n", 0, start) + 1 :]))
+    output = COLOUR.sub("", "\n".join(text[-PATTERN_CHARS:] for text in (texts, errors)))
+    start = last_error(cli, output) if cli.error_patterns else -1
+    return ReportedError(one_line(output[output.rfind("\n", 0, start) + 1 :])) if start >= 0 else None
 
 
 def _plain_error(cli: AgentCli, exit: Exit) -> ReportedError | None:
     """The last error line of a known kind near the end, or None."""
-    for text in (exit.errors, exit.output):
-        for line in _tail(text):
-            error = ReportedError(one_line(line))
-            if failure_of(error, exit, cli.shown_name, cli.failures):
-                return error
-    return None
+    lines = [one_line(line) for text in (exit.errors, exit.output) for line in _tail(text)]
+    errors = zip(map(ReportedError, lines), own_kinds(cli, lines), strict=True)
+    return next((error for error, own in errors if failure_of(error, exit, cli.shown_name, own)), None)
 
 
 def last_line(text: str) -> str:
@@ -150,7 +159,7 @@ def last_line(text: str) -> str:
 
 def _tail(text: str) -> Sequence[str]:
     """The last lines, in reverse order."""
-    lines = COLOUR.sub("", text).splitlines()
+    lines = COLOUR.sub("", text[-TAIL_CHARS:]).splitlines()
     return [line for line in reversed(lines) if line.strip()][:TAIL_LINES]
 
 
@@ -160,5 +169,5 @@ def _crashed(cli: AgentCli, message: str, exit: Exit) -> Failure:
 
 def _usage(cli: AgentCli, reading: Reading, failure: Failure | None) -> Usage | None:
     """The usage, without the session if it no longer exists."""
-    session_lost = failure and any(re.search(words, failure.message) for words in cli.lost_session_patterns)
+    session_lost = failure and is_session_lost(cli, failure.message)
     return replace(reading.usage, agent_session=None) if session_lost and reading.usage else reading.usage

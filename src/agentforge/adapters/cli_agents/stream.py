@@ -1,5 +1,6 @@
 """The common model of an agent's output stream, and the reader of described JSON lines."""
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -16,20 +17,30 @@ from agentforge.ports.provider import Exit
 OutputLine = dict[str, Any]
 """One line of the output, as the CLI wrote it."""
 
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_OBJECT_LINE = re.compile(r"^[ \t\r]*+\{.*", re.MULTILINE)
+COLOUR = re.compile(r"\x1b\[[0-9;]*+m")
 WIDTH = 160
 """The maximum length of a displayed line."""
+MAX_COUNT = 2**63 - 1
+"""Larger numbers can't be stored in an event."""
+MESSAGE_CHARS = 4096
+"""What is read of an error message, or of a text of which one line is displayed."""
 
 
 class ReportedError(Struct, frozen=True):
     """An error that the CLI reported."""
 
     message: str
+    """At most MESSAGE_CHARS: it is compared with many patterns, and stored in events."""
     status: int | None = None
     """The HTTP status."""
     kind: FailureKind | None = None
     """Set if the CLI's format is unambiguous."""
     resets_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.message) > MESSAGE_CHARS:
+            msgspec.structs.force_setattr(self, "message", f"{self.message[: MESSAGE_CHARS - 1]}…")
 
 
 class Reading(Struct, frozen=True):
@@ -62,7 +73,7 @@ class StreamReader(Protocol):
 
 def json_lines(text: str) -> Iterator[OutputLine]:
     """The lines that are JSON objects, in order; an incomplete last line is skipped."""
-    for line in text.splitlines():
+    for line in _OBJECT_LINE.findall(text):
         event = json_line(line)
         if event is not None:
             yield event
@@ -73,7 +84,7 @@ def json_line(line: str) -> OutputLine | None:
         return None
     try:
         event = msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
     return event if isinstance(event, dict) else None
 
@@ -88,15 +99,18 @@ def text_at(event: Any, *path: str) -> str:
 
 def number_at(event: Any, *path: str) -> int:
     """A count, or 0 if the value is not a number."""
-    found = _at(event, path)
-    if isinstance(found, bool) or not isinstance(found, int | float):
-        return 0
-    return max(0, int(found))
+    return _as_count(_at(event, path)) or 0
+
+
+def _as_count(value: Any) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return min(max(0, int(value)), MAX_COUNT)
 
 
 def money_at(event: Any, *path: str) -> float | None:
     found = _at(event, path)
-    if isinstance(found, bool) or not isinstance(found, int | float):
+    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
         return None
     return float(found)
 
@@ -124,7 +138,7 @@ def _at(event: Any, path: Sequence[str]) -> Any:
 
 def one_line(text: str) -> str:
     """The first line that is not empty, without colours, shortened to WIDTH."""
-    lines = COLOUR.sub("", text).splitlines()
+    lines = COLOUR.sub("", text[:MESSAGE_CHARS]).splitlines()
     line = next((line.strip() for line in lines if line.strip()), "")
     return line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…"
 
@@ -171,30 +185,31 @@ class JsonLinesStream:
 
 
 def _texts(events: Sequence[OutputLine], fields: OutputFields) -> list[str]:
-    texts: list[str] = []
+    texts: list[list[str]] = []
     group = ""
     for event in events:
         text, now = _text(event, fields.text), _text(event, fields.group)
         if text and now and now == group:
-            texts[-1] += text
+            texts[-1].append(text)
         elif text:
-            texts.append(text)
+            texts.append([text])
             group = now
-    return texts
+    return ["".join(pieces) for pieces in texts]
 
 
 def values_at(event: Any, path: str) -> Iterator[Any]:
     """The values at a dotted path, descending into every element of lists."""
-    if isinstance(event, list):
-        for item in event:
-            yield from values_at(item, path)
-        return
-    if not path:
-        yield event
-        return
-    key, _, rest = path.partition(".")
-    if isinstance(event, dict) and event.get(key) is not None:
-        yield from values_at(event[key], rest)
+    keys = path.split(".") if path else []
+    # A stack instead of recursion: lists may be nested deeply.
+    pending = [(event, 0)]
+    while pending:
+        value, depth = pending.pop()
+        if isinstance(value, list):
+            pending.extend((item, depth) for item in reversed(value))
+        elif depth == len(keys):
+            yield value
+        elif isinstance(value, dict) and value.get(keys[depth]) is not None:
+            pending.append((value[keys[depth]], depth + 1))
 
 
 def _matches(event: OutputLine, path: str) -> bool:
@@ -238,8 +253,7 @@ def _last_text(events: Sequence[OutputLine], path: str) -> str:
 
 
 def _count(events: Sequence[OutputLine], path: str) -> int | None:
-    found = _last_number(events, path)
-    return None if found is None else max(0, int(found))
+    return _as_count(_last_number(events, path))
 
 
 def _last_number(events: Sequence[OutputLine], path: str) -> float | None:
@@ -247,6 +261,6 @@ def _last_number(events: Sequence[OutputLine], path: str) -> float | None:
         return None
     for event in reversed(events):
         for value in values_at(event, path):
-            if isinstance(value, int | float) and not isinstance(value, bool):
+            if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
                 return value
     return None

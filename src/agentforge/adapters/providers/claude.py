@@ -1,10 +1,11 @@
 """Claude Code: `claude --print`, with the prompt on stdin; and its output, `stream-json --verbose`."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from agentforge.adapters.cli_agents.description import AgentCli
+from agentforge.adapters.cli_agents.failures import from_epoch
 from agentforge.adapters.cli_agents.stream import (
     OutputLine,
     Reading,
@@ -168,7 +169,7 @@ def _resets_at(events: Sequence[OutputLine]) -> datetime | None:
         info = mapping_at(event, "rate_limit_info")
         seconds = number_at(info, "resetsAt")
         if info.get("status") == "rejected" and seconds:
-            return datetime.fromtimestamp(seconds, UTC)
+            return from_epoch(seconds)
     return None
 
 

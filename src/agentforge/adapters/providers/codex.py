@@ -78,7 +78,7 @@ CODEX = AgentCli(
 
 TYPES = frozenset({"error", "thread.started"})
 PREFIXES = ("turn.", "item.")
-RECONNECTING = re.compile(r"Reconnecting\.\.\. (?:\S+ )*?\((.*)\)", re.DOTALL)
+RECONNECTING = re.compile(r"Reconnecting\.\.\. [^(]*+\((.*)\)", re.DOTALL)
 
 
 class CodexStream:

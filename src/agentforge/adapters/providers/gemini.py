@@ -91,14 +91,13 @@ class GeminiStream:
 
 def _texts(events: Sequence[OutputLine]) -> list[str]:
     """The agent's texts between tool calls, joined from their chunks."""
-    texts, piece = [], ""
+    texts: list[list[str]] = [[]]
     for event in events:
         if event["type"] == "message" and event.get("role") == "assistant":
-            piece += text_at(event, "content")
-        elif piece:
-            texts.append(piece)
-            piece = ""
-    return [*texts, piece] if piece else texts
+            texts[-1].append(text_at(event, "content"))
+        elif texts[-1]:
+            texts.append([])
+    return [text for pieces in texts if (text := "".join(pieces))]
 
 
 def _reported_error(last: OutputLine, events: Sequence[OutputLine], exit: Exit) -> ReportedError | None:

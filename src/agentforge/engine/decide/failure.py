@@ -22,6 +22,7 @@ PROVIDER_FAILURES = frozenset(
         FailureKind.PROVIDER_TIMEOUT,
         FailureKind.PROVIDER_OVERLOADED,
         FailureKind.PROVIDER_UNREACHABLE,
+        FailureKind.OUTPUT_UNREADABLE,
     }
 )
 """Failures that another provider may not have."""
