@@ -141,7 +141,6 @@ def test_stage_without_yaml_is_a_prompt() -> None:
         ("./team/own.yaml", "team/own.yaml"),
         ("/elsewhere/own.yaml", "/elsewhere/own.yaml"),
         ("flow", ".claude/pipelines/flow.yaml"),
-        ("flow.yaml", ".claude/pipelines/flow.yaml"),
         ("other", ".claude/pipelines/other.yml"),
         ("more", "/more/more.yaml"),
         ("plug", "/plugin/scripts/pipelines/plug.yaml"),
@@ -156,6 +155,21 @@ def test_pipeline_lookup_by_path_and_name(name: str, path: str) -> None:
     )
     world = TextWorld({**files, ".claude/stages/s/prompt.md": ""}, **ENVIRONMENT)
     assert compile_pipeline(world, name, "x").plan.source.path == path
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("shipped.yaml", "for the pipeline named `shipped`, leave out the ending"),
+        ("team/shipped.yml", "for the pipeline named `shipped`, leave out the ending"),
+        ("team/shipped", "for the pipeline named `shipped`, leave out the ending"),
+        ("team/none.yaml", "check the path"),
+    ],
+)
+def test_path_of_a_missing_pipeline_file_finds_no_pipeline_of_that_name(path: str, hint: str) -> None:
+    world = TextWorld({"/builtin/pipelines/shipped.yaml": PIPELINE})
+    (diagnostic,) = lint(world, path, "pipeline")
+    assert (diagnostic.message, diagnostic.hint) == (f"no pipeline file `{path}`", hint)
 
 
 def test_unknown_pipeline_suggests_the_closest() -> None:

@@ -28,7 +28,7 @@ from agentforge.definition.resolve import (
     StageLookup,
     find_pipeline,
     is_stage_name,
-    pipeline_names,
+    missing_pipeline,
 )
 from agentforge.definition.specs import (
     BlockSpec,
@@ -48,7 +48,7 @@ from agentforge.definition.validate import (
     validate_termination,
 )
 from agentforge.definition.yaml.parser import SourceText, parse_mapping, relative
-from agentforge.model.diagnostic import Diagnostic, SourcePlace, choice
+from agentforge.model.diagnostic import Diagnostic, SourcePlace
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Mode, Overrides, Plan
 from agentforge.model.session_name import session_name
@@ -244,9 +244,7 @@ def compile_pipeline(
         return compilation.pipeline(SourceText(INLINE, text), sources.project, INLINE, passes)
     path = find_pipeline(sources, pipeline)
     if path is None:
-        at = report.argument(pipeline)
-        hint = choice(pipeline, "pipelines", pipeline_names(sources))
-        report.error("unknown-pipeline", at, f"no pipeline named `{pipeline}`", hint)
+        report.error("unknown-pipeline", report.argument(pipeline), *missing_pipeline(sources, pipeline))
         raise DefinitionError(report.diagnostics)
     source = SourceText(relative(sources.project, path), sources.read(path) or "")
     return compilation.pipeline(source, dirname(path), path, passes)

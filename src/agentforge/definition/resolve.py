@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from posixpath import dirname, isabs, join
+from posixpath import basename, dirname, join
 
 from msgspec import Struct
 
@@ -65,12 +65,31 @@ def _roots(sources: Sources, kind: str, variable: str, *beside: str) -> tuple[st
 
 
 def find_pipeline(sources: Sources, name: str, beside: str | None = None) -> str | None:
-    """An existing path, else a name in one of the folders, `beside` (the including file's) first; or None."""
-    candidates = [absolute(sources.project, name)]
-    if not isabs(name):
-        roots = (*([beside] if beside else []), *pipeline_roots(sources))
-        candidates += [absolute(root, name + suffix) for root in roots for suffix in _PIPELINE_SUFFIXES]
+    """The path of a pipeline file, or None. A path is relative to the project or to `beside`, the including
+    file's folder; a name is searched in `beside` and the folders of pipelines."""
+    near = (beside,) if beside else ()
+    if is_path(name):
+        candidates = [absolute(folder, name) for folder in (sources.project, *near)]
+    else:
+        roots = (*near, *pipeline_roots(sources))
+        named = [absolute(root, name + suffix) for root in roots for suffix in _PIPELINE_SUFFIXES]
+        candidates = [absolute(sources.project, name), *named]
     return next((path for path in candidates if sources.read(path) is not None), None)
+
+
+def is_path(name: str) -> bool:
+    """Whether the reference to a pipeline is the path of a file; otherwise it is a name."""
+    return "/" in name or name.endswith(_PIPELINE_SUFFIXES[1:])
+
+
+def missing_pipeline(sources: Sources, name: str) -> tuple[str, str]:
+    """The message and the hint for a pipeline that `find_pipeline` doesn't find."""
+    names = pipeline_names(sources)
+    if not is_path(name):
+        return f"no pipeline named `{name}`", choice(name, "pipelines", names)
+    stem = basename(name).rsplit(".", 1)[0]
+    hint = f"for the pipeline named `{stem}`, leave out the ending" if stem in names else "check the path"
+    return f"no pipeline file `{name}`", hint
 
 
 def is_stage_name(name: str) -> bool:
@@ -260,8 +279,7 @@ class Assembly:
     def _nested(self, ref: Written[str], located: Located) -> Located | None:
         path = find_pipeline(self._sources, ref.value, located.beside)
         if path is None:
-            hint = choice(ref.value, "pipelines", pipeline_names(self._sources))
-            self._report.error("unknown-pipeline", ref.at, f"no pipeline named `{ref.value}`", hint)
+            self._report.error("unknown-pipeline", ref.at, *missing_pipeline(self._sources, ref.value))
             return None
         if path in located.chain:
             chain = " → ".join(self._shown(step) for step in (*located.chain, path))
