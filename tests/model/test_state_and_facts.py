@@ -1,8 +1,11 @@
 """What the records say about themselves."""
 
+import pytest
 from tests.engine.plans import block, event, plan_of, stage, started
 
 from agentforge.engine.evolve.run import evolve
+from agentforge.model import facts as f
+from agentforge.model.codec import encode_fact
 from agentforge.model.cursor import Cursor
 from agentforge.model.facts import IterationCompleted
 from agentforge.model.place import place_of
@@ -34,3 +37,17 @@ def test_stage_of_a_branch_has_no_place_outside_its_block() -> None:
     state = evolve(None, event(1, started(plan), Cursor("0", 0, 0)))
     assert place_of(plan, state, "claude", StageState("0.0", 1)) is None
     assert place_of(plan, state, None, StageState("7", 1)) is None
+
+
+@pytest.mark.parametrize(
+    ("fact", "field"),
+    [
+        (f.IterationStarted("s", "s", "claude", "opus", ""), b'"attempt":1'),
+        (f.NodeStarted("s"), b'"runs":1'),
+        (f.NodeCompleted("s", "done", 1), b'"status":"completed"'),
+        (f.ProviderCompleted("claude"), b'"status":"completed"'),
+    ],
+    ids=["iteration_start", "node_start", "node_complete", "parallel_provider_complete"],
+)
+def test_specified_fields_are_written_even_if_they_have_their_default(fact: f.AnyFact, field: bytes) -> None:
+    assert field in encode_fact(fact)

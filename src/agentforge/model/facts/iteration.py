@@ -4,7 +4,7 @@ from datetime import datetime
 
 from msgspec import field
 
-from agentforge.model.facts.fact import Fact
+from agentforge.model.facts.fact import Fact, written
 from agentforge.model.failure import FailureKind
 from agentforge.model.result import Decision, Result, Usage
 
@@ -17,7 +17,7 @@ class IterationStarted(Fact, frozen=True):
     provider: str
     model: str
     prompt_sha256: str
-    attempt: int = 1
+    attempt: int = written(1)
 
 
 class AttemptStarted(Fact, frozen=True):

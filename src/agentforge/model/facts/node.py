@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Literal
 
 from agentforge.model.cursor import Destination
-from agentforge.model.facts.fact import Fact
+from agentforge.model.facts.fact import Fact, written
 
 
 class NodeStarted(Fact, frozen=True):
@@ -22,7 +22,7 @@ class NodeStarted(Fact, frozen=True):
     type: str = ""
     provider: str = ""
     model: str = ""
-    runs: int = 1
+    runs: int = written(1)
     kind: Literal["parallel"] | None = None
     providers: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class NodeCompleted(Fact, frozen=True):
     name: str
     reason: str
     iterations: int
-    status: Literal["completed"] = "completed"
+    status: Literal["completed"] = written("completed")
     next: Destination | None = None
     """The next node; None at the end of the run."""
 
@@ -52,7 +52,7 @@ class ProviderCompleted(Fact, frozen=True):
     TYPE = "parallel_provider_complete"
 
     provider: str
-    status: Literal["completed", "failed"] = "completed"
+    status: Literal["completed", "failed"] = written("completed")
     error: str | None = None
 
 
