@@ -362,8 +362,8 @@ def test_context_of_a_later_visit_has_the_inputs_and_history_of_latest_visits_on
     assert context.paths.output == f"{LAYOUT.root}/stage-01-build/run-002/iterations/002/output.md"
     assert context.paths.progress == f"{LAYOUT.root}/stage-01-build/run-002/progress.md"
     inputs = json.loads(msgspec.json.encode(context))["inputs"]
-    assert inputs["from_stage"] == {"plan": ["plan-2-1.md"]}
-    assert inputs["from_previous_iterations"] == ["build-2-1.md"]
+    assert inputs["from_stage"] == {"plan": [f"{LAYOUT.root}/plan-2-1.md"]}
+    assert inputs["from_previous_iterations"] == [f"{LAYOUT.root}/build-2-1.md"]
 
 
 def test_first_iteration_of_a_later_visit_has_no_previous_iterations() -> None:

@@ -55,6 +55,7 @@ def attempted(here: Path, **changes: Any) -> Attempted:
         node=stage(),
         by=ProviderChoice("claude", "opus"),
         here=IterationLayout(str(here)),
+        folder="stage-00-plan/iterations/001",
         iteration=1,
         started_at=NOW,
         **given,
@@ -162,8 +163,8 @@ def test_a_secret_that_the_agent_said_is_hidden(here: Path) -> None:
     assert (fact.text or "").strip() == "key [secret]"
     assert fact.result.summary == "the key is [secret]"
     written = completed(attempted(here), ExecuteResult(f"key {SECRET}", result={"summary": "x"}))
-    assert written.output is not None
-    assert Path(written.output).read_text() == "key [secret]\n"
+    assert written.output == "stage-00-plan/iterations/001/output.md"
+    assert (here / "output.md").read_text() == "key [secret]\n"
 
 
 def test_a_secret_in_a_failure_is_hidden(here: Path) -> None:

@@ -157,7 +157,7 @@ def test_records_of_attempts_survive_unreadable_lines(tmp_path: Path) -> None:
     here = layout.iteration("stage-00-plan", 1)
     Path(here.root).mkdir(parents=True)
     Path(here.attempts).write_text('{"attempt": 1}\nnot json\n{"no": 1}\n[]\n{"attempt": 2}\n{"attempt": 9}')
-    note_attempt(Attempted(stage(), stage().provider, here, 1, 3, NOON), "lost", None, NOON)
+    note_attempt(Attempted(stage(), stage().provider, here, "", 1, 3, NOON), "lost", None, NOON)
     lines = Path(here.attempts).read_text().splitlines()
     assert lines[:2] == ['{"attempt": 1}', '{"attempt": 2}']
     assert lines[2].startswith('{"attempt":3,"status":"lost"')

@@ -268,7 +268,7 @@ def test_result_is_normalised_end_to_end(tmp_path: Path) -> None:
     lines = (run_dir(tmp_path) / "events.jsonl").read_text().splitlines()
     complete = next(json.loads(line) for line in lines if '"iteration_complete"' in line)
     assert complete["data"]["result"] == expected
-    assert complete["data"]["result_file"] == str(iteration_dir(tmp_path) / "result.json")
+    assert complete["data"]["result_file"] == "stage-00-plan/iterations/001/result.json"
     assert complete["data"]["attempt"] == 1
 
 

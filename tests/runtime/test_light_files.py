@@ -9,39 +9,48 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.errors import StorageFailed
 from agentforge.model.event import Event
 from agentforge.model.facts import IterationCompleted
+from agentforge.model.layout import RunLayout
 from agentforge.model.result import Decision, Result
 from agentforge.runtime.iteration_files import light_iterations, write_iteration_files
 from agentforge.views.history import MAX_LIGHT, History
 
 
-def completed(root: Path, seq: int, number: int, node: str = "0", provider: str | None = None) -> Event:
-    here = root / f"stage-{node}-{provider}" / "iterations" / f"{number:03d}"
-    fact = IterationCompleted(
-        "plan", 1, Decision.CONTINUE, "", str(here / "result.json"), Result(), 1, text="said"
-    )
+def completed(seq: int, number: int, node: str = "0", provider: str | None = None) -> Event:
+    path = f"stage-{node}-{provider}/iterations/{number:03d}/result.json"
+    fact = IterationCompleted("plan", 1, Decision.CONTINUE, "", path, Result(), 1, text="said")
     return event(seq, fact, Cursor(node, 1, number, provider))
 
 
 def test_an_iteration_whose_output_could_not_be_written_is_written_again(tmp_path: Path) -> None:
-    light = list(light_iterations([completed(tmp_path, 1, 1)]))
+    layout, light = RunLayout(str(tmp_path), "s"), list(light_iterations([completed(1, 1)]))
     here = tmp_path / "stage-0-None" / "iterations" / "001"
     (here / "output.md").mkdir(parents=True)
     with pytest.raises(StorageFailed):
-        write_iteration_files(light)
+        write_iteration_files(layout, light)
     (here / "output.md").rmdir()
-    assert write_iteration_files(light) == 1
+    assert write_iteration_files(layout, light) == 1
     assert (here / "output.md").read_text() == "said"
-    assert write_iteration_files(light) == 0
+    assert write_iteration_files(layout, light) == 0
 
 
 def test_the_latest_of_each_stage_and_branch_are_kept_for_writing(tmp_path: Path) -> None:
     places = [("0", None), ("1", None), ("2.0", "claude"), ("2.0", "codex")]
-    history = History()
+    layout, history = RunLayout(str(tmp_path), "s"), History()
     for n, (node, provider) in enumerate(places):
         for number in range(1, MAX_LIGHT + 3):
-            history.apply(completed(tmp_path, 100 * n + number, number, node, provider))
-    assert sum(write_iteration_files(latest) for latest in history.light.values()) == 4 * MAX_LIGHT
+            history.apply(completed(100 * n + number, number, node, provider))
+    assert sum(write_iteration_files(layout, latest) for latest in history.light.values()) == 4 * MAX_LIGHT
     for node, provider in places:
         folder = tmp_path / f"stage-{node}-{provider}" / "iterations"
         written = sorted(int(path.name) for path in folder.iterdir())
         assert written == list(range(3, MAX_LIGHT + 3))
+
+
+@pytest.mark.parametrize(
+    "path", ["/tmp/elsewhere/result.json", "../../x/result.json", "a/../../x/result.json"]
+)
+def test_an_iteration_is_not_written_outside_the_run(tmp_path: Path, path: str) -> None:
+    project = tmp_path / "a" / "b"
+    fact = IterationCompleted("plan", 1, Decision.CONTINUE, "", path, Result(), 1, text="said")
+    assert write_iteration_files(RunLayout(str(project), "s"), [fact]) == 0
+    assert list(tmp_path.rglob("result.json")) == []

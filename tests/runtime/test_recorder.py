@@ -79,7 +79,7 @@ class Kept:
         node = PLAN.stage(place.path, place.branch)
         assert node is not None
         here = self.layout.iteration(place.folder, iteration)
-        return Attempted(node, node.provider, here, iteration, attempt, NOON, at=place)
+        return Attempted(node, node.provider, here, "", iteration, attempt, NOON, at=place)
 
     def keep(self, about: Attempted, said: str = "done") -> None:
         draft = self.recorder.draft(about, ExecuteResult(said))

@@ -18,6 +18,12 @@ from agentforge.views.inputs import from_parallel, from_stage
 from agentforge.views.stage_progress import stage_progress
 
 LAYOUT = RunLayout.of("/project", "auth")
+
+
+def in_run(path: str) -> str:
+    return f"{LAYOUT.root}/{path}"
+
+
 DUEL = block("codex claude", stage("draft", runs=3), stage("check", termination=Judgment(3)))
 PLAN = plan_of(stage("plan", runs=2), DUEL)
 SOURCE = FromParallel("draft", "duel", "1", ("claude", "codex"))
@@ -56,22 +62,23 @@ def parallel(source: FromParallel, plan: Plan = PLAN, history: History = BOTH) -
 
 
 def test_stage_without_sources_has_no_inputs() -> None:
-    assert from_stage(None, BOTH) == {}
+    assert from_stage(None, BOTH, LAYOUT) == {}
     assert from_parallel(None, BOTH, PLAN, LAYOUT) == {}
     assert from_parallel(InputSources(), BOTH, PLAN, LAYOUT) == {}
 
 
 def test_outputs_of_stages_by_id_sorted_latest_or_all() -> None:
     sources = (FromStage("z", "0"), FromStage("a", "0", "all"), FromStage("m", "1.0", "latest", "codex"))
-    assert from_stage(InputSources(sources), BOTH) == {"a": ["p1.md", "p2.md"], "m": [], "z": ["p2.md"]}
-    assert list(from_stage(InputSources(sources), BOTH)) == ["a", "m", "z"]
+    found = from_stage(InputSources(sources), BOTH, LAYOUT)
+    assert found == {"a": [in_run("p1.md"), in_run("p2.md")], "m": [], "z": [in_run("p2.md")]}
+    assert list(found) == ["a", "m", "z"]
 
 
 def test_latest_outputs_of_all_providers_sorted_by_name() -> None:
     found = parallel(SOURCE)
     assert list(found["providers"]) == ["claude", "codex"]
     assert found["providers"]["claude"] == {
-        "output": "c2.md",
+        "output": in_run("c2.md"),
         "status": "/r/1.0/2/status.json",
         "iterations": 2,
         "termination_reason": "fixed",
@@ -84,7 +91,7 @@ def test_latest_outputs_of_all_providers_sorted_by_name() -> None:
 def test_select_all_and_provider_filter() -> None:
     found = parallel(replace(SOURCE, providers=("claude",), select="all"))
     assert {name: one["history"] for name, one in found["providers"].items()} == {
-        "claude": ["c1.md", "c2.md"]
+        "claude": [in_run("c1.md"), in_run("c2.md")]
     }
     assert found["select"] == "history"
 
@@ -108,15 +115,15 @@ def test_block_of_a_nested_pipeline_is_that_of_the_latest_run_there_was() -> Non
     plan = plan_of(nested("polish", DUEL, runs=2))
     history = history_of(("0.0.0", "claude", 1, "deep.md"))
     found = parallel(replace(SOURCE, path="0.0"), plan, history)
-    assert found["providers"]["claude"]["output"] == "deep.md"
+    assert found["providers"]["claude"]["output"] == in_run("deep.md")
     assert found["manifest"].endswith("/pipeline-00-polish/parallel-00-duel/manifest.json")
     again = f.IterationCompleted("x", 1, Decision.CONTINUE, "", "/r.json", Result(), 1, "again.md")
     history.apply(event(9, again, Cursor("0.0.0", 2, 1, "claude")))
-    second = f"{LAYOUT.root}/pipeline-00-polish/run-002/parallel-00-duel/manifest.json"
+    second = "pipeline-00-polish/run-002/parallel-00-duel/manifest.json"
     history.apply(event(10, f.ManifestWritten(second), Cursor("0.0", 2, 0)))
     found = parallel(replace(SOURCE, path="0.0"), plan, history)
-    assert found["providers"]["claude"]["output"] == "again.md"
-    assert found["manifest"] == second
+    assert found["providers"]["claude"]["output"] == in_run("again.md")
+    assert found["manifest"] == in_run(second)
 
 
 def test_status_file_is_beside_the_result() -> None:
@@ -130,16 +137,16 @@ def test_status_file_is_beside_the_result() -> None:
 
 
 def test_manifest_lists_outputs_of_every_provider_and_stage() -> None:
-    written = manifest(PLAN, "1", BOTH, NOON)
+    written = manifest(PLAN, "1", LAYOUT, BOTH, NOON)
     assert written["block"] == {"name": "duel", "index": 1, "stages": ["draft", "check"]}
     assert list(written["providers"]) == ["claude", "codex"]
     assert written["providers"]["claude"]["draft"] == {
-        "latest_output": "c2.md",
+        "latest_output": in_run("c2.md"),
         "status": "/r/1.0/2/status.json",
         "result": "/r/1.0/2/result.json",
         "iterations": 2,
         "termination_reason": "fixed",
-        "history": ["c1.md", "c2.md"],
+        "history": [in_run("c1.md"), in_run("c2.md")],
     }
     assert written["completed_at"] == NOON
 

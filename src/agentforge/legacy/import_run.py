@@ -244,9 +244,9 @@ def _left(layout: RunLayout, place: Place, iterations: int, reason: str) -> Impo
     return ImportedStage(
         path=place.path,
         iterations=iterations,
-        outputs=tuple(written[-KEPT:]),
+        outputs=tuple(layout.relative(path) for path in written[-KEPT:]),
         omitted=max(0, len(written) - KEPT),
-        result_file=layout.iteration(place.folder, iterations).result if iterations else "",
+        result_file=layout.relative(layout.iteration(place.folder, iterations).result) if iterations else "",
         reason=reason,
         provider=place.branch,
     )

@@ -1,6 +1,6 @@
 """Paths of a run's files, as plain strings: the layout of agent-pipelines."""
 
-from posixpath import join
+from posixpath import isabs, join
 
 from msgspec import Struct
 
@@ -27,6 +27,11 @@ def loop_completions(project: str) -> str:
     return join(project, ".claude", "loop-completions.json")
 
 
+def is_inside(path: str) -> bool:
+    """Whether a path in a log stays inside the run directory."""
+    return not isabs(path) and ".." not in path.split("/")
+
+
 class RunLayout(Struct, frozen=True):
     """The files of one run; `root` is the run directory."""
 
@@ -36,6 +41,14 @@ class RunLayout(Struct, frozen=True):
     @classmethod
     def of(cls, project: str, session: str) -> "RunLayout":
         return cls(join(runs_dir(project), session), session)
+
+    def relative(self, path: str) -> str:
+        """How the log refers to a file of the run, so that the run can be moved."""
+        return path.removeprefix(f"{self.root}/")
+
+    def absolute(self, path: str) -> str:
+        """The file that the log refers to; the shell engine's logs have absolute paths."""
+        return join(self.root, path)
 
     @property
     def log(self) -> str:

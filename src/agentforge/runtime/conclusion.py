@@ -41,6 +41,8 @@ class Attempted(Struct, frozen=True):
     by: ProviderChoice
     """The node's provider for this attempt."""
     here: IterationLayout
+    folder: str
+    """The iteration's folder, relative to the run directory."""
     iteration: int
     number: int
     started_at: datetime
@@ -94,10 +96,10 @@ def conclude(about: Attempted, ended: ExecuteResult, now: datetime) -> f.AnyFact
         attempt=about.number,
         decision=result.decision,
         reason=result.reason or result.signals.notes,
-        result_file=about.here.result,
+        result_file=f"{about.folder}/result.json",
         result=result,
         duration_ms=ended.duration_ms,
-        output=about.here.output if wrote_output and not about.light else None,
+        output=f"{about.folder}/output.md" if wrote_output and not about.light else None,
         text=text if about.light else None,
         usage=ended.usage,
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from agentforge.model.event import Event
 from agentforge.model.facts import IterationCompleted
-from agentforge.model.layout import IterationLayout
+from agentforge.model.layout import IterationLayout, RunLayout, is_inside
 from agentforge.system import files
 
 
@@ -16,13 +16,15 @@ def light_iterations(events: Iterable[Event]) -> Iterator[IterationCompleted]:
             yield event.fact
 
 
-def write_iteration_files(iterations: Iterable[IterationCompleted]) -> int:
+def write_iteration_files(layout: RunLayout, iterations: Iterable[IterationCompleted]) -> int:
     """Write result.json and output.md of light iterations; how many were missing."""
-    return sum(_write(fact) for fact in iterations)
+    return sum(_write(layout, fact) for fact in iterations)
 
 
-def _write(fact: IterationCompleted) -> bool:
-    here = IterationLayout(os.path.dirname(fact.result_file))
+def _write(layout: RunLayout, fact: IterationCompleted) -> bool:
+    if not is_inside(fact.result_file):
+        return False
+    here = IterationLayout(layout.absolute(os.path.dirname(fact.result_file)))
     if os.path.exists(here.result):
         return False
     files.make_dir(here.root)

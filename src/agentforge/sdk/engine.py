@@ -295,7 +295,8 @@ class Engine:
         iterations that ran without files."""
         info = self.runs.info(session, cached=False)
         if info.summary.without_files:
-            write_iteration_files(light_iterations(self.runs.events(session)))
+            light = light_iterations(self.runs.events(session))
+            write_iteration_files(self.runs.layout(session), light)
         return info
 
     def events(self, session: str) -> Iterator[Event]:

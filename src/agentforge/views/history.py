@@ -5,10 +5,12 @@ from datetime import datetime
 from typing import TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
+from agentforge.model.layout import RunLayout
 from agentforge.model.result import Decision, Signals
 
 KEPT = 1000
@@ -36,12 +38,18 @@ class StageOutputs(Struct):
 
     run: int = 1
     outputs: list[str] = field(default_factory=list)
-    """output.md of each iteration with output, oldest first; may temporarily exceed the limit."""
+    """output.md of each iteration with output, oldest first; may temporarily exceed the limit. Paths are
+    relative to the run directory."""
     written: int = 0
     iterations: int = 0
     result_file: str = ""
     reason: str = ""
     """Why the stage ended; empty while it is running."""
+
+    def located(self, layout: RunLayout) -> "StageOutputs":
+        """The same with the paths of the files, for agents and tools."""
+        result = layout.absolute(self.result_file) if self.result_file else ""
+        return replace(self, outputs=[layout.absolute(path) for path in self.paths], result_file=result)
 
     @property
     def paths(self) -> list[str]:

@@ -11,11 +11,11 @@ ENDED_BY_COUNT = "fixed"
 ENDED_AT_MAX = "max_iterations"
 
 
-def from_stage(sources: InputSources | None, history: History) -> dict[str, list[str]]:
+def from_stage(sources: InputSources | None, history: History, layout: RunLayout) -> dict[str, list[str]]:
     """Outputs by stage id; a stage without output has an empty list."""
     found: dict[str, list[str]] = {}
     for source in sorted(sources.from_stage, key=lambda s: s.id) if sources else ():
-        found[source.id] = _selected(source, history.stage(source.path, source.provider))
+        found[source.id] = _selected(source, history.stage(source.path, source.provider).located(layout))
     return found
 
 
@@ -47,13 +47,13 @@ def _block_outputs(source: FromParallel, history: History, plan: Plan, layout: R
     providers: dict[str, Any] = {}
     for provider in sorted(source.providers):
         node = next(stage for stage in step.branch(provider) if stage.id == source.stage)
-        outputs = history.stage(step.inner_path(node), provider)
+        outputs = history.stage(step.inner_path(node), provider).located(layout)
         providers[provider] = _provider_outputs(source, node, outputs)
     return {
         "stage": source.stage,
         "block": source.block,
         "select": "history" if source.select == "all" else "latest",
-        "manifest": history.manifests.get(source.path) or layout.manifest(step.dir),
+        "manifest": layout.absolute(history.manifests.get(source.path) or layout.manifest(step.dir)),
         "providers": providers,
     }
 

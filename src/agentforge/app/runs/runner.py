@@ -93,7 +93,7 @@ class Runner:
         try:
             await asyncio.shield(task)
             for latest in journal.view.history.light.values():
-                write_iteration_files(latest)
+                write_iteration_files(layout, latest)
         except asyncio.CancelledError:
             driver.ask_to_pause("cancelled_by_caller", grace=self._stop_grace)
             await task

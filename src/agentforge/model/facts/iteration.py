@@ -148,6 +148,7 @@ class IterationCompleted(Fact, frozen=True):
     decision: Decision
     reason: str
     result_file: str
+    """Relative to the run directory, like `output`."""
     result: Result
     duration_ms: int
     output: str | None = None

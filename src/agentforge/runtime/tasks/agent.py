@@ -113,10 +113,12 @@ class AgentPerformer:
     def _about(self, task: AgentTask, prepared: Prepared = EARLIER) -> Attempted:
         setting, node = self._setting, task.node
         light = self._preparer.is_light(task.place, node)
+        here = setting.layout.iteration(task.place.folder, task.iteration)
         return Attempted(
             node=node,
             by=task.by,
-            here=setting.layout.iteration(task.place.folder, task.iteration),
+            here=here,
+            folder=setting.layout.relative(here.root),
             iteration=task.iteration,
             number=task.attempt,
             started_at=task.started_at,

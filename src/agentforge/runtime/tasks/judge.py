@@ -138,6 +138,7 @@ class JudgePerformer:
     def _prompt(self, task: JudgeTask) -> str:
         layout, place, node = self._setting.layout, task.place, task.node
         progress = layout.progress(self._setting.plan.mode, place.folder, place.scope)
+        earlier = self._history.stage(place.path, place.branch, place.run).located(layout)
         return fill(
             self._template(),
             {
@@ -146,7 +147,7 @@ class JudgePerformer:
                 "GOAL": node.description or node.context or "",
                 "RESULT_JSON": files.read_text(self._here(task).result) or "",
                 "PROGRESS_TEXT": files.read_text(progress) or "",
-                "HISTORY": _history(self._history.stage(place.path, place.branch, place.run).paths),
+                "HISTORY": _history(earlier.paths),
             },
         )
 

@@ -17,9 +17,9 @@ class ManifestPerformer:
         self._journal = journal
 
     def do(self, task: ManifestTask) -> f.AnyFact:
-        plan, journal = self._setting.plan, self._journal
-        path = self._setting.layout.manifest(task.place.folder)
-        content = manifest(plan, task.place.path, journal.view.history, journal.now())
-        write_branch_files(self._setting.layout, plan, journal.state)
+        plan, layout, journal = self._setting.plan, self._setting.layout, self._journal
+        path = layout.manifest(task.place.folder)
+        content = manifest(plan, task.place.path, layout, journal.view.history, journal.now())
+        write_branch_files(layout, plan, journal.state)
         files.replace(path, files.pretty(content))
-        return f.ManifestWritten(path)
+        return f.ManifestWritten(layout.relative(path))

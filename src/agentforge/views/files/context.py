@@ -86,7 +86,7 @@ def context_file(
     """`max_previous`: the maximum number of earlier outputs to list."""
     folder, scope = place.folder, place.scope
     here, earlier = layout.iteration(folder, number), history.stage(place.path, place.branch, place.run)
-    listed = tuple(earlier.outputs[-max_previous:])
+    listed = tuple(layout.absolute(path) for path in earlier.outputs[-max_previous:])
     omitted = earlier.written - len(listed)
     return ContextFile(
         session=plan.session.name,
@@ -103,7 +103,7 @@ def context_file(
         ),
         inputs=Inputs(
             from_initial=plan.session.inputs,
-            from_stage=from_stage(node.sources, history),
+            from_stage=from_stage(node.sources, history, layout),
             from_parallel=from_parallel(node.sources, history, plan, layout),
             from_previous_iterations=listed,
             from_previous_iterations_omitted=omitted,

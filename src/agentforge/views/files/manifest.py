@@ -3,13 +3,16 @@
 from datetime import datetime
 from typing import Any
 
+from agentforge.model.layout import RunLayout
 from agentforge.model.plan import ParallelNode, Plan
 from agentforge.model.state import position_of
 from agentforge.views.history import History
 from agentforge.views.inputs import ended_by
 
 
-def manifest(plan: Plan, path: str, history: History, completed_at: datetime) -> dict[str, Any]:
+def manifest(
+    plan: Plan, path: str, layout: RunLayout, history: History, completed_at: datetime
+) -> dict[str, Any]:
     step = plan.places[path]
     block = step.node
     assert isinstance(block, ParallelNode)
@@ -17,7 +20,7 @@ def manifest(plan: Plan, path: str, history: History, completed_at: datetime) ->
     for branch in sorted(block.branches, key=lambda b: b.provider):
         stages: dict[str, Any] = {}
         for node in branch.stages:
-            outputs = history.stage(step.inner_path(node), branch.provider)
+            outputs = history.stage(step.inner_path(node), branch.provider).located(layout)
             stages[node.id] = {
                 "latest_output": outputs.latest,
                 "status": outputs.status_file,
