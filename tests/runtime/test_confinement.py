@@ -1,16 +1,21 @@
 """What an attempt's program may touch: the workspace, but of all runs only what its iteration writes."""
 
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agentforge.model.layout import RunLayout
-from agentforge.model.plan import SandboxChoice
+from agentforge.model.errors import ProviderUnusable
+from agentforge.model.layout import CONTROL, RunLayout
+from agentforge.model.plan import Overrides, PipelineInfo, Plan, PlanSession, PlanSource, SandboxChoice
 from agentforge.ports.provider import Command
 from agentforge.ports.sandbox import Confinement
-from agentforge.runtime.tasks.call import Confiner, writable_in
+from agentforge.runtime.confinement import Confiner
+from agentforge.runtime.tasks.call import writable_in
 
 COMMAND = Command(("agent",), {})
+STAGE = "stage-00-plan"
 
 
 class NotingSandbox:
@@ -29,25 +34,93 @@ class NotingSandbox:
         return Command(("confined", *command.argv), command.env)
 
 
-def test_all_runs_and_the_attempts_own_files_are_protected(tmp_path: Path) -> None:
-    layout, sandbox = RunLayout.of(str(tmp_path), "s"), NotingSandbox()
-    here = layout.iteration("stage-00-plan", 1)
-    place, writable = here.attempt(1), writable_in(here, "/progress.md")
-    confiner = Confiner({"noting": sandbox}, str(tmp_path), layout)
-    confined = confiner.confine(COMMAND, SandboxChoice(type="noting"), place, writable)  # type: ignore[arg-type]
+PLAN = Plan(
+    mode="pipeline",
+    compiled_at=datetime(2026, 1, 1, tzinfo=UTC),
+    source=PlanSource("flows/main.yaml", ""),
+    session=PlanSession("s", datetime(2026, 1, 1, tzinfo=UTC)),
+    pipeline=PipelineInfo("p", Overrides(), {}),
+    dependencies={},
+    nodes=(),
+)
+NOTING: Any = "noting"
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> RunLayout:
+    return RunLayout.of(str(tmp_path), "s")
+
+
+def confinement(
+    project: Path, layout: RunLayout, *, writable: tuple[str, ...] = (), scope: str = ""
+) -> Confinement:
+    """What the sandbox of the first attempt is asked for."""
+    sandbox, here = NotingSandbox(), layout.iteration(f"{scope}/stage-00-plan" if scope else STAGE, 1)
+    confiner = Confiner({"noting": sandbox}, str(project), layout, PLAN)
+    choice = SandboxChoice(type=NOTING, writable=writable)
+    place = here.attempt(1)
+    confined = confiner.confine(COMMAND, choice, place, writable_in(here, "/progress.md"), scope)
     assert confined.argv == ("confined", "agent")
     ((within, mark),) = sandbox.asked
-    assert within.workspace == str(tmp_path)
-    assert within.protected == (f"{tmp_path}/.claude/pipeline-runs", place.root)
-    assert within.writable == (here.root, "/progress.md")
     assert mark == place.root
-    assert Path(place.root).is_dir(), "only what is there can be protected"
+    return within
+
+
+def test_of_all_runs_only_its_own_stages_are_visible(tmp_path: Path, layout: RunLayout) -> None:
+    for name in ("stage-01-other", "parallel-02-both", "pipeline-03-inner", "payloads", "control"):
+        (Path(layout.root) / name).mkdir(parents=True)
+    (Path(layout.root) / "events.jsonl").write_text("")
+    within = confinement(tmp_path, layout)
+    attempt = layout.iteration(STAGE, 1).attempt(1).root
+    assert within.workspace == str(tmp_path)
+    assert within.hidden == (f"{tmp_path}/.claude/pipeline-runs",)
+    inside = [path for path in within.protected if path.startswith(f"{layout.root}/")]
+    folders = ("parallel-02-both", "pipeline-03-inner", STAGE, "stage-01-other")
+    assert sorted(inside) == sorted([*(f"{layout.root}/{name}" for name in folders), attempt])
+    assert within.writable == (layout.iteration(STAGE, 1).root, "/progress.md")
+    assert Path(attempt).is_dir(), "only what is there can be protected"
+
+
+def test_other_branches_are_hidden(tmp_path: Path, layout: RunLayout) -> None:
+    within = confinement(tmp_path, layout, scope="parallel-00-both/providers/one")
+    assert f"{layout.root}/parallel-00-both/providers" in within.hidden
+    assert f"{layout.root}/parallel-00-both/providers/one" in within.protected
+
+
+def test_what_decides_about_later_runs_is_protected(tmp_path: Path, layout: RunLayout) -> None:
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows/main.yaml").write_text("")
+    names = (*CONTROL, ".git", "flows/main.yaml")
+    assert {f"{tmp_path}/{name}" for name in names} <= set(confinement(tmp_path, layout).protected)
+    assert all((tmp_path / name).exists() for name in names)
+
+
+@pytest.mark.parametrize(
+    ("named", "lifted"), [(".git", ".git"), (".claude", ".claude/stages"), ("flows", "flows/main.yaml")]
+)
+def test_a_stage_can_make_them_writable(tmp_path: Path, layout: RunLayout, named: str, lifted: str) -> None:
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows/main.yaml").write_text("")
+    assert f"{tmp_path}/{lifted}" in confinement(tmp_path, layout).protected
+    assert f"{tmp_path}/{lifted}" not in confinement(tmp_path, layout, writable=(named,)).protected
+
+
+def test_naming_the_whole_project_makes_nothing_else_writable(tmp_path: Path, layout: RunLayout) -> None:
+    assert confinement(tmp_path, layout, writable=(".",)).protected == confinement(tmp_path, layout).protected
+
+
+def test_a_link_is_refused(tmp_path: Path, layout: RunLayout) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / ".claude/stages").symlink_to("../there")
+    with pytest.raises(ProviderUnusable, match=r"\.claude/stages, because it is a link") as refusal:
+        confinement(tmp_path, layout)
+    assert "add .claude/stages to `writable`" in refusal.value.hint
 
 
 @pytest.mark.parametrize("choice", [None, SandboxChoice(type="none")])
 def test_a_stage_without_a_sandbox_has_its_command_as_it_is(
-    tmp_path: Path, choice: SandboxChoice | None
+    tmp_path: Path, layout: RunLayout, choice: SandboxChoice | None
 ) -> None:
-    layout = RunLayout.of(str(tmp_path), "s")
-    place = layout.iteration("stage-00-plan", 1).attempt(1)
-    assert Confiner({}, str(tmp_path), layout).confine(COMMAND, choice, place, ()) is COMMAND
+    place = layout.iteration(STAGE, 1).attempt(1)
+    assert Confiner({}, str(tmp_path), layout, PLAN).confine(COMMAND, choice, place, ()) is COMMAND

@@ -12,11 +12,15 @@ class Confinement(Struct, frozen=True):
     """What one attempt may touch; everything else is read-only or hidden. All paths are absolute."""
 
     workspace: str
-    """Writable, except for the paths in `protected`."""
+    """Writable, except for the paths below."""
     protected: tuple[str, ...] = ()
-    """Read-only, even inside a writable path: the folder of all runs, the attempt's own records."""
+    """Read-only, even inside a writable or hidden path: what the attempt may read of its run, its own
+    records, and files that decide what is executed later."""
     writable: tuple[str, ...] = ()
-    """Writable, even inside a protected path: the current iteration's folder, the progress file."""
+    """Writable, even inside a protected or hidden path: the current iteration's folder, the progress file."""
+    hidden: tuple[str, ...] = ()
+    """Empty and read-only, except for the paths in `protected` and `writable`: the folder of all runs, the
+    other branches of a block."""
 
 
 class Sandbox(Protocol):

@@ -357,7 +357,7 @@ BUGS = (
     Bug(
         CALL,
         "judges and agents aren't sandboxed",
-        "self._confiner.confine(command, call.sandbox, call.place, call.writable)",
+        "self._confiner.confine(command, call.sandbox, call.place, call.writable, call.scope)",
         "command",
     ),
     Bug(

@@ -5,7 +5,8 @@ from tests.mutants.mutation import Mutation as Bug
 BWRAP = "agentforge.adapters.sandboxes.bwrap"
 DOCKER = "agentforge.adapters.sandboxes.docker"
 MOUNTS = "agentforge.adapters.sandboxes.mounts"
-CONFINE = "agentforge.runtime.tasks.call"
+CONFINE = "agentforge.runtime.confinement"
+REPOSITORY = "agentforge.system.repository"
 WORKSPACE = "agentforge.tool_loop.workspace"
 
 BUGS = (
@@ -73,7 +74,7 @@ BUGS = (
     ),
     Bug(
         MOUNTS,
-        "run folders are writable",
+        "the attempt's records are writable",
         "        *(Mount(path, Visibility.READABLE) for path in within.protected),\n",
         "",
     ),
@@ -86,8 +87,8 @@ BUGS = (
     Bug(
         MOUNTS,
         "the parent of a protected folder can be moved",
-        "        *(Mount(path, Visibility.WRITABLE) for path in _pins(within)),\n",
-        "",
+        "return between if mounted.get(parent) is Visibility.WRITABLE else []",
+        "return []",
     ),
     Bug(
         MOUNTS,
@@ -101,9 +102,34 @@ BUGS = (
         'path.startswith(folder.rstrip("/") + "/")',
         'path.startswith(folder.rstrip("/"))',
     ),
-    Bug(CONFINE, "the files of the attempt aren't protected", "(self._runs, place.root)", "(self._runs,)"),
-    Bug(CONFINE, "other runs aren't protected", "(self._runs, place.root)", "(place.root,)"),
-    Bug(CONFINE, "the sandbox is skipped", 'if choice is None or choice.type == "none":', "if True:"),
+    Bug(
+        MOUNTS,
+        "programs in the workspace are writable",
+        "        *(Mount(path, Visibility.READABLE) for path in programs),\n",
+        "",
+    ),
+    Bug(
+        CONFINE,
+        "the files of the attempt aren't protected",
+        "*self._readable(scope), place.root,",
+        "*self._readable(scope),",
+    ),
+    Bug(CONFINE, "other runs aren't hidden", "hidden = [self._runs, *(", "hidden = [*("),
+    Bug(CONFINE, "other branches aren't hidden", "] if scope else [])]", "] if False else [])]"),
+    Bug(CONFINE, "definitions aren't protected", "place.root, *self._guarded(choice))", "place.root)"),
+    Bug(
+        CONFINE,
+        "missing definitions can be created",
+        "            if is_folder:\n                files.make_dir(path)\n",
+        "            if False:\n                pass\n",
+    ),
+    Bug(CONFINE, "the sandbox is skipped", "if not is_confined(choice):", "if True:"),
+    Bug(
+        REPOSITORY,
+        "hooks of submodules aren't protected",
+        "repositories = (place, *_submodules(place))",
+        "repositories = (place,)",
+    ),
     Bug(WORKSPACE, ".git is writable as ./.git", 'if step not in ("", ".")', 'if step not in ("",)'),
     Bug(
         WORKSPACE,

@@ -9,27 +9,31 @@ import shutil
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
-from pathlib import Path
 
 from msgspec.structs import replace
 
-from agentforge.adapters.sandboxes.mounts import Mount, Visibility, given_mounts, in_order, is_within
+from agentforge.adapters.sandboxes.mounts import (
+    Mount,
+    Visibility,
+    chosen_paths,
+    given_mounts,
+    in_order,
+    is_within,
+)
+from agentforge.adapters.sandboxes.programs import guarded_programs, program_files
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.plan import SandboxChoice
 from agentforge.ports.provider import Command
 from agentforge.ports.sandbox import Confinement
 from agentforge.system.programs import Program, run
 
-# One of these marks the parent of a `bin` folder as a complete installation.
-_INSTALLATION = ("pyvenv.cfg", "conda-meta", "bin/node", "bin/python3", "bin/java")
-_MAX_HOPS = 8
-_SITE = ("site-packages", "dist-packages")
 TRIAL_SECONDS = 10.0
 TMP = "/tmp"  # noqa: S108 - the sandbox's own, in memory.
 # Emptied, since they contain sockets, credentials and other users' files.
 EMPTIED = (TMP, "/var/tmp", "/run", "/var/run", "/home", "/root")  # noqa: S108
 # Files that programs need for network access and for git commits.
 EXPECTED = ("/etc/resolv.conf", "~/.gitconfig", "~/.config/git/config", "~/.config/git/ignore")
+SOCKETS = "/proc/net/unix"
 KERNEL_SWITCHES = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/acpi", "/proc/scsi")
 _SWITCHES = (
     ("/proc/sys/kernel/unprivileged_userns_clone", "0", "sudo sysctl -w kernel.unprivileged_userns_clone=1"),
@@ -40,65 +44,6 @@ _SWITCHES = (
         "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
     ),
 )
-
-
-def program_files(program: str, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The folders that the program, the programs on its PATH, and ours need to run."""
-    path = environment.get("PATH", os.defpath)
-    home = environment.get("HOME", "")
-    found: list[str] = []
-    for place in (program, sys.executable):
-        _trace(place, path, found)
-    folders = [
-        *(_installation(os.path.dirname(place), home) for place in found),
-        *(_installation(folder, home) for folder in path.split(os.pathsep) if os.path.isabs(folder)),
-        *_our_own(),
-    ]
-    return tuple(dict.fromkeys(os.path.normpath(folder) for folder in folders))
-
-
-def _trace(program: str, path: str, found: list[str]) -> None:
-    """Collect the program, the targets of its links, and the same for its interpreter."""
-    place = shutil.which(program, path=path)
-    hops = 0
-    while place is not None and place not in found and hops < _MAX_HOPS:
-        found.append(place)
-        hops += 1
-        if os.path.islink(place):
-            place = os.path.join(os.path.dirname(place), os.readlink(place))
-        else:
-            found.append(os.path.realpath(place))
-            place = shutil.which(interpreter, path=path) if (interpreter := _interpreter(place)) else None
-
-
-def _interpreter(program: str) -> str:
-    try:
-        with Path(program).open("rb") as file:
-            first = file.readline(512)
-    except OSError:
-        return ""
-    words = first[2:].decode("utf-8", "replace").split() if first.startswith(b"#!") else []
-    if words and os.path.basename(words[0]) == "env":
-        words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
-    return words[0] if words else ""
-
-
-def _installation(folder: str, home: str) -> str:
-    """The folder, or the complete installation that contains it."""
-    before, modules, _ = folder.partition("/node_modules/")
-    if modules:
-        return f"{before}/node_modules"
-    prefix = os.path.dirname(folder)
-    if os.path.basename(folder) != "bin" or prefix in ("/", home, os.path.join(home, ".local")):
-        return folder
-    whole = any(os.path.exists(os.path.join(prefix, name)) for name in _INSTALLATION)
-    return prefix if whole else folder
-
-
-def _our_own() -> Iterable[str]:
-    package = str(Path(__file__).absolute().parents[2])
-    sites = (entry for entry in sys.path if os.path.basename(entry) in _SITE)
-    return (sys.prefix, sys.base_prefix, package, *sites)
 
 
 class BwrapSandbox:
@@ -172,16 +117,32 @@ def _isolation(choice: SandboxChoice) -> tuple[str, ...]:
 def _mounts(command: Command, choice: SandboxChoice, within: Confinement, home: str) -> list[Mount]:
     emptied = {os.path.realpath(path) for path in (*EMPTIED, home) if os.path.isdir(path)} - {"/"}
     needed = (
-        *program_files(command.argv[0], command.env),
+        *program_files(command.argv[0], command.env, within.workspace),
         *(os.path.realpath(path.replace("~", home, 1)) for path in EXPECTED),
     )
+    writable = chosen_paths(choice.writable, within, home)
+    guarded = guarded_programs(command.argv[0], command.env, within.workspace, writable)
     wanted = (
         *(Mount(path, Visibility.EMPTY) for path in emptied),
         *(Mount(path, Visibility.READABLE) for path in needed if _is_below(_resolve(path, emptied), emptied)),
         *(Mount(path, Visibility.WRITABLE) for path in _state(command, home)),
-        *given_mounts(within, choice, home),
+        *given_mounts(within, choice, home, guarded),
+        *(Mount(path, Visibility.HIDDEN) for path in ([] if choice.network else sockets(emptied))),
     )
     return in_order(Mount(_resolve(mount.path, emptied), mount.seen) for mount in wanted)
+
+
+def sockets(emptied: Collection[str], listing: str = SOCKETS) -> list[str]:
+    """The sockets of this machine's servers that a network of its own doesn't hide: those in files, outside
+    the emptied folders."""
+    try:
+        with open(listing, encoding="utf-8", errors="surrogateescape") as file:
+            rows = [line.split(maxsplit=7) for line in file]
+    except OSError:
+        return []
+    paths = {row[7].rstrip("\n") for row in rows if len(row) == 8 and row[7].startswith("/")}
+    existing = filter(os.path.lexists, paths)
+    return sorted(path for path in existing if not _is_below(_resolve(path, emptied), emptied))
 
 
 def _resolve(path: str, emptied: Collection[str]) -> str:

@@ -9,7 +9,15 @@ from fnmatch import fnmatchcase
 
 from msgspec.structs import replace
 
-from agentforge.adapters.sandboxes.mounts import Mount, Visibility, given_mounts, in_order, is_within
+from agentforge.adapters.sandboxes.mounts import (
+    Mount,
+    Visibility,
+    chosen_paths,
+    given_mounts,
+    in_order,
+    is_within,
+)
+from agentforge.adapters.sandboxes.programs import guarded_programs
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.plan import SandboxChoice
 from agentforge.ports.provider import Command
@@ -51,10 +59,12 @@ class DockerSandbox:
         client = self._client()
         home = command.env.get("HOME") or "/"
         name = container_name(mark)
+        writable = chosen_paths(choice.writable, within, home)
+        guarded = guarded_programs(command.argv[0], command.env, within.workspace, writable)
         mounts = in_order(
             (
                 *(Mount(path, Visibility.WRITABLE) for path in command.state),
-                *given_mounts(within, choice, home),
+                *given_mounts(within, choice, home, guarded),
             )
         )
         user = f"{os.geteuid()}:{os.getegid()}"

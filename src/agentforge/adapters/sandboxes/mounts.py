@@ -2,7 +2,7 @@
 precedence."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 from msgspec import Struct
@@ -25,24 +25,44 @@ class Mount(Struct, frozen=True):
     seen: Visibility
 
 
-def given_mounts(within: Confinement, choice: SandboxChoice, home: str) -> list[Mount]:
-    """The mounts that the attempt and the stage ask for."""
-    chosen = [absolute(path, within.workspace, home) for path in choice.writable]
-    hidden = [absolute(path, within.workspace, home) for path in choice.hidden]
+def given_mounts(
+    within: Confinement, choice: SandboxChoice, home: str, programs: Iterable[str] = ()
+) -> list[Mount]:
+    """The mounts that the attempt and the stage ask for; `programs` are read-only."""
+    chosen = (path for path in chosen_paths(choice.writable, within, home) if not _is_in(path, within.hidden))
     return [
         Mount(within.workspace, Visibility.WRITABLE),
         *(Mount(path, Visibility.WRITABLE) for path in chosen),
-        *(Mount(path, Visibility.WRITABLE) for path in _pins(within)),
+        *(Mount(path, Visibility.READABLE) for path in programs),
+        *(Mount(path, Visibility.HIDDEN) for path in within.hidden),
         *(Mount(path, Visibility.READABLE) for path in within.protected),
         *(Mount(path, Visibility.WRITABLE) for path in within.writable),
-        *(Mount(path, Visibility.HIDDEN) for path in hidden),
+        *(Mount(path, Visibility.HIDDEN) for path in chosen_paths(choice.hidden, within, home)),
     ]
 
 
 def in_order(mounts: Iterable[Mount]) -> list[Mount]:
     """Existing paths only, each once, parents first; the last mount of a path counts."""
     by_path = {os.path.normpath(mount.path): mount.seen for mount in mounts if os.path.lexists(mount.path)}
+    for path, seen in tuple(by_path.items()):
+        if seen in (Visibility.READABLE, Visibility.HIDDEN):
+            by_path |= dict.fromkeys(_around(path, by_path), Visibility.WRITABLE)
     return [Mount(path, by_path[path]) for path in sorted(by_path, key=lambda path: (path.count("/"), path))]
+
+
+def _around(path: str, mounted: Mapping[str, Visibility]) -> list[str]:
+    """The folders between a path and the writable folder that contains it. A mounted path can't be moved,
+    but its parent could be replaced, unless the parent is a mount too."""
+    between, parent = [], os.path.dirname(path)
+    while parent not in mounted and parent != "/":
+        between.append(parent)
+        parent = os.path.dirname(parent)
+    return between if mounted.get(parent) is Visibility.WRITABLE else []
+
+
+def chosen_paths(paths: Iterable[str], within: Confinement, home: str) -> list[str]:
+    """The paths that a stage names, absolute."""
+    return [absolute(path, within.workspace, home) for path in paths]
 
 
 def absolute(path: str, workspace: str, home: str) -> str:
@@ -56,15 +76,5 @@ def is_within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def _pins(within: Confinement) -> list[str]:
-    """The folders between a writable folder and a protected path inside it. A protected folder can't be
-    moved, but its parent could be replaced, unless the parent is a mount too."""
-    roots = {within.workspace, *within.writable}
-    pins: list[str] = []
-    for path in within.protected:
-        between, around = [], os.path.dirname(path)
-        while around not in roots and around not in within.protected and around != "/":
-            between.append(around)
-            around = os.path.dirname(around)
-        pins += between if around in roots else ()
-    return pins
+def _is_in(path: str, folders: Iterable[str]) -> bool:
+    return any(is_within(path, folder) for folder in folders)

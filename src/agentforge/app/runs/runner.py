@@ -23,13 +23,14 @@ from agentforge.model.state import RunSettings
 from agentforge.ports.clock import Clock
 from agentforge.ports.process import Processes
 from agentforge.ports.provider import Provider
+from agentforge.runtime.confinement import Confiner
 from agentforge.runtime.driver import Driver, Performers
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.iteration_files import write_iteration_files
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.supervision import Supervised, SupervisorLimits
 from agentforge.runtime.tasks.agent import AgentPerformer
-from agentforge.runtime.tasks.call import Calls, Confiner, RunSetting
+from agentforge.runtime.tasks.call import Calls, RunSetting
 from agentforge.runtime.tasks.judge import JudgePerformer
 from agentforge.runtime.tasks.manifest import ManifestPerformer
 from agentforge.runtime.tasks.prepare import LightStages, Preparer
@@ -147,7 +148,7 @@ class Runner:
         supervised = Supervised(
             self._processes, self._limits, project, layout.log, secrets=secrets_in(self._environ)
         )
-        confiner = Confiner(sandboxes(self._environ), project, layout)
+        confiner = Confiner(sandboxes(self._environ), project, layout, plan)
         calls = Calls(provider_of, self._registry.locks, supervised, confiner)
         history = journal.view.history
         light = LightStages(plan, provider_of, is_kept=setting.recorder is not None)

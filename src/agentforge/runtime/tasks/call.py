@@ -6,7 +6,6 @@ A call is started at most once, as its claim file ensures. So everything here is
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from time import monotonic
@@ -20,32 +19,11 @@ from agentforge.model.layout import AttemptLayout, IterationLayout, RunLayout
 from agentforge.model.plan import Plan, ProviderChoice, SandboxChoice
 from agentforge.model.result import Usage
 from agentforge.model.secrets import Redactor
-from agentforge.ports.provider import Command, ExecuteRequest, ExecuteResult, ProcessProvider, Provider
-from agentforge.ports.sandbox import Confinement, Sandbox
+from agentforge.ports.provider import ExecuteRequest, ExecuteResult, ProcessProvider, Provider
+from agentforge.runtime.confinement import Confiner
 from agentforge.runtime.exit_record import KILLED, ExitRecord, exit_of
 from agentforge.runtime.recorder import Recorder
 from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit
-from agentforge.system import files
-
-
-class Confiner:
-    def __init__(self, sandboxes: Mapping[str, Sandbox], project: str, layout: RunLayout) -> None:
-        self._sandboxes = sandboxes
-        self._project = project
-        self._runs = os.path.dirname(layout.root)
-
-    def confine(
-        self, command: Command, choice: SandboxChoice | None, place: AttemptLayout, writable: tuple[str, ...]
-    ) -> Command:
-        """Wrap the program in its sandbox: it can write to the workspace, but only to `writable` among the
-        runs."""
-        if choice is None or choice.type == "none":
-            return command
-        # Only existing paths can be protected.
-        files.make_dir(place.root)
-        within = Confinement(self._project, (self._runs, place.root), writable)
-        return self._sandboxes[choice.type].wrap(command, choice, within, place.root)
-
 
 log = logging.getLogger("agentforge.run")
 
@@ -76,6 +54,8 @@ class ProviderCall(Struct, frozen=True):
     sandbox: SandboxChoice | None = None
     writable: tuple[str, ...] = ()
     """The run's files that it may write in a sandbox."""
+    scope: str = ""
+    """The directory of its branch, relative to the run directory; empty outside a block."""
     before: Usage | None = None
     """The usage of the agent session before it was resumed."""
 
@@ -142,6 +122,7 @@ class Calls:
         if not is_program(provider):
             return Lost("it ran inside the engine, which died")
         left = await self._supervised.reattach(call.place, call.mark, reattached)
+        self._confiner.settle(call.sandbox)
         return _outcome(call, provider, left)
 
     async def end(self, call: ProviderCall) -> Finished | Lost:
@@ -153,6 +134,7 @@ class Calls:
         if provider is not None and not is_program(provider):
             return Lost("it ran inside the engine")
         left = await self._supervised.end(call.place, call.mark)
+        self._confiner.settle(call.sandbox)
         return Lost(left.lost, left.started) if provider is None else _outcome(call, provider, left)
 
     async def _run(
@@ -160,7 +142,7 @@ class Calls:
     ) -> Finished | Lost | CallRefused:
         try:
             command = provider.command(request)
-            confined = self._confiner.confine(command, call.sandbox, call.place, call.writable)
+            confined = self._confiner.confine(command, call.sandbox, call.place, call.writable, call.scope)
         except ProviderUnusable as error:
             return _unusable(error)
         except AgentForgeError:
@@ -168,6 +150,7 @@ class Calls:
         except Exception as error:  # A bug in a provider must not crash the engine.
             return CallRefused(_raised(call, error))
         left = await self._supervised.run(call.place, confined, call.mark, call.limits)
+        self._confiner.settle(call.sandbox)
         return _outcome(call, provider, left)
 
 

@@ -87,6 +87,7 @@ class JudgePerformer:
             stage=task.name,
             limits=AttemptLimits(TIMEOUT),
             sandbox=None if self._setting.is_replay else task.node.sandbox,
+            scope=task.place.scope,
         )
 
     def _read(self, task: JudgeTask, ended: ExecuteResult) -> f.JudgeCompleted:

@@ -1,0 +1,137 @@
+"""What a confined agent may touch: the workspace, but neither the record of any run nor the files that decide
+what is executed later."""
+
+import logging
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeGuard
+
+from agentforge.model.errors import ProviderUnusable
+from agentforge.model.layout import CONTROL, AttemptLayout, RunLayout
+from agentforge.model.plan import DIR_NAMES, NestedNode, Plan, SandboxChoice
+from agentforge.ports.provider import Command
+from agentforge.ports.sandbox import Confinement, Sandbox
+from agentforge.system import files
+from agentforge.system.repository import GitFiles, git_files, redirections
+
+log = logging.getLogger("agentforge.run")
+_PARTS = tuple(f"{kind}-" for kind in DIR_NAMES.values())
+"""How the names of the folders begin that agents may read in their run."""
+
+
+class Confiner:
+    def __init__(self, sandboxes: Mapping[str, Sandbox], project: str, layout: RunLayout, plan: Plan) -> None:
+        self._sandboxes = sandboxes
+        self._project = project
+        self._run = layout.root
+        self._runs = os.path.dirname(layout.root)
+        self._definition = sorted(set(_definition_files(plan, project)))
+
+    def confine(
+        self,
+        command: Command,
+        choice: SandboxChoice | None,
+        place: AttemptLayout,
+        writable: tuple[str, ...],
+        scope: str = "",
+    ) -> Command:
+        """Wrap the program in its sandbox. `writable`: what it may write of its run; `scope`: the directory
+        of its branch, relative to the run directory."""
+        if not is_confined(choice):
+            return command
+        # Only existing paths can be protected.
+        files.make_dir(place.root)
+        self.settle(choice)
+        hidden = [self._runs, *([os.path.dirname(f"{self._run}/{scope}")] if scope else [])]
+        within = Confinement(
+            self._project,
+            hidden=tuple(hidden),
+            protected=(*self._readable(scope), place.root, *self._guarded(choice)),
+            writable=writable,
+        )
+        return self._sandboxes[choice.type].wrap(command, choice, within, place.root)
+
+    def settle(self, choice: SandboxChoice | None) -> None:
+        """After an attempt: move away what no file of a sandbox could prevent."""
+        for path in redirections(self._project) if is_confined(choice) else ():
+            log.warning("%s redirects git to another folder: moved to %s.disabled", path, path)
+            files.move(path, f"{path}.disabled")
+
+    def _readable(self, scope: str) -> Iterator[str]:
+        """What an agent may read of the runs: the folders of its own run, but only its own branch."""
+        yield os.path.join(self._runs, ".gitignore")
+        yield from (f"{self._run}/{name}" for name in files.listing(self._run) if name.startswith(_PARTS))
+        if scope:
+            yield f"{self._run}/{scope}"
+
+    def _guarded(self, choice: SandboxChoice) -> Iterator[str]:
+        """Files that decide what is executed later, unless the stage names them in `writable`. Missing ones
+        are created, since only existing paths can be protected."""
+        named = [os.path.normpath(os.path.join(self._project, path)) for path in choice.writable]
+        control = [os.path.join(self._project, name) for name in CONTROL]
+        for path in (*control, *self._definition):
+            if not _is_below(path, [name for name in named if name != self._project]):
+                yield self._existing(path, is_folder=path in control)
+        repositories = self._repositories(named)
+        for path in repositories.all:
+            if path not in named:
+                yield self._existing(path, is_folder=path in repositories.folders)
+
+    def _repositories(self, named: Iterable[str]) -> GitFiles:
+        """Those of the repository, as far as they can be written at all."""
+        inside = (self._project, *named)
+        found = git_files(self._project)
+        for folder in named:
+            if os.path.lexists(os.path.join(folder, ".git")):
+                found += git_files(folder)
+        return GitFiles(
+            tuple(path for path in found.folders if _is_below(path, inside)),
+            tuple(path for path in found.files if _is_below(path, inside)),
+        )
+
+    def _existing(self, path: str, *, is_folder: bool) -> str:
+        if link := _link_in(path, self._project):
+            raise ProviderUnusable(
+                f"a sandbox can't protect {link}, because it is a link, which an agent could replace",
+                hint=f"replace it by what it leads to, or add {os.path.relpath(path, self._project)} to "
+                "`writable` of the sandbox if agents may change it",
+            )
+        if not os.path.lexists(path):
+            if is_folder:
+                files.make_dir(path)
+            else:
+                files.create(path)
+        return path
+
+
+def is_confined(choice: SandboxChoice | None) -> TypeGuard[SandboxChoice]:
+    return choice is not None and choice.type != "none"
+
+
+def _definition_files(plan: Plan, project: str) -> Iterator[str]:
+    """The files of the project that the plan was compiled from."""
+    prompts = (stage.prompt_path for step in plan.steps for stage in step.stages)
+    for name in (plan.source.path, *prompts):
+        path = os.path.normpath(os.path.join(project, name or ""))
+        if _is_below(path, [project]) and os.path.isfile(path) and not _link_in(path, project):
+            yield path
+    for node in plan.nodes:
+        if isinstance(node, NestedNode):
+            yield from _definition_files(node.plan, project)
+
+
+def _is_below(path: str, folders: Iterable[str]) -> bool:
+    """Whether the path is one of the folders or inside one."""
+    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
+
+
+def _link_in(path: str, folder: str) -> str:
+    """The first link on the way from the folder to the path, or ""."""
+    if not path.startswith(f"{folder}/"):
+        return ""
+    step = folder
+    for name in path.removeprefix(f"{folder}/").split("/"):
+        step = f"{step}/{name}"
+        if os.path.islink(step):
+            return step
+    return ""

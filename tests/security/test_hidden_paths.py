@@ -1,0 +1,118 @@
+"""What a confined agent can't read: other sessions, other branches, hidden paths and sockets."""
+
+import socket
+from pathlib import Path
+
+import pytest
+from tests.sdk.projects import iteration_dir, load, run_dir
+from tests.security.confined import WORK, attempts, could, need_bwrap, project_in, ran, script
+
+from agentforge.model.status import RunStatus
+
+
+@pytest.fixture(autouse=True)
+def bwrap() -> None:
+    need_bwrap()
+
+
+LOOK = "find .claude/pipeline-runs > {name}; cat $(find .claude/pipeline-runs -type f) > {name}.text\n"
+
+
+def test_other_sessions_can_not_be_read(tmp_path: Path) -> None:
+    ran(tmp_path, script("echo the-secret-word\n" + WORK, sandbox="none"), session="other")
+    ran(tmp_path, script(LOOK.format(name="seen") + WORK), session="mine")
+    assert "other" not in (tmp_path / "seen").read_text()
+    assert "the-secret-word" not in (tmp_path / "seen.text").read_text()
+    assert "mine/stage-00-plan" in (tmp_path / "seen").read_text()
+
+
+def test_the_log_can_not_be_locked_or_read(tmp_path: Path) -> None:
+    actions = ("cat .claude/pipeline-runs/s/events.jsonl", "cat .claude/pipeline-runs/s/plan.json")
+    ran(tmp_path, script(attempts(*actions)))
+    assert could(tmp_path) == []
+
+
+def test_earlier_stages_and_iterations_can_be_read(tmp_path: Path) -> None:
+    first = script("echo from-the-first\n" + WORK, "first")
+    second = script(
+        "cat .claude/pipeline-runs/s/stage-00-first/iterations/001/output.md > seen; "
+        "cat .claude/pipeline-runs/s/stage-01-second/iterations/001/result.json > earlier || true\n" + WORK,
+        "second",
+        runs=2,
+    )
+    assert ran(tmp_path, first, second).status is RunStatus.COMPLETED
+    assert (tmp_path / "seen").read_text().strip() == "from-the-first"
+    assert "done" in (tmp_path / "earlier").read_text()
+
+
+def test_the_ignored_runs_stay_ignored(tmp_path: Path) -> None:
+    runs = tmp_path / ".claude/pipeline-runs"
+    runs.mkdir(parents=True)
+    (runs / ".gitignore").write_text("*\n")
+    ran(tmp_path, script("cat .claude/pipeline-runs/.gitignore > seen\n" + WORK))
+    assert (tmp_path / "seen").read_text() == "*\n"
+
+
+def test_other_branches_can_not_be_read(tmp_path: Path) -> None:
+    wait = "echo said-by-$BRANCH; touch here-$BRANCH; until [ -e here-$OTHER ]; do sleep 0.05; done; "
+    look = wait + "sleep 0.3; find .claude/pipeline-runs > seen-$BRANCH\n" + WORK
+    branches = [
+        {"name": name, "type": "command", "run": look, "env": {"BRANCH": name, "OTHER": other}}
+        for name, other in (("one", "two"), ("two", "one"))
+    ]
+    block = {
+        "id": "both",
+        "parallel": {
+            "providers": branches,
+            "stages": [{"id": "work", "prompt": "x", "delay": 0, "sandbox": "bwrap"}],
+        },
+    }
+    last = script("find .claude/pipeline-runs > seen-last\n" + WORK, "last")
+    assert ran(tmp_path, block, last).status is RunStatus.COMPLETED
+    for mine, other in (("one", "two"), ("two", "one")):
+        seen = (tmp_path / f"seen-{mine}").read_text()
+        assert f"providers/{mine}/stage-00-work" in seen
+        assert f"providers/{other}" not in seen
+    assert "providers/one/" in (tmp_path / "seen-last").read_text()
+    assert "providers/two/" in (tmp_path / "seen-last").read_text()
+
+
+# -- hidden paths
+
+
+def hiding(*paths: str) -> dict[str, object]:
+    return {"type": "bwrap", "hidden": list(paths)}
+
+
+def test_the_parents_of_a_hidden_path_can_not_be_moved(tmp_path: Path) -> None:
+    (tmp_path / "config/deep/secrets").mkdir(parents=True)
+    (tmp_path / "config/deep/secrets/key").write_text("the-secret-word")
+    actions = ("mv config config2", "mv config/deep config/deep2", "rm -r config")
+    look = "grep -r the-secret-word . && echo found >> could\n"
+    ended = ran(tmp_path, script(look + attempts(*actions), runs=2, sandbox=hiding("config/deep/secrets")))
+    assert ended.status is RunStatus.COMPLETED
+    assert could(tmp_path) == []
+    assert (tmp_path / "config/deep/secrets/key").exists()
+
+
+@pytest.mark.parametrize("network", ["off", "on"])
+def test_sockets_of_servers_are_hidden_with_the_network(network: str) -> None:
+    for folder in project_in("/srv"):
+        project = folder / "project"
+        project.mkdir()
+        with socket.socket(socket.AF_UNIX) as outside, socket.socket(socket.AF_UNIX) as inside:
+            for server, path in ((outside, folder / "outside.sock"), (inside, project / "inside.sock")):
+                server.bind(str(path))
+                server.listen()
+                code = f"import socket; socket.socket(socket.AF_UNIX).connect({str(path)!r})"
+                (project / f"{path.stem}.py").write_text(code)
+            text = attempts("python3 outside.py", "python3 inside.py")
+            ran(project, script(text, sandbox={"type": "bwrap", "network": network}))
+            assert len(could(project)) == (2 if network == "on" else 0)
+
+
+def test_the_iteration_has_its_files(tmp_path: Path) -> None:
+    ran(tmp_path, script('cat "$(dirname "$AGENTFORGE_RESULT")/context.json" > seen\n' + WORK))
+    assert load(tmp_path / "seen")["session"] == "s"
+    assert load(iteration_dir(tmp_path) / "result.json")["summary"] == "done"
+    assert run_dir(tmp_path).is_dir()
