@@ -40,16 +40,22 @@ def workspace(root: Path) -> Iterator[WorkspaceFolder]:
         "{root}/.git/config",
         "{root}/./.git/config",
         ".git//config",
+        "src/.git/hooks/pre-commit",
+        "src/deeper/.git",
+        ".GIT/hooks/pre-commit",
+        "src/.Git/config",
+        ".g\u200cit/config",
+        "．git/config",
     ],
 )
 def test_git_s_own_files_are_not_written(workspace: WorkspaceFolder, root: Path, path: str) -> None:
-    before = sorted(root.rglob("*"))
+    before = sorted(path for path in root.rglob("*") if path.is_file())
     with pytest.raises(ToolError, match="git's own files"):
         workspace.write(path.format(root=root), b"x")
-    assert sorted(root.rglob("*")) == before
+    assert sorted(path for path in root.rglob("*") if path.is_file()) == before
 
 
-@pytest.mark.parametrize("path", [".gitignore", "src/.git-notes", "sub/.git/config"])
+@pytest.mark.parametrize("path", [".gitignore", "src/.git-notes", "sub/.github/config", "git/config"])
 def test_what_only_looks_like_them_is(workspace: WorkspaceFolder, root: Path, path: str) -> None:
     workspace.write(path, b"x")
     assert (root / path).read_bytes() == b"x"
@@ -60,6 +66,7 @@ def test_what_only_looks_like_them_is(workspace: WorkspaceFolder, root: Path, pa
     [
         ("runs/run/events.jsonl", False),
         ("./runs/run/events.jsonl", False),
+        ("Runs/RUN/events.jsonl", False),
         ("runs/run/iterations/001/output.md", True),
         ("runs/run/iterations/0011/output.md", False),
         ("runs/run-2/notes.md", True),

@@ -10,6 +10,7 @@ import errno
 import os
 import secrets
 import stat
+import unicodedata
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -46,8 +47,8 @@ class WorkspaceFolder:
         self.root = os.path.realpath(root)
         self._given = os.path.abspath(root)
         self._descriptor = os.open(self.root, _FOLDER)
-        self._protected = tuple(self._inside(path) for path in protected)
-        self._writable = tuple(self._inside(path) for path in writable)
+        self._protected = tuple(folded(self._inside(path)) for path in protected)
+        self._writable = tuple(folded(self._inside(path)) for path in writable)
 
     def close(self) -> None:
         os.close(self._descriptor)
@@ -146,10 +147,10 @@ class WorkspaceFolder:
         return stat.S_IMODE(mode)
 
     def _refuse_protected(self, spot: Spot, path: str) -> None:
-        parts = spot.path.split("/")
-        if parts[0] == ".git":
+        place = folded(spot.path)
+        if ".git" in place.split("/"):
             raise ToolError(f"{path}: tools can't write git's own files")
-        if below(spot.path, self._protected) > below(spot.path, self._writable):
+        if below(place, self._protected) > below(place, self._writable):
             raise ToolError(f"{path}: belongs to the pipeline; call `complete` to submit your result")
 
     def _relative(self, path: str) -> str:
@@ -257,6 +258,12 @@ def below(path: str, folders: tuple[str, ...]) -> int:
     return max(
         (len(folder) for folder in folders if path == folder or path.startswith(f"{folder}/")), default=0
     )
+
+
+def folded(path: str) -> str:
+    """The path as a file system compares it that ignores case and invisible characters, as on macOS."""
+    visible = "".join(letter for letter in path if unicodedata.category(letter) != "Cf")
+    return unicodedata.normalize("NFKC", visible).casefold()
 
 
 def _steps(path: str) -> list[str]:

@@ -134,8 +134,15 @@ BUGS = (
     Bug(
         WORKSPACE,
         ".git is writable through a link",
-        'parts = spot.path.split("/")',
-        'parts = path.split("/")',
+        "place = folded(spot.path)",
+        "place = folded(path)",
+    ),
+    Bug(WORKSPACE, ".git is writable as .GIT", "place = folded(spot.path)", "place = spot.path"),
+    Bug(
+        WORKSPACE,
+        ".git is writable in a subfolder",
+        'if ".git" in place.split("/"):',
+        'if place.split("/")[0] == ".git":',
     ),
     Bug(
         WORKSPACE,
@@ -164,7 +171,7 @@ BUGS = (
     Bug(
         WORKSPACE,
         "tools can write the files of the pipeline",
-        "if below(spot.path, self._protected) > below(spot.path, self._writable):",
+        "if below(place, self._protected) > below(place, self._writable):",
         "if False:",
     ),
     Bug(

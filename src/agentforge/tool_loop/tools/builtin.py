@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from agentforge.system.git import git_argv, git_environment
 from agentforge.system.programs import NoExit, Program, ProgramResult, run_async
 from agentforge.tool_loop.task import CommandRules, program_argv
+from agentforge.tool_loop.tools.command_rules import allowed_words, is_reading_git, refuse_escapes
 from agentforge.tool_loop.tools.search import SECONDS
 from agentforge.tool_loop.workspace import FolderEntry, ToolError, WorkspaceFolder
 
 READ_BYTES = 256 * 1024
 EDIT_BYTES = 4 * 1024 * 1024
 MAX_ENTRIES = 1000
-EVERYTHING = "*"
 GRACE = 2.0
 SHELL = ("sh", "-c")
 _OPERATORS = frozenset({"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1", "<<", "|&", "&>"})
@@ -99,15 +100,27 @@ class CommandTool:
 
     async def run_command(self, command: str | list[str], seconds: float | None = None) -> str:
         argv = split_command(command, self._rules.allow)
-        if not is_allowed(argv, self._rules.allow):
+        named = allowed_words(argv, self._rules.allow)
+        if named is None:
             raise ToolError(
                 f"{shlex.join(argv)}: not allowed. Allowed commands: {', '.join(self._rules.allow) or 'none'}"
             )
+        environ = self._environ
+        if named:
+            refuse_escapes(argv, named, self._workspace.root)
+            if is_reading_git(argv):
+                argv, environ = _isolated_git(argv), git_environment(environ)
         limit = min(seconds or self._rules.timeout, self._rules.timeout)
-        ran = await run_tool(argv, self._workspace.root, self._environ, limit, self._rules.output_bytes)
+        ran = await run_tool(argv, self._workspace.root, environ, limit, self._rules.output_bytes)
         output = ran.output.rstrip()
         ended = f"timed out after {limit:g} s" if ran.code is None else f"exit status {ran.status}"
         return f"{output}\n[{ended}]" if output else f"[{ended}, no output]"
+
+
+def _isolated_git(argv: Sequence[str]) -> list[str]:
+    """A reading command without the repository's own programs."""
+    no_programs = ("--no-ext-diff", "--no-textconv") if argv[1] in ("diff", "log", "show", "blame") else ()
+    return [*git_argv(argv[1], *no_programs), *argv[2:]]
 
 
 async def run_tool(
@@ -135,19 +148,11 @@ def split_command(command: str | Sequence[str], allow: Sequence[str]) -> list[st
     if not any(word in _OPERATORS for word in split):
         return _checked(split)
     by_shell = [*SHELL, command]
-    if is_allowed(by_shell, allow):
+    if allowed_words(by_shell, allow) is not None:
         return _checked(by_shell)
     raise ToolError(
         "no shell is available: pass one program with its arguments, and run several commands one by one"
     )
-
-
-def is_allowed(argv: Sequence[str], allow: Sequence[str]) -> bool:
-    for entry in allow:
-        prefix = shlex.split(entry)
-        if entry == EVERYTHING or (prefix and list(argv[: len(prefix)]) == prefix):
-            return True
-    return False
 
 
 def _checked(argv: list[str]) -> list[str]:
