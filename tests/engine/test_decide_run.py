@@ -127,6 +127,29 @@ def test_plan_without_nodes_completes_at_once() -> None:
     )
 
 
+def test_a_resumed_run_waits_for_the_rest_of_a_delay_only() -> None:
+    play(
+        plan_of(stage(runs=2, delay=7)),
+        """
+        > start
+        < node_start plan
+        ? prepare plan 1
+        > prepared
+        < attempt_start 1
+        ? execute plan 1 attempt 1
+        > completed
+        < delay_start in 7s
+        ? wait delay 7s
+        > pause lunch
+        < session_paused lunch
+        @ 5
+        > resume
+        < delay_start in 2s
+        ? wait delay 2s
+        """,
+    )
+
+
 def test_delay_is_applied_after_an_iteration_and_not_before_the_first() -> None:
     play(
         plan_of(stage(runs=2, delay=7)),

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.engine.plans import block, event, nested, plan_of, stage, started
+from tests.engine.plans import NOON, block, event, nested, plan_of, stage, started
 
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.replan import moved_paths, plan_change
@@ -212,3 +212,10 @@ def test_replan_keeps_the_session_of_a_running_agent() -> None:
     moved = evolve(state, event(9, plan_change(OLD, OLD, state)))
     assert moved.iteration is not None
     assert moved.iteration.agent == AgentSession("abc", 0, 1)
+
+
+def test_replan_replaces_the_end_of_a_delay() -> None:
+    delay = (f.DelayStarted(NOON), Cursor("1", 1, 0))
+    inside = state_after(OLD, entered("plan", "0"), done("plan", "0", "1"), entered("build", "1"), delay)
+    moved = evolve(inside, event(9, plan_change(OLD, OLD, inside)))
+    assert (inside.node and inside.node.delay_due, moved.node and moved.node.delay_due) == (NOON, None)

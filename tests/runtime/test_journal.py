@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -45,11 +45,39 @@ def test_events_are_numbered_timed_and_carry_the_run_s_id(journal: Journal, cloc
 
 def test_timestamps_never_go_backwards(journal: Journal, clock: FakeClock) -> None:
     journal.record(started(PLAN))
-    clock.advance(-3600)
+    clock.set(NOON - timedelta(hours=1))
     journal.record(f.PauseRequested("lunch"))
     assert journal.state.updated_at == NOON
-    clock.advance(7200)
-    assert journal.now() == NOON + timedelta(seconds=3600)
+
+
+def test_time_that_passes_counts_while_the_clock_is_behind_the_log(
+    journal: Journal, clock: FakeClock
+) -> None:
+    journal.record(started(PLAN))
+    clock.set(NOON - timedelta(hours=1))
+    clock.advance(60)
+    assert journal.now() == NOON + timedelta(seconds=60)
+    clock.set(NOON + timedelta(hours=1))
+    assert journal.now() == NOON + timedelta(hours=1)
+
+
+@pytest.mark.parametrize("clock_after", [NOON - timedelta(days=365), NOON])
+def test_a_wait_lasts_its_own_length_when_the_clock_was_ahead(clock_after: datetime) -> None:
+    clock = FakeClock()
+    journal = Journal("auth", MemoryLog().open(), clock)
+    journal.record(started(PLAN))
+    due = journal.now() + timedelta(seconds=3)
+    clock.set(clock_after)
+    asyncio.run(journal.sleep_until(due))
+    assert clock.waits == [3]
+    journal.close()
+
+
+def test_a_wait_ends_when_the_clock_jumps_past_its_end(journal: Journal, clock: FakeClock) -> None:
+    due = journal.now() + timedelta(hours=3)
+    clock.set(due)
+    asyncio.run(journal.sleep_until(due))
+    assert clock.waits == []
 
 
 def test_timestamps_do_not_go_backwards_across_engines(clock: FakeClock) -> None:

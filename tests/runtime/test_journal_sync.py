@@ -49,6 +49,16 @@ class SlowDisk(Disk):
         super().sync(fd)
 
 
+class DiskClock(SystemClock):
+    """Time passes only while the disk is synced."""
+
+    def __init__(self, disk: SlowDisk) -> None:
+        self._disk = disk
+
+    def monotonic(self) -> float:
+        return self._disk.time
+
+
 @pytest.fixture
 def disk() -> SlowDisk:
     return SlowDisk()
@@ -62,7 +72,7 @@ def log(tmp_path: Path) -> Path:
 @pytest.fixture
 def journal(disk: SlowDisk, log: Path) -> Iterator[Journal]:
     writer = JsonlLog(log, disk=disk).open()
-    journal = Journal("s", writer, SystemClock(), monotonic=lambda: disk.time)
+    journal = Journal("s", writer, DiskClock(disk))
     journal.record(f.SessionStarted("pipeline", "r", PLAN, "1", format=f.LOG_FORMAT))
     yield journal
     journal.close()

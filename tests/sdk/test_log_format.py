@@ -53,5 +53,5 @@ def test_list_shows_a_run_of_an_earlier_format_as_unknown(older: Path) -> None:
 def test_force_archives_a_run_of_an_earlier_format(older: Path) -> None:
     with sdk(older) as engine:
         assert engine.run(pipeline(node()), session="s", force=True).completed
-    aside = [path for path in run_dir(older).parent.iterdir() if path.name != "s"]
+    aside = [path for path in run_dir(older).parent.iterdir() if path.is_dir() and path.name != "s"]
     assert [b'"format"' in (path / "events.jsonl").read_bytes() for path in aside] == [False]

@@ -158,11 +158,11 @@ def test_names_that_the_kit_exports() -> None:
 def test_fake_clock_wakes_immediately_or_on_advance() -> None:
     async def main() -> None:
         quick = FakeClock()
-        await quick.sleep_until(NOON.replace(hour=15))
+        await quick.sleep(3 * 3600)
         assert quick.now() == NOON.replace(hour=15)
         assert quick.waits == [3 * 3600]
         held = FakeClock(hold=True)
-        waiting = asyncio.create_task(held.sleep_until(NOON.replace(second=10)))
+        waiting = asyncio.create_task(held.sleep(10))
         await asyncio.sleep(0)
         held.advance(9)
         await asyncio.sleep(0)

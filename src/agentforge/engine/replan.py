@@ -157,9 +157,9 @@ def _is_running(at: StageState) -> bool:
 
 
 def _under_new_plan(at: StageState, planned: StageNode | None) -> StageState:
-    """Drop data that refers to positions in the provider chain, which may have changed: unavailable providers
-    and, unless an agent is running, its session."""
-    known = replace(at, unavailable=())
+    """Drop what may have changed: the end of a delay, unavailable providers and, unless an agent is running,
+    its session, which refers to a position in the provider chain."""
+    known = replace(at, unavailable=(), delay_due=None)
     attempt = at.iteration.attempt if at.iteration else None
     if attempt is not None and attempt.once:
         known = with_attempt(known, once=planned is not None and planned.semantics == "at_most_once")

@@ -1,4 +1,4 @@
-"""The time of day, for timestamps and durable waits."""
+"""The time of day, for timestamps, and the passing of time, for waits and limits."""
 
 from datetime import datetime
 from typing import Protocol
@@ -6,7 +6,13 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now(self) -> datetime:
-        """In UTC."""
+        """In UTC. May jump in either direction."""
         ...
 
-    async def sleep_until(self, due: datetime) -> None: ...
+    def monotonic(self) -> float:
+        """Seconds since some moment; never jumps."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait; may return early."""
+        ...

@@ -20,7 +20,6 @@ from agentforge.model.layout import RunLayout
 from agentforge.model.state import RunState
 from agentforge.model.status import FINAL, RunStatus
 from agentforge.model.task import AnyTask, TaskKind, Wait, Work
-from agentforge.ports.clock import Clock
 from agentforge.runtime.controls import Control, drop_control, given_answers, pending_controls
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
@@ -46,12 +45,11 @@ class _Outcome(Struct, frozen=True):
 
 class Driver:
     def __init__(
-        self, journal: Journal, layout: RunLayout, performers: Performers, *, clock: Clock, keeper: HeadKeeper
+        self, journal: Journal, layout: RunLayout, performers: Performers, *, keeper: HeadKeeper
     ) -> None:
         self._journal = journal
         self._layout = layout
         self._performers = performers
-        self._clock = clock
         self._state_writer = StateWriter(layout, journal, keeper)
         self._running: dict[str, asyncio.Task[None]] = {}
         self._outcomes: deque[_Outcome] = deque()
@@ -197,7 +195,7 @@ class Driver:
         self.wake()
 
     async def _fire(self, wait: Wait) -> f.AnyFact:
-        await self._clock.sleep_until(wait.due_at)
+        await self._journal.sleep_until(wait.due_at)
         return f.TimerFired(wait.timer)
 
     async def _do(self, task: AnyTask) -> f.AnyFact:

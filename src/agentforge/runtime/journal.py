@@ -7,9 +7,8 @@ synced in a thread, so that it blocks only this run.
 """
 
 import asyncio
-import time
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from agentforge.engine.legal import refuse_illegal
 from agentforge.model.cursor import Cursor
@@ -35,21 +34,19 @@ class Journal:
         session: str,
         writer: LogWriter,
         clock: Clock,
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.session = session
         self.writer = writer
         self.opened_at = writer.head
         self.view: RunModel = fold_events(writer.replay())
         self._clock = clock
-        self._monotonic = monotonic
         self._observers: list[Observer] = []
         self._durable = -1
         """The length of the log that is known to be durable."""
         self._is_slow = False
         """Whether the last sync was slow."""
-        self._latest: datetime | None = self.view.state.updated_at if self.view.state else None
+        self._latest = self.view.state.updated_at if self.view.state else clock.now()
+        self._latest_at = clock.monotonic()
 
     @property
     def state(self) -> RunState:
@@ -72,12 +69,17 @@ class Journal:
         self._observers.append(observer)
 
     def now(self) -> datetime:
-        """The current time; never goes backwards within a log."""
-        now = self._clock.now()
-        if self._latest is not None and now < self._latest:
-            return self._latest
-        self._latest = now
-        return now
+        """The time of the log: the time of day, but it never goes backwards, and it continues while the clock
+        is behind it (because it was set back, or was ahead when the log was written)."""
+        at = self._clock.monotonic()
+        continued = self._latest + timedelta(seconds=at - self._latest_at)
+        self._latest, self._latest_at = max(self._clock.now(), continued), at
+        return self._latest
+
+    async def sleep_until(self, due: datetime) -> None:
+        """Wait for a time of the log: a wait lasts at most its own length, whatever the clock does."""
+        while (remaining := (due - self.now()).total_seconds()) > 0:
+            await self._clock.sleep(remaining)
 
     def record(self, fact: AnyFact, cursor: Cursor | None = None) -> None:
         state = self.view.state
@@ -100,9 +102,9 @@ class Journal:
 
     def wait_for_disk(self) -> float:
         """Sync synchronously; returns the seconds it took."""
-        began = self._monotonic()
+        began = self._clock.monotonic()
         self.writer.sync()
-        return self._monotonic() - began
+        return self._clock.monotonic() - began
 
     def flush_if_due(self) -> None:
         """Write buffered facts within the log's flush interval."""

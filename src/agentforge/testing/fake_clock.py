@@ -15,6 +15,7 @@ class FakeClock:
 
     def __init__(self, now: datetime = NOON, *, hold: bool = False) -> None:
         self._now = now
+        self._passed = 0.0
         self._hold = hold
         self._moved = asyncio.Event()
         self.waits: list[float] = []
@@ -23,17 +24,27 @@ class FakeClock:
     def now(self) -> datetime:
         return self._now
 
-    async def sleep_until(self, due: datetime) -> None:
-        self.waits.append(max(0.0, (due - self._now).total_seconds()))
+    def monotonic(self) -> float:
+        return self._passed
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        end = self._passed + seconds
         if not self._hold:
             # Yield to other tasks, as a real wait does.
             await asyncio.sleep(0)
-            self._now = max(self._now, due)
-        while self._now < due:
+            if self._passed < end:
+                self.advance(end - self._passed)
+        while self._passed < end:
             await self._moved.wait()
 
+    def set(self, now: datetime) -> None:
+        """Set the time of day, as a correction of the clock does; no time passes."""
+        self._now = now
+
     def advance(self, seconds: float) -> None:
-        """Move the clock, and end the waits that are due."""
+        """Let time pass, and end the waits that are due."""
         self._now += timedelta(seconds=seconds)
+        self._passed += seconds
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()

@@ -1,9 +1,10 @@
 """The machine's own clock."""
 
 import asyncio
+import time
 from datetime import UTC, datetime
 
-# A wall clock may jump (the machine slept, the time was set): check again at least this often.
+# The time of day may jump ahead (the machine slept, the time was set): return at least this often.
 MAX_SLEEP_SECONDS = 30.0
 
 
@@ -11,6 +12,8 @@ class SystemClock:
     def now(self) -> datetime:
         return datetime.now(UTC)
 
-    async def sleep_until(self, due: datetime) -> None:
-        while (remaining := (due - self.now()).total_seconds()) > 0:  # noqa: ASYNC110 - only time passes
-            await asyncio.sleep(min(remaining, MAX_SLEEP_SECONDS))
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(min(seconds, MAX_SLEEP_SECONDS))

@@ -166,7 +166,7 @@ class Runner:
             },
         )
         keeper = HeadKeeper(layout.root, self._environ)
-        return Driver(journal, layout, performers, clock=self._clock, keeper=keeper)
+        return Driver(journal, layout, performers, keeper=keeper)
 
 
 def _needed(journal: Journal) -> frozenset[str]:

@@ -64,9 +64,11 @@ def evolve_stage(at: StageState, event: Event, fact: StageFact) -> StageState:
 
 
 def on_resume(at: StageState) -> StageState:
-    """The stage after a resume: failures no longer count, and an attempt in flight continues. The count of
-    judge failures is kept. A failed at_most_once attempt is kept, too: an answer decides about it."""
-    fresh = replace(at, failure=None, unavailable=(), judge=at.judge and replace(at.judge, lost=0))
+    """The stage after a resume: failures no longer count, the end of a delay is computed again, and an
+    attempt in flight continues. The count of judge failures is kept. A failed at_most_once attempt is kept,
+    too: an answer decides about it."""
+    judge = at.judge and replace(at.judge, lost=0)
+    fresh = replace(at, failure=None, unavailable=(), judge=judge, delay_due=None)
     attempt = at.iteration.attempt if at.iteration else None
     if attempt is not None and not attempt.in_flight:
         attempt = replace(attempt, lost=0) if attempt.once and attempt.ended_without_result else None
