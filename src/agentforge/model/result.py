@@ -1,5 +1,6 @@
 """The normalised result of an iteration, and its usage."""
 
+import re
 from enum import StrEnum
 from typing import Any
 
@@ -49,6 +50,14 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     cost_usd: float | None = None
     model: str | None = None
     agent_session: str | None = None
+
+
+_AGENT_SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
+
+
+def is_agent_session(text: str) -> bool:
+    """Whether a text can be the id of an agent session: one word, neither an option nor a path."""
+    return _AGENT_SESSION.fullmatch(text) is not None
 
 
 JSONObject = dict[str, Any]

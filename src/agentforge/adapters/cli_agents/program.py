@@ -149,7 +149,8 @@ async def _in_time(provider: ProcessProvider, command: Command, request: Execute
     except TimeoutError:
         message = f"the agent was ended after {command.timeout or 0:g} s"
         return ExecuteResult(failure=Failure(FailureKind.ITERATION_TIMEOUT, message), exit_code=TIMED_OUT)
-    return provider.interpret(replace(exit, model=request.model, config=request.config))
+    exit = replace(exit, model=request.model, config=request.config)
+    return await asyncio.to_thread(provider.interpret, exit)
 
 
 async def run_once(command: Command, workdir: str) -> Exit:

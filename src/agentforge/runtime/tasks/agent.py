@@ -7,6 +7,7 @@ from agentforge.model import facts as f
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.layout import IterationLayout
 from agentforge.model.plan import Judgment, Queue, Termination
+from agentforge.model.result import is_agent_session
 from agentforge.model.task import AgentTask
 from agentforge.ports.clock import Clock
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
@@ -151,8 +152,10 @@ class AgentPerformer:
         note_target(about)
         setting, here = self._setting, about.here
         prompt = about.prompt or files.read_text(here.prompt) or ""
+        # The id is from the log, which may have been written elsewhere.
+        resume = task.resume if task.resume and is_agent_session(task.resume) else ""
         return ExecuteRequest(
-            prompt=CONTINUE + prompt if task.resume else prompt,
+            prompt=CONTINUE + prompt if resume else prompt,
             model=task.by.model,
             config=task.by.config,
             workdir=setting.project,
@@ -172,7 +175,7 @@ class AgentPerformer:
             iteration=task.iteration,
             attempt=task.attempt,
             prompt_path=here.prompt,
-            resume=task.resume or "",
+            resume=resume,
             node=recorded_key(setting.plan, task.place.path, task.place.run),
             branch=task.place.branch or "",
         )

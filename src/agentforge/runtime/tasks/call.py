@@ -12,20 +12,25 @@ from time import monotonic
 from typing import TypeGuard
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentforge.model.errors import AgentForgeError, ProviderUnusable, UnknownProvider
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.layout import AttemptLayout, IterationLayout, RunLayout
 from agentforge.model.plan import Plan, ProviderChoice, SandboxChoice
-from agentforge.model.result import Usage
+from agentforge.model.result import Usage, is_agent_session
 from agentforge.model.secrets import Redactor
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, ProcessProvider, Provider
 from agentforge.runtime.confinement import Confiner
 from agentforge.runtime.exit_record import KILLED, ExitRecord, exit_of
 from agentforge.runtime.recorder import Recorder
 from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit
+from agentforge.system.deadline import call_within
 
 log = logging.getLogger("agentforge.run")
+
+INTERPRET_SECONDS = 60.0
+"""For the interpretation of an attempt's output, on a busy machine."""
 
 
 class RunSetting(Struct, frozen=True):
@@ -90,12 +95,15 @@ class Calls:
         locks: Mapping[str, asyncio.Lock],
         supervised: Supervised,
         confiner: Confiner,
+        *,
+        interpret_seconds: float = INTERPRET_SECONDS,
     ) -> None:
         """`locks`: of the providers that don't support concurrent calls."""
         self._provider_of = provider_of
         self._locks = locks
         self._supervised = supervised
         self._confiner = confiner
+        self._interpret_seconds = interpret_seconds
 
     async def make(
         self, call: ProviderCall, request: Callable[[], ExecuteRequest]
@@ -123,7 +131,7 @@ class Calls:
             return Lost("it ran inside the engine, which died")
         left = await self._supervised.reattach(call.place, call.mark, reattached)
         self._confiner.settle(call.sandbox)
-        return _outcome(call, provider, left)
+        return await self._outcome(call, provider, left)
 
     async def end(self, call: ProviderCall) -> Finished | Lost:
         provider: Provider | None
@@ -135,7 +143,9 @@ class Calls:
             return Lost("it ran inside the engine")
         left = await self._supervised.end(call.place, call.mark)
         self._confiner.settle(call.sandbox)
-        return Lost(left.lost, left.started) if provider is None else _outcome(call, provider, left)
+        return (
+            Lost(left.lost, left.started) if provider is None else await self._outcome(call, provider, left)
+        )
 
     async def _run(
         self, call: ProviderCall, provider: ProcessProvider, request: ExecuteRequest
@@ -151,7 +161,30 @@ class Calls:
             return CallRefused(_raised(call, error))
         left = await self._supervised.run(call.place, confined, call.mark, call.limits)
         self._confiner.settle(call.sandbox)
-        return _outcome(call, provider, left)
+        return await self._outcome(call, provider, left)
+
+    async def _outcome(
+        self, call: ProviderCall, provider: ProcessProvider, left: SupervisedExit
+    ) -> Finished | Lost:
+        ended = await self._interpreted(call, provider, left.record or KILLED) if left.started else None
+        session = _session_of(provider, ended) if ended else None
+        if left.record is None or ended is None:
+            # The output of a killed agent may still contain the session.
+            return Lost(left.lost, left.started, session)
+        return Finished(ended, left.record, session)
+
+    async def _interpreted(
+        self, call: ProviderCall, provider: ProcessProvider, record: ExitRecord
+    ) -> ExecuteResult:
+        """The output may be long and hostile: it must not hold up the other tasks of the engine."""
+        seconds = self._interpret_seconds
+        try:
+            return await call_within(seconds, lambda: _interpret(call, provider, record))
+        except TimeoutError:
+            message = f"the output of {call.by.type} couldn't be interpreted within {seconds:g} s"
+            message = f"{message}; see {call.place.output}"
+            failure = Failure(FailureKind.OUTPUT_UNREADABLE, message, record.exit_code)
+            return ExecuteResult("", record.exit_code or 0, record.duration_ms, failure=failure)
 
 
 def is_program(provider: Provider) -> TypeGuard[ProcessProvider]:
@@ -173,24 +206,25 @@ async def _execute(call: ProviderCall, provider: Provider, request: ExecuteReque
             message = f"stage {call.stage!r} took longer than {seconds:g} s"
             failure = Failure(FailureKind.ITERATION_TIMEOUT, message)
         ended = ExecuteResult(duration_ms=int((monotonic() - began) * 1000), failure=failure)
+    ended = _with_valid_session(ended)
     return Finished(ended, agent_session=_session_of(provider, ended))
 
 
-def _outcome(call: ProviderCall, provider: ProcessProvider, left: SupervisedExit) -> Finished | Lost:
-    ended = _interpreted(call, provider, left.record or KILLED) if left.started else None
-    session = _session_of(provider, ended) if ended else None
-    if left.record is None or ended is None:
-        # The output of a killed agent may still contain the session.
-        return Lost(left.lost, left.started, session)
-    return Finished(ended, left.record, session)
-
-
-def _interpreted(call: ProviderCall, provider: ProcessProvider, record: ExitRecord) -> ExecuteResult:
+def _interpret(call: ProviderCall, provider: ProcessProvider, record: ExitRecord) -> ExecuteResult:
     exit = exit_of(record, call.place, call.by, call.before)
     try:
-        return provider.interpret(exit)
+        return _with_valid_session(provider.interpret(exit))
     except Exception as error:  # Otherwise every engine that recovers the run would crash.
         return ExecuteResult(exit.output, exit.exit_code or 0, exit.duration_ms, failure=_raised(call, error))
+
+
+def _with_valid_session(ended: ExecuteResult) -> ExecuteResult:
+    """An agent chooses its session's id, which becomes an argument of the next attempt."""
+    usage = ended.usage
+    if usage is None or usage.agent_session is None or is_agent_session(usage.agent_session):
+        return ended
+    log.warning("an invalid agent session id is ignored: %.200r", usage.agent_session)
+    return replace(ended, usage=replace(usage, agent_session=None))
 
 
 def _session_of(provider: Provider, ended: ExecuteResult) -> str | None:
