@@ -34,6 +34,7 @@ def test_plan_json_has_the_fields_of_schema_v1() -> None:
         "provider": {"type": "claude", "model": "opus"},
         "ref": "s",
         "prompt_path": ".claude/stages/s/prompt.md",
+        "prompt": "do it",
     }
 
 

@@ -20,6 +20,7 @@ class TextWorld:
 
     def __init__(self, files: Mapping[str, str] | None = None, **environment: str) -> None:
         self.files = {join(PROJECT, path): text for path, text in (files or {}).items()}
+        self.links: dict[str, str] = {}
         self._environment = environment
 
     @property
@@ -47,6 +48,10 @@ class TextWorld:
     def expand(self, pattern: str) -> Sequence[str]:
         path = normpath(join(PROJECT, pattern))
         return sorted(name for name in self.files if fnmatch(name, path) or name.startswith(path + "/"))
+
+    def resolve(self, path: str) -> str | None:
+        place = self.links.get(path, path)
+        return place if place == PROJECT or place in self.files or self.is_dir(place) else None
 
     def now(self) -> datetime:
         return NOW

@@ -4,9 +4,11 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.engine.plans import NOON, plan_of, stage
 
-from agentforge.model.facts import IterationStarted
+from agentforge.model.facts import ErrorOccurred, IterationStarted
+from agentforge.model.failure import FailureKind
 from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place
 from agentforge.model.task import AgentTask, PrepareTask
@@ -67,3 +69,18 @@ def test_a_progress_file_is_begun_once(tmp_path: Path, layout: RunLayout) -> Non
     progress.write_text("what agents learned")
     prepare(preparer(tmp_path, layout), 2)
     assert progress.read_text() == "what agents learned"
+
+
+def test_a_plan_without_the_prompt_fails_its_iteration_and_says_what_to_do(
+    tmp_path: Path, layout: RunLayout
+) -> None:
+    bare = replace(NODE, prompt=None, prompt_path="work.md")
+    fact = preparer(tmp_path, layout).do(PrepareTask(PLACE, "plan", 1, node=bare))
+    assert isinstance(fact, ErrorOccurred)
+    assert (fact.kind, fact.attempt) == (FailureKind.PROMPT_UNREADABLE, 0)
+    assert "resume the run with --recompile" in fact.message
+    started = prepare(preparer(tmp_path, layout))
+    Path(layout.iteration(PLACE.folder, 1).prompt).unlink()
+    again = preparer(tmp_path, layout).prepared(replace(attempt(started), node=bare))
+    assert isinstance(again, ErrorOccurred)
+    assert (again.attempt, again.started) == (1, False)

@@ -21,11 +21,6 @@ def log_of(layout: RunLayout, environ: Mapping[str, str]) -> JsonlLog:
     return JsonlLog(layout.log, buffer_events=settings.buffer_events, flush_seconds=settings.flush_seconds)
 
 
-def builtin_judge_prompt() -> str:
-    with open(os.path.join(BUILTIN, "prompts", "judge.md"), encoding="utf-8") as file:
-        return file.read()
-
-
 def local_processes() -> Processes:
     from agentforge.adapters.processes.local import host_processes
 

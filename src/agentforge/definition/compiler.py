@@ -13,6 +13,7 @@ from msgspec import Struct
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.link import link
 from agentforge.definition.lower import DEFAULT_RUNS, CompilationContext, lower, provider_levels
+from agentforge.definition.pins import pin
 from agentforge.definition.precedence import (
     DEFAULT_PROVIDER,
     JUDGE_PROVIDER,
@@ -133,7 +134,7 @@ class Compilation:
         context = CompilationContext(
             mode, self._sources.project, session, inputs, compiled_at, created_at, self._override_levels
         )
-        plan = lower(pipeline, links, context, passes)
+        plan = pin(lower(pipeline, links, context, passes), self._sources)
         return Compiled(plan, self._report.diagnostics, located.spec.source)
 
     def _validate(self, pipeline: ResolvedPipeline, default_runs: int, depth: int) -> None:

@@ -74,6 +74,8 @@ class SandboxChoice(Struct, frozen=True, omit_defaults=True):
     """Additional paths that agents may write to; relative to the workspace."""
     hidden: tuple[str, ...] = ()
     """Additional paths that are hidden from agents."""
+    resolved: tuple[tuple[str, str], ...] = ()
+    """Where those led that existed when the plan was compiled; relative to the workspace if inside it."""
 
 
 OnLimit = Literal["wait", "next", "fail"]
@@ -181,6 +183,7 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
     """What stage.yaml calls itself, where that differs from `ref`."""
     description: str | None = None
     prompt_path: str | None = None
+    """The file that `prompt` was read from."""
     prompt: str | None = None
     context: str | None = None
     output_path: str | None = None
@@ -258,6 +261,8 @@ class Plan(Struct, frozen=True, dict=True):
     """How often the whole pipeline runs."""
     judge: ProviderChoice = ProviderChoice("claude", "haiku")
     """The judge of judgment stages."""
+    judge_prompt: str = ""
+    """The template of its prompt; empty if no stage uses the judge."""
     version: int = PLAN_VERSION
 
     @cached_property

@@ -78,6 +78,12 @@ class FileSources:
             return ()
         return sorted({os.path.normpath(name) for name in found if Path(name).is_file()})
 
+    def resolve(self, path: str) -> str | None:
+        try:
+            return os.path.realpath(path, strict=True)
+        except (OSError, ValueError):
+            return None
+
     def now(self) -> datetime:
         return self._clock.now()
 

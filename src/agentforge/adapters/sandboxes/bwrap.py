@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from agentforge.adapters.sandboxes.mounts import (
     Mount,
     Visibility,
-    chosen_paths,
     given_mounts,
     in_order,
     is_within,
+    writable_paths,
 )
 from agentforge.adapters.sandboxes.programs import guarded_programs, program_files
 from agentforge.model.errors import ProviderUnusable
@@ -120,7 +120,7 @@ def _mounts(command: Command, choice: SandboxChoice, within: Confinement, home: 
         *program_files(command.argv[0], command.env, within.workspace),
         *(os.path.realpath(path.replace("~", home, 1)) for path in EXPECTED),
     )
-    writable = chosen_paths(choice.writable, within, home)
+    writable = writable_paths(choice, within, home)
     guarded = guarded_programs(command.argv[0], command.env, within.workspace, writable)
     wanted = (
         *(Mount(path, Visibility.EMPTY) for path in emptied),

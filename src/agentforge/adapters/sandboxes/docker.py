@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from agentforge.adapters.sandboxes.mounts import (
     Mount,
     Visibility,
-    chosen_paths,
     given_mounts,
     in_order,
     is_within,
+    writable_paths,
 )
 from agentforge.adapters.sandboxes.programs import guarded_programs
 from agentforge.model.errors import ProviderUnusable
@@ -59,7 +59,7 @@ class DockerSandbox:
         client = self._client()
         home = command.env.get("HOME") or "/"
         name = container_name(mark)
-        writable = chosen_paths(choice.writable, within, home)
+        writable = writable_paths(choice, within, home)
         guarded = guarded_programs(command.argv[0], command.env, within.workspace, writable)
         mounts = in_order(
             (

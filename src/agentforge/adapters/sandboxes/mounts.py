@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from agentforge.model.errors import ProviderUnusable
 from agentforge.model.plan import SandboxChoice
 from agentforge.ports.sandbox import Confinement
 
@@ -29,7 +30,7 @@ def given_mounts(
     within: Confinement, choice: SandboxChoice, home: str, programs: Iterable[str] = ()
 ) -> list[Mount]:
     """The mounts that the attempt and the stage ask for; `programs` are read-only."""
-    chosen = (path for path in chosen_paths(choice.writable, within, home) if not _is_in(path, within.hidden))
+    chosen = (path for path in writable_paths(choice, within, home) if not _is_in(path, within.hidden))
     return [
         Mount(within.workspace, Visibility.WRITABLE),
         *(Mount(path, Visibility.WRITABLE) for path in chosen),
@@ -37,7 +38,7 @@ def given_mounts(
         *(Mount(path, Visibility.HIDDEN) for path in within.hidden),
         *(Mount(path, Visibility.READABLE) for path in within.protected),
         *(Mount(path, Visibility.WRITABLE) for path in within.writable),
-        *(Mount(path, Visibility.HIDDEN) for path in chosen_paths(choice.hidden, within, home)),
+        *(Mount(path, Visibility.HIDDEN) for path in _hidden_paths(choice, within, home)),
     ]
 
 
@@ -60,9 +61,48 @@ def _around(path: str, mounted: Mapping[str, Visibility]) -> list[str]:
     return between if mounted.get(parent) is Visibility.WRITABLE else []
 
 
-def chosen_paths(paths: Iterable[str], within: Confinement, home: str) -> list[str]:
-    """The paths that a stage names, absolute."""
-    return [absolute(path, within.workspace, home) for path in paths]
+def writable_paths(choice: SandboxChoice, within: Confinement, home: str) -> list[str]:
+    """The paths that a stage names as writable, absolute. Raises ProviderUnusable if one leads elsewhere
+    than before: an agent may have replaced it by a link."""
+    found, resolved = [], dict(choice.resolved)
+    for written in choice.writable:
+        path = _place(written, resolved, within, home)
+        leads_to = os.path.realpath(path)
+        if written in resolved:
+            is_redirected = leads_to != path
+        else:
+            is_inside = is_within(path, within.workspace)
+            is_redirected = is_inside and not is_within(leads_to, os.path.realpath(within.workspace))
+        if is_redirected:
+            raise ProviderUnusable(
+                f"`writable` of the sandbox: {written} leads to {leads_to} now, which it didn't when the "
+                "run was compiled",
+                hint="remove the link, or resume the run with --recompile if it is right",
+            )
+        found.append(path)
+    return found
+
+
+def _hidden_paths(choice: SandboxChoice, within: Confinement, home: str) -> list[str]:
+    """The paths that a stage hides, absolute. Raises ProviderUnusable if one that existed is missing: its
+    content may be elsewhere now."""
+    found, resolved = [], dict(choice.resolved)
+    for written in choice.hidden:
+        path = _place(written, resolved, within, home)
+        if written in resolved and not os.path.lexists(path):
+            raise ProviderUnusable(
+                f"`hidden` of the sandbox: {written} has disappeared since the run was compiled; its content "
+                "may be visible elsewhere",
+                hint="restore it, or resume the run with --recompile",
+            )
+        found.append(path)
+    return found
+
+
+def _place(written: str, resolved: Mapping[str, str], within: Confinement, home: str) -> str:
+    if written not in resolved:
+        return absolute(written, within.workspace, home)
+    return os.path.normpath(os.path.join(os.path.realpath(within.workspace), resolved[written]))
 
 
 def absolute(path: str, workspace: str, home: str) -> str:

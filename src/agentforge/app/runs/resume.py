@@ -5,7 +5,7 @@ A run keeps the plan that it started with unless it is recompiled.
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -14,6 +14,7 @@ from agentforge.app.runs.context import RunContext, recovered, refuse_own_agent,
 from agentforge.app.runs.leases import active, stop_owner
 from agentforge.app.runs.start import run_settings, write_definition
 from agentforge.definition.compiler import INLINE, Compiled
+from agentforge.definition.pins import pinned_text
 from agentforge.definition.yaml.parser import SourceText
 from agentforge.engine.decide.requests import RESUME
 from agentforge.engine.legal import refuse_resume
@@ -170,13 +171,21 @@ def _warn_if_changed(plan: Plan, sources: Sources) -> None:
 
 def changed_sources(plan: Plan, sources: Sources) -> list[str]:
     """Files that changed since the plan was compiled, including those of nested pipelines."""
-    found = []
+    prompts = {stage.prompt_path: stage.prompt for step in plan.steps for stage in step.stages}
+    changed = (
+        path for path, text in prompts.items() if path is not None and pinned_text(path, sources) != text
+    )
+    return list(dict.fromkeys((*_changed_pipelines(plan, sources), *changed)))
+
+
+def _changed_pipelines(plan: Plan, sources: Sources) -> Iterator[str]:
     if plan.source.path != INLINE:
         text = sources.read(os.path.join(sources.project, plan.source.path)) or ""
         if SourceText(plan.source.path, text).sha256 != plan.source.sha256:
-            found.append(plan.source.path)
-    nested = (node.plan for node in plan.nodes if isinstance(node, NestedNode))
-    return found + [path for inner in nested for path in changed_sources(inner, sources)]
+            yield plan.source.path
+    for node in plan.nodes:
+        if isinstance(node, NestedNode):
+            yield from _changed_pipelines(node.plan, sources)
 
 
 def _plan_changed(plan: Plan, before: Plan, state: RunState) -> f.PlanChanged:

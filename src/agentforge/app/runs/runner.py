@@ -16,7 +16,7 @@ from agentforge.app.results import RunResult, result_of
 from agentforge.app.runs.follower import Follower
 from agentforge.app.runs.leases import Leases, record_completion
 from agentforge.app.runs.lookup import Runs
-from agentforge.app.wiring import builtin_judge_prompt, sandboxes
+from agentforge.app.wiring import sandboxes
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunSettings
@@ -154,9 +154,7 @@ class Runner:
         light = LightStages(plan, provider_of, is_kept=setting.recorder is not None)
         preparer = Preparer(project, layout, plan, history, is_light=light)
         queue = Beads(project, plan.session.name, self._environ)
-        judge = JudgePerformer(
-            setting, calls, history, environ=self._environ, builtin_prompt=builtin_judge_prompt()
-        )
+        judge = JudgePerformer(setting, calls, history)
         performers = Performers(
             {"prepare": preparer, "manifest": ManifestPerformer(setting, journal)},
             {

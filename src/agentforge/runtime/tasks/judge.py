@@ -6,14 +6,13 @@ answer instead of calling it again.
 
 import logging
 import os
-from collections.abc import Mapping
+import secrets
 
 from msgspec.structs import replace
 
 from agentforge.engine.node_keys import recorded_key
 from agentforge.engine.normalise import clean_output, read_judgment
 from agentforge.model import facts as f
-from agentforge.model.errors import StorageFailed
 from agentforge.model.layout import IterationLayout
 from agentforge.model.result import Usage
 from agentforge.model.task import JudgeTask
@@ -31,6 +30,7 @@ log = logging.getLogger("agentforge.run")
 TIMEOUT = 300.0
 HISTORY_CHARS = 200_000
 """The maximum size of earlier outputs in the prompt; the latest are included first."""
+MARKER_BYTES = 16
 INVOKE_FAILED = "invoke_failed"
 INVALID_JSON = "invalid_json"
 
@@ -41,15 +41,10 @@ class JudgePerformer:
         setting: RunSetting,
         calls: Calls,
         history: History,
-        *,
-        environ: Mapping[str, str],
-        builtin_prompt: str,
     ) -> None:
         self._setting = setting
         self._calls = calls
         self._history = history
-        self._environ = environ
-        self._builtin_prompt = builtin_prompt
 
     async def perform(self, task: JudgeTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:  # noqa: ARG002
         """An error fails the judgment, never the stage."""
@@ -141,8 +136,10 @@ class JudgePerformer:
         progress = layout.progress(self._setting.plan.mode, place.folder, place.scope)
         earlier = self._history.stage(place.path, place.branch, place.run).located(layout)
         return fill(
-            self._template(),
+            self._setting.plan.judge_prompt,
             {
+                # The material can't contain it, and so can't pretend to end.
+                "MARKER": secrets.token_hex(MARKER_BYTES),
                 "STAGE_NAME": node.label,
                 "ITERATION": str(task.iteration),
                 "GOAL": node.description or node.context or "",
@@ -151,24 +148,6 @@ class JudgePerformer:
                 "HISTORY": _history(earlier.paths),
             },
         )
-
-    def _template(self) -> str:
-        home = self._environ.get("HOME", "")
-        places = (
-            self._environ.get("JUDGE_PROMPT_PATH", ""),
-            os.path.join(home, ".config", "agent-pipelines", "prompts", "judge.md") if home else "",
-            os.path.join(self._setting.project, "scripts", "prompts", "judge.md"),
-        )
-        texts = (_readable(path) for path in places if path)
-        return next((text for text in texts if text is not None), self._builtin_prompt)
-
-
-def _readable(path: str) -> str | None:
-    try:
-        return files.read_text(path)
-    except StorageFailed as error:
-        log.warning("can't read the judge's prompt, using the next one: %s", error.message)
-        return None
 
 
 def _history(outputs: list[str]) -> str:

@@ -77,11 +77,11 @@ class Preparer:
     def _prepare(self, task: PrepareTask, max_outputs: int) -> AnyFact:
         """`max_outputs`: how many earlier outputs the agent is pointed to."""
         node = task.node
-        template = self._prompt(node)
+        template = node.prompt
         if template is None:
             return ErrorOccurred(
                 kind=FailureKind.PROMPT_UNREADABLE,
-                message=f"prompt of stage {node.id!r} not found: {node.prompt_path}",
+                message=f"the plan has no prompt for stage {node.id!r}: resume the run with --recompile",
                 stage=node.id,
                 attempt=0,
             )
@@ -137,11 +137,6 @@ class Preparer:
 
     def _here(self, task: PrepareTask | AgentTask) -> IterationLayout:
         return self._layout.iteration(task.place.folder, task.iteration)
-
-    def _prompt(self, node: StageNode) -> str | None:
-        if node.prompt is not None:
-            return node.prompt
-        return files.read_text(os.path.join(self._project, node.prompt_path or ""))
 
     def _context(self, task: PrepareTask, max_outputs: int) -> ContextFile:
         return context_file(
