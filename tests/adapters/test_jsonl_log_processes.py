@@ -10,6 +10,7 @@ from typing import IO
 
 import pytest
 
+from agentforge.adapters.log.lease import LogLease
 from agentforge.adapters.log.log import JsonlLog, verify
 from agentforge.model.errors import RunActive
 from agentforge.testing.event_log_contract import lines_of, timer_event, timer_events
@@ -102,8 +103,10 @@ def test_lease_is_not_inherited_by_programs_that_the_owner_starts(tmp_path: Path
 
 def test_log_archived_while_waiting_is_not_opened(tmp_path: Path) -> None:
     path = tmp_path / "run" / "events.jsonl"
-    old = JsonlLog(path).open()
-    old.append(timer_event(1))
+    with JsonlLog(path).open() as writer:
+        writer.append(timer_event(1))
+    old = LogLease(lambda: os.open(path, os.O_RDWR))
+    assert old.take()
     moved = False
 
     def wait(_: float) -> None:

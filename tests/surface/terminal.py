@@ -89,10 +89,11 @@ class Project:
         """End the supervisors that a test left running; each ends all that its agent started."""
         for claim in self.root.rglob("claim"):
             spec = str(claim.with_name("spec.json"))
-            pid = int(re.findall(r'"pid": ?(\d+)', claim.read_text())[0])
-            command = Path(f"/proc/{pid}/cmdline")
-            if command.exists() and spec.encode() in command.read_bytes():
-                os.kill(pid, signal.SIGTERM)
+            # A claim that an engine took names no supervisor.
+            for pid in map(int, re.findall(r'"pid": ?(\d+)', claim.read_text())):
+                command = Path(f"/proc/{pid}/cmdline")
+                if command.exists() and spec.encode() in command.read_bytes():
+                    os.kill(pid, signal.SIGTERM)
 
     # -- what is on the disk
 

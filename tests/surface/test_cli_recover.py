@@ -98,7 +98,7 @@ def test_force_stops_the_owner_and_starts_over(project: Project) -> None:
             assert first.end().code == 143
             assert second.end().code == 0
     assert project.state("auth")["status"] == "completed"
-    kept = [path.name for path in project.run_dir("auth").parent.iterdir() if path.name != "auth"]
+    kept = [path.name for path in project.run_dir("auth").parent.glob("auth.*")]
     assert len(kept) == 1
     assert project.state(kept[0])["status"] == "paused"
 

@@ -80,7 +80,7 @@ class LogCorrupt(AgentForgeError):
 
 
 class LogConflict(AgentForgeError):
-    """The log changed since this writer last wrote it: another process wrote to it."""
+    """The log changed under its writer: another process wrote to it, moved, replaced or removed it."""
 
     code = "log_conflict"
 

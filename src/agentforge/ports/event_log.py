@@ -118,8 +118,12 @@ class LogWriter(Protocol):
         """Write the buffer and wait for the disk: all appended events are durable when this returns."""
         ...
 
+    def verify(self) -> None:
+        """Raise LogConflict if the log is no longer where readers look for it, or was changed."""
+        ...
+
     def close(self) -> None:
-        """Sync and release the lease, even if the sync fails."""
+        """Sync, verify and release the lease, even if one of them fails."""
         ...
 
 

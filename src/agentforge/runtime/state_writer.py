@@ -35,6 +35,7 @@ class StateWriter:
     async def write(self) -> None:
         """Sync the log first: neither file may be ahead of it."""
         await self._journal.sync()
+        self._journal.writer.verify()
         self.put()
 
     def put(self) -> None:

@@ -61,13 +61,16 @@ class Disk:
         """Write a file and wait for the disk; its name is durable only once its directory is synced too."""
         fd = self.open(path, os.O_WRONLY | os.O_CREAT | flags)
         try:
-            for chunk in chunks:
-                left = chunk
-                while left:
-                    left = left[self.write(fd, left) :]
+            self.write_all(fd, chunks)
             self.sync(fd)
         finally:
             os.close(fd)
+
+    def write_all(self, fd: int, chunks: Iterable[bytes]) -> None:
+        for chunk in chunks:
+            left = chunk
+            while left:
+                left = left[self.write(fd, left) :]
 
     def replace(self, path: str, content: bytes) -> None:
         """Replace a file; its content and name are durable when this returns. Drafts left by a crash are

@@ -9,7 +9,7 @@ from agentforge.adapters.log.reader import Reader
 from agentforge.adapters.log.scan import slices
 from agentforge.adapters.log.writer import Buffering, Writer, warn
 from agentforge.model.codec import Payload
-from agentforge.model.errors import LogConflict, RunActive
+from agentforge.model.errors import AgentForgeError, LogConflict, RunActive
 
 
 class MemoryLog:
@@ -71,7 +71,7 @@ class _MemorySnapshot:
 
 
 class _MemoryStore:
-    failure = ""
+    failure: AgentForgeError | None = None
 
     def __init__(self, log: MemoryLog) -> None:
         self._log = log
@@ -84,14 +84,17 @@ class _MemoryStore:
         return verified(self._log.payloads.get(payload.sha256), payload)
 
     def write(self, data: bytes) -> None:
+        self.verify()
+        self._log.data += data
+        self.length += len(data)
+
+    def verify(self) -> None:
         if len(self._log.data) != self.length:
             raise LogConflict(
                 f"the log has {len(self._log.data)} bytes where {self.length} were expected: "
                 "another writer wrote to it",
                 hint="open it again",
             )
-        self._log.data += data
-        self.length += len(data)
 
     def sync(self) -> None:
         """Memory needs no sync."""

@@ -8,8 +8,11 @@ SCAN = "agentforge.adapters.log.scan"
 FILE = "agentforge.adapters.log.file"
 LOG = "agentforge.adapters.log.log"
 LEASE = "agentforge.adapters.log.lease"
+DISPLACEMENT = "agentforge.adapters.log.displacement"
 DISK = "agentforge.system.disk"
 CODEC = "agentforge.model.codec"
+
+DISPLACED = ("tests/adapters/test_displaced_log.py",)
 
 BUGS = (
     Bug(
@@ -140,14 +143,14 @@ BUGS = (
     Bug(
         FILE,
         "writes of another process aren't detected",
-        "        if size != self.length:\n",
-        "        if False:\n",
+        "found.st_size != self.length or ",
+        "",
     ),
     Bug(
         FILE,
         "a sync covers later writes",
-        "        self._synced = self.length\n\n    def save_tail",
-        "        self._synced = self.length + 1\n\n    def save_tail",
+        "        self._synced = self.length\n\n    def verify",
+        "        self._synced = self.length + 1\n\n    def verify",
     ),
     Bug(
         FILE,
@@ -158,8 +161,65 @@ BUGS = (
     Bug(
         FILE,
         "the truncation of a torn line isn't synced",
-        "            self._disk.truncate(self._fd, length)\n            self._disk.sync(self._fd)\n",
-        "            self._disk.truncate(self._fd, length)\n",
+        "            self._disk.truncate(self._lease.fd, length)\n"
+        "            self._disk.sync(self._lease.fd)\n",
+        "            self._disk.truncate(self._lease.fd, length)\n",
+    ),
+    Bug(
+        FILE,
+        "a log that was changed in place is continued",
+        " or self._last_bytes() != self._tail",
+        "",
+        DISPLACED,
+    ),
+    Bug(
+        FILE,
+        "the path of the log isn't checked",
+        "        if found is None or (found.st_ino, found.st_dev) != self._inode:\n",
+        "        if found is None:\n",
+        DISPLACED,
+    ),
+    Bug(
+        FILE,
+        "the lease of a restored log is dropped at once",
+        "            self._other_lease = displaced.lease\n",
+        "            displaced.lease and displaced.lease.close()\n",
+        DISPLACED,
+    ),
+    Bug(
+        DISPLACEMENT,
+        "another file is taken for a copy of the log",
+        " or not self._begins_with(lease.fd, size)",
+        "",
+        DISPLACED,
+    ),
+    Bug(
+        DISPLACEMENT,
+        "a copy that another engine drives is changed",
+        " or not lease.take_now()",
+        "",
+        DISPLACED,
+    ),
+    Bug(
+        DISPLACEMENT,
+        "a restored log isn't locked before it is visible",
+        "            lease.take_now()\n            try",
+        "            try",
+        DISPLACED,
+    ),
+    Bug(
+        DISPLACEMENT,
+        "a link in the place of the log is followed",
+        "        if not stat.S_ISREG(os.lstat(self._path).st_mode):\n            return False\n",
+        "",
+        DISPLACED,
+    ),
+    Bug(
+        LEASE,
+        "a forked process keeps the lease",
+        "        lease.close()\n    _no_fork",
+        "        pass\n    _no_fork",
+        ("tests/sdk/test_forked_workers.py",),
     ),
     Bug(
         FILE, "a saved torn line is overwritten", "        while target.exists():\n", "        while False:\n"
@@ -180,7 +240,7 @@ BUGS = (
     Bug(
         LOG,
         "the lease of an archived log is taken",
-        "                if self._is_current(fd):\n",
+        "                if self._is_current(lease.fd):\n",
         "                if True:\n",
     ),
     Bug(LOG, "a log on a network file system is accepted", "        self._check_local()\n", ""),
@@ -193,8 +253,8 @@ BUGS = (
     Bug(
         LEASE,
         "a short probe is mistaken for an owner",
-        "        if _try_lock(fd, fcntl.LOCK_EX):\n            return True\n        sleep",
-        "        return _try_lock(fd, fcntl.LOCK_EX)\n        sleep",
+        "            if self.take_now():\n                return True\n            sleep",
+        "            return self.take_now()\n            sleep",
     ),
     Bug(
         DISK,
@@ -212,8 +272,8 @@ BUGS = (
     Bug(
         DISK,
         "a short write of a file is ignored",
-        "                while left:\n                    left = left[self.write(fd, left) :]\n",
-        "                self.write(fd, left)\n",
+        "            while left:\n                left = left[self.write(fd, left) :]\n",
+        "            self.write(fd, left)\n",
     ),
     Bug(
         DISK,

@@ -62,7 +62,7 @@ BUGS = (
     Bug(
         SESSION_NAME,
         "a session name may be too long for a file name",
-        ' or len(name.encode("utf-8", "replace")) > MAX_SESSION_BYTES',
+        ' or len(given.encode("utf-8", "replace")) > MAX_SESSION_BYTES',
         "",
     ),
 )

@@ -122,8 +122,8 @@ BUGS = (
     Bug(
         STATE,
         "state.json is ahead of the log",
-        "        await self._journal.sync()\n        self.put()\n",
-        "        self.put()\n",
+        "        await self._journal.sync()\n        self._journal.writer.verify()\n",
+        "        self._journal.writer.verify()\n",
         ORDER,
     ),
     Bug(

@@ -4,18 +4,24 @@ import errno
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 
-from agentforge.adapters.log.scan import CHUNK_BYTES
+from agentforge.adapters.log.displacement import DisplacedLog, chunks_of
+from agentforge.adapters.log.lease import LogLease
 from agentforge.model.codec import DamagedLine, Payload
-from agentforge.model.errors import LogConflict, StorageFailed
+from agentforge.model.errors import AgentForgeError, LogConflict, StorageFailed
 from agentforge.system import files
 from agentforge.system.disk import Disk, WriteRetry
 from agentforge.system.files import open_file, storage, storage_failed
 
 _NAME = re.compile(r"[0-9a-f]{64}")
+
+_TAIL_BYTES = 64
+"""The end of the log that is compared before each write: it contains the hash of the last event."""
+
+_RETURN_DELAYS = (0.1,) * 10
 
 
 def payload_of(data: bytes) -> Payload:
@@ -60,17 +66,6 @@ class PayloadStore:
         return os.path.join(self._directory, f"{payload.sha256}.json")
 
 
-def chunks_of(fd: int, start: int, end: int) -> Iterator[bytes]:
-    while start < end and (chunk := _read(fd, min(CHUNK_BYTES, end - start), start)):
-        yield chunk
-        start += len(chunk)
-
-
-def _read(fd: int, size: int, start: int) -> bytes:
-    with storage("can't read the log"):
-        return os.pread(fd, size, start)
-
-
 class FileSnapshot:
     """The file up to its length at that moment; empty if the file is missing."""
 
@@ -101,19 +96,25 @@ def snapshot_of(path: str, payloads: PayloadStore) -> Iterator[FileSnapshot]:
 class JsonlFile:
     """The open log. Its descriptor carries the lease, so closing it releases the lease."""
 
-    def __init__(self, path: str, fd: int, disk: Disk, retry: WriteRetry, payloads: PayloadStore) -> None:
+    def __init__(
+        self, path: str, lease: LogLease, disk: Disk, retry: WriteRetry, payloads: PayloadStore
+    ) -> None:
         self._path = path
-        self._fd = fd
+        self._lease = lease
         self._disk = disk
         self._retry = retry
         self._payloads = payloads
-        self.length = disk.size(fd)
+        opened = os.fstat(lease.fd)
+        self._inode = (opened.st_ino, opened.st_dev)
+        self.length = opened.st_size
+        self._tail = self._last_bytes()
         # An earlier owner's writes may not be on the disk yet, so the first sync always waits.
         self._synced = -1
-        self.failure = ""
+        self._other_lease: LogLease | None = None
+        self.failure: AgentForgeError | None = None
 
     def chunks(self, start: int, end: int) -> Iterator[bytes]:
-        return chunks_of(self._fd, start, end)
+        return chunks_of(self._lease.fd, start, end)
 
     def load(self, payload: Payload) -> bytes:
         return self._payloads.load(payload)
@@ -125,17 +126,23 @@ class JsonlFile:
         self._check_usable()
         self._retry.call(f"can't write to the log {self._path}", lambda: self._write_once(data))
         self.length += len(data)
+        self._tail = data[-_TAIL_BYTES:] if len(data) >= _TAIL_BYTES else self._last_bytes()
 
     def sync(self) -> None:
         self._check_usable()
         if self._synced == self.length:
             return
         try:
-            self._disk.sync(self._fd)
+            self._disk.sync(self._lease.fd)
         except OSError as error:
             # The kernel may have dropped the unwritten pages and would report the next sync as a success.
             raise self._fail("make the log durable", error) from error
         self._synced = self.length
+
+    def verify(self) -> None:
+        self._check_usable()
+        with storage(f"can't check the log {self._path}"):
+            self._check_place()
 
     def save_tail(self, start: int) -> str:
         target = Path(self._path).with_name(f"{Path(self._path).name}.torn-{start}")
@@ -150,26 +157,22 @@ class JsonlFile:
 
     def cut(self, length: int) -> None:
         try:
-            self._disk.truncate(self._fd, length)
-            self._disk.sync(self._fd)
+            self._disk.truncate(self._lease.fd, length)
+            self._disk.sync(self._lease.fd)
         except OSError as error:
             raise self._fail("cut off the torn line", error) from error
         self.length = length
+        self._tail = self._last_bytes()
 
     def close(self) -> None:
-        if self._fd >= 0:
-            fd, self._fd = self._fd, -1
-            os.close(fd)
+        if self._other_lease:
+            self._other_lease.close()
+        self._lease.close()
 
     def _write_once(self, data: bytes) -> None:
-        size = self._disk.size(self._fd)
-        if size != self.length:
-            raise LogConflict(
-                f"another process wrote to the log {self._path}: {size} bytes instead of {self.length}",
-                hint="run `agentforge log verify`, then resume the run",
-            )
+        self._check_place()
         try:
-            written = self._disk.write(self._fd, data)
+            written = self._disk.write(self._lease.fd, data)
         except OSError:
             self._undo_partial_write()
             raise
@@ -178,19 +181,50 @@ class JsonlFile:
             # A short write has no errno; a full disk is the usual cause.
             raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes were written")
 
+    def _check_place(self) -> None:
+        """Raise LogConflict unless the path leads to this log and the log ends as it was written. Called
+        before every write: one stat and one short read."""
+        try:
+            found: os.stat_result | None = os.lstat(self._path)
+        except (FileNotFoundError, NotADirectoryError):
+            found = self._wait_for_return()
+        if found is None or (found.st_ino, found.st_dev) != self._inode:
+            displaced = DisplacedLog(self._path, self._lease.fd, self.length, self._disk)
+            self.failure = displaced.settle()
+            self._other_lease = displaced.lease
+            raise self.failure
+        if found.st_size != self.length or self._last_bytes() != self._tail:
+            raise LogConflict(
+                f"another process wrote to the log {self._path}: "
+                f"it has {found.st_size} bytes, {self.length} were expected",
+                hint="run `agentforge log verify`, then resume the run",
+            )
+
+    def _wait_for_return(self) -> os.stat_result | None:
+        """A log that is missing may come back at once, as after a rename that is undone."""
+        for delay in _RETURN_DELAYS:
+            self._retry.sleep(delay)
+            with suppress(FileNotFoundError, NotADirectoryError):
+                return os.lstat(self._path)
+        return None
+
+    def _last_bytes(self) -> bytes:
+        begin = self.length - _TAIL_BYTES
+        return os.pread(self._lease.fd, _TAIL_BYTES, begin if begin > 0 else 0)
+
     def _undo_partial_write(self) -> None:
         """Cut off the part of a failed write that reached the file."""
         try:
-            if self._disk.size(self._fd) != self.length:
-                self._disk.truncate(self._fd, self.length)
+            if self._disk.size(self._lease.fd) != self.length:
+                self._disk.truncate(self._lease.fd, self.length)
         except OSError as error:
             raise self._fail("cut off a half-written line", error) from error
 
-    def _fail(self, action: str, error: OSError) -> StorageFailed:
+    def _fail(self, action: str, error: OSError) -> AgentForgeError:
         failed = storage_failed(f"can't {action} ({self._path})", error)
-        self.failure = failed.message
+        self.failure = StorageFailed(failed.message, hint="fix the disk, then resume the run")
         return failed
 
     def _check_usable(self) -> None:
         if self.failure:
-            raise StorageFailed(self.failure, hint="fix the disk, then resume the run")
+            raise self.failure

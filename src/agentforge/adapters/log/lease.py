@@ -4,6 +4,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable
+from threading import RLock
 
 from agentforge.system.files import open_file
 
@@ -11,14 +12,48 @@ from agentforge.system.files import open_file
 _WAIT_SECONDS = 1.0
 _STEP_SECONDS = 0.02
 
+_no_fork = RLock()
+_open: set["LogLease"] = set()
 
-def take(fd: int, sleep: Callable[[float], None] = time.sleep) -> bool:
-    """Try for up to a second; returns whether the lease was taken. Held until the descriptor is closed."""
-    for _ in range(int(_WAIT_SECONDS / _STEP_SECONDS)):
-        if _try_lock(fd, fcntl.LOCK_EX):
-            return True
-        sleep(_STEP_SECONDS)
-    return _try_lock(fd, fcntl.LOCK_EX)
+
+class LogLease:
+    """The open log, whose descriptor carries the lease until it is closed.
+
+    A fork would share the lock and keep it after the owner's death, so that no engine could recover the run:
+    a child process closes its copies.
+    """
+
+    def __init__(self, open_log: Callable[[], int]) -> None:
+        with _no_fork:
+            self.fd = open_log()
+            _open.add(self)
+
+    def take(self, sleep: Callable[[float], None] = time.sleep) -> bool:
+        """Try for up to a second; returns whether the lease was taken."""
+        for _ in range(int(_WAIT_SECONDS / _STEP_SECONDS)):
+            if self.take_now():
+                return True
+            sleep(_STEP_SECONDS)
+        return self.take_now()
+
+    def take_now(self) -> bool:
+        return _try_lock(self.fd, fcntl.LOCK_EX)
+
+    def close(self) -> None:
+        with _no_fork:
+            if self.fd >= 0:
+                fd, self.fd = self.fd, -1
+                _open.discard(self)
+                os.close(fd)
+
+
+def _close_in_child() -> None:
+    for lease in list(_open):
+        lease.close()
+    _no_fork.release()
+
+
+os.register_at_fork(before=_no_fork.acquire, after_in_parent=_no_fork.release, after_in_child=_close_in_child)
 
 
 def is_held(path: str) -> bool:

@@ -9,8 +9,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from agentforge.adapters.host.file_systems import MountPoint, read_mounts, why_not_local
-from agentforge.adapters.log import lease
 from agentforge.adapters.log.file import JsonlFile, PayloadStore, snapshot_of
+from agentforge.adapters.log.lease import LogLease, is_held
 from agentforge.adapters.log.reader import Reader
 from agentforge.adapters.log.writer import Buffering, Writer, warn
 from agentforge.model.codec import Payload
@@ -65,39 +65,39 @@ class JsonlLog:
 
     def is_held(self) -> bool:
         with storage(f"can't check the lease on the log {self.path}"):
-            return lease.is_held(self.path)
+            return is_held(self.path)
 
     def reader(self) -> Reader:
         return Reader(lambda: snapshot_of(self.path, self._payloads))
 
     def open(self) -> Writer:
-        fd = self._take_lease()
+        lease = self._take_lease()
         try:
-            file = JsonlFile(self.path, fd, self._disk, self._retry, self._payloads)
+            file = JsonlFile(self.path, lease, self._disk, self._retry, self._payloads)
             if file.length == 0:
                 with storage(f"can't make the new log {self.path} durable"):
                     self._disk.sync_directory(self._directory)
             return Writer(file, self._buffering)
         except BaseException:
-            os.close(fd)
+            lease.close()
             raise
 
-    def _take_lease(self) -> int:
+    def _take_lease(self) -> LogLease:
         self._check_local()
         while True:
-            fd = self._open_file()
+            lease = LogLease(self._open_file)
             try:
-                self._lock(fd)
-                if self._is_current(fd):
-                    return fd
+                self._lock(lease)
+                if self._is_current(lease.fd):
+                    return lease
             except BaseException:
-                os.close(fd)
+                lease.close()
                 raise
-            os.close(fd)  # The run was archived while we waited; a new log may be in its place.
+            lease.close()  # The run was archived while we waited; a new log may be in its place.
 
-    def _lock(self, fd: int) -> None:
+    def _lock(self, lease: LogLease) -> None:
         with storage(f"can't lock the log {self.path}"):
-            taken = lease.take(fd, self._retry.sleep)
+            taken = lease.take(self._retry.sleep)
         if not taken:
             raise RunActive(
                 f"the log {self.path} is held by another process",
@@ -111,7 +111,7 @@ class JsonlLog:
 
     def _is_current(self, fd: int) -> bool:
         try:
-            return os.path.samestat(os.fstat(fd), os.stat(self.path))
+            return os.path.samestat(os.fstat(fd), os.lstat(self.path))
         except FileNotFoundError:
             return False
 

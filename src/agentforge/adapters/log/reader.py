@@ -9,7 +9,7 @@ from agentforge.adapters.log.scan import EMPTY, TAIL_BYTES, Scan, ShellPrefix, c
 from agentforge.legacy.upcaster import BEGINNING, is_shell_log
 from agentforge.model import codec
 from agentforge.model.codec import Payload
-from agentforge.model.errors import LogConflict, LogTooNew
+from agentforge.model.errors import AgentForgeError, LogConflict, LogTooNew
 from agentforge.model.event import Event
 from agentforge.ports.event_log import Damage, Head, TornTail
 
@@ -34,8 +34,8 @@ class Store(LogSnapshot, Protocol):
     """The log's bytes while its lease is held."""
 
     @property
-    def failure(self) -> str:
-        """Why this store is no longer writable; empty while it is usable."""
+    def failure(self) -> AgentForgeError | None:
+        """Why this store is no longer writable; None while it is usable."""
         ...
 
     def write(self, data: bytes) -> None:
@@ -44,6 +44,10 @@ class Store(LogSnapshot, Protocol):
 
     def sync(self) -> None:
         """Wait until all writes are durable."""
+        ...
+
+    def verify(self) -> None:
+        """Raise LogConflict if the log is no longer where readers look for it, or was changed."""
         ...
 
     def save_tail(self, start: int) -> str:

@@ -18,7 +18,7 @@ from agentforge.adapters.log.reader import Store
 from agentforge.adapters.log.scan import Lines, Scan
 from agentforge.legacy.upcaster import Upcaster
 from agentforge.model import codec
-from agentforge.model.errors import InvalidRequest, LogConflict, LogCorrupt, LogTooNew, StorageFailed
+from agentforge.model.errors import InvalidRequest, LogConflict, LogCorrupt, LogTooNew
 from agentforge.model.event import Event
 from agentforge.ports.event_log import BufferHealth, Damage, Head, ShellLines, TornTail
 
@@ -137,6 +137,11 @@ class Writer:
             self._check_usable()
             self._commit(wait=True)
 
+    def verify(self) -> None:
+        with self._lock:
+            self._check_usable()
+            self._store.verify()
+
     def close(self) -> None:
         with self._lock:
             if self._closed:
@@ -145,6 +150,7 @@ class Writer:
             try:
                 if not self._store.failure:
                     self._commit(wait=True)
+                    self._store.verify()
             finally:
                 self._store.close()
 
@@ -184,7 +190,7 @@ class Writer:
 
     def _check_usable(self) -> None:
         if self._store.failure:
-            raise StorageFailed(self._store.failure, hint="fix the disk, then resume the run")
+            raise self._store.failure
         if self._closed:
             raise InvalidRequest("the log is closed", hint="open it again")
 

@@ -82,9 +82,11 @@ class Leases:
 
     def release(self, journal: Journal) -> None:
         """Release the lease."""
-        remove_lock(self._runs.project, journal.session)
-        journal.close()
-        self._open.discard(journal.session)
+        try:
+            remove_lock(self._runs.project, journal.session)
+            journal.close()
+        finally:
+            self._open.discard(journal.session)
 
     @contextmanager
     def released_on_error(self, journal: Journal) -> Iterator[None]:
