@@ -10,11 +10,9 @@ from contextlib import suppress
 from copy import copy
 from typing import Protocol
 
-import click
-
 from agentforge import Engine
 from agentforge.cli.invocation import Invocation
-from agentforge.cli.output import drop_stdout, marked, styled
+from agentforge.cli.output import drop_stdout, echo, marked, styled
 from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
 from agentforge.views.lines.live import RunLine, header_lines, run_line
@@ -103,14 +101,14 @@ class PlainLines:
         if plan is None:
             return
         if isinstance(event.fact, SessionStarted):
-            click.echo("\n".join(header_lines(plan)))
+            echo(*header_lines(plan))
         line = run_line(event, plan)
         if line is not None:
             session = f"{event.session}: " if self._name_sessions else ""
-            click.echo(f"{styled(f'[{event.at.astimezone():%H:%M:%S}]', 'dim')} {session}{coloured(line)}")
+            echo(f"{styled(f'[{event.at.astimezone():%H:%M:%S}]', 'dim')} {session}{coloured(line)}")
 
     def say(self, text: str) -> None:
-        click.echo(text, err=True)
+        echo(text, err=True)
 
     def tick(self) -> None:
         """Printed lines don't change."""

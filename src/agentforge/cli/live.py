@@ -22,7 +22,7 @@ from agentforge.views.run_model import RunModel
 from agentforge.views.stage_progress import BranchProgress, StageProgress, stage_progress
 from agentforge.views.status import waiting
 from agentforge.views.summary import Summary
-from agentforge.views.text import counted, money, one_line, span
+from agentforge.views.text import counted, money, one_line, printable, span
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 MAX_STAGES = 10
@@ -30,6 +30,15 @@ BAR_COLUMNS = 24
 
 STYLES = {"busy": "cyan", "good": "green", "bad": "red", "warn": "yellow", "dim": "dim"}
 """Rich styles by tone."""
+
+
+def shown(text: str, style: str = "") -> Text:
+    """A text on the screen; the only way to make one. Rich would pass control characters on."""
+    return Text(printable(text), style)
+
+
+def append(text: Text, more: str, style: str | None = None) -> Text:
+    return text.append(printable(more), style)
 
 
 class LivePainter:
@@ -58,7 +67,7 @@ class LivePainter:
     def say(self, text: str) -> None:
         self._notice = text
         if self._live is None:
-            self._console.print(Text(text, "yellow"))
+            self._console.print(shown(text, "yellow"))
 
     def tick(self) -> None:
         self._frame += 1
@@ -74,7 +83,7 @@ class LivePainter:
     def _started(self, plan: Plan) -> Live:
         if self._live is None:
             first, *rest = header_lines(plan)
-            self._console.print(Text(first, "bold"), Text("  ".join(rest), "dim"), sep="  ")
+            self._console.print(shown(first, "bold"), shown("  ".join(rest), "dim"), sep="  ")
             self._live = Live(
                 self._picture(), console=self._console, auto_refresh=False, transient=False, screen=False
             )
@@ -84,19 +93,19 @@ class LivePainter:
     def _picture(self) -> RenderableType:
         run = self._run
         if run is None or run.plan is None or run.state is None:
-            return Text("")
+            return shown("")
         plan, state = run.plan, run.state
-        parts: list[RenderableType] = [Text(""), self._stages(plan, state), self._footer(run.summary, state)]
+        parts: list[RenderableType] = [shown(""), self._stages(plan, state), self._footer(run.summary, state)]
         room = max(10, self._console.width - 5)
         for wait in waiting(plan, state):
             left = span((wait.until - datetime.now(UTC)).total_seconds())
             text = one_line(f"waiting {left} for {wait.provider}: {wait.stage}", room)
-            parts.append(Text(f"  ‖ {text}", "yellow"))
+            parts.append(shown(f"  ‖ {text}", "yellow"))
         for branch, output in self._output.last(plan, state):
             text = f"{branch}: {output}" if branch else output
-            parts.append(Text(f"  │ {one_line(text, room)}", "dim"))
+            parts.append(shown(f"  │ {one_line(text, room)}", "dim"))
         if self._notice:
-            parts.append(Text(f"  {self._notice}", "yellow"))
+            parts.append(shown(f"  {self._notice}", "yellow"))
         return Group(*parts)
 
     def _stages(self, plan: Plan, state: RunState) -> Table:
@@ -107,32 +116,34 @@ class LivePainter:
         table.add_column(no_wrap=True)
         rows = stage_progress(plan, state)
         for row in _window(rows):
-            table.add_row(self._mark(row), Text(row.id, _name_style(row)), _bar(row), self._doing(row, state))
+            table.add_row(
+                self._mark(row), shown(row.id, _name_style(row)), _bar(row), self._doing(row, state)
+            )
             for branch in row.branches:
-                name = Text(f"  {branch.provider}", _name_style(branch))
-                text = Text(branch_text(branch), "red" if branch.error else "dim")
+                name = shown(f"  {branch.provider}", _name_style(branch))
+                text = shown(branch_text(branch), "red" if branch.error else "dim")
                 table.add_row(self._mark(branch), name, _bar(branch), text)
         if hidden := len(rows) - len(_window(rows)):
-            table.add_row("", Text(f"and {counted(hidden, 'stage')} more", "dim"))
+            table.add_row("", shown(f"and {counted(hidden, 'stage')} more", "dim"))
         return table
 
     def _mark(self, row: StageProgress | BranchProgress) -> Text:
         if row.mark == "current":
-            return Text(FRAMES[self._frame % len(FRAMES)], "bold cyan")
+            return shown(FRAMES[self._frame % len(FRAMES)], "bold cyan")
         mark, tone = MARKS[row.mark]
-        return Text(mark, STYLES[tone])
+        return shown(mark, STYLES[tone])
 
     def _doing(self, row: StageProgress, state: RunState) -> Text:
-        text = Text(f"{row.completed}/{row.total}", "bold" if row.mark == "current" else "dim")
+        text = shown(f"{row.completed}/{row.total}", "bold" if row.mark == "current" else "dim")
         if row.mark != "current":
-            return text.append(f"  {row.reason}") if row.reason and row.completed < row.total else text
+            return append(text, f"  {row.reason}") if row.reason and row.completed < row.total else text
         iteration, attempt = state.iteration, state.attempt
         if iteration is None:
             is_delayed = state.node is not None and state.node.delay_due is not None
-            return text.append("  waiting before the next iteration", "dim") if is_delayed else text
-        text.append(f"  iteration {iteration.number}", "cyan")
+            return append(text, "  waiting before the next iteration", "dim") if is_delayed else text
+        append(text, f"  iteration {iteration.number}", "cyan")
         if attempt is not None and attempt.number > 1:
-            text.append(f"  attempt {attempt.number}", "yellow")
+            append(text, f"  attempt {attempt.number}", "yellow")
         return text
 
     def _footer(self, summary: Summary, state: RunState) -> Text:
@@ -144,15 +155,15 @@ class LivePainter:
             parts.append(money(spending.cost_usd))
         if tokens := spending.input_tokens + spending.output_tokens:
             parts.append(f"{tokens:,} tokens")
-        return Text("    " + " · ".join(parts), "dim")
+        return shown("    " + " · ".join(parts), "dim")
 
 
 def _line(line: RunLine) -> Text:
     mark, tone = MARKS[line.mark]
-    text = Text(f"  {mark} ", STYLES[tone])
+    text = shown(f"  {mark} ", STYLES[tone])
     if line.subject:
-        text.append(f"{line.subject} ", "bold")
-    return text.append(line.text, "red" if line.level == "error" else "default")
+        append(text, f"{line.subject} ", "bold")
+    return append(text, line.text, "red" if line.level == "error" else "default")
 
 
 def _name_style(row: StageProgress | BranchProgress) -> str:
@@ -161,7 +172,7 @@ def _name_style(row: StageProgress | BranchProgress) -> str:
 
 def _bar(row: StageProgress | BranchProgress) -> RenderableType:
     if row.mark == "waiting" or not row.total:
-        return Text("")
+        return shown("")
     colour = STYLES[MARKS[row.mark][1]]
     # A stage that ended early is complete.
     completed = row.total if row.mark == "done" else row.completed

@@ -10,11 +10,13 @@ from typing import Any
 
 from agentforge import RedactingFilter
 from agentforge.cli.invocation import LOG_FORMATS, LOG_LEVELS, Invocation
+from agentforge.cli.output import json_for_terminal
 from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.event import Event
 from agentforge.model.plan import Plan
 from agentforge.views.lines.live import ending_line, run_line
+from agentforge.views.text import printable
 
 LEVEL_VARIABLE = "AGENT_PIPELINES_LOG_LEVEL"
 FIELDS = ("session", "stage", "iteration", "provider", "duration_ms", "event_type", "error")
@@ -113,7 +115,7 @@ class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         entry = {"timestamp": at.replace("+00:00", "Z"), "level": _level(record), "msg": record.getMessage()}
-        return json.dumps({**entry, **_fields(record)}, ensure_ascii=False)
+        return json_for_terminal(json.dumps({**entry, **_fields(record)}, ensure_ascii=False))
 
 
 class _Pretty(logging.Formatter):
@@ -123,4 +125,4 @@ class _Pretty(logging.Formatter):
             k: v for k, v in _fields(record).items() if k not in ("event_type", "stage", "iteration", "error")
         }
         details = "".join(f" {name}={value}" for name, value in shown.items())
-        return f"{at:%H:%M:%S} {_level(record).upper():<5} {record.getMessage()}{details}"
+        return printable(f"{at:%H:%M:%S} {_level(record).upper():<5} {record.getMessage()}{details}")

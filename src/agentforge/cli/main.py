@@ -15,7 +15,7 @@ import click
 
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation, engine_options, invocation
-from agentforge.cli.output import drop_stdout, show_error, show_unexpected, show_usage_error
+from agentforge.cli.output import drop_stdout, echo, show_error, show_unexpected, show_usage_error
 from agentforge.model.errors import AgentForgeError
 from agentforge.version import __version__
 
@@ -175,7 +175,7 @@ def call(arguments: list[str], name: str = "agentforge") -> int:
     try:
         return _called(arguments, seen)
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message())
+        echo(*error.format_message().split("\n"))
         return exit_codes.FAILED if seen.name == SHELL_ENGINE_NAME and not arguments else exit_codes.USAGE
     except click.ClickException as error:
         return show_usage_error(error, as_json=seen.as_json)

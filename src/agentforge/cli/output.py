@@ -1,6 +1,7 @@
 """Output of commands: text for people, JSON for programs, errors in both formats."""
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -34,9 +35,48 @@ MARKS = {
 """The mark and its tone, by the status of a run, a stage or a probe."""
 
 
+# Marks the tones in a line; random, so that no text that is shown can contain it.
+_MARK = chr(0xF0000 + int.from_bytes(os.urandom(2), "big") % 0xFF00)
+_TONES = re.compile(f"{_MARK}(\\w*){_MARK}")
+
+
 def styled(text: str, tone: str) -> str:
-    colour = COLOURS[tone]
-    return click.style(text, **colour) if colour and not os.environ.get("NO_COLOR") else text
+    """A part of a line for `echo`."""
+    if not COLOURS[tone] or os.environ.get("NO_COLOR"):
+        return text
+    return f"{_MARK}{tone}{_MARK}{text}{_MARK}{_MARK}"
+
+
+def echo(*lines: str, err: bool = False) -> None:
+    """Print lines to the terminal; the only way to do so. Whatever they quote can't control the terminal."""
+    click.echo("\n".join(map(_for_terminal, lines)), err=err)
+
+
+def _for_terminal(line: str) -> str:
+    from agentforge.views.text import printable
+
+    parts = _TONES.split(line)
+    texts, tones = parts[::2], parts[1::2]
+    codes = (click.style("", reset=not tone, **COLOURS.get(tone, {})) for tone in tones)
+    return "".join(
+        part for text, code in zip(texts, [*codes, ""], strict=True) for part in (printable(text), code)
+    )
+
+
+def echo_json(text: str) -> None:
+    click.echo(json_for_terminal(text))
+
+
+def json_for_terminal(text: str) -> str:
+    """The same JSON, with all control characters escaped."""
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return "".join(char if char.isprintable() or char == "\n" else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
 
 
 def marked(status: str) -> str:
@@ -64,7 +104,7 @@ def hanging(text: str, indent: int, tone: str = "plain") -> str:
 def print_json(value: Any) -> None:
     import msgspec
 
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    echo_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def show_error(error: "AgentForgeError", *, as_json: bool) -> int:
@@ -77,8 +117,7 @@ def show_error(error: "AgentForgeError", *, as_json: bool) -> int:
     if diagnostics and not as_json:
         from agentforge.model.diagnostic import render
 
-        click.echo(render(diagnostics), err=True)
-        click.echo(err=True)
+        echo(*render(diagnostics).split("\n"), "", err=True)
     _show(about, as_json=as_json)
     return exit_codes.BY_ERROR.get(error.code, exit_codes.FAILED)
 
@@ -125,11 +164,9 @@ def drop_stdout() -> None:
 
 def note(text: str) -> None:
     """Print a remark to stderr."""
-    click.echo(text, err=True)
+    echo(*text.split("\n"), err=True)
 
 
 def _print_labelled(label: str, text: str, tone: str, indent: str = "") -> None:
-    from agentforge.views.text import printable
-
-    lines = [printable(line) for line in text.split("\n")]
-    click.echo(f"{indent}{styled(label + ':', tone)} " + "\n".join(lines), err=True)
+    first, *rest = text.split("\n")
+    echo(f"{indent}{styled(label + ':', tone)} {first}", *rest, err=True)

@@ -8,7 +8,7 @@ import click
 
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation, invocation, options_of, record_option
-from agentforge.cli.output import note, print_json
+from agentforge.cli.output import echo, note, print_json
 from agentforge.cli.run_options import RunOptions, compile_and_warn, show_warnings
 from agentforge.views.lines.requests import request_lines
 from agentforge.views.stage_progress import current_step
@@ -143,7 +143,7 @@ def _start_in_background(call: Invocation, given: RunOptions) -> int:
         }
         print_json(shown)
     else:
-        click.echo("\n".join(_hints(call, started)))
+        echo(*_hints(call, started))
     return exit_codes.COMPLETED
 
 
@@ -178,7 +178,7 @@ def resume_attached(
 
     info = call.runs.info(session)
     if not call.as_json and info.status in RESUMABLE:
-        click.echo(f"Resuming session '{info.session}' from {_place(info)}")
+        echo(f"Resuming session '{info.session}' from {_place(info)}")
         _print_open_requests(call, info)
 
     async def work(engine: "Engine") -> "RunResult":
@@ -205,7 +205,7 @@ def _print_open_requests(call: Invocation, info: "RunInfo") -> None:
     lines = request_lines(info.session, asked, call.program)
     for request, (question, command) in zip(asked, lines, strict=True):
         if request.kind != "escalation" or "resume" not in request.options:
-            click.echo(f"Still open: {question}\n  Answer it with `{command}`.")
+            echo(f"Still open: {question}", f"  Answer it with `{command}`.")
 
 
 def _place(info: "RunInfo") -> str:

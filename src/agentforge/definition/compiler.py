@@ -22,7 +22,7 @@ from agentforge.definition.precedence import (
     naming_level,
 )
 from agentforge.definition.read.file_keys import read_pipeline
-from agentforge.definition.read.values import COUNT
+from agentforge.definition.read.values import COUNT, refuse_control_characters
 from agentforge.definition.resolve import (
     Assembly,
     Located,
@@ -49,6 +49,7 @@ from agentforge.definition.validate import (
     validate_termination,
 )
 from agentforge.definition.yaml.parser import SourceText, parse_mapping, relative
+from agentforge.model.control_characters import control_character
 from agentforge.model.diagnostic import Diagnostic, SourcePlace
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Mode, Overrides, Plan
@@ -120,6 +121,7 @@ class Compilation:
     def _finish(self, mode: Mode, located: Located, passes: int) -> Compiled:
         pipeline = Assembly(self._sources, self._report).pipeline(located)
         links = link(pipeline, self._report)
+        self._validate_overrides()
         for part, depth in _pipelines(pipeline):
             self._validate(part, DEFAULT_RUNS["pipeline" if depth else mode], depth)
         validate_size(pipeline, passes, self._report)
@@ -168,6 +170,11 @@ class Compilation:
                     message = f"`{given.value}` doesn't override the providers and models of parallel blocks"
                     hint = "a block always uses its own `providers`"
                     self._report.warning("block-keeps-providers", given.at, message, hint)
+
+    def _validate_overrides(self) -> None:
+        given = self._override_levels.overrides
+        for value in filter(control_character, (given.provider or "", given.model or "", *given.inputs)):
+            refuse_control_characters(value, "the argument", self._report.argument(value), self._report)
 
     def _validate_provider(self, named: Written[str]) -> None:
         validate_provider(named, self._known_providers, self._report)

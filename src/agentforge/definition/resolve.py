@@ -22,6 +22,7 @@ from agentforge.definition.specs import (
 )
 from agentforge.definition.yaml.parser import SourceText, absolute, parse_mapping, relative
 from agentforge.definition.yaml.tree import Scalar
+from agentforge.model.control_characters import control_character
 from agentforge.model.diagnostic import choice
 from agentforge.ports.sources import Sources
 
@@ -93,7 +94,8 @@ def missing_pipeline(sources: Sources, name: str) -> tuple[str, str]:
 
 
 def is_stage_name(name: str) -> bool:
-    return bool(_STAGE_NAME.fullmatch(name)) and not {".", ".."} & set(name.split("/"))
+    is_path = _STAGE_NAME.fullmatch(name) and not {".", ".."} & set(name.split("/"))
+    return bool(is_path) and not control_character(name)
 
 
 def is_stage_folder(sources: Sources, folder: str) -> bool:

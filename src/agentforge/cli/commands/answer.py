@@ -11,7 +11,7 @@ from agentforge.cli.invocation import (
     engine_options,
     invocation,
 )
-from agentforge.cli.output import note, print_json, styled
+from agentforge.cli.output import echo, note, print_json, styled
 from agentforge.views.lines.requests import request_lines
 from agentforge.views.status import resume_command
 
@@ -53,9 +53,9 @@ def _list(call: Invocation, session: str) -> None:
         print_json({"session": session, "requests": requests})
         return
     if not requests:
-        click.echo(f"Session '{session}' has no open requests.")
+        echo(f"Session '{session}' has no open requests.")
     for question, command in request_lines(session, requests, call.program):
-        click.echo(f"{question}\n  {styled(command, 'busy')}")
+        echo(question, f"  {styled(command, 'busy')}")
 
 
 def _print_answered(call: Invocation, session: str, answer: str) -> int:

@@ -3,7 +3,7 @@
 import click
 
 from agentforge.cli.invocation import OPEN_STATUSES, choose_session, engine_options, invocation
-from agentforge.cli.output import print_json
+from agentforge.cli.output import echo, print_json
 
 
 @click.command()
@@ -24,6 +24,6 @@ def cancel(session: str | None, reason: str) -> None:
     if call.as_json:
         print_json({"session": name, "asked": "cancel", "cancelled": result is not None})
     elif result is not None:
-        click.echo(f"Cancelled session '{name}'.")
+        echo(f"Cancelled session '{name}'.")
     else:
-        click.echo(f"Cancelling session '{name}': its engine is stopping the agent.")
+        echo(f"Cancelling session '{name}': its engine is stopping the agent.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentforge.cli.invocation import invocation, project_options
-from agentforge.cli.output import print_json, styled
+from agentforge.cli.output import echo, print_json, styled
 from agentforge.views.text import one_line, padded, width
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ def _show(found: "Sequence[Available]", what: str, where: str) -> None:
         print_json(found)
         return
     if not found:
-        click.echo(f"No {what} yet; create one in {where}")
+        echo(f"No {what} yet; create one in {where}")
         return
     columns = max(width(one.name) for one in found)
     for one in found:
         described = one_line(one.description, 90)
-        click.echo(f"  {styled(padded(one.name, columns), 'strong')}  {described}".rstrip())
+        echo(f"  {styled(padded(one.name, columns), 'strong')}  {described}".rstrip())

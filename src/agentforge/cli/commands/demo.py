@@ -19,6 +19,7 @@ import click
 from msgspec import Struct, structs
 
 from agentforge import Runs, Tail
+from agentforge.cli.output import echo_json
 from agentforge.model import facts as f
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.event import Event
@@ -136,7 +137,7 @@ def demo(keep: bool, as_json: bool) -> None:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
     if screen is None:
-        click.echo(json.dumps(structs.asdict(survived)))
+        echo_json(json.dumps(structs.asdict(survived)))
     else:
         screen.show_table(survived, folder if keep else None)
     if survived.iterations_lost or survived.iterations_repeated:

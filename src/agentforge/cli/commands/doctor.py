@@ -4,7 +4,7 @@ import click
 
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import invocation, project_options
-from agentforge.cli.output import hanging, marked, print_json, styled
+from agentforge.cli.output import echo, hanging, marked, print_json, styled
 from agentforge.views.text import padded, width
 
 
@@ -30,13 +30,14 @@ def doctor() -> int:
     for found in probes:
         if found.group != group:
             group = found.group
-            click.echo(styled(group.capitalize(), "strong"))
-        click.echo(f"  {marked(found.level)} {padded(found.name, columns)}  {hanging(found.found, indent)}")
+            echo(styled(group.capitalize(), "strong"))
+        line = f"  {marked(found.level)} {padded(found.name, columns)}  {hanging(found.found, indent)}"
+        echo(*line.split("\n"))
         if found.fix:
-            click.echo(f"{' ' * indent}{hanging('fix: ' + found.fix, indent, 'busy')}")
-    click.echo()
+            echo(*f"{' ' * indent}{hanging('fix: ' + found.fix, indent, 'busy')}".split("\n"))
+    echo()
     if usable:
-        click.echo(styled("AgentForge can run here.", "good"))
+        echo(styled("AgentForge can run here.", "good"))
     else:
-        click.echo(styled(f"AgentForge can't run here yet: {', '.join(broken)}", "bad"))
+        echo(styled(f"AgentForge can't run here yet: {', '.join(broken)}", "bad"))
     return status

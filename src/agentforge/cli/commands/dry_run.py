@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from agentforge.cli.invocation import invocation, project_options
-from agentforge.cli.output import print_json
+from agentforge.cli.output import echo, print_json
 from agentforge.cli.run_options import RunOptions, compile_and_warn, override_options
 from agentforge.views.lines.preview import preview
 
@@ -32,4 +32,4 @@ def dry_run(kind: str, name: str, session: str, **options: Any) -> None:
     if call.as_json:
         print_json({"plan": compiled.plan, "run_dir": engine.runs.layout(session).root})
     else:
-        click.echo("\n".join(preview(compiled.plan, engine.runs.layout(session))))
+        echo(*preview(compiled.plan, engine.runs.layout(session)))

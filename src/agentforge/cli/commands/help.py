@@ -3,6 +3,7 @@
 import click
 
 from agentforge.cli.invocation import invocation
+from agentforge.cli.output import echo
 
 
 @click.command("help")
@@ -13,10 +14,10 @@ def help_(context: click.Context, command: str | None) -> None:
     root = context.find_root()
     assert isinstance(root.command, click.Group)
     if command is None:
-        click.echo(root.get_help())
+        echo(*root.get_help().split("\n"))
         return
     found = root.command.get_command(root, command)
     if found is None:
         raise click.UsageError(f"unknown command '{command}'; `{invocation().name} help` lists the commands")
     with click.Context(found, info_name=command, parent=root) as about:
-        click.echo(found.get_help(about))
+        echo(*found.get_help(about).split("\n"))

@@ -7,7 +7,7 @@ import click
 
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import invocation, project_options
-from agentforge.cli.output import print_json, styled
+from agentforge.cli.output import echo, print_json, styled
 
 if TYPE_CHECKING:
     from agentforge import Definitions, LintResult
@@ -35,9 +35,9 @@ def lint(kind: str | None, name: str | None, strict: bool) -> int:
         for linted in found:
             _print(linted, passed=linted not in failed)
         if not found:
-            click.echo("Nothing to check: no stages in .claude/stages, no pipelines in .claude/pipelines")
+            echo("Nothing to check: no stages in .claude/stages, no pipelines in .claude/pipelines")
         passed = len(found) - len(failed)
-        click.echo(f"Summary: {len(found)} targets, {passed} passed, {len(failed)} failed")
+        echo(f"Summary: {len(found)} targets, {passed} passed, {len(failed)} failed")
     return exit_codes.USAGE if failed else exit_codes.COMPLETED
 
 
@@ -59,15 +59,16 @@ def _targets(definitions: "Definitions", kind: str | None, name: str | None) -> 
 def _print(linted: "LintResult", *, passed: bool) -> None:
     from agentforge.model.diagnostic import render_one
 
-    click.echo(f"  {linted.name}")
+    echo(f"  {linted.name}")
     if passed and not linted.diagnostics:
-        click.echo(f"    {styled('[PASS]', 'good')} All checks passed")
+        echo(f"    {styled('[PASS]', 'good')} All checks passed")
         return
     result = "Passed, with warnings" if passed else "Validation failed"
-    click.echo(f"    {styled('[PASS]', 'good') if passed else styled('[FAIL]', 'bad')} {result}")
+    echo(f"    {styled('[PASS]', 'good') if passed else styled('[FAIL]', 'bad')} {result}")
     for diagnostic in linted.diagnostics:
         level = styled("[ERROR]", "bad") if diagnostic.is_error else styled("[WARN]", "warn")
-        click.echo(f"    {level} " + render_one(diagnostic).replace("\n", "\n    "))
+        first, *rest = render_one(diagnostic).split("\n")
+        echo(f"    {level} {first}", *(f"    {line}" for line in rest))
 
 
 def _as_json(found: "list[LintResult]", failed: "list[LintResult]") -> dict[str, object]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentforge.cli.invocation import invocation, note_others, project_options
-from agentforge.cli.output import print_json, styled
+from agentforge.cli.output import echo, print_json, styled
 from agentforge.views.lines.status import STATUS_TONES
 from agentforge.views.text import age, padded, width
 
@@ -26,11 +26,11 @@ def list_runs(count: int) -> None:
         print_json(rows)
         return
     if not rows:
-        click.echo(f"No runs yet in {call.root}")
-        click.echo("  Start one: agentforge run -p FILE")
+        echo(f"No runs yet in {call.root}")
+        echo("  Start one: agentforge run -p FILE")
         return
     for line in _table(rows, datetime.now(UTC)):
-        click.echo(line)
+        echo(line)
 
 
 def _table(rows: "list[RunRow]", now: datetime) -> list[str]:

@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import choose_session_to_show, invocation, project_options
-from agentforge.cli.output import print_json, styled
+from agentforge.cli.output import echo, print_json, styled
 from agentforge.views.text import counted, one_line
 
 if TYPE_CHECKING:
@@ -44,17 +44,17 @@ def verify(session: str | None) -> int:
 def _print(name: str, report: "LogReport") -> None:
     amount = f"{counted(report.events, 'event')} on {counted(report.lines, 'line')}"
     if report.is_intact:
-        click.echo(f"{styled('✓ intact', 'good')}: the log of session '{name}' has {amount}")
+        echo(f"{styled('✓ intact', 'good')}: the log of session '{name}' has {amount}")
     else:
         lost = counted(len(report.damage), "damaged line")
-        click.echo(f"{styled('✗ damaged', 'bad')}: the log of session '{name}' has {amount}, {lost}")
+        echo(f"{styled('✗ damaged', 'bad')}: the log of session '{name}' has {amount}, {lost}")
     for damage in report.damage[:MAX_LINES]:
-        click.echo(f"  line {damage.line}: {one_line(damage.reason)}")
+        echo(f"  line {damage.line}: {one_line(damage.reason)}")
     if len(report.damage) > MAX_LINES:
-        click.echo(f"  and {len(report.damage) - MAX_LINES} more")
+        echo(f"  and {len(report.damage) - MAX_LINES} more")
     if report.payloads:
-        click.echo(f"  {counted(report.payloads, 'payload file')}")
+        echo(f"  {counted(report.payloads, 'payload file')}")
     if report.torn is not None:
-        click.echo(f"  {report.torn.bytes} bytes of an incomplete last line, which the next engine archives")
-    click.echo(f"  head: event {report.head.seq}, {report.head.hash}")
-    click.echo(styled(LIMITS, "dim"))
+        echo(f"  {report.torn.bytes} bytes of an incomplete last line, which the next engine archives")
+    echo(f"  head: event {report.head.seq}, {report.head.hash}")
+    echo(styled(LIMITS, "dim"))

@@ -8,7 +8,7 @@ from msgspec.structs import asdict
 
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import invocation, project_options
-from agentforge.cli.output import print_json, styled
+from agentforge.cli.output import echo, print_json, styled
 from agentforge.model.errors import InvalidRequest
 from agentforge.views.text import counted, one_line, padded, width
 
@@ -53,15 +53,15 @@ def _print_findings(found: "Migration", project: str) -> None:
     rules = max((len(one.rule) for _, one in rows), default=0)
     for where, one in rows:
         level = styled(f"{one.level:<7}", TONES[one.level])
-        click.echo(f"{padded(where, columns)}  {level}  {one.rule:<{rules}}  {one_line(one.message)}")
+        echo(f"{padded(where, columns)}  {level}  {one.rule:<{rules}}  {one_line(one.message)}")
     amounts = ((found.pipelines, "pipeline"), (found.stages, "stage"), (found.runs, "run"))
     checked = ", ".join(counted(number, noun) for number, noun in amounts)
     if rows:
-        click.echo()
+        echo()
     counts = [
         counted(sum(one.level == level for one in found.findings), noun)
         for level, noun in (("refused", "refusal"), ("changes", "change"), ("note", "note"))
     ]
-    click.echo(f"{project}: {checked}: {', '.join(counts)}")
+    echo(f"{project}: {checked}: {', '.join(counts)}")
     if not found.is_same:
-        click.echo("See docs/migration.md for what to do about each rule.")
+        echo("See docs/migration.md for what to do about each rule.")

@@ -3,7 +3,7 @@
 import click
 
 from agentforge.cli.invocation import choose_session, engine_options, invocation
-from agentforge.cli.output import print_json
+from agentforge.cli.output import echo, print_json
 
 
 @click.command()
@@ -26,7 +26,7 @@ def pause(session: str | None, now: bool, reason: str) -> None:
     if call.as_json:
         print_json({"session": name, "asked": "pause", "now": now, "driven": driven})
     elif not driven:
-        click.echo(f"Session '{name}' has no active engine; it will pause as soon as it is recovered.")
+        echo(f"Session '{name}' has no active engine; it will pause as soon as it is recovered.")
     else:
         when = "now" if now else "after its current iteration"
-        click.echo(f"Session '{name}' will pause {when}.")
+        echo(f"Session '{name}' will pause {when}.")

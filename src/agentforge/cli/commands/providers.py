@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentforge.cli.invocation import invocation, project_options
-from agentforge.cli.output import hanging, marked, print_json, styled
+from agentforge.cli.output import echo, hanging, marked, print_json, styled
 from agentforge.views.text import padded, width
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def providers() -> None:
         return
     columns = max(width(info.name) for info in found)
     for info in found:
-        click.echo("\n".join(_lines(info, columns)))
+        echo(*(line for lines in _lines(info, columns) for line in lines.split("\n")))
 
 
 async def _find(project: str) -> "Sequence[ProviderInfo]":

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation, engine_options, invocation, note_others
-from agentforge.cli.output import note, print_json, styled
+from agentforge.cli.output import echo, note, print_json, styled
 from agentforge.model.errors import AgentForgeError
 from agentforge.views.lines.status import STATUS_TONES
 from agentforge.views.status import resume_command
@@ -99,7 +99,7 @@ def _print_message(call: Invocation, text: str) -> int:
     if call.as_json:
         print_json({"recovered": [], "message": text})
     else:
-        click.echo(text)
+        echo(text)
     return exit_codes.COMPLETED
 
 
@@ -122,9 +122,9 @@ def _conclude_all(call: Invocation, found: list[Recovered], signal: Any) -> int:
         note("Stopped before any run started.")
     else:
         columns = max(width(row.session) for row in found)
-        click.echo(f"Recovered {len(found)} sessions:")
+        echo(f"Recovered {len(found)} sessions:")
         for row in found:
             status = styled(f"{row.status:<11}", STATUS_TONES.get(row.status, "plain"))
-            click.echo(f"  {padded(row.session, columns)}  {status}  {row.reason}".rstrip())
+            echo(f"  {padded(row.session, columns)}  {status}  {row.reason}".rstrip())
     codes = [row.exit_code for row in found]
     return exit_codes.worst(codes) if codes or signal is None else exit_codes.of_signal(signal)

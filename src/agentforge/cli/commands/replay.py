@@ -6,7 +6,7 @@ import click
 
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation, engine_options, invocation
-from agentforge.cli.output import note, print_json, styled
+from agentforge.cli.output import echo, note, print_json, styled
 from agentforge.model.errors import RunExists
 from agentforge.views.lines.course import course_lines, describe_difference
 from agentforge.views.text import counted, one_line
@@ -114,11 +114,11 @@ def _print(found: "CourseComparison") -> None:
     if found.is_same:
         iterations = sum(turn.what == "answer" for turn in course.past)
         amount = counted(iterations, "iteration")
-        click.echo(f"{styled('✓ same course', 'good')}: {name} with {found.pipeline} ({amount})")
+        echo(f"{styled('✓ same course', 'good')}: {name} with {found.pipeline} ({amount})")
         return
-    click.echo(f"{styled('✗ different course', 'bad')}: {name} with {found.pipeline}")
-    click.echo(f"  {describe_difference(course)}")
+    echo(f"{styled('✗ different course', 'bad')}: {name} with {found.pipeline}")
+    echo(f"  {describe_difference(course)}")
     for title, turns in (("Recorded run:", course.past), ("This pipeline:", course.now)):
-        click.echo(styled(title, "dim"))
+        echo(styled(title, "dim"))
         for line in course_lines(turns):
-            click.echo(f"  {line}")
+            echo(f"  {line}")

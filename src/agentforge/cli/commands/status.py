@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentforge.cli.invocation import choose_session_to_show, invocation, project_options
-from agentforge.cli.output import is_terminal, marked, print_json, styled
+from agentforge.cli.output import echo, is_terminal, marked, print_json, styled
 from agentforge.views.lines.status import StatusRow, branch_text, status_rows
 from agentforge.views.stage_progress import BranchProgress, StageProgress
 from agentforge.views.status import LogStatus, StatusView, status_view
@@ -32,14 +32,14 @@ def status(session: str | None) -> None:
         print_json(view)
         return
     for row in status_rows(view, now, local_zone()):
-        click.echo(_line(row, aligned=is_terminal()))
+        echo(_line(row, aligned=is_terminal()))
     if len(view.stages) > 1 or any(stage.branches for stage in view.stages):
-        click.echo(styled("Stages:", "dim") if is_terminal() else "Stages:")
+        echo(styled("Stages:", "dim") if is_terminal() else "Stages:")
         columns = max(width(stage.id) for stage in view.stages)
         for stage in view.stages:
-            click.echo(stage_line(stage, columns))
+            echo(stage_line(stage, columns))
             for branch in stage.branches:
-                click.echo(branch_line(branch, max(width(other.provider) for other in stage.branches)))
+                echo(branch_line(branch, max(width(other.provider) for other in stage.branches)))
 
 
 def seen(info: "RunInfo", now: datetime, program: str) -> StatusView:

@@ -9,7 +9,7 @@ import click
 
 from agentforge.cli.commands.status import local_zone
 from agentforge.cli.invocation import Invocation, choose_session_to_show, invocation, project_options
-from agentforge.cli.output import note, styled
+from agentforge.cli.output import echo, echo_json, note, styled
 from agentforge.views.lines.tail import event_json, event_line
 from agentforge.views.text import one_line
 
@@ -93,7 +93,7 @@ def _output_printer(call: Invocation, name: str) -> "Callable[[], None]":
         info = call.runs.info(name)
         for branch, text in output.news(info.plan, info.state):
             line = one_line(f"{branch}: {text}" if branch else text, MAX_OUTPUT_CHARS)
-            click.echo(styled(f"  │ {line}", "dim"))
+            echo(styled(f"  │ {line}", "dim"))
 
     return show
 
@@ -104,9 +104,9 @@ def _printer(*, as_json: bool) -> "Callable[[Event], None]":
     def as_line(event: "Event") -> None:
         line = event_line(event, zone)
         tone = TONES.get(line.type, "plain")
-        click.echo(f"{styled(f'[{line.time}]', 'dim')} {styled(line.type, tone)} {line.details}".rstrip())
+        echo(f"{styled(f'[{line.time}]', 'dim')} {styled(line.type, tone)} {line.details}".rstrip())
 
-    return (lambda event: click.echo(event_json(event))) if as_json else as_line
+    return (lambda event: echo_json(event_json(event).decode())) if as_json else as_line
 
 
 def _default_lines() -> int:

@@ -5,7 +5,7 @@ import platform
 import click
 
 from agentforge.cli.invocation import invocation, json_option
-from agentforge.cli.output import print_json
+from agentforge.cli.output import echo, print_json
 from agentforge.version import __version__
 
 
@@ -16,4 +16,4 @@ def version() -> None:
     if invocation().as_json:
         print_json({"version": __version__, "python": platform.python_version()})
     else:
-        click.echo(f"agentforge, version {__version__}")
+        echo(f"agentforge, version {__version__}")

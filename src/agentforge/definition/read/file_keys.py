@@ -10,6 +10,7 @@ from agentforge.definition.read.node_keys import NODE
 from agentforge.definition.read.table import Entries, Key, Nested, Table
 from agentforge.definition.read.values import (
     FLAG,
+    PROSE,
     SOME_TEXTS,
     TEXT,
     Anything,
@@ -17,6 +18,7 @@ from agentforge.definition.read.values import (
     Required,
     Schema,
     Texts,
+    refuse_control_characters,
 )
 from agentforge.definition.read.work_keys import DEFAULT_KEYS, GUARDRAILS, UNSUPPORTED, WORK_KEYS, build_work
 from agentforge.definition.specs import PipelineSpec, StageSpec, WorkSpec
@@ -41,7 +43,7 @@ PIPELINE = Table(
     (
         Key("name", TEXT, "The pipeline's name; defaults to the file name."),
         Key("version", Anything(), "Ignored."),
-        Key("description", TEXT, "What the pipeline is for; `agentforge pipelines` shows it."),
+        Key("description", PROSE, "What the pipeline is for; `agentforge pipelines` shows it."),
         Key("inputs", SOME_TEXTS, "Input files of the run: paths, globs and folders."),
         Key("commands", Texts(), "The project's commands, added to the agents' context."),
         Key("tmux", FLAG, "Whether the plan lists tmux as a dependency."),
@@ -71,6 +73,7 @@ STAGE = Table(
 
 def read_pipeline(source: SourceText, tree: Keyed, report: Report) -> PipelineSpec:
     entries = PIPELINE.read(tree, report)
+    refuse_control_characters(source.file, "the path of the file", source.start, report)
     get, old = entries.get, entries.key("stages")
     if old and entries.key("nodes"):
         report.error("conflict", old.at, "the pipeline has both `nodes` and `stages`", "keep `nodes`")
@@ -93,6 +96,7 @@ def read_pipeline(source: SourceText, tree: Keyed, report: Report) -> PipelineSp
 
 def read_stage(source: SourceText, tree: Keyed, report: Report) -> StageSpec:
     entries = STAGE.read(tree, report)
+    refuse_control_characters(source.file, "the path of the file", source.start, report)
     return StageSpec(source, build_work(entries.of(WORK_KEYS)), entries.get("name"))
 
 

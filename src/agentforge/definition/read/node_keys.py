@@ -8,6 +8,7 @@ from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.table import Entries, Key, Nested, Table
 from agentforge.definition.read.values import (
     COUNT,
+    PROSE,
     SOME_TEXTS,
     TEXT,
     Anything,
@@ -202,7 +203,7 @@ BLOCK = Table(
     required=(_PROVIDERS, _STAGES),
 )
 
-_DESCRIPTION = Key("description", TEXT, "What the node is for.")
+_DESCRIPTION = Key("description", PROSE, "What the node is for.")
 # Supported only for stages so far. Ignoring them at a block or nested pipeline would silently drop a setting.
 _UNSUPPORTED = UNSUPPORTED | {"sandbox", "semantics", "timeout", "idle_timeout", "retry", "on_limit"}
 PARALLEL_NODE = Table(

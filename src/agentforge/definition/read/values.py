@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.specs import Written
 from agentforge.definition.yaml.tree import Keyed, Listed, Scalar, Tree, kind_of, plain_value, shown
+from agentforge.model.control_characters import control_character
 from agentforge.model.diagnostic import SourcePlace, choice
 
 Schema = dict[str, Any]
@@ -50,9 +51,13 @@ class Text(Struct, frozen=True):
     """The allowed values; empty: any."""
     proposed: tuple[str, ...] = ()
     """For the schema only: values that are validated after several files are merged."""
+    prose: bool = False
+    """Whether it is a text instead of a name, a model or a path: then it may have lines."""
 
     def read(self, tree: Tree, name: str, report: Report) -> Written[str] | None:
         text = as_text(tree, name, report)
+        if text and not self.prose:
+            refuse_control_characters(text.value, name, text.at, report)
         if text and self.options and text.value not in self.options:
             hint = choice(text.value, "values", self.options)
             report.error("bad-value", text.at, f"invalid value {shown(text.value)} for {name}", hint)
@@ -165,6 +170,7 @@ class Anything(Struct, frozen=True):
 
 
 TEXT = Text()
+PROSE = Text(prose=True)
 SOME_TEXTS = ListOf(TEXT, or_one=True)
 FLAG = Flag()
 COUNT = Number(1, MAX_RUNS, "a whole number", whole=True)
@@ -178,6 +184,13 @@ def as_text(tree: Tree, what: str, report: Report) -> Written[str] | None:
         return Written(tree.text, tree.at)
     report.error("bad-type", tree.at, f"{what} must be text, got {kind_of(tree)}")
     return None
+
+
+def refuse_control_characters(value: str, what: str, at: SourcePlace, report: Report) -> None:
+    """A terminal would obey them, or show another name than the one that is used."""
+    if found := control_character(value):
+        message = f"{what} contains the control character {found}"
+        report.error("control-character", at, message, hint="remove it; names and paths have one line")
 
 
 def as_mapping(tree: Tree, what: str, report: Report) -> Keyed | None:

@@ -11,6 +11,7 @@ from agentforge.definition.read.table import Entries, Key, Nested, Table
 from agentforge.definition.read.values import (
     COUNT,
     FLAG,
+    PROSE,
     SECONDS,
     SOME_TEXTS,
     TEXT,
@@ -98,7 +99,7 @@ TERMINATION = Table(
         Key("min_iterations", _MINIMUM, "`judgment`: the first iteration that is judged."),
         Key("consensus", COUNT, "`judgment`: number of consecutive stop verdicts required."),
         Key("check_before", FLAG, "`queue`: also check it before the first iteration."),
-        Key("command", TEXT, "`queue`: command that lists the tasks."),
+        Key("command", PROSE, "`queue`: command that lists the tasks."),
     ),
     lambda entries: TerminationSpec(**entries.values),
     name="termination",
@@ -204,9 +205,9 @@ DEFAULT_KEYS = (
 
 WORK_KEYS = (
     *DEFAULT_KEYS,
-    Key("description", TEXT, "What the stage is for."),
-    Key("prompt", TEXT, "In a node: the prompt text. In stage.yaml: the prompt file."),
-    Key("context", TEXT, "The value of `${CONTEXT}` in the prompt."),
+    Key("description", PROSE, "What the stage is for."),
+    Key("prompt", PROSE, "In a node: the prompt text. In stage.yaml: the prompt file."),
+    Key("context", PROSE, "The value of `${CONTEXT}` in the prompt."),
     Key("output_path", TEXT, "The output path given to the agent; `${SESSION}` is replaced."),
     Key("commands", Texts(), "The project's commands; override the pipeline's key by key."),
     Key("runs", Nested(TERMINATION, plain=COUNT), "Number of iterations, or a termination mapping."),
