@@ -4,18 +4,21 @@ import base64
 import json
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentforge.adapters.providers import replay_player
 from agentforge.adapters.providers.builtin import builtin_providers
 from agentforge.adapters.providers.replay import ReplayProvider, load_cassette
 from agentforge.adapters.providers.replay_player import NO_EXCHANGE, STEP_FAILED
 from agentforge.model.cassette import VERSION, ExchangeKind, ExchangeQuery, Say, parse_cassette
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import FailureKind
+from agentforge.model.protected_names import PROTECTED
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, Provider
 from agentforge.testing.provider_contract import ProcessProviderContract, run
 
@@ -56,7 +59,8 @@ class TestReplayContract(ProcessProviderContract):
     def slow_config(self, tmp_path: Path) -> dict[str, Any]:
         steps: Steps = [{"do": "run", "argv": ["sleep", "300"]}, {"do": "sleep", "seconds": 300}]
         return {
-            "cassette": record(tmp_path / "slow.jsonl", {"stage": "work", "iteration": 1, "steps": steps})
+            "cassette": record(tmp_path / "slow.jsonl", {"stage": "work", "iteration": 1, "steps": steps}),
+            "allow_commands": True,
         }
 
 
@@ -70,16 +74,20 @@ class Player:
         self.status = tmp_path / "status.json"
         self.cassette = tmp_path / "cassette.jsonl"
 
-    def play(self, *steps: dict[str, Any], speed: float = 0) -> ExecuteResult:
+    def play(self, *steps: dict[str, Any], speed: float = 0, commands: bool = True) -> ExecuteResult:
         record(self.cassette, {"stage": "work", "iteration": 1, "steps": list(steps)})
-        return self.play_recorded(speed=speed)
+        return self.play_recorded(speed=speed, commands=commands)
 
-    def play_recorded(self, speed: float = 0, **fields: Any) -> ExecuteResult:
+    def play_recorded(self, speed: float = 0, commands: bool = True, **fields: Any) -> ExecuteResult:
         request = ExecuteRequest(
             **{
                 "prompt": "",
                 "model": "",
-                "config": {"cassette": str(self.cassette), "speed": speed},
+                "config": {
+                    "cassette": str(self.cassette),
+                    "speed": speed,
+                    "allow_commands": commands,
+                },
                 "workdir": str(self.workdir),
                 "environment": {},
                 "status_path": str(self.status),
@@ -162,6 +170,42 @@ def test_a_recorded_exit_code_is_enforced_by_default(
     player: Player, recorded: dict[str, Any], code: int
 ) -> None:
     assert player.play({"do": "run", "argv": ["sh", "-c", "exit 3"], **recorded}).exit_code == code
+
+
+def test_a_command_that_is_not_allowed_is_not_run(player: Player) -> None:
+    refused = player.play({"do": "run", "argv": ["touch", "made"]}, commands=False).failure
+    assert refused is not None
+    assert "runs commands, such as `touch made`" in refused.message
+    assert "set `allow_commands: true` in the provider's config" in refused.message
+    options = ["--stage=work", "--iteration=1", "--speed=0", "--", str(player.cassette)]
+    done = subprocess.run(
+        [sys.executable, "-I", replay_player.__file__, *options],
+        cwd=player.workdir,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == STEP_FAILED
+    assert b"touch made: commands are not allowed in this replay" in done.stdout
+    assert not (player.workdir / "made").exists()
+
+
+@pytest.mark.parametrize("link", [".git", ".claude", ".agentforge"])
+def test_no_link_leads_to_a_protected_folder(player: Player, link: str) -> None:
+    (player.workdir / link).mkdir()
+    (player.workdir / "link").symlink_to(link)
+    for step in (
+        {"do": "write", "path": "link/x", "text": "x"},
+        {"do": "append", "path": "link/x", "text": "x"},
+        {"do": "delete", "path": "link/x"},
+    ):
+        result = player.play(step)
+        assert result.exit_code == STEP_FAILED
+        assert f"a replay writes nothing below {link}" in result.output
+    assert list((player.workdir / link).iterdir()) == []
+
+
+def test_the_player_protects_the_same_folders() -> None:
+    assert replay_player.PROTECTED == PROTECTED
 
 
 def test_a_run_of_a_missing_program_fails_clearly(player: Player) -> None:

@@ -8,9 +8,11 @@ import pytest
 
 from agentforge.model.cassette import (
     Cassette,
+    Delete,
     Exchange,
     ExchangeQuery,
     Header,
+    WriteFile,
     encode_line,
     parse_cassette,
     parse_exchange,
@@ -120,3 +122,27 @@ def test_steps_that_are_sound() -> None:
         {"do": "exit", "code": 3},
     ]
     assert len(parse_exchange(json.dumps({"stage": "plan", "iteration": 1, "steps": steps})).steps) == 5
+
+
+@pytest.mark.parametrize(
+    "path", [".git/hooks/x", "sub/.git/config", ".GIT/x", ".claude/stages/a", ".agentforge/x"]
+)
+@pytest.mark.parametrize("do", ["write", "append", "delete", "edit"])
+def test_a_step_below_a_protected_folder_is_an_error(path: str, do: str) -> None:
+    fields = {"write": {"text": ""}, "append": {"text": ""}, "delete": {}, "edit": {"old": "a", "new": "b"}}
+    line = {"stage": "s", "iteration": 1, "steps": [{"do": do, "path": path, **fields[do]}]}
+    with pytest.raises(ValueError, match="a replay writes nothing below"):
+        parse_exchange(json.dumps(line))
+
+
+def test_commands_and_changed_files_are_listed() -> None:
+    steps = [
+        {"do": "run", "argv": ["make", "x"]},
+        {"do": "write", "path": "a", "text": "1"},
+        {"do": "run", "argv": ["make", "x"]},
+        {"do": "delete", "path": "a"},
+        {"do": "say", "text": "done"},
+    ]
+    found = cassette({"steps": steps})
+    assert found.commands == [("make", "x")]
+    assert found.file_steps == {"a": [WriteFile(path="a", text="1"), Delete(path="a")]}

@@ -12,10 +12,13 @@ from agentforge.system import files
 class Replay(Struct, frozen=True):
     """The cassette to play back instead of calling providers."""
 
-    content: bytes
+    recording: "Recording"
     speed: float = 0.0
     """1 is as recorded, 2 twice as fast, 0 without waiting."""
-    plateau_test: bool = False
+    allow_commands: bool = False
+    """Whether to run the commands of the cassette."""
+    overwrite: bool = False
+    """Whether to overwrite files with uncommitted changes."""
 
 
 class Recording(Struct, frozen=True):
@@ -35,8 +38,8 @@ class Recording(Struct, frozen=True):
         """What could not be recorded."""
         return [note for exchange in self.cassette.exchanges for note in exchange.notes]
 
-    def replay(self, speed: float) -> Replay:
-        return Replay(self.content, speed, self.cassette.header.plateau_test)
+    def replay(self, speed: float, *, allow_commands: bool = False, overwrite: bool = False) -> Replay:
+        return Replay(self, speed, allow_commands, overwrite)
 
 
 def is_cassette_file(source: str) -> bool:

@@ -83,7 +83,11 @@ def played_provider(settings: RunSettings, layout: RunLayout, environ: Mapping[s
     """The provider that replaces all providers and the judge in a replay, or None."""
     if settings.replay is None:
         return None
-    config = {"cassette": layout.replayed, "speed": settings.replay}
+    config = {
+        "cassette": layout.replayed,
+        "speed": settings.replay,
+        "allow_commands": settings.replay_commands,
+    }
     return ReplayProvider(environ, config=config, for_all=True)
 
 

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Plan
+from agentforge.model.protected_names import protected_step
 
 FORMAT: Final = "agentforge-cassette"
 VERSION = 1
@@ -107,6 +108,7 @@ class Fail(ExchangeStep, frozen=True, tag="fail"):
     exit_code: int | None = None
 
 
+FileStep = WriteFile | Append | Edit | Delete
 AnyStep = Say | WriteFile | Append | Edit | Delete | Run | WriteResult | WriteStatus | Sleep | End | Fail
 
 
@@ -159,6 +161,22 @@ class ExchangeQuery(Struct, frozen=True):
 class Cassette(Struct, frozen=True):
     header: Header
     exchanges: tuple[Exchange, ...]
+
+    @property
+    def commands(self) -> list[tuple[str, ...]]:
+        """The commands that a replay runs, each once."""
+        steps = (step for exchange in self.exchanges for step in exchange.steps)
+        return list(dict.fromkeys(step.argv for step in steps if isinstance(step, Run)))
+
+    @property
+    def file_steps(self) -> dict[str, list[FileStep]]:
+        """The steps that change files, by path."""
+        found: dict[str, list[FileStep]] = {}
+        for exchange in self.exchanges:
+            for step in exchange.steps:
+                if isinstance(step, FileStep):
+                    found.setdefault(step.path, []).append(step)
+        return found
 
     def find(self, query: ExchangeQuery) -> Exchange | None:
         """The matching exchange, or None; the most specific one if several match."""
@@ -235,6 +253,8 @@ def _check_step(step: AnyStep, where: str) -> None:
         case WriteFile(path=path) | Append(path=path) | Edit(path=path) | Delete(path=path):
             if path.startswith("/") or ".." in path.split("/") or "\0" in path:
                 raise ValueError(f"{path!r} is outside the workdir - at `{where}.path`")
+            if name := protected_step(path):
+                raise ValueError(f"{path!r}: a replay writes nothing below {name} - at `{where}.path`")
         case _:
             pass
     match step:

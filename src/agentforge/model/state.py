@@ -33,6 +33,8 @@ class RunSettings(Struct, frozen=True, omit_defaults=True):
     """Whether the agents' work is recorded to a cassette."""
     replay: float | None = None
     """Replay a cassette at this speed instead of running agents."""
+    replay_commands: bool = False
+    """Whether the replay runs the commands of the cassette."""
 
 
 class TaskState(Struct, frozen=True):

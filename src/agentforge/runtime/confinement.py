@@ -24,6 +24,7 @@ class Confiner:
         self._sandboxes = sandboxes
         self._project = project
         self._run = layout.root
+        self._cassette = layout.replayed
         self._runs = os.path.dirname(layout.root)
         self._definition = sorted(set(_definition_files(plan, project)))
 
@@ -58,9 +59,12 @@ class Confiner:
             files.move(path, f"{path}.disabled")
 
     def _readable(self, scope: str) -> Iterator[str]:
-        """What an agent may read of the runs: the folders of its own run, but only its own branch."""
+        """What an agent may read of the runs: the folders of its own run, but only its own branch, and the
+        cassette that it plays."""
         yield os.path.join(self._runs, ".gitignore")
         yield from (f"{self._run}/{name}" for name in files.listing(self._run) if name.startswith(_PARTS))
+        if os.path.lexists(self._cassette):
+            yield self._cassette
         if scope:
             yield f"{self._run}/{scope}"
 

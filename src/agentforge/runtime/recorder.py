@@ -40,6 +40,7 @@ from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.layout import IterationLayout, RunLayout
 from agentforge.model.place import Place
 from agentforge.model.plan import Plan
+from agentforge.model.protected_names import protected_step
 from agentforge.model.secrets import Redactor
 from agentforge.model.task import JudgeTask, QueueTask
 from agentforge.ports.provider import ExecuteResult
@@ -53,6 +54,9 @@ FILE_BYTES = 1024 * 1024
 """The largest file that is stored; a larger one is only noted."""
 EXCHANGE_BYTES = 8 * 1024 * 1024
 """The maximum for all files of one exchange."""
+
+RecordedStep = Sleep | Say | WriteFile | Delete | WriteResult | WriteStatus | Fail | End
+"""The steps that a recorder writes; a cassette written by hand has others, such as commands."""
 
 GONE = Stamp(-1, 0, 0, 0)
 
@@ -117,7 +121,8 @@ class Recorder:
         if key in self._kept:
             return None
         stash = self._stash(about)
-        if (found := files.read_bytes(stash)) is not None and (earlier := _exchange(found)) is not None:
+        earlier = _exchange(files.read_bytes(stash) or b"")
+        if earlier is not None and _key_of(earlier) == key:
             return ExchangeDraft(earlier)
         stamps = self._workspace.stamps()
         notes: list[str] = []
@@ -218,6 +223,9 @@ class Recorder:
             now = stamps.get(path)
             if now == self._stamps.get(path):
                 continue
+            if name := protected_step(path):
+                notes.append(f"{path!r} is not recorded: a replay writes nothing below {name}")
+                continue
             if now is None:
                 yield Delete(path=path)
                 continue
@@ -286,10 +294,12 @@ def _key_of(exchange: Exchange) -> ExchangeKey:
 
 
 def _exchange(line: bytes) -> Exchange | None:
+    """An exchange that a recorder wrote, or None."""
     try:
-        return parse_exchange(line)
+        exchange = parse_exchange(line)
     except ValueError:
         return None
+    return exchange if all(isinstance(step, RecordedStep) for step in exchange.steps) else None
 
 
 def _decoded(content: bytes) -> dict[str, Stamp] | None:

@@ -261,12 +261,17 @@ class Engine:
         *,
         session: str | None = None,
         speed: float = 0.0,
+        allow_commands: bool = False,
+        overwrite: bool = False,
     ) -> RunResult:
         """Replay a recording (a session or a cassette file) without its agents. `speed`: 1 as recorded, 0
-        without waiting."""
+        without waiting. `allow_commands`: run the commands of a cassette; `overwrite`: also overwrite files
+        with uncommitted changes. Without them, such a replay raises InvalidRequest."""
         recording = self.runs.recording(source)
         compiled = self.compile_replay(recording, pipeline, session=session)
-        return await self.start(compiled, replay=recording.replay(speed))
+        return await self.start(
+            compiled, replay=recording.replay(speed, allow_commands=allow_commands, overwrite=overwrite)
+        )
 
     def rehearse(self, source: str, pipeline: PipelineSource | None = None) -> CourseComparison:
         """Whether a past run (a session, or a cassette file) would take the same course with its current

@@ -10,12 +10,13 @@ import errno
 import os
 import secrets
 import stat
-import unicodedata
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from msgspec import Struct
+
+from agentforge.model.protected_names import folded
 
 MAX_LINKS = 40
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -258,12 +259,6 @@ def below(path: str, folders: tuple[str, ...]) -> int:
     return max(
         (len(folder) for folder in folders if path == folder or path.startswith(f"{folder}/")), default=0
     )
-
-
-def folded(path: str) -> str:
-    """The path as a file system compares it that ignores case and invisible characters, as on macOS."""
-    visible = "".join(letter for letter in path if unicodedata.category(letter) != "Cf")
-    return unicodedata.normalize("NFKC", visible).casefold()
 
 
 def _steps(path: str) -> list[str]:

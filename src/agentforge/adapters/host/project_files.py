@@ -97,6 +97,16 @@ def _text_files_below(folder: str) -> list[str]:
     ]
 
 
+def committed_files(root: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """The id of each file's content in the latest commit, by path relative to `root`; empty without one."""
+    command = ("ls-tree", "-r", "-z", "HEAD")
+    ended = run(git_program(root, environ, *command, timeout=GIT_TIMEOUT, max_output=MAX_LISTING))
+    if ended.code != 0 or ended.truncated:
+        return {}
+    entries = (entry.partition(b"\t") for entry in ended.stdout.split(b"\0") if entry)
+    return {os.fsdecode(name): about.split()[2].decode() for about, _, name in entries}
+
+
 class WorkspaceFiles:
     def __init__(self, root: str, environ: Mapping[str, str], max_files: int = MAX_FILES) -> None:
         self._root = root

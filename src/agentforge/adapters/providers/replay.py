@@ -1,6 +1,7 @@
 """A recorded session as an agent: a program plays the cassette back, so that it can time out, be killed and
 be reattached to like any other agent."""
 
+import shlex
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -37,6 +38,8 @@ class ReplayConfig(Struct, frozen=True):
     """A path, absolute or relative to the workdir."""
     speed: Annotated[float, Meta(ge=0)] = 1.0
     """2 is twice as fast as recorded, 0 doesn't wait."""
+    allow_commands: bool = False
+    """Whether `run` steps are run."""
 
 
 class ReplayProvider(ProgramProvider):
@@ -71,7 +74,7 @@ class ReplayProvider(ProgramProvider):
     def command(self, request: ExecuteRequest) -> Command:
         config = self._config.read({} if self._for_all else request.config)
         cassette = _cassette_path(config, request.workdir)
-        load_cassette(cassette)
+        _refuse_commands(load_cassette(cassette), cassette, config)
         environment = agent_environment(self._environ, request)
         return Command(
             argv=(
@@ -85,6 +88,7 @@ class ReplayProvider(ProgramProvider):
                 f"--node={request.node}",
                 f"--branch={request.branch}",
                 f"--speed={config.speed}",
+                *(("--allow-commands",) if config.allow_commands else ()),
                 "--",
                 cassette,
             ),
@@ -107,6 +111,14 @@ def _cassette_path(config: ReplayConfig, workdir: str) -> str:
             hint="set `cassette: path/to/session.jsonl` in its config",
         )
     return str((Path(workdir) / Path(config.cassette).expanduser()).absolute())
+
+
+def _refuse_commands(cassette: Cassette, path: str, config: ReplayConfig) -> None:
+    if cassette.commands and not config.allow_commands:
+        raise ProviderUnusable(
+            f"{path} runs commands, such as `{shlex.join(cassette.commands[0])}`",
+            hint="read them, then set `allow_commands: true` in the provider's config",
+        )
 
 
 def _recorded_failure(exit: Exit) -> Failure | None:

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import time
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ STEP_FAILED = 65
 FAILED = 67
 """The recorded attempt failed; the last line contains the failure."""
 FAILURE = "replay-failure:"
+
+PROTECTED = (".git", ".claude", ".agentforge")
 
 StepData = dict[str, Any]
 ExchangeData = dict[str, Any]
@@ -60,6 +63,8 @@ def play(exchange: ExchangeData, later: dict[str, list[bytes | None]], options: 
             wait(step.get("after", 0), options.speed)
             if step["do"] == "sleep":
                 wait(step["seconds"], options.speed)
+            elif step["do"] == "run" and not options.allow_commands:
+                refuse_command(step)
             elif step["do"] not in ("write", "delete") or not is_superseded(step, later):
                 ACTIONS[step["do"]](step)
         except PlaybackEnded as ended:
@@ -127,6 +132,10 @@ def inside(path: str) -> Path:
     target = (root / path).resolve()
     if root not in target.parents:
         raise StepFailed(f"{path} is outside the workdir")
+    for name in (*path.split("/"), *target.relative_to(root).parts):
+        visible = "".join(letter for letter in name if unicodedata.category(letter) != "Cf")
+        if unicodedata.normalize("NFKC", visible).casefold() in PROTECTED:
+            raise StepFailed(f"{path}: a replay writes nothing below {name}")
     return target
 
 
@@ -161,6 +170,10 @@ def run(step: StepData) -> None:
     expected = step.get("exit_code")
     if expected is not None and step.get("enforce", True) and ended.returncode != expected:
         raise StepFailed(f"{' '.join(words)} exited with {ended.returncode}, expected {expected}")
+
+
+def refuse_command(step: StepData) -> None:
+    raise StepFailed(f"{' '.join(step['argv'])}: commands are not allowed in this replay")
 
 
 def end(step: StepData) -> None:
@@ -222,6 +235,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kind", default="work", help="work or judge")
     parser.add_argument("--node", default="", help="key of the stage in the pipeline")
     parser.add_argument("--branch", default="", help="provider of the branch in a parallel block")
+    parser.add_argument("--allow-commands", action="store_true", help="run the commands of the cassette")
     parser.add_argument("--speed", type=float, default=1.0, help="2 is twice as fast, 0 doesn't wait at all")
     return parser
 

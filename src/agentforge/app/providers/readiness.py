@@ -30,8 +30,7 @@ async def make_ready(
     One usable provider per chain is enough: the others fail when it is their turn."""
     judges = [plan.judge.type] if plan.uses_judge else []
     broken = await registry.try_ready([*sorted(plan.providers()), *judges])
-    # Each stage once, even if it runs several times.
-    stages = list({id(stage): stage for step in plan.steps for stage in step.stages}.values())
+    stages = _stages(plan)
     for stage in stages:
         if all(choice.type in broken for choice in stage.chain):
             raise broken[stage.provider.type]
@@ -48,6 +47,23 @@ async def make_ready(
             _refuse_judge(stage, judge)
     for name, error in broken.items():
         log.warning("provider %s is not usable: %s", name, error.message)
+
+
+async def make_replay_ready(plan: Plan, sandboxes: Mapping[str, Sandbox]) -> None:
+    """A replay calls no provider, but plays in the sandbox of each stage."""
+    stages = _stages(plan)
+    for stage in stages:
+        if stage.sandbox is not None and stage.sandbox.type == "docker":
+            raise ProviderUnusable(
+                f"stage {stage.id!r} runs in a container, whose image has no program to replay a recording",
+                hint="give a pipeline with `-p FILE` whose stage has another sandbox",
+            )
+    await _probe_sandboxes(stages, sandboxes)
+
+
+def _stages(plan: Plan) -> list[StageNode]:
+    """Each stage once, even if it runs several times."""
+    return list({id(stage): stage for step in plan.steps for stage in step.stages}.values())
 
 
 def _validate_settings(stage: StageNode, registry: Registry, broken: Mapping[str, AgentForgeError]) -> None:

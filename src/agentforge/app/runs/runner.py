@@ -8,7 +8,7 @@ from agentforge.adapters.cli_agents.program import secrets_in
 from agentforge.adapters.host.desktop import notify
 from agentforge.adapters.providers.mock import is_mock_mode
 from agentforge.adapters.providers.replay import load_cassette
-from agentforge.app.providers.readiness import make_ready
+from agentforge.app.providers.readiness import make_ready, make_replay_ready
 from agentforge.app.providers.registry import Registry
 from agentforge.app.redaction import environment_redactor
 from agentforge.app.replay import played_provider, recorder_of
@@ -74,8 +74,8 @@ class Runner:
 
     async def make_ready(self, plan: Plan, settings: RunSettings) -> None:
         if settings.replay is not None:
-            return  # A replay calls no provider.
-        if settings.mock:
+            await make_replay_ready(plan, sandboxes(self._environ))
+        elif settings.mock:
             await self._registry.make_ready(["mock"])
         else:
             await make_ready(plan, self._registry, sandboxes(self._environ), sandboxed=self._sandboxed)

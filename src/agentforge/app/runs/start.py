@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
 from agentforge.app.recording import Replay
+from agentforge.app.replay_refusals import refuse_unsafe_replay
 from agentforge.app.results import RunResult
 from agentforge.app.runs.context import RunContext, reopen
 from agentforge.app.runs.leases import stop_owner
@@ -35,6 +36,8 @@ async def start_run(
     session, leases = compiled.plan.session.name, context.leases
     environ = context.runs.environ
     settings = run_settings(environ, record=record, replay=replay)
+    if replay is not None:
+        refuse_unsafe_replay(replay, context.runs.project, environ)
     if environ.get("AGENT_PIPELINES_LEGACY") == "1":
         log.warning("AGENT_PIPELINES_LEGACY has no effect: every run has a log")
     await context.runner.make_ready(compiled.plan, settings)
@@ -47,7 +50,7 @@ async def start_run(
         layout = context.runs.layout(session)
         write_definition(layout, compiled)
         if replay is not None:
-            files.replace(layout.replayed, replay.content)
+            files.replace(layout.replayed, replay.recording.content)
         journal.record(_session_started(compiled, settings), Cursor("0", 0, 0))
         for note in notes:
             journal.record(note, journal.state.cursor)
@@ -59,6 +62,8 @@ async def validate_start(
 ) -> None:
     """Raise the errors of `start` without starting anything."""
     session = compiled.plan.session.name
+    if replay is not None:
+        refuse_unsafe_replay(replay, context.runs.project, context.runs.environ)
     await context.runner.make_ready(compiled.plan, run_settings(context.runs.environ, replay=replay))
     if not force:
         context.leases.refuse_other_engine(session, force=False)
@@ -70,7 +75,13 @@ def run_settings(
 ) -> RunSettings:
     """The settings of a new run, from the environment and the caller."""
     if replay is not None:
-        return RunSettings(delay=0.0, plateau_test=replay.plateau_test, record=record, replay=replay.speed)
+        return RunSettings(
+            delay=0.0,
+            plateau_test=replay.recording.cassette.header.plateau_test,
+            record=record,
+            replay=replay.speed,
+            replay_commands=replay.allow_commands,
+        )
     is_mock = is_mock_mode(environ)
     delay = mock_delay(environ) if is_mock else None
     return RunSettings(is_mock, delay, environ.get("PLATEAU_TEST_MODE") == "1", record)

@@ -12,7 +12,7 @@ from agentforge.views.lines.course import course_lines, describe_difference
 from agentforge.views.text import counted, one_line
 
 if TYPE_CHECKING:
-    from agentforge import CourseComparison, Engine, Recording, RunResult
+    from agentforge import CourseComparison, Engine, Recording, Replay, RunResult
 
 MAX_NOTES = 20
 
@@ -30,14 +30,26 @@ MAX_NOTES = 20
     default=0.0,
     help="Playback speed: 1 as recorded, 2 twice as fast, 0 without waiting.  [default: 0]",
 )
+@click.option("--allow-commands", is_flag=True, help="Run the commands of a cassette.")
+@click.option("--overwrite", is_flag=True, help="Overwrite files even if they have uncommitted changes.")
 @click.option("--check", is_flag=True, help="Only check whether the run would take the same course.")
 @engine_options
-def replay(*, source: str, pipeline: str | None, session: str | None, speed: float, check: bool) -> int:
+def replay(
+    *,
+    source: str,
+    pipeline: str | None,
+    session: str | None,
+    speed: float,
+    allow_commands: bool,
+    overwrite: bool,
+    check: bool,
+) -> int:
     """Replay a recorded run without its agents.
 
     Plays back a run that was started with `--record`: agents and judge produce the recorded output, files
-    and failures. Files are written to this project, so use a clean checkout. Work that was not recorded
-    fails.
+    and failures. Files are written to this project, so use a clean checkout: without --overwrite, a file
+    with uncommitted changes is not overwritten. Nothing is written below .git, .claude and .agentforge.
+    Each stage runs in its sandbox. Work that was not recorded fails.
 
     With --check, runs and writes nothing: the current pipeline (or the one given by -p) is evaluated
     against the run's log, which supplies every result. No recording is needed. Exits 0 if the course is
@@ -46,26 +58,28 @@ def replay(*, source: str, pipeline: str | None, session: str | None, speed: flo
     call = invocation()
     if check:
         return _validate(call, source, pipeline)
-    return _replay(call, source, pipeline, session, speed)
+    recording = call.runs.recording(source)
+    replayed = recording.replay(speed, allow_commands=allow_commands, overwrite=overwrite)
+    return _replay(call, replayed, pipeline, session)
 
 
-def _replay(call: Invocation, source: str, pipeline: str | None, session: str | None, speed: float) -> int:
+def _replay(call: Invocation, replayed: "Replay", pipeline: str | None, session: str | None) -> int:
     from agentforge.cli.attached import conclude, drive
     from agentforge.cli.log_output import current_session
     from agentforge.cli.run_options import show_warnings
 
-    recording = call.runs.recording(source)
+    recording = replayed.recording
 
     async def work(engine: "Engine") -> "RunResult":
         compiled = engine.compile_replay(recording, pipeline, session=session)
         show_warnings(compiled)
         current_session.set(compiled.plan.session.name)
         try:
-            await engine.validate_start(compiled, replay=recording.replay(speed))
+            await engine.validate_start(compiled, replay=replayed)
         except RunExists as taken:
             raise RunExists(taken.message, hint="choose another name with `-s NEW`") from taken
         _announce(call, recording, compiled.plan.session.name)
-        return await engine.start(compiled, replay=recording.replay(speed))
+        return await engine.start(compiled, replay=replayed)
 
     return conclude(call, drive(call, work))
 

@@ -141,7 +141,7 @@ class AgentPerformer:
             mark=f"{self._setting.run_id}/{task.mark}",
             stage=task.name,
             limits=AttemptLimits(task.timeout, task.idle_timeout),
-            sandbox=None if self._setting.is_replay else task.node.sandbox,
+            sandbox=task.node.sandbox,
             scope=task.place.scope,
             writable=writable_in(here, layout.progress(mode, task.place.folder, task.place.scope)),
             before=task.before,

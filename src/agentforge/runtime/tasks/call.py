@@ -46,7 +46,7 @@ class RunSetting(Struct, frozen=True):
     recorder: Recorder | None = None
     """None if the run is not recorded."""
     is_replay: bool = False
-    """Whether a cassette is played: then no sandbox is needed."""
+    """Whether a cassette is played: then it also answers for the queue."""
 
 
 class ProviderCall(Struct, frozen=True):

@@ -81,7 +81,7 @@ class JudgePerformer:
             mark=f"{self._setting.run_id}/{task.mark}",
             stage=task.name,
             limits=AttemptLimits(TIMEOUT),
-            sandbox=None if self._setting.is_replay else task.node.sandbox,
+            sandbox=task.node.sandbox,
             scope=task.place.scope,
         )
 
