@@ -11,21 +11,24 @@ CASES  ?= ../shared/parity
 DIR    ?= .bench
 ARGS   ?=
 
-# The agent CLIs that tests run; Python packages bring Claude Code and Codex, constraints-agents.txt pins them.
+# What is installed is pinned, with hashes, in requirements/; `make hashes` writes them after a change of a version.
+INSTALL   = -m pip install --quiet --disable-pip-version-check --require-hashes -r
+LOCKED   := requirements/dev.txt requirements/agents.txt requirements/peers.txt
+
+# The agent CLIs that tests run; Python packages bring Claude Code and Codex.
 AGENTS   := .agents
-OPENCODE := 1.18.33
-GEMINI   := 0.61.0
 NPM      ?= npm
+OPENCODE := opencode-linux-x64/bin/opencode
 PACKAGE   = $(AGENTS)/venv/bin/python -c 'import sys; from importlib.util import find_spec; \
             print(find_spec(sys.argv[1]).submodule_search_locations[0])'
 
-# The systems that bench-peers compares with AgentForge; constraints-peers.txt pins them.
+# The systems that bench-peers compares with AgentForge.
 PEERS    := .peers
 
 PYTEST    = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 PURE     := model engine definition views
 
-.PHONY: demo test check lint types layers coverage crash mutants soak parity bench bench-peers peers wheel agents agents-pypi agents-npm test-agents clean
+.PHONY: demo test check lint types layers coverage crash mutants soak parity bench bench-peers peers wheel hashes agents agents-pypi agents-npm test-agents clean
 
 demo: $(STAMP)
 	$(BIN)/agentforge demo
@@ -36,8 +39,8 @@ test: $(STAMP)             ## a worker more than cores, as some tests wait; JOBS
 check: lint types layers coverage test
 
 lint: $(STAMP)
-	$(BIN)/ruff check src tests bench examples conftest.py
-	$(BIN)/ruff format --check src tests bench examples conftest.py
+	$(BIN)/ruff check src tests bench examples requirements conftest.py
+	$(BIN)/ruff format --check src tests bench examples requirements conftest.py
 
 types: $(STAMP)
 	$(BIN)/mypy
@@ -79,16 +82,15 @@ agents: agents-pypi agents-npm  ## install the real agent CLIs into .agents/; th
 agents-pypi: $(AGENTS)/pypi.stamp
 
 agents-npm:
-	@if command -v $(NPM) >/dev/null; then $(MAKE) --no-print-directory $(AGENTS)/npm-$(OPENCODE)-$(GEMINI).stamp; \
+	@if command -v $(NPM) >/dev/null; then $(MAKE) --no-print-directory $(AGENTS)/npm.stamp; \
 	else echo "npm not found: opencode and gemini are not installed, and their tests are skipped"; fi
 
 test-agents: $(STAMP)      ## the real agent CLIs against a scripted model on loopback; `make agents` installs them
 	$(PYTEST) -rs -m agents
 
-$(AGENTS)/pypi.stamp: constraints-agents.txt
+$(AGENTS)/pypi.stamp: requirements/agents.txt
 	test -x $(AGENTS)/venv/bin/python || $(PYTHON) -m venv $(AGENTS)/venv
-	$(AGENTS)/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-agents.txt \
-	    claude-agent-sdk openai-codex
+	$(AGENTS)/venv/bin/python $(INSTALL) $<
 	mkdir -p $(AGENTS)/bin
 	ln -sf "$$($(PACKAGE) claude_agent_sdk)/_bundled/claude" $(AGENTS)/bin/claude
 	ln -sf "$$($(PACKAGE) codex_cli_bin)/bin/codex" $(AGENTS)/bin/codex
@@ -96,24 +98,31 @@ $(AGENTS)/pypi.stamp: constraints-agents.txt
 	$(AGENTS)/bin/codex --version
 	touch $@
 
-$(AGENTS)/npm-%.stamp:
+# Neither CLI needs the install scripts of its packages. OpenCode's program is a package for each platform; the lock file
+# has that for Linux on x86-64.
+$(AGENTS)/npm.stamp: requirements/package-lock.json
 	mkdir -p $(AGENTS)/bin $(AGENTS)/npm
-	$(NPM) install --prefix $(AGENTS)/npm --no-save --no-audit --no-fund --loglevel=error \
-	    opencode-ai@$(OPENCODE) @google/gemini-cli@$(GEMINI)
-	ln -sf ../npm/node_modules/.bin/opencode ../npm/node_modules/.bin/gemini $(AGENTS)/bin/
+	cp requirements/package.json requirements/package-lock.json $(AGENTS)/npm/
+	$(NPM) ci --prefix $(AGENTS)/npm --ignore-scripts --no-audit --no-fund --loglevel=error
+	ln -sf ../npm/node_modules/.bin/gemini $(AGENTS)/bin/
+	test ! -x $(AGENTS)/npm/node_modules/$(OPENCODE) || ln -sf ../npm/node_modules/$(OPENCODE) $(AGENTS)/bin/opencode
 	touch $@
 
-$(PEERS)/.installed: constraints-peers.txt
+$(PEERS)/.installed: requirements/peers.txt
 	test -x $(PEERS)/venv/bin/python || $(PYTHON) -m venv $(PEERS)/venv
-	$(PEERS)/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-peers.txt \
-	    langgraph langgraph-checkpoint-sqlite apache-burr dbos
+	$(PEERS)/venv/bin/python $(INSTALL) $<
 	touch $@
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml requirements/dev.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "AgentForge needs Python 3.11 or later")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python $(INSTALL) requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
+
+hashes:                    ## after a change of a version: the hashes of its files, from the package index, and npm's lock file
+	$(PYTHON) requirements/hashes.py $(LOCKED)
+	cd requirements && $(NPM) install --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved
 
 clean:
 	rm -rf $(VENV) $(AGENTS) $(PEERS) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

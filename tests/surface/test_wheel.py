@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timeout(400)
 def agentforge(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The command of a fresh environment that holds the wheel and its dependencies, nothing else."""
     place = tmp_path_factory.mktemp("wheel")
-    _pip("wheel", str(ROOT), "--no-deps", "--wheel-dir", str(place / "dist"))
+    _pip("wheel", str(ROOT), "--no-deps", "--no-build-isolation", "--wheel-dir", str(place / "dist"))
     (wheel,) = (place / "dist").glob("*.whl")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", place / "venv"], check=True)
     python = place / "venv" / "bin" / "python"

@@ -185,7 +185,7 @@ class Demo:
     def _engine(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         self._show("command", f"agentforge {' '.join(arguments)}")
         engine = subprocess.Popen(
-            [sys.executable, "-m", "agentforge", *arguments],
+            [sys.executable, "-P", "-m", "agentforge", *arguments],
             cwd=self._project,
             env=self._environ,
             stdin=subprocess.DEVNULL,
