@@ -13,11 +13,11 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
-from agentforge.model.result import Decision, Result, Signals
+from agentforge.model.result import Decision, Result, Signals, WorkReport
 from agentforge.ports.event_log import BufferHealth
 from agentforge.views.files.branch import branch_file
 from agentforge.views.files.state import StateSnapshot, state_file
-from agentforge.views.history import KEPT, MAX_LIGHT, History
+from agentforge.views.history import KEPT, MAX_LIGHT, MAX_LISTED, MAX_TEXT, History
 from agentforge.views.lines.live import run_line
 from agentforge.views.lines.tail import event_line
 from agentforge.views.stage_progress import stage_progress
@@ -140,6 +140,18 @@ def test_history_keeps_the_last_thousand_and_counts_the_rest() -> None:
     left = history.stage("0")
     assert (len(left.paths), left.omitted, left.iterations) == (KEPT, 500, KEPT + 500)
     assert (left.paths[0], left.paths[-1], left.latest) == ("501.md", f"{KEPT + 500}.md", f"{KEPT + 500}.md")
+
+
+def test_history_has_results_in_brief() -> None:
+    long, many = "x" * 100_000, tuple(f"src/{'y' * 2000}/{n}.py" for n in range(5000))
+    result = Result(
+        summary=long, work=WorkReport(many, many), signals=Signals(notes=long, risk=long), reason=long
+    )
+    fact = f.IterationCompleted("plan", 1, Decision.CONTINUE, long, "result.json", result, 5)
+    (entry,) = remember((fact, Cursor("0", 1, 1))).entries
+    assert len(json.encode(entry)) < 50_000
+    assert (len(entry.summary), entry.summary[-1]) == (MAX_TEXT, "…")
+    assert len(entry.files_touched) == MAX_LISTED
 
 
 def test_outputs_are_those_of_one_stage_and_history_is_the_run_s() -> None:

@@ -19,7 +19,13 @@ MAX_LIGHT = 10
 """Of each stage, the latest light iterations."""
 
 
+MAX_TEXT = 1000
+MAX_LISTED = 20
+
+
 class HistoryEntry(Struct, frozen=True):
+    """An iteration's result in brief: texts and lists are cut. The log and result.json have all of it."""
+
     iteration: int
     timestamp: datetime
     stage: str
@@ -175,17 +181,26 @@ def _left(stage: f.ImportedStage) -> StageOutputs:
 
 
 def _entry(event: Event, fact: f.IterationCompleted) -> HistoryEntry:
-    result = fact.result
+    result, signals = fact.result, fact.result.signals
+    risk = _cut(signals.risk)
     return HistoryEntry(
         iteration=event.cursor.iteration if event.cursor else 0,
         timestamp=event.at,
         stage=fact.stage,
         decision=fact.decision,
-        reason=fact.reason,
-        summary=result.summary,
-        files_touched=result.work.files_touched,
-        items_completed=result.work.items_completed,
-        signals=result.signals,
-        plateau=result.signals.plateau_suspected,
-        risk=result.signals.risk,
+        reason=_cut(fact.reason),
+        summary=_cut(result.summary),
+        files_touched=_cut_list(result.work.files_touched),
+        items_completed=_cut_list(result.work.items_completed),
+        signals=Signals(signals.plateau_suspected, risk, _cut(signals.notes)),
+        plateau=signals.plateau_suspected,
+        risk=risk,
     )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
+
+
+def _cut_list(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(_cut, texts[:MAX_LISTED])) if texts else texts
