@@ -6,7 +6,7 @@ import msgspec
 from tests.engine.plans import plan_of, stage
 from tests.engine.playbook import play
 
-from agentforge.model.plan import Plan
+from agentforge.model.plan import Judgment, Plan
 from agentforge.ports.event_log import BufferHealth
 from agentforge.views.files.state import state_file
 from agentforge.views.history import History
@@ -179,9 +179,23 @@ def test_completed_single_stage_run() -> None:
     assert state["current_stage"] == "stage-00-work"
 
 
-def test_single_stage_run_lists_no_stage_before_it_is_done() -> None:
+def test_single_stage_run_lists_its_stage_while_it_runs() -> None:
     plan = plan_of(stage("work"), mode="loop")
-    assert written(plan, AT_WORK.replace("plan", "work"))["stages"] == []
+    (listed,) = written(plan, AT_WORK.replace("plan", "work"))["stages"]
+    assert (listed["name"], listed["status"]) == ("work", "running")
+
+
+def test_ended_stage_keeps_the_count_of_judge_failures() -> None:
+    plan = plan_of(stage("plan", termination=Judgment(1, 1, 1)))
+    script = f"""{AT_WORK}
+    > completed
+    < judge_start 1
+    ? judge plan 1 attempt 1
+    > judged failed invalid_json
+    < node_complete plan: max_iterations
+    < session_complete all_loops_complete
+    """
+    assert [entry["judge_failures"] for entry in written(plan, script)["stages"]] == [1]
 
 
 def test_plan_without_nodes_has_no_current_stage() -> None:

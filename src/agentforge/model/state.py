@@ -173,6 +173,8 @@ class StageRecord(Struct, frozen=True):
     run: int = 1
     rounds: tuple[int, ...] = (1,)
     """The round of each enclosing pipeline."""
+    judge_failures: int = 0
+    """Consecutive failures of the judge, at the end of the stage."""
 
 
 class BranchState(Struct, frozen=True):

@@ -184,7 +184,14 @@ def _apply_node(state: RunState, event: Event, fact: f.NodeStarted | f.NodeCompl
         case f.NodeCompleted():
             at = state.block or _node(state, event)
             done = StageRecord(
-                fact.name, at.path, fact.iterations, event.at, fact.reason, at.run, state.rounds
+                fact.name,
+                at.path,
+                fact.iterations,
+                event.at,
+                fact.reason,
+                at.run,
+                state.rounds,
+                judge_failures=at.judge_failures if isinstance(at, StageState) else 0,
             )
             others = (known for known in state.stages if known.path != at.path)
             return replace(state, at=Between(fact.next), stages=(*others, done))

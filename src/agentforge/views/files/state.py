@@ -11,14 +11,14 @@ from msgspec import Struct
 from agentforge.model.cursor import Cursor
 from agentforge.model.place import folder_of
 from agentforge.model.plan import Plan
-from agentforge.model.state import RunState, position_of
+from agentforge.model.state import RunState, StageRecord, position_of
 from agentforge.model.status import FINAL, RunStatus
 from agentforge.ports.event_log import BufferHealth
 from agentforge.views.history import History, HistoryEntry
 from agentforge.views.stage_progress import current_step
 from agentforge.views.summary import Summary
 
-SNAPSHOT_VERSION = 2
+SNAPSHOT_VERSION = 3
 """Version of the state and summary types: snapshots of other versions are ignored."""
 
 
@@ -134,12 +134,8 @@ def _current_stage(plan: Plan, state: RunState) -> str | None:
 
 def _stages(plan: Plan, state: RunState) -> tuple[StageEntry, ...]:
     at = state.node or state.block
-    done = tuple(
-        StageEntry(s.name, position_of(s.path), s.iterations, s.completed_at, "completed", s.completed_at)
-        for s in state.stages
-        if not at or s.path != at.path
-    )
-    if at is None or at.path not in plan.places or plan.mode == "loop":
+    done = tuple(_ended(record) for record in state.stages if not at or record.path != at.path)
+    if at is None or at.path not in plan.places:
         return done
     current = StageEntry(
         name=plan.places[at.path].node.id,
@@ -151,3 +147,15 @@ def _stages(plan: Plan, state: RunState) -> tuple[StageEntry, ...]:
         judge_failures=state.node.judge_failures if state.node else 0,
     )
     return (*done, current)
+
+
+def _ended(record: StageRecord) -> StageEntry:
+    return StageEntry(
+        name=record.name,
+        index=position_of(record.path),
+        iterations=record.iterations,
+        completed_at=record.completed_at,
+        status="completed",
+        timestamp=record.completed_at,
+        judge_failures=record.judge_failures,
+    )
