@@ -28,7 +28,7 @@ def test_status_of_a_completed_run(project: Project) -> None:
         "Iteration: 1/1",
         "Started: DATE HH:MM:SS",
         "Last event: session_complete (Ns ago)",
-        "Health: ok (1.00)",
+        "Outcome: all stages completed",
         "Errors: 0",
         "Duration: Ns",
         f"Events: {len(project.events('auth'))} written",
@@ -47,7 +47,7 @@ def test_status_of_a_failed_run_shows_error_last_iteration_and_resume_command(pr
     assert "Status: failed" in lines
     assert "Iteration: 2/3" in lines
     assert "Errors: 1" in lines
-    assert "Warning: 1 error in a row" in lines
+    assert "Outcome: failed in plan, iteration 2" in lines
     assert lines[-3:] == [
         "Error: provider_crashed: command exited with status 3: no output",
         "Last completed iteration: 1",

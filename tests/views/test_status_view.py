@@ -100,6 +100,37 @@ def test_cost_and_tokens_are_shown_if_known() -> None:
     assert rows["Iteration"] == "1/2"
 
 
+def test_a_cost_that_no_agent_reported_is_shown_as_unknown() -> None:
+    other = Usage(input_tokens=5, output_tokens=1, model="gpt-5")
+    unpriced = (replace(COMPLETED[0], usage=other), Cursor("0", 1, 2))
+    idle = (replace(COMPLETED[0], usage=Usage(model="gpt-6")), Cursor("0", 1, 3))
+    events = (STARTED, NODE, COMPLETED, unpriced, unpriced, idle)
+    assert shown(seen(*events, status="running"))["Cost"] == "$0.25 + gpt-5: unknown"
+    unnamed = (replace(COMPLETED[0], usage=replace(other, model=None)), Cursor("0", 1, 2))
+    assert shown(seen(STARTED, NODE, unnamed, status="running"))["Cost"] == "unnamed model: unknown"
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "outcome"),
+    [
+        (f.SessionCompleted("all_loops_complete"), "completed", "all stages completed"),
+        (f.SessionCompleted("max_iterations"), "completed", "max_iterations"),
+        (f.SessionFailed(FailureKind.RESULT_MISSING, "x", "plan"), "failed", "failed in plan, iteration 1"),
+        (f.SessionAborted("by a person"), "aborted", "cancelled: by a person"),
+        (f.SessionAborted(""), "aborted", "cancelled"),
+        (f.PauseRequested("x"), "interrupted", "the engine stopped during plan, iteration 1"),
+    ],
+)
+def test_a_run_that_is_over_shows_its_outcome_instead_of_its_health(
+    end: AnyFact, status: str, outcome: str
+) -> None:
+    rows = shown(seen(STARTED, NODE, ITERATION, ATTEMPT, (end, Cursor("0", 1, 1)), status=status))
+    assert rows["Outcome"] == outcome
+    assert "Health" not in rows
+    if status == "aborted":
+        assert rows["Status"] == "cancelled"
+
+
 def test_a_failed_run_shows_the_error_and_the_last_completed_iteration() -> None:
     error = (f.ErrorOccurred(FailureKind.RESULT_MISSING, "nothing\nwritten", "plan", 1), Cursor("0", 1, 2))
     failed = (f.SessionFailed(FailureKind.RESULT_MISSING, "nothing\nwritten", "plan"), Cursor("0", 1, 2))

@@ -67,6 +67,12 @@ def test_consecutive_errors_count_recent_error_events_until_non_error() -> None:
     assert folded(*row, completed()).consecutive_errors == 0
 
 
+def test_a_failed_judge_counts_as_an_error() -> None:
+    judged = f.JudgeCompleted("failed", f.JudgeResult(stop=False, reason="invoke_failed"), 1)
+    assert folded(judged, judged).errors == 2
+    assert folded(f.JudgeCompleted("skipped", judged.result)).errors == 0
+
+
 @pytest.mark.parametrize(
     ("fact", "stalled"),
     [

@@ -22,7 +22,7 @@ from agentforge.views.run_model import RunModel
 from agentforge.views.stage_progress import BranchProgress, StageProgress, stage_progress
 from agentforge.views.status import waiting
 from agentforge.views.summary import Summary
-from agentforge.views.text import counted, money, one_line, printable, span
+from agentforge.views.text import cost, counted, one_line, printable, span
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 MAX_STAGES = 10
@@ -151,8 +151,8 @@ class LivePainter:
         parts = [span(monotonic() - self._began), counted(summary.iterations, "iteration")]
         if summary.errors:
             parts.append(counted(summary.errors, "error"))
-        if spending.cost_usd:
-            parts.append(money(spending.cost_usd))
+        if spent := cost(spending.cost_usd, spending.unpriced):
+            parts.append(spent)
         if tokens := spending.input_tokens + spending.output_tokens:
             parts.append(f"{tokens:,} tokens")
         return shown("    " + " · ".join(parts), "dim")

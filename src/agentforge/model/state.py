@@ -300,12 +300,17 @@ def latest_notes(notes: tuple[Note, ...]) -> tuple[Note, ...]:
     return notes[len(notes) - kept :]
 
 
-class Spending(Struct, frozen=True):
+MAX_UNPRICED = 8
+
+
+class Spending(Struct, frozen=True, omit_defaults=True):
     """Usage of all attempts and judges, as far as providers report it."""
 
     cost_usd: float = 0.0
     input_tokens: int = 0
     output_tokens: int = 0
+    unpriced: tuple[str, ...] = ()
+    """Models that used tokens without reporting their cost; at most MAX_UNPRICED."""
 
     def plus(self, usage: Usage | None) -> "Spending":
         if usage is None:
@@ -314,7 +319,14 @@ class Spending(Struct, frozen=True):
             self.cost_usd + (usage.cost_usd or 0.0),
             self.input_tokens + (usage.input_tokens or 0),
             self.output_tokens + (usage.output_tokens or 0),
+            self.unpriced if usage.cost_usd is not None else self._with_unpriced(usage),
         )
+
+    def _with_unpriced(self, usage: Usage) -> tuple[str, ...]:
+        name = usage.model or "unnamed model"
+        if not (usage.input_tokens or usage.output_tokens) or name in self.unpriced:
+            return self.unpriced
+        return (*self.unpriced, name)[:MAX_UNPRICED]
 
 
 class RunState(Struct, frozen=True):

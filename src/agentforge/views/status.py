@@ -91,6 +91,8 @@ class StatusView(Struct, frozen=True):
     duration_seconds: float
     cost_usd: float | None
     """None if no agent reported its cost."""
+    unpriced_models: tuple[str, ...]
+    """Models whose cost is unknown, and not in `cost_usd`."""
     input_tokens: int
     output_tokens: int
     driver_pid: int | None
@@ -143,6 +145,7 @@ def status_view(
         errors=summary.errors,
         duration_seconds=round(duration(state, status, now), 3),
         cost_usd=state.spending.cost_usd or None,
+        unpriced_models=state.spending.unpriced,
         input_tokens=state.spending.input_tokens,
         output_tokens=state.spending.output_tokens,
         driver_pid=driver_pid,

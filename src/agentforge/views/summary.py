@@ -58,7 +58,7 @@ def fold(summary: Summary, event: Event) -> Summary:
     match fact:
         case f.IterationStarted():
             return seen
-        case f.ErrorOccurred():
+        case f.ErrorOccurred() | f.JudgeCompleted(status="failed"):
             return replace(seen, errors=seen.errors + 1, consecutive_errors=summary.consecutive_errors + 1)
         case f.RetryScheduled() | f.LimitMet() | f.ProviderChanged() | f.TimerFired() | f.SessionFailed():
             # Consequences of an error don't mean that it is resolved.

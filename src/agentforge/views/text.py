@@ -1,6 +1,7 @@
 """Formats untrusted text, durations and amounts for one line on a terminal."""
 
 import unicodedata
+from collections.abc import Sequence
 
 _REPLACEMENT = "\ufffd"
 MAX_LINE = 4096
@@ -93,6 +94,13 @@ def age(seconds: float) -> str:
 
 def money(usd: float) -> str:
     return f"${usd:.2f}" if usd >= 0.1 else f"${usd:.4f}"
+
+
+def cost(usd: float, unpriced: Sequence[str]) -> str:
+    """`$0.02`, `$0.02 + gpt-5: unknown`, or an empty string if nothing was spent."""
+    parts = [money(usd)] if usd else []
+    parts += [f"{one_line(model, 40)}: unknown" for model in unpriced]
+    return " + ".join(parts)
 
 
 def counted(number: int, noun: str) -> str:

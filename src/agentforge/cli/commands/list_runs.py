@@ -7,7 +7,7 @@ import click
 
 from agentforge.cli.invocation import invocation, note_others, project_options
 from agentforge.cli.output import echo, print_json, styled
-from agentforge.views.lines.status import STATUS_TONES
+from agentforge.views.lines.status import STATUS_TONES, status_text
 from agentforge.views.text import age, padded, width
 
 if TYPE_CHECKING:
@@ -35,11 +35,11 @@ def list_runs(count: int) -> None:
 
 def _table(rows: "list[RunRow]", now: datetime) -> list[str]:
     sessions = max(20, *(width(row.session) for row in rows))
-    statuses = max(10, *(len(row.status) for row in rows))
+    statuses = max(10, *(len(status_text(row.status)) for row in rows))
     head = f"  {padded('SESSION', sessions)} {'STATUS':<{statuses}} {'AGE':<12} STAGE"
     lines = [styled(head, "strong")]
     for row in rows:
-        shown = styled(f"{row.status:<{statuses}}", STATUS_TONES.get(row.status, "plain"))
+        shown = styled(f"{status_text(row.status):<{statuses}}", STATUS_TONES.get(row.status, "plain"))
         since = age((now - row.updated_at).total_seconds())
         iterations = f"({row.iterations} iter{'' if row.iterations == 1 else 's'})"
         stage = f"{row.stage} {iterations}" if row.stage else ""

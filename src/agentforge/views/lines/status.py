@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from agentforge.views.stage_progress import BranchProgress
 from agentforge.views.status import StatusView
-from agentforge.views.text import age, counted, money, one_line, span
+from agentforge.views.text import age, cost, counted, one_line, span
 
 Tone = Literal["plain", "good", "busy", "warn", "bad", "dim"]
 
@@ -20,6 +20,9 @@ STATUS_TONES: dict[str, Tone] = {
     "awaiting_approval": "warn",
     "aborted": "dim",
 }
+
+
+UNFINISHED = frozenset({"pending", "running", "paused", "awaiting_approval"})
 
 
 class StatusRow(Struct, frozen=True):
@@ -39,7 +42,7 @@ def status_rows(view: StatusView, now: datetime, zone: tzinfo) -> list[StatusRow
     if view.last_event_at is not None:
         since = age((now - view.last_event_at).total_seconds())
         rows.append(StatusRow("Last event", f"{view.last_event} ({since})"))
-    rows += _health(view)
+    rows += _health(view) if view.status in UNFINISHED else _outcome(view)
     rows.append(StatusRow("Errors", str(view.errors), "bad" if view.errors else "plain"))
     rows.append(StatusRow("Duration", span(view.duration_seconds)))
     rows += _spent(view)
@@ -62,12 +65,17 @@ def branch_text(branch: BranchProgress) -> str:
     return f"{place}  {branch.stage}{error}"
 
 
+def status_text(status: str) -> str:
+    """The status for people; files and events have `aborted`."""
+    return "cancelled" if status == "aborted" else status
+
+
 def _status(view: StatusView) -> str:
     if view.status == "running" and view.driver_pid:
         return f"running (PID {view.driver_pid})"
     if view.status == "interrupted":
         return "interrupted (no engine running)"
-    return view.status
+    return status_text(view.status)
 
 
 def _where(view: StatusView) -> list[StatusRow]:
@@ -117,10 +125,26 @@ def _health(view: StatusView) -> list[StatusRow]:
     return rows + [StatusRow("Warning", warning, "warn") for warning in view.health.warnings]
 
 
+def _outcome(view: StatusView) -> list[StatusRow]:
+    """How the run ended, instead of its health."""
+    where = f"{view.node.id}, iteration {view.iteration}" if view.node else "the run"
+    reason = one_line(view.completion_reason or "")
+    match view.status:
+        case "failed":
+            return [StatusRow("Outcome", f"failed in {where}", "bad")]
+        case "interrupted":
+            return [StatusRow("Outcome", f"the engine stopped during {where}", "warn")]
+        case "completed":
+            text = "all stages completed" if reason == "all_loops_complete" else reason
+            return [StatusRow("Outcome", text, "good")]
+        case _:
+            return [StatusRow("Outcome", f"cancelled: {reason}" if reason else "cancelled", "dim")]
+
+
 def _spent(view: StatusView) -> list[StatusRow]:
     rows = []
-    if view.cost_usd:
-        rows.append(StatusRow("Cost", money(view.cost_usd)))
+    if spent := cost(view.cost_usd or 0.0, view.unpriced_models):
+        rows.append(StatusRow("Cost", spent))
     if view.input_tokens or view.output_tokens:
         rows.append(StatusRow("Tokens", f"{view.input_tokens:,} in, {view.output_tokens:,} out"))
     return rows
