@@ -136,7 +136,7 @@ def test_only_what_is_needed_reaches_the_program(tmp_path: Path) -> None:
 
 
 def test_named_key_is_a_secret_whatever_its_name(tmp_path: Path) -> None:
-    config = {"base_url": "http://h/v1", "api_key_env": "GATE"}
+    config = {"base_url": "http://127.0.0.1:9/v1", "api_key_env": "GATE"}
     command = ApiProvider({**ENVIRON, "GATE": "open-sesame-1"}).command(
         request(tmp_path, model="m", config=config)
     )

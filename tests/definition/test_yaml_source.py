@@ -11,11 +11,11 @@ from agentforge.definition.read.values import as_data
 from agentforge.definition.yaml.parser import (
     FASTEST_LOADER,
     MAX_DEPTH,
-    MAX_TEXT_CHARS,
     SourceText,
     parse_mapping,
 )
 from agentforge.definition.yaml.tree import Keyed, plain_value
+from agentforge.ports.sources import MAX_SOURCE_BYTES
 
 from .world import where
 
@@ -177,7 +177,7 @@ class TestBothLoaders:
 
 
 def test_text_size_is_bounded() -> None:
-    _, report = parse("a: " + "x" * MAX_TEXT_CHARS)
+    _, report = parse("a: " + "x" * MAX_SOURCE_BYTES)
     assert where(report.diagnostics[0]) == "too-large 1:1"
 
 

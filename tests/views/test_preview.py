@@ -127,3 +127,11 @@ def test_preview_of_blocks_and_nested_pipelines_has_every_directory() -> None:
         "#### 0.0.0 codex: ideas",
         "#### 0.0.1 codex: rate",
     ]
+
+
+def test_preview_shows_the_server_and_the_key_of_a_model() -> None:
+    config = {"base_url": "https://h.example/v1", "api_key_env": "GATE\x1b"}
+    node = replace(stage("plan"), provider=ProviderChoice("api", "m", config))
+    assert "- Server: https://h.example/v1, with GATE\ufffd" in shown(plan_of(node))
+    node = replace(stage("plan"), provider=ProviderChoice("api", "m", {"base_url": "http://127.0.0.1:1"}))
+    assert "- Server: http://127.0.0.1:1, with the key of the model's maker, if any" in shown(plan_of(node))

@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
+MAX_SOURCE_BYTES = 1_000_000
+"""The largest definition that is accepted."""
+
 
 class Sources(Protocol):
     @property
@@ -20,7 +23,8 @@ class Sources(Protocol):
         ...
 
     def read(self, path: str) -> str | None:
-        """The file's text, or None if the file is missing."""
+        """The file's text, or None if the file is missing or not a regular file. Of a larger file, as much as
+        shows that it is larger than MAX_SOURCE_BYTES."""
         ...
 
     def is_dir(self, path: str) -> bool: ...

@@ -33,6 +33,8 @@ from agentforge.adapters.cli_agents.program import (
 from agentforge.adapters.cli_agents.settings import ConfigReader, describe_error
 from agentforge.adapters.cli_agents.stream import json_line, one_line
 from agentforge.model.errors import ProviderUnusable
+from agentforge.model.key_hosts import HINT as KEY_HOSTS_HINT
+from agentforge.model.key_hosts import host_problem, names_address
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
 
 _log = logging.getLogger(__name__)
@@ -115,6 +117,7 @@ def command_of(
     cli: AgentCli, config: CliConfig, request: ExecuteRequest, inherited: Mapping[str, str]
 ) -> tuple[Command, str]:
     """The command, and a warning or ""."""
+    _check_addresses(cli, config, inherited)
     environment = _environment(cli, config, request, inherited)
     program = _program(cli, config, request.workdir, environment)
     chosen = choose_model(cli, request.model, config.effort, environment)
@@ -145,8 +148,16 @@ def validate_config(cli: AgentCli, config: CliConfig, model: str, inherited: Map
     """Raises ProviderUnusable for settings that are invalid for any request."""
     environment = {**inherited, **{name: as_text(value) for name, value in config.env.items()}}
     choose_model(cli, model, config.effort, environment)
+    _check_addresses(cli, config, inherited)
     _timeout(cli, config, environment)
     _idle_timeout(cli, config)
+
+
+def _check_addresses(cli: AgentCli, config: CliConfig, inherited: Mapping[str, str]) -> None:
+    """A CLI sends its key to the address in such a variable."""
+    for name, value in {**cli.environment, **config.env}.items():
+        if names_address(name) and (problem := host_problem(as_text(value), inherited)):
+            raise ProviderUnusable(f"provider {cli.name}: `{name}`: {problem}", hint=KEY_HOSTS_HINT)
 
 
 def _texts(values: Iterable[Any]) -> tuple[Any, ...]:

@@ -1,6 +1,7 @@
 """The project's folder: the sources port, and the workspace, listed by git in a repository and by walking the
 folder otherwise."""
 
+import errno
 import glob
 import os
 import stat
@@ -11,6 +12,7 @@ from pathlib import Path
 from agentforge.adapters.host.clock import SystemClock
 from agentforge.model.errors import StorageFailed
 from agentforge.ports.clock import Clock
+from agentforge.ports.sources import MAX_SOURCE_BYTES
 from agentforge.ports.workspace import Stamp
 from agentforge.system import files
 from agentforge.system.git import git_program
@@ -44,10 +46,13 @@ class FileSources:
     def read(self, path: str) -> str | None:
         """Line endings are preserved, and bytes that aren't UTF-8 become surrogates."""
         try:
-            content = files.read_bytes(path)
+            content = files.read_bytes(path, MAX_SOURCE_BYTES)
         except StorageFailed as error:
             if isinstance(error.__cause__, PermissionError):
                 raise
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EFBIG:
+                content = files.read_part(path, 0, MAX_SOURCE_BYTES + 1)[0]
+                return content.decode("utf-8", "surrogateescape")
             return None  # A folder, or a link loop.
         except ValueError:
             return None  # An invalid file name.

@@ -13,11 +13,14 @@ from agentforge.adapters.cli_agents.program import (
     ProgramProvider,
     SettingValue,
     agent_environment,
+    as_text,
     exit_status,
     secrets_in,
 )
 from agentforge.adapters.cli_agents.settings import ConfigReader
 from agentforge.model.errors import ProviderUnusable, StorageFailed
+from agentforge.model.key_hosts import HINT as KEY_HOSTS_HINT
+from agentforge.model.key_hosts import host_problem
 from agentforge.model.layout import LOCKS, RUNS
 from agentforge.model.result import Usage
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
@@ -99,16 +102,11 @@ class ApiProvider(ProgramProvider):
         settings = self._config.read(config)
         # The key is checked only when it is needed: the next provider of a chain may have one.
         keys = dict.fromkeys([*KEYS.values(), settings.api_key_env], "any")
-        _endpoint(settings, model, {**self._environ, **keys})
+        self._endpoint(settings, model, {**self._declared(settings), **keys})
 
     def command(self, request: ExecuteRequest) -> Command:
         config = self._config.read(request.config)
-        declared = {
-            **self._environ,
-            **request.environment,
-            **{name: str(v) for name, v in config.env.items()},
-        }
-        endpoint = _endpoint(config, request.model, declared)
+        endpoint = self._endpoint(config, request.model, {**request.environment, **self._declared(config)})
         key = (endpoint.key_env,) if endpoint.key_env else ()
         environment = agent_environment(self._environ, request, config.env, passes=(*config.pass_env, *key))
         # Unused credentials must not be visible to the model's commands.
@@ -134,6 +132,19 @@ class ApiProvider(ProgramProvider):
             timeout=config.timeout or None,
             secrets=secrets_in(environment, key, inherited=self._environ),
         )
+
+    def _declared(self, config: ApiConfig) -> dict[str, str]:
+        return {**self._environ, **{name: as_text(value) for name, value in config.env.items()}}
+
+    def _endpoint(self, config: ApiConfig, model: str, environ: Mapping[str, str]) -> Endpoint:
+        """Raises ProviderUnusable also if the key must not be sent there."""
+        endpoint = _endpoint(config, model, environ)
+        problem = host_problem(endpoint.base_url, self._environ) if endpoint.base_url else ""
+        if endpoint.key_env and problem:
+            raise ProviderUnusable(
+                f"provider {self.name}: the key in {endpoint.key_env}: {problem}", hint=KEY_HOSTS_HINT
+            )
+        return endpoint
 
     def interpret(self, exit: Exit) -> ExecuteResult:
         """By the program's last event; without one, by the exit status."""

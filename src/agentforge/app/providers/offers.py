@@ -29,6 +29,7 @@ from agentforge.definition.yaml.tree import Entry, Keyed, Listed, Tree
 from agentforge.model.diagnostic import SourcePlace, choice
 from agentforge.model.errors import InvalidSettings, StorageFailed
 from agentforge.ports.provider import Provider
+from agentforge.ports.sources import MAX_SOURCE_BYTES
 from agentforge.system import files
 from agentforge.version import __version__
 
@@ -113,7 +114,7 @@ def read_description(project: str, name: str, file: str, report: Report) -> Agen
 
 def _source(project: str, file: str, report: Report) -> SourceText | None:
     try:
-        content = files.read_existing(os.path.join(project, file))
+        content = files.read_existing(os.path.join(project, file), MAX_SOURCE_BYTES)
     except StorageFailed as error:
         report.error("unreadable", SourcePlace(file, 1, 1), f"cannot read the file: {error.message}")
         return None

@@ -33,6 +33,7 @@ from agentforge.definition.yaml.tree import (
     plain_value,
 )
 from agentforge.model.diagnostic import SourcePlace
+from agentforge.ports.sources import MAX_SOURCE_BYTES
 
 MAX_DEPTH = 64
 MAX_NODES = 50_000
@@ -44,7 +45,6 @@ _SCALAR_TAGS: dict[str, tuple[type, ...]] = {
     _TAG + "bool": (bool,),
     _TAG + "null": (type(None),),
 }
-MAX_TEXT_CHARS = 1_000_000
 # Characters that YAML doesn't allow, including surrogates, which represent bytes that aren't UTF-8.
 _NOT_ALLOWED = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -227,8 +227,8 @@ def parse_value(source: SourceText, report: Report, loader: Any = FASTEST_LOADER
 
 
 def _is_readable(source: SourceText, report: Report) -> bool:
-    if len(source.text) > MAX_TEXT_CHARS:
-        report.error("too-large", source.start, f"the file is longer than {MAX_TEXT_CHARS} characters")
+    if len(source.text.encode("utf-8", "replace")) > MAX_SOURCE_BYTES:
+        report.error("too-large", source.start, f"the file is larger than {MAX_SOURCE_BYTES} bytes")
         return False
     bad = _NOT_ALLOWED.search(source.text.removeprefix("\ufeff"))
     if bad is None:

@@ -86,6 +86,9 @@ def _stage(node: StageNode, session: str) -> Iterator[str]:
     if node.description:
         yield f"- {one_line(node.description, TEXT_CHARS)}"
     yield f"- Provider: {_provider(node.provider)}"
+    if address := node.provider.config.get("base_url"):
+        key = node.provider.config.get("api_key_env") or "the key of the model's maker, if any"
+        yield f"- Server: {one_line(str(address), TEXT_CHARS)}, with {one_line(str(key), TEXT_CHARS)}"
     yield f"- Iterations: {_iterations(node.termination)}"
     yield f"- Prompt: {node.prompt_path or one_line(node.prompt or '', TEXT_CHARS)}"
     if node.delay:
