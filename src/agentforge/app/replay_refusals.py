@@ -5,18 +5,20 @@ import hashlib
 import os
 import shlex
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from agentforge.adapters.host.project_files import WorkspaceFiles, committed_files
 from agentforge.app.recording import Replay
-from agentforge.model.cassette import FileStep, WriteFile
+from agentforge.model.cassette import Cassette, Say, WriteFile
 from agentforge.model.errors import InvalidRequest
+from agentforge.model.plan import Plan
+from agentforge.runtime.tasks.prepare import output_path
 
 MAX_FILE = 64 * 1024 * 1024
 MAX_SHOWN = 5
 
 
-def refuse_unsafe_replay(replay: Replay, project: str, environ: Mapping[str, str]) -> None:
+def refuse_unsafe_replay(replay: Replay, plan: Plan, project: str, environ: Mapping[str, str]) -> None:
     cassette, path = replay.recording.cassette, replay.recording.path
     if cassette.commands and not replay.allow_commands:
         commands = [f"`{shlex.join(argv)}`" for argv in cassette.commands]
@@ -24,9 +26,7 @@ def refuse_unsafe_replay(replay: Replay, project: str, environ: Mapping[str, str
             f"{path} runs commands: {_shown(commands)}",
             hint="read them, then allow them with --allow-commands (in Python: allow_commands=True)",
         )
-    if replay.overwrite:
-        return
-    if changed := uncommitted(cassette.file_steps, project, environ):
+    if not replay.overwrite and (changed := uncommitted(_written(cassette, plan, project), project, environ)):
         raise InvalidRequest(
             f"the replay would overwrite work that is not committed: {_shown(changed)}",
             hint="use a clean checkout (`git worktree add`), commit or move the files, or allow it with "
@@ -34,25 +34,37 @@ def refuse_unsafe_replay(replay: Replay, project: str, environ: Mapping[str, str
         )
 
 
+def _written(cassette: Cassette, plan: Plan, project: str) -> dict[str, set[bytes | None]]:
+    """The files that a replay changes, each with all contents that the recording gives it."""
+    steps = cassette.file_steps.items()
+    found = {path: {_content(step) for step in given if isinstance(step, WriteFile)} for path, given in steps}
+    said = [step.text for exchange in cassette.exchanges for step in exchange.steps if isinstance(step, Say)]
+    for stage in (stage for step in plan.steps for stage in step.stages):
+        if target := output_path(project, stage, plan.session.name):
+            found.setdefault(os.path.relpath(target, project), set()).update(text.encode() for text in said)
+    return found
+
+
 def uncommitted(
-    steps: Mapping[str, Sequence[FileStep]], project: str, environ: Mapping[str, str]
+    written: Mapping[str, Set[bytes | None]], project: str, environ: Mapping[str, str]
 ) -> list[str]:
     """The paths whose content would be lost: it is in neither the latest commit nor the recording."""
-    present = [path for path in steps if os.path.lexists(os.path.join(project, path))]
+    present = [path for path in written if os.path.lexists(os.path.join(project, path))]
     committed = committed_files(project, environ) if present else {}
     files = WorkspaceFiles(project, environ)
-    return [path for path in present if _is_lost(files, path, steps[path], committed.get(path, ""))]
+    return [
+        path
+        for path in present
+        if _is_lost(files.read(path, MAX_FILE), written[path], committed.get(path, ""))
+    ]
 
 
-def _is_lost(files: WorkspaceFiles, path: str, steps: Sequence[FileStep], committed: str) -> bool:
-    content = files.read(path, MAX_FILE)
+def _is_lost(content: bytes | None, recorded: Set[bytes | None], committed: str) -> bool:
     if content is None:
         return True
-    if any(isinstance(step, WriteFile) and _content(step) == content for step in steps):
-        return False
     algorithm = "sha256" if len(committed) == 64 else "sha1"
     blob = hashlib.new(algorithm, b"blob %d\0" % len(content) + content, usedforsecurity=False)
-    return blob.hexdigest() != committed
+    return content not in recorded and blob.hexdigest() != committed
 
 
 def _content(step: WriteFile) -> bytes | None:

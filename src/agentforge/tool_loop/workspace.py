@@ -149,8 +149,7 @@ class WorkspaceFolder:
 
     def _refuse_protected(self, spot: Spot, path: str) -> None:
         place = folded(spot.path)
-        if ".git" in place.split("/"):
-            raise ToolError(f"{path}: tools can't write git's own files")
+        _refuse_git(place, path)
         if below(place, self._protected) > below(place, self._writable):
             raise ToolError(f"{path}: belongs to the pipeline; call `complete` to submit your result")
 
@@ -209,6 +208,7 @@ class _Walk:
 
     def _enter(self, name: str, make: bool) -> None:
         if make:
+            _refuse_git(name, self._shown)
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=self._stack[-1])
         self._stack.append(os.open(name, _FOLDER, dir_fd=self._stack[-1]))
@@ -259,6 +259,11 @@ def below(path: str, folders: tuple[str, ...]) -> int:
     return max(
         (len(folder) for folder in folders if path == folder or path.startswith(f"{folder}/")), default=0
     )
+
+
+def _refuse_git(place: str, shown: str) -> None:
+    if ".git" in folded(place).split("/"):
+        raise ToolError(f"{shown}: tools can't write git's own files")
 
 
 def _steps(path: str) -> list[str]:

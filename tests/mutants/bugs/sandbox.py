@@ -137,12 +137,12 @@ BUGS = (
         "place = folded(spot.path)",
         "place = folded(path)",
     ),
-    Bug(WORKSPACE, ".git is writable as .GIT", "place = folded(spot.path)", "place = spot.path"),
+    Bug(WORKSPACE, ".git is writable as .GIT", 'in folded(place).split("/")', 'in place.split("/")'),
     Bug(
         WORKSPACE,
         ".git is writable in a subfolder",
-        'if ".git" in place.split("/"):',
-        'if place.split("/")[0] == ".git":',
+        'if ".git" in folded(place).split("/"):',
+        'if folded(place).split("/")[0] == ".git":',
     ),
     Bug(
         WORKSPACE,

@@ -37,7 +37,7 @@ async def start_run(
     environ = context.runs.environ
     settings = run_settings(environ, record=record, replay=replay)
     if replay is not None:
-        refuse_unsafe_replay(replay, context.runs.project, environ)
+        refuse_unsafe_replay(replay, compiled.plan, context.runs.project, environ)
     if environ.get("AGENT_PIPELINES_LEGACY") == "1":
         log.warning("AGENT_PIPELINES_LEGACY has no effect: every run has a log")
     await context.runner.make_ready(compiled.plan, settings)
@@ -63,7 +63,7 @@ async def validate_start(
     """Raise the errors of `start` without starting anything."""
     session = compiled.plan.session.name
     if replay is not None:
-        refuse_unsafe_replay(replay, context.runs.project, context.runs.environ)
+        refuse_unsafe_replay(replay, compiled.plan, context.runs.project, context.runs.environ)
     await context.runner.make_ready(compiled.plan, run_settings(context.runs.environ, replay=replay))
     if not force:
         context.leases.refuse_other_engine(session, force=False)
