@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from itertools import pairwise
@@ -12,8 +13,9 @@ from agentforge.adapters.processes.local import compiled
 from agentforge.app.wiring import SUPERVISOR
 from agentforge.model.facts import IterationCompleted
 from agentforge.model.layout import RunLayout
+from agentforge.model.task import MARK
 from agentforge.ports.provider import ExecuteRequest
-from agentforge.runtime.supervision import MARK, SupervisorLimits
+from agentforge.runtime.supervision import SupervisorLimits
 from agentforge.sdk.engine import Engine
 from bench import floors
 from bench.agents import COMMAND, STATUS, InProcess, command_pipeline, engine_in, in_process_pipeline
@@ -136,13 +138,17 @@ def _bare_iterations(run: RunLayout, plain: floors.PlainIterations, bare: Path) 
 def _spawn_bare(folder: Path, prompt: Path, lease: str) -> float:
     """The engine's request to its supervisor for an attempt, without the engine."""
     folder.mkdir(parents=True)
-    limits = SupervisorLimits()
+    limits, found = SupervisorLimits(), folder.stat()
     spec = {
-        **{name: str(folder / name) for name in ("claim", "agent", "exit", "output")},
+        "place": {"path": str(folder), "device": found.st_dev, "inode": found.st_ino},
         "argv": COMMAND,
         "env": {"PATH": os.defpath, "AGENTFORGE_STATUS": str(folder / "status.json")},
         "cwd": str(folder),
-        "stdin": str(prompt),
+        "stdin": prompt.read_text(),
+        "descriptors": {},
+        "separate_errors": False,
+        "secrets": [],
+        "cleanup": [],
         "timeout": None,
         "idle_timeout": None,
         "output_cap": limits.output_cap,
@@ -151,10 +157,16 @@ def _spawn_bare(folder: Path, prompt: Path, lease: str) -> float:
         "lease": lease,
         "mark": f"{MARK}=bench/{folder.parent.name}/{folder.name}",
     }
-    asked = folder / "spec.json"
-    asked.write_text(json.dumps(spec))
-    argv = [sys.executable, "-I", "-S", compiled(SUPERVISOR), str(asked)]
+    argv = [sys.executable, "-I", "-S", compiled(SUPERVISOR), str(folder)]
     quiet = subprocess.DEVNULL
     began = perf_counter()
-    subprocess.run(argv, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True, check=True)
+    ours, theirs = socket.socketpair()
+    with theirs:
+        child = subprocess.Popen(
+            argv, cwd=folder, env={}, stdin=theirs, stdout=quiet, stderr=quiet, start_new_session=True
+        )
+    with ours:
+        ours.recv(1)
+        ours.sendall(json.dumps(spec).encode())
+    assert child.wait() == 0
     return perf_counter() - began

@@ -10,6 +10,7 @@ from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.result import Artifacts, Decision, Result, Signals, Usage, WorkReport
 from agentforge.ports.provider import (
     Capabilities,
+    CleansUp,
     Command,
     ExecuteRequest,
     ExecuteResult,
@@ -24,6 +25,7 @@ __all__ = [
     "AgentCli",
     "Artifacts",
     "Capabilities",
+    "CleansUp",
     "CliAgent",
     "Command",
     "ConfigReader",

@@ -135,9 +135,11 @@ def test_a_program_of_the_project_keeps_its_path_and_any_other_is_the_images(
     assert argv[-1] == inside.format(project=project)
 
 
-def test_the_container_is_removed_afterwards(docker: Path, project: Path) -> None:
-    command = wrap(docker, project)
-    assert command.after == (str(docker), "rm", "-f", container_name("run-1/0/1/1"))
+def test_the_container_of_an_attempt_is_removed_by_its_mark(docker: Path, project: Path) -> None:
+    sandbox = DockerSandbox({"PATH": str(docker.parent)})
+    cleanup = sandbox.cleanup("run-1/0/1/1")
+    assert cleanup == (str(docker), "rm", "-f", container_name("run-1/0/1/1"))
+    assert values(wrap(docker, project).argv, "--name") == [cleanup[-1]]
 
 
 def test_names_of_containers_tell_attempts_apart() -> None:
@@ -227,7 +229,9 @@ def test_a_real_container_writes_to_the_workspace_only(image: str, project: Path
     mark = f"test-{os.getpid()}"
     wrapped = DockerSandbox().wrap(command, choice, Confinement(str(project), (str(runs),)), mark)
     done = subprocess.run(wrapped.argv, env=wrapped.env, input=b"hello", timeout=60, check=False)
-    subprocess.run(wrapped.after, env=wrapped.env, timeout=30, check=False, capture_output=True)
+    subprocess.run(
+        DockerSandbox().cleanup(mark), env=wrapped.env, timeout=30, check=False, capture_output=True
+    )
     assert done.returncode == 5
     assert (project / "said").read_text() == "hello"
     assert not (runs / "new").exists()

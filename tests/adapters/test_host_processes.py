@@ -55,4 +55,4 @@ def test_failed_start_of_the_supervisor_is_reported(monkeypatch: pytest.MonkeyPa
     script.write_text("")
     monkeypatch.setattr(sys, "executable", os.devnull)
     with pytest.raises(AgentForgeError, match="can't start the supervisor with /dev/null: Permission denied"):
-        SupervisorStarter(str(script)).start("spec.json")
+        SupervisorStarter(str(script)).start(str(tmp_path))

@@ -48,22 +48,31 @@ def mark(tmp_path: Path) -> str:
     return f"AGENTFORGE_ATTEMPT={os.getpid()}-{tmp_path.name}"
 
 
-def spec(folder: Path, *argv: str) -> str:
+def spec(folder: Path, *argv: str) -> bytes:
+    found = folder.stat()
     content = {
-        **{name: str(folder / name) for name in ("claim", "agent", "exit", "output", "lease")},
+        "place": {"path": str(folder), "device": found.st_dev, "inode": found.st_ino},
+        "lease": str(folder / "lease"),
         "output_cap": 10_000,
         "argv": argv,
         "env": {"PATH": os.environ["PATH"]},
         "cwd": str(folder),
-        "stdin": None,
+        "stdin": "",
+        "descriptors": {},
+        "separate_errors": False,
+        "secrets": [],
+        "cleanup": [],
         "timeout": 120,
         "idle_timeout": None,
         "term_grace": 1,
         "orphan_grace": 900,
         "mark": f"AGENTFORGE_ATTEMPT={os.getpid()}-{folder.name}",
     }
-    (folder / "spec.json").write_text(json.dumps(content))
-    return str(folder / "spec.json")
+    return json.dumps(content).encode()
+
+
+def start(processes: LinuxProcesses, folder: Path, *argv: str) -> Identity:
+    return asyncio.run(processes.start_supervisor(str(folder), spec(folder, *argv)))
 
 
 def spawn(script: str, *, env: dict[str, str] | None = None, **options: bool) -> subprocess.Popen[bytes]:
@@ -124,39 +133,58 @@ def test_zombie_is_not_alive(
 
 
 def test_supervisor_is_started_apart_and_waited_for(processes: LinuxProcesses, tmp_path: Path) -> None:
-    identity = processes.start_supervisor(spec(tmp_path, "sh", "-c", "sleep 0.2; exit 5"))
+    identity = start(processes, tmp_path, "sh", "-c", "sleep 0.2; exit 5")
     assert os.getsid(identity.pid) == identity.pid
     asyncio.run(asyncio.wait_for(processes.wait(identity), 60))
-    assert json.loads((tmp_path / "exit").read_text())["exit_code"] == 5
+    assert json.loads((tmp_path / "exit.json").read_text())["exit_code"] == 5
     assert msgspec.json.decode((tmp_path / "claim").read_bytes(), type=Identity) == identity
     assert not Path(f"/proc/{identity.pid}").exists()  # Reaped, too.
 
 
-def test_supervisor_path_may_be_relative_to_the_caller(
+def test_a_supervisor_that_is_gone_before_the_handover_is_waited_for(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "supervisor.py"
+    script.write_text("raise SystemExit(1)")
+    processes = LinuxProcesses(str(script))
+    asyncio.run(asyncio.wait_for(processes.wait(start(processes, tmp_path, "true")), 60))
+    assert not (tmp_path / "claim").exists()
+
+
+def test_a_large_specification_is_handed_over_in_parts(processes: LinuxProcesses, tmp_path: Path) -> None:
+    large = json.loads(spec(tmp_path, "cat")) | {"stdin": "x" * 3_000_000, "output_cap": 5_000_000}
+    started = asyncio.run(processes.start_supervisor(str(tmp_path), json.dumps(large).encode()))
+    asyncio.run(asyncio.wait_for(processes.wait(started), 60))
+    assert (tmp_path / "output.log").stat().st_size == 3_000_000
+
+
+def test_the_supervisor_inherits_no_variables(
     processes: LinuxProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec(tmp_path, "true")
-    monkeypatch.chdir(tmp_path)
-    asyncio.run(asyncio.wait_for(processes.wait(processes.start_supervisor("spec.json")), 60))
-    assert (tmp_path / "exit").exists()
+    monkeypatch.setenv("MY_API_KEY", "sk-0123456789")
+    identity = start(processes, tmp_path, "sh", "-c", "echo $$ > up; sleep 60")
+    eventually_number(tmp_path / "up")
+    assert b"MY_API_KEY" not in Path(f"/proc/{identity.pid}/environ").read_bytes()
+    processes.terminate(identity)
+    asyncio.run(asyncio.wait_for(processes.wait(identity), 60))
 
 
 def test_ended_supervisors_leave_no_zombies_without_a_waiter(
     processes: LinuxProcesses, tmp_path: Path
 ) -> None:
-    first = processes.start_supervisor(spec(tmp_path, "true"))
+    first = start(processes, tmp_path, "true")
     while processes.is_alive(first):
         time.sleep(0.005)
     other = tmp_path / "other"
     other.mkdir()
-    second = processes.start_supervisor(spec(other, "true"))
+    second = start(processes, other, "true")
     assert not Path(f"/proc/{first.pid}").exists()
     asyncio.run(asyncio.wait_for(processes.wait(second), 60))
 
 
 def test_dropping_the_adapter_leaves_the_agent_running_without_a_warning(tmp_path: Path) -> None:
     engine = LinuxProcesses(SUPERVISOR)
-    identity = engine.start_supervisor(spec(tmp_path, "sh", "-c", "echo $$ > up; sleep 60"))
+    identity = start(engine, tmp_path, "sh", "-c", "echo $$ > up; sleep 60")
     eventually_number(tmp_path / "up")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -166,7 +194,7 @@ def test_dropping_the_adapter_leaves_the_agent_running_without_a_warning(tmp_pat
     assert successor.is_alive(identity)
     successor.terminate(identity)
     asyncio.run(asyncio.wait_for(successor.wait(identity), 60))
-    assert json.loads((tmp_path / "exit").read_text())["status"] == "ended"
+    assert json.loads((tmp_path / "exit.json").read_text())["status"] == "ended"
     os.waitpid(identity.pid, 0)
 
 
@@ -221,14 +249,14 @@ def test_leftovers_of_a_killed_supervisor_are_ended(
 ) -> None:
     """The agent dies with its supervisor; its tools, in sessions of their own, are found by the mark."""
     tool = "setsid sh -c 'echo $$ > tool; exec sleep 60' & sleep 60"
-    identity = processes.start_supervisor(spec(tmp_path, "sh", "-c", tool))
+    identity = start(processes, tmp_path, "sh", "-c", tool)
     pid = eventually_number(tmp_path / "tool")
     os.kill(identity.pid, signal.SIGKILL)
     asyncio.run(asyncio.wait_for(processes.wait(identity), 60))
     assert processes.identify(pid) is not None
     assert asyncio.run(processes.end_marked(mark)) >= 1
     assert processes.identify(pid) is None
-    assert not (tmp_path / "exit").exists()
+    assert not (tmp_path / "exit.json").exists()
 
 
 def test_end_marked_matches_the_whole_entry_only(

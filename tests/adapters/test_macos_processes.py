@@ -86,7 +86,7 @@ def test_supervisor_is_started_and_identified(tmp_path: Path) -> None:
     script.write_text("")
     everything_lives = defaultdict(lambda: "S")
     processes = MacProcesses(str(script), FakeSystem(everything_lives))
-    identity = processes.start_supervisor(str(tmp_path / "spec.json"))
+    identity = asyncio.run(processes.start_supervisor(str(tmp_path), b"{}"))
     assert identity == Identity(identity.pid, START, BOOT, os.uname().nodename)
     os.waitid(os.P_PID, identity.pid, os.WEXITED | os.WNOWAIT)
     processes.identify(identity.pid)  # Whoever looks reaps.
@@ -99,7 +99,7 @@ def test_supervisor_that_ps_does_not_know_is_an_error(tmp_path: Path) -> None:
     script.write_text("")
     processes = MacProcesses(str(script), FakeSystem())
     with pytest.raises(AgentForgeError, match="ps reports nothing for process"):
-        processes.start_supervisor("spec.json")
+        asyncio.run(processes.start_supervisor(str(tmp_path), b"{}"))
     while processes._starter._children:
         processes.identify(1)
 

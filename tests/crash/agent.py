@@ -143,7 +143,7 @@ def take_time() -> None:
 LEDGER = os.open(os.environ["CRASH_LEDGER"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 write = os.write
 INJECTOR = killer.install("agent")
-_, node, _, iteration, attempt, *judge = os.environ["AGENTFORGE_ATTEMPT"].split("/")
+_, node, _, iteration, attempt, *judge = os.environ["AGENTFORGE_ATTEMPT"].rpartition("@")[0].split("/")
 PLACE = "/".join((node, iteration, *judge))
 ATTEMPT = f"{PLACE}/{attempt}"
 GOES_ON_WITH = sys.argv[sys.argv.index("--go-on-with") + 1] if "--go-on-with" in sys.argv else ""

@@ -17,13 +17,13 @@ import subprocess
 import sys
 
 ROLES = ("engine", "sender", "supervisor", "agent", "tool")
-WRITES = ("append", "keep", "write")
+WRITES = ("append", "keep", "write", "send")
 WHENS = ("before", "during", "after")
 
-MARK = re.compile(rb"AGENTFORGE_ATTEMPT=[^/]*/([^/]*)/[^/]*/(\d+)/(\d+)(/judge)?")
-SPEC = re.compile(
+MARK = re.compile(rb"AGENTFORGE_ATTEMPT=[^/]*/([^/]*)/[^/]*/(\d+)/(\d+)(/judge)?@")
+FOLDER = re.compile(
     rb"(?:parallel-(\d+)-[^/]*/providers/([^/]*)/)?"
-    rb"stage-(\d+)-[^/]*/iterations/(\d+)/(attempt|judge)-(\d+)/spec.json"
+    rb"stage-(\d+)-[^/]*/iterations/(\d+)/(attempt|judge)-(\d+)\0"
 )
 
 _write, _open, _lseek, _close, _kill = os.write, os.open, os.lseek, os.close, os.kill
@@ -99,11 +99,12 @@ def processes(run: str) -> dict[int, str]:
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
             with _plain_open(f"/proc/{name}/environ", "rb") as file:
-                if f"CRASH_RUN={run}".encode() not in file.read().split(b"\0"):
-                    continue
+                is_one = f"CRASH_RUN={run}".encode() in file.read().split(b"\0")
             with _plain_open(f"/proc/{name}/cmdline", "rb") as file:
                 words = file.read().decode(errors="replace").split("\0")
-            found[int(name)] = _role(words)
+            # A supervisor has no environment.
+            if is_one or any(f"supervised-{run}" in word for word in words):
+                found[int(name)] = _role(words)
     return found
 
 
@@ -111,7 +112,7 @@ def _role(words: list[str]) -> str:
     ends = [os.path.basename(word) for word in words]
     if "launch.py" in ends:
         return ends[ends.index("launch.py") + 1]
-    if "spec.json" in ends:
+    if any(word.startswith("supervised-") for word in ends):
         return "supervisor"
     return "agent" if "agent.py" in ends or "claude" in ends else "tool"
 
@@ -124,7 +125,7 @@ def attempt_of(pid: int) -> str:
                 node, iteration, attempt, judge = mark.groups(b"")
                 return f"{node.decode()}/{int(iteration)}{judge.decode()}/{int(attempt)}"
         with _plain_open(f"/proc/{pid}/cmdline", "rb") as file:
-            if place := SPEC.search(file.read()):
+            if place := FOLDER.search(file.read()):
                 block, provider, stage, iteration, kind, attempt = place.groups(b"")
                 node = f"{int(block)}.{int(stage)}@{provider.decode()}" if block else str(int(stage))
                 judge = "/judge" if kind == b"judge" else ""
@@ -176,6 +177,8 @@ def install(role: str) -> FaultInjector:
     _wrap_descriptors(injector)
     _wrap_paths(injector)
     _wrap_processes(injector)
+    if role == "engine":
+        _wrap_sockets(injector)
     return injector
 
 
@@ -242,7 +245,7 @@ def _wrap_paths(injector: FaultInjector) -> None:
         return call
 
     def opening(path, flags, *rest, **options):
-        kind = "claim" if flags & os.O_EXCL else "create"
+        kind = "claim" if os.path.basename(path) == "claim" else "create"
         if not flags & os.O_CREAT or not injector.concerns(path):
             return _open(path, flags, *rest, **options)
         return injector.around(kind, lambda: _open(path, flags, *rest, **options))
@@ -260,6 +263,21 @@ def _wrap_paths(injector: FaultInjector) -> None:
     os.link, os.mkdir = plain("link", os.link), plain("mkdir", os.mkdir)
     os.unlink = os.remove = plain("unlink", os.unlink)
     os.open, builtins.open = opening, open_file
+
+
+def _wrap_sockets(injector: FaultInjector) -> None:
+    """The handover to a supervisor; the event loop wakes itself through a socket, too, with single bytes."""
+    import socket
+
+    send = socket.socket.send
+
+    def sending(self, data, *rest):
+        if len(data) < 100:
+            return send(self, data, *rest)
+        half = bytes(data)[: len(data) // 2]
+        return injector.around("send", lambda: send(self, data, *rest), lambda: send(self, half, *rest))
+
+    socket.socket.send = sending
 
 
 def _wrap_processes(injector: FaultInjector) -> None:

@@ -1,11 +1,40 @@
 """Runs the command line with the fault injector in its process: `launch.py ROLE ARGUMENTS…`."""
 
+import contextlib
+import io
+import json
 import os
+import posix
 import sys
 
 import killer
 
 HOME = os.path.dirname(os.path.abspath(__file__))
+
+
+def supervisor_program(original: str) -> str:
+    """A supervisor has no environment, and some agents have only what is declared: what the injector needs to
+    know is in its program, and in a file beside the agents' programs."""
+    known = {name: value for name, value in os.environ.items() if name.startswith(("CRASH_", "AGENT_"))}
+    program = os.path.join(known["CRASH_COUNTS"], f"supervised-{known['CRASH_RUN']}.py")
+    known["CRASH_SUPERVISOR"] = original
+    _place(
+        program,
+        f"import os, runpy\nos.environ.update({known!r})\n"
+        f"runpy.run_path({os.path.join(HOME, 'supervised.py')!r}, run_name='__main__')\n",
+    )
+    with contextlib.suppress(OSError):  # The disk may be full or read-only, where no agent reads it.
+        _place(os.path.join(known["CRASH_BASE"], "bin", "environment.json"), json.dumps(known))
+    return program
+
+
+def _place(path: str, text: str) -> None:
+    """Not counted by the injector."""
+    draft = f"{path}.{os.getpid()}"
+    with io.open(draft, "w", encoding="utf-8") as file:  # noqa: UP020 - the other one is wrapped.
+        file.write(text)
+    posix.rename(draft, path)
+
 
 if __name__ == "__main__":
     role, *arguments = sys.argv[1:]
@@ -14,5 +43,5 @@ if __name__ == "__main__":
     from agentforge.app import wiring
     from agentforge.cli.main import main
 
-    os.environ["CRASH_SUPERVISOR"], wiring.SUPERVISOR = wiring.SUPERVISOR, os.path.join(HOME, "supervised.py")
+    wiring.SUPERVISOR = supervisor_program(wiring.SUPERVISOR)
     main(arguments)

@@ -26,7 +26,7 @@ SUBSETS = (
     "engine+supervisor+agent",
     "engine+supervisor+agent+power",
 )
-WHILE_AGENTS_WORK = ("append", "spawn", "signal", "claim")
+WHILE_AGENTS_WORK = ("append", "spawn", "send", "signal", "claim")
 WITH_SENDER = ("sender", "engine", "sender+engine", "sender+engine+supervisor+agent")
 RECOVERING = (
     "append",

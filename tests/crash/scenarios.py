@@ -44,10 +44,9 @@ JUDGED = "  - {id: work, prompt: x, termination: {type: judgment, max: 5, consen
 # only what a CLI may see; what the tests tell it, the supervisor has.
 CLAUDE = f"""\
 #!{sys.executable} -IS
-import os, runpy
-with open(f"/proc/{{os.getppid()}}/environ") as told:
-    pairs = [entry.partition("=") for entry in told.read().split("\\0")]
-os.environ.update((name, value) for name, _, value in pairs if name.startswith(("CRASH_", "AGENT_")))
+import json, os, runpy
+with open(os.path.join(os.path.dirname(__file__), "environment.json")) as told:
+    os.environ.update(json.load(told))
 runpy.run_path(os.environ["CRASH_HOME"] + "/agent.py", run_name="__main__")
 """
 

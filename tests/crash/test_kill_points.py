@@ -60,6 +60,10 @@ def test_killed_while_a_person_is_asked_and_answers() -> None:
 PLACES = {
     "append": "plain engine:append:2:during:engine",
     "spawn": "plain engine:spawn:1:after:engine",
+    "spawn of the supervisor, before its handover": "plain engine:send:1:before:engine",
+    "the handover": "plain engine:send:1:during:engine",
+    "the end of the handover": "plain engine:send:1:after:engine",
+    "the supervisor during its handover": "plain engine:send:1:during:supervisor",
     "claim": "plain supervisor:link:1:after:engine+supervisor",
     "rename": "retry engine:rename:5:before:engine",
     "the intent to end": "cancel engine:signal:1:before:engine",

@@ -1,5 +1,7 @@
 """Work items have deterministic ids; a plan says which providers it needs."""
 
+from datetime import timedelta
+
 from msgspec.structs import replace
 from tests.engine.plans import NOON, block, nested, plan_of, stage
 
@@ -20,7 +22,7 @@ HERE, NODE, BY = Place("0", 1, "stage-00-plan"), stage(), ProviderChoice("claude
 
 def test_ids_of_work_name_node_run_iteration_attempt_and_kind() -> None:
     agent = AgentTask(HERE, "plan", 3, 2, node=NODE, by=BY, started_at=NOON)
-    judge = JudgeTask(HERE, "plan", 3, 1, node=NODE, by=BY)
+    judge = JudgeTask(HERE, "plan", 3, 1, node=NODE, by=BY, started_at=NOON)
     works = (
         PrepareTask(HERE, "plan", 3, node=NODE),
         agent,
@@ -45,9 +47,19 @@ def test_ids_of_work_name_node_run_iteration_attempt_and_kind() -> None:
 
 def test_processes_of_a_task_have_one_mark_whether_it_runs_or_stops() -> None:
     agent = AgentTask(HERE, "plan", 3, 2, node=NODE, by=BY, started_at=NOON)
-    judge = JudgeTask(HERE, "plan", 3, 2, node=NODE, by=BY)
-    assert [agent.mark, replace(agent, ending=True).mark] == ["0/1/3/2"] * 2
-    assert [judge.mark, replace(judge, ending=True).mark] == ["0/1/3/2/judge"] * 2
+    judge = JudgeTask(HERE, "plan", 3, 2, node=NODE, by=BY, started_at=NOON)
+    stamp = f"{int(NOON.timestamp()) * 1_000_000:x}"
+    marks = [task.mark("run") for task in (agent, replace(agent, ending=True))]
+    assert marks == [f"run/0/1/3/2@{stamp}"] * 2
+    marks = [task.mark("run") for task in (judge, replace(judge, ending=True))]
+    assert marks == [f"run/0/1/3/2/judge@{stamp}"] * 2
+
+
+def test_attempts_with_the_same_position_and_number_have_different_marks() -> None:
+    """The position of a node changes when a run is recompiled."""
+    agent = AgentTask(HERE, "plan", 3, 2, node=NODE, by=BY, started_at=NOON)
+    later = replace(agent, started_at=NOON + timedelta(microseconds=1))
+    assert agent.mark("run") != later.mark("run")
 
 
 def test_ids_of_work_differ_between_the_branches_of_a_block() -> None:

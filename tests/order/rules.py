@@ -103,8 +103,6 @@ class Judge:
         self.disk = Disk(str(log))
         self.run = str(log.parent)
         self.events = events
-        self.started: set[str] = set()
-        """Folders of attempts whose supervisor was started."""
         self.claimed: dict[int, str] = {}
         """The folder of the attempt that a supervisor claimed."""
         self.resumed_by: set[int] = set()
@@ -139,23 +137,16 @@ class Judge:
         )
 
     def act(self, call: Call) -> Iterator[str]:
-        """An intent is synced before its act, with the log's own name; what a later engine must know of it is
-        told before, too."""
-        if call["call"] == "spawn" and call["argv"][-1].endswith("/spec.json"):
-            folder = os.path.dirname(call["argv"][-1])
-            attempt = attempt_of(folder)
-            if attempt is None or not self.announced(attempt, STARTS):
+        """An intent is synced before its act, with the log's own name."""
+        if call["call"] == "spawn" and (attempt := attempt_of(call["argv"][-1])):
+            if not self.announced(attempt, STARTS):
                 yield f"the intent of {attempt} isn't synced"
             if self.disk.log in self.disk.unsynced_names:
                 yield "the log's own name isn't synced"
-            self.started.add(folder)
         if call["call"] == "kill" and call["role"] == "engine" and call["target"] in self.claimed:
             attempt = attempt_of(self.claimed[call["target"]])
             if attempt is None or not self.announced(attempt, ENDINGS):
                 yield f"the intent to end {attempt} isn't synced"
-        folder, name = os.path.split(call["path"])
-        if call["call"] == "create" and name == "after.json" and folder in self.started:
-            yield "what is to run after the agent is told after its start"
 
     def placed(self, call: Call) -> Iterator[str]:
         """A control or an answer is whole and synced before anybody can see it."""

@@ -63,8 +63,7 @@ NEW_LOG = [engine("create", LOG, is_new=True), engine("sync", RUN, size=0)]
 STARTED = [
     engine("write", LOG, size=200),
     engine("sync", LOG, size=200),
-    engine("create", f"{ATTEMPT}/after.json", is_new=True),
-    engine("spawn", argv=["python", "supervisor.py", f"{ATTEMPT}/spec.json"]),
+    engine("spawn", argv=["python", "supervisor.py", ATTEMPT]),
 ]
 CLAIMED = [*placed(f"{ATTEMPT}/claim", CLAIM, supervisor), supervisor("fork")]
 ASKED = [*placed(CONTROL, "{}"), sender("exit")]
@@ -115,9 +114,8 @@ def test_a_run_in_order_is_found_good() -> None:
 
 BROKEN = {
     "an intent that isn't synced": (without(STARTED[1]), "the intent of ('attempt', '0', 1, 1) isn't synced"),
-    "an act before its intent is synced": (swapped(STARTED[1], STARTED[3]), "the intent of"),
+    "an act before its intent is synced": (swapped(STARTED[1], STARTED[2]), "the intent of"),
     "a log whose name isn't synced": (without(NEW_LOG[1]), "the log's own name"),
-    "after.json told too late": (swapped(STARTED[2], STARTED[3]), "told after its start"),
     "an intent to end that isn't synced": (without(KILLED[1]), "the intent to end"),
     "a control whose content isn't synced": (without(ASKED[1]), "visible before its content is synced"),
     "a control whose name isn't synced": (without(ASKED[4]), "the name of c1.json isn't synced"),

@@ -4,6 +4,7 @@ import ctypes
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from typing import Any
 import agentforge.runtime
 
 SUPERVISOR = Path(agentforge.runtime.__file__).parent / "supervisor.py"
+SUPERVISE = (sys.executable, "-I", "-S", str(SUPERVISOR))
 PR_SET_CHILD_SUBREAPER = 36
 PATIENCE = 60.0
 """Seconds after which what should happen never will, on a busy machine too."""
@@ -85,39 +87,45 @@ class AttemptRun:
         self.lease.touch()
         self.supervisors: list[subprocess.Popen[bytes]] = []
 
-    def spec(self, *argv: str, **changes: Any) -> Path:
+    def spec(self, *argv: str, **changes: Any) -> bytes:
+        found = self.folder.stat()
         spec = {
-            "claim": str(self.claim),
-            "agent": str(self.agent),
-            "exit": str(self.exit),
-            "output": str(self.output),
+            "place": {"path": str(self.folder), "device": found.st_dev, "inode": found.st_ino},
             "output_cap": 1_000_000,
             "argv": argv,
             "env": ENV,
             "cwd": str(self.folder),
-            "stdin": None,
+            "stdin": "",
+            "descriptors": {},
+            "separate_errors": False,
             "timeout": 2 * PATIENCE,
             "idle_timeout": None,
             "term_grace": 2,
             "orphan_grace": 900,
             "lease": str(self.lease),
             "mark": self.mark,
-            "errors": None,
             "secrets": [],
-            "after": [],
+            "cleanup": [],
         }
-        path = self.folder / "spec.json"
-        # All at once: a supervisor that was started before may be reading it.
-        draft = path.with_suffix(".draft")
-        draft.write_text(json.dumps(spec | changes))
-        draft.rename(path)
-        return path
+        return json.dumps(spec | changes).encode()
 
-    def start(self, *argv: str, **changes: Any) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-I", "-S", str(SUPERVISOR), str(self.spec(*argv, **changes))]
-        child = subprocess.Popen(command, start_new_session=True, stdin=subprocess.DEVNULL)
-        self.supervisors.append(child)
+    def start(
+        self, *argv: str, program: tuple[str, ...] = SUPERVISE, **changes: Any
+    ) -> subprocess.Popen[bytes]:
+        child, connection = self.spawn(program)
+        with connection:
+            connection.recv(1)
+            connection.sendall(self.spec(*argv, **changes))
         return child
+
+    def spawn(self, program: tuple[str, ...] = SUPERVISE) -> tuple[subprocess.Popen[bytes], socket.socket]:
+        """A supervisor that waits for its specification, and the socket on which it expects it."""
+        ours, theirs = socket.socketpair()
+        command = [*program, str(self.folder)]
+        with theirs:
+            child = subprocess.Popen(command, cwd=self.folder, env={}, start_new_session=True, stdin=theirs)
+        self.supervisors.append(child)
+        return child, ours
 
     def run(self, *argv: str, **changes: Any) -> dict[str, Any]:
         self.start(*argv, **changes)

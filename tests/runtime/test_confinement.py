@@ -16,6 +16,7 @@ from agentforge.runtime.tasks.call import writable_in
 
 COMMAND = Command(("agent",), {})
 STAGE = "stage-00-plan"
+MARK = "run/0/1/1/1@5"
 
 
 class NotingSandbox:
@@ -32,6 +33,9 @@ class NotingSandbox:
     def wrap(self, command: Command, choice: SandboxChoice, within: Confinement, mark: str) -> Command:
         self.asked.append((within, mark))
         return Command(("confined", *command.argv), command.env)
+
+    def cleanup(self, mark: str) -> tuple[str, ...]:
+        return ("end", mark)
 
 
 PLAN = Plan(
@@ -59,10 +63,13 @@ def confinement(
     confiner = Confiner({"noting": sandbox}, str(project), layout, PLAN)
     choice = SandboxChoice(type=NOTING, writable=writable)
     place = here.attempt(1)
-    confined = confiner.confine(COMMAND, choice, place, writable_in(here, "/progress.md"), scope)
+    confined = confiner.confine(
+        COMMAND, choice, place, writable_in(here, "/progress.md"), mark=MARK, scope=scope
+    )
     assert confined.argv == ("confined", "agent")
     ((within, mark),) = sandbox.asked
-    assert mark == place.root
+    assert mark == MARK
+    assert confiner.cleanup(choice, None, MARK) == ("end", MARK)
     return within
 
 
@@ -123,4 +130,6 @@ def test_a_stage_without_a_sandbox_has_its_command_as_it_is(
     tmp_path: Path, layout: RunLayout, choice: SandboxChoice | None
 ) -> None:
     place = layout.iteration(STAGE, 1).attempt(1)
-    assert Confiner({}, str(tmp_path), layout, PLAN).confine(COMMAND, choice, place, ()) is COMMAND
+    confiner = Confiner({}, str(tmp_path), layout, PLAN)
+    assert confiner.confine(COMMAND, choice, place, (), mark=MARK) is COMMAND
+    assert confiner.cleanup(choice, None, MARK) == ()

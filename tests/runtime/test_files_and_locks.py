@@ -146,10 +146,10 @@ def test_claim_is_taken_once_and_a_torn_record_is_none(tmp_path: Path) -> None:
     place = AttemptLayout(str(tmp_path / "attempt-1"))
     assert take_claim(place)
     assert not take_claim(place)
-    assert read_claim(place) is None
-    assert read_exit(place) is None
+    assert read_claim(place, "m") is None
+    assert read_exit(place, "m") is None
     Path(place.exit).write_text('{"status": "exi')
-    assert read_exit(place) is None
+    assert read_exit(place, "m") is None
 
 
 def test_records_of_attempts_survive_unreadable_lines(tmp_path: Path) -> None:

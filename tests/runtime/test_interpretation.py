@@ -64,6 +64,9 @@ class Unconfined:
     def settle(self, _: Any) -> None:
         """Nothing was confined."""
 
+    def cleanup(self, *_: Any) -> tuple[str, ...]:
+        return ()
+
 
 def test_interpretation_that_takes_too_long_fails_the_attempt(tmp_path: Path) -> None:
     slow, exited = Slow(), Exited()

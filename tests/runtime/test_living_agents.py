@@ -13,11 +13,15 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.layout import AttemptLayout, RunLayout
 from agentforge.model.state import AttemptState, IterationState, RunState, StageState
 from agentforge.model.status import IterationStatus, TaskStatus
+from agentforge.model.task import agent_mark
+from agentforge.runtime.exit_record import named
 from agentforge.runtime.supervision import has_living_agent
 
 from .test_supervised_claims import FakeProcesses, claimed, ended
 
 PLAN = plan_of(stage())
+RUN = evolve(None, event(1, started(PLAN), Cursor("0", 0, 0)))
+MARK = named(agent_mark(RUN.run_id, Cursor("0", 1, 1), 1, NOON))
 
 
 @pytest.fixture
@@ -35,13 +39,24 @@ def place(layout: RunLayout) -> AttemptLayout:
 def at_work(status: TaskStatus = TaskStatus.RUNNING) -> RunState:
     attempt = AttemptState(1, status, NOON)
     iteration = IterationState(1, IterationStatus.STARTED, NOON, attempt=attempt, attempts=1)
-    begun = evolve(None, event(1, started(PLAN), Cursor("0", 0, 0)))
-    return replace(begun, at=StageState("0", 1, "stage-00-plan", iteration=iteration))
+    return replace(RUN, at=StageState("0", 1, "stage-00-plan", iteration=iteration))
 
 
 def test_agent_whose_supervisor_lives_is_at_work(layout: RunLayout, place: AttemptLayout) -> None:
-    claimed(place)
+    claimed(place, mark=MARK)
     assert has_living_agent(PLAN, at_work(), layout, FakeProcesses(place))
+
+
+def test_agent_of_the_project_that_this_one_was_copied_from_is_not(
+    layout: RunLayout, place: AttemptLayout
+) -> None:
+    claimed(place, mark=MARK, place={"path": "/the/original/attempt-1", "device": 1, "inode": 2})
+    assert not has_living_agent(PLAN, at_work(), layout, FakeProcesses(place))
+
+
+def test_agent_of_another_attempt_is_not(layout: RunLayout, place: AttemptLayout) -> None:
+    claimed(place)
+    assert not has_living_agent(PLAN, at_work(), layout, FakeProcesses(place))
 
 
 def test_agent_without_a_claim_is_not(layout: RunLayout, place: AttemptLayout) -> None:
@@ -49,20 +64,20 @@ def test_agent_without_a_claim_is_not(layout: RunLayout, place: AttemptLayout) -
 
 
 def test_agent_that_ended_is_not(layout: RunLayout, place: AttemptLayout) -> None:
-    claimed(place)
-    ended(place)
+    claimed(place, mark=MARK)
+    ended(place, mark=MARK)
     assert not has_living_agent(PLAN, at_work(), layout, FakeProcesses(place))
 
 
 def test_agent_whose_supervisor_died_is_not(layout: RunLayout, place: AttemptLayout) -> None:
-    claimed(place)
+    claimed(place, mark=MARK)
     processes = FakeProcesses(place)
     processes.alive = False
     assert not has_living_agent(PLAN, at_work(), layout, processes)
 
 
 def test_agent_that_the_log_knows_to_be_over_is_not(layout: RunLayout, place: AttemptLayout) -> None:
-    claimed(place)
+    claimed(place, mark=MARK)
     assert not has_living_agent(PLAN, at_work(TaskStatus.LOST), layout, FakeProcesses(place))
 
 

@@ -183,7 +183,7 @@ def test_branches_judges_and_queues_have_separate_exchanges(kept: Kept) -> None:
     judged = f.JudgeCompleted("success", f.JudgeResult(stop=True, reason="hush"))
     for _ in range(2):
         kept.recorder.judged(
-            JudgeTask(HERE, "plan", 1, 1, node=stage("plan"), by=PLAN.judge),
+            JudgeTask(HERE, "plan", 1, 1, node=stage("plan"), by=PLAN.judge, started_at=NOON),
             ExecuteResult('{"stop": true}'),
             judged,
         )

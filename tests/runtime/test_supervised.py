@@ -1,6 +1,7 @@
 """What a provider's command asks of the supervisor, from the engine's side."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ from agentforge.adapters.processes.local import host_processes
 from agentforge.model.layout import AttemptLayout
 from agentforge.model.plan import ProviderChoice
 from agentforge.ports.provider import Command
-from agentforge.runtime.exit_record import exit_of, read_claim
+from agentforge.runtime.exit_record import exit_of, make_folder, read_claim
 from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit, SupervisorLimits
 
 from .attempt_run import ENV, SUPERVISOR, eventually, nothing_left_behind
@@ -30,10 +31,19 @@ class Engine:
         limits = SupervisorLimits(term_grace=term_grace)
         self.supervised = Supervised(host_processes(str(SUPERVISOR)), limits, str(folder), str(self.log))
 
-    def run(self, script: str, limits: AttemptLimits | None = None, **asked: object) -> SupervisedExit:
+    def run(
+        self,
+        script: str,
+        limits: AttemptLimits | None = None,
+        cleanup: tuple[str, ...] = (),
+        **asked: object,
+    ) -> SupervisedExit:
         command = Command(("sh", "-c", script), ENV, **asked)  # type: ignore[arg-type]
+        make_folder(self.place)
         with nothing_left_behind():
-            return asyncio.run(self.supervised.run(self.place, command, self.mark, limits or AttemptLimits()))
+            return asyncio.run(
+                self.supervised.run(self.place, command, self.mark, limits or AttemptLimits(), cleanup)
+            )
 
 
 @pytest.fixture
@@ -91,36 +101,23 @@ def test_a_secret_is_hidden_as_it_stands_in_json_too(engine: Engine) -> None:
 
 
 def test_no_file_of_the_attempt_keeps_a_secret(engine: Engine) -> None:
-    engine.run("true", secrets=("sk-0123456789",), after=("true",))
+    key = "sk-0123456789"
+    engine.run(f"echo {key}; cat", secrets=(key,), stdin=key, descriptors={3: key}, cleanup=("true", key))
     for path in Path(engine.place.root).iterdir():
-        assert "sk-0123456789" not in path.read_text(), path
+        assert key not in path.read_text(), path
 
 
-def test_the_spec_is_readable_by_its_owner_only(engine: Engine, tmp_path: Path) -> None:
-    class Nobody(type(host_processes(str(SUPERVISOR)))):  # type: ignore[misc]
-        def start_supervisor(self, spec_path: str) -> None:
-            assert Path(spec_path).stat().st_mode & 0o777 == 0o600
-            assert json.loads(Path(spec_path).read_text())["secrets"] == ["sk-0123456789"]
-            raise KeyboardInterrupt
-
-    supervised = Supervised(
-        Nobody(str(SUPERVISOR)), SupervisorLimits(), str(tmp_path), str(tmp_path / "events.jsonl")
-    )
-    command = Command(("true",), ENV, secrets=("sk-0123456789",))
-    with pytest.raises(KeyboardInterrupt):
-        asyncio.run(supervised.run(engine.place, command, "m", AttemptLimits()))
-
-
-def killed_supervisor(engine: Engine, script: str, after: tuple[str, ...]) -> None:
+def killed_supervisor(engine: Engine, script: str, cleanup: tuple[str, ...]) -> None:
     """Start an agent and kill its supervisor when the agent is up; the engine then takes it up."""
 
     async def play() -> SupervisedExit:
-        command = Command(("sh", "-c", script), ENV, after=after)
+        command = Command(("sh", "-c", script), ENV)
+        make_folder(engine.place)
         running = asyncio.create_task(
-            engine.supervised.run(engine.place, command, engine.mark, AttemptLimits())
+            engine.supervised.run(engine.place, command, engine.mark, AttemptLimits(), cleanup)
         )
         await asyncio.to_thread(eventually, Path(engine.place.agent).exists)
-        claim = read_claim(engine.place)
+        claim = read_claim(engine.place, engine.mark)
         assert claim is not None
         os.kill(claim.pid, signal.SIGKILL)
         return await running
@@ -135,15 +132,18 @@ def test_the_engine_runs_the_cleanup_if_the_supervisor_was_killed(engine: Engine
 
 
 def test_a_later_engine_runs_it_as_well(engine: Engine, tmp_path: Path) -> None:
-    killed_supervisor(engine, "sleep 30", ("sh", "-c", f"echo ran >> {tmp_path}/after"))
-    again = asyncio.run(Engine(tmp_path).supervised.reattach(engine.place, engine.mark, lambda _: None))
+    cleanup = ("sh", "-c", f"echo ran >> {tmp_path}/after")
+    killed_supervisor(engine, "sleep 30", cleanup)
+    later = Engine(tmp_path).supervised
+    again = asyncio.run(later.reattach(engine.place, engine.mark, lambda _: None, cleanup))
     assert again.lost == "its supervisor died"
     assert (tmp_path / "after").read_text() == "ran\nran\n"
 
 
 def test_it_is_run_once_by_a_supervisor_that_lives(engine: Engine, tmp_path: Path) -> None:
-    engine.run("true", after=("sh", "-c", f"echo ran >> {tmp_path}/after"))
-    again = asyncio.run(engine.supervised.reattach(engine.place, engine.mark, lambda _: None))
+    cleanup = ("sh", "-c", f"echo ran >> {tmp_path}/after")
+    engine.run("true", cleanup=cleanup)
+    again = asyncio.run(engine.supervised.reattach(engine.place, engine.mark, lambda _: None, cleanup))
     assert again.record is not None
     eventually(lambda: (tmp_path / "after").read_text() == "ran\n")
 
@@ -151,19 +151,28 @@ def test_it_is_run_once_by_a_supervisor_that_lives(engine: Engine, tmp_path: Pat
 def test_an_attempt_that_no_supervisor_claimed_has_nothing_to_clean_up(
     engine: Engine, tmp_path: Path
 ) -> None:
-    Path(engine.place.root).mkdir()
-    Path(engine.place.after).write_text(json.dumps(["sh", "-c", f"echo ran >> {tmp_path}/after"]))
-    left = asyncio.run(engine.supervised.reattach(engine.place, engine.mark, lambda _: None))
+    cleanup = ("sh", "-c", f"echo ran >> {tmp_path}/after")
+    left = asyncio.run(engine.supervised.reattach(engine.place, engine.mark, lambda _: None, cleanup))
     assert not left.started
     assert not (tmp_path / "after").exists()
 
 
-@pytest.mark.parametrize("claimed", [False, True])
-def test_what_a_killed_engine_or_supervisor_asked_for_is_not_kept(engine: Engine, claimed: bool) -> None:
-    """Killed before the supervisor had read it, or before it could remove it."""
-    Path(engine.place.root).mkdir()
-    Path(engine.place.spec).write_text('{"env": {"MY_API_KEY": "sk-0123456789"}}')
-    if claimed:
-        Path(engine.place.claim).write_text("")
-    asyncio.run(engine.supervised.reattach(engine.place, engine.mark, lambda _: None))
-    assert not Path(engine.place.spec).exists()
+def test_a_waiting_engine_that_is_cancelled_during_the_handover_starts_nothing(engine: Engine) -> None:
+    """Its supervisor gets no specification, or only a part of it."""
+
+    async def play() -> None:
+        command = Command(("touch", "ran"), {**ENV, "LONG": "x" * 50_000_000})
+        make_folder(engine.place)
+        running = asyncio.create_task(
+            engine.supervised.run(engine.place, command, engine.mark, AttemptLimits())
+        )
+        await asyncio.sleep(0)
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+
+    with nothing_left_behind():
+        asyncio.run(play())
+    assert list(Path(engine.place.root).iterdir()) == []
+    left = asyncio.run(engine.supervised.reattach(engine.place, engine.mark, lambda _: None))
+    assert (left.lost, left.started) == ("the engine died before the agent was started", False)

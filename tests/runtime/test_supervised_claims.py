@@ -2,23 +2,29 @@
 
 import asyncio
 import json
-import subprocess
-import sys
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agentforge.model.layout import AttemptLayout
 from agentforge.ports.process import Identity
 from agentforge.ports.provider import Command
-from agentforge.runtime.exit_record import read_claim
+from agentforge.runtime.exit_record import make_folder, read_claim
 from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit, SupervisorLimits
 
-from .attempt_run import ENV, SUPERVISOR
+from .attempt_run import ENV, AttemptRun
 
 SOMEBODY = Identity(4711, "1", "boot", "host")
-EXITED = {"status": "exited", "exit_code": 0, "signal": None, "duration_ms": 5}
+EXITED = {
+    "mark": "AGENTFORGE_ATTEMPT=m",
+    "status": "exited",
+    "exit_code": 0,
+    "signal": None,
+    "duration_ms": 5,
+}
 
 
 class FakeProcesses:
@@ -27,8 +33,8 @@ class FakeProcesses:
     def __init__(self, place: AttemptLayout) -> None:
         self.place = place
         self.asked: list[str] = []
-        self.on_start: Callable[[str], None] = lambda _: None
-        self.on_wait: Callable[[], None] = lambda: None
+        self.specs: list[dict[str, Any]] = []
+        self.on_wait: Callable[[], object] = lambda: None
         self.alive = True
 
     def identify(self, pid: int) -> Identity | None:
@@ -37,9 +43,10 @@ class FakeProcesses:
     def is_alive(self, identity: Identity) -> bool:
         return self.alive
 
-    def start_supervisor(self, spec_path: str) -> Identity:
+    async def start_supervisor(self, folder: str, spec: bytes) -> Identity:
+        assert folder == self.place.root
         self.asked.append("start")
-        self.on_start(spec_path)
+        self.specs.append(json.loads(spec))
         return SOMEBODY
 
     async def wait(self, identity: Identity) -> None:
@@ -72,37 +79,46 @@ def supervised(tmp_path: Path, processes: FakeProcesses) -> Supervised:
 
 
 def run(supervised: Supervised, place: AttemptLayout, **asked: object) -> SupervisedExit:
+    make_folder(place)
     command = Command(("true",), ENV, **asked)  # type: ignore[arg-type]
     return asyncio.run(supervised.run(place, command, "m", AttemptLimits()))
 
 
-def claimed(place: AttemptLayout) -> None:
-    Path(place.root).mkdir(exist_ok=True)
-    text = json.dumps({"pid": 4711, "start_time": "1", "boot_id": "boot", "host": "host"})
-    Path(place.claim).write_text(text)
+def claimed(attempt: AttemptLayout, **changes: object) -> None:
+    Path(attempt.root).mkdir(exist_ok=True)
+    found = Path(attempt.root).stat()
+    claim = {
+        "pid": 4711,
+        "start_time": "1",
+        "boot_id": "boot",
+        "host": "host",
+        "mark": "AGENTFORGE_ATTEMPT=m",
+        "place": {"path": attempt.root, "device": found.st_dev, "inode": found.st_ino},
+    }
+    Path(attempt.claim).write_text(json.dumps({**claim, **changes}))
 
 
 def ended(place: AttemptLayout, **changes: object) -> None:
     Path(place.exit).write_text(json.dumps({**EXITED, **changes}))
 
 
-def late_supervisor_starts(place: AttemptLayout, tmp_path: Path, spec: str) -> bool:
+def late_supervisor_starts(place: AttemptLayout, spec: dict[str, Any]) -> bool:
     """Whether a real supervisor that comes only now runs the agent."""
-    late = tmp_path / "late.json"
-    late.write_text(spec)
-    argv = [sys.executable, "-I", "-S", str(SUPERVISOR), str(late)]
-    subprocess.run(argv, check=False, timeout=20)
+    late = AttemptRun(Path(place.root))
+    child, connection = late.spawn()
+    with connection:
+        connection.recv(1)
+        connection.sendall(json.dumps(spec).encode())
+    assert child.wait(60) == 3
     return Path(place.exit).exists()
 
 
 def test_a_supervisor_that_died_before_its_claim_started_nothing_and_no_late_one_can(
-    supervised: Supervised, processes: FakeProcesses, place: AttemptLayout, tmp_path: Path
+    supervised: Supervised, processes: FakeProcesses, place: AttemptLayout
 ) -> None:
-    specs: list[str] = []
-    processes.on_start = lambda path: specs.append(Path(path).read_text())
     left = run(supervised, place)
     assert (left.lost, left.started) == ("its supervisor died", False)
-    assert not late_supervisor_starts(place, tmp_path, specs[0])
+    assert not late_supervisor_starts(place, processes.specs[0])
 
 
 def test_a_supervisor_that_died_after_its_claim_may_have_started_the_agent(
@@ -121,7 +137,7 @@ def test_what_is_ended_before_it_was_started_can_not_start_any_more(
     assert (left.lost, left.started) == ("ended before it was started", False)
     assert processes.asked == []
     assert Path(place.claim).exists()
-    assert read_claim(place) is None
+    assert read_claim(place, "m") is None
 
 
 def test_what_an_earlier_engine_never_started_can_not_start_any_more(
@@ -173,22 +189,121 @@ def test_half_an_exit_record_is_none(
     assert (left.lost, left.started) == ("its supervisor died", True)
 
 
-def test_what_is_to_run_after_the_agent_is_known_before_its_start(
-    supervised: Supervised, processes: FakeProcesses, place: AttemptLayout
-) -> None:
-    known: list[str] = []
-    processes.on_start = lambda _: known.append(Path(place.after).read_text())
-    run(supervised, place, after=("docker", "rm"))
-    assert json.loads(known[0]) == ["docker", "rm"]
-
-
 def test_secrets_of_the_engine_are_hidden_from_what_the_agent_prints(
     supervised: Supervised, processes: FakeProcesses, place: AttemptLayout
 ) -> None:
-    specs: list[dict] = []
-    processes.on_start = lambda path: specs.append(json.loads(Path(path).read_text()))
     run(supervised, place, secrets=("sk-of-the-agent",))
-    assert set(specs[0]["secrets"]) == {"sk-of-the-engine", "sk-of-the-agent"}
+    assert set(processes.specs[0]["secrets"]) == {"sk-of-the-engine", "sk-of-the-agent"}
+
+
+FOREIGN = "AGENTFORGE_ATTEMPT=another"
+
+
+@pytest.mark.parametrize("act", ["reattach", "end"])
+@pytest.mark.parametrize("alive", [False, True])
+def test_records_of_another_attempt_do_not_count(
+    supervised: Supervised, processes: FakeProcesses, place: AttemptLayout, act: str, alive: bool
+) -> None:
+    claimed(place, mark=FOREIGN)
+    ended(place, mark=FOREIGN)
+    processes.alive = alive
+    left = asyncio.run(take_up(supervised, place, act))
+    assert (left.record, left.started) == (None, False)
+    assert processes.asked == []
+
+
+def test_the_exit_record_of_another_attempt_does_not_count_beside_our_own_claim(
+    supervised: Supervised, processes: FakeProcesses, place: AttemptLayout
+) -> None:
+    claimed(place)
+    ended(place, mark=FOREIGN)
+    processes.alive = False
+    left = asyncio.run(supervised.reattach(place, "m", lambda _: None))
+    assert (left.record, left.lost) == (None, "its supervisor died")
+
+
+def test_a_supervisor_that_finds_the_claim_of_another_started_nothing(
+    supervised: Supervised, processes: FakeProcesses, place: AttemptLayout
+) -> None:
+    processes.on_wait = lambda: (claimed(place, mark=FOREIGN), ended(place, mark=FOREIGN))
+    left = run(supervised, place)
+    assert (left.record, left.started) == (None, False)
+
+
+@pytest.mark.parametrize("act", ["reattach", "end"])
+def test_a_copy_leaves_the_agent_of_the_original_alone(
+    supervised: Supervised, processes: FakeProcesses, place: AttemptLayout, act: str
+) -> None:
+    claimed(place, place={"path": "/the/original/attempt-1", "device": 1, "inode": 2})
+    left = asyncio.run(take_up(supervised, place, act))
+    assert (left.lost, left.started) == (
+        "it belongs to another copy of the project: /the/original/attempt-1",
+        True,
+    )
+    assert processes.asked == []
+
+
+@pytest.mark.parametrize("act", ["reattach", "end"])
+def test_a_copy_has_the_outcome_that_was_copied(
+    supervised: Supervised, processes: FakeProcesses, place: AttemptLayout, act: str
+) -> None:
+    claimed(place, place={"path": "/the/original/attempt-1", "device": 1, "inode": 2})
+    ended(place)
+    left = asyncio.run(take_up(supervised, place, act))
+    assert left.record is not None
+    assert processes.asked == []
+
+
+@pytest.mark.parametrize("change", [{"path": "/moved/from"}, {"device": 1, "inode": 2}])
+def test_a_moved_or_restored_folder_keeps_its_agent(
+    supervised: Supervised, processes: FakeProcesses, place: AttemptLayout, change: dict[str, object]
+) -> None:
+    claimed(place)
+    found = Path(place.root).stat()
+    here = {"path": place.root, "device": found.st_dev, "inode": found.st_ino}
+    claimed(place, place={**here, **change})
+    processes.on_wait = lambda: ended(place)
+    assert asyncio.run(supervised.reattach(place, "m", lambda _: None)).record is not None
+    assert processes.asked == ["wait"]
+
+
+async def take_up(supervised: Supervised, place: AttemptLayout, act: str) -> SupervisedExit:
+    if act == "end":
+        return await supervised.end(place, "m")
+    return await supervised.reattach(place, "m", lambda _: None)
+
+
+def test_what_is_found_in_the_folder_of_a_new_attempt_is_moved_aside(
+    place: AttemptLayout, caplog: pytest.LogCaptureFixture
+) -> None:
+    claimed(place, mark=FOREIGN)
+    make_folder(place)
+    assert list(Path(place.root).iterdir()) == []
+    (aside,) = [path for path in Path(place.root).parent.iterdir() if path.name != "attempt-1"]
+    assert (aside / "claim").exists()
+    assert f"{place.root} existed before its attempt was started" in caplog.text
+    assert aside.name in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling", "file", "fifo"])
+def test_whatever_has_the_name_of_the_folder_is_moved_aside(
+    place: AttemptLayout, tmp_path: Path, kind: str
+) -> None:
+    target = tmp_path / "elsewhere"
+    if kind != "dangling":
+        target.mkdir()
+    match kind:
+        case "file":
+            Path(place.root).write_text("")
+        case "fifo":
+            os.mkfifo(place.root)
+        case _:
+            Path(place.root).symlink_to(target)
+    make_folder(place)
+    assert Path(place.root).is_dir()
+    assert not Path(place.root).is_symlink()
+    Path(place.claim).touch()
+    assert kind == "dangling" or list(target.iterdir()) == []
 
 
 @pytest.mark.parametrize(("stage", "provider", "kept"), [(5.0, 9.0, 5.0), (9.0, 5.0, 5.0), (None, 9.0, 9.0)])
@@ -200,8 +315,7 @@ def test_the_tighter_of_two_time_limits_counts(
     provider: float,
     kept: float,
 ) -> None:
-    specs: list[dict] = []
-    processes.on_start = lambda path: specs.append(json.loads(Path(path).read_text()))
+    make_folder(place)
     command = Command(("true",), ENV, timeout=provider)
     asyncio.run(supervised.run(place, command, "m", AttemptLimits(stage)))
-    assert specs[0]["timeout"] == kept
+    assert processes.specs[0]["timeout"] == kept

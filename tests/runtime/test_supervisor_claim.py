@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -19,7 +20,8 @@ from .attempt_run import SUPERVISOR, AttemptRun, eventually, nothing_left_behind
 @pytest.fixture
 def attempt(tmp_path: Path) -> Iterator[AttemptRun]:
     with nothing_left_behind():
-        run = AttemptRun(tmp_path)
+        (tmp_path / "attempt").mkdir()
+        run = AttemptRun(tmp_path / "attempt")
         yield run
         run.close()
 
@@ -33,6 +35,11 @@ def test_claim_identifies_the_supervisor(attempt: AttemptRun) -> None:
         "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
         "host": os.uname().nodename,
         "mark": attempt.mark,
+        "place": {
+            "path": str(attempt.folder),
+            "device": attempt.folder.stat().st_dev,
+            "inode": attempt.folder.stat().st_ino,
+        },
     }
 
 
@@ -56,7 +63,7 @@ def test_late_supervisor_leaves_without_a_trace(attempt: AttemptRun) -> None:
     before = sorted(attempt.folder.iterdir())
     supervisor = attempt.start("touch", "ran")
     assert supervisor.wait(60) == 3
-    assert sorted(attempt.folder.iterdir()) == sorted([*before, attempt.folder / "spec.json"])
+    assert sorted(attempt.folder.iterdir()) == before
     assert attempt.claim.read_text() == "recovered"
 
 
@@ -116,8 +123,14 @@ def test_agent_outlives_the_engine_that_started_it(attempt: AttemptRun) -> None:
         "sh", "-c", "echo $$ > up; while [ ! -e go ]; do sleep 0.02; done; echo finished; exit 8"
     )
     engine = f"""
-import os, subprocess, sys
-subprocess.Popen([sys.executable, "-I", "-S", {str(SUPERVISOR)!r}, {str(spec)!r}], start_new_session=True)
+import os, socket, subprocess, sys
+ours, theirs = socket.socketpair()
+argv = [sys.executable, "-I", "-S", {str(SUPERVISOR)!r}, {str(attempt.folder)!r}]
+subprocess.Popen(argv, cwd={str(attempt.folder)!r}, env={{}}, stdin=theirs, start_new_session=True)
+theirs.close()
+ours.recv(1)
+ours.sendall({spec!r})
+ours.close()
 while not os.path.exists({str(attempt.agent)!r}): pass
 os.kill(os.getpid(), 9)
 """
@@ -129,29 +142,92 @@ os.kill(os.getpid(), 9)
     assert attempt.output.read_text() == "finished\n"
 
 
-def test_unreadable_spec_claims_nothing(attempt: AttemptRun) -> None:
-    (attempt.folder / "spec.json").write_text("{")
-    command = [sys.executable, "-I", "-S", str(SUPERVISOR), str(attempt.folder / "spec.json")]
-    assert subprocess.run(command, stderr=subprocess.DEVNULL, check=False, timeout=60).returncode == 1
+@pytest.mark.parametrize("sent", [0, 1, 0.5, -1])
+def test_an_engine_that_dies_during_the_handover_starts_nothing(attempt: AttemptRun, sent: float) -> None:
+    """`sent`: bytes of the specification, or its half, or all but the last."""
+    spec = attempt.spec("touch", "ran")
+    supervisor, connection = attempt.spawn()
+    with connection:
+        connection.recv(1)
+        connection.sendall(spec[: len(spec) // 2 if sent == 0.5 else int(sent)])
+    assert supervisor.wait(60) == 4
+    assert not attempt.claim.exists()
+    assert not (attempt.folder / "ran").exists()
+
+
+def test_an_engine_that_dies_before_the_supervisor_is_ready_starts_nothing(attempt: AttemptRun) -> None:
+    supervisor, connection = attempt.spawn()
+    connection.close()
+    assert supervisor.wait(60) == 4
     assert not attempt.claim.exists()
 
 
+def test_an_engine_that_dies_after_the_handover_has_started_the_agent(attempt: AttemptRun) -> None:
+    attempt.start("touch", "ran")
+    assert attempt.outcome()["exit_code"] == 0
+    assert (attempt.folder / "ran").exists()
+
+
+def test_a_supervisor_in_another_folder_than_it_is_meant_for_claims_nothing(attempt: AttemptRun) -> None:
+    other = {"path": str(attempt.folder), "device": attempt.folder.stat().st_dev, "inode": 1}
+    assert attempt.start("touch", "ran", place=other).wait(60) == 3
+    assert not attempt.claim.exists()
+
+
+def test_records_are_written_to_the_folder_wherever_it_is_moved(attempt: AttemptRun) -> None:
+    home = attempt.folder.parent
+    script = "while [ ! -e go ]; do sleep 0.02; done; echo finished; exit 8"
+    attempt.start("sh", "-c", script, cwd=str(home))
+    attempt.agent_pid()
+    moved = attempt.folder.rename(home / "moved")
+    attempt.folder.mkdir()
+    (home / "go").touch()
+    eventually((moved / "exit.json").exists)
+    assert json.loads((moved / "exit.json").read_text())["exit_code"] == 8
+    assert (moved / "output.log").read_text() == "finished\n"
+    assert list(attempt.folder.iterdir()) == []
+
+
+def test_the_exit_record_survives_a_folder_that_is_deleted_and_restored(attempt: AttemptRun) -> None:
+    """As `git stash --include-untracked` and `git stash pop` do it."""
+    home = attempt.folder.parent
+    script = "while [ ! -e go ]; do sleep 0.02; done; exit 8"
+    attempt.start("sh", "-c", script, cwd=str(home))
+    attempt.agent_pid()
+    shutil.copytree(attempt.folder, home / "kept")
+    shutil.rmtree(attempt.folder)
+    (home / "kept").rename(attempt.folder)
+    (home / "go").touch()
+    assert attempt.outcome()["exit_code"] == 8
+
+
+def test_the_exit_record_is_not_written_to_the_folder_of_another_attempt(attempt: AttemptRun) -> None:
+    home = attempt.folder.parent
+    supervisor = attempt.start(
+        "sh", "-c", "while [ ! -e go ]; do sleep 0.02; done", cwd=str(home), orphan_grace=900
+    )
+    attempt.agent_pid()
+    shutil.rmtree(attempt.folder)
+    attempt.folder.mkdir()
+    attempt.claim.write_text("another")
+    (home / "go").touch()
+    assert supervisor.wait(60) == 1
+    assert list(attempt.folder.iterdir()) == [attempt.claim]
+
+
 def test_request_to_end_before_the_agent_starts_is_honoured(attempt: AttemptRun) -> None:
-    """The claim's folder is made unreachable until the request has arrived."""
-    spec = attempt.spec("touch", "ran")
-    fifo = attempt.folder / "fifo.json"
-    os.mkfifo(fifo)
-    command = [sys.executable, "-I", "-S", str(SUPERVISOR), str(fifo)]
-    supervisor = subprocess.Popen(command, start_new_session=True)
-    attempt.supervisors.append(supervisor)
-    eventually(lambda: _handles_term(supervisor.pid))
-    supervisor.terminate()
-    fifo.write_bytes(spec.read_bytes())
+    supervisor, connection = attempt.spawn()
+    with connection:
+        connection.recv(1)
+        supervisor.terminate()
+        connection.sendall(attempt.spec("touch", "ran"))
     record = attempt.outcome()
     assert (record["status"], record["exit_code"]) == ("ended", None)
     assert not (attempt.folder / "ran").exists()
 
 
-def _handles_term(pid: int) -> bool:
-    status = Path(f"/proc/{pid}/status").read_text()
-    return bool(int(status.partition("SigCgt:")[2].split()[0], 16) >> 14 & 1)
+def test_nothing_of_the_engine_reaches_the_supervisors_environment(attempt: AttemptRun) -> None:
+    supervisor = attempt.start("sleep", "60", env={**os.environ, "MY_API_KEY": "sk-0123456789"})
+    attempt.agent_pid()
+    assert Path(f"/proc/{supervisor.pid}/environ").read_bytes() == b""
+    assert b"sk-0123456789" not in Path(f"/proc/{supervisor.pid}/cmdline").read_bytes()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.runtime.supervisor import ExitRecordFile, Lease
+from agentforge.runtime.supervisor import ExitRecordFile, Folder, Lease, Spec
 
 from .attempt_run import SUPERVISOR, AttemptRun, eventually, lives, nothing_left_behind
 
@@ -48,16 +48,14 @@ spec = importlib.util.spec_from_file_location("supervisor", sys.argv[1])
 supervisor = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(supervisor)
 supervisor.KILL_TIMEOUT = 0.0
-os._exit(supervisor.main(sys.argv[2:]))
+os._exit(supervisor.main())
 """
 
 
 def test_processes_that_could_not_be_ended_are_told(attempt: AttemptRun) -> None:
     deaf = "trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done"
-    spec = attempt.spec("sh", "-c", deaf, term_grace=0.1)
-    argv = [sys.executable, "-I", "-S", "-c", IMPATIENT, str(SUPERVISOR), str(spec)]
-    supervisor = subprocess.Popen(argv, start_new_session=True)
-    attempt.supervisors.append(supervisor)
+    program = (sys.executable, "-I", "-S", "-c", IMPATIENT, str(SUPERVISOR))
+    supervisor = attempt.start("sh", "-c", deaf, term_grace=0.1, program=program)
     pid = attempt.number_in("pid")
     supervisor.terminate()
     record = attempt.outcome()
@@ -68,8 +66,11 @@ def test_processes_that_could_not_be_ended_are_told(attempt: AttemptRun) -> None
     eventually(lambda: not lives(pid))
 
 
-def test_room_for_the_exit_record_is_taken_before_it_is_due(tmp_path: Path) -> None:
-    record = ExitRecordFile(str(tmp_path / "exit.json"))
+def test_room_for_the_exit_record_is_taken_before_it_is_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    record = ExitRecordFile(Folder(Spec(json.loads(AttemptRun(tmp_path).spec("true")))))
     assert (tmp_path / "exit.json.draft").stat().st_size == 2048
     assert record.place({"status": "exited"})
     assert json.loads((tmp_path / "exit.json").read_text()) == {"status": "exited"}
@@ -88,20 +89,22 @@ def limit():
 """
 
 
-def limited(code: str, *arguments: object) -> str:
+def limited(code: str, *arguments: object, cwd: Path | None = None) -> str:
     """Run the code where files have a limit of 10 bytes, which cuts a write short, as a full disk does."""
     argv = [sys.executable, "-c", LIMITED + code, str(SUPERVISOR), *map(str, arguments)]
-    return subprocess.run(argv, check=True, timeout=20, capture_output=True, text=True).stdout
+    return subprocess.run(argv, cwd=cwd, check=True, timeout=20, capture_output=True, text=True).stdout
 
 
 def test_an_exit_record_of_which_only_a_part_could_be_written_is_not_placed(tmp_path: Path) -> None:
     code = """
 supervisor.RECORD_TRIES = 1
-record = supervisor.ExitRecordFile(sys.argv[2])
+open("claim", "w").close()
+folder = supervisor.Folder.__new__(supervisor.Folder)
+record = supervisor.ExitRecordFile(folder)
 limit()
 print(record.place({"status": "exited", "error": "x" * 100}))
 """
-    assert limited(code, tmp_path / "exit.json") == "False\n"
+    assert limited(code, cwd=tmp_path) == "False\n"
     assert not (tmp_path / "exit.json").exists()
 
 

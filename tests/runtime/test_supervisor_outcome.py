@@ -90,11 +90,21 @@ def test_stdout_and_stderr_come_in_their_order(attempt: AttemptRun) -> None:
     assert attempt.output.read_text() == "1\n2\n3\n4\n"
 
 
-def test_stdin_is_delivered_from_the_file(attempt: AttemptRun) -> None:
-    prompt = attempt.folder / "prompt.md"
-    prompt.write_text("do it, gründlich\n" * 10_000)
-    attempt.run("cat", stdin=str(prompt))
-    assert attempt.output.read_bytes() == prompt.read_bytes()
+def test_stdin_is_delivered_without_a_file(attempt: AttemptRun) -> None:
+    prompt = "do it, gründlich\n" * 50_000
+    attempt.run("cat", stdin=prompt, output_cap=10_000_000)
+    assert attempt.output.read_text() == prompt
+    assert {path.name for path in attempt.folder.iterdir()} == {
+        *("claim", "agent.json", "output.log", "exit.json", "events.jsonl")
+    }
+
+
+def test_descriptors_are_readable_by_the_agent_only_under_their_numbers(attempt: AttemptRun) -> None:
+    script = "cat <&3; cat <&9; ls /proc/self/fd | tr '\\n' ' '"
+    attempt.shell(script, descriptors={"3": "three\n", "9": "nine\n"})
+    assert attempt.output.read_text().split() == ["three", "nine", "0", "1", "2", "3", "9", "4"] or (
+        attempt.output.read_text().startswith("three\nnine\n0 1 2 3 ")
+    )
 
 
 def test_without_stdin_the_agent_reads_nothing(attempt: AttemptRun) -> None:
@@ -153,16 +163,6 @@ def test_flood_of_output_costs_no_memory(attempt: AttemptRun) -> None:
             {"cwd": "/nowhere/at/all"},
             "can't enter the working directory /nowhere/at/all: No such file",
         ),
-        (
-            ["true"],
-            {"stdin": "/nowhere/prompt.md"},
-            "can't read the agent's input /nowhere/prompt.md: No such",
-        ),
-        (
-            ["true"],
-            {"output": "/nowhere/output.log"},
-            "can't write the output to /nowhere/output.log: No such",
-        ),
         (["echo", "a\0b"], {}, "can't start echo: embedded null byte"),
         (["echo", "x" * 3_000_000], {}, "can't start echo: Argument list too long"),
     ],
@@ -177,11 +177,13 @@ def test_spawn_failure_says_why(
     assert not attempt.agent.exists()
 
 
-def test_disk_full_while_writing_output_keeps_the_outcome(attempt: AttemptRun) -> None:
-    record = attempt.shell("echo lost; exit 5", output="/dev/full")
-    assert (record["status"], record["exit_code"]) == ("exited", 5)
-    assert (record["output_bytes"], record["output_truncated"]) == (5, True)
-    assert "can't write the output: No space left on device" in record["error"]
+def test_output_that_exists_already_is_not_written_to(attempt: AttemptRun) -> None:
+    (attempt.folder / "precious").write_text("kept")
+    attempt.output.symlink_to(attempt.folder / "precious")
+    record = attempt.shell("echo over")
+    assert record["status"] == "spawn_failed"
+    assert "can't write the output to output.log: File exists" in record["error"]
+    assert (attempt.folder / "precious").read_text() == "kept"
 
 
 def test_exit_record_is_retried_until_it_can_be_placed(attempt: AttemptRun) -> None:
@@ -193,20 +195,32 @@ def test_exit_record_is_retried_until_it_can_be_placed(attempt: AttemptRun) -> N
     assert attempt.outcome()["status"] == "exited"
 
 
+# Plays the engine on the small disk.
+ENGINE = """
+import json, os, socket, subprocess, sys
+spec, here = json.loads(sys.argv[1]), os.stat(".")
+spec["place"] |= {"device": here.st_dev, "inode": here.st_ino}
+ours, theirs = socket.socketpair()
+child = subprocess.Popen([sys.executable, "-I", "-S", sys.argv[2], "."], stdin=theirs)
+theirs.close()
+ours.recv(1)
+ours.sendall(json.dumps(spec).encode())
+ours.close()
+sys.exit(child.wait())
+"""
+
+
 def test_full_disk_does_not_cost_the_outcome(attempt: AttemptRun) -> None:
-    disk = attempt.folder / "disk"
-    disk.mkdir()
-    spec = attempt.spec(
-        "head", "-c", "200000", "/dev/zero", exit=f"{disk}/exit.json", output=f"{disk}/output.log"
-    )
+    (attempt.folder / "disk").mkdir()
+    spec = attempt.spec("sh", "-c", "head -c 200000 /dev/zero; exit 5").decode()
     # In a mount namespace of its own, so that nothing stays mounted.
-    script = 'mount -t tmpfs -o size=64k none disk || exit 77; "$@" && cp disk/exit.json seen.json'
-    command = ["unshare", "-m", "sh", "-c", script, "sh", *python("")[:3], str(SUPERVISOR), str(spec)]
+    script = 'mount -t tmpfs -o size=64k none disk || exit 77; cd disk; "$@" && cp exit.json ../seen.json'
+    command = ["unshare", "-m", "sh", "-c", script, "sh", *python(ENGINE), spec, str(SUPERVISOR)]
     done = subprocess.run(command, cwd=attempt.folder, timeout=60, check=False).returncode
     if done == 77 or os.geteuid() != 0:
         pytest.skip("privileges: mounting a small disk needs root")
     record = json.loads((attempt.folder / "seen.json").read_text())
-    assert (record["status"], record["exit_code"], record["output_bytes"]) == ("exited", 0, 200_000)
+    assert (record["status"], record["exit_code"], record["output_bytes"]) == ("exited", 5, 200_000)
     assert record["output_truncated"]
     assert "No space left on device" in record["error"]
 

@@ -81,7 +81,7 @@ def test_secrets_are_hidden_in_the_output(attempt: AttemptRun) -> None:
 
 
 def test_secrets_are_hidden_in_the_errors_too(attempt: AttemptRun) -> None:
-    attempt.shell(f"echo {KEY} >&2", secrets=[KEY], errors=str(attempt.errors))
+    attempt.shell(f"echo {KEY} >&2", secrets=[KEY], separate_errors=True)
     assert (attempt.output.read_text(), attempt.errors.read_text()) == ("", "[secret]\n")
 
 
@@ -122,19 +122,19 @@ def test_a_flood_full_of_secrets_is_hidden_(attempt: AttemptRun) -> None:
 
 
 def test_errors_are_kept_apart_only_if_asked_for(attempt: AttemptRun) -> None:
-    record = attempt.shell("echo out; echo err >&2", errors=str(attempt.errors))
+    record = attempt.shell("echo out; echo err >&2", separate_errors=True)
     assert (attempt.output.read_text(), attempt.errors.read_text()) == ("out\n", "err\n")
     assert record["output_bytes"] == 4
     assert json.loads(attempt.exit.read_text())["error"] is None
 
 
 def test_errors_are_capped_as_the_output_is(attempt: AttemptRun) -> None:
-    record = attempt.shell("echo 123456789 >&2", errors=str(attempt.errors), output_cap=5)
+    record = attempt.shell("echo 123456789 >&2", separate_errors=True, output_cap=5)
     assert attempt.errors.read_text() == "12345"
     assert record["output_truncated"]
 
 
 def test_errors_count_as_a_sign_of_life(attempt: AttemptRun) -> None:
     script = "for n in 1 2 3 4 5 6; do sleep 0.1; echo $n >&2; done"
-    record = attempt.shell(script, errors=str(attempt.errors), idle_timeout=0.4)
+    record = attempt.shell(script, separate_errors=True, idle_timeout=0.4)
     assert record["status"] == "exited"

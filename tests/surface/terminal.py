@@ -88,11 +88,11 @@ class Project:
     def end_agents(self) -> None:
         """End the supervisors that a test left running; each ends all that its agent started."""
         for claim in self.root.rglob("claim"):
-            spec = str(claim.with_name("spec.json"))
+            folder = str(claim.parent)
             # A claim that an engine took names no supervisor.
             for pid in map(int, re.findall(r'"pid": ?(\d+)', claim.read_text())):
                 command = Path(f"/proc/{pid}/cmdline")
-                if command.exists() and spec.encode() in command.read_bytes():
+                if command.exists() and folder.encode() in command.read_bytes():
                     os.kill(pid, signal.SIGTERM)
 
     # -- what is on the disk

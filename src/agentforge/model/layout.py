@@ -155,13 +155,9 @@ class IterationLayout(Struct, frozen=True):
 
 
 class AttemptLayout(Struct, frozen=True):
-    """The files that the supervisor of one attempt reads and writes."""
+    """The files that the supervisor of one attempt writes."""
 
     root: str
-
-    @property
-    def spec(self) -> str:
-        return f"{self.root}/spec.json"
 
     @property
     def claim(self) -> str:
@@ -179,11 +175,6 @@ class AttemptLayout(Struct, frozen=True):
     def errors(self) -> str:
         """The agent's stderr, if it is kept separately."""
         return f"{self.root}/errors.log"
-
-    @property
-    def after(self) -> str:
-        """The program to run after the agent exits, if any."""
-        return f"{self.root}/after.json"
 
     @property
     def exit(self) -> str:

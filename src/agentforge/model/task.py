@@ -4,7 +4,7 @@ driver starts what is missing.
 A task is self-contained: performing it requires nothing else of the run's state.
 """
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Literal
 
 from msgspec import Struct
@@ -13,6 +13,11 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.place import Place
 from agentforge.model.plan import ProviderChoice, StageNode
 from agentforge.model.result import Usage
+
+MARK = "AGENTFORGE_ATTEMPT"
+"""The variable in which an agent and its tools carry the mark of their attempt."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 TaskKind = Literal["prepare", "agent", "judge", "queue", "manifest"]
 
@@ -39,13 +44,22 @@ class Task(Struct, frozen=True):
         return f"{self._where}/{self.KIND}/end" if self.ending else f"{self._where}/{self.KIND}"
 
     @property
-    def mark(self) -> str:
-        """Identifies its processes, whether it is to run or to stop."""
-        return self._where if self.KIND == "agent" else f"{self._where}/{self.KIND}"
-
-    @property
     def _where(self) -> str:
         return task_place(self.cursor, self.attempt)
+
+
+def agent_mark(run_id: str, at: Cursor, attempt: int, started_at: datetime) -> str:
+    """Identifies the processes and records of an attempt. The time tells it from others with the same
+    position and number: positions change when a run is recompiled."""
+    return f"{run_id}/{task_place(at, attempt)}@{_stamp(started_at)}"
+
+
+def judge_mark(run_id: str, at: Cursor, attempt: int, started_at: datetime) -> str:
+    return f"{run_id}/{task_place(at, attempt)}/judge@{_stamp(started_at)}"
+
+
+def _stamp(time: datetime) -> str:
+    return f"{(time - _EPOCH) // timedelta(microseconds=1):x}"
 
 
 def task_place(at: Cursor, attempt: int) -> str:
@@ -88,6 +102,9 @@ class AgentTask(Task, frozen=True, kw_only=True, tag="agent"):
     remaining: float | None = None
     notes: tuple[str, ...] = ()
 
+    def mark(self, run_id: str) -> str:
+        return agent_mark(run_id, self.cursor, self.attempt, self.started_at)
+
 
 class JudgeTask(Task, frozen=True, kw_only=True, tag="judge"):
     """Have a completed iteration judged, or reattach to a running judge. Outcome: `judge_complete`."""
@@ -96,6 +113,10 @@ class JudgeTask(Task, frozen=True, kw_only=True, tag="judge"):
 
     node: StageNode
     by: ProviderChoice
+    started_at: datetime
+
+    def mark(self, run_id: str) -> str:
+        return judge_mark(run_id, self.cursor, self.attempt, self.started_at)
 
 
 class QueueTask(Task, frozen=True, tag="queue"):

@@ -23,8 +23,9 @@ class Processes(Protocol):
         """Whether exactly this process is running. False for zombies, other hosts and earlier boots."""
         ...
 
-    def start_supervisor(self, spec_path: str) -> Identity:
-        """Start the supervisor in a new session, detached from the engine and its terminal."""
+    async def start_supervisor(self, folder: str, spec: bytes) -> Identity:
+        """Start the supervisor in the attempt's folder and in a new session, detached from the engine and its
+        terminal, and hand the specification over to it: not through a file, since it contains secrets."""
         ...
 
     async def wait(self, identity: Identity) -> None:

@@ -7,6 +7,7 @@ from msgspec import Struct, field
 
 from agentforge.model.failure import Failure
 from agentforge.model.result import JSONObject, Usage
+from agentforge.model.task import MARK
 
 
 class ExecuteRequest(Struct, frozen=True):
@@ -33,6 +34,11 @@ class ExecuteRequest(Struct, frozen=True):
     """The provider of the branch in a parallel block; empty outside blocks."""
     judges: bool = False
     """Whether the request is a judgment of an iteration instead of its work."""
+
+    @property
+    def mark(self) -> str:
+        """Identifies the attempt; the agent has it in its environment."""
+        return self.environment.get(MARK) or self.result_path
 
 
 class ExecuteResult(Struct, frozen=True):
@@ -104,8 +110,9 @@ class Command(Struct, frozen=True):
     """Values that must not reach any of our files: redacted wherever the program prints them."""
     state: tuple[str, ...] = ()
     """Absolute paths of the program's own state: writable in a sandbox."""
-    after: tuple[str, ...] = ()
-    """A cleanup program to run once the agent is gone, for agents whose work is outside the process tree."""
+    descriptors: dict[int, str] = {}
+    """Set by sandboxes: what the program can read from these descriptors (3 and above), for what neither its
+    command line nor its environment may show."""
 
 
 class Exit(Struct, frozen=True):
@@ -141,6 +148,17 @@ class ProcessProvider(Provider, Protocol):
     def interpret(self, exit: Exit) -> ExecuteResult:
         """Interpret the exit and the output; pure. The output of a killed agent is also worth reading: it
         may contain the agent session to resume."""
+        ...
+
+
+@runtime_checkable
+class CleansUp(Protocol):
+    """A process provider whose agent works outside the process tree, such as on another machine."""
+
+    def cleanup(self, mark: str) -> tuple[str, ...]:
+        """The program that ends the work of an attempt and removes what it left, safe to repeat: the
+        supervisor runs it once the agent's program is gone, a later engine if the supervisor died. `mark` is
+        that of the attempt's request."""
         ...
 
 

@@ -34,3 +34,7 @@ class Sandbox(Protocol):
     def wrap(self, command: Command, choice: SandboxChoice, within: Confinement, mark: str) -> Command:
         """The same program, confined. `mark` identifies the attempt."""
         ...
+
+    def cleanup(self, mark: str) -> tuple[str, ...]:
+        """The program that ends a confined attempt whose processes aren't ours; empty: not needed."""
+        ...

@@ -9,7 +9,7 @@ from typing import TypeGuard
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.layout import CONTROL, AttemptLayout, RunLayout
 from agentforge.model.plan import DIR_NAMES, NestedNode, Plan, SandboxChoice
-from agentforge.ports.provider import Command
+from agentforge.ports.provider import CleansUp, Command, Provider
 from agentforge.ports.sandbox import Confinement, Sandbox
 from agentforge.system import files
 from agentforge.system.repository import GitFiles, git_files, redirections
@@ -34,10 +34,12 @@ class Confiner:
         choice: SandboxChoice | None,
         place: AttemptLayout,
         writable: tuple[str, ...],
+        *,
+        mark: str,
         scope: str = "",
     ) -> Command:
-        """Wrap the program in its sandbox. `writable`: what it may write of its run; `scope`: the directory
-        of its branch, relative to the run directory."""
+        """Wrap the program in its sandbox. `writable`: what it may write of its run; `mark` identifies the
+        attempt; `scope`: the directory of its branch, relative to the run directory."""
         if not is_confined(choice):
             return command
         # Only existing paths can be protected.
@@ -50,7 +52,18 @@ class Confiner:
             protected=(*self._readable(scope), place.root, *self._guarded(choice)),
             writable=writable,
         )
-        return self._sandboxes[choice.type].wrap(command, choice, within, place.root)
+        return self._sandboxes[choice.type].wrap(command, choice, within, mark)
+
+    def cleanup(self, choice: SandboxChoice | None, provider: Provider | None, mark: str) -> tuple[str, ...]:
+        """The program that ends an agent which works outside the process tree; empty: not needed. It is
+        derived from the plan and the mark: nothing is executed that was read from a run's folder."""
+        try:
+            if is_confined(choice):
+                return self._sandboxes[choice.type].cleanup(mark)
+            return provider.cleanup(mark) if isinstance(provider, CleansUp) else ()
+        except ProviderUnusable as error:
+            log.warning("can't clean up after the agent: %s", error.message)
+            return ()
 
     def settle(self, choice: SandboxChoice | None) -> None:
         """After an attempt: move away what no file of a sandbox could prevent."""

@@ -1,5 +1,7 @@
 """The files of a supervisor: the claim it starts with, and the exit record it ends with."""
 
+import logging
+import os
 import signal
 from datetime import datetime
 from typing import TypeVar
@@ -10,11 +12,22 @@ from msgspec import Struct
 from agentforge.model.layout import AttemptLayout
 from agentforge.model.plan import ProviderChoice
 from agentforge.model.result import Usage
+from agentforge.model.task import MARK
 from agentforge.ports.process import Identity
 from agentforge.ports.provider import Exit
 from agentforge.system import files
 
+log = logging.getLogger("agentforge.run")
+
 T = TypeVar("T")
+
+
+class ClaimPlace(Struct, frozen=True):
+    """The folder in which a claim was made."""
+
+    path: str
+    device: int
+    inode: int
 
 
 class Claim(Struct, frozen=True):
@@ -22,10 +35,20 @@ class Claim(Struct, frozen=True):
     start_time: str
     boot_id: str
     host: str
+    mark: str
+    place: ClaimPlace
 
     @property
     def identity(self) -> Identity:
         return Identity(self.pid, self.start_time, self.boot_id, self.host)
+
+    def is_of(self, attempt: AttemptLayout) -> bool:
+        """Whether it was made in this folder, which may have been moved or restored since, but not in another
+        one of which this is a copy."""
+        if self.place.path == attempt.root:
+            return True
+        found = folder_place(attempt)
+        return (found.device, found.inode) == (self.place.device, self.place.inode)
 
 
 class ExitRecord(Struct, frozen=True):
@@ -37,15 +60,30 @@ class ExitRecord(Struct, frozen=True):
     output_truncated: bool = False
     error: str | None = None
     ended_at: datetime | None = None
+    mark: str = ""
 
 
-def read_claim(attempt: AttemptLayout) -> Claim | None:
-    """The claim, or None if it is missing or incomplete because its writer died."""
-    return _read(attempt.claim, Claim)
+def folder_place(attempt: AttemptLayout) -> ClaimPlace:
+    with files.storage(attempt.root):
+        found = os.stat(attempt.root, follow_symlinks=False)
+    return ClaimPlace(attempt.root, found.st_dev, found.st_ino)
 
 
-def read_exit(attempt: AttemptLayout) -> ExitRecord | None:
-    return _read(attempt.exit, ExitRecord)
+def read_claim(attempt: AttemptLayout, mark: str) -> Claim | None:
+    """The supervisor's claim, or None if it is missing, or of another attempt or an engine."""
+    claim = _read(attempt.claim, Claim)
+    return claim if claim is not None and claim.mark == named(mark) else None
+
+
+def read_exit(attempt: AttemptLayout, mark: str) -> ExitRecord | None:
+    """The exit record, or None if it is missing or of another attempt."""
+    record = _read(attempt.exit, ExitRecord)
+    return record if record is not None and record.mark == named(mark) else None
+
+
+def named(mark: str) -> str:
+    """The mark as an entry of an environment."""
+    return f"{MARK}={mark}"
 
 
 KILLED = ExitRecord("signaled", None, signal.SIGKILL, 0)
@@ -70,14 +108,27 @@ def exit_of(
     )
 
 
+def make_folder(attempt: AttemptLayout) -> None:
+    """Create the folder of an attempt that is about to start."""
+    clear_folder(attempt)
+    files.make_new_dir(attempt.root)
+
+
+def clear_folder(attempt: AttemptLayout) -> None:
+    """Make sure that an attempt that is about to start has no folder: whatever is there was made by an
+    earlier run or planted by an agent, and is moved aside."""
+    if (aside := files.move_aside(attempt.root)) is not None:
+        log.warning(
+            "%s existed before its attempt was started, so it was moved to %s",
+            attempt.root,
+            os.path.basename(aside),
+        )
+
+
 def take_claim(attempt: AttemptLayout) -> bool:
     """Claim the attempt for the engine; True if no supervisor has claimed it, so that none can any more."""
     files.make_dir(attempt.root)
-    try:
-        return files.create(attempt.claim)
-    finally:
-        # The owner of the claim has read it, and it contains the agent's environment with secrets.
-        files.remove(attempt.spec)
+    return files.create(attempt.claim)
 
 
 def _read(path: str, kind: type[T]) -> T | None:

@@ -134,7 +134,6 @@ class Recorder:
         )
         exchange = self._exchange(key, about.by.type, about.by.model, steps)
         exchange = replace(exchange, prompt_sha256=_sha256(about), notes=tuple(notes))
-        files.make_dir(about.place.root)
         files.replace(stash, encode_line(exchange))
         return ExchangeDraft(exchange, stamps)
 
@@ -283,7 +282,9 @@ class Recorder:
         files.replace(self._layout.recording, msgspec.json.encode(self._stamps))
 
     def _stash(self, about: Attempted) -> str:
-        return os.path.join(about.place.root, "exchange.json")
+        """In the run's own folder, where a confined agent can't write."""
+        key = sha256(msgspec.json.encode(self._work(about))).hexdigest()[:16]
+        return os.path.join(self._layout.root, f"exchange-{key}.json")
 
 
 def _key_of(exchange: Exchange) -> ExchangeKey:

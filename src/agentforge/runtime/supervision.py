@@ -5,7 +5,6 @@ The claim file decides which process may start one, so everything here is safe t
 
 import json
 import logging
-import os
 from collections.abc import Callable
 
 import msgspec
@@ -16,12 +15,22 @@ from agentforge.model.place import place_of
 from agentforge.model.plan import Plan
 from agentforge.model.secrets import spellings
 from agentforge.model.state import RunState
+from agentforge.model.task import agent_mark
 from agentforge.ports.process import Identity, Processes
 from agentforge.ports.provider import Command
-from agentforge.runtime.exit_record import ExitRecord, read_claim, read_exit, take_claim
-from agentforge.system import files, programs
+from agentforge.runtime.exit_record import (
+    Claim,
+    ExitRecord,
+    folder_place,
+    named,
+    read_claim,
+    read_exit,
+    take_claim,
+)
+from agentforge.system import programs
 
-MARK = "AGENTFORGE_ATTEMPT"
+Cleanup = tuple[str, ...]
+"""A program that ends an agent which works outside the process tree; empty: not needed."""
 
 
 class SupervisorLimits(Struct, frozen=True):
@@ -62,96 +71,101 @@ class Supervised:
         self._secrets = secrets
 
     async def run(
-        self, place: AttemptLayout, command: Command, mark: str, limits: AttemptLimits
+        self, place: AttemptLayout, command: Command, mark: str, limits: AttemptLimits, cleanup: Cleanup = ()
     ) -> SupervisedExit:
-        """Start the program and wait for its end."""
-        with files.storage(place.spec):
-            supervisor = self._start(place, command, mark, limits)
-        return await self._follow(place, mark, supervisor)
+        """Start the program in its new folder and wait for its end."""
+        spec = self._spec(place, command, mark, limits, cleanup)
+        supervisor = await self._processes.start_supervisor(place.root, spec)
+        return await self._follow(place, mark, supervisor, cleanup)
 
     async def reattach(
-        self, place: AttemptLayout, mark: str, reattached: Callable[[int], None]
+        self, place: AttemptLayout, mark: str, reattached: Callable[[int], None], cleanup: Cleanup = ()
     ) -> SupervisedExit:
         """Continue after the death of the engine that started it: reattach to the program, read its exit
         record, or report it as lost."""
         if take_claim(place):
             return SupervisedExit(lost="the engine died before the agent was started", started=False)
-        claim = read_claim(place)
-        if read_exit(place) is not None:
-            return await self._read_exit(place, mark)
+        claim = read_claim(place, mark)
         if claim is None:
-            return SupervisedExit(lost="an earlier engine gave up on it", started=False)
+            return SupervisedExit(lost="no supervisor of this attempt claimed it", started=False)
+        if read_exit(place, mark) is not None:
+            return await self._read_exit(place, mark, cleanup)
+        if not claim.is_of(place):
+            return _elsewhere(claim)
         if not self._processes.is_alive(claim.identity):
-            return await self._read_exit(place, mark)
+            return await self._read_exit(place, mark, cleanup)
         reattached(claim.pid)
-        return await self._follow(place, mark, claim.identity)
+        return await self._follow(place, mark, claim.identity, cleanup)
 
-    async def end(self, place: AttemptLayout, mark: str) -> SupervisedExit:
+    async def end(self, place: AttemptLayout, mark: str, cleanup: Cleanup = ()) -> SupervisedExit:
         """End the program with everything it started; if it had already exited, its exit record counts."""
         if take_claim(place):
             return SupervisedExit(lost="ended before it was started", started=False)
-        claim = read_claim(place)
-        if read_exit(place) is None and claim is not None:
+        claim = read_claim(place, mark)
+        if claim is None:
+            return SupervisedExit(lost="no supervisor of this attempt claimed it", started=False)
+        if read_exit(place, mark) is None:
+            if not claim.is_of(place):
+                return _elsewhere(claim)
             self._processes.terminate(claim.identity)
             await self._processes.wait(claim.identity)
-        record = read_exit(place)
+        record = read_exit(place, mark)
         if record is None:
-            await self._end_leftovers(place, mark)
+            await self._end_leftovers(mark, cleanup)
         if record is None or record.status == "ended":
             return SupervisedExit(lost="ended on request")
         return SupervisedExit(record)
 
-    def _start(self, place: AttemptLayout, command: Command, mark: str, limits: AttemptLimits) -> Identity:
-        files.make_dir(place.root)
-        stdin = None
-        if command.stdin:
-            stdin = os.path.join(place.root, "stdin")
-            files.write(stdin, command.stdin.encode())
+    def _spec(
+        self, place: AttemptLayout, command: Command, mark: str, limits: AttemptLimits, cleanup: Cleanup
+    ) -> bytes:
         spec = {
-            "claim": place.claim,
-            "agent": place.agent,
-            "exit": place.exit,
-            "output": place.output,
+            "place": msgspec.to_builtins(folder_place(place)),
             "output_cap": self._limits.output_cap,
             "argv": command.argv,
             "env": command.env,
             "cwd": self._project,
-            "stdin": stdin,
-            "errors": place.errors if command.separate_errors else None,
+            "stdin": command.stdin,
+            "descriptors": command.descriptors,
+            "separate_errors": command.separate_errors,
             "secrets": spellings({*command.secrets, *self._secrets}),
-            "after": command.after,
+            "cleanup": cleanup,
             "timeout": _tighter(limits.timeout, command.timeout),
             "idle_timeout": _first(command.idle_timeout, limits.idle_timeout),
             "term_grace": _first(command.term_grace, self._limits.term_grace),
             "orphan_grace": self._limits.orphan_grace,
             "lease": self._lease,
-            "mark": f"{MARK}={mark}",
+            "mark": named(mark),
         }
-        if command.after:
-            # Supervisor and engine may die: a later engine must be able to run it.
-            files.write(place.after, files.compact(command.after))
-        files.write_private(place.spec, json.dumps(spec).encode())
-        return self._processes.start_supervisor(place.spec)
+        return json.dumps(spec).encode()
 
-    async def _follow(self, place: AttemptLayout, mark: str, supervisor: Identity) -> SupervisedExit:
+    async def _follow(
+        self, place: AttemptLayout, mark: str, supervisor: Identity, cleanup: Cleanup
+    ) -> SupervisedExit:
         await self._processes.wait(supervisor)
-        return await self._read_exit(place, mark)
+        return await self._read_exit(place, mark, cleanup)
 
-    async def _read_exit(self, place: AttemptLayout, mark: str) -> SupervisedExit:
-        record = read_exit(place)
+    async def _read_exit(self, place: AttemptLayout, mark: str, cleanup: Cleanup) -> SupervisedExit:
+        record = read_exit(place, mark)
         if record is None:
-            await self._end_leftovers(place, mark)
-            return SupervisedExit(lost="its supervisor died", started=not take_claim(place))
+            await self._end_leftovers(mark, cleanup)
+            started = not take_claim(place) and read_claim(place, mark) is not None
+            return SupervisedExit(lost="its supervisor died", started=started)
         if record.status == "orphaned":
             return SupervisedExit(lost="no engine reattached to it in time")
         if record.status == "ended":
             return SupervisedExit(lost="ended by another process")
         return SupervisedExit(record)
 
-    async def _end_leftovers(self, place: AttemptLayout, mark: str) -> None:
+    async def _end_leftovers(self, mark: str, cleanup: Cleanup) -> None:
         """Clean up after a supervisor that died."""
-        await self._processes.end_marked(f"{MARK}={mark}")
-        await run_after(place)
+        await self._processes.end_marked(named(mark))
+        await run_cleanup(cleanup)
+
+
+def _elsewhere(claim: Claim) -> SupervisedExit:
+    """For an agent of the project of which this one is a copy: it is left alone."""
+    return SupervisedExit(lost=f"it belongs to another copy of the project: {claim.place.path}")
 
 
 def _first(*values: float | None) -> float | None:
@@ -164,12 +178,11 @@ def _tighter(*limits: float | None) -> float | None:
 
 log = logging.getLogger("agentforge.run")
 
-AFTER_SECONDS = 10.0
+CLEANUP_SECONDS = 10.0
 
 
-async def run_after(place: AttemptLayout, seconds: float = AFTER_SECONDS) -> None:
-    """Run the attempt's cleanup program, if it has one; safe to repeat."""
-    argv = _argv(place)
+async def run_cleanup(argv: Cleanup, seconds: float = CLEANUP_SECONDS) -> None:
+    """Run an attempt's cleanup program, if it has one; safe to repeat."""
     if not argv:
         return
     ended = await programs.run_async(programs.Program(argv, seconds))
@@ -177,16 +190,6 @@ async def run_after(place: AttemptLayout, seconds: float = AFTER_SECONDS) -> Non
         log.warning("cleanup program %s timed out after %g s", " ".join(argv), seconds)
     elif ended.reason:
         log.warning("can't run cleanup program %s: %s", argv[0], ended.problem)
-
-
-def _argv(place: AttemptLayout) -> tuple[str, ...]:
-    content = files.read_bytes(place.after)
-    if content is None:
-        return ()
-    try:
-        return msgspec.json.decode(content, type=tuple[str, ...])
-    except msgspec.DecodeError:
-        return ()  # Its writer died before any supervisor was started.
 
 
 def has_living_agent(plan: Plan, state: RunState, layout: RunLayout, processes: Processes) -> bool:
@@ -198,7 +201,11 @@ def has_living_agent(plan: Plan, state: RunState, layout: RunLayout, processes: 
         if stage is None:
             continue
         place = layout.iteration(stage.folder, at.iteration.number).attempt(attempt.number)
-        claim = read_claim(place)
-        if claim is not None and read_exit(place) is None and processes.is_alive(claim.identity):
+        cursor = stage.cursor(at.iteration.number)
+        mark = agent_mark(state.run_id, cursor, attempt.number, attempt.started_at)
+        claim = read_claim(place, mark)
+        if claim is None or read_exit(place, mark) is not None:
+            continue
+        if claim.is_of(place) and processes.is_alive(claim.identity):
             return True
     return False

@@ -1,10 +1,20 @@
-"""Runs one agent attempt so that the agent outlives the engine: `python -I -S supervisor.py SPEC.json`.
+"""Runs one agent attempt so that the agent outlives the engine: `python -I -S supervisor.py FOLDER`.
 
 Theory of operation
 -------------------
 The engine may die at any instant; the agent must not be lost, duplicated or left running unattended. So this
 program runs between the two, in a separate session. It is one file that imports nothing of ours and little of
 the standard library: every attempt pays for its startup, and it must not change under a running agent.
+
+*Handover.* The engine starts us in the attempt's folder with an almost empty environment, and a socket as
+stdin. When other processes of the user can no longer inspect us, we write one byte to it; then the engine
+sends the specification, which contains the agent's environment with its secrets, and closes the socket. So
+no file, command line or environment ever holds it. If the engine dies before it has sent all, nothing is
+claimed.
+
+*Folder.* All records are written relative to the working directory, which stays the same folder wherever it
+is moved, and which the specification identifies. Only if that folder was deleted and restored, as `git stash`
+does, is it looked up by its path, and recognized by our claim in it.
 
 *Claim.* The attempt belongs to the process that creates the claim file first: a supervisor, or an engine that
 recovers the run and finds that no supervisor has started. The file is linked into place complete and durable,
@@ -26,7 +36,7 @@ environment mark and the parent pids of `ps`, and a process that changes all thr
 are killed, Linux kills the agent with us; leftover processes carry the mark, and the engine ends them before
 the next attempt.
 
-*After.* An agent that works elsewhere, such as in a container, has a cleanup program that ends it there. It
+*Cleanup.* An agent that works elsewhere, such as in a container, has a cleanup program that ends it there. It
 runs, with a timeout, when all our processes are gone.
 
 *Exit record.* Renamed into place as the last step, so its existence means: the agent and everything it
@@ -54,10 +64,14 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 LINUX = sys.platform == "linux"
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
 
+CLAIM, AGENT, EXIT, OUTPUT, ERRORS = "claim", "agent.json", "exit.json", "output.log", "errors.log"
 ALREADY_CLAIMED = 3
+NOT_HANDED_OVER = 4
+HANDOVER_SECONDS = 60.0
 CHUNK = 65536
+HIGH = 64  # Above all descriptors that a program is given.
 # Signals that an agent must not inherit as ignored: background jobs of a shell, nohup and Python ignore some.
 RESET_SIGNALS = (
     signal.SIGHUP,
@@ -70,37 +84,38 @@ RESET_SIGNALS = (
 TAIL_BYTES = 262144  # The last lines show how an agent ended.
 CHUNKS_PER_TURN = 64  # A flood of output must not delay the checks of the limits.
 LEASE_PERIOD = 2.0
+STOPPED_SECONDS = 1.0  # We wake up in time, unless we were stopped for longer than this.
 LEFTOVER_GRACE = 1.0  # For processes that are left over when an agent exits by itself.
 FREEZE_PASSES = 20
 QUICK_PASSES = 50
 KILL_TIMEOUT = 30.0  # After this, a process that survives SIGKILL is reported instead.
 RECORD_BYTES = 2048
 RECORD_TRIES = 20
-AFTER_SECONDS = 10.0
+CLEANUP_SECONDS = 10.0
 REDACTED = b"[secret]"
 
 
 class Spec:
-    """The attempt's specification, written by the engine."""
+    """The attempt's specification, sent by the engine."""
 
     def __init__(self, record: dict[str, Any]) -> None:
-        self.claim: str = record["claim"]
-        self.agent: str = record["agent"]
-        self.exit: str = record["exit"]
-        self.output: str = record["output"]
+        self.place: dict[str, Any] = record["place"]
+        """The path, device and inode of the attempt's folder."""
         self.output_cap: int = record["output_cap"]
         self.argv: list[str] = record["argv"]
         self.cwd: str = record["cwd"]
-        self.stdin: str | None = record["stdin"]
+        self.stdin: str = record["stdin"]
+        self.descriptors: dict[int, str] = {int(n): text for n, text in record["descriptors"].items()}
+        """What the program can read from these descriptors."""
         self.timeout: float | None = record["timeout"]
         self.idle_timeout: float | None = record["idle_timeout"]
         self.term_grace: float = record["term_grace"]
         self.orphan_grace: float = record["orphan_grace"]
         self.lease: str = record["lease"]
         self.mark: str = record["mark"]
-        self.errors: str | None = record.get("errors")
-        self.secrets: list[str] = record.get("secrets") or []
-        self.after: list[str] = record.get("after") or []
+        self.separate_errors: bool = record["separate_errors"]
+        self.secrets: list[str] = record["secrets"]
+        self.cleanup: list[str] = record["cleanup"]
         name, _, value = self.mark.partition("=")
         self.env: dict[str, str] = {**record["env"], name: value}
 
@@ -108,7 +123,7 @@ class Spec:
 # --- Identity -----------------------------------------------------------------------------------------------
 
 
-def read(path: str) -> bytes:
+def read(path: str | bytes) -> bytes:
     with open(path, "rb", buffering=0) as file:
         return file.readall()
 
@@ -152,40 +167,85 @@ def load_prctl() -> Callable[..., int]:
 # --- Files --------------------------------------------------------------------------------------------------
 
 
-def write_draft(path: str, record: dict[str, Any]) -> None:
-    with open(path, "wb", buffering=0) as file:
-        file.write(json.dumps(record).encode())
-        os.fsync(file.fileno())
+def create(name: str) -> int:
+    """Create a file in the attempt's folder; an existing one is an error."""
+    return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
 
 
-def sync_folder(path: str) -> None:
-    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+def write_draft(name: str, record: dict[str, Any]) -> None:
+    draft = create(name)
+    try:
+        os.write(draft, json.dumps(record).encode())
+        os.fsync(draft)
+    finally:
+        os.close(draft)
+
+
+def sync_folder() -> None:
+    folder = os.open(".", os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
 
 
-def take_claim(spec: Spec) -> bool:
-    """Linked rather than opened exclusively, so that a claim is never visible without its owner."""
-    pid = os.getpid()
-    draft = f"{spec.claim}.{pid}"
-    identity = {"pid": pid, "start_time": start_time(pid), "boot_id": boot_id(), "host": os.uname().nodename}
-    try:
-        write_draft(draft, {**identity, "mark": spec.mark})
-        os.link(draft, spec.claim)
-    except FileExistsError:
-        return False
-    finally:
-        os.unlink(draft)
-    sync_folder(spec.claim)
-    return True
+def anonymous_file(text: str) -> int:
+    """A file without a name that contains the text, positioned at its start."""
+    if LINUX:
+        file = os.memfd_create("agentforge")
+    else:
+        name = f"input.{os.getpid()}"
+        file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        os.unlink(name)
+    content = memoryview(raw(text))
+    while content:
+        content = content[os.write(file, content) :]
+    os.lseek(file, 0, os.SEEK_SET)
+    return file
+
+
+class Folder:
+    """The attempt's folder, which is the working directory."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.place, self.mark = spec.place, spec.mark
+        self.claim = b""
+        """Our claim."""
+
+    def is_right(self) -> bool:
+        here = os.stat(".")
+        return (here.st_dev, here.st_ino) == (self.place["device"], self.place["inode"])
+
+    def take_claim(self) -> bool:
+        """Linked rather than opened exclusively, so that a claim is never visible without its owner."""
+        pid = os.getpid()
+        draft = f"{CLAIM}.{pid}"
+        identity = {"pid": pid, "start_time": start_time(pid), "boot_id": boot_id()}
+        claim = {**identity, "host": os.uname().nodename, "mark": self.mark, "place": self.place}
+        self.claim = json.dumps(claim).encode()
+        try:
+            write_draft(draft, claim)
+            os.link(draft, CLAIM)
+        except FileExistsError:
+            return False
+        finally:
+            os.unlink(draft)
+        sync_folder()
+        return True
+
+    def find_again(self) -> None:
+        """Enter the folder at our path if the one we were in was deleted: it is ours if it has our claim."""
+        if os.path.lexists(CLAIM):
+            return
+        path = raw(self.place["path"])
+        if read(os.path.join(path, CLAIM.encode())) == self.claim:
+            os.chdir(path)
 
 
 class ExitRecordFile:
-    def __init__(self, path: str) -> None:
-        self.path, self.draft = path, f"{path}.draft"
-        self.file = os.open(self.draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    def __init__(self, folder: Folder) -> None:
+        self.folder, self.draft = folder, f"{EXIT}.draft"
+        self.file = create(self.draft)
         try:
             os.write(self.file, b" " * RECORD_BYTES)
         except OSError:
@@ -197,6 +257,7 @@ class ExitRecordFile:
                 self._write(json.dumps(record).encode())
             except OSError:
                 time.sleep(0.5)
+                self._renew()
             else:
                 return True
         return False
@@ -207,8 +268,20 @@ class ExitRecordFile:
             raise OSError("short write")
         os.ftruncate(self.file, len(text))
         os.fsync(self.file)
-        os.rename(self.draft, self.path)
-        sync_folder(self.path)
+        if not os.path.samestat(os.fstat(self.file), os.lstat(self.draft)):
+            raise OSError("another file has the name of the draft")
+        os.rename(self.draft, EXIT)
+        sync_folder()
+
+    def _renew(self) -> None:
+        """Start another draft if ours was deleted, with its folder or without."""
+        try:
+            self.folder.find_again()
+            if os.fstat(self.file).st_nlink == 0:
+                self.draft = f"{EXIT}.{os.getpid()}-{os.fstat(self.file).st_ino}"
+                self.file = create(self.draft)
+        except OSError:
+            pass  # Retried.
 
 
 class StreamRedactor:
@@ -265,7 +338,7 @@ class Output:
 
     def __init__(self, path: str, cap: int, secrets: list[str]) -> None:
         self.redactor = StreamRedactor(secrets)
-        self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self.file = create(path)
         self.read_end, self.write_end = os.pipe()
         os.set_blocking(self.read_end, False)
         self.open = True
@@ -328,10 +401,15 @@ class Lease:
     """Whether an engine holds the lease of the run: a lock on its log."""
 
     def __init__(self, path: str, grace: float) -> None:
-        self.path, self.grace = path, grace
+        self.path, self.grace = raw(path), grace
         self.period = min(LEASE_PERIOD, max(grace / 4, 0.02))
         self.probed = time.monotonic()
         self.unattended = 0.0
+        try:
+            # The log of the engine that started us, wherever it is moved.
+            self.log: int | None = self._open()
+        except OSError:
+            self.log = None
 
     @property
     def due(self) -> float:
@@ -347,19 +425,32 @@ class Lease:
         return self.unattended >= self.grace
 
     def is_held(self) -> bool:
+        return (self.log is not None and is_locked(self.log)) or self._is_held_at_path()
+
+    def _is_held_at_path(self) -> bool:
+        """The log may have been restored, by a backup or by an engine."""
         try:
-            log = os.open(self.path, os.O_RDONLY)
+            log = self._open()
         except FileNotFoundError:
             return False
         except OSError:
             return True  # When in doubt, the agent is not ended.
         try:
-            fcntl.flock(log, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
+            return is_locked(log)
         finally:
-            os.close(log)  # Also releases the lock.
-        return False
+            os.close(log)
+
+    def _open(self) -> int:
+        return os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+
+
+def is_locked(log: int) -> bool:
+    try:
+        fcntl.flock(log, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    fcntl.flock(log, fcntl.LOCK_UN)
+    return False
 
 
 # --- Starting the agent -------------------------------------------------------------------------------------
@@ -371,18 +462,20 @@ class SpawnFailed(Exception):
 
 def start_agent(spec: Spec, outputs: list[Output], prctl: Callable[..., int] | None) -> int:
     try:
-        stdin = os.open(spec.stdin or os.devnull, os.O_RDONLY)
+        stdin = anonymous_file(spec.stdin) if spec.stdin else os.open(os.devnull, os.O_RDONLY)
+        given = {number: anonymous_file(text) for number, text in spec.descriptors.items()}
     except OSError as exc:
-        raise SpawnFailed(f"can't read the agent's input {spec.stdin}: {exc.strerror}") from exc
+        raise SpawnFailed(f"can't store the agent's input: {exc.strerror}") from exc
     report, reporting = os.pipe()
     parent = os.getpid()
     # Blocked, so that our handlers don't run in the child.
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     pid = os.fork()
     if pid == 0:
-        become_agent(spec, (stdin, outputs[0].write_end, outputs[-1].write_end, reporting), prctl, parent)
+        ends = {0: stdin, 1: outputs[0].write_end, 2: outputs[-1].write_end, **given}
+        become_agent(spec, ends, reporting, prctl, parent)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    for end in (stdin, reporting, *(output.write_end for output in outputs)):
+    for end in (stdin, reporting, *given.values(), *(output.write_end for output in outputs)):
         os.close(end)
     problem = os.read(report, CHUNK)  # Empty once exec has succeeded.
     os.close(report)
@@ -393,9 +486,8 @@ def start_agent(spec: Spec, outputs: list[Output], prctl: Callable[..., int] | N
 
 
 def become_agent(
-    spec: Spec, ends: tuple[int, int, int, int], prctl: Callable[..., int] | None, parent: int
+    spec: Spec, ends: dict[int, int], reporting: int, prctl: Callable[..., int] | None, parent: int
 ) -> NoReturn:
-    stdin, out, err, reporting = ends
     action = "prepare the agent's process"
     try:
         os.setsid()
@@ -405,7 +497,10 @@ def become_agent(
                 os._exit(127)
         for number in RESET_SIGNALS:
             signal.signal(number, signal.SIG_DFL)
-        for source, target in ((stdin, 0), (out, 1), (err, 2)):
+        # Moved out of the way first, so that none is overwritten before it is duplicated.
+        reporting = fcntl.fcntl(reporting, fcntl.F_DUPFD_CLOEXEC, HIGH)
+        moved = {target: fcntl.fcntl(source, fcntl.F_DUPFD_CLOEXEC, HIGH) for target, source in ends.items()}
+        for target, source in moved.items():
             os.dup2(source, target)
         action = f"enter the working directory {spec.cwd}"
         os.chdir(raw(spec.cwd))
@@ -515,9 +610,9 @@ class SignalHandlers:
 
 
 class Attempt:
-    def __init__(self, spec: Spec, signals: SignalHandlers) -> None:
+    def __init__(self, spec: Spec, folder: Folder, signals: SignalHandlers) -> None:
         self.spec, self.signals = spec, signals
-        self.record = ExitRecordFile(spec.exit)
+        self.record = ExitRecordFile(folder)
         self.outputs: list[Output] = []
         """One for all output, or a second one for stderr."""
         self.lease = Lease(spec.lease, spec.orphan_grace)
@@ -527,6 +622,8 @@ class Attempt:
         self.childless = False
         self.ended: set[int] = set()
         self.started_at, self.started = timestamp(), time.monotonic()
+        self.stopped = 0.0
+        """Seconds in which we were stopped, and the agent probably with us: they don't count."""
         self.last_output = self.started
 
     def run(self) -> bool:
@@ -549,17 +646,16 @@ class Attempt:
         prctl = load_prctl() if LINUX else None
         if prctl is not None and prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
             raise SpawnFailed("can't supervise: the kernel refuses to make this process a subreaper")
-        for path in (self.spec.output, self.spec.errors):
+        for name in (OUTPUT, ERRORS) if self.spec.separate_errors else (OUTPUT,):
             try:
-                if path:
-                    self.outputs.append(Output(path, self.spec.output_cap, self.spec.secrets))
+                self.outputs.append(Output(name, self.spec.output_cap, self.spec.secrets))
             except OSError as exc:
-                raise SpawnFailed(f"can't write the output to {path}: {exc.strerror}") from exc
+                raise SpawnFailed(f"can't write the output to {name}: {exc.strerror}") from exc
         self.agent = start_agent(self.spec, self.outputs, prctl)
-        draft = f"{self.spec.agent}.draft"
+        draft = f"{AGENT}.draft"
         try:
             write_draft(draft, {"pid": self.agent, "start_time": start_time(self.agent)})
-            os.rename(draft, self.spec.agent)
+            os.rename(draft, AGENT)
         except OSError:
             pass  # Informational only.
         return self._follow()
@@ -569,8 +665,9 @@ class Attempt:
         spec = self.spec
         while True:
             now = time.monotonic()
-            deadline = self.started + spec.timeout if spec.timeout is not None else now + 60
-            silence = self.last_output + spec.idle_timeout if spec.idle_timeout is not None else now + 60
+            begin, heard = self.started + self.stopped, self.last_output
+            deadline = begin + spec.timeout if spec.timeout is not None else now + 60
+            silence = heard + spec.idle_timeout if spec.idle_timeout is not None else now + 60
             if self.code is not None:
                 return "exited" if self.code >= 0 else "signaled"
             if self.signals.terms:
@@ -586,7 +683,12 @@ class Attempt:
     def _turn(self, seconds: float) -> None:
         """Wait for a signal, output or the timeout; then process everything available."""
         watched = [self.signals.wake, *(output.read_end for output in self.outputs if output.open)]
+        until = time.monotonic() + max(seconds, 0)
         select.select(watched, [], [], max(seconds, 0))
+        late = time.monotonic() - until
+        if late > STOPPED_SECONDS:
+            self.stopped += late
+            self.last_output += late
         try:
             os.read(self.signals.wake, CHUNK)
         except BlockingIOError:
@@ -613,11 +715,11 @@ class Attempt:
         self._reap()
         if self._all_gone():
             return
+        asked = max(self.signals.terms, 1)
         for group in {group for _, group in self._living().values()}:
             # Signal the whole group at once, or a shell would see its child die and run the next line.
             send(-group, signal.SIGTERM)
             send(-group, signal.SIGCONT)  # A stopped process would not handle it.
-        asked = max(self.signals.terms, 1)
         until = time.monotonic() + grace
         # Another SIGTERM skips the grace period.
         while not self._all_gone() and self.signals.terms <= asked and (left := until - time.monotonic()) > 0:
@@ -630,7 +732,7 @@ class Attempt:
 
     def _clean_up(self) -> str | None:
         """Run the cleanup program for work outside our process tree; returns an error or None."""
-        argv = [raw(argument) for argument in self.spec.after]
+        argv = [raw(argument) for argument in self.spec.cleanup]
         if not argv:
             return None
         env = {raw(name): raw(value) for name, value in self.spec.env.items()}
@@ -639,15 +741,15 @@ class Attempt:
         try:
             os.posix_spawnp(argv[0], argv, env, file_actions=devnull, setpgroup=0, setsigdef=defaults)
         except OSError as exc:
-            return f"can't run cleanup program {self.spec.after[0]}: {exc.strerror}"
+            return f"can't run cleanup program {self.spec.cleanup[0]}: {exc.strerror}"
         self.childless = False
-        until = time.monotonic() + AFTER_SECONDS
+        until = time.monotonic() + CLEANUP_SECONDS
         while not self.childless and (left := until - time.monotonic()) > 0:
             self._turn(left)
         if self.childless:
             return None
         self._end(0.0)
-        return f"cleanup program {self.spec.after[0]} timed out after {AFTER_SECONDS:g} s"
+        return f"cleanup program {self.spec.cleanup[0]} timed out after {CLEANUP_SECONDS:g} s"
 
     def _kill_children(self, seconds: float) -> None:
         """Kill our own children repeatedly. A process that constantly forks and exits is gone before a scan
@@ -697,6 +799,7 @@ class Attempt:
         for output in outputs:
             error = error or output.error
         return {
+            "mark": self.spec.mark,
             "status": status,
             "exit_code": code if code is not None and code >= 0 else None,
             "signal": -code if code is not None and code < 0 else None,
@@ -715,25 +818,47 @@ def timestamp() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03d}Z"
 
 
-def main(arguments: list[str]) -> int:
+def receive_spec() -> Spec | None:
+    """The specification from the engine, or None if it died or gave up before it had sent all of it."""
+    parts: list[bytes] = []
+    try:
+        os.write(0, b"+")
+        while select.select([0], [], [], HANDOVER_SECONDS)[0]:
+            part = os.read(0, CHUNK)
+            if not part:
+                return Spec(json.loads(b"".join(parts)))
+            parts.append(part)
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+def hide_memory() -> None:
+    """Keep the user's other processes, such as agents, from reading our memory and descriptors."""
+    if LINUX:
+        try:
+            load_prctl()(PR_SET_DUMPABLE, 0, 0, 0, 0)
+        except SpawnFailed:
+            pass  # Reported when it is needed again.
+
+
+def main() -> int:
     signals = SignalHandlers()
     if os.getsid(0) != os.getpid():
         try:
             os.setsid()
         except PermissionError:
             pass  # A process group leader, started manually: SIGHUP and SIGINT are ignored anyway.
-    try:
-        spec = Spec(json.loads(read(arguments[0])))
-    except FileNotFoundError:
-        return ALREADY_CLAIMED  # The claimant removes the file.
-    if not take_claim(spec):
+    hide_memory()
+    spec = receive_spec()
+    if spec is None:
+        return NOT_HANDED_OVER
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    folder = Folder(spec)
+    if not folder.is_right() or not folder.take_claim():
         return ALREADY_CLAIMED
-    try:
-        os.unlink(arguments[0])  # It contains the agent's environment, which may contain secrets.
-    except OSError:
-        pass
-    return 0 if Attempt(spec, signals).run() else 1
+    return 0 if Attempt(spec, folder, signals).run() else 1
 
 
 if __name__ == "__main__":
-    os._exit(main(sys.argv[1:]))  # The engine waits for us; skips the interpreter's slow shutdown.
+    os._exit(main())  # The engine waits for us; skips the interpreter's slow shutdown.

@@ -118,6 +118,16 @@ def make_dir(path: str) -> bool:
         return True
 
 
+def make_new_dir(path: str) -> None:
+    """Create the folder, which must not exist, and its parents if they are missing."""
+    with storage(path):
+        try:
+            os.mkdir(path)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            os.mkdir(path)
+
+
 def write(path: str, content: bytes) -> None:
     """Write a file without waiting for the disk; creates its folder if it is missing."""
     with storage(path):
@@ -207,6 +217,18 @@ def move(path: str, target: str) -> None:
     """Move a file or folder within the same file system; a file at the target is replaced."""
     with storage(path):
         os.replace(path, target)
+
+
+def move_aside(path: str) -> str | None:
+    """Rename whatever is at the path, a link itself included, and return its new path; None if there is
+    nothing."""
+    aside = f"{path}.{os.urandom(4).hex()}"
+    with storage(path):
+        try:
+            os.rename(path, aside)
+        except FileNotFoundError:
+            return None
+    return aside
 
 
 @contextmanager

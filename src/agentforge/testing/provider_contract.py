@@ -19,6 +19,7 @@ import pytest
 from agentforge.model.errors import ProviderUnusable
 from agentforge.ports.provider import (
     Capabilities,
+    CleansUp,
     Command,
     ExecuteRequest,
     ExecuteResult,
@@ -241,14 +242,15 @@ class ProcessProviderContract(ProviderContract):
         for limit in (command.timeout, command.idle_timeout, command.term_grace):
             assert limit is None or limit >= 0
         assert all(Path(path).is_absolute() for path in command.state)
-        assert not command.after or Path(command.after[0]).is_file()
+        cleanup = _cleanup(process_provider)
+        assert not cleanup or Path(cleanup[0]).is_file()
 
     def test_secrets_are_declared_and_not_on_the_command_line(
         self, process_provider: ProcessProvider, make_request: MakeRequest, secret_values: tuple[str, ...]
     ) -> None:
         command = process_provider.command(make_request())
         assert set(secret_values) <= set(command.secrets)
-        seen = "\n".join((*command.argv, *command.after, command.stdin))
+        seen = "\n".join((*command.argv, *_cleanup(process_provider), command.stdin))
         assert not [secret for secret in command.secrets if secret and secret in seen]
 
     def test_agent_session_is_passed_if_resume_is_supported(
@@ -330,3 +332,7 @@ async def _wait_until_started(provider: Provider, task: "asyncio.Task[ExecuteRes
         assert not task.done(), "the slow request ended before it could be cancelled"
         await asyncio.sleep(0.02)
     assert not task.done(), "the slow request ended before it could be cancelled"
+
+
+def _cleanup(provider: ProcessProvider) -> tuple[str, ...]:
+    return provider.cleanup("run/0/1/1/1@0") if isinstance(provider, CleansUp) else ()

@@ -357,7 +357,7 @@ BUGS = (
     Bug(
         CALL,
         "judges and agents aren't sandboxed",
-        "self._confiner.confine(command, call.sandbox, call.place, call.writable, call.scope)",
+        "self._confiner.confine(\n                command, call.sandbox, call.place, call.writable, mark=call.mark, scope=call.scope\n            )",
         "command",
     ),
     Bug(
@@ -430,8 +430,8 @@ BUGS = (
     Bug(
         SUPERVISION,
         "an agent with an exit record counts as running",
-        "claim is not None and read_exit(place) is None and",
-        "claim is not None and",
+        "if claim is None or read_exit(place, mark) is not None:",
+        "if claim is None:",
         LIVING,
     ),
     Bug(

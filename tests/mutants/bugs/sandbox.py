@@ -58,7 +58,12 @@ BUGS = (
         '*("--user", user, "--workdir", within.workspace)',
         '*("--workdir", within.workspace)',
     ),
-    Bug(DOCKER, "a container outlives its agent", ', after=(client, "rm", "-f", name)', ""),
+    Bug(
+        DOCKER,
+        "a container outlives its agent",
+        'return (self._client(), "rm", "-f", container_name(mark))',
+        "return ()",
+    ),
     Bug(DOCKER, "two attempts share a container", "hashlib.sha256(mark.encode())", "hashlib.sha256()"),
     Bug(
         DOCKER,

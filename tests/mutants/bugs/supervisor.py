@@ -10,53 +10,88 @@ CLAIM = ("tests/runtime/test_supervisor_claim.py", "tests/runtime/test_superviso
 ENDING = ("tests/runtime/test_supervisor_doubts.py", "tests/runtime/test_supervisor_ending.py")
 OUTCOME = ("tests/runtime/test_supervisor_doubts.py", "tests/runtime/test_supervisor_outcome.py")
 SECRETS = ("tests/runtime/test_supervisor_secrets.py",)
-AFTER = ("tests/runtime/test_supervisor_after.py",)
+AFTER = ("tests/runtime/test_supervisor_cleanup.py",)
 ORDER = ("tests/order/test_recorded_runs.py",)
 
 BUGS = (
     Bug(
         PROGRAM,
         "a claim's content isn't durable",
-        "        file.write(json.dumps(record).encode())\n        os.fsync(file.fileno())\n",
-        "        file.write(json.dumps(record).encode())\n",
+        "        os.write(draft, json.dumps(record).encode())\n        os.fsync(draft)\n",
+        "        os.write(draft, json.dumps(record).encode())\n",
         ORDER,
     ),
-    Bug(PROGRAM, "a claim's name isn't durable", "    sync_folder(spec.claim)\n", "", ORDER),
+    Bug(
+        PROGRAM,
+        "a claim's name isn't durable",
+        "        sync_folder()\n        return True\n",
+        "        return True\n",
+        ORDER,
+    ),
     Bug(
         PROGRAM,
         "a claim is visible before it names its owner",
-        '        write_draft(draft, {**identity, "mark": spec.mark})\n        os.link(draft, spec.claim)\n',
-        "        os.close(os.open(draft, os.O_CREAT | os.O_WRONLY))\n        os.link(draft, spec.claim)\n"
-        '        write_draft(draft, {**identity, "mark": spec.mark})\n',
+        "            write_draft(draft, claim)\n            os.link(draft, CLAIM)\n",
+        "            os.close(os.open(draft, os.O_CREAT | os.O_WRONLY))\n            os.link(draft, CLAIM)\n"
+        "            os.unlink(draft)\n            write_draft(draft, claim)\n",
         ORDER,
     ),
     Bug(
         PROGRAM,
         "a second supervisor takes over the claim",
-        "        os.link(draft, spec.claim)\n",
-        "        os.replace(draft, spec.claim)\n        write_draft(draft, {})\n",
+        "            os.link(draft, CLAIM)\n",
+        "            os.replace(draft, CLAIM)\n            write_draft(draft, {})\n",
         CLAIM,
     ),
     Bug(
         PROGRAM,
         "a second supervisor starts the agent, too",
-        "    if not take_claim(spec):\n",
-        "    take_claim(spec)\n    if False:\n",
+        "    if not folder.is_right() or not folder.take_claim():\n",
+        "    folder.take_claim()\n    if not folder.is_right():\n",
         CLAIM,
     ),
     Bug(
         PROGRAM,
         "the temporary file of a claim is left",
-        "    finally:\n        os.unlink(draft)\n",
-        "    finally:\n        pass\n",
+        "        finally:\n            os.unlink(draft)\n",
+        "        finally:\n            pass\n",
         CLAIM,
     ),
     Bug(
         PROGRAM,
-        "the environment is left on the disk",
-        "        os.unlink(arguments[0])",
-        "        pass",
-        ("tests/runtime/test_supervised.py",),
+        "a supervisor writes into any folder that has the path of its own",
+        "    if not folder.is_right() or not folder.take_claim():\n",
+        "    if not folder.take_claim():\n",
+        CLAIM,
+    ),
+    Bug(
+        PROGRAM,
+        "a part of a specification counts as all of it",
+        "            if not part:\n",
+        "            if part.endswith(b'}'):\n",
+        CLAIM,
+        equivalent="the end of an object inside is not valid JSON",
+    ),
+    Bug(
+        PROGRAM,
+        "the exit record of a restored folder is lost",
+        "            self.folder.find_again()\n",
+        "",
+        CLAIM,
+    ),
+    Bug(
+        PROGRAM,
+        "the exit record is written into the folder of another attempt",
+        "        if read(os.path.join(path, CLAIM.encode())) == self.claim:\n",
+        "        if True:\n",
+        CLAIM,
+    ),
+    Bug(
+        PROGRAM,
+        "the time in which the supervisor was stopped counts against the timeout",
+        "            self.stopped += late\n",
+        "",
+        ENDING,
     ),
     Bug(
         PROGRAM,
@@ -89,18 +124,18 @@ BUGS = (
     Bug(
         PROGRAM,
         "a probe doesn't release the lease",
-        "            os.close(log)  # Also",
-        "            pass  # Also",
+        "    fcntl.flock(log, fcntl.LOCK_UN)\n",
+        "",
         CLAIM,
     ),
     Bug(
         PROGRAM,
         "an exit record's content isn't durable",
-        "        os.fsync(self.file)\n        os.rename(self.draft, self.path)\n",
-        "        os.rename(self.draft, self.path)\n",
+        "        os.ftruncate(self.file, len(text))\n        os.fsync(self.file)\n",
+        "        os.ftruncate(self.file, len(text))\n",
         ORDER,
     ),
-    Bug(PROGRAM, "an exit record's name isn't durable", "        sync_folder(self.path)\n", "", ORDER),
+    Bug(PROGRAM, "an exit record's name isn't durable", "EXIT)\n        sync_folder()\n", "EXIT)\n", ORDER),
     Bug(
         PROGRAM,
         "a short write of the exit record is ignored",
@@ -275,27 +310,27 @@ BUGS = (
     Bug(
         PROGRAM,
         "the cleanup program has no timeout",
-        "        until = time.monotonic() + AFTER_SECONDS\n",
+        "        until = time.monotonic() + CLEANUP_SECONDS\n",
         "        until = time.monotonic() + 10000\n",
         AFTER,
     ),
     Bug(
         ENGINE,
         "a supervisor that never claimed counts as started",
-        'SupervisedExit(lost="its supervisor died", started=not take_claim(place))',
+        'SupervisedExit(lost="its supervisor died", started=started)',
         'SupervisedExit(lost="its supervisor died", started=True)',
     ),
     Bug(
         ENGINE,
         "a supervisor that never claimed can still start",
-        'SupervisedExit(lost="its supervisor died", started=not take_claim(place))',
-        'SupervisedExit(lost="its supervisor died", started=read_claim(place) is not None)',
+        "started = not take_claim(place) and read_claim(place, mark) is not None",
+        "started = read_claim(place, mark) is not None",
     ),
     Bug(
         ENGINE,
         "an agent starts after its cancellation",
         '        if take_claim(place):\n            return SupervisedExit(lost="ended before it was started", started=False)\n',
-        '        if read_claim(place) is None:\n            return SupervisedExit(lost="ended before it was started", started=False)\n',
+        '        if read_claim(place, mark) is None:\n            return SupervisedExit(lost="ended before it was started", started=False)\n',
     ),
     Bug(
         ENGINE,
@@ -305,15 +340,15 @@ BUGS = (
     ),
     Bug(
         ENGINE,
-        "the cleanup program is recorded after the agent's start",
-        "            files.write(place.after, files.compact(command.after))\n"
-        "        files.write_private(place.spec, json.dumps(spec).encode())\n"
-        "        return self._processes.start_supervisor(place.spec)\n",
-        "            pass\n"
-        "        files.write_private(place.spec, json.dumps(spec).encode())\n"
-        "        started = self._processes.start_supervisor(place.spec)\n"
-        "        files.write(place.after, files.compact(command.after))\n"
-        "        return started\n",
+        "a copy of a project ends the agent of the original",
+        "            if not claim.is_of(place):\n                return _elsewhere(claim)\n",
+        "",
+    ),
+    Bug(
+        ENGINE,
+        "a copy of a project reattaches to the agent of the original",
+        "        if not claim.is_of(place):\n            return _elsewhere(claim)\n",
+        "",
     ),
     Bug(
         ENGINE,
@@ -324,10 +359,10 @@ BUGS = (
     Bug(
         ENGINE,
         "leftover processes of a dead supervisor survive",
-        '        await self._processes.end_marked(f"{MARK}={mark}")\n',
+        "        await self._processes.end_marked(named(mark))\n",
         "",
     ),
-    Bug(ENGINE, "the container of a dead supervisor survives", "        await run_after(place)\n", ""),
+    Bug(ENGINE, "the container of a dead supervisor survives", "        await run_cleanup(cleanup)\n", ""),
     Bug(
         ENGINE,
         "the exit of an agent isn't awaited",
@@ -356,9 +391,21 @@ BUGS = (
     ),
     Bug(
         RECORD,
-        "a spec with secrets is left when the engine claims",
-        "        files.remove(attempt.spec)\n",
-        "        pass\n",
+        "the claim of another attempt counts",
+        "return claim if claim is not None and claim.mark == named(mark) else None",
+        "return claim",
+    ),
+    Bug(
+        RECORD,
+        "the exit record of another attempt counts",
+        "return record if record is not None and record.mark == named(mark) else None",
+        "return record",
+    ),
+    Bug(
+        RECORD,
+        "an attempt starts in a folder that was there before",
+        "    clear_folder(attempt)\n    files.make_new_dir(attempt.root)\n",
+        "    files.make_dir(attempt.root)\n",
     ),
     Bug(
         RECORD,

@@ -26,7 +26,8 @@ from remote_sandbox.service import KEY, REPORT, URL
 
 PACKAGE_HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Isolated (-I) from Python variables of the environment, but able to import this package.
-_START = "import sys; sys.path.insert(0, sys.argv[1]); from remote_sandbox.program import main; main()"
+_CODE = "import sys; sys.path.insert(0, sys.argv[1]); from remote_sandbox.program import main; main()"
+START = (sys.executable, "-I", "-c", _CODE, PACKAGE_HOME)
 
 
 class RemoteConfig(Struct, frozen=True):
@@ -69,18 +70,19 @@ class RemoteSandbox(ProgramProvider):
             )
         passed = [self._environ[name] for name in config.pass_env if self._environ.get(name)]
         environment = agent_environment(self._environ, request, passes=(URL, KEY, *config.pass_env))
-        start = (sys.executable, "-I", "-c", _START, PACKAGE_HOME)
-        name = sandbox_name(request)
+        name = sandbox_name(request.mark)
         return Command(
-            argv=(*start, "work"),
+            argv=(*START, "work"),
             env=environment,
             # Not on the command line, which every local user can read.
             stdin=json.dumps(_task(name, config, request)),
             separate_errors=True,
             secrets=(self._environ[KEY], *passed),
-            # Deletes the sandbox if the program was killed.
-            after=(*start, "end", name, self._environ[URL]),
         )
+
+    def cleanup(self, mark: str) -> tuple[str, ...]:
+        """Deletes the sandbox if the program was killed."""
+        return (*START, "end", sandbox_name(mark), self._environ.get(URL, ""))
 
     def interpret(self, exit: Exit) -> ExecuteResult:
         ended = super().interpret(exit)
@@ -92,11 +94,9 @@ class RemoteSandbox(ProgramProvider):
         return ExecuteResult(exit.output, ended.exit_code, exit.duration_ms, failure=failure)
 
 
-def sandbox_name(request: ExecuteRequest) -> str:
-    """Unique per attempt and deterministic, so that a later process can delete the sandbox by name."""
-    key = [request.environment, request.result_path, request.session, request.stage]
-    text = json.dumps([*key, request.iteration, request.attempt], sort_keys=True)
-    return f"agentforge-{hashlib.sha256(text.encode()).hexdigest()[:20]}"
+def sandbox_name(mark: str) -> str:
+    """Unique per attempt, and derived from its mark, so that a later process can delete the sandbox."""
+    return f"agentforge-{hashlib.sha256(mark.encode()).hexdigest()[:20]}"
 
 
 def _task(name: str, config: RemoteConfig, request: ExecuteRequest) -> dict[str, object]:

@@ -21,6 +21,7 @@ from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.secrets import Redactor, can_be_secret, is_secret_name, looks_like_path
 from agentforge.ports.provider import (
     Capabilities,
+    CleansUp,
     Command,
     ExecuteRequest,
     ExecuteResult,
@@ -48,7 +49,7 @@ SettingValue = str | int | float | bool
 MAX_ARGUMENT_BYTES = 128 * 1024 - 1
 TIMED_OUT = 124
 """The exit status of `timeout`."""
-AFTER_SECONDS = 10.0
+CLEANUP_SECONDS = 10.0
 
 
 def agent_environment(
@@ -137,9 +138,20 @@ def check_arguments(provider: str, words: Iterable[str]) -> None:
 async def execute_once(provider: ProcessProvider, request: ExecuteRequest) -> ExecuteResult:
     """Implements `execute` for process providers: run the command here and interpret its exit."""
     try:
-        return await _in_time(provider, provider.command(request), request)
+        command = provider.command(request)
+        try:
+            return await _in_time(provider, command, request)
+        finally:
+            if isinstance(provider, CleansUp):
+                await asyncio.shield(_clean_up(provider, command, request))
     except ProviderUnusable as error:
         return ExecuteResult(failure=as_failure(error), exit_code=127)
+
+
+async def _clean_up(provider: CleansUp, command: Command, request: ExecuteRequest) -> None:
+    """Run the cleanup program; the agent itself is gone, so a failure is ignored."""
+    argv = provider.cleanup(request.mark)
+    await run_async(Program(argv, CLEANUP_SECONDS, cwd=request.workdir, env=command.env))
 
 
 async def _in_time(provider: ProcessProvider, command: Command, request: ExecuteRequest) -> ExecuteResult:
@@ -196,14 +208,6 @@ async def _to_its_end(command: Command, workdir: str, ends: tuple[int, int, int]
     except BaseException:
         await _end(process)
         raise
-    finally:
-        if command.after:
-            await asyncio.shield(_run_after(command, workdir))
-
-
-async def _run_after(command: Command, workdir: str) -> None:
-    """Run the cleanup program; the agent itself is gone, so a failure is ignored."""
-    await run_async(Program(command.after, AFTER_SECONDS, cwd=workdir, env=command.env))
 
 
 async def _spawn(command: Command, workdir: str, ends: tuple[int, int, int]) -> asyncio.subprocess.Process:

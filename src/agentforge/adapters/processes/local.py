@@ -6,6 +6,7 @@ import importlib.util
 import os
 import py_compile
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -22,6 +23,8 @@ POLL_SECONDS = 0.05
 PS_POLL_SECONDS = 0.1
 ASK_SECONDS = 10.0
 MAX_LISTING = 64 * 1024 * 1024
+# The supervisor's whole environment; some installations of Python need one of these to start.
+LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
 
 
 class _Detached(subprocess.Popen[bytes]):
@@ -38,31 +41,50 @@ class SupervisorStarter:
         self._program: str | None = None
         self._children: list[_Detached] = []
 
-    def start(self, spec_path: str) -> int:
-        """Start it and return the pid, which can't be reused until `reap` is called."""
+    def start(self, folder: str) -> tuple[int, socket.socket]:
+        """Start it and return the pid, which can't be reused until `reap` is called, and our end of the
+        socket on which it expects its specification."""
         self.reap()
         if self._program is None:
             self._program = compiled(self._script)
-        argv = [sys.executable, "-I", "-S", self._program, str(Path(spec_path).absolute())]
+        ours = None
         try:
-            child = _Detached(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-                close_fds=True,
-            )
+            ours, theirs = socket.socketpair()
+            with theirs:
+                child = self._spawn(self._program, os.path.abspath(folder), theirs)
         except OSError as exc:
+            if ours is not None:
+                ours.close()
             raise AgentForgeError(
                 f"can't start the supervisor with {sys.executable or 'this Python'}: {exc.strerror}",
                 hint="check the limits on processes and memory, then resume the run",
             ) from exc
         self._children.append(child)
-        return child.pid
+        return child.pid, ours
+
+    def _spawn(self, program: str, folder: str, stdin: socket.socket) -> _Detached:
+        return _Detached(
+            [sys.executable, "-I", "-S", program, folder],
+            cwd=folder,
+            env={name: os.environ[name] for name in LIBRARY_PATHS if name in os.environ},
+            stdin=stdin.fileno(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            close_fds=True,
+        )
 
     def reap(self) -> None:
         self._children = [child for child in self._children if child.poll() is None]
+
+
+async def hand_over(connection: socket.socket, spec: bytes) -> None:
+    """Send the specification once the supervisor is ready. If it died, the attempt has no claim."""
+    loop = asyncio.get_running_loop()
+    with connection, suppress(OSError):
+        connection.setblocking(False)
+        if await loop.sock_recv(connection, 1):
+            await loop.sock_sendall(connection, spec)
 
 
 def compiled(script: str) -> str:
@@ -118,14 +140,16 @@ class LinuxProcesses:
     def is_alive(self, identity: Identity) -> bool:
         return self.identify(identity.pid) == identity
 
-    def start_supervisor(self, spec_path: str) -> Identity:
-        pid = self._starter.start(spec_path)
+    async def start_supervisor(self, folder: str, spec: bytes) -> Identity:
+        pid, connection = self._starter.start(folder)
         stat = _stat(pid)  # Exists even if the process is dead by now, since we haven't reaped it.
         if stat is None:
+            connection.close()
             raise AgentForgeError(
                 f"the supervisor (process {pid}) exited immediately",
                 hint="restore the default action of SIGCHLD in the calling program, then retry",
             )
+        await hand_over(connection, spec)
         return self._identity(pid, stat)
 
     async def wait(self, identity: Identity) -> None:
@@ -243,14 +267,16 @@ class MacProcesses:
             (now := self.identify(identity.pid)) is not None and now.start_time == identity.start_time
         )
 
-    def start_supervisor(self, spec_path: str) -> Identity:
-        pid = self._starter.start(spec_path)
+    async def start_supervisor(self, folder: str, spec: bytes) -> Identity:
+        pid, connection = self._starter.start(folder)
         state, start_time = self._state(pid)  # Exists even if it is dead by now: we haven't reaped it.
         if not state:
+            connection.close()
             raise AgentForgeError(
                 f"ps reports nothing for process {pid}",
                 hint="check that `ps -p PID -o stat=,lstart=` works here",
             )
+        await hand_over(connection, spec)
         return self._identity(pid, start_time)
 
     async def wait(self, identity: Identity) -> None:

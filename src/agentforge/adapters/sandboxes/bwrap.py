@@ -88,6 +88,9 @@ class BwrapSandbox:
             )
         return replace(command, argv=argv, env={**command.env, "TMPDIR": TMP})
 
+    def cleanup(self, mark: str) -> tuple[str, ...]:  # noqa: ARG002 - its processes are ours.
+        return ()
+
     def _program(self) -> str:
         if sys.platform != "linux":
             raise ProviderUnusable(

@@ -80,7 +80,10 @@ class DockerSandbox:
             *_inside(command.argv, mounts),
         )
         own = {key: value for key, value in self._environ.items() if key.startswith("DOCKER_")}
-        return replace(command, argv=argv, env={**command.env, **own}, after=(client, "rm", "-f", name))
+        return replace(command, argv=argv, env={**command.env, **own})
+
+    def cleanup(self, mark: str) -> tuple[str, ...]:
+        return (self._client(), "rm", "-f", container_name(mark))
 
     def _client(self) -> str:
         found = shutil.which("docker", path=self._environ.get("PATH", os.defpath))

@@ -15,13 +15,13 @@ from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest, LogCorrupt
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
+from agentforge.model.task import MARK
 from agentforge.ports.clock import Clock
 from agentforge.ports.event_log import Damage
 from agentforge.ports.process import Processes
 from agentforge.ports.sources import Sources
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
-from agentforge.runtime.supervision import MARK
 
 
 class RunContext(Struct, frozen=True):

@@ -143,7 +143,9 @@ def agent_task(here: StageAt, iteration: IterationState, attempt: AttemptState) 
 def judge_task(here: StageAt, judge: TaskState) -> JudgeTask:
     ending = judge.status is TaskStatus.ENDING
     at, by = here.at.completed, here.plan.judge
-    return JudgeTask(here.place, here.node.id, at, judge.number, ending, node=here.node, by=by)
+    return JudgeTask(
+        here.place, here.node.id, at, judge.number, ending, node=here.node, by=by, started_at=judge.started_at
+    )
 
 
 def _running(here: StageAt) -> Ruling | None:

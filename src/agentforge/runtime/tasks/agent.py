@@ -8,7 +8,7 @@ from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.layout import IterationLayout
 from agentforge.model.plan import Judgment, Queue, Termination
 from agentforge.model.result import is_agent_session
-from agentforge.model.task import AgentTask
+from agentforge.model.task import MARK, AgentTask
 from agentforge.ports.clock import Clock
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
 from agentforge.runtime.conclusion import (
@@ -20,7 +20,7 @@ from agentforge.runtime.conclusion import (
     note_target,
 )
 from agentforge.runtime.exit_record import ExitRecord
-from agentforge.runtime.supervision import MARK, AttemptLimits
+from agentforge.runtime.supervision import AttemptLimits
 from agentforge.runtime.tasks.call import (
     CallRefused,
     Calls,
@@ -138,7 +138,7 @@ class AgentPerformer:
         return ProviderCall(
             by=task.by,
             place=here.attempt(task.attempt),
-            mark=f"{self._setting.run_id}/{task.mark}",
+            mark=task.mark(self._setting.run_id),
             stage=task.name,
             limits=AttemptLimits(task.timeout, task.idle_timeout),
             sandbox=task.node.sandbox,

@@ -22,7 +22,7 @@ from agentforge.model.result import Usage, is_agent_session
 from agentforge.model.secrets import Redactor
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, ProcessProvider, Provider
 from agentforge.runtime.confinement import Confiner
-from agentforge.runtime.exit_record import KILLED, ExitRecord, exit_of
+from agentforge.runtime.exit_record import KILLED, ExitRecord, clear_folder, exit_of, make_folder
 from agentforge.runtime.recorder import Recorder
 from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit
 from agentforge.system.deadline import call_within
@@ -109,6 +109,7 @@ class Calls:
         self, call: ProviderCall, request: Callable[[], ExecuteRequest]
     ) -> Finished | Lost | CallRefused:
         """Start it and wait for its end. The request is built once the provider's lock is held."""
+        clear_folder(call.place)
         try:
             provider = self._provider_of(call.by.type)
         except (ProviderUnusable, UnknownProvider) as error:
@@ -116,6 +117,7 @@ class Calls:
         turn: AbstractAsyncContextManager[object] = self._locks.get(provider.name, nullcontext())
         async with turn:
             if is_program(provider):
+                make_folder(call.place)
                 return await self._run(call, provider, request())
             return await _execute(call, provider, request())
 
@@ -129,7 +131,8 @@ class Calls:
             return _unusable(error)
         if not is_program(provider):
             return Lost("it ran inside the engine, which died")
-        left = await self._supervised.reattach(call.place, call.mark, reattached)
+        cleanup = self._confiner.cleanup(call.sandbox, provider, call.mark)
+        left = await self._supervised.reattach(call.place, call.mark, reattached, cleanup)
         self._confiner.settle(call.sandbox)
         return await self._outcome(call, provider, left)
 
@@ -141,7 +144,8 @@ class Calls:
             provider = None  # Its program is identified by the claim.
         if provider is not None and not is_program(provider):
             return Lost("it ran inside the engine")
-        left = await self._supervised.end(call.place, call.mark)
+        cleanup = self._confiner.cleanup(call.sandbox, provider, call.mark)
+        left = await self._supervised.end(call.place, call.mark, cleanup)
         self._confiner.settle(call.sandbox)
         return (
             Lost(left.lost, left.started) if provider is None else await self._outcome(call, provider, left)
@@ -152,14 +156,17 @@ class Calls:
     ) -> Finished | Lost | CallRefused:
         try:
             command = provider.command(request)
-            confined = self._confiner.confine(command, call.sandbox, call.place, call.writable, call.scope)
+            confined = self._confiner.confine(
+                command, call.sandbox, call.place, call.writable, mark=call.mark, scope=call.scope
+            )
+            cleanup = self._confiner.cleanup(call.sandbox, provider, call.mark)
         except ProviderUnusable as error:
             return _unusable(error)
         except AgentForgeError:
             raise
         except Exception as error:  # A bug in a provider must not crash the engine.
             return CallRefused(_raised(call, error))
-        left = await self._supervised.run(call.place, confined, call.mark, call.limits)
+        left = await self._supervised.run(call.place, confined, call.mark, call.limits, cleanup)
         self._confiner.settle(call.sandbox)
         return await self._outcome(call, provider, left)
 

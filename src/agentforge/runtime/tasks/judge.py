@@ -15,10 +15,10 @@ from agentforge.engine.normalise import clean_output, read_judgment
 from agentforge.model import facts as f
 from agentforge.model.layout import IterationLayout
 from agentforge.model.result import Usage
-from agentforge.model.task import JudgeTask
+from agentforge.model.task import MARK, JudgeTask
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
 from agentforge.runtime.recorder import judge_failure
-from agentforge.runtime.supervision import MARK, AttemptLimits
+from agentforge.runtime.supervision import AttemptLimits
 from agentforge.runtime.tasks.call import CallRefused, Calls, Finished, Lost, ProviderCall, RunSetting
 from agentforge.runtime.tasks.performer import TaskReport
 from agentforge.system import files
@@ -78,7 +78,7 @@ class JudgePerformer:
         return ProviderCall(
             by=task.by,
             place=self._here(task).judge_attempt(task.attempt),
-            mark=f"{self._setting.run_id}/{task.mark}",
+            mark=task.mark(self._setting.run_id),
             stage=task.name,
             limits=AttemptLimits(TIMEOUT),
             sandbox=task.node.sandbox,
@@ -116,7 +116,7 @@ class JudgePerformer:
             workdir=setting.project,
             environment={
                 **setting.environment,
-                MARK: f"{setting.run_id}/{task.mark}",
+                MARK: task.mark(setting.run_id),
                 "MOCK_ITERATION": str(task.iteration),
                 "MOCK_PROVIDER": "judge",
             },

@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.model.layout import AttemptLayout
-from agentforge.runtime.supervision import run_after
-from agentforge.system import files
+from agentforge.runtime.supervision import run_cleanup
 
 from .attempt_run import ENV, AttemptRun, eventually, lives, nothing_left_behind
 
@@ -52,13 +50,13 @@ AGENT = "echo $$ > agent; "
 def test_it_runs_once_when_the_agent_is_gone(
     attempt: AttemptRun, script: str, changes: dict[str, float], status: str
 ) -> None:
-    record = attempt.shell(AGENT + script, after=note(attempt.folder), **changes)
+    record = attempt.shell(AGENT + script, cleanup=note(attempt.folder), **changes)
     assert (record["status"], record["error"]) == (status, None)
     assert (attempt.folder / "after").read_text() == "1\n"
 
 
 def test_it_runs_when_the_agent_is_ended_on_request(attempt: AttemptRun) -> None:
-    supervisor = attempt.start("sh", "-c", AGENT + "sleep 30", after=note(attempt.folder))
+    supervisor = attempt.start("sh", "-c", AGENT + "sleep 30", cleanup=note(attempt.folder))
     attempt.agent_pid()
     attempt.number_in("agent")
     supervisor.terminate()
@@ -67,14 +65,14 @@ def test_it_runs_when_the_agent_is_ended_on_request(attempt: AttemptRun) -> None
 
 
 def test_it_does_not_run_for_an_agent_that_never_started(attempt: AttemptRun) -> None:
-    assert attempt.run("no-such-program", after=note(attempt.folder))["status"] == "spawn_failed"
+    assert attempt.run("no-such-program", cleanup=note(attempt.folder))["status"] == "spawn_failed"
     assert not (attempt.folder / "after").exists()
 
 
 def test_it_is_given_up_after_its_time_and_ended_with_all_it_started(attempt: AttemptRun) -> None:
     began = time.monotonic()
     script = "trap '' TERM; echo $$ > late; (sleep 60) & sleep 60"
-    attempt.start("sh", "-c", AGENT, after=note(attempt.folder, script))
+    attempt.start("sh", "-c", AGENT, cleanup=note(attempt.folder, script))
     record = attempt.outcome()
     assert time.monotonic() - began >= 10
     assert (record["status"], record["exit_code"]) == ("exited", 0)
@@ -83,14 +81,14 @@ def test_it_is_given_up_after_its_time_and_ended_with_all_it_started(attempt: At
 
 
 def test_one_that_is_missing_does_not_cost_the_outcome(attempt: AttemptRun) -> None:
-    record = attempt.shell("exit 4", after=["no-such-program"])
+    record = attempt.shell("exit 4", cleanup=["no-such-program"])
     assert (record["status"], record["exit_code"]) == ("exited", 4)
     assert "can't run cleanup program no-such-program" in record["error"]
 
 
 def test_it_has_the_agents_environment_and_no_input(attempt: AttemptRun) -> None:
     script = f"cd {attempt.folder}; echo $WHO > who; cat > input; echo hidden"
-    attempt.shell("true", after=["sh", "-c", script], env={**ENV, "WHO": "me"})
+    attempt.shell("true", cleanup=["sh", "-c", script], env={**ENV, "WHO": "me"})
     assert (attempt.folder / "who").read_text() == "me\n"
     assert (attempt.folder / "input").read_text() == ""
     assert attempt.output.read_text() == ""
@@ -98,7 +96,7 @@ def test_it_has_the_agents_environment_and_no_input(attempt: AttemptRun) -> None
 
 def test_a_supervisor_killed_while_it_runs_leaves_no_exit_record(attempt: AttemptRun) -> None:
     script = "echo $$ > late; exec sleep 60"
-    supervisor = attempt.start("sh", "-c", AGENT, after=note(attempt.folder, script))
+    supervisor = attempt.start("sh", "-c", AGENT, cleanup=note(attempt.folder, script))
     late = attempt.number_in("late")
     supervisor.kill()
     supervisor.wait()
@@ -113,33 +111,26 @@ def test_a_supervisor_killed_while_it_runs_leaves_no_exit_record(attempt: Attemp
 
 
 def test_the_engine_runs_it_for_a_supervisor_that_died(tmp_path: Path) -> None:
-    place = AttemptLayout(str(tmp_path))
-    files.write(place.after, files.compact(["sh", "-c", f"echo ran >> {tmp_path}/after"]))
-    asyncio.run(run_after(place))
-    asyncio.run(run_after(place))
+    argv = ("sh", "-c", f"echo ran >> {tmp_path}/after")
+    asyncio.run(run_cleanup(argv))
+    asyncio.run(run_cleanup(argv))
     assert (tmp_path / "after").read_text() == "ran\nran\n"
 
 
-@pytest.mark.parametrize("content", [None, b"", b'["sh"', b"[]"])
-def test_an_attempt_without_one_has_nothing_to_run(tmp_path: Path, content: bytes | None) -> None:
-    place = AttemptLayout(str(tmp_path))
-    if content is not None:
-        files.write(place.after, content)
-    asyncio.run(run_after(place))
+def test_an_attempt_without_one_has_nothing_to_run() -> None:
+    asyncio.run(run_cleanup(()))
 
 
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
-        (["no-such-program"], "can't run cleanup program no-such-program"),
-        (["sleep", "60"], "timed out after 0.2 s"),
+        (("no-such-program",), "can't run cleanup program no-such-program"),
+        (("sleep", "60"), "timed out after 0.2 s"),
     ],
 )
 def test_the_engine_continues_after_a_failed_cleanup(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, argv: list[str], says: str
+    caplog: pytest.LogCaptureFixture, argv: tuple[str, ...], says: str
 ) -> None:
-    place = AttemptLayout(str(tmp_path))
-    files.write(place.after, files.compact(argv))
     with caplog.at_level(logging.WARNING), nothing_left_behind():
-        asyncio.run(run_after(place, 0.2))
+        asyncio.run(run_cleanup(argv, 0.2))
     assert says in caplog.text
