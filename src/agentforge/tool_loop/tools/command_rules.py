@@ -43,7 +43,7 @@ _OF_DIFFERENCES: Final = (
 _OF_FILES: Final = (
     "ahead-behind branch column ignored long no-ahead-behind no-column null porcelain renames short "
     "show-stash untracked-files verbose "
-    "deduplicate deleted directory eol error-unmatch exclude-per-directory exclude-standard full-name killed "
+    "deduplicate deleted directory eol error-unmatch exclude-standard full-name killed "
     "modified no-empty-directory others recurse-submodules resolve-undo stage unmerged with-tree "
     "incremental line-porcelain root score-debug show-email show-name show-number show-stats progress "
     "no-progress ignore-rev"
@@ -96,9 +96,12 @@ def refuse_escapes(argv: Sequence[str], named: int, root: str) -> None:
     """Raises ToolError; words that the user's list names are not checked."""
     name = _program(argv)
     for word in argv[named:]:
-        wrong = _reads_elsewhere(argv[1], word) if is_reading_git(argv) else _escapes(name, word)
+        if is_reading_git(argv) and word.startswith("-"):
+            wrong = _reads_elsewhere(argv[1], word)
+        else:
+            wrong = _escapes(name, word) or _leads_out(word, root)
         # Options before the command of git change its settings, or the repository.
-        if wrong or _leads_out(word, root) or (name == "git" and word == argv[1] and word.startswith("-")):
+        if wrong or (name == "git" and word == argv[1] and word.startswith("-")):
             raise ToolError(
                 f"{word}: not allowed for {name}; commands stay in the workspace and start no other program"
             )
@@ -117,8 +120,6 @@ def _program(argv: Sequence[str]) -> str:
 def _reads_elsewhere(command: str, word: str) -> bool:
     if word.startswith("--"):
         return word.partition("=")[0][2:] not in {"", *_PLAIN_OPTIONS}
-    if not word.startswith("-") or word == "-":
-        return False
     for letter in word[1:]:
         if letter in _SHORT_WITH_FILE.get(command, "O"):
             return True
