@@ -60,7 +60,9 @@ if TYPE_CHECKING:
     from agentforge.model.errors import StorageFailed as StorageFailed
     from agentforge.model.errors import UnknownProvider as UnknownProvider
     from agentforge.model.errors import UnknownRun as UnknownRun
+    from agentforge.model.errors import UntrustedRun as UntrustedRun
     from agentforge.model.event import Event as Event
+    from agentforge.model.execution import Execution as Execution
     from agentforge.model.facts import AnyFact as AnyFact
     from agentforge.model.layout import RunLayout as RunLayout
     from agentforge.model.plan import Overrides as Overrides
@@ -101,6 +103,7 @@ _ERRORS = (
     "StorageFailed",
     "UnknownProvider",
     "UnknownRun",
+    "UntrustedRun",
 )
 _HOME = {
     "adapters.cli_agents.cli_agent": ("CliAgent",),
@@ -126,6 +129,7 @@ _HOME = {
     "model.diagnostic": ("Diagnostic", "SourcePlace"),
     "model.errors": _ERRORS,
     "model.event": ("Event",),
+    "model.execution": ("Execution",),
     "model.facts": ("AnyFact",),
     "model.layout": ("RunLayout",),
     "model.plan": ("Overrides", "Plan"),

@@ -31,6 +31,7 @@ main()
 BEFORE = re.compile(
     r"names a live pid|live pid but|holds flock|flock-held|stale lock of|python yq|no tmux", re.IGNORECASE
 )
+UNTRUSTED = "was not started on this machine by you"
 MISSING_INPUT = re.compile(r"no file matches the input `([^`]+)`")
 BETWEEN = re.compile(r"rolled back", re.IGNORECASE)
 
@@ -217,6 +218,9 @@ class _Stage:
         except subprocess.TimeoutExpired as stopped:
             return Outcome(command, 124, _decoded(stopped.stdout), _decoded(stopped.stderr))
         outcome = Outcome(command, done.returncode, _decoded(done.stdout), _decoded(done.stderr))
+        if UNTRUSTED in outcome.err and "--trust" not in command.words:
+            # A run of the shell engine that was put in place: a person trusts it.
+            return self._run(replace(command, words=(*command.words, "--trust")))
         if refused := MISSING_INPUT.findall(outcome.err):
             # Again as a person would after the refusal, so that the rest of the case can be compared.
             words = tuple(word for word in command.words if word.removeprefix("--input=") not in refused)

@@ -9,13 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from tests.runtime.attempt_run import eventually, lives
+from tests.sdk import projects
 from tests.sdk.projects import iteration_dir, pipeline
 
 from agentforge.runtime.supervision import SupervisorLimits
 from agentforge.sdk.engine import Engine
 
 # Facts that no act waits for are to be seen soon.
-ENVIRON = {"PATH": os.environ["PATH"], "AGENT_PIPELINES_EVENT_FLUSH_MS": "10"}
+ENVIRON = {
+    "PATH": os.environ["PATH"],
+    "AGENT_PIPELINES_EVENT_FLUSH_MS": "10",
+    "XDG_STATE_HOME": projects.ENVIRON["XDG_STATE_HOME"],
+}
 LIMITS = SupervisorLimits(term_grace=1.0)
 
 # Notes each run with its pid, waits for the file `go`, then writes its result.
@@ -27,13 +32,14 @@ printf '{"summary": "done by %s"}' $$ > "$MOCK_RESULT_FILE"
 """
 
 ENGINE = """
-import asyncio, json, sys
+import asyncio, json, os, sys
 from agentforge.sdk.engine import Engine
 from tests.runtime.agents import ENVIRON, SupervisorLimits
 
 async def main():
     limits = SupervisorLimits(orphan_grace=float(sys.argv[3]), term_grace=1.0)
-    async with Engine(sys.argv[1], environ=ENVIRON, limits=limits) as engine:
+    environ = {**ENVIRON, "XDG_STATE_HOME": os.environ["XDG_STATE_HOME"]}
+    async with Engine(sys.argv[1], environ=environ, limits=limits) as engine:
         await engine.run(json.loads(sys.argv[2]), session="s")
 
 asyncio.run(main())
@@ -58,7 +64,11 @@ class EngineProcess:
         arguments = [str(project), json.dumps(pipeline(*nodes)), str(orphan_grace)]
         self._process = subprocess.Popen(
             [sys.executable, "-c", ENGINE, *arguments],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(sys.path),
+                "XDG_STATE_HOME": ENVIRON["XDG_STATE_HOME"],
+            },
             start_new_session=True,
         )
 

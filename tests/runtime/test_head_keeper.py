@@ -109,8 +109,9 @@ def test_damaged_kept_head_is_ignored(tmp_path: Path) -> None:
 
 
 def test_head_of_another_run_says_nothing(tmp_path: Path) -> None:
-    log = JsonlLog(tmp_path / "run" / "events.jsonl")
-    keeper = HeadKeeper(str(tmp_path / "run"), environ(tmp_path / "home"))
+    folder = run_dir(project_of(tmp_path))
+    log = JsonlLog(folder / "events.jsonl")
+    keeper = HeadKeeper(str(folder), environ(tmp_path / "home"))
     keeper.keep("first", Head(9, "0" * 32, 5000))
     keeper.check_head("second", log)
     with pytest.raises(LogCorrupt):

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.runtime.agents import PATIENT, EngineProcess, agents, end_left, engine, shell, supervisor
 from tests.runtime.attempt_run import eventually, lives
+from tests.sdk.projects import cut_log, iteration_dir, load, pipeline, run, run_dir, types
 from tests.sdk.projects import eventually as soon
-from tests.sdk.projects import iteration_dir, load, pipeline, run, run_dir, types
 
 from agentforge.model.status import RunStatus
 from agentforge.testing import ObservedSession, assert_event_sequence, assert_iteration_count
@@ -200,7 +200,7 @@ def test_engine_that_died_before_the_agent_was_started_loses_nothing(project: Pa
             log = run_dir(project) / "events.jsonl"
             lines = log.read_bytes().splitlines(keepends=True)
             intent = next(n for n, line in enumerate(lines) if b'"attempt_start"' in line)
-            log.write_bytes(b"".join(lines[: intent + 1]))
+            cut_log(project, lines[: intent + 1])
             (project / "runs").unlink()
             for left in (iteration_dir(project) / "attempt-1").iterdir():
                 left.unlink()

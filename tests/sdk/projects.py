@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import tempfile
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +14,10 @@ from agentforge.testing.scripted_provider import says
 
 T = TypeVar("T")
 
-ENVIRON = {"PATH": "/usr/bin:/bin"}
+_state = tempfile.TemporaryDirectory(prefix="agentforge-state-")
+
+ENVIRON = {"PATH": "/usr/bin:/bin", "XDG_STATE_HOME": _state.name}
+"""With the state folder of one user, who starts and resumes all runs of a test process."""
 
 
 def node(id: str = "plan", **changes: Any) -> dict[str, Any]:
@@ -56,6 +60,15 @@ def iteration_dir(project: Path, number: int = 1, stage: str = "stage-00-plan", 
 
 def load(path: Path) -> Any:
     return json.loads(path.read_bytes())
+
+
+def cut_log(project: Path, lines: list[bytes], session: str = "s") -> None:
+    """As if the engine had died after these lines: the head that it keeps elsewhere is not ahead of them."""
+    (run_dir(project, session) / "events.jsonl").write_bytes(b"".join(lines))
+    run_id = json.loads(lines[0])["trace_id"]
+    for head in Path(ENVIRON["XDG_STATE_HOME"]).glob("agentforge/heads/*.json"):
+        if load(head)["run_id"] == run_id:
+            head.unlink()
 
 
 def types(project: Path, session: str = "s") -> list[str]:

@@ -8,6 +8,7 @@ import pytest
 from tests.sdk.projects import (
     ENVIRON,
     Gate,
+    cut_log,
     engine,
     iteration_dir,
     load,
@@ -317,7 +318,7 @@ def test_interrupted_status_is_derived_and_is_what_recovery_looks_for(tmp_path: 
     with SyncEngine(tmp_path, providers={"scripted": ScriptedProvider([says("x")])}, environ=ENVIRON) as sdk:
         sdk.run(pipeline(node(runs=2)), session="s")
         log = run_dir(tmp_path) / "events.jsonl"
-        log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:5]))
+        cut_log(tmp_path, log.read_bytes().splitlines(keepends=True)[:5])
         info = sdk.engine.status("s")
         assert info.status == "interrupted"
         assert info.state.status is RunStatus.RUNNING
@@ -367,7 +368,7 @@ def test_crash_during_iteration_resumes_from_iteration_completed_plus_one(tmp_pa
         log = run_dir(tmp_path) / "events.jsonl"
         lines = log.read_bytes().splitlines(keepends=True)
         intents = [number for number, line in enumerate(lines, 1) if b'"attempt_start"' in line]
-        log.write_bytes(b"".join(lines[: intents[1]]))
+        cut_log(tmp_path, lines[: intents[1]])
         crashed = sdk.engine.status("s").state
         assert crashed.node is not None
         assert crashed.iteration is not None

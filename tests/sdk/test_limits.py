@@ -1,6 +1,7 @@
 """Quotas and rate limits in real runs: waited for over restarts, or handed to the next of the chain."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -176,7 +177,7 @@ def test_a_pipeline_may_fail_at_a_limit(tmp_path: Path, policy: object) -> None:
 # -- over the death of the engine
 
 WAITING_SCRIPT = """
-import asyncio, sys
+import asyncio, json, sys
 from datetime import UTC, datetime, timedelta
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.sdk.engine import Engine
@@ -187,7 +188,7 @@ resets = datetime.fromisoformat(sys.argv[2])
 used_up = Failure(FailureKind.PROVIDER_QUOTA, "used up", resets_at=resets)
 async def main():
     providers = {"one": ScriptedProvider([fails(used_up)], name="one")}
-    async with Engine(sys.argv[1], providers=providers, environ={"PATH": "/usr/bin:/bin"}) as engine:
+    async with Engine(sys.argv[1], providers=providers, environ=json.loads(sys.argv[3])) as engine:
         plan = {"id": "plan", "prompt": "x", "provider": "one"}
         await engine.run({"name": "p", "nodes": [plan]}, session="s")
 asyncio.run(main())
@@ -197,7 +198,8 @@ asyncio.run(main())
 @pytest.mark.crash
 def test_a_wait_for_a_quota_survives_the_death_of_the_engine(tmp_path: Path) -> None:
     resets = datetime.now(UTC) + timedelta(seconds=4)
-    dying = subprocess.Popen([sys.executable, "-c", WAITING_SCRIPT, str(tmp_path), resets.isoformat()])
+    arguments = (str(tmp_path), resets.isoformat(), json.dumps(ENVIRON))
+    dying = subprocess.Popen([sys.executable, "-c", WAITING_SCRIPT, *arguments])
     again = ScriptedProvider([says("done")], name="one")
 
     async def main() -> None:

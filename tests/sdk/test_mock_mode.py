@@ -57,7 +57,8 @@ def test_run_started_in_mock_mode_stays_in_it(tmp_path: Path) -> None:
     """What the environment decided when a run began decides a resume too."""
     session = mock_session(tmp_path, {"result-2.json": {"decision": "error", "reason": "stuck"}})
     assert session.run(LOOP).error_type == "agent_error"
-    with SyncEngine(session.project, environ=ENVIRON) as without:
+    environ = {**ENVIRON, "XDG_STATE_HOME": session.environ["XDG_STATE_HOME"]}
+    with SyncEngine(session.project, environ=environ) as without:
         assert without.resume(session.name).completed
     assert_iteration_count(session, 3)
 

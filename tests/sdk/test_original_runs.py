@@ -37,6 +37,7 @@ def sdk(project: Path, **environ: str) -> Engine:
 def resumed(project: Path, session: str = SESSION, **options: Any) -> RunResult:
     async def main() -> RunResult:
         async with sdk(project, **options) as engine:
+            engine.trust(session)
             return await engine.resume(session)
 
     return asyncio.run(main())
@@ -114,10 +115,10 @@ def test_imported_and_interrupted_run_is_recovered(loop: ShellRun) -> None:
     resumed(loop.project)
     lines = loop.log.read_bytes().splitlines(keepends=True)
     loop.log.write_bytes(b"".join(lines[: before + 1]))
-    shutil.rmtree(loop.project / "home")
     (loop.run_dir / "state.json").unlink()
     engine = sdk(loop.project)
     assert engine.status(SESSION).status == "interrupted"
+    engine.trust(SESSION)
     recovered = asyncio.run(engine.recover(SESSION))
     assert recovered is not None
     assert (recovered.status, recovered.iterations) == (RunStatus.COMPLETED, 4)

@@ -49,6 +49,7 @@ DATA = (
         "Cursor",
         "Diagnostic",
         "Event",
+        "Execution",
         "Head",
         "Overrides",
         "PipelineSource",

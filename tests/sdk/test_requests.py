@@ -11,6 +11,7 @@ from tests.sdk import blocks
 from tests.sdk.projects import (
     ENVIRON,
     Gate,
+    cut_log,
     engine,
     eventually,
     load,
@@ -294,7 +295,7 @@ def test_answer_left_before_the_engine_is_started_counts_when_the_run_is_recover
         log = run_dir(tmp_path) / "events.jsonl"
         lines = log.read_bytes().splitlines(keepends=True)
         assert b"session_paused" in lines[-1]
-        log.write_bytes(b"".join(lines[:-1]))
+        cut_log(tmp_path, lines[:-1])
         async with engine(tmp_path) as sdk:
             assert sdk.status("s").status == "interrupted"
             assert await sdk.answer("s", "resume") is None, "answering isn't recovering"

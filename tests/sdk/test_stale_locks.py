@@ -12,6 +12,7 @@ from agentforge.app.definitions import merged
 from agentforge.app.runs.leases import Leases
 from agentforge.app.runs.lock_file import write_lock
 from agentforge.app.runs.lookup import Runs
+from agentforge.app.runs.trust import Trust
 from agentforge.model.layout import AttemptLayout, lock_file
 from agentforge.model.plan import Overrides
 
@@ -22,9 +23,14 @@ def processes(tmp_path: Path) -> FakeProcesses:
     return FakeProcesses(AttemptLayout(str(tmp_path)))
 
 
+def leases_of(project: Path, processes: FakeProcesses) -> Leases:
+    runs = Runs(str(project), {"PATH": "/usr/bin:/bin"})
+    return Leases(runs, processes, SystemClock(), Trust(runs))
+
+
 @pytest.fixture
 def leases(tmp_path: Path, processes: FakeProcesses) -> Leases:
-    made = Leases(Runs(str(tmp_path), {"PATH": "/usr/bin:/bin"}), processes, SystemClock())
+    made = leases_of(tmp_path, processes)
     write_lock(str(tmp_path), "s", processes, SystemClock().now())
     return made
 
@@ -43,7 +49,7 @@ def test_a_lock_whose_owner_lives_stays(leases: Leases, tmp_path: Path) -> None:
 
 def test_a_lock_whose_owner_s_pid_was_given_away_is_stale(leases: Leases, tmp_path: Path) -> None:
     reborn = Reborn(AttemptLayout(str(tmp_path)))
-    others = Leases(Runs(str(tmp_path), {"PATH": "/usr/bin:/bin"}), reborn, SystemClock())
+    others = leases_of(tmp_path, reborn)
     assert asyncio.run(others.clean()) == {"s"}
     assert not Path(lock_file(str(tmp_path), "s")).exists()
 

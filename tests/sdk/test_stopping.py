@@ -12,6 +12,7 @@ import pytest
 from tests.sdk.projects import (
     ENVIRON,
     Gate,
+    cut_log,
     engine,
     eventually,
     iteration_dir,
@@ -233,7 +234,7 @@ def test_cancel_of_an_interrupted_run_is_finished_without_its_driver(tmp_path: P
         async with engine(tmp_path, provider) as sdk:
             await sdk.run(pipeline(node(runs=3)), session="s")
             log = run_dir(tmp_path) / "events.jsonl"
-            log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:7]))
+            cut_log(tmp_path, log.read_bytes().splitlines(keepends=True)[:7])
             result = await sdk.cancel("s")
         assert result is not None
         assert result.status is RunStatus.ABORTED
@@ -265,7 +266,7 @@ def test_control_that_came_too_late_is_dropped(tmp_path: Path) -> None:
 SENDER = """
 import sys
 from agentforge.sdk.sync import SyncEngine
-with SyncEngine(sys.argv[1], environ={}) as engine:
+with SyncEngine(sys.argv[1], environ={"XDG_STATE_HOME": sys.argv[3]}) as engine:
     if sys.argv[2] == "pause":
         engine.pause("s", "asked from elsewhere")
     else:
@@ -281,7 +282,13 @@ def test_pause_and_cancel_via_files_from_another_process(tmp_path: Path, action:
             going = asyncio.create_task(sdk.run(pipeline(node(runs=2)), session="s"))
             await gate.working.wait()
             sender = await asyncio.create_subprocess_exec(
-                sys.executable, "-c", SENDER, str(tmp_path), action, stdout=subprocess.PIPE
+                sys.executable,
+                "-c",
+                SENDER,
+                str(tmp_path),
+                action,
+                ENVIRON["XDG_STATE_HOME"],
+                stdout=subprocess.PIPE,
             )
             if action == "pause":
                 await eventually(lambda: "pause_requested" in types(tmp_path))
@@ -301,7 +308,7 @@ def test_pending_pause_does_not_outlive_a_resume(tmp_path: Path) -> None:
         async with engine(tmp_path) as sdk:
             await sdk.run(pipeline(node(runs=3)), session="s")
             log = run_dir(tmp_path) / "events.jsonl"
-            log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:7]))
+            cut_log(tmp_path, log.read_bytes().splitlines(keepends=True)[:7])
             await sdk.pause("s")
             assert (await sdk.resume("s")).completed
 
@@ -314,7 +321,7 @@ def test_pause_of_an_interrupted_run_holds_back_recovery(tmp_path: Path) -> None
         async with engine(tmp_path) as sdk:
             await sdk.run(pipeline(node(runs=3)), session="s")
             log = run_dir(tmp_path) / "events.jsonl"
-            log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:7]))
+            cut_log(tmp_path, log.read_bytes().splitlines(keepends=True)[:7])
             await sdk.pause("s", "not now")
             result = await sdk.recover("s")
             assert result is not None

@@ -39,6 +39,7 @@ BY_ERROR: Mapping[str, int] = {
     "unknown_provider": USAGE,
     "invalid_settings": USAGE,
     "run_exists": FAILED,
+    "untrusted_run": FAILED,
     "lock_contention": FAILED,
     "illegal_move": FAILED,
     "state_corrupt": FAILED,

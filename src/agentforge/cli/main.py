@@ -19,7 +19,9 @@ from agentforge.cli.output import drop_stdout, echo, show_error, show_unexpected
 from agentforge.model.errors import AgentForgeError
 from agentforge.version import __version__
 
-PLAIN = frozenset({"--force", "--resume", "--recompile", "--record", "--foreground", "--no-tmux", "--tmux"})
+PLAIN = frozenset(
+    {"--force", "--resume", "--recompile", "--record", "--trust", "--foreground", "--no-tmux", "--tmux"}
+)
 VALUED = frozenset({"--provider", "--model", "--provider-config", "--context", "--input", "-i", "--command"})
 OURS = frozenset({"-C", "--project", "--log-level", "--log-format"})
 """Options of the program itself that take a value; they may stay where they are."""

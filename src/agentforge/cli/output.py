@@ -4,7 +4,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from agentforge.cli import exit_codes
 
 if TYPE_CHECKING:
     from agentforge.model.errors import AgentForgeError
+    from agentforge.model.execution import Execution
 
 COLOURS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -118,8 +119,21 @@ def show_error(error: "AgentForgeError", *, as_json: bool) -> int:
         from agentforge.model.diagnostic import render
 
         echo(*render(diagnostics).split("\n"), "", err=True)
+    if executes := getattr(error, "executes", ()):
+        about["executes"] = executes
+        if not as_json:
+            show_executions(executes)
     _show(about, as_json=as_json)
     return exit_codes.BY_ERROR.get(error.code, exit_codes.FAILED)
+
+
+def show_executions(executes: "Sequence[Execution]") -> None:
+    """Print what a run would execute to stderr."""
+    from agentforge.views.lines.execution import execution_lines
+
+    note("It would execute:")
+    for line in execution_lines(executes):
+        note(f"  {line}")
 
 
 def show_usage_error(error: click.ClickException, *, as_json: bool) -> int:

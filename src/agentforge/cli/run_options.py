@@ -85,6 +85,7 @@ class RunOptions(Struct, frozen=True):
     recompile: bool = False
     is_resumed: bool = False
     record: bool = False
+    trust: bool = False
 
     def compiled(self, engine: "Engine") -> "Compiled":
         overrides = overrides_from(self.options)
@@ -113,6 +114,7 @@ class RunOptions(Struct, frozen=True):
             "--resume": self.is_resumed,
             "--recompile": self.recompile,
             "--record": self.record,
+            "--trust": self.trust,
         }
         line = ["pipeline" if self.stage is None else "loop", "-C", project, "--foreground"]
         line += [flag for flag, given in flags.items() if given]

@@ -5,11 +5,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation, invocation, options_of, record_option
 from agentforge.cli.output import echo, note, print_json
 from agentforge.cli.run_options import RunOptions, compile_and_warn, show_warnings
+from agentforge.cli.trust import ask_for_trust, trust_existing, trust_option
 from agentforge.views.lines.requests import request_lines
 from agentforge.views.stage_progress import current_step
 from agentforge.views.status import RESUMABLE
@@ -26,13 +28,24 @@ def start_attached(given: RunOptions, notes: "Sequence[AnyFact]" = ()) -> int:
     from agentforge.cli.log_output import current_session
 
     call = invocation()
+    trusted = _is_trusted(call, given)
 
     async def work(engine: "Engine") -> "RunResult":
         compiled = compile_and_warn(given.compiled, engine)
         current_session.set(compiled.plan.session.name)
+        if trusted:
+            trust_existing(engine, compiled.plan.session.name)
         return await engine.start(compiled, force=given.force, notes=notes, record=given.record)
 
     return conclude(call, drive(call, work))
+
+
+def _is_trusted(call: Invocation, given: RunOptions) -> bool:
+    """Whether the person trusts the run that is resumed, or that has the name of the new one."""
+    name = given.session
+    if name is None or not (given.force or given.is_resumed) or name not in call.runs.sessions():
+        return given.trust
+    return ask_for_trust(call, name, given=given.trust)
 
 
 def _cleaned(
@@ -57,6 +70,7 @@ start_options = options_of(
         default=False,
         help="Stay attached, or run in the background.  [default: --tmux]",
     ),
+    trust_option,
     record_option,
     click.option("--cleaned-tmux", "notes", hidden=True, callback=_cleaned),
 )
@@ -68,7 +82,7 @@ def start_or_resume(options: dict[str, Any], **what: Any) -> int:
     if what["session"] is not None:
         session_name(what["session"])
     foreground, notes = options.pop("foreground"), options.pop("notes")
-    how = {name: options.pop(name) for name in ("force", "recompile", "is_resumed", "record")}
+    how = {name: options.pop(name) for name in ("force", "recompile", "is_resumed", "record", "trust")}
     given = RunOptions(options=options, **what, **how)
     if given.is_resumed:
         _refuse_ignored_options(given)
@@ -83,6 +97,7 @@ def start_or_resume(options: dict[str, Any], **what: Any) -> int:
             recompile=given.recompiled,
             notes=notes,
             record=given.record,
+            trust=given.trust,
         )
     return start_attached(given, notes)
 
@@ -125,9 +140,13 @@ def _start_in_background(call: Invocation, given: RunOptions) -> int:
     from agentforge import Background, Engine
     from agentforge.cli.log_output import set_up_logs
 
+    given = replace(given, trust=_is_trusted(call, given))
+
     async def start() -> "tuple[BackgroundRun, TmuxSessionCleaned | None]":
         background = Background(call.runs)
         async with Engine(call.root) as engine:
+            if given.trust and given.session is not None:
+                trust_existing(engine, given.session)
             session = await _validate(engine, given, background)
             cleaned = await background.free_tmux_name(session, force=given.force)
         return await background.start(session, given.arguments(call.root, session, cleaned)), cleaned
@@ -172,10 +191,12 @@ def resume_attached(
     accept_damage: bool = False,
     notes: "Sequence[AnyFact]" = (),
     record: bool = False,
+    trust: bool = False,
 ) -> int:
     from agentforge.cli.attached import conclude, drive
     from agentforge.cli.log_output import current_session
 
+    trusted = ask_for_trust(call, session, given=trust)
     info = call.runs.info(session)
     if not call.as_json and info.status in RESUMABLE:
         echo(f"Resuming session '{info.session}' from {_place(info)}")
@@ -183,6 +204,8 @@ def resume_attached(
 
     async def work(engine: "Engine") -> "RunResult":
         current_session.set(session)
+        if trusted:
+            engine.trust(session)
         compiled = recompile(engine)
         if not isinstance(compiled, bool):
             show_warnings(compiled)

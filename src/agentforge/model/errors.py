@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from agentforge.model.diagnostic import Diagnostic, render
+from agentforge.model.execution import Execution
 
 
 class AgentForgeError(Exception):
@@ -71,6 +72,17 @@ class IllegalMove(AgentForgeError):
     """A status can't follow the one before it."""
 
     code = "illegal_move"
+
+
+class UntrustedRun(AgentForgeError):
+    """The run was not started here, so nothing of it is executed until a person trusts it. Carries what it
+    would execute."""
+
+    code = "untrusted_run"
+
+    def __init__(self, message: str, *, hint: str = "", executes: Sequence[Execution] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.executes = tuple(executes)
 
 
 class LogCorrupt(AgentForgeError):

@@ -5,18 +5,20 @@ recovered.
 """
 
 import logging
-import os
 from collections.abc import Mapping
-from hashlib import sha256
 
 import msgspec
 from msgspec import Struct
 
 from agentforge.model.errors import LogConflict, LogCorrupt, StorageFailed
 from agentforge.ports.event_log import EventLog, Head
+from agentforge.runtime.state_folder import StateFolder
 from agentforge.system import files
 
 log = logging.getLogger("agentforge.run")
+
+KIND = "heads"
+MAX_BYTES = 64 * 1024
 
 
 class KeptHead(Struct, frozen=True):
@@ -26,10 +28,8 @@ class KeptHead(Struct, frozen=True):
 
 class HeadKeeper:
     def __init__(self, run_dir: str, environ: Mapping[str, str]) -> None:
-        home = environ.get("XDG_STATE_HOME") or os.path.join(environ.get("HOME", ""), ".local", "state")
-        name = sha256(os.path.realpath(run_dir).encode("utf-8", "surrogateescape")).hexdigest()[:32]
-        self._path = os.path.join(home, "agentforge", "heads", f"{name}.json")
-        self._usable = os.path.isabs(home)
+        self._folder = StateFolder(run_dir, environ)
+        self._usable = not self._folder.problem
 
     def keep(self, run_id: str, head: Head) -> None:
         """Called after a sync, so that the stored head is never ahead of the log. Best effort: without a
@@ -37,28 +37,38 @@ class HeadKeeper:
         if not self._usable:
             return
         try:
-            files.make_dir(os.path.dirname(self._path))
-            files.replace(self._path, files.compact(KeptHead(run_id, head)))
+            self._folder.make(KIND)
+            files.replace(self._folder.path(KIND, run_id), files.compact(KeptHead(run_id, head)))
         except StorageFailed as error:
             self._usable = False
             log.warning("can't store the log's head outside the project: %s", error)
 
+    def kept(self, run_id: str, run_dir: str = "") -> Head | None:
+        """The head of the run's log in this folder, or in another one."""
+        try:
+            content = files.read_bytes(self._folder.path(KIND, run_id, run_dir), MAX_BYTES)
+            found = msgspec.json.decode(content or b"", type=KeptHead)
+        except (StorageFailed, msgspec.DecodeError):
+            return None
+        return found.head if found.run_id == run_id else None
+
+    def move(self, run_id: str, before: str) -> None:
+        """The run folder was moved: the head that is kept of its log follows."""
+        head = self.kept(run_id, before)
+        if head is not None:
+            self.keep(run_id, head)
+            files.remove(self._folder.path(KIND, run_id, before))
+
     def check_head(self, run_id: str, event_log: EventLog) -> None:
         """Raise LogCorrupt if this is not, or no longer all of, the log whose head was kept."""
-        kept = self._kept()
-        if kept is None or kept.run_id != run_id:
+        kept = self.kept(run_id)
+        if kept is None:
             return
         try:
-            next(iter(event_log.reader().events(after=kept.head)), None)
+            next(iter(event_log.reader().events(after=kept)), None)
         except LogConflict:
             raise LogCorrupt(
-                f"the log no longer holds event {kept.head.seq} as it was written: "
+                f"the log no longer holds event {kept.seq} as it was written: "
                 "it was shortened or changed while no engine was running",
                 hint="restore events.jsonl, or continue with the remaining events: --accept-damage",
             ) from None
-
-    def _kept(self) -> KeptHead | None:
-        try:
-            return msgspec.json.decode(files.read_bytes(self._path) or b"", type=KeptHead)
-        except (StorageFailed, msgspec.DecodeError):
-            return None

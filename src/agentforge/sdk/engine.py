@@ -15,7 +15,7 @@ from agentforge.app.definitions import Definitions, recompiled
 from agentforge.app.providers.offers import find_offers
 from agentforge.app.providers.readiness import ProviderInfo, probe_providers
 from agentforge.app.providers.registry import Registry
-from agentforge.app.recording import Recording, Replay
+from agentforge.app.recording import Recording, Replay, is_cassette_file
 from agentforge.app.replay import CourseComparison, compare_course, compiled_for_replay
 from agentforge.app.results import RunInfo, RunResult, RunRow
 from agentforge.app.runs import controls
@@ -26,6 +26,7 @@ from agentforge.app.runs.lookup import Runs, Tail
 from agentforge.app.runs.resume import recover_run, resume_run, validate_resume
 from agentforge.app.runs.runner import Runner
 from agentforge.app.runs.start import start_run, validate_start
+from agentforge.app.runs.trust import Trust
 from agentforge.app.wiring import local_processes
 from agentforge.definition.compiler import Compiled, PipelineSource, compile_pipeline, compile_stage
 from agentforge.model import facts as f
@@ -69,7 +70,8 @@ class Engine:
         clock = clock or SystemClock()
         processes = local_processes()
         self._follower = Follower(self.runs)
-        leases = Leases(self.runs, processes, clock)
+        trust = Trust(self.runs)
+        leases = Leases(self.runs, processes, clock, trust)
         self._runner = Runner(
             self.runs,
             leases,
@@ -81,7 +83,9 @@ class Engine:
             stop_grace=stop_grace,
             sandboxed=sandboxed,
         )
-        self._context = RunContext(self.runs, leases, self._runner, processes, clock, self._known_providers)
+        self._context = RunContext(
+            self.runs, leases, trust, self._runner, processes, clock, self._known_providers
+        )
 
     async def __aenter__(self) -> "Engine":
         return self
@@ -175,6 +179,16 @@ class Engine:
             self._context, compiled, force=force, notes=notes, record=record, replay=replay
         )
 
+    def trust(self, session: str) -> None:
+        """Allow this user's engines to drive a run that was not started here, such as one that came with a
+        repository: it can run any program that its log names. Everything else raises UntrustedRun for such
+        a run, with what it would execute."""
+        self._context.trust.allow(session)
+
+    def refuse_untrusted(self, session: str) -> None:
+        """Raise UntrustedRun if the run was not started here and no person trusted it."""
+        self._context.trust.refuse_untrusted(session)
+
     async def resume(
         self,
         session: str,
@@ -267,6 +281,8 @@ class Engine:
         """Replay a recording (a session or a cassette file) without its agents. `speed`: 1 as recorded, 0
         without waiting. `allow_commands`: run the commands of a cassette; `overwrite`: also overwrite files
         with uncommitted changes. Without them, such a replay raises InvalidRequest."""
+        if not is_cassette_file(source):
+            self.refuse_untrusted(source)
         recording = self.runs.recording(source)
         compiled = self.compile_replay(recording, pipeline, session=session)
         return await self.start(
@@ -297,9 +313,9 @@ class Engine:
 
     def inspect(self, session: str) -> RunInfo:
         """The run, folded from its whole log without caches, with all damage reported. Writes the files of
-        iterations that ran without files."""
+        iterations that ran without files, if the run was started here."""
         info = self.runs.info(session, cached=False)
-        if info.summary.without_files:
+        if info.summary.without_files and self._context.trust.is_own(session):
             light = light_iterations(self.runs.events(session))
             write_iteration_files(self.runs.layout(session), light)
         return info

@@ -115,6 +115,12 @@ class SyncEngine:
     def tidy(self) -> None:
         self.engine.tidy()
 
+    def trust(self, session: str) -> None:
+        self.engine.trust(session)
+
+    def refuse_untrusted(self, session: str) -> None:
+        self.engine.refuse_untrusted(session)
+
     def interrupt(self, reason: str = "signal_interrupt", *, now: bool = False) -> bool:
         """May be called from another thread or a signal handler."""
         return self.engine.interrupt(reason, now=now)

@@ -128,6 +128,14 @@ def make_new_dir(path: str) -> None:
             os.mkdir(path)
 
 
+def make_private_dir(path: str) -> None:
+    """Create the folder if it is missing; only its owner can read it."""
+    with storage(path):
+        os.makedirs(path, 0o700, exist_ok=True)
+        if os.stat(path).st_mode & 0o077:
+            os.chmod(path, 0o700)
+
+
 def write(path: str, content: bytes) -> None:
     """Write a file without waiting for the disk; creates its folder if it is missing."""
     with storage(path):

@@ -81,7 +81,9 @@ def mock_session(
     """
     project = tmp_path / "project"
     project.mkdir(exist_ok=True)
-    return MockSession(project, name, _fixtures_folder(tmp_path, fixtures), environ or {})
+    # The proof that a run was started here is stored there, so that the session can be resumed.
+    given = {"XDG_STATE_HOME": str(tmp_path / "state"), **(environ or {})}
+    return MockSession(project, name, _fixtures_folder(tmp_path, fixtures), given)
 
 
 def assert_iteration_count(session: ObservedSession, expected: int) -> None:

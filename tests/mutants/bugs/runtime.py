@@ -234,8 +234,8 @@ BUGS = (
     Bug(
         HEAD,
         "the head of another run is used",
-        "if kept is None or kept.run_id != run_id:",
-        "if kept is None:",
+        "return found.head if found.run_id == run_id else None",
+        "return found.head",
     ),
     Bug(
         CONCLUDE,

@@ -10,6 +10,7 @@ from msgspec import Struct
 from agentforge.app.runs.leases import Leases
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.runs.runner import Runner
+from agentforge.app.runs.trust import Trust
 from agentforge.app.wiring import sources_of
 from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest, LogCorrupt
@@ -27,6 +28,7 @@ from agentforge.runtime.journal import Journal
 class RunContext(Struct, frozen=True):
     runs: Runs
     leases: Leases
+    trust: Trust
     runner: Runner
     processes: Processes
     clock: Clock

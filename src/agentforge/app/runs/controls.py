@@ -24,6 +24,7 @@ def pause(context: RunContext, session: str, reason: str, *, now: bool) -> None:
 
 async def cancel(context: RunContext, session: str, reason: str) -> RunResult | None:
     refuse_cancel(context.runs.info(session).state)
+    context.trust.refuse_untrusted(session)
     _send(context, session, "cancel", reason, now=True)
     await context.runner.wait_until_released(session)
     try:
@@ -38,6 +39,7 @@ async def answer(
 ) -> RunResult | None:
     state = context.runs.info(session).state
     refuse_own_agent(state, context.runs.environ, "answer")
+    context.trust.refuse_untrusted(session)
     opened = _request_to_answer(state, request, text)
     given = answer_request(context.runs.layout(session), opened, text, by)
     if given.answer != text:

@@ -12,6 +12,7 @@ from agentforge.app.runs.completions import Completion, add_completion, completi
 from agentforge.app.runs.git_ignore import hide_from_git
 from agentforge.app.runs.lock_file import LockFile, locked_sessions, read_lock, remove_lock, write_lock
 from agentforge.app.runs.lookup import Runs
+from agentforge.app.runs.trust import Trust
 from agentforge.legacy.sketch import is_shell_run
 from agentforge.model.errors import (
     AgentForgeError,
@@ -42,8 +43,9 @@ STOP_SECONDS = 40.0
 class Leases:
     """The leases that one engine holds on the runs of a project."""
 
-    def __init__(self, runs: Runs, processes: Processes, clock: Clock) -> None:
+    def __init__(self, runs: Runs, processes: Processes, clock: Clock, trust: Trust) -> None:
         self._runs = runs
+        self._trust = trust
         self._processes = processes
         self._clock = clock
         self._open: set[str] = set()
@@ -154,12 +156,13 @@ class Leases:
     # -- cleanup after dead owners
 
     async def clean(self) -> set[str]:
-        """Remove every lock in the project whose owner is dead. Returns the sessions."""
+        """Remove every lock in the project whose owner is dead, except those of runs that were not started
+        here. Returns the sessions."""
         found = set()
         for session in locked_sessions(self._runs.project):
             with suppress(AgentForgeError):
                 lock = self._stale(session)
-                if lock is not None:
+                if lock is not None and self._is_ours(session):
                     await self._remove(session, lock)
                     found.add(session)
         return found
@@ -187,6 +190,10 @@ class Leases:
             return None if self._processes.is_alive(lock.process) else lock
         return None if self._processes.identify(lock.pid) else lock
 
+    def _is_ours(self, session: str) -> bool:
+        # The locks of the shell engine are cleaned up, too, but not its runs.
+        return self._trust.is_own(session) or self._runs.is_shell_run(session)
+
     async def _remove(self, session: str, lock: LockFile) -> None:
         log.info("Removing stale lock: %s (PID %d)", session, lock.pid)
         self._tidy(session)
@@ -195,8 +202,10 @@ class Leases:
         await self.release_tasks(session)
 
     def _tidy(self, session: str) -> None:
-        """Remove the lock file, and update state.json."""
+        """Remove the lock file, and update state.json. A run that was not started here stays untouched."""
         with suppress(AgentForgeError):
+            if not self._trust.is_own(session):
+                return
             if self._runs.info(session).status in ("running", "interrupted"):
                 return
             if session not in locked_sessions(self._runs.project):

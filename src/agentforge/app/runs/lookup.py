@@ -127,6 +127,10 @@ class Runs:
         first = next(iter(self.events(session)), None)
         return first is not None and not first.trace_id and is_shell_run(self.info(session).state)
 
+    def run_id(self, session: str) -> str:
+        """The id of the run, from its log; empty for a run of the shell engine, and without events."""
+        return next((event.trace_id for event in self.events(session) if event.trace_id), "")
+
     def info(self, session: str, *, cached: bool = True) -> RunInfo:
         layout, log = self.layout(session), self.log(session)
         reader = log.reader()

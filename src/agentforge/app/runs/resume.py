@@ -45,7 +45,7 @@ async def resume_run(
     accept_damage: bool,
     notes: Sequence[f.AnyFact],
 ) -> RunResult:
-    context.runs.log(session)
+    context.trust.refuse_untrusted(session)
     _refuse_long_note(resumed.context)
     context.leases.refuse_other_engine(session, force=force)
     _import_shell_run(context, session)
@@ -70,6 +70,7 @@ def validate_resume(
 ) -> None:
     """Raise the errors of `resume` that can be found without opening the run."""
     info = context.runs.info(session)
+    context.trust.refuse_untrusted(session)
     if not force:
         context.leases.refuse_other_engine(session, force=False)
     if info.status == "running" and not force:
@@ -84,6 +85,7 @@ async def recover_run(context: RunContext, session: str, *, accept_damage: bool)
     info = context.runs.info(session)
     if info.status != "interrupted" or is_shell_run(info.state):
         return None
+    context.trust.refuse_untrusted(session)
     try:
         context.leases.refuse_other_engine(session, force=False)
         journal = await reopen_to_work(context, session, accept_damage=accept_damage)
@@ -123,6 +125,7 @@ def _import_shell_run(context: RunContext, session: str) -> None:
         settings = run_settings(context.runs.environ)
         layout, known = context.runs.layout(session), context.known_providers()
         import_run(journal, layout, context.sources, settings, known)
+        context.trust.started(session, journal.state.run_id)
     finally:
         context.leases.release(journal)
 

@@ -4,6 +4,7 @@ import logging
 import os
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
 from agentforge.app.recording import Replay
@@ -51,7 +52,9 @@ async def start_run(
         write_definition(layout, compiled)
         if replay is not None:
             files.replace(layout.replayed, replay.recording.content)
-        journal.record(_session_started(compiled, settings), Cursor("0", 0, 0))
+        started = _session_started(compiled, settings)
+        context.trust.started(session, started.run_id)
+        journal.record(started, Cursor("0", 0, 0))
         for note in notes:
             journal.record(note, journal.state.cursor)
     return await context.runner.drive(journal)
@@ -68,6 +71,8 @@ async def validate_start(
     if not force:
         context.leases.refuse_other_engine(session, force=False)
         context.leases.refuse_taken(session)
+    elif context.leases.is_taken(session):
+        _refuse_untrusted(context, session)
 
 
 def run_settings(
@@ -101,10 +106,17 @@ async def _free_name(context: RunContext, session: str, *, force: bool) -> bool:
         context.leases.refuse_taken(session)
     if not context.leases.is_taken(session):
         return False
+    _refuse_untrusted(context, session)
     await stop_owner(context.runs, session, context.processes)
     await _cancel_interrupted(context, session)
     context.leases.archive(session)
     return True
+
+
+def _refuse_untrusted(context: RunContext, session: str) -> None:
+    # An unreadable log names nothing to execute: the run is only archived.
+    with suppress(LogCorrupt):
+        context.trust.refuse_untrusted(session)
 
 
 async def _cancel_interrupted(context: RunContext, session: str) -> None:

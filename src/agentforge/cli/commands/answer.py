@@ -12,6 +12,7 @@ from agentforge.cli.invocation import (
     invocation,
 )
 from agentforge.cli.output import echo, note, print_json, styled
+from agentforge.cli.trust import ask_for_trust, trust_option
 from agentforge.views.lines.requests import request_lines
 from agentforge.views.status import resume_command
 
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 @click.argument("session", required=False)
 @click.argument("answer", required=False)
 @click.option("--request", metavar="ID", help="Request to answer, if several are open.")
+@trust_option
 @engine_options
-def answer(session: str | None, answer: str | None, request: str | None) -> int | None:
+def answer(session: str | None, answer: str | None, request: str | None, trust: bool) -> int | None:
     """Answer an open request of a run and continue the run.
 
     ANSWER is one of the options of the request. The first answer counts. Without ANSWER, list the open
@@ -38,7 +40,11 @@ def answer(session: str | None, answer: str | None, request: str | None) -> int 
 
     from agentforge.cli.attached import conclude, drive
 
+    trusted = ask_for_trust(call, name, given=trust)
+
     async def work(engine: "Engine") -> "RunResult | None":
+        if trusted:
+            engine.trust(name)
         return await engine.answer(name, answer, request=request)
 
     driven = drive(call, work)

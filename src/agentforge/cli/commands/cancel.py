@@ -4,13 +4,15 @@ import click
 
 from agentforge.cli.invocation import OPEN_STATUSES, choose_session, engine_options, invocation
 from agentforge.cli.output import echo, print_json
+from agentforge.cli.trust import ask_for_trust, trust_option
 
 
 @click.command()
 @click.argument("session", required=False)
 @click.option("--reason", default="requested", show_default=True, help="Reason to record.")
+@trust_option
 @engine_options
-def cancel(session: str | None, reason: str) -> None:
+def cancel(session: str | None, reason: str, trust: bool) -> None:
     """Cancel a run permanently.
 
     Stops its agent. A cancelled run can't be resumed.
@@ -19,7 +21,10 @@ def cancel(session: str | None, reason: str) -> None:
 
     call = invocation()
     name = choose_session(call, session, OPEN_STATUSES, "to cancel")
+    trusted = ask_for_trust(call, name, given=trust)
     with open_engine(call) as engine:
+        if trusted:
+            engine.trust(name)
         result = engine.cancel(name, reason)
     if call.as_json:
         print_json({"session": name, "asked": "cancel", "cancelled": result is not None})

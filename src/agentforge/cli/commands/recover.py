@@ -1,6 +1,7 @@
 """`agentforge recover`: recover interrupted runs."""
 
 import asyncio
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,10 +10,10 @@ from msgspec import Struct
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation, engine_options, invocation, note_others
 from agentforge.cli.output import echo, note, print_json, styled
-from agentforge.model.errors import AgentForgeError
+from agentforge.model.errors import AgentForgeError, UntrustedRun
 from agentforge.views.lines.status import STATUS_TONES
 from agentforge.views.status import resume_command
-from agentforge.views.text import padded, width
+from agentforge.views.text import padded, session_argument, width
 
 if TYPE_CHECKING:
     from agentforge import Engine, RunResult
@@ -37,18 +38,29 @@ def recover(session: str | None, accept_damage: bool) -> int:
 
     A run is interrupted if its engine died or the machine went down. Recovery reattaches to agents that
     are still running. Without SESSION, recovers all interrupted runs of the project concurrently. Paused
-    and cancelled runs are not affected.
+    and cancelled runs are not affected. Runs that were not started on this machine by you are skipped:
+    `agentforge resume SESSION --trust` continues one.
     """
     from agentforge import Engine
     from agentforge.cli.attached import conclude, drive
+    from agentforge.cli.log_output import set_up_logs
 
     call = invocation()
+    set_up_logs(call)
     Engine(call.root).tidy()
     names = [session] if session is not None else _interrupted(call)
     if session is not None and (refusal := _reason_not_to_recover(call, session)):
         return _print_message(call, refusal)
+    untrusted = _untrusted(call, names)
+    if session is not None:
+        for error in untrusted.values():
+            raise error
+    _report_skipped(call, untrusted)
+    names = [name for name in names if name not in untrusted]
     if not names:
-        return _print_message(call, "Nothing to recover: no run of this project is interrupted.")
+        which = "no other run" if untrusted else "no run"
+        text = f"Nothing to recover: {which} of this project is interrupted."
+        return _print_message(call, text, untrusted)
     if len(names) == 1:
         driven = drive(call, lambda engine: _one(engine, names[0], accept_damage=accept_damage))
         if driven.outcome is None and driven.signal is None:
@@ -56,7 +68,7 @@ def recover(session: str | None, accept_damage: bool) -> int:
         return conclude(call, driven)
     driven = drive(call, lambda engine: _all(engine, names, accept_damage=accept_damage), several=True)
     found = [_recovered(name, outcome, driven.signal) for name, outcome in (driven.outcome or {}).items()]
-    return _conclude_all(call, found, driven.signal)
+    return _conclude_all(call, found, driven.signal, untrusted)
 
 
 async def _one(engine: "Engine", session: str, *, accept_damage: bool) -> "RunResult | None":
@@ -95,9 +107,35 @@ def _reason_not_to_recover(call: Invocation, session: str) -> str:
     return f"Session '{session}' is {status}, not interrupted; run `{command}` to resume it."
 
 
-def _print_message(call: Invocation, text: str) -> int:
+def _untrusted(call: Invocation, names: Sequence[str]) -> dict[str, UntrustedRun]:
+    """Those that were not started here, with the reason."""
+    from agentforge import Engine
+
+    engine, found = Engine(call.root), {}
+    for name in names:
+        try:
+            engine.refuse_untrusted(name)
+        except UntrustedRun as error:
+            hint = f"check what it would execute, then run `{_trust_command(call, name)}`"
+            found[name] = UntrustedRun(error.message, hint=hint, executes=error.executes)
+    return found
+
+
+def _report_skipped(call: Invocation, untrusted: Collection[str]) -> None:
+    for name in untrusted:
+        note(
+            f"Skipped session '{name}', which was not started on this machine by you. See "
+            f"`{call.program} status {session_argument(name)}`; `{_trust_command(call, name)}` continues it."
+        )
+
+
+def _trust_command(call: Invocation, session: str) -> str:
+    return f"{call.program} resume --trust {session_argument(session)}"
+
+
+def _print_message(call: Invocation, text: str, skipped: Collection[str] = ()) -> int:
     if call.as_json:
-        print_json({"recovered": [], "message": text})
+        print_json({"recovered": [], "skipped": list(skipped), "message": text})
     else:
         echo(text)
     return exit_codes.COMPLETED
@@ -115,9 +153,9 @@ def _recovered(session: str, outcome: Any, signal: Any) -> Recovered:
     return Recovered(session, outcome.status.value, outcome.iterations, outcome.reason, code)
 
 
-def _conclude_all(call: Invocation, found: list[Recovered], signal: Any) -> int:
+def _conclude_all(call: Invocation, found: list[Recovered], signal: Any, skipped: Collection[str]) -> int:
     if call.as_json:
-        print_json({"recovered": found})
+        print_json({"recovered": found, "skipped": list(skipped)})
     elif not found:
         note("Stopped before any run started.")
     else:

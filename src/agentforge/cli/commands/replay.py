@@ -7,6 +7,7 @@ import click
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation, engine_options, invocation
 from agentforge.cli.output import echo, note, print_json, styled
+from agentforge.cli.trust import ask_for_trust, trust_option
 from agentforge.model.errors import RunExists
 from agentforge.views.lines.course import course_lines, describe_difference
 from agentforge.views.text import counted, one_line
@@ -33,6 +34,7 @@ MAX_NOTES = 20
 @click.option("--allow-commands", is_flag=True, help="Run the commands of a cassette.")
 @click.option("--overwrite", is_flag=True, help="Overwrite files even if they have uncommitted changes.")
 @click.option("--check", is_flag=True, help="Only check whether the run would take the same course.")
+@trust_option
 @engine_options
 def replay(
     *,
@@ -43,6 +45,7 @@ def replay(
     allow_commands: bool,
     overwrite: bool,
     check: bool,
+    trust: bool,
 ) -> int:
     """Replay a recorded run without its agents.
 
@@ -55,9 +58,13 @@ def replay(
     against the run's log, which supplies every result. No recording is needed. Exits 0 if the course is
     the same, 1 if it differs.
     """
+    from agentforge import Engine
+
     call = invocation()
     if check:
         return _validate(call, source, pipeline)
+    if source in call.runs.sessions() and ask_for_trust(call, source, given=trust):
+        Engine(call.root).trust(source)
     recording = call.runs.recording(source)
     replayed = recording.replay(speed, allow_commands=allow_commands, overwrite=overwrite)
     return _replay(call, replayed, pipeline, session)

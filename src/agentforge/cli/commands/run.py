@@ -7,16 +7,20 @@ import click
 from agentforge.cli.invocation import engine_options, record_option
 from agentforge.cli.run_options import RunOptions, override_options
 from agentforge.cli.start import start_attached
+from agentforge.cli.trust import trust_option
 
 
 @click.command()
 @click.option("-p", "--pipeline", metavar="PIPELINE|FILE", help="Pipeline file or name.")
 @click.option("-s", "--session", help="Name of the run.  [default: the pipeline's name and the time]")
 @click.option("--force", is_flag=True, help="Stop and archive any run with this name, then start over.")
+@trust_option
 @record_option
 @override_options
 @engine_options
-def run(*, pipeline: str | None, session: str | None, force: bool, record: bool, **options: Any) -> int:
+def run(
+    *, pipeline: str | None, session: str | None, force: bool, trust: bool, record: bool, **options: Any
+) -> int:
     """Run a pipeline in the foreground with live progress.
 
     Ctrl-C lets the agent finish its iteration and pauses the run; `agentforge resume` resumes it.
@@ -25,4 +29,6 @@ def run(*, pipeline: str | None, session: str | None, force: bool, record: bool,
         raise click.UsageError(
             "missing pipeline: agentforge run -p FILE (`agentforge pipelines` lists the named ones)"
         )
-    return start_attached(RunOptions(session, options, pipeline=pipeline, force=force, record=record))
+    return start_attached(
+        RunOptions(session, options, pipeline=pipeline, force=force, trust=trust, record=record)
+    )

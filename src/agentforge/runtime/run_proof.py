@@ -1,0 +1,147 @@
+"""The proof that a run was started on this machine by this user.
+
+A run folder may have come with a repository. Its log then names programs that the user did not choose, so the
+engine drives a run without asking only if the proof of it is in the user's state folder. The proof names
+the run, its folder and the log's inode; it is durable before the run's first event.
+"""
+
+import logging
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from agentforge.model.errors import LogConflict, StorageFailed
+from agentforge.ports.event_log import EventLog, Head
+from agentforge.runtime.head_keeper import HeadKeeper
+from agentforge.runtime.state_folder import StateFolder
+from agentforge.system import files
+
+log = logging.getLogger("agentforge.run")
+
+KIND = "runs"
+MAX_BYTES = 64 * 1024
+
+
+class RunOrigin(Struct, frozen=True):
+    kind: Literal["here", "restored", "moved", "copied", "replaced", "foreign"]
+    """`here`: started in this folder. `restored`: so was the log, but this file is a copy of it. `moved`: the
+    folder was elsewhere. `copied`: the original is elsewhere. `replaced`: another log is in its place.
+    `foreign`: nothing is known about it."""
+    before: str = ""
+    """The folder that it was in, if moved or copied."""
+
+
+class Proof(Struct, frozen=True):
+    run_id: str
+    run_dir: str
+    inode: int
+    """Of the log. There is no device: its number may change at a reboot."""
+
+
+class RunProof:
+    """The proof of the run in one folder."""
+
+    def __init__(self, run_dir: str, environ: Mapping[str, str]) -> None:
+        self._log = os.path.join(run_dir, "events.jsonl")
+        self._folder = StateFolder(run_dir, environ)
+        self._heads = HeadKeeper(run_dir, environ)
+
+    def store(self, run_id: str) -> None:
+        """Store the proof durably. Without a usable state folder, the run starts without it."""
+        problem = self._folder.problem
+        try:
+            if not problem:
+                self._store(run_id)
+                return
+        except StorageFailed as error:
+            problem = error.message
+        log.warning(
+            "can't record that this run was started here (%s): if it is interrupted, `recover` skips it and "
+            "`resume` needs --trust; set XDG_STATE_HOME to a folder of your own that lasts",
+            problem,
+        )
+
+    def origin(self, run_id: str, event_log: EventLog) -> RunOrigin:
+        if self._folder.problem or not run_id:
+            return RunOrigin("foreign")
+        inode = self._inode()
+        known = _read(self._folder.path(KIND, run_id))
+        if known is not None and known.inode == inode:
+            return RunOrigin("here")
+        if known is not None:
+            is_same = _ends_at(self._heads.kept(run_id), event_log)
+            return RunOrigin("restored" if is_same else "replaced")
+        others = (_read(path) for path in self._folder.of_other_places(KIND, run_id))
+        found = [self._elsewhere(proof, event_log) for proof in others if proof is not None]
+        # A run may be known at several places: that it was moved outweighs that it was copied.
+        return max(found, key=lambda origin: origin.kind == "moved", default=RunOrigin("foreign"))
+
+    def move(self, run_id: str, before: str) -> None:
+        """The run folder was moved: what is kept about it follows."""
+        self.store(run_id)
+        with suppress(StorageFailed):
+            self._heads.move(run_id, before)
+            files.remove(self._folder.path(KIND, run_id, before))
+
+    def _elsewhere(self, proof: Proof, event_log: EventLog) -> RunOrigin:
+        """Whether this is the log of a run that was in another folder, or a copy of it."""
+        head = self._heads.kept(proof.run_id, proof.run_dir)
+        if proof.inode == self._inode():
+            is_moved = _intact_head(event_log) is not None and _holds(head, event_log)
+        else:
+            is_moved = not self._is_at(proof.run_dir) and _ends_at(head, event_log)
+        return RunOrigin("moved" if is_moved else "copied", proof.run_dir)
+
+    def _is_at(self, run_dir: str) -> bool:
+        """Whether a run is still there. A link from there to here doesn't count."""
+        is_here = os.path.realpath(run_dir) == self._folder.run_dir
+        return not is_here and os.path.lexists(os.path.join(run_dir, "events.jsonl"))
+
+    def _inode(self) -> int:
+        try:
+            return os.lstat(self._log).st_ino
+        except OSError:
+            return 0
+
+    def _store(self, run_id: str) -> None:
+        path = self._folder.path(KIND, run_id)
+        content = files.compact(Proof(run_id, self._folder.run_dir, self._inode()))
+        self._folder.make(KIND)
+        if not files.place(path, content):
+            files.remove(path)
+            files.place(path, content)
+
+
+def _ends_at(kept: Head | None, event_log: EventLog) -> bool:
+    """Whether the log is all that was written here, and nothing was added elsewhere."""
+    return kept is not None and _intact_head(event_log) == kept
+
+
+def _intact_head(event_log: EventLog) -> Head | None:
+    """The head of a log whose whole chain holds, or None."""
+    reader = event_log.reader()
+    for _ in reader.events():
+        pass
+    return None if reader.damage else reader.head
+
+
+def _holds(kept: Head | None, event_log: EventLog) -> bool:
+    """Whether the log holds the kept head; true if none was kept yet."""
+    if kept is None:
+        return True
+    try:
+        next(iter(event_log.reader().events(after=kept)), None)
+    except LogConflict:
+        return False
+    return True
+
+
+def _read(path: str) -> Proof | None:
+    try:
+        return msgspec.json.decode(files.read_bytes(path, MAX_BYTES) or b"", type=Proof)
+    except (StorageFailed, msgspec.DecodeError):
+        return None

@@ -1,0 +1,61 @@
+"""What a run would execute, for the person who decides whether to trust it."""
+
+from msgspec.structs import replace
+from tests.engine.plans import block, plan_of, stage
+
+from agentforge.model.execution import Execution
+from agentforge.model.plan import Judgment, ProviderChoice, Queue, SandboxChoice
+from agentforge.model.state import RunSettings
+from agentforge.views.execution import executions
+from agentforge.views.lines.execution import COLUMNS, MAX_LINES, execution_lines
+
+SHELL = ProviderChoice("command", "", {"run": "curl x | sh"})
+
+
+def test_every_provider_of_every_stage_is_listed_with_its_settings_and_sandbox() -> None:
+    chain = {"provider": SHELL, "fallbacks": (ProviderChoice("codex", "o3"),)}
+    confined = stage("build", **chain, sandbox=SandboxChoice("bwrap", network=False))
+    found = executions(plan_of(confined, block("p q", stage("x"))), RunSettings())
+    assert [(one.stage, one.provider, one.sandbox) for one in found] == [
+        ("build", "command", "bwrap"),
+        ("build", "codex", "bwrap"),
+        ("x", "p", "none"),
+        ("x", "q", "none"),
+    ]
+    assert found[0].settings == {"run": "curl x | sh"}
+    assert not found[0].network
+
+
+def test_judge_and_commands_are_listed() -> None:
+    judged = stage("a", termination=Judgment(3), commands={"test": "make test"})
+    queued = stage("b", termination=Queue(3, command="bd list"))
+    plan = replace(plan_of(judged, queued), judge=ProviderChoice("claude", "haiku"))
+    found = executions(plan, RunSettings())
+    assert found[0].commands == {"test": "make test"}
+    assert found[1].commands == {"queue": "bd list"}
+    assert (found[-1].stage, found[-1].provider, found[-1].model) == ("judge", "claude", "haiku")
+
+
+def test_mock_mode_and_replay_execute_no_provider() -> None:
+    plan = plan_of(stage("a", provider=SHELL))
+    for settings, name in ((RunSettings(mock=True), "mock"), (RunSettings(replay=0.0), "replay")):
+        (one,) = executions(plan, settings)
+        assert (one.provider, one.settings) == (name, {})
+
+
+def test_lines_show_all_of_it_without_control_characters() -> None:
+    plain = Execution("plan", "command", settings={"run": "echo \x1b[31m"}, commands={"t": "x"})
+    confined = Execution("b\x1b", "claude", "opus", sandbox="bwrap", network=False)
+    assert execution_lines([plain, confined]) == [
+        'plan: command, no sandbox, settings {"run":"echo \\u001b[31m"}, commands {"t":"x"}',
+        "b\ufffd: claude opus, sandbox bwrap without network",
+    ]
+    assert execution_lines([Execution("a", "c", sandbox="docker")]) == ["a: c, sandbox docker"]
+
+
+def test_many_and_long_lines_are_cut() -> None:
+    long = Execution("a", "command", settings={"run": "x" * 1000})
+    lines = execution_lines([long] * (MAX_LINES + 3))
+    assert len(lines) == MAX_LINES + 1
+    assert len(lines[0]) == COLUMNS
+    assert lines[-1] == "and 3 more"
