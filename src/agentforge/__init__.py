@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from agentforge.sdk.signals import StopSignal as StopSignal
     from agentforge.sdk.signals import stop_on_signals as stop_on_signals
     from agentforge.sdk.sync import SyncEngine as SyncEngine
+    from agentforge.system.protection import protect_process as protect_process
     from agentforge.views.summary import Health as Health
     from agentforge.views.summary import Summary as Summary
 
@@ -142,6 +143,7 @@ _HOME = {
     "sdk.engine": ("Engine",),
     "sdk.signals": ("StopSignal", "stop_on_signals"),
     "sdk.sync": ("SyncEngine",),
+    "system.protection": ("protect_process",),
     "views.summary": ("Health", "Summary"),
 }
 _MODULES = {name: f"agentforge.{module}" for module, names in _HOME.items() for name in names}

@@ -74,16 +74,19 @@ class World:
     def run(self, script: str, *arguments: Any, **asked: Any) -> str:
         """The output of the script; each line runs whether or not the one before failed."""
         command = self.wrapped(script, *arguments, **asked)
-        done = subprocess.run(
-            command.argv,
-            env=command.env,
-            cwd=self.project,
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            timeout=60,
-            check=False,
-            text=True,
-        )
+        with tempfile.NamedTemporaryFile() as given:
+            given.write(command.descriptors[3].encode())
+            given.flush()
+            done = subprocess.run(
+                ["/bin/sh", "-c", 'exec "$@" 3<"$0"', given.name, *command.argv],
+                env={"PATH": PATH, **command.env},
+                cwd=self.project,
+                capture_output=True,
+                stdin=subprocess.DEVNULL,
+                timeout=60,
+                check=False,
+                text=True,
+            )
         assert "bwrap:" not in done.stderr, done.stderr
         return done.stdout
 
@@ -323,7 +326,20 @@ def attempt(world: World, tmp_path: Path) -> Iterator[AttemptRun]:
 
 def start(attempt: AttemptRun, world: World, script: str, **changes: Any) -> subprocess.Popen[bytes]:
     command = world.wrapped(script)
-    return attempt.start(*command.argv, env=command.env, cwd=str(world.project), **changes)
+    given = {str(number): text for number, text in command.descriptors.items()}
+    return attempt.start(*command.argv, env=command.env, descriptors=given, cwd=str(world.project), **changes)
+
+
+def test_the_sandbox_itself_has_no_environment(attempt: AttemptRun, world: World) -> None:
+    """Its process is the first in the sandbox, where the agent could look at it."""
+    start(attempt, world, "echo $HOME; tr '\\0' '\\n' < /proc/1/environ; tr '\\0' ' ' < /proc/1/cmdline")
+    attempt.outcome()
+    home, *seen = attempt.output.read_text().splitlines()
+    assert home == str(world.home)
+    assert [line for line in seen if "=" in line and not line.startswith("AGENTFORGE_ATTEMPT=")] == [
+        line for line in seen if line.startswith(("env ", "/")) and "=" in line
+    ]
+    assert f"HOME={world.home}" not in seen
 
 
 def test_a_confined_agent_runs_under_the_supervisor(attempt: AttemptRun, world: World) -> None:

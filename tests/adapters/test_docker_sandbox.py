@@ -20,6 +20,7 @@ CHOICE = SandboxChoice(type="docker", image="agents:1")
 NOTES = """#!/bin/sh
 for word in "$@"; do printf '%s\\0' "$word"; done > {folder}/argv
 env -0 > {folder}/env
+cat /dev/fd/3 > {folder}/file
 cat > {folder}/stdin
 exit {status}
 """
@@ -86,9 +87,18 @@ def test_the_network_can_be_disabled(docker: Path, project: Path, network: bool,
 
 def test_values_of_variables_are_not_on_the_command_line(docker: Path, project: Path) -> None:
     command = wrap(docker, project)
-    assert values(command.argv, "--env") == ["HOME", "MY_API_KEY"]
-    assert not any("sk-0123456789" in word for word in command.argv)
-    assert command.env["MY_API_KEY"] == "sk-0123456789"
+    assert values(command.argv, "--env-file") == ["/dev/fd/3"]
+    assert not any("sk-0123456789" in word for word in (*command.argv, *command.env.values()))
+    assert command.descriptors == {3: "HOME=/home/me\nMY_API_KEY=sk-0123456789\n"}
+
+
+def test_values_of_several_lines_pass_through_the_environment_of_the_client(
+    docker: Path, project: Path
+) -> None:
+    command = wrap(docker, project, env={"PRIVATE_KEY": "one\ntwo", "PLAIN": "1"})
+    assert values(command.argv, "--env") == ["PRIVATE_KEY"]
+    assert command.env["PRIVATE_KEY"] == "one\ntwo"
+    assert command.descriptors == {3: "PLAIN=1\n"}
 
 
 def test_the_client_has_what_it_needs_to_find_its_engine(docker: Path, project: Path) -> None:
@@ -158,8 +168,9 @@ def test_a_path_that_docker_cannot_mount_is_refused(docker: Path, tmp_path: Path
 def test_the_program_is_called_as_it_says(tmp_path: Path, project: Path) -> None:
     docker = fake(tmp_path, NOTES.format(folder=tmp_path, status=7).partition("\n")[2])
     command = wrap(docker, project)
+    (tmp_path / "given").write_text(command.descriptors[3])
     done = subprocess.run(
-        command.argv,
+        ["/bin/sh", "-c", 'exec "$@" 3<"$0"', str(tmp_path / "given"), *command.argv],
         env={**command.env, "PATH": os.environ["PATH"]},
         input=b"do it",
         timeout=60,
@@ -167,7 +178,8 @@ def test_the_program_is_called_as_it_says(tmp_path: Path, project: Path) -> None
     )
     assert done.returncode == 7
     assert (tmp_path / "argv").read_text().split("\0")[:-1] == list(command.argv[1:])
-    assert "MY_API_KEY=sk-0123456789" in (tmp_path / "env").read_text().split("\0")
+    assert "MY_API_KEY" not in (tmp_path / "env").read_text()
+    assert "MY_API_KEY=sk-0123456789\n" in (tmp_path / "file").read_text()
     assert (tmp_path / "stdin").read_text() == "do it"
 
 
@@ -228,7 +240,9 @@ def test_a_real_container_writes_to_the_workspace_only(image: str, project: Path
     choice = SandboxChoice(type="docker", image=image, network=False)
     mark = f"test-{os.getpid()}"
     wrapped = DockerSandbox().wrap(command, choice, Confinement(str(project), (str(runs),)), mark)
-    done = subprocess.run(wrapped.argv, env=wrapped.env, input=b"hello", timeout=60, check=False)
+    (project.parent / "given").write_text(wrapped.descriptors[3])
+    argv = ["/bin/sh", "-c", 'exec "$@" 3<"$0"', str(project.parent / "given"), *wrapped.argv]
+    done = subprocess.run(argv, env=wrapped.env, input=b"hello", timeout=60, check=False)
     subprocess.run(
         DockerSandbox().cleanup(mark), env=wrapped.env, timeout=30, check=False, capture_output=True
     )

@@ -88,6 +88,7 @@ DOCKER = """#!/bin/sh
 [ "$1" = version ] && { echo 27.0; exit; }
 [ "$1" = rm ] && { echo "$@" >> __NOTES__; exit; }
 echo "$@" >> __NOTES__
+while IFS= read -r line; do export "$line"; done < /dev/fd/3
 while [ "$1" != agents:1 ]; do shift; done
 shift
 exec "$@"
@@ -106,7 +107,7 @@ def test_an_agent_runs_in_the_sandbox_that_its_stage_names(
     started, removed = notes.read_text().splitlines()
     runs = f"{project}/.claude/pipeline-runs"
     assert f"--network {named}" in started
-    assert f"--volume {runs}:{runs}:ro" in started
+    assert f"--tmpfs {runs}:ro" in started
     assert removed.startswith("rm -f agentforge-")
     assert go_unconfined_notes(project, environ, notes) == 2
 

@@ -58,7 +58,7 @@ DATA = (
     *("Request", "RunLayout", "RunState", "RunStatus", "SourcePlace", "SupervisorLimits", "facts"),
 )
 PORTS = ("Capabilities", "Clock", "EventLog", "Provider", "AgentCli", "CliAgent")
-FUNCTIONS = ("doctor", "provider_settings", "schema", "stop_on_signals", "RedactingFilter")
+FUNCTIONS = ("doctor", "protect_process", "provider_settings", "schema", "stop_on_signals", "RedactingFilter")
 ERRORS = tuple(
     name
     for name, kind in vars(errors).items()

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from agentforge import Engine, RunResult, SyncEngine, stop_on_signals
+from agentforge import Engine, RunResult, SyncEngine, protect_process, stop_on_signals
 from agentforge.cli import exit_codes
 from agentforge.cli.display import Display, display_for
 from agentforge.cli.invocation import Invocation
@@ -38,6 +38,8 @@ class DriveResult(Struct, frozen=True):
 
 def drive(call: Invocation, work: Callable[[Engine], Awaitable[T]], *, several: bool = False) -> DriveResult:
     """Run the work on an engine, with a display and signal handling."""
+    # Its environment contains all of the user's secrets, of which an agent is given only some.
+    protect_process()
     set_up_logs(call)
     return asyncio.run(_drive(call, work, several=several))
 

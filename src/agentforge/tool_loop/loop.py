@@ -20,6 +20,7 @@ from pydantic_ai.run import AgentRun
 from pydantic_ai.usage import UsageLimits
 
 from agentforge.model.failure import Failure, FailureKind
+from agentforge.system.protection import protect_process
 from agentforge.tool_loop.conversation import (
     COMPLETE,
     COMPLETE_DESCRIPTION,
@@ -244,6 +245,7 @@ def _unusable(error: Exception, task: ModelTask) -> Failure:
 
 
 def run(key: str) -> int:
+    protect_process()  # The model's commands run as the same user.
     try:
         task = msgspec.json.decode(sys.stdin.buffer.read(), type=ModelTask)
     except msgspec.DecodeError as error:

@@ -28,6 +28,8 @@ from agentforge.ports.sandbox import Confinement
 from agentforge.system.programs import Program, run
 
 TRIAL_SECONDS = 10.0
+DESCRIPTOR = 3
+"""From which bwrap reads the agent's environment."""
 TMP = "/tmp"  # noqa: S108 - the sandbox's own, in memory.
 # Emptied, since they contain sockets, credentials and other users' files.
 EMPTIED = (TMP, "/var/tmp", "/run", "/var/run", "/home", "/root")  # noqa: S108
@@ -75,7 +77,7 @@ class BwrapSandbox:
         hidden = [mount.path for mount in mounts if mount.seen is Visibility.HIDDEN]
         sealed = [path for path in hidden if os.path.isdir(path)]
         confined = (
-            *(program, "--ro-bind", "/", "/", *_isolation(choice)),
+            *(program, "--args", str(DESCRIPTOR), "--ro-bind", "/", "/", *_isolation(choice)),
             *(word for mount in mounts for word in _arguments(mount)),
             *(word for path in sealed for word in ("--remount-ro", path)),
             *("--chdir", within.workspace),
@@ -86,7 +88,11 @@ class BwrapSandbox:
                 *(env, "--ignore-signal=TERM", *confined, "--die-with-parent"),
                 *("--", env, "--default-signal=TERM", *command.argv),
             )
-        return replace(command, argv=argv, env={**command.env, "TMPDIR": TMP})
+        # bwrap's own process is visible in the sandbox, so its environment is empty.
+        variables = {**command.env, "TMPDIR": TMP}.items()
+        words = (word for name, value in variables for word in ("--setenv", name, value))
+        arguments = "".join(f"{word}\0" for word in words)
+        return replace(command, argv=argv, env={}, descriptors={**command.descriptors, DESCRIPTOR: arguments})
 
     def cleanup(self, mark: str) -> tuple[str, ...]:  # noqa: ARG002 - its processes are ours.
         return ()

@@ -27,6 +27,8 @@ from agentforge.system.programs import Program, run
 TRIAL_SECONDS = 10.0
 TMP = "/tmp"  # noqa: S108 - the container's own.
 LABEL = "agentforge.attempt"
+DESCRIPTOR = 3
+"""From which the docker client reads the agent's environment."""
 # Variables that describe this machine and would be wrong in the container, or are meant for the docker
 # client.
 KEPT_OUT = (
@@ -68,6 +70,9 @@ class DockerSandbox:
             )
         )
         user = f"{os.geteuid()}:{os.getegid()}"
+        passed = {name: command.env[name] for name in sorted(command.env) if _passes(name)}
+        # A file of variables can't contain such values, so these pass through the client's environment.
+        several = [name for name, value in passed.items() if "\n" in value or "\r" in value]
         argv = (
             *(client, "run", "--rm", "--interactive", "--init", "--name", name, "--label", f"{LABEL}={mark}"),
             *("--user", user, "--workdir", within.workspace),
@@ -75,12 +80,19 @@ class DockerSandbox:
             *("--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
             *("--tmpfs", f"{TMP}:exec,mode=1777", *_home(home)),
             *(word for mount in mounts for word in _arguments(mount)),
-            *(word for variable in sorted(command.env) if _passes(variable) for word in ("--env", variable)),
+            *("--env-file", f"/dev/fd/{DESCRIPTOR}"),
+            *(word for variable in several for word in ("--env", variable)),
             _image(choice),
             *_inside(command.argv, mounts),
         )
-        own = {key: value for key, value in self._environ.items() if key.startswith("DOCKER_")}
-        return replace(command, argv=argv, env={**command.env, **own})
+        own = {name: value for name, value in self._environ.items() if _is_clients(name)}
+        lines = "".join(f"{name}={value}\n" for name, value in passed.items() if name not in several)
+        return replace(
+            command,
+            argv=argv,
+            env={**own, **{name: passed[name] for name in several}},
+            descriptors={**command.descriptors, DESCRIPTOR: lines},
+        )
 
     def cleanup(self, mark: str) -> tuple[str, ...]:
         return (self._client(), "rm", "-f", container_name(mark))
@@ -107,6 +119,11 @@ def _image(choice: SandboxChoice) -> str:
             hint="set one that contains the agent's program: `sandbox: {type: docker, image: my-agents:1}`",
         )
     return choice.image
+
+
+def _is_clients(variable: str) -> bool:
+    """Whether the docker client needs the variable itself."""
+    return variable in ("PATH", "HOME", "SSH_AUTH_SOCK") or variable.startswith("DOCKER_")
 
 
 def _passes(variable: str) -> bool:
