@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from agentforge.model.errors import UnknownProvider as UnknownProvider
     from agentforge.model.errors import UnknownRun as UnknownRun
     from agentforge.model.errors import UntrustedRun as UntrustedRun
+    from agentforge.model.errors import UnusableFile as UnusableFile
     from agentforge.model.event import Event as Event
     from agentforge.model.execution import Execution as Execution
     from agentforge.model.facts import AnyFact as AnyFact
@@ -105,6 +106,7 @@ _ERRORS = (
     "UnknownProvider",
     "UnknownRun",
     "UntrustedRun",
+    "UnusableFile",
 )
 _HOME = {
     "adapters.cli_agents.cli_agent": ("CliAgent",),

@@ -61,9 +61,9 @@ class FailingDisk(Disk):
         self._note("rename")
         super().rename(old, new)
 
-    def make_directory(self, path: str) -> None:
+    def make_directory(self, path: str, mode: int) -> bool:
         self._note("make_directory")
-        super().make_directory(path)
+        return super().make_directory(path, mode)
 
     def sync_directory(self, path: str) -> None:
         self._note("sync_directory")

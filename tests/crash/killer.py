@@ -56,13 +56,9 @@ class FaultInjector:
         """When in this very call to kill: before, during, after, or never."""
         return self.cut[3] if [self.role, kind, self.number(kind)] == self.cut[:3] else "never"
 
-    def concerns(self, where) -> bool:
+    def concerns(self, where, folder=None) -> bool:
         """Whether the path or descriptor is in a counted folder."""
-        try:
-            path = os.readlink(f"/proc/self/fd/{where}") if isinstance(where, int) else os.path.abspath(where)
-        except (OSError, TypeError):
-            return False
-        return os.fsdecode(path).startswith(self.base)
+        return place_of(where, folder).startswith(self.base)
 
     def note_synced(self, fd: int) -> None:
         """How much of the log a power cut would leave."""
@@ -145,6 +141,17 @@ def kill_processes(run: str, victims: list[str], notes: str, myself: str = "") -
     for pid in others:
         with contextlib.suppress(ProcessLookupError):
             _kill(pid, signal.SIGKILL)
+
+
+def place_of(where, folder=None) -> str:
+    """The path of a path or descriptor; `folder` is the descriptor that the path is relative to."""
+    try:
+        if isinstance(where, int):
+            return os.readlink(f"/proc/self/fd/{where}")
+        start = os.getcwd() if folder is None else os.readlink(f"/proc/self/fd/{folder}")
+        return os.path.normpath(os.path.join(start, os.fsdecode(where)))
+    except (OSError, TypeError):
+        return ""
 
 
 class InjectedFile:
@@ -238,7 +245,7 @@ def _wrap_descriptors(injector: FaultInjector) -> None:
 def _wrap_paths(injector: FaultInjector) -> None:
     def plain(kind, original):
         def call(path, *rest, **options):
-            if not injector.concerns(path):
+            if not injector.concerns(path, options.get("dir_fd", options.get("src_dir_fd"))):
                 return original(path, *rest, **options)
             return injector.around(kind, lambda: original(path, *rest, **options))
 
@@ -246,7 +253,7 @@ def _wrap_paths(injector: FaultInjector) -> None:
 
     def opening(path, flags, *rest, **options):
         kind = "claim" if os.path.basename(path) == "claim" else "create"
-        if not flags & os.O_CREAT or not injector.concerns(path):
+        if not flags & os.O_CREAT or not injector.concerns(path, options.get("dir_fd")):
             return _open(path, flags, *rest, **options)
         return injector.around(kind, lambda: _open(path, flags, *rest, **options))
 

@@ -30,11 +30,15 @@ class Recorder:
         line = {"pid": os.getpid(), "role": self.role, "call": call, "path": path, **more}
         _write(self.fd, json.dumps(line).encode() + b"\n")
 
-    def path_of(self, where: object) -> str:
-        """Of a path or descriptor, if it lies where the run does."""
+    def path_of(self, where: object, folder: int | None = None) -> str:
+        """Of a path or descriptor, if it lies where the run does; `folder` is the descriptor that the path is
+        relative to."""
         try:
-            named = f"/proc/self/fd/{where}" if isinstance(where, int) else os.path.abspath(where)
-            path = os.fsdecode(os.readlink(named) if isinstance(where, int) else named)
+            if isinstance(where, int):
+                path = os.readlink(f"/proc/self/fd/{where}")
+            else:
+                start = os.getcwd() if folder is None else os.readlink(f"/proc/self/fd/{folder}")
+                path = os.path.normpath(os.path.join(start, os.fsdecode(where)))
         except (OSError, TypeError):
             return ""
         return path if path.startswith(self.base) else ""
@@ -77,20 +81,21 @@ def _wrap_descriptors(recorder: Recorder) -> None:
 def _wrap_paths(recorder: Recorder) -> None:
     def moving(call, original):
         def move(source, target, **options):
-            if path := recorder.path_of(target):
-                recorder.note(call, path, source=recorder.path_of(source), text=_text(source))
+            if path := recorder.path_of(target, options.get("dst_dir_fd")):
+                known = recorder.path_of(source, options.get("src_dir_fd"))
+                recorder.note(call, path, source=known, text=_text(known or source))
             return original(source, target, **options)
 
         return move
 
     def unlink(path, **options):
-        if where := recorder.path_of(path):
+        if where := recorder.path_of(path, options.get("dir_fd")):
             recorder.note("unlink", where)
         return original_unlink(path, **options)
 
     def opening(path, flags, *rest, **options):
-        if flags & os.O_CREAT and (where := recorder.path_of(path)):
-            recorder.note("create", where, is_new=not os.path.lexists(path))
+        if flags & os.O_CREAT and (where := recorder.path_of(path, options.get("dir_fd"))):
+            recorder.note("create", where, is_new=not os.path.lexists(where))
         return original_open(path, flags, *rest, **options)
 
     def opening_file(path, mode="r", *rest, **options):

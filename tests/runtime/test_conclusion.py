@@ -50,7 +50,12 @@ def here(tmp_path: Path) -> Path:
 
 
 def attempted(here: Path, **changes: Any) -> Attempted:
-    given: dict[str, Any] = {"redactor": Redactor([SECRET]), "number": 1, **changes}
+    given: dict[str, Any] = {
+        "redactor": Redactor([SECRET]),
+        "number": 1,
+        "project": str(here.parents[1]),
+        **changes,
+    }
     return Attempted(
         node=stage(),
         by=ProviderChoice("claude", "opus"),

@@ -21,13 +21,14 @@ def completed(seq: int, number: int, node: str = "0", provider: str | None = Non
     return event(seq, fact, Cursor(node, 1, number, provider))
 
 
-def test_an_iteration_whose_output_could_not_be_written_is_written_again(tmp_path: Path) -> None:
+def test_an_iteration_that_could_not_be_written_is_written_again(tmp_path: Path) -> None:
     layout, light = RunLayout(str(tmp_path), "s"), list(light_iterations([completed(1, 1)]))
     here = tmp_path / "stage-0-None" / "iterations" / "001"
-    (here / "output.md").mkdir(parents=True)
+    here.parent.mkdir(parents=True)
+    here.touch()
     with pytest.raises(StorageFailed):
         write_iteration_files(layout, light)
-    (here / "output.md").rmdir()
+    here.unlink()
     assert write_iteration_files(layout, light) == 1
     assert (here / "output.md").read_text() == "said"
     assert write_iteration_files(layout, light) == 0

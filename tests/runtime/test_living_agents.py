@@ -16,6 +16,7 @@ from agentforge.model.status import IterationStatus, TaskStatus
 from agentforge.model.task import agent_mark
 from agentforge.runtime.exit_record import named
 from agentforge.runtime.supervision import has_living_agent
+from agentforge.system.folders import draft_name
 
 from .test_supervised_claims import FakeProcesses, claimed, ended
 
@@ -84,6 +85,6 @@ def test_agent_that_the_log_knows_to_be_over_is_not(layout: RunLayout, place: At
 def test_sessions_are_found_by_their_locks_and_by_drafts_of_locks(tmp_path: Path) -> None:
     locks = tmp_path / ".claude" / "locks"
     locks.mkdir(parents=True)
-    for name in ("a.lock", "b.lock.tmp", "c.lock", "c.lock.tmp", "notes.txt"):
+    for name in ("a.lock", draft_name("b.lock"), "c.lock", draft_name("c.lock"), "notes.txt"):
         (locks / name).write_text(json.dumps({}))
     assert locked_sessions(str(tmp_path)) == ["a", "b", "c"]

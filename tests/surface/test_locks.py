@@ -12,6 +12,8 @@ from typing import Any
 
 from tests.surface.terminal import WRITE_RESULT, Project, wait_for
 
+from agentforge.system.folders import draft_name
+
 DEAD = 4_190_001
 """Beyond every pid that a system hands out by default."""
 
@@ -171,7 +173,7 @@ def test_lock_held_by_the_bash_engine_is_respected_and_force_overrides(project: 
 def test_lock_that_its_owner_died_writing_is_tidied_up(project: Project) -> None:
     file = project.pipeline(f"plan={WRITE_RESULT}")
     assert project.call("run", "-p", file, "-s", "auth").code == 0
-    draft = project.lock("auth").with_suffix(".lock.tmp")
+    draft = project.lock("auth").with_name(draft_name("auth.lock"))
     draft.write_text("{")
     assert project.call("recover").code == 0
     assert not draft.exists()

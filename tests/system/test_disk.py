@@ -30,9 +30,10 @@ class SlowDisk(Disk):
         self.calls.append("rename")
         super().rename(old, new)
 
-    def make_directory(self, path: str) -> None:
+    def make_directory(self, path: str, mode: int) -> bool:
+        made = super().make_directory(path, mode)
         self.calls.append(f"make {Path(path).name}")
-        super().make_directory(path)
+        return made
 
     def sync_directory(self, path: str) -> None:
         self.calls.append(f"sync {Path(path).name}")

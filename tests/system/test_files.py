@@ -2,7 +2,6 @@
 
 import errno
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -14,6 +13,7 @@ from tests.privileges import permissions_count
 
 from agentforge.model.errors import StorageFailed
 from agentforge.system import files
+from agentforge.system.folders import draft_name, drafted, open_folder
 
 _FULL = """
 import os, sys
@@ -79,19 +79,37 @@ def test_replace_leaves_no_draft_and_another_inode(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a"]
 
 
-def test_replace_uses_the_callers_draft(tmp_path: Path) -> None:
-    (tmp_path / "a.tmp").write_bytes(b"of another process")
-    files.replace(str(tmp_path / "a"), b"new", draft=str(tmp_path / "mine"))
-    assert (tmp_path / "a.tmp").read_bytes() == b"of another process"
-    assert names(tmp_path) == ["a", "a.tmp"]
+def test_a_folder_in_the_way_of_a_file_is_moved_aside(tmp_path: Path) -> None:
+    for name, write in (("a", files.write), ("b", files.replace)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "kept").touch()
+        write(str(tmp_path / name), b"new")
+        assert (tmp_path / name).read_bytes() == b"new"
+    aside = [name for name in names(tmp_path) if name not in ("a", "b")]
+    assert [name[0] for name in aside] == ["a", "b"]
+    assert [names(tmp_path / name) for name in aside] == [["kept"], ["kept"]]
 
 
-def test_replace_that_fails_removes_its_draft(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    assert (
-        refused(lambda: files.replace(str(tmp_path / "a"), b"new")).message == f"{tmp_path}/a: Is a directory"
-    )
-    assert names(tmp_path) == ["a"]
+def test_move_puts_a_folder_in_the_way_aside(tmp_path: Path) -> None:
+    (tmp_path / "old" / "result.json" / "x").mkdir(parents=True)
+    (tmp_path / "result.json").write_bytes(b"1")
+    files.move(str(tmp_path / "result.json"), str(tmp_path / "old" / "result.json"))
+    assert (tmp_path / "old" / "result.json").read_bytes() == b"1"
+    assert len(names(tmp_path / "old")) == 2
+
+
+def test_leftover_drafts_are_recognised_and_removed(tmp_path: Path) -> None:
+    left = draft_name("state.json")
+    assert drafted(left) == "state.json"
+    assert [drafted(name) for name in (".state.json.tmp", "state.json", ".hidden")] == [None] * 3
+    for name in (left, ".state.json.tmp", "state.json"):
+        (tmp_path / name).touch()
+    other = draft_name("other")
+    (tmp_path / other).touch()
+    files.remove_drafts(str(tmp_path), "other")
+    assert sorted([".state.json.tmp", "state.json", left]) == names(tmp_path)
+    files.remove_drafts(str(tmp_path))
+    assert names(tmp_path) == [".state.json.tmp", "state.json"]
 
 
 def test_place_is_once_and_leaves_no_draft(tmp_path: Path) -> None:
@@ -192,11 +210,12 @@ def test_sparse_file_of_any_size_is_refused_before_it_is_read(tmp_path: Path) ->
     assert "exceed the limit" in refused(lambda: files.read_bytes(str(path))).message
 
 
-def test_links_are_rejected_on_request(tmp_path: Path) -> None:
+def test_file_that_the_user_names_may_be_a_link(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"1")
     (tmp_path / "link").symlink_to(tmp_path / "a")
-    assert files.read_bytes(str(tmp_path / "link")) == b"1"
-    refused(lambda: files.read_bytes(str(tmp_path / "link"), links=False))
+    assert files.read_named(str(tmp_path / "link")) == b"1"
+    assert files.read_named(str(tmp_path / "none")) is None
+    assert "link: is a link" in refused(lambda: files.read_bytes(str(tmp_path / "link"))).message
 
 
 @pytest.mark.parametrize(
@@ -225,7 +244,7 @@ def test_part_of_a_folder_is_empty(tmp_path: Path) -> None:
 
 
 def test_sync_raises_oserror(tmp_path: Path) -> None:
-    closed = files.open_file(str(tmp_path), os.O_RDONLY | os.O_DIRECTORY)
+    closed = open_folder(str(tmp_path))
     os.close(closed)
     with pytest.raises(OSError, match="Bad file descriptor"):
         files.sync(closed)
@@ -342,26 +361,10 @@ def test_json_for_people_and_for_lines() -> None:
     assert files.compact({"a": [1]}) == b'{"a":[1]}\n'
 
 
-def test_what_one_write_did_not_take_is_written_by_the_next(tmp_path: Path) -> None:
-    """A signal cuts a write to a full pipe short; the reader begins only then."""
-    pipe, content, received = tmp_path / "pipe", os.urandom(1 << 20), []
-    os.mkfifo(pipe)
-    was_cut = threading.Event()
-
-    def read() -> None:
-        with pipe.open("rb", buffering=0) as end:
-            was_cut.wait(10)
-            while chunk := end.read(1 << 16):
-                received.append(chunk)
-
-    reader = threading.Thread(target=read)
-    before = signal.signal(signal.SIGALRM, lambda *_: was_cut.set())
-    try:
-        reader.start()
-        signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
-        files.append(str(pipe), content)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    reader.join(10)
-    assert b"".join(received) == content
+def test_what_one_write_did_not_take_is_written_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, content: write(descriptor, content[:3]))
+    files.append(str(tmp_path / "a"), b"0123456789")
+    assert (tmp_path / "a").read_bytes() == b"0123456789"

@@ -12,7 +12,6 @@ APART = {
     "runtime/supervisor.py": "a program of its own, standard library only",
     "cli/commands/demo.py": "makes a project of its own in a temporary folder",
     "cli/output.py": "/dev/null",
-    "app/wiring.py": "a file of the package",
     "adapters/processes/local.py": "/proc, and starting the supervisor, which outlives the engine",
     "adapters/host/tmux.py": "the launch file, in the system's temporary folder",
     "adapters/host/tmux_child.py": "a program of its own, standard library only",
@@ -23,7 +22,6 @@ APART = {
     "adapters/cli_agents/program.py": "an agent, not a helper: it runs for hours and has a prompt on stdin",
     "adapters/providers/replay_player.py": "a program of its own that plays an agent",
     "tool_loop/program.py": "a pipe",
-    "tool_loop/workspace.py": "a model's own files, opened step by step from a descriptor",
 }
 
 OF_OS = {

@@ -4,7 +4,7 @@ import os
 
 from msgspec import Struct
 
-from agentforge.model.cassette import Cassette, parse_cassette
+from agentforge.model.cassette import MAX_CASSETTE, Cassette, parse_cassette
 from agentforge.model.errors import InvalidRequest, ProviderUnusable
 from agentforge.system import files
 
@@ -48,7 +48,7 @@ def is_cassette_file(source: str) -> bool:
 
 
 def read_recording(path: str) -> Recording:
-    content = files.read_bytes(path)
+    content = files.read_named(path, MAX_CASSETTE)
     if content is None:
         raise InvalidRequest(f"cassette not found: {path}", hint="give a session or the path of a cassette")
     try:

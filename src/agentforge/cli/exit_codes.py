@@ -47,6 +47,7 @@ BY_ERROR: Mapping[str, int] = {
     "log_too_new": FAILED,
     "log_too_old": FAILED,
     "storage_failed": FAILED,
+    "unusable_file": FAILED,
     "provider_unusable": FAILED,
 }
 """Exit code by the stable code of every AgentForgeError."""

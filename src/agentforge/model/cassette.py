@@ -16,6 +16,8 @@ from agentforge.model.protected_names import protected_step
 
 FORMAT: Final = "agentforge-cassette"
 VERSION = 1
+MAX_CASSETTE = 1 << 30
+"""The largest cassette that is read, in bytes."""
 
 Seconds = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]

@@ -115,6 +115,12 @@ class StorageFailed(AgentForgeError):
     code = "storage_failed"
 
 
+class UnusableFile(StorageFailed):
+    """The path isn't a readable regular file: it is a folder, a link, a pipe or too large."""
+
+    code = "unusable_file"
+
+
 class UnknownProvider(AgentForgeError):
     """No provider of that name is registered."""
 

@@ -6,6 +6,7 @@ Repeating it after a crash produces the same files and the same fact.
 import json
 import logging
 import os
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 from zlib import crc32
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 
 from agentforge.engine.normalise import clean_output, normalise_result, normalise_returned
 from agentforge.model import facts as f
+from agentforge.model.errors import StorageFailed, UnusableFile
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.layout import AttemptLayout, IterationLayout
 from agentforge.model.place import Place
@@ -23,6 +25,11 @@ from agentforge.model.result import Decision, Result
 from agentforge.model.secrets import Redactor
 from agentforge.ports.provider import ExecuteResult
 from agentforge.system import files
+from agentforge.system.confined import ConfinedFolder
+from agentforge.system.folders import NotRegular, OutsideRoot
+
+MAX_RESULT_BYTES = 1024 * 1024
+MAX_RECORDS_BYTES = 1024 * 1024
 
 log = logging.getLogger("agentforge.run")
 
@@ -57,6 +64,8 @@ class Attempted(Struct, frozen=True):
     """Whether no files are written: the outcome is only in the log."""
     is_clean: bool = False
     """Whether the iteration's folder can't contain leftovers."""
+    project: str = ""
+    """The folder that the output path must stay in."""
     output_path: str | None = None
     repeatable: bool = False
     """Whether a later engine may repeat this: then files must be replaced atomically."""
@@ -88,8 +97,8 @@ def conclude(about: Attempted, ended: ExecuteResult, now: datetime) -> f.AnyFact
         reason = result.reason or "; ".join(result.errors) or result.summary or "no reason given"
         failure = Failure(FailureKind.AGENT_ERROR, f"Agent reported error: {reason}")
         return _failed(about, ended, failure, wrote_output, now)
-    if about.output_path and wrote_output:
-        _copy_output(about, about.output_path)
+    if about.output_path and wrote_output and (uncopied := _copy_output(about, about.output_path, text)):
+        return _failed(about, ended, uncopied, wrote_output, now)
     note_attempt(about, "success", None, now, "output.md" if wrote_output else None)
     return f.IterationCompleted(
         stage=about.node.label,
@@ -123,7 +132,20 @@ def _result_of(about: Attempted, ended: ExecuteResult) -> Result | Failure:
         )
     if about.light or ended.result is not None:
         return normalise_returned(ended.result)
-    return normalise_result(files.read_text(about.here.result), files.read_text(about.here.status))
+    return _written_result(about)
+
+
+def _written_result(about: Attempted) -> Result | Failure:
+    """From the files that the agent wrote; anything may be in their place."""
+    result, status = about.here.result, about.here.status
+    try:
+        text = files.read_text(result, MAX_RESULT_BYTES)
+        return normalise_result(text, files.read_text(status, MAX_RESULT_BYTES) if text is None else None)
+    except UnusableFile as error:
+        found = error.message.removeprefix(f"{about.here.root}/")
+        return Failure(
+            FailureKind.RESULT_INVALID, f"{found}; the agent must write a regular file of at most 1 MB"
+        )
 
 
 def _failed(
@@ -182,7 +204,7 @@ def hide_secrets(about: Attempted) -> None:
     """Redact the result files that the agent wrote."""
     written_by_agent = (about.here.result, about.here.status)
     for path in written_by_agent if about.redactor and not about.light else ():
-        written = files.read_bytes(path)
+        written = _content(path, MAX_RESULT_BYTES)
         if written is not None and (kept := about.redactor.bytes(written)) != written:
             files.replace(path, kept)
 
@@ -199,41 +221,55 @@ def _write_output(about: Attempted, raw: bytes) -> str:
     return clean.text
 
 
+def _content(path: str, max_bytes: int) -> bytes | None:
+    """None if the file is missing, too large, or something else."""
+    try:
+        return files.read_bytes(path, max_bytes)
+    except UnusableFile:
+        return None
+
+
 def _write_result(about: Attempted, content: bytes) -> None:
     """Replace the agent's result.json with the normalised result."""
     if not about.repeatable:
         files.write(about.here.result, content)
-    elif files.read_bytes(about.here.result) != content:
+    elif _content(about.here.result, len(content)) != content:
         files.replace(about.here.result, content)
 
 
 def note_target(about: Attempted) -> None:
     """Record the state of the stage's output path before the agent starts."""
     if about.output_path:
+        found = None
+        with suppress(OSError), ConfinedFolder(about.project) as project:
+            found = _file_stamp(project, about.output_path)
         files.make_dir(about.here.attempt(about.number).root)
-        files.write(_target_note(about), files.compact(_file_stamp(about.output_path)))
+        files.write(_target_note(about), files.compact(found))
 
 
-def _copy_output(about: Attempted, target: str) -> None:
-    """Copy the output to the stage's output path, unless the agent wrote that file itself."""
-    found = _file_stamp(target)
-    if found is not None and files.read_bytes(_target_note(about)) != files.compact(found):
-        return
-    files.make_dir(os.path.dirname(target))
-    place = os.path.realpath(target)
-    # Runs that share the target use different drafts.
-    draft = f"{place}.{crc32(about.here.root.encode('utf-8', 'replace')):08x}.tmp"
-    files.replace(place, files.read_bytes(about.here.output) or b"", draft=draft)
+def _copy_output(about: Attempted, target: str, text: str) -> Failure | None:
+    """Copy the output to the stage's output path, unless the agent wrote that file itself. A link on the path
+    must stay in the workspace: otherwise the attempt fails."""
+    try:
+        with files.storage(target), ConfinedFolder(about.project) as project:
+            found = _file_stamp(project, target)
+            if found is None or _content(_target_note(about), MAX_RECORDS_BYTES) == files.compact(found):
+                # Runs that share the target have drafts of their own.
+                owner = f"{crc32(about.here.root.encode('utf-8', 'replace')):08x}"
+                project.write(target, text.encode(), owner=owner)
+    except StorageFailed as error:
+        if not isinstance(error.__cause__, NotRegular | OutsideRoot | NotADirectoryError):
+            raise
+        return Failure(
+            FailureKind.RESULT_INVALID, f"can't copy the output to the output path: {error.message}"
+        )
+    return None
 
 
-def _file_stamp(path: str) -> tuple[int, int, int] | None:
+def _file_stamp(project: ConfinedFolder, path: str) -> tuple[int, int, int] | None:
     """Enough metadata to detect that a file was written, or None if it is missing."""
-    with files.storage(path):
-        try:
-            found = os.stat(path)
-        except FileNotFoundError:
-            return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    found = project.stat(path)
+    return found and (found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def _target_note(about: Attempted) -> str:
@@ -264,7 +300,7 @@ def note_attempt(
 
 def _earlier_records(about: Attempted) -> bytes:
     kept = []
-    for line in (files.read_bytes(about.here.attempts) or b"").splitlines(keepends=True):
+    for line in (_content(about.here.attempts, MAX_RECORDS_BYTES) or b"").splitlines(keepends=True):
         try:
             if json.loads(line)["attempt"] < about.number:
                 kept.append(line)

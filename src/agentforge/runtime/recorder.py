@@ -20,6 +20,7 @@ from agentforge.engine.node_keys import recorded_key
 from agentforge.engine.normalise import clean_output
 from agentforge.model import facts as f
 from agentforge.model.cassette import (
+    MAX_CASSETTE,
     AnyStep,
     Delete,
     End,
@@ -104,8 +105,6 @@ class Recorder:
     def begin(self) -> None:
         """Continue an earlier engine's cassette, or start a new one. A line cut off by a crash is dropped:
         its outcome is not in the log either and will be recorded again."""
-        for draft in (self._layout.cassette, self._layout.recording):
-            files.remove(f"{draft}.tmp")
         self._rewrite()
         kept = files.read_bytes(self._layout.recording)
         self._stamps = self._workspace.stamps() if kept is None else _decoded(kept)
@@ -261,7 +260,7 @@ class Recorder:
         exchange, which is returned."""
         if without is not None and without not in self._kept:
             return None
-        before, dropped = files.read_bytes(self._layout.cassette) or b"", None
+        before, dropped = files.read_bytes(self._layout.cassette, MAX_CASSETTE) or b"", None
         lines = [encode_line(self._header)]
         self._kept, self._made = set(), Counter()
         for line in before.split(b"\n")[1:-1]:

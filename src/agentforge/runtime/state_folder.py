@@ -15,7 +15,7 @@ class StateFolder:
     def __init__(self, run_dir: str, environ: Mapping[str, str]) -> None:
         home = environ.get("XDG_STATE_HOME") or os.path.join(environ.get("HOME", ""), ".local", "state")
         self.run_dir = os.path.realpath(run_dir)
-        self.root = os.path.join(home, "agentforge")
+        self.root = os.path.join(os.path.realpath(home), "agentforge")
         self.problem = self._problem(home)
         """Why nothing can be kept; empty if it can."""
 
@@ -33,15 +33,14 @@ class StateFolder:
         return [f"{folder}/{name}" for name in names if name != mine and name.startswith(_digest(run_id))]
 
     def make(self, kind: str) -> None:
-        files.make_private_dir(self.root)
+        files.make_dir(self.root)
         files.make_dir(os.path.join(self.root, kind))
 
     def _problem(self, home: str) -> str:
         if not os.path.isabs(home):
             return "neither XDG_STATE_HOME nor HOME is an absolute path"
         project = os.path.dirname(os.path.dirname(os.path.dirname(self.run_dir)))
-        root = os.path.realpath(self.root)
-        if os.path.commonpath([root, project]) == project:
+        if os.path.commonpath([os.path.realpath(self.root), project]) == project:
             return f"{self.root} is inside the project, where a repository or an agent can write"
         return ""
 

@@ -58,7 +58,7 @@ class Engine:
     ) -> None:
         """`workdir` is the project's folder. `sandboxed`: the whole process is isolated, so providers that
         require a sandbox can run without one."""
-        self.project = os.path.abspath(workdir)
+        self.project = os.path.realpath(workdir)
         if not os.path.isdir(self.project):
             raise InvalidRequest(
                 f"project folder not found: {self.project}", hint="create it, or pass another"

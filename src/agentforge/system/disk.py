@@ -9,7 +9,9 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from agentforge.model.errors import StorageFailed
 from agentforge.system import files
+from agentforge.system.folders import draft_name
 
 T = TypeVar("T")
 
@@ -37,29 +39,29 @@ class Disk:
         files.sync(fd)
 
     def rename(self, old: str, new: str) -> None:
-        os.rename(old, new)
+        files.rename(old, new)
 
-    def make_directory(self, path: str) -> None:
-        os.mkdir(path)
+    def make_directory(self, path: str, mode: int) -> bool:
+        """Create one folder; returns False if it exists."""
+        return files.make_directory(path, mode)
 
     def sync_directory(self, path: str) -> None:
         files.sync_directory(path)
 
-    def make_directories(self, path: str) -> None:
-        """Create a folder and its missing parents, durably."""
-        if os.path.isdir(path):
+    def make_directories(self, path: str, mode: int = files.PRIVATE) -> None:
+        """Create a folder and its missing parents, durably. The parents get the default mode."""
+        if files.is_dir(path):
             return
-        parent = os.path.dirname(path) or "."
-        self.make_directories(parent)
-        try:
-            self.make_directory(path)
-        except FileExistsError:
-            return
-        self.sync_directory(parent)
+        parent = os.path.dirname(path)
+        if parent != path:
+            self.make_directories(parent, 0o777)
+        if self.make_directory(path, mode):
+            self.sync_directory(parent)
 
-    def fill(self, path: str, chunks: Iterable[bytes], flags: int = os.O_TRUNC) -> None:
-        """Write a file and wait for the disk; its name is durable only once its directory is synced too."""
-        fd = self.open(path, os.O_WRONLY | os.O_CREAT | flags)
+    def fill(self, path: str, chunks: Iterable[bytes]) -> None:
+        """Write a new file and wait for the disk; its name is durable only once its directory is synced
+        too."""
+        fd = self.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         try:
             self.write_all(fd, chunks)
             self.sync(fd)
@@ -75,15 +77,16 @@ class Disk:
     def replace(self, path: str, content: bytes) -> None:
         """Replace a file; its content and name are durable when this returns. Drafts left by a crash are
         never read."""
-        draft = f"{path}.tmp"
+        folder, name = os.path.split(path)
+        draft = os.path.join(folder, draft_name(name))
         try:
             self.fill(draft, (content,))
             self.rename(draft, path)
         except OSError:
-            with suppress(OSError):
-                os.unlink(draft)
+            with suppress(StorageFailed):
+                files.remove(draft)
             raise
-        self.sync_directory(os.path.dirname(path))
+        self.sync_directory(folder)
 
 
 class WriteRetry(Struct, frozen=True):

@@ -1,12 +1,21 @@
-"""The one module that reads and writes files below a project.
+"""The one module that reads and writes the files of runs: agents can write to the same folders.
 
-Every OSError becomes a StorageFailed that names the path and the next step. Only `open_file`, `sync` and
-`sync_directory` raise OSError: `Disk`, which the log uses, retries first.
+- Paths are absolute and have no links in them: the project's own path is resolved once, when the engine
+  starts. Every link that is found on the way is refused.
+- Only regular files are opened, without waiting, and read up to a limit. Anything else is `UnusableFile`.
+- No file is changed in place, except by `append`: new ones are created exclusively, others are replaced by
+  renaming a draft. A folder that is in the way of a file is moved aside.
+
+The user's own files in the workspace are accessed through `ConfinedFolder`. Every OSError becomes a
+StorageFailed that names the path and the next step. Only `open_file`, `rename`, `link`, `make_directory`,
+`sync` and `sync_directory` raise OSError: `Disk`, which the log uses, retries first.
 """
 
 import errno
 import fcntl
 import os
+import secrets
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,13 +23,16 @@ from typing import Any
 
 import msgspec
 
-from agentforge.model.errors import StorageFailed
+from agentforge.model.errors import StorageFailed, UnusableFile
+from agentforge.system.folders import NotRegular, draft_name, drafted, open_folder, open_regular, write_all
 
-MAX_BYTES = 1 << 30
+MAX_BYTES = 64 * 1024 * 1024
 """The largest file that is read at once, unless the caller sets another limit."""
+PRIVATE = 0o700
+"""The mode of a run's folders: prompts and outputs are for their owner."""
 
-_WRITE = os.O_WRONLY | os.O_CREAT
-_NEW = _WRITE | os.O_TRUNC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 _IN_THE_WAY = "another file or folder is in the way: move it away, then resume the run"
 _NOT_PERMITTED = "check the permissions of the file and its folder, then resume the run"
@@ -34,6 +46,8 @@ _HINTS = {
     errno.EISDIR: _IN_THE_WAY,
     errno.ENOTDIR: _IN_THE_WAY,
     errno.ELOOP: _IN_THE_WAY,
+    errno.ENXIO: _IN_THE_WAY,
+    errno.EFBIG: _IN_THE_WAY,
     errno.EMFILE: "raise the limit on open files (`ulimit -n`), then resume the run",
 }
 
@@ -43,7 +57,8 @@ def storage_failed(what: str, error: OSError) -> StorageFailed:
     hint = _HINTS.get(error.errno or 0, "check the disk, then resume the run: nothing recorded is lost")
     if error.errno == errno.ENOENT:
         hint = f"{_missing(error.filename)} is missing: restore it, or start over with --force"
-    return StorageFailed(f"{what}: {error.strerror or error}", hint=hint)
+    kind = UnusableFile if isinstance(error, NotRegular) else StorageFailed
+    return kind(f"{what}: {error.strerror or error}", hint=hint)
 
 
 def _missing(path: object) -> str:
@@ -78,8 +93,27 @@ class storage:  # noqa: N801 - read as a verb: `with files.storage(path):`
 
 
 def open_file(path: str, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
-    """Everything below a project is opened here."""
-    return os.open(path, flags | os.O_CLOEXEC, mode)
+    """Open a regular file; raises OSError."""
+    with _Parent(path) as folder:
+        return open_regular(os.path.basename(path), flags, mode, folder=folder)
+
+
+class _Parent:
+    """The open folder of a path; errors name the whole path."""
+
+    __slots__ = ("_descriptor", "_path")
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> int:
+        self._descriptor = open_folder(os.path.dirname(self._path))
+        return self._descriptor
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        os.close(self._descriptor)
+        if isinstance(error, OSError):
+            error.filename = self._path
 
 
 def sync(fd: int) -> None:
@@ -94,103 +128,184 @@ def sync(fd: int) -> None:
 
 def sync_directory(path: str) -> None:
     """Wait until the names in a folder are on the disk."""
-    fd = open_file(path, os.O_RDONLY | os.O_DIRECTORY)
+    fd = open_folder(path)
     try:
         os.fsync(fd)
     finally:
         os.close(fd)
 
 
-# -- writing
+# -- folders
 
 
-def make_dir(path: str) -> bool:
-    """Create the folder if it is missing; returns whether it was created."""
+def make_dir(path: str, mode: int = PRIVATE) -> bool:
+    """Create the folder if it is missing; returns whether it was created. Missing parents get the default
+    mode."""
     with storage(path):
         try:
-            os.mkdir(path)
-        except FileExistsError:
-            if not os.path.isdir(path):
-                raise
-            return False
+            return make_directory(path, mode)
         except FileNotFoundError:
-            os.makedirs(path, exist_ok=True)
-        return True
+            _make_parents(path)
+            return make_directory(path, mode)
 
 
 def make_new_dir(path: str) -> None:
     """Create the folder, which must not exist, and its parents if they are missing."""
+    if not make_dir(path):
+        raise storage_failed(path, FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path))
+
+
+def make_directory(path: str, mode: int = PRIVATE) -> bool:
+    """Like `make_dir`, but the parent must exist; raises OSError."""
+    name = os.path.basename(path)
+    with _Parent(path) as folder:
+        try:
+            os.mkdir(name, mode, dir_fd=folder)
+        except FileExistsError:
+            if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                raise
+            return False
+        return True
+
+
+def _make_parents(path: str) -> None:
+    parent = os.path.dirname(path)
+    try:
+        make_directory(parent, 0o777)
+    except FileNotFoundError:
+        if os.path.dirname(parent) == parent:
+            raise
+        _make_parents(parent)
+        make_directory(parent, 0o777)
+
+
+def is_dir(path: str) -> bool:
+    """Whether a folder is there."""
+    try:
+        os.close(open_folder(path))
+    except OSError:
+        return False
+    return True
+
+
+def listing(path: str) -> list[str]:
+    """The names in a folder, or [] if the folder is missing."""
     with storage(path):
         try:
-            os.mkdir(path)
+            descriptor = open_folder(path)
         except FileNotFoundError:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            os.mkdir(path)
+            return []
+        try:
+            return os.listdir(descriptor)
+        finally:
+            os.close(descriptor)
 
 
-def make_private_dir(path: str) -> None:
-    """Create the folder if it is missing; only its owner can read it."""
+def subfolders(path: str) -> list[str]:
+    """The names of the folders in a folder, without links; [] if the folder is missing."""
     with storage(path):
-        os.makedirs(path, 0o700, exist_ok=True)
-        if os.stat(path).st_mode & 0o077:
-            os.chmod(path, 0o700)
+        try:
+            descriptor = open_folder(path)
+        except FileNotFoundError:
+            return []
+        try:
+            with os.scandir(descriptor) as entries:
+                return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        finally:
+            os.close(descriptor)
 
 
-def write(path: str, content: bytes) -> None:
+def remove_drafts(path: str, of: str = "") -> None:
+    """Remove the drafts that a crash left in a folder, all or those of one file; the caller owns them."""
+    for name in listing(path):
+        if (file := drafted(name)) is not None and file == (of or file):
+            remove(os.path.join(path, name))
+
+
+# -- writing
+
+
+def write(path: str, content: bytes, mode: int = 0o666) -> None:
     """Write a file without waiting for the disk; creates its folder if it is missing."""
     with storage(path):
         try:
-            _fill(path, content, _NEW)
+            _write(path, content, mode)
         except FileNotFoundError:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            _fill(path, content, _NEW)
+            _make_parents(path)
+            _write(path, content, mode)
+
+
+def _write(path: str, content: bytes, mode: int) -> None:
+    name = os.path.basename(path)
+    with _Parent(path) as folder:
+        try:
+            _fill(folder, name, content, _NEW, mode)
+        except FileExistsError:
+            _replace(folder, name, content, mode)
 
 
 def write_private(path: str, content: bytes) -> None:
     """Write a file that only its owner can read: it contains an environment, which may contain secrets."""
-    with storage(path):
-        _fill(path, content, _NEW, 0o600)
+    write(path, content, 0o600)
 
 
-def replace(path: str, content: bytes, *, draft: str = "") -> None:
-    """Replace a file atomically: a reader sees the old or the new content, never a part.
+def replace(path: str, content: bytes) -> None:
+    """Replace a file atomically: a reader sees the old or the new content, never a part."""
+    with storage(path), _Parent(path) as folder:
+        _replace(folder, os.path.basename(path), content, 0o666)
 
-    The draft always has the same name, so that one left over by a crash is overwritten. If processes other
-    than the lease holder may write to the path, the caller must pass a unique draft name.
-    """
-    temporary = draft or f"{path}.tmp"
-    with storage(path):
-        try:
-            _fill(temporary, content, _NEW)
-            os.replace(temporary, path)
-        except OSError:
-            with suppress(OSError):
-                os.unlink(temporary)
+
+def _replace(folder: int, name: str, content: bytes, mode: int) -> None:
+    draft = draft_name(name)
+    try:
+        _fill(folder, draft, content, _NEW, mode)
+        _rename(folder, draft, folder, name)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(draft, dir_fd=folder)
+        raise
+
+
+def _rename(folder: int, name: str, into: int, target: str) -> None:
+    try:
+        os.replace(name, target, src_dir_fd=folder, dst_dir_fd=into)
+    except OSError as error:
+        if error.errno not in (errno.EISDIR, errno.ENOTDIR, errno.ENOTEMPTY, errno.EEXIST):
             raise
+        # A folder in the place of a file, or the other way round.
+        _aside(into, target)
+        os.replace(name, target, src_dir_fd=folder, dst_dir_fd=into)
 
 
 def place(path: str, content: bytes) -> bool:
     """Create a write-once file atomically and durably; False if it exists already."""
-    folder, name = os.path.split(path)
-    draft = os.path.join(folder, f".{name}.{os.getpid()}")
-    with storage(path):
+    with storage(path), _Parent(path) as folder:
         try:
-            _fill(draft, content, _NEW, durable=True)
-            os.link(draft, path)
-        except FileExistsError:
-            return False
-        finally:
-            with suppress(FileNotFoundError):
-                os.unlink(draft)
-        sync_directory(folder)
-        return True
+            return _place(folder, os.path.basename(path), content)
+        except FileNotFoundError:
+            # An engine that started in between removed the draft as a leftover.
+            return _place(folder, os.path.basename(path), content)
+
+
+def _place(folder: int, name: str, content: bytes) -> bool:
+    draft = draft_name(name)
+    try:
+        _fill(folder, draft, content, _NEW, durable=True)
+        os.link(draft, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except FileExistsError:
+        return False
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(draft, dir_fd=folder)
+    os.fsync(folder)
+    return True
 
 
 def create(path: str) -> bool:
     """Create an empty file; False if the path exists already."""
     with storage(path):
         try:
-            os.close(open_file(path, _WRITE | os.O_EXCL))
+            os.close(open_file(path, _NEW))
         except FileExistsError:
             return False
         return True
@@ -198,17 +313,16 @@ def create(path: str) -> bool:
 
 def append(path: str, content: bytes) -> None:
     """Append to a file, in one write."""
-    with storage(path):
-        _fill(path, content, _WRITE | os.O_APPEND)
+    with storage(path), _Parent(path) as folder:
+        _fill(folder, os.path.basename(path), content, _APPEND)
 
 
-def _fill(path: str, content: bytes, flags: int, mode: int = 0o666, *, durable: bool = False) -> None:
-    # Three system calls; a file object makes six, which is noticeable with many small files.
-    descriptor = open_file(path, flags, mode)
+def _fill(
+    folder: int, name: str, content: bytes, flags: int, mode: int = 0o666, *, durable: bool = False
+) -> None:
+    descriptor = open_regular(name, flags, mode, folder=folder)
     try:
-        written = os.write(descriptor, content)
-        while written < len(content):
-            written += os.write(descriptor, content[written:])
+        write_all(descriptor, content)
         if durable:
             sync(descriptor)
     finally:
@@ -217,26 +331,45 @@ def _fill(path: str, content: bytes, flags: int, mode: int = 0o666, *, durable: 
 
 def remove(path: str) -> None:
     """Remove a file if it exists."""
-    with storage(path), suppress(FileNotFoundError):
-        os.unlink(path)
+    with storage(path), suppress(FileNotFoundError), _Parent(path) as folder:
+        os.unlink(os.path.basename(path), dir_fd=folder)
 
 
 def move(path: str, target: str) -> None:
     """Move a file or folder within the same file system; a file at the target is replaced."""
     with storage(path):
-        os.replace(path, target)
+        rename(path, target)
+
+
+def rename(path: str, target: str) -> None:
+    """Like `move`, but raises OSError."""
+    with _Parent(path) as folder, _Parent(target) as into:
+        _rename(folder, os.path.basename(path), into, os.path.basename(target))
 
 
 def move_aside(path: str) -> str | None:
     """Rename whatever is at the path, a link itself included, and return its new path; None if there is
     nothing."""
-    aside = f"{path}.{os.urandom(4).hex()}"
+    folder, name = os.path.split(path)
     with storage(path):
         try:
-            os.rename(path, aside)
+            with _Parent(path) as parent:
+                return os.path.join(folder, _aside(parent, name))
         except FileNotFoundError:
             return None
+
+
+def _aside(folder: int, name: str) -> str:
+    aside = f"{name[:200]}.{secrets.token_hex(4)}"
+    os.rename(name, aside, src_dir_fd=folder, dst_dir_fd=folder)
     return aside
+
+
+def link(path: str, target: str) -> None:
+    """Give a file another name, which must be free; raises OSError."""
+    with _Parent(path) as folder, _Parent(target) as into:
+        name, other = os.path.basename(path), os.path.basename(target)
+        os.link(name, other, src_dir_fd=folder, dst_dir_fd=into, follow_symlinks=False)
 
 
 @contextmanager
@@ -255,18 +388,33 @@ def locked(path: str) -> Iterator[None]:
 # -- reading
 
 
+def is_file(path: str) -> bool:
+    """Whether a regular file is there."""
+    return about(path) is not None
+
+
+def about(path: str) -> os.stat_result | None:
+    """The metadata of a regular file; None if it is missing or something else."""
+    try:
+        with _Parent(path) as folder:
+            found = os.stat(os.path.basename(path), dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return None
+    return found if stat.S_ISREG(found.st_mode) else None
+
+
 def read_text(path: str, max_bytes: int = MAX_BYTES) -> str | None:
     """The text, with invalid bytes replaced, or None if the file is missing."""
     content = read_bytes(path, max_bytes)
     return None if content is None else content.decode("utf-8", "replace")
 
 
-def read_bytes(path: str, max_bytes: int = MAX_BYTES, *, links: bool = True) -> bytes | None:
-    """The file's content when it was opened, or None if the file is missing; raises StorageFailed if it has
-    more than `max_bytes` bytes, or if it is a link and `links` is False."""
+def read_bytes(path: str, max_bytes: int = MAX_BYTES) -> bytes | None:
+    """The file's content when it was opened, or None if the file is missing; raises UnusableFile if it has
+    more than `max_bytes` bytes or isn't a regular file."""
     with storage(path):
         try:
-            return _slurp(path, max_bytes, 0 if links else os.O_NOFOLLOW)
+            return _slurp(open_file(path), max_bytes)
         except FileNotFoundError:
             return None
 
@@ -274,7 +422,17 @@ def read_bytes(path: str, max_bytes: int = MAX_BYTES, *, links: bool = True) -> 
 def read_existing(path: str, max_bytes: int = MAX_BYTES) -> bytes:
     """Like `read_bytes`, but raises StorageFailed if the file is missing."""
     with storage(path):
-        return _slurp(path, max_bytes)
+        return _slurp(open_file(path), max_bytes)
+
+
+def read_named(path: str, max_bytes: int = MAX_BYTES, *, cut: bool = False) -> bytes | None:
+    """Like `read_bytes`, for a file that the user named: links on its path are followed. Of a larger file,
+    the first `max_bytes` are returned if `cut`."""
+    with storage(path):
+        try:
+            return _slurp(open_regular(os.path.realpath(path), os.O_RDONLY), max_bytes, cut=cut)
+        except FileNotFoundError:
+            return None
 
 
 def read_part(path: str, begin: int, max_bytes: int) -> tuple[bytes, int]:
@@ -294,13 +452,12 @@ def read_part(path: str, begin: int, max_bytes: int) -> tuple[bytes, int]:
         os.close(descriptor)
 
 
-def _slurp(path: str, max_bytes: int, flags: int = 0) -> bytes:
-    descriptor = open_file(path, os.O_RDONLY | flags)
+def _slurp(descriptor: int, max_bytes: int, *, cut: bool = False) -> bytes:
     try:
         size = os.fstat(descriptor).st_size
-        if size > max_bytes:
-            raise OSError(errno.EFBIG, f"{size} bytes exceed the limit of {max_bytes}")
-        return _read(descriptor, size)
+        if size > max_bytes and not cut:
+            raise NotRegular(errno.EFBIG, f"{size} bytes exceed the limit of {max_bytes}")
+        return _read(descriptor, min(size, max_bytes))
     finally:
         os.close(descriptor)
 
@@ -310,15 +467,6 @@ def _read(descriptor: int, size: int) -> bytes:
     while len(content) < size and (more := os.read(descriptor, size - len(content))):
         content += more
     return content
-
-
-def listing(path: str) -> list[str]:
-    """The names in a folder, or [] if the folder is missing."""
-    with storage(path):
-        try:
-            return os.listdir(path)
-        except FileNotFoundError:
-            return []
 
 
 # -- JSON

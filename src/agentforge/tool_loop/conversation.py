@@ -95,7 +95,7 @@ def write_json(path: str, content: Any) -> None:
     """Write the file atomically. An empty `path` is skipped."""
     if not path:
         return
-    files.replace(path, files.pretty(content), draft=f"{path}.{os.getpid()}.tmp")
+    files.replace(path, files.pretty(content))
 
 
 def _refers(node: Any, definitions: Any) -> bool:
@@ -147,8 +147,7 @@ class SessionStore:
             {"session": session, "model": model, "prompt": prompt, "messages": msgspec.Raw(plain)}
         )
         files.make_dir(self._folder)
-        path = self._path(session)
-        files.replace(path, content, draft=f"{path}.{os.getpid()}.tmp")
+        files.replace(self._path(session), content)
 
     def _path(self, session: str) -> str:
         return os.path.join(self._folder, f"{session}.json")

@@ -69,6 +69,8 @@ NEAR = {
     **{bug.module: tests for layer, tests in LAYERS for bug in layer.BUGS},
     "agentforge.model.codec": ("tests/model", *LOG),
     "agentforge.system.disk": (*LOG, "tests/system"),
+    "agentforge.system.confined": _in("adapters", "test_tool_loop_workspace.py"),
+    "agentforge.system.folders": ("tests/system", *_in("adapters", "test_tool_loop_workspace.py")),
     "agentforge.runtime.journal": _in("runtime", "test_journal*.py"),
     "agentforge.runtime.head_keeper": ("tests/runtime/test_head_keeper.py",),
     "agentforge.runtime.conclusion": ATTEMPT,

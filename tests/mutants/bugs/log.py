@@ -265,10 +265,15 @@ BUGS = (
     Bug(
         DISK,
         "the name of a replaced file isn't synced",
-        "        self.sync_directory(os.path.dirname(path))\n",
-        "",
+        "            raise\n        self.sync_directory(folder)\n",
+        "            raise\n",
     ),
-    Bug(DISK, "the name of a new folder isn't synced", "        self.sync_directory(parent)\n", ""),
+    Bug(
+        DISK,
+        "the name of a new folder isn't synced",
+        "            self.sync_directory(parent)\n",
+        "            pass\n",
+    ),
     Bug(
         DISK,
         "a short write of a file is ignored",
@@ -278,7 +283,7 @@ BUGS = (
     Bug(
         DISK,
         "a temporary file is left after a failed write",
-        "                os.unlink(draft)\n",
+        "                files.remove(draft)\n",
         "                pass\n",
     ),
     Bug(DISK, "a permanent error is retried", "if error.errno not in _TRANSIENT:", "if False:"),

@@ -10,6 +10,7 @@ CONCLUDE = "agentforge.runtime.conclusion"
 CONTROL = "agentforge.runtime.controls"
 DRIVER = "agentforge.runtime.driver"
 FILES = "agentforge.system.files"
+FOLDERS = "agentforge.system.folders"
 HEAD = "agentforge.runtime.head_keeper"
 HISTORY = "agentforge.views.history"
 IMPORT = "agentforge.legacy.import_run"
@@ -158,26 +159,26 @@ BUGS = (
     Bug(
         FILES,
         "a control's name isn't durable",
-        "        sync_directory(folder)\n        return True",
-        "        return True",
+        "    os.fsync(folder)\n    return True",
+        "    return True",
         ORDER,
     ),
     Bug(
         FILES,
         "a second answer replaces the first",
-        "            os.link(draft, path)\n",
-        "            os.replace(draft, path)\n",
+        "os.link(draft, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)",
+        "os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)",
         ("tests/system/test_files.py",),
     ),
     Bug(
-        FILES,
+        FOLDERS,
         "a short write is ignored",
-        "        while written < len(content):\n            written += os.write(descriptor, content[written:])\n",
+        "    while written < len(content):\n        written += os.write(descriptor, content[written:])\n",
         "",
         ("tests/system/test_files.py",),
     ),
     Bug(
-        FILES,
+        FOLDERS,
         "a short write is continued from the beginning",
         "written += os.write(descriptor, content[written:])",
         "written += os.write(descriptor, content)",
@@ -186,43 +187,71 @@ BUGS = (
     Bug(
         FILES,
         "a file is replaced in place",
-        "            _fill(temporary, content, _NEW)\n            os.replace(temporary, path)\n",
-        "            _fill(path, content, _NEW)\n",
+        "        _fill(folder, draft, content, _NEW, mode)\n        _rename(folder, draft, folder, name)\n",
+        "        os.unlink(name, dir_fd=folder)\n        _fill(folder, name, content, _NEW, mode)\n",
         ("tests/system/test_files.py",),
     ),
     Bug(
         FILES,
         "other users can read the environment",
-        "_fill(path, content, _NEW, 0o600)",
-        "_fill(path, content, _NEW)",
+        "    write(path, content, 0o600)",
+        "    write(path, content)",
         ("tests/system/test_files.py", "tests/runtime/test_supervised.py"),
     ),
     Bug(
         FILES,
         "a temporary file is left after a failed write",
-        "                os.unlink(temporary)\n",
-        "                pass\n",
+        "        with suppress(OSError):\n            os.unlink(draft, dir_fd=folder)\n",
+        "",
         ("tests/system/test_files.py",),
     ),
     Bug(
-        FILES,
-        "links are followed where that is forbidden",
-        "0 if links else os.O_NOFOLLOW",
-        "0",
-        ("tests/system/test_files.py",),
+        FOLDERS,
+        "a file that is a link is opened",
+        "_REGULAR = os.O_NOFOLLOW | ",
+        "_REGULAR = ",
+        ("tests/system/test_folders.py",),
+    ),
+    Bug(
+        FOLDERS,
+        "links on the path are followed",
+        'readlink(f"/proc/self/fd/{descriptor}") == path',
+        'readlink(f"/proc/self/fd/{descriptor}") != ""',
+        ("tests/system/test_folders.py",),
+    ),
+    Bug(
+        FOLDERS,
+        "the walk follows links",
+        "os.open(name, FOLDER, dir_fd=folder)",
+        "os.open(name, FOLDER & ~os.O_NOFOLLOW, dir_fd=folder)",
+        ("tests/system/test_folders.py",),
+    ),
+    Bug(
+        FOLDERS,
+        "opening a pipe waits",
+        "os.O_NONBLOCK | os.O_NOCTTY",
+        "os.O_NOCTTY",
+        ("tests/system/test_folders.py",),
+    ),
+    Bug(
+        FOLDERS,
+        "a device is read",
+        "    if stat.S_ISREG(kind):\n",
+        "    if not stat.S_ISDIR(kind):\n",
+        ("tests/system/test_folders.py",),
     ),
     Bug(
         FILES,
         "the maximum file size isn't enforced",
-        "        if size > max_bytes:\n",
+        "        if size > max_bytes and not cut:\n",
         "        if False:\n",
         ("tests/system/test_files.py",),
     ),
     Bug(
         FILES,
         "an existing claim is taken",
-        "_WRITE | os.O_EXCL",
-        "_WRITE",
+        "os.close(open_file(path, _NEW))",
+        "os.close(open_file(path, _NEW & ~os.O_EXCL))",
         ("tests/system/test_files.py",),
     ),
     Bug(
@@ -263,9 +292,9 @@ BUGS = (
     ),
     Bug(
         CONCLUDE,
-        "an output_path that is a link is replaced by a file",
-        "    place = os.path.realpath(target)\n",
-        "    place = target\n",
+        "an output path that leads outside is only an error of the engine",
+        "NotRegular | OutsideRoot | NotADirectoryError",
+        "NotRegular",
     ),
     Bug(
         CONCLUDE,
@@ -288,8 +317,8 @@ BUGS = (
     Bug(
         CONCLUDE,
         "a file that the agent wrote to the output path is overwritten",
-        "    if found is not None and files.read_bytes(_target_note(about)) != files.compact(found):\n        return\n",
-        "",
+        "            if found is None or _content(_target_note(about), MAX_RECORDS_BYTES) == files.compact(found):\n",
+        "            if True:\n",
     ),
     Bug(
         CONCLUDE,
@@ -441,7 +470,7 @@ BUGS = (
         "",
         LIVING,
     ),
-    Bug(LOCK, "the temporary file of a lock is never found", 'name.removesuffix(".tmp")', "name"),
+    Bug(LOCK, "the draft of a lock is never found", "(drafted(name) or name for", "(name for"),
     Bug(
         RECORDING,
         "an exchange is recorded twice",

@@ -7,6 +7,8 @@ DOCKER = "agentforge.adapters.sandboxes.docker"
 MOUNTS = "agentforge.adapters.sandboxes.mounts"
 CONFINE = "agentforge.runtime.confinement"
 REPOSITORY = "agentforge.system.repository"
+CONFINED = "agentforge.system.confined"
+FOLDERS = "agentforge.system.folders"
 WORKSPACE = "agentforge.tool_loop.workspace"
 
 BUGS = (
@@ -135,7 +137,7 @@ BUGS = (
         "repositories = (place, *_submodules(place))",
         "repositories = (place,)",
     ),
-    Bug(WORKSPACE, ".git is writable as ./.git", 'if step not in ("", ".")', 'if step not in ("",)'),
+    Bug(FOLDERS, ".git is writable as ./.git", 'if step not in ("", ".")', 'if step not in ("",)'),
     Bug(
         WORKSPACE,
         ".git is writable through a link",
@@ -156,21 +158,21 @@ BUGS = (
         "path.startswith(folder)",
     ),
     Bug(
-        WORKSPACE,
+        FOLDERS,
         "a link may lead outside the workspace",
-        'raise ToolError(f"{self._shown}: is a link that leads outside the workspace")',
+        'raise OutsideRoot(errno.EXDEV, "is a link that leads outside the workspace")',
         "pass",
     ),
     Bug(
-        WORKSPACE,
+        FOLDERS,
         "`..` may lead outside the workspace",
-        'raise ToolError(f"{self._shown}: is outside the workspace")',
+        'raise OutsideRoot(errno.EXDEV, "is outside the workspace")',
         "return",
     ),
     Bug(
-        WORKSPACE,
+        CONFINED,
         "an absolute path may lead outside the workspace",
-        'raise ToolError(f"{path}: outside the workspace; use a path relative to it")',
+        'raise OutsideRoot(errno.EXDEV, "is outside the workspace; use a path relative to it")',
         "return path.lstrip('/')",
     ),
     Bug(
@@ -179,11 +181,5 @@ BUGS = (
         "if below(place, self._protected) > below(place, self._writable):",
         "if False:",
     ),
-    Bug(
-        WORKSPACE,
-        "a named pipe blocks the tool forever",
-        "os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC",
-        "os.O_NOFOLLOW | os.O_CLOEXEC",
-    ),
-    Bug(WORKSPACE, "a script loses its file mode", "return stat.S_IMODE(mode)", "return 0o666"),
+    Bug(CONFINED, "a script loses its file mode", "return stat.S_IMODE(mode)", "return 0o666"),
 )

@@ -15,6 +15,7 @@ from agentforge.ports.clock import Clock
 from agentforge.ports.sources import MAX_SOURCE_BYTES
 from agentforge.ports.workspace import Stamp
 from agentforge.system import files
+from agentforge.system.confined import read_project_file
 from agentforge.system.git import git_program
 from agentforge.system.programs import run
 
@@ -23,6 +24,8 @@ _INPUT_SUFFIXES = (".md", ".yaml", ".json", ".txt")
 MAX_FILES = 100_000
 GIT_TIMEOUT = 60.0
 MAX_LISTING = 64 * 1024 * 1024
+# A definition that exists but can't be read: closed, a link that leads out, a pipe or a device.
+_REPORTED = frozenset({errno.EACCES, errno.EPERM, errno.EXDEV, errno.ENXIO})
 OURS = (".git", ".agentforge", ".claude/pipeline-runs", ".claude/locks", ".claude/loop-completions.json")
 """Paths of git and of the engine, excluded even if git lists them."""
 
@@ -46,16 +49,13 @@ class FileSources:
     def read(self, path: str) -> str | None:
         """Line endings are preserved, and bytes that aren't UTF-8 become surrogates."""
         try:
-            content = files.read_bytes(path, MAX_SOURCE_BYTES)
+            content = read_project_file(self.project, path, MAX_SOURCE_BYTES + 1, cut=True)
         except StorageFailed as error:
-            if isinstance(error.__cause__, PermissionError):
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno in _REPORTED:
                 raise
-            if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EFBIG:
-                content = files.read_part(path, 0, MAX_SOURCE_BYTES + 1)[0]
-                return content.decode("utf-8", "surrogateescape")
-            return None  # A folder, or a link loop.
+            return None  # A folder, a link loop, an invalid name.
         except ValueError:
-            return None  # An invalid file name.
+            return None
         return None if content is None else content.decode("utf-8", "surrogateescape")
 
     def is_dir(self, path: str) -> bool:
@@ -140,7 +140,7 @@ class WorkspaceFiles:
 
     def read(self, path: str, max_bytes: int) -> bytes | None:
         try:
-            return files.read_bytes(os.path.join(self._root, path), max_bytes, links=False)
+            return files.read_bytes(os.path.join(self._root, path), max_bytes)
         except StorageFailed:
             return None
 

@@ -7,7 +7,6 @@ that overwrites nothing.
 """
 
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,8 +14,10 @@ from contextlib import suppress
 from agentforge.adapters.log.lease import LogLease
 from agentforge.adapters.log.scan import CHUNK_BYTES
 from agentforge.model.errors import LogConflict, StorageFailed
+from agentforge.system import files
 from agentforge.system.disk import Disk
 from agentforge.system.files import storage
+from agentforge.system.folders import draft_name
 
 CONTINUE = "`agentforge recover` continues the run: nothing that was recorded is lost"
 
@@ -84,7 +85,7 @@ class DisplacedLog:
             )
         saved = f"{self._path}.replaced-{self._length}"
         with suppress(FileExistsError):
-            self._disk.fill(saved, self._content(), os.O_EXCL)
+            self._disk.fill(saved, self._content())
             self._disk.sync_directory(os.path.dirname(saved))
         return LogConflict(
             f"the log {self._path} was replaced by another file while the run was working: "
@@ -96,13 +97,13 @@ class DisplacedLog:
         """Write the log to its path with the lease held; False if something is there."""
         folder, name = os.path.split(self._path)
         self._disk.make_directories(folder)
-        draft = os.path.join(folder, f".{name}.{secrets.token_hex(8)}")
+        draft = os.path.join(folder, draft_name(name))
         try:
-            self._disk.fill(draft, self._content(), os.O_EXCL)
+            self._disk.fill(draft, self._content())
             lease = LogLease(lambda: self._disk.open(draft, os.O_RDWR | os.O_NOFOLLOW))
             lease.take_now()
             try:
-                os.link(draft, self._path, follow_symlinks=False)
+                files.link(draft, self._path)
             except OSError:
                 lease.close()
                 raise
@@ -110,8 +111,7 @@ class DisplacedLog:
         except FileExistsError:
             return False
         finally:
-            with suppress(FileNotFoundError):
-                os.unlink(draft)
+            files.remove(draft)
         self._disk.sync_directory(folder)
         return True
 

@@ -16,6 +16,7 @@ from agentforge.system import files
 from agentforge.system.disk import Disk, WriteRetry
 from agentforge.system.files import open_file, storage, storage_failed
 
+MAX_PAYLOAD = 1 << 30
 _NAME = re.compile(r"[0-9a-f]{64}")
 
 _TAIL_BYTES = 64
@@ -54,7 +55,7 @@ class PayloadStore:
         if not _NAME.fullmatch(payload.sha256):
             raise DamagedLine("the name of its payload is invalid")
         try:
-            return verified(files.read_bytes(self._path(payload)), payload)
+            return verified(files.read_bytes(self._path(payload), MAX_PAYLOAD), payload)
         except StorageFailed as error:
             raise DamagedLine(f"its payload {payload.sha256[:12]} can't be read: {error.message}") from error
 
@@ -151,7 +152,7 @@ class JsonlFile:
             number += 1
             target = target.with_name(f"{Path(self._path).name}.torn-{start}-{number}")
         with storage(f"can't save the torn line to {target}"):
-            self._disk.fill(str(target), self.chunks(start, self.length), os.O_EXCL)
+            self._disk.fill(str(target), self.chunks(start, self.length))
             self._disk.sync_directory(str(target.parent))
         return str(target)
 

@@ -96,8 +96,8 @@ def _first(config: MockConfig, *names: str) -> str | None:
     own = [os.path.join(root, config.provider)] if is_plain else []
     for folder in filter(os.path.isdir, (*own, root)):
         for name in names:
-            if (found := files.read_text(os.path.join(folder, name))) is not None:
-                return found
+            if (found := files.read_named(os.path.join(folder, name))) is not None:
+                return found.decode("utf-8", "replace")
     return None
 
 

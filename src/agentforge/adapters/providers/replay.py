@@ -1,6 +1,8 @@
 """A recorded session as an agent: a program plays the cassette back, so that it can time out, be killed and
 be reattached to like any other agent."""
 
+import errno
+import os
 import shlex
 import sys
 from collections.abc import Mapping
@@ -14,7 +16,7 @@ from msgspec import Meta, Struct
 from agentforge.adapters.cli_agents.program import ProgramProvider, agent_environment, secrets_in
 from agentforge.adapters.cli_agents.settings import ConfigReader
 from agentforge.adapters.providers import replay_player
-from agentforge.model.cassette import Cassette, Fail, parse_cassette
+from agentforge.model.cassette import MAX_CASSETTE, Cassette, Fail, parse_cassette
 from agentforge.model.errors import ProviderUnusable, StorageFailed
 from agentforge.model.failure import LIMITS, Failure, FailureKind
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
@@ -24,13 +26,20 @@ from agentforge.system import files
 def load_cassette(path: str) -> Cassette:
     """Raises ProviderUnusable with all errors and their lines."""
     try:
-        text = files.read_existing(path).decode("utf-8")
+        text = _read(path).decode("utf-8")
     except (StorageFailed, UnicodeDecodeError) as error:
         why = error.message if isinstance(error, StorageFailed) else f"{path}: not UTF-8 text"
         raise ProviderUnusable(
             f"can't read the cassette: {why}", hint="fix `cassette` in the provider's config"
         ) from error
     return parse_cassette(text, path)
+
+
+def _read(path: str) -> bytes:
+    content = files.read_named(path, MAX_CASSETTE)
+    if content is None:
+        raise StorageFailed(f"{path}: {os.strerror(errno.ENOENT)}")
+    return content
 
 
 class ReplayConfig(Struct, frozen=True):

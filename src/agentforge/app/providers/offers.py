@@ -30,7 +30,7 @@ from agentforge.model.diagnostic import SourcePlace, choice
 from agentforge.model.errors import InvalidSettings, StorageFailed
 from agentforge.ports.provider import Provider
 from agentforge.ports.sources import MAX_SOURCE_BYTES
-from agentforge.system import files
+from agentforge.system.confined import read_project_file
 from agentforge.version import __version__
 
 Origin = Literal["registered", "project", "entry point", "built in"]
@@ -114,9 +114,12 @@ def read_description(project: str, name: str, file: str, report: Report) -> Agen
 
 def _source(project: str, file: str, report: Report) -> SourceText | None:
     try:
-        content = files.read_existing(os.path.join(project, file), MAX_SOURCE_BYTES)
+        content = read_project_file(project, file, MAX_SOURCE_BYTES)
     except StorageFailed as error:
         report.error("unreadable", SourcePlace(file, 1, 1), f"cannot read the file: {error.message}")
+        return None
+    if content is None:
+        report.error("unreadable", SourcePlace(file, 1, 1), "cannot read the file: it is missing")
         return None
     return SourceText(file, content.decode("utf-8", "surrogateescape"))
 

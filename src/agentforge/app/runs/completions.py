@@ -44,6 +44,7 @@ def add_completion(project: str, completion: Completion) -> bool:
     files.make_dir(os.path.dirname(path))
     # Runs of one project may end at the same time.
     with files.locked(f"{path}.lock"):
+        files.remove_drafts(os.path.dirname(path), os.path.basename(path))
         known = _known(path)
         if entry in known:
             return False

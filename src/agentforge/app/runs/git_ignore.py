@@ -16,3 +16,4 @@ def hide_from_git(project: str) -> None:
         if not os.path.lexists(path):
             files.make_dir(folder)
             files.place(path, IGNORE_ALL)
+        files.remove_drafts(folder, os.path.basename(path))

@@ -29,6 +29,7 @@ from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
 from agentforge.ports.clock import Clock
 from agentforge.ports.process import Processes
+from agentforge.runtime.drafts import remove_drafts
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.state_writer import StateWriter
@@ -63,6 +64,7 @@ class Leases:
             raise active(self._runs, session) from None
         try:
             hide_from_git(self._runs.project)
+            remove_drafts(self._runs.layout(session))
             write_lock(self._runs.project, session, self._processes, self._clock.now())
             journal = Journal(session, writer, self._clock)
         except BaseException:

@@ -8,10 +8,13 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
-from agentforge.model.errors import StorageFailed
+from agentforge.model.errors import StorageFailed, UnusableFile
 from agentforge.model.layout import lock_file, locks_dir
 from agentforge.ports.process import Identity, Processes
 from agentforge.system import files
+from agentforge.system.folders import drafted
+
+MAX_LOCK = 64 * 1024
 
 
 class LockFile(Struct, frozen=True, omit_defaults=True):
@@ -29,16 +32,16 @@ def write_lock(project: str, session: str, processes: Processes, now: datetime) 
 
 
 def read_lock(project: str, session: str) -> LockFile | None:
-    content = files.read_bytes(lock_file(project, session))
     try:
+        content = files.read_bytes(lock_file(project, session), MAX_LOCK)
         return None if content is None else msgspec.json.decode(content, type=LockFile)
-    except msgspec.DecodeError:
+    except (UnusableFile, msgspec.DecodeError):
         return None
 
 
 def locked_sessions(project: str) -> list[str]:
     """The sessions that an engine owns, or owned when it died, even while it wrote the lock file."""
-    names = (name.removesuffix(".tmp") for name in files.listing(locks_dir(project)))
+    names = (drafted(name) or name for name in files.listing(locks_dir(project)))
     return sorted({name.removesuffix(".lock") for name in names if name.endswith(".lock")})
 
 
@@ -46,3 +49,4 @@ def remove_lock(project: str, session: str) -> None:
     # Not essential: the next engine that drives the run replaces it.
     with suppress(StorageFailed):
         files.remove(lock_file(project, session))
+        files.remove_drafts(locks_dir(project), f"{session}.lock")

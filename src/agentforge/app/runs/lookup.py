@@ -53,7 +53,7 @@ class Runs:
     def __init__(
         self, project: str | os.PathLike[str] = ".", environ: Mapping[str, str] | None = None
     ) -> None:
-        self.project = os.path.abspath(project)
+        self.project = os.path.realpath(project)
         self.environ = os.environ if environ is None else environ
 
     def layout(self, session: str) -> RunLayout:

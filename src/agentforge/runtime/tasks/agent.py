@@ -124,6 +124,7 @@ class AgentPerformer:
             number=task.attempt,
             started_at=task.started_at,
             timeout=task.timeout,
+            project=setting.project,
             output_path=output_path(setting.project, node, setting.plan.session.name),
             honors_promise=setting.plan.mode == "loop" and isinstance(node.termination, Queue),
             redactor=setting.redactor,

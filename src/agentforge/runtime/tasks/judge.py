@@ -30,6 +30,7 @@ log = logging.getLogger("agentforge.run")
 TIMEOUT = 300.0
 HISTORY_CHARS = 200_000
 """The maximum size of earlier outputs in the prompt; the latest are included first."""
+MAX_TEXT = 1024 * 1024
 MARKER_BYTES = 16
 INVOKE_FAILED = "invoke_failed"
 INVALID_JSON = "invalid_json"
@@ -143,11 +144,16 @@ class JudgePerformer:
                 "STAGE_NAME": node.label,
                 "ITERATION": str(task.iteration),
                 "GOAL": node.description or node.context or "",
-                "RESULT_JSON": files.read_text(self._here(task).result) or "",
-                "PROGRESS_TEXT": files.read_text(progress) or "",
+                "RESULT_JSON": _text(self._here(task).result),
+                "PROGRESS_TEXT": _text(progress),
                 "HISTORY": _history(earlier.paths),
             },
         )
+
+
+def _text(path: str) -> str:
+    """What the judge is shown of a file, empty if it can't be read: agents can write there."""
+    return files.read_part(path, 0, MAX_TEXT)[0].decode("utf-8", "replace")
 
 
 def _history(outputs: list[str]) -> str:
@@ -155,7 +161,7 @@ def _history(outputs: list[str]) -> str:
     kept: list[str] = []
     room = HISTORY_CHARS
     for path in reversed(outputs):
-        text = files.read_text(path) or ""
+        text = _text(path)
         room -= len(text)
         if room < 0:
             kept.append(f"({len(outputs) - len(kept)} earlier outputs omitted)")

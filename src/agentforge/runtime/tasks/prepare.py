@@ -124,7 +124,7 @@ class Preparer:
         if (
             prompt is not None
             and sha256(prompt).hexdigest() == task.prompt_sha256
-            and os.path.exists(here.context)
+            and files.is_file(here.context)
         ):
             if task.brief:
                 files.replace(here.context, files.pretty(self._context(again, max_outputs)))

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from agentforge.system.confined import FolderEntry
 from agentforge.system.git import git_argv, git_environment
 from agentforge.system.programs import NoExit, Program, ProgramResult, run_async
 from agentforge.tool_loop.task import CommandRules, program_argv
 from agentforge.tool_loop.tools.command_rules import allowed_words, is_reading_git, refuse_escapes
 from agentforge.tool_loop.tools.search import SECONDS
-from agentforge.tool_loop.workspace import FolderEntry, ToolError, WorkspaceFolder
+from agentforge.tool_loop.workspace import ToolError, WorkspaceFolder
 
 READ_BYTES = 256 * 1024
 EDIT_BYTES = 4 * 1024 * 1024

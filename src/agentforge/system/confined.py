@@ -1,0 +1,186 @@
+"""Access to the files of one folder only, such as the user's files in a workspace: links are followed as
+long as they stay inside."""
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import TracebackType
+
+from msgspec import Struct
+
+from agentforge.system import files
+from agentforge.system.folders import (
+    FOLDER,
+    NotRegular,
+    OutsideRoot,
+    Spot,
+    Walk,
+    draft_name,
+    drafted,
+    open_regular,
+    write_all,
+)
+
+
+class FolderEntry(Struct, frozen=True):
+    name: str
+    kind: str
+    """file, folder, link or other."""
+    size: int
+
+
+def _allow(_path: str) -> None:
+    return
+
+
+class ConfinedFolder:
+    """Paths are relative to the root, or absolute below it. All methods raise OSError."""
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.realpath(root)
+        self._given = os.path.abspath(root)
+        self._descriptor = os.open(self.root, FOLDER)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def __enter__(self) -> "ConfinedFolder":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def read(self, path: str, limit: int) -> tuple[bytes, int]:
+        """Up to `limit` bytes from the start of the file, and its size."""
+        with self.at(path) as spot:
+            descriptor = open_regular(_file_name(spot), os.O_RDONLY, folder=spot.folder)
+            try:
+                size = os.fstat(descriptor).st_size
+                content = b""
+                while len(content) < limit and (more := os.read(descriptor, limit - len(content))):
+                    content += more
+                return content, max(size, len(content))
+            finally:
+                os.close(descriptor)
+
+    def write(self, path: str, content: bytes, check: Callable[[str], None] = _allow, owner: str = "") -> str:
+        """Replace the file atomically, creating missing folders; returns the resolved path. `check` raises
+        for a resolved path that must not be made. Drafts that a crash left to the same `owner` are
+        removed."""
+        with self.at(path, make=check) as spot:
+            check(spot.path)
+            mode = _mode_of(spot)
+            if owner:
+                _remove_drafts(spot, owner)
+            draft = draft_name(spot.name, owner)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            descriptor = open_regular(draft, flags, mode, folder=spot.folder)
+            try:
+                try:
+                    write_all(descriptor, content)
+                finally:
+                    os.close(descriptor)
+                os.replace(draft, spot.name, src_dir_fd=spot.folder, dst_dir_fd=spot.folder)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(draft, dir_fd=spot.folder)
+                raise
+            return spot.path
+
+    def entries(self, path: str = ".") -> list[FolderEntry]:
+        with self.at(path) as spot:
+            descriptor = os.open(spot.name or ".", FOLDER, dir_fd=spot.folder)
+            try:
+                with os.scandir(descriptor) as listing:
+                    found = [_entry(entry) for entry in listing]
+            finally:
+                os.close(descriptor)
+            return sorted(found, key=lambda entry: entry.name)
+
+    def stat(self, path: str) -> os.stat_result | None:
+        """About the file or folder that the path leads to, or None if nothing is there."""
+        try:
+            with self.at(path) as spot:
+                return os.stat(spot.name or ".", dir_fd=spot.folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    @contextmanager
+    def at(self, path: str, *, make: Callable[[str], None] | None = None) -> Iterator[Spot]:
+        """`make`: create missing folders, after it was called with their resolved path."""
+        walk = Walk(self._descriptor, self.root)
+        try:
+            yield walk.to(self._relative(path), make)
+        finally:
+            walk.close()
+
+    def _relative(self, path: str) -> str:
+        if "\0" in path:
+            raise NotRegular(errno.EINVAL, "a path can't contain a null character")
+        if not os.path.isabs(path):
+            return path
+        for root in (self._given, self.root):
+            if path == root or path.startswith(root.rstrip("/") + "/"):
+                return path[len(root) :].lstrip("/")
+        raise OutsideRoot(errno.EXDEV, "is outside the workspace; use a path relative to it")
+
+
+def read_project_file(project: str, path: str, max_bytes: int, *, cut: bool = False) -> bytes | None:
+    """A file that a definition names, or None if it is missing. In the project, links must not lead out of
+    it; a path elsewhere was chosen by the user. Of a larger file, the first `max_bytes` are returned if
+    `cut`. Raises StorageFailed."""
+    inside = os.path.normpath(os.path.join(project, path))
+    if not inside.startswith(project.rstrip("/") + "/"):
+        return files.read_named(inside, max_bytes, cut=cut)
+    with files.storage(inside):
+        try:
+            with ConfinedFolder(project) as folder:
+                content, size = folder.read(inside, max_bytes)
+        except FileNotFoundError:
+            return None
+        if size > max_bytes and not cut:
+            raise NotRegular(errno.EFBIG, f"{size} bytes exceed the limit of {max_bytes}")
+        return content
+
+
+def _file_name(spot: Spot) -> str:
+    if not spot.name:
+        raise NotRegular(errno.EISDIR, "is a folder")
+    return spot.name
+
+
+def _mode_of(spot: Spot) -> int:
+    """The mode of the file to replace, so that a script stays executable."""
+    try:
+        mode = os.stat(_file_name(spot), dir_fd=spot.folder, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return 0o666
+    if stat.S_ISDIR(mode):
+        raise NotRegular(errno.EISDIR, "is a folder")
+    if not stat.S_ISREG(mode):
+        raise NotRegular(errno.ENXIO, "is not a regular file")
+    return stat.S_IMODE(mode)
+
+
+def _remove_drafts(spot: Spot, owner: str) -> None:
+    for name in os.listdir(spot.folder):
+        if drafted(name, owner) == spot.name[:200]:
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=spot.folder)
+
+
+def _entry(entry: "os.DirEntry[str]") -> FolderEntry:
+    about = entry.stat(follow_symlinks=False)
+    return FolderEntry(entry.name, _kind(about.st_mode), about.st_size)
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "folder"
+    return "link" if stat.S_ISLNK(mode) else "other"
