@@ -27,7 +27,8 @@ class Queue:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        folder.mkdir()
+        self.project = folder / "project"
+        self.project.mkdir(parents=True)
         self.program(BD)
         self.ready()
         self.taken()
@@ -52,7 +53,7 @@ class Queue:
 
     def beads(self, **environ: str) -> TaskQueue:
         path = f"{self.folder}:{os.environ['PATH']}"
-        return Beads(str(self.folder), "s", {"PATH": path, **environ})
+        return Beads(str(self.project), "s", {"PATH": path, **environ})
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """The beads task queue: queried through the `bd` program, by the session's label."""
 
 import logging
-import shutil
 from collections.abc import Mapping
 
 import msgspec
@@ -9,6 +8,7 @@ from msgspec import Struct
 
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.system.programs import Program, ProgramResult, run_async
+from agentforge.system.tools import find_tool, tool_environment, why_refused
 
 log = logging.getLogger("agentforge.run")
 
@@ -34,7 +34,7 @@ class Beads:
         if program is None:
             return _unreadable(
                 "Missing required command: bd (beads CLI). Install it (npm install -g @beads/bd)"
-                " or give the stage another termination"
+                f" or give the stage another termination{why_refused(PROGRAM, self._environ)}"
             )
         ended = await self._run(program, "ready", f"--label={self._label}")
         if ended.code != 0:
@@ -59,11 +59,12 @@ class Beads:
                 log.warning("can't release bead %s: %s", id, _error_text(ended))
 
     def _program(self) -> str | None:
-        return shutil.which(PROGRAM, path=self._environ.get("PATH"))
+        return find_tool(PROGRAM, self._environ, self._project)
 
     async def _run(self, program: str, *arguments: str, merged: bool = True) -> ProgramResult:
         argv = (program, *arguments)
-        return await run_async(Program(argv, TIMEOUT, self._project, self._environ, merged, MAX_LISTING))
+        environ = tool_environment(self._environ, self._project)
+        return await run_async(Program(argv, TIMEOUT, self._project, environ, merged, MAX_LISTING))
 
 
 def _error_text(ended: ProgramResult) -> str:

@@ -39,7 +39,7 @@ class Background:
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
         self._environ = dict(runs.environ)
-        self._tmux = Tmux(runs.environ)
+        self._tmux = Tmux(runs.environ, runs.project)
 
     async def free_tmux_name(self, session: str, *, force: bool) -> TmuxSessionCleaned | None:
         """Remove a stale tmux session with the run's name. Returns the fact to log, or None."""

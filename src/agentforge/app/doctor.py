@@ -28,6 +28,7 @@ from agentforge.model.secrets import is_secret_name
 from agentforge.ports.provider import ExecuteRequest
 from agentforge.ports.sandbox import Sandbox
 from agentforge.runtime.tasks.call import is_program
+from agentforge.system.tools import tool_environment, why_refused
 from agentforge.tool_loop.endpoint import LOCAL
 
 ProbeLevel = Literal["ok", "note", "warning", "broken"]
@@ -91,9 +92,9 @@ def doctor(project: str | os.PathLike[str] = ".", environ: Mapping[str, str] | N
     parts: list[Callable[[], list[Probe]]] = [
         _machine,
         partial(_project, project),
-        *(partial(_tool, name, purpose, environ) for name, purpose in TOOLS.items()),
+        *(partial(_tool, name, purpose, environ, project) for name, purpose in TOOLS.items()),
         *agent_probes(environ),
-        *sandbox_probes(environ),
+        *sandbox_probes(environ, project),
         partial(provider_probes, project, environ),
         partial(settings_probes, project, environ),
     ]
@@ -133,12 +134,13 @@ def _project(project: str) -> list[Probe]:
     return [disk, sync]
 
 
-def _tool(name: str, purpose: str, environ: Mapping[str, str]) -> list[Probe]:
+def _tool(name: str, purpose: str, environ: Mapping[str, str], project: str) -> list[Probe]:
     install = "brew install" if sys.platform == "darwin" else "sudo apt-get install"
-    found = host_probe.program(name, environ, VERSION_FLAGS.get(name, ("--version",)))
+    outside = tool_environment(environ, project)
+    found = host_probe.program(name, outside, VERSION_FLAGS.get(name, ("--version",)))
     if found is None:
         fix = "npm install -g @beads/bd" if name == "bd" else f"{install} {name}"
-        return [Probe("tools", name, "note", f"not found; needed {purpose}", fix)]
+        return [Probe("tools", name, "note", f"not found; needed {purpose}{why_refused(name, environ)}", fix)]
     return [Probe("tools", name, "ok", found.summary)]
 
 
@@ -318,8 +320,8 @@ def _offer(offer: Offer) -> Probe:
     return Probe("providers", offer.name, "ok", where)
 
 
-def sandbox_probes(environ: Mapping[str, str]) -> list[Callable[[], list[Probe]]]:
-    return [partial(_sandbox, sandbox) for sandbox in sandboxes(environ).values()]
+def sandbox_probes(environ: Mapping[str, str], project: str) -> list[Callable[[], list[Probe]]]:
+    return [partial(_sandbox, sandbox) for sandbox in sandboxes(environ, project).values()]
 
 
 def _sandbox(sandbox: Sandbox) -> list[Probe]:

@@ -33,11 +33,11 @@ def sources_of(project: str, environ: Mapping[str, str], clock: Clock | None = N
     return FileSources(project, builtin=BUILTIN, environment=environ, clock=clock)
 
 
-def sandboxes(environ: Mapping[str, str]) -> Mapping[str, Sandbox]:
+def sandboxes(environ: Mapping[str, str], project: str) -> Mapping[str, Sandbox]:
     """By name, not validated."""
     from agentforge.adapters.sandboxes.builtin import sandboxes as builtin_sandboxes
 
-    return builtin_sandboxes(environ)
+    return builtin_sandboxes(environ, project)
 
 
 def workspace_of(project: str, environ: Mapping[str, str]) -> Workspace:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from agentforge.system.programs import Program
+from agentforge.system.tools import tool_environment
 
 SAFE_COMMANDS: Final = frozenset({"ls-files", "ls-tree", "rev-parse"})
 _SETTINGS: Final = (
@@ -79,6 +80,6 @@ def git_program(
         git_argv(*arguments),
         timeout,
         cwd=os.path.abspath(root),
-        env=git_environment(environ),
+        env=git_environment(tool_environment(environ, root)),
         max_output=max_output,
     )

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from msgspec import Struct
 from agentforge.adapters.host import tmux_child
 from agentforge.model.errors import AgentForgeError, RunActive
 from agentforge.system.programs import Program, run
+from agentforge.system.tools import find_tool
 
 SECONDS = 10.0
 _FORMAT = "\t".join(("#{session_name}", "#{pane_dead}", "#{@agentforge_session}", "#{@agentforge_project}"))
@@ -37,9 +37,9 @@ class Launch(Struct, frozen=True):
 
 
 class Tmux:
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(self, environ: Mapping[str, str], project: str = "") -> None:
         self._environ = dict(environ)
-        self._program = shutil.which("tmux", path=environ.get("PATH"))
+        self._program = find_tool("tmux", environ, project)
 
     @property
     def is_available(self) -> bool:

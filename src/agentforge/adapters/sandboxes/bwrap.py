@@ -5,7 +5,6 @@ is started with SIGTERM ignored, and the agent with the default action.
 """
 
 import os
-import shutil
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
@@ -26,6 +25,7 @@ from agentforge.model.plan import SandboxChoice
 from agentforge.ports.provider import Command
 from agentforge.ports.sandbox import Confinement
 from agentforge.system.programs import Program, run
+from agentforge.system.tools import find_tool, tool_environment, why_refused
 
 TRIAL_SECONDS = 10.0
 DESCRIPTOR = 3
@@ -51,8 +51,9 @@ _SWITCHES = (
 class BwrapSandbox:
     name = "bwrap"
 
-    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(self, environ: Mapping[str, str] | None = None, project: str = "") -> None:
         self._environ = dict(os.environ if environ is None else environ)
+        self._project = project
 
     def probe(self, choice: SandboxChoice) -> None:
         program = self._program()
@@ -83,7 +84,7 @@ class BwrapSandbox:
             *("--chdir", within.workspace),
         )
         argv = (*confined, "--", *command.argv)
-        if env := _env_with_signals(self._environ.get("PATH", os.defpath)):
+        if env := _env_with_signals(tool_environment(self._environ, self._project)["PATH"]):
             argv = (
                 *(env, "--ignore-signal=TERM", *confined, "--die-with-parent"),
                 *("--", env, "--default-signal=TERM", *command.argv),
@@ -102,10 +103,10 @@ class BwrapSandbox:
             raise ProviderUnusable(
                 "sandbox bwrap: bubblewrap works on Linux only", hint="use `sandbox: docker` on this system"
             )
-        found = shutil.which("bwrap", path=self._environ.get("PATH", os.defpath))
+        found = find_tool("bwrap", self._environ, self._project)
         if found is None:
             raise ProviderUnusable(
-                "sandbox bwrap: the program `bwrap` is not installed",
+                f"sandbox bwrap: the program `bwrap` is not installed{why_refused('bwrap', self._environ)}",
                 hint="install it: sudo apt-get install bubblewrap (or dnf, pacman, apk with the same name)",
             )
         return found
@@ -191,7 +192,7 @@ def _arguments(mount: Mount) -> tuple[str, ...]:
 def _env_with_signals(path: str) -> str:
     """An `env` program that can set signal actions, or "" if this system's can't. In that case bwrap dies
     first when both get SIGTERM, and the supervisor ends the agent."""
-    program = shutil.which("env", path=path) or ""
+    program = find_tool("env", {"PATH": path}, "") or ""
     argv = (program, "--ignore-signal=TERM", program, "--default-signal=TERM", "true")
     return program if run(Program(argv, 5.0)).code == 0 else ""
 

@@ -3,7 +3,6 @@ program."""
 
 import hashlib
 import os
-import shutil
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
@@ -23,6 +22,7 @@ from agentforge.model.plan import SandboxChoice
 from agentforge.ports.provider import Command
 from agentforge.ports.sandbox import Confinement
 from agentforge.system.programs import Program, run
+from agentforge.system.tools import find_tool, why_refused
 
 TRIAL_SECONDS = 10.0
 TMP = "/tmp"  # noqa: S108 - the container's own.
@@ -40,8 +40,9 @@ KEPT_OUT = (
 class DockerSandbox:
     name = "docker"
 
-    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(self, environ: Mapping[str, str] | None = None, project: str = "") -> None:
         self._environ = dict(os.environ if environ is None else environ)
+        self._project = project
 
     def probe(self, choice: SandboxChoice) -> None:
         client = self._client()
@@ -98,10 +99,11 @@ class DockerSandbox:
         return (self._client(), "rm", "-f", container_name(mark))
 
     def _client(self) -> str:
-        found = shutil.which("docker", path=self._environ.get("PATH", os.defpath))
+        found = find_tool("docker", self._environ, self._project)
         if found is None:
             raise ProviderUnusable(
-                "sandbox docker: the program `docker` is not installed",
+                f"sandbox docker: the program `docker` is not installed"
+                f"{why_refused('docker', self._environ)}",
                 hint="install Docker (https://docs.docker.com/engine/install), or use `sandbox: bwrap`",
             )
         return found

@@ -35,6 +35,7 @@ from agentforge.runtime.tasks.judge import JudgePerformer
 from agentforge.runtime.tasks.manifest import ManifestPerformer
 from agentforge.runtime.tasks.prepare import LightStages, Preparer
 from agentforge.runtime.tasks.queue import QueuePerformer
+from agentforge.system.tools import tool_environment
 
 NOTIFICATION = "Loop Agent"
 """The title of the desktop notification when a single-stage run has ended."""
@@ -56,6 +57,7 @@ class Runner:
     ) -> None:
         self._runs = runs
         self._environ = runs.environ
+        self._sandboxes = sandboxes(runs.environ, runs.project)
         self._leases = leases
         self._registry = registry
         self._follower = follower
@@ -78,7 +80,7 @@ class Runner:
         elif settings.mock:
             await self._registry.make_ready(["mock"])
         else:
-            await make_ready(plan, self._registry, sandboxes(self._environ), sandboxed=self._sandboxed)
+            await make_ready(plan, self._registry, self._sandboxes, sandboxed=self._sandboxed)
 
     async def drive(self, journal: Journal) -> RunResult:
         """Drive the run until it ends or pauses. Being cancelled is a graceful stop."""
@@ -107,7 +109,9 @@ class Runner:
         # The end of the run is recorded; failures from here on don't affect it.
         if ended := record_completion(self._runs.project, journal.plan, journal.state):
             text = f"{ended.type} {ended.session}: {ended.status}"
-            await asyncio.to_thread(notify, NOTIFICATION, text, self._environ)
+            await asyncio.to_thread(
+                notify, NOTIFICATION, text, tool_environment(self._environ, self._runs.project)
+            )
         return result_of(journal.state, journal.view.summary, layout.root)
 
     def interrupt(self, reason: str, *, now: bool) -> bool:
@@ -148,7 +152,7 @@ class Runner:
         supervised = Supervised(
             self._processes, self._limits, project, layout.log, secrets=secrets_in(self._environ)
         )
-        confiner = Confiner(sandboxes(self._environ), project, layout, plan)
+        confiner = Confiner(self._sandboxes, project, layout, plan)
         calls = Calls(provider_of, self._registry.locks, supervised, confiner)
         history = journal.view.history
         light = LightStages(plan, provider_of, is_kept=setting.recorder is not None)
