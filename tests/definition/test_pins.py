@@ -113,3 +113,20 @@ def test_where_the_paths_of_a_sandbox_lead() -> None:
     sandbox = only(compile_pipeline(world, "p.yaml", "s").plan).sandbox
     assert sandbox is not None
     assert dict(sandbox.resolved) == {"cache": "/mnt/cache", "vault": "vault", "config/keys": "real/keys"}
+
+
+# -- providers
+
+
+@pytest.mark.parametrize("suffix", [".yaml", ".yml"])
+def test_a_plan_has_the_descriptions_of_its_providers(suffix: str) -> None:
+    files = {f".agentforge/providers/mine{suffix}": "program: x\n", ".agentforge/providers/other.yaml": "y"}
+    text = "nodes: [{id: a, prompt: x, provider: mine}, {id: b, prompt: x, provider: a/b}]\n"
+    assert compiled(text, files).descriptions == {"mine": "program: x\n"}
+
+
+def test_a_plan_has_the_description_of_its_judge() -> None:
+    files = {".agentforge/providers/strict.yaml": "program: x\n"}
+    assert compiled(JUDGED, files, JUDGE_PROVIDER="strict").descriptions == {"strict": "program: x\n"}
+    text = "nodes: [{id: a, prompt: x}]\n"
+    assert compiled(text, files, JUDGE_PROVIDER="strict").descriptions == {}

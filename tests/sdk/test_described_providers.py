@@ -19,11 +19,11 @@ def describe(project: Path, name: str, text: str) -> str:
     return str(file.relative_to(project))
 
 
-def go(project: Path, stage: dict[str, object]) -> RunResult:
+def go(project: Path, stage: dict[str, object], **environ: str) -> RunResult:
     path = f"{project / 'bin'}:{ENVIRON['PATH']}"
 
     async def main() -> RunResult:
-        async with engine(project, environ={"PATH": path}) as sdk:
+        async with engine(project, environ={"PATH": path, **environ}) as sdk:
             return await sdk.run(pipeline(stage), session="s")
 
     return run(main())
@@ -52,10 +52,10 @@ def test_a_stage_describes_its_own_cli(tmp_path: Path) -> None:
     assert called["argv"][2].startswith("do it")
 
 
-def test_a_described_provider_overrides_a_built_in_one(tmp_path: Path) -> None:
+def test_a_described_provider_of_a_trusted_project_overrides_a_built_in_one(tmp_path: Path) -> None:
     put_cli(tmp_path / "bin", "wrapped-claude")
     describe(tmp_path, "claude", "like: claude\nprogram: wrapped-claude\nenvironment: {EXTRA: 7}\n")
-    assert go(tmp_path, node(provider="claude")).completed
+    assert go(tmp_path, node(provider="claude"), AGENTFORGE_TRUST_PROJECT="1").completed
     called = shown((iteration_dir(tmp_path) / "output.md").read_text())
     assert called["argv"][0] == "--print"
     assert called["env"]["EXTRA"] == "7"

@@ -40,7 +40,9 @@ def describe(project: Path, name: str, text: str = "program: cat\n") -> None:
 
 
 def engine(project: Path, **options: ScriptedProvider) -> Engine:
-    return Engine(project, providers=options, environ={"PATH": "/usr/bin:/bin"})
+    return Engine(
+        project, providers=options, environ={"PATH": "/usr/bin:/bin", "AGENTFORGE_TRUST_PROJECT": "1"}
+    )
 
 
 def listed(sdk: Engine) -> dict[str, ProviderInfo]:

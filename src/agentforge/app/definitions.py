@@ -14,7 +14,7 @@ from agentforge.definition.provider_settings import merge_settings, settings_fro
 from agentforge.definition.read.file_keys import pipeline_schema, stage_schema
 from agentforge.definition.resolve import Available, available_pipelines, available_stages
 from agentforge.legacy.migration import Migration, examine_migration
-from agentforge.model.diagnostic import Diagnostic
+from agentforge.model.diagnostic import Diagnostic, SourcePlace
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.plan import Overrides, Plan
 
@@ -52,7 +52,18 @@ class Definitions:
 
     def lint(self, name: str, kind: DefinitionKind) -> LintResult:
         found = lint(self._sources, name, kind, known_providers=self._known_providers)
-        return LintResult(name, kind, tuple(found))
+        return LintResult(name, kind, (*found, *self._untrusted_providers))
+
+    @cached_property
+    def _untrusted_providers(self) -> tuple[Diagnostic, ...]:
+        from agentforge.app.providers.offers import untrusted_files
+        from agentforge.app.providers.trust import untrusted
+
+        files = untrusted_files(self._project, self._environ)
+        found = ((untrusted(name, file), SourcePlace(file, 1, 1)) for name, file in files.items())
+        return tuple(
+            Diagnostic("untrusted-provider", "warning", error.message, at, error.hint) for error, at in found
+        )
 
     @cached_property
     def _known_providers(self) -> list[str] | None:

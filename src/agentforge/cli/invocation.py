@@ -78,6 +78,12 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
     setattr(root.obj, str(parameter.name), value)
 
 
+def _trust(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: ARG001 - Click's
+    if value:
+        # Also for an engine in the background.
+        os.environ["AGENTFORGE_TRUST_PROJECT"] = "1"
+
+
 def options_of(*options: Callable[[Decorated], Decorated]) -> Callable[[Decorated], Decorated]:
     """Several options as one decorator; --help lists them in this order."""
 
@@ -107,8 +113,16 @@ project_options = options_of(
     json_option,
 )
 """The options of read-only commands."""
+trust_option = click.option(
+    "--trust-project",
+    is_flag=True,
+    callback=_trust,
+    expose_value=False,
+    help="Let .agentforge/providers/ of the project override built-in providers.",
+)
 engine_options = options_of(
     project_options,
+    trust_option,
     click.option(
         "--log-level",
         type=click.Choice(LOG_LEVELS, case_sensitive=False),

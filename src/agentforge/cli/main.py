@@ -20,7 +20,10 @@ from agentforge.model.errors import AgentForgeError
 from agentforge.version import __version__
 
 PLAIN = frozenset(
-    {"--force", "--resume", "--recompile", "--record", "--trust", "--foreground", "--no-tmux", "--tmux"}
+    {
+        *("--force", "--resume", "--recompile", "--record", "--foreground", "--no-tmux", "--tmux"),
+        *("--trust", "--trust-project"),
+    }
 )
 VALUED = frozenset({"--provider", "--model", "--provider-config", "--context", "--input", "-i", "--command"})
 OURS = frozenset({"-C", "--project", "--log-level", "--log-format"})

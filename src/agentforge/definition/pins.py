@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agentforge.definition.yaml.parser import absolute, relative
+from agentforge.model.layout import PROVIDERS
 from agentforge.model.plan import (
     NestedNode,
     Node,
@@ -27,7 +28,13 @@ _SCHEMA = "schema"
 
 def pin(plan: Plan, sources: Sources) -> Plan:
     pinned = _Pins(sources).plan(plan)
-    return replace(pinned, judge_prompt=_judge_prompt(sources) if pinned.uses_judge else "")
+    judge = [plan.judge.type] if plan.uses_judge else []
+    described = ((name, _description(name, sources)) for name in sorted({*plan.providers(), *judge}))
+    return replace(
+        pinned,
+        judge_prompt=_judge_prompt(sources) if judge else "",
+        descriptions={name: text for name, text in described if text is not None},
+    )
 
 
 class _Pins:
@@ -85,6 +92,11 @@ def pinned_text(path: str, sources: Sources) -> str | None:
     """The text of a file as a plan contains it; the path is relative to the project."""
     text = sources.read(absolute(sources.project, path))
     return None if text is None else _encodable(text)
+
+
+def _description(name: str, sources: Sources) -> str | None:
+    texts = (pinned_text(join(PROVIDERS, f"{name}{suffix}"), sources) for suffix in (".yml", ".yaml"))
+    return next((text for text in texts if text is not None), None) if "/" not in name else None
 
 
 def _encodable(text: str) -> str:

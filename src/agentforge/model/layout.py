@@ -8,6 +8,8 @@ from agentforge.model.plan import Mode
 
 RUNS = ".claude/pipeline-runs"
 LOCKS = ".claude/locks"
+PROVIDERS = ".agentforge/providers"
+"""The folder of a project's descriptions of providers."""
 CONTROL = (".agentforge", ".claude/stages", ".claude/pipelines", LOCKS)
 """Folders of a project that decide what later runs execute."""
 

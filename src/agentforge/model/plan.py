@@ -263,6 +263,8 @@ class Plan(Struct, frozen=True, dict=True):
     """The judge of judgment stages."""
     judge_prompt: str = ""
     """The template of its prompt; empty if no stage uses the judge."""
+    descriptions: dict[str, str] = field(default_factory=dict)
+    """The texts of the project's descriptions of its providers, by name."""
     version: int = PLAN_VERSION
 
     @cached_property

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from agentforge.adapters.host.clock import SystemClock
 from agentforge.app.definitions import Definitions, recompiled
-from agentforge.app.providers.offers import find_offers
+from agentforge.app.providers.offers import find_offers, refuse_untrusted
 from agentforge.app.providers.readiness import ProviderInfo, probe_providers
 from agentforge.app.providers.registry import Registry
 from agentforge.app.recording import Recording, Replay, is_cassette_file
@@ -147,9 +147,16 @@ class Engine:
             overrides = replace(overrides, max_iterations=max_iterations)
         sources, known = self._context.sources, self._known_providers()
         if stage is not None:
-            return compile_stage(sources, stage, session, overrides, known_providers=known)
-        assert pipeline is not None
-        return compile_pipeline(sources, pipeline, session, overrides, known_providers=known, passes=passes)
+            compiled = compile_stage(sources, stage, session, overrides, known_providers=known)
+        else:
+            assert pipeline is not None
+            compiled = compile_pipeline(
+                sources, pipeline, session, overrides, known_providers=known, passes=passes
+            )
+        described = [name for name in compiled.plan.descriptions if not self.registry.is_registered(name)]
+        if not self._runner.is_mock:
+            refuse_untrusted(described, self.project, self.environ)
+        return compiled
 
     def recompile(
         self,

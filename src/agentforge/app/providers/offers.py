@@ -5,7 +5,7 @@ A project describes its own in `.agentforge/providers/NAME.yaml`: one agent CLI 
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Literal
 
@@ -22,19 +22,20 @@ from agentforge.adapters.providers.codex import CODEX
 from agentforge.adapters.providers.entry_points import offered_providers
 from agentforge.adapters.providers.gemini import GEMINI
 from agentforge.adapters.providers.opencode import OPENCODE
+from agentforge.app.providers.trust import is_trusted, untrusted
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.values import as_data, as_text
 from agentforge.definition.yaml.parser import SourceText, parse_mapping
 from agentforge.definition.yaml.tree import Entry, Keyed, Listed, Tree
 from agentforge.model.diagnostic import SourcePlace, choice
 from agentforge.model.errors import InvalidSettings, StorageFailed
+from agentforge.model.layout import PROVIDERS
 from agentforge.ports.provider import Provider
 from agentforge.ports.sources import MAX_SOURCE_BYTES
 from agentforge.system.confined import read_project_file
 from agentforge.version import __version__
 
 Origin = Literal["registered", "project", "entry point", "built in"]
-FOLDER = os.path.join(".agentforge", "providers")
 LIKE = "like"
 """The key that names the CLI whose description this one extends."""
 BASES = {cli.name: cli for cli in (CLAUDE, CODEX, OPENCODE, GEMINI)}
@@ -62,9 +63,33 @@ def find_offers(project: str, environ: Mapping[str, str]) -> dict[str, Offer]:
         load = partial(offered.load, environ)
         found[name] = Offer(name, "entry point", offered.place, load, shadows=name in builtin)
     for name, file in find_described(project).items():
-        make = partial(described_provider, project, name, file, environ)
+        make: Callable[[], Provider] = partial(described_provider, project, name, file, environ)
+        if name in builtin and not is_trusted(project, environ):
+            make = partial(_refuse, name, file)
         found[name] = Offer(name, "project", file, make, shadows=name in builtin)
     return found
+
+
+def _refuse(name: str, file: str) -> Provider:
+    raise untrusted(name, file)
+
+
+def refuse_untrusted(names: Iterable[str], project: str, environ: Mapping[str, str]) -> None:
+    """Raises ProviderUnusable if the project overrides one of these built-in providers without the user's
+    consent."""
+    shadows = untrusted_files(project, environ)
+    for name in names:
+        if name in shadows:
+            raise untrusted(name, shadows[name])
+
+
+def untrusted_files(project: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """The project's files that would override built-in providers without the user's consent, by name."""
+    described = find_described(project)
+    shadows = described.keys() & builtin_providers(environ).keys() if described else set()
+    if not shadows or is_trusted(project, environ):
+        return {}
+    return {name: described[name] for name in sorted(shadows)}
 
 
 def _builtin(name: str, provider: Provider) -> Offer:
@@ -74,28 +99,46 @@ def _builtin(name: str, provider: Provider) -> Offer:
 def find_described(project: str) -> dict[str, str]:
     """Provider descriptions by name, as file paths relative to the project."""
     try:
-        files = sorted(os.listdir(os.path.join(project, FOLDER)))
+        files = sorted(os.listdir(os.path.join(project, PROVIDERS)))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     named = ((os.path.splitext(file)[0], file) for file in files if file.endswith((".yaml", ".yml")))
-    return {name: os.path.join(FOLDER, file) for name, file in named if _NAME.fullmatch(name)}
+    return {name: os.path.join(PROVIDERS, file) for name, file in named if _NAME.fullmatch(name)}
 
 
 def described_provider(project: str, name: str, file: str, environ: Mapping[str, str]) -> Provider:
     """Create a described provider. Raises InvalidSettings with the position of the first error."""
     report = Report()
-    cli = read_description(project, name, file, report)
+    source = _source(project, file, report)
+    if source is None:
+        raise _invalid(report, file)
+    return provider_from(source, name, environ)
+
+
+def provider_from(source: SourceText, name: str, environ: Mapping[str, str]) -> CliAgent:
+    """Create the provider that a text describes. Raises InvalidSettings with the position of the first
+    error."""
+    report = Report()
+    cli = _description(source, name, report)
     if cli is None or report.has_errors:
-        first = next(found for found in report.diagnostics if found.is_error)
-        place = f"{first.place.file}:{first.place.line}:{first.place.col}"
-        raise InvalidSettings(f"{place}: {first.message}", hint=first.hint or f"correct {file}")
+        raise _invalid(report, source.file)
     return CliAgent(cli, environ)
+
+
+def _invalid(report: Report, file: str) -> InvalidSettings:
+    first = next(found for found in report.diagnostics if found.is_error)
+    place = f"{first.place.file}:{first.place.line}:{first.place.col}"
+    return InvalidSettings(f"{place}: {first.message}", hint=first.hint or f"correct {file}")
 
 
 def read_description(project: str, name: str, file: str, report: Report) -> AgentCli | None:
     """The description, or None; errors are added to the report."""
     source = _source(project, file, report)
-    keyed = parse_mapping(source, report) if source else None
+    return _description(source, name, report) if source else None
+
+
+def _description(source: SourceText, name: str, report: Report) -> AgentCli | None:
+    keyed = parse_mapping(source, report)
     if keyed is None:
         return None
     entries = {entry.key.text: entry for entry in keyed.entries}

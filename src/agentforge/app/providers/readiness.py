@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from agentforge.app.providers.offers import Origin
+from agentforge.app.providers.pinned import RunProviders
 from agentforge.app.providers.registry import Registry
 from agentforge.model.errors import AgentForgeError, InvalidSettings, ProviderUnusable
 from agentforge.model.plan import Judgment, Plan, StageNode
@@ -23,7 +24,7 @@ PROBE_SECONDS = 10.0
 
 
 async def make_ready(
-    plan: Plan, registry: Registry, sandboxes: Mapping[str, Sandbox], *, sandboxed: bool
+    plan: Plan, registry: RunProviders, sandboxes: Mapping[str, Sandbox], *, sandboxed: bool
 ) -> None:
     """Initialize the providers and sandboxes of a run. Raises the reason why the run can't start.
 
@@ -66,7 +67,9 @@ def _stages(plan: Plan) -> list[StageNode]:
     return list({id(stage): stage for step in plan.steps for stage in step.stages}.values())
 
 
-def _validate_settings(stage: StageNode, registry: Registry, broken: Mapping[str, AgentForgeError]) -> None:
+def _validate_settings(
+    stage: StageNode, registry: RunProviders, broken: Mapping[str, AgentForgeError]
+) -> None:
     """Validate the settings of all providers of the chain, including fallbacks."""
     for choice in stage.chain:
         provider = registry[choice.type]

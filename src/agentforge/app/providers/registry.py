@@ -45,6 +45,10 @@ class Registry:
     def names(self) -> list[str]:
         return sorted({*self._offers, *self._registered})
 
+    def is_registered(self, name: str) -> bool:
+        """Whether it was registered in code, which overrides everything else."""
+        return name in self._registered
+
     def offer(self, name: str) -> Offer:
         """The offer that the provider comes from."""
         if name in self._registered:
@@ -160,7 +164,7 @@ class Registry:
     def _admit(self, name: str, provider: Provider) -> None:
         self._ready[name] = provider
         self._broken.pop(name, None)
-        self._note_shadow(name)
+        self.note_shadow(name)
         if not provider.capabilities().concurrent:
             self.locks.setdefault(provider.name, asyncio.Lock())
 
@@ -184,9 +188,9 @@ class Registry:
                 hint="wait until the run has stopped, or use another name",
             )
 
-    def _note_shadow(self, name: str) -> None:
-        offer = self.offer(name)
-        if offer.shadows:
+    def note_shadow(self, name: str) -> None:
+        offer = self.offer(name) if name in self.names else None
+        if offer is not None and offer.shadows:
             # A package that overrides a built-in provider may be a surprise.
             level = logging.WARNING if offer.origin == "entry point" else logging.INFO
             log.log(level, "provider %s comes from %s, which overrides the built-in one", name, offer.place)

@@ -8,6 +8,7 @@ from agentforge.adapters.cli_agents.program import secrets_in
 from agentforge.adapters.host.desktop import notify
 from agentforge.adapters.providers.mock import is_mock_mode
 from agentforge.adapters.providers.replay import load_cassette
+from agentforge.app.providers.pinned import RunProviders
 from agentforge.app.providers.readiness import make_ready, make_replay_ready
 from agentforge.app.providers.registry import Registry
 from agentforge.app.redaction import environment_redactor
@@ -76,11 +77,12 @@ class Runner:
 
     async def make_ready(self, plan: Plan, settings: RunSettings) -> None:
         if settings.replay is not None:
-            await make_replay_ready(plan, sandboxes(self._environ))
+            await make_replay_ready(plan, self._sandboxes)
         elif settings.mock:
             await self._registry.make_ready(["mock"])
         else:
-            await make_ready(plan, self._registry, self._sandboxes, sandboxed=self._sandboxed)
+            providers = RunProviders(self._registry, plan, self._environ)
+            await make_ready(plan, providers, self._sandboxes, sandboxed=self._sandboxed)
 
     async def drive(self, journal: Journal) -> RunResult:
         """Drive the run until it ends or pauses. Being cancelled is a graceful stop."""
@@ -145,8 +147,10 @@ class Runner:
         )
         played = played_provider(state.settings, layout, self._environ)
 
+        providers = RunProviders(self._registry, plan, self._environ)
+
         def provider_of(name: str) -> Provider:
-            return played or self._registry["mock" if state.settings.mock else name]
+            return played or providers["mock" if state.settings.mock else name]
 
         project = self._runs.project
         supervised = Supervised(

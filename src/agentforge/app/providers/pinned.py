@@ -1,0 +1,58 @@
+"""The providers of one run: those that its plan describes, and for all others the engine's."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+
+from agentforge.adapters.cli_agents.cli_agent import CliAgent
+from agentforge.app.providers.offers import provider_from
+from agentforge.app.providers.registry import Registry, Unusable
+from agentforge.definition.yaml.parser import SourceText
+from agentforge.model.errors import AgentForgeError
+from agentforge.model.plan import Plan
+from agentforge.ports.provider import Provider
+
+
+class RunProviders:
+    def __init__(self, registry: Registry, plan: Plan, environ: Mapping[str, str]) -> None:
+        self._registry = registry
+        self._pinned: dict[str, CliAgent] = {}
+        self._broken: dict[str, AgentForgeError] = {}
+        for name, text in plan.descriptions.items():
+            if not registry.is_registered(name):
+                self._describe(name, text, environ)
+
+    def _describe(self, name: str, text: str, environ: Mapping[str, str]) -> None:
+        try:
+            self._pinned[name] = provider_from(SourceText(f"{name}.yaml", text), name, environ)
+        except AgentForgeError as error:
+            self._broken[name] = error
+
+    def __getitem__(self, name: str) -> Provider:
+        """The provider, or a placeholder that raises the reason if it isn't usable."""
+        if name in self._broken:
+            return Unusable(name, self._broken[name], self._pinned.get(name))
+        return self._pinned[name] if name in self._pinned else self._registry[name]
+
+    @property
+    def locks(self) -> Mapping[str, asyncio.Lock]:
+        return self._registry.locks
+
+    def known(self, name: str) -> Provider | None:
+        """The provider, usable or not, or None if it can't be created."""
+        if name in self._pinned or name in self._broken:
+            return self._pinned.get(name)
+        return self._registry.known(name)
+
+    async def try_ready(self, names: Iterable[str]) -> dict[str, AgentForgeError]:
+        """Initialize the providers; returns the errors by provider."""
+        wanted = dict.fromkeys(names)
+        for name in wanted:
+            if (provider := self._pinned.get(name)) is not None:
+                self._registry.note_shadow(name)
+                try:
+                    provider.validate()
+                except AgentForgeError as error:
+                    self._broken[name] = error
+        own = self._pinned.keys() | self._broken.keys()
+        broken = await self._registry.try_ready(name for name in wanted if name not in own)
+        return broken | {name: self._broken[name] for name in wanted if name in self._broken}
