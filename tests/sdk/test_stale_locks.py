@@ -13,8 +13,14 @@ from agentforge.app.runs.leases import Leases
 from agentforge.app.runs.lock_file import write_lock
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.runs.trust import Trust
+from agentforge.model.errors import StorageFailed
 from agentforge.model.layout import AttemptLayout, lock_file
 from agentforge.model.plan import Overrides
+from agentforge.ports.provider import ExecuteRequest, ExecuteResult
+from agentforge.testing import ScriptedProvider
+from agentforge.testing.scripted_provider import says
+
+from .projects import engine, load, node, pipeline, run, run_dir, types
 
 
 @pytest.fixture
@@ -75,3 +81,28 @@ def test_another_provider_begins_without_the_model_and_settings_of_the_one_befor
     changed = merged(before, Overrides(provider="codex"))
     assert (changed.provider, changed.model, changed.config) == ("codex", None, {})
     assert merged(before, Overrides(provider="codex", model="gpt")).model == "gpt"
+
+
+class WithoutStateFile(ScriptedProvider):
+    """Works, and makes it impossible to write state.json."""
+
+    async def execute(self, request: ExecuteRequest) -> ExecuteResult:
+        state = Path(request.workdir) / ".claude" / "pipeline-runs" / "s" / "state.json"
+        state.unlink()
+        (state / "in the way").mkdir(parents=True)
+        return await super().execute(request)
+
+
+def test_state_file_that_could_not_be_written_at_the_end_is_written_by_the_next_cleanup(
+    tmp_path: Path,
+) -> None:
+    made = engine(tmp_path, WithoutStateFile([says("done")]))
+    with pytest.raises(StorageFailed, match=r"state\.json"):
+        run(made.start(made.compile(pipeline(node()), session="s")))
+    assert types(tmp_path)[-1] == "session_complete"
+    state = run_dir(tmp_path) / "state.json"
+    (state / "in the way").rmdir()
+    state.rmdir()
+    made.tidy()
+    assert load(state)["status"] == "completed"
+    assert not Path(lock_file(str(tmp_path), "s")).exists()

@@ -69,8 +69,13 @@ class Project:
 
     @contextmanager
     def started(self, *arguments: str, env: dict[str, str] | None = None) -> Iterator["Started"]:
+        with self.started_program(sys.executable, "-m", "agentforge", *arguments, env=env) as started:
+            yield started
+
+    @contextmanager
+    def started_program(self, *line: str, env: dict[str, str] | None = None) -> Iterator["Started"]:
         process = subprocess.Popen(
-            [sys.executable, "-m", "agentforge", *arguments],
+            line,
             cwd=self.root,
             env={**self.env, **(env or {})},
             stdin=subprocess.DEVNULL,

@@ -1,6 +1,7 @@
 """The log of one run: any number of readers, one writer that holds the lease."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from msgspec import Struct
@@ -138,4 +139,9 @@ class EventLog(Protocol):
 
     def open(self) -> LogWriter:
         """Take the lease and repair a torn tail; raises RunActive if another engine holds the lease."""
+        ...
+
+    def hold(self) -> AbstractContextManager[None]:
+        """Take the lease without opening the log, for example to move the run; raises RunActive like
+        `open`."""
         ...

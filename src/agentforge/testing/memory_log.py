@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from agentforge.adapters.log.file import payload_of, verified
 from agentforge.adapters.log.reader import Reader
@@ -39,15 +39,26 @@ class MemoryLog:
     def reader(self) -> Reader:
         return Reader(self._snapshot)
 
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        self._take()
+        try:
+            yield
+        finally:
+            self.release()
+
     def open(self) -> Writer:
-        if self._held:
-            raise RunActive("the log is held by another writer", hint="close that one first")
-        self._held = True
+        self._take()
         try:
             return Writer(_MemoryStore(self), self._buffering)
         except BaseException:
             self._held = False
             raise
+
+    def _take(self) -> None:
+        if self._held:
+            raise RunActive("the log is held by another writer", hint="close that one first")
+        self._held = True
 
     def release(self) -> None:
         """Free the lease as the kernel does when an owner dies: buffered events are lost."""

@@ -3,7 +3,8 @@ it."""
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct
@@ -81,6 +82,14 @@ class JsonlLog:
         except BaseException:
             lease.close()
             raise
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        lease = self._take_lease()
+        try:
+            yield
+        finally:
+            lease.close()
 
     def _take_lease(self) -> LogLease:
         self._check_local()

@@ -84,10 +84,11 @@ class Leases:
         self._refuse_existing(session)
         raise active(self._runs, session)
 
-    def release(self, journal: Journal) -> None:
-        """Release the lease."""
+    def release(self, journal: Journal, *, keep_lock: bool = False) -> None:
+        """Release the lease. `keep_lock` leaves the lock file, so that `tidy` finds the run."""
         try:
-            remove_lock(self._runs.project, journal.session)
+            if not keep_lock:
+                remove_lock(self._runs.project, journal.session)
             journal.close()
         finally:
             self._open.discard(journal.session)
@@ -130,10 +131,27 @@ class Leases:
             raise RunActive(f"Session {session!r} is already running{by}", hint="use --force to override")
         log.warning("Overriding existing lock for session %r%s", session, by)
 
-    def archive(self, session: str) -> None:
-        """Rename a finished or cancelled run, so that its name is free."""
-        root, now = self._runs.layout(session).root, self._clock.now()
-        files.move(root, f"{root}.{now:%Y%m%d-%H%M%S}-{now.microsecond:06d}")
+    def archive(self, session: str) -> bool:
+        """Rename a finished or cancelled run while holding its lease, so that its name is free. Returns False
+        if the run is in progress again: another engine has continued it in the meantime."""
+        try:
+            with self._runs.log_file(session).hold():
+                if self._is_in_progress(session):
+                    return False
+                root, now = self._runs.layout(session).root, self._clock.now()
+                files.move(root, f"{root}.{now:%Y%m%d-%H%M%S}-{now.microsecond:06d}")
+                return True
+        except RunActive:
+            raise active(self._runs, session) from None
+        except UnknownRun:
+            return True  # Another engine has archived it.
+
+    def _is_in_progress(self, session: str) -> bool:
+        try:
+            state = self._runs.info(session).state
+        except LogCorrupt:
+            return False
+        return state.status is RunStatus.RUNNING and not is_shell_run(state)
 
     def _refuse_existing(self, session: str) -> None:
         if self._runs.log(session).is_held():

@@ -51,6 +51,7 @@ async def resume_run(
     _import_shell_run(context, session)
     compiled = recompile()
     if force:
+        refuse_own_agent(context.runs.info(session).state, context.runs.environ)
         await stop_owner(context.runs, session, context.processes)
     journal = await reopen_to_work(context, session, accept_damage=accept_damage, compiled=compiled)
     layout = context.runs.layout(session)

@@ -21,6 +21,7 @@ from agentforge.app.wiring import sandboxes
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunSettings
+from agentforge.model.status import RunStatus
 from agentforge.ports.clock import Clock
 from agentforge.ports.process import Processes
 from agentforge.ports.provider import Provider
@@ -95,19 +96,24 @@ class Runner:
         self._follower.begin(session, journal.opened_at)
         journal.observe(self._follower.notify)
         task = asyncio.create_task(driver.drive())
+        is_written = False
+        """Whether state.json shows the end of the drive."""
         try:
             await asyncio.shield(task)
+            is_written = True
             for latest in journal.view.history.light.values():
                 write_iteration_files(layout, latest)
         except asyncio.CancelledError:
             driver.ask_to_pause("cancelled_by_caller", grace=self._stop_grace)
             await task
+            is_written = True
             raise
         finally:
             del self._drivers[session], self._released[session]
             self._registry.release(session)
             released.set()
-            self._leases.release(journal)
+            is_over = journal.state.status is not RunStatus.RUNNING
+            self._leases.release(journal, keep_lock=is_over and not is_written)
         # The end of the run is recorded; failures from here on don't affect it.
         if ended := record_completion(self._runs.project, journal.plan, journal.state):
             text = f"{ended.type} {ended.session}: {ended.status}"

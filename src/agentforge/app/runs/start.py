@@ -10,13 +10,13 @@ from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
 from agentforge.app.recording import Replay
 from agentforge.app.replay_refusals import refuse_unsafe_replay
 from agentforge.app.results import RunResult
-from agentforge.app.runs.context import RunContext, reopen
+from agentforge.app.runs.context import RunContext, refuse_own_agent, reopen
 from agentforge.app.runs.leases import stop_owner
 from agentforge.definition.compiler import Compiled
 from agentforge.legacy.sketch import is_shell_run
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
-from agentforge.model.errors import LogCorrupt
+from agentforge.model.errors import LogCorrupt, UnknownRun
 from agentforge.model.layout import RunLayout
 from agentforge.model.state import RunSettings
 from agentforge.system import files
@@ -107,9 +107,12 @@ async def _free_name(context: RunContext, session: str, *, force: bool) -> bool:
     if not context.leases.is_taken(session):
         return False
     _refuse_untrusted(context, session)
-    await stop_owner(context.runs, session, context.processes)
-    await _cancel_interrupted(context, session)
-    context.leases.archive(session)
+    _refuse_own_agent(context, session)
+    is_free = False
+    while not is_free:
+        await stop_owner(context.runs, session, context.processes)
+        await _cancel_interrupted(context, session)
+        is_free = context.leases.archive(session)
     return True
 
 
@@ -117,6 +120,11 @@ def _refuse_untrusted(context: RunContext, session: str) -> None:
     # An unreadable log names nothing to execute: the run is only archived.
     with suppress(LogCorrupt):
         context.trust.refuse_untrusted(session)
+
+
+def _refuse_own_agent(context: RunContext, session: str) -> None:
+    with suppress(LogCorrupt, UnknownRun):
+        refuse_own_agent(context.runs.info(session).state, context.runs.environ, "replace")
 
 
 async def _cancel_interrupted(context: RunContext, session: str) -> None:

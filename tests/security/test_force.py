@@ -1,0 +1,94 @@
+"""`--force` replaces a run only while nothing else can drive it, and not on behalf of the run's own agent."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from tests.surface.terminal import WRITE_RESULT, Project, wait_for
+
+STOPPED_AT_RENAME = """
+import os, sys, time
+from pathlib import Path
+
+here = Path(sys.argv[1])
+
+def stopping(rename):
+    def renamed(source, *arguments, **options):
+        if os.path.basename(source) == "s":
+            (here / "reached").touch()
+            while not (here / "go").exists():
+                time.sleep(0.01)
+        return rename(source, *arguments, **options)
+    return renamed
+
+os.replace, os.rename = stopping(os.replace), stopping(os.rename)
+from agentforge.cli.main import main
+main(sys.argv[2:])
+"""
+"""The command line, stopped where it is about to rename the run `s`."""
+
+ALONE = f'mkdir busy || echo overlap >> "$EFFECTS"; echo ran >> "$EFFECTS"; {WRITE_RESULT}; rmdir busy'
+
+
+@pytest.fixture
+def paused(project: Project) -> Project:
+    """A project with a run `s` that is paused after the first of two nodes."""
+    project.env["EFFECTS"] = str(project.home / "effects")
+    file = project.pipeline(f"one=agentforge pause s; {ALONE}", f"two={ALONE}")
+    project.env["PATH"] = f"{Path(sys.executable).parent}:{project.env['PATH']}"
+    done = project.call("run", "-p", file, "-s", "s")
+    assert project.call("status", "s", "--json").json["status"] == "paused", done.err
+    return project
+
+
+def archived(project: Project) -> list[Path]:
+    return sorted(project.run_dir("s").parent.glob("s.*"))
+
+
+def test_run_that_is_about_to_be_archived_cannot_be_resumed(paused: Project) -> None:
+    log = (paused.run_dir("s") / "events.jsonl").read_bytes()
+    file = paused.pipeline(f"one={ALONE}")
+    forced = ("run", "-p", file, "-s", "s", "--force")
+    with paused.started_program(sys.executable, "-c", STOPPED_AT_RENAME, str(paused.home), *forced) as run:
+        wait_for((paused.home / "reached").exists, "the archiving of the run")
+        resumed = paused.call("resume", "s")
+        (paused.home / "go").touch()
+        done = run.end()
+    assert resumed.code == 1
+    assert "already running" in resumed.err
+    assert done.code == 0, done.err
+    assert [(folder / "events.jsonl").read_bytes() for folder in archived(paused)] == [log]
+    assert paused.types("s")[-1] == "session_complete"
+    assert paused.types("s").count("session_start") == 1
+    assert (paused.home / "effects").read_text().splitlines() == ["ran", "ran"]
+
+
+def test_several_force_at_once_never_work_at_the_same_time(paused: Project) -> None:
+    file = paused.pipeline(f"one*3={ALONE}")
+    call = (sys.executable, "-m", "agentforge", "run", "-p", file, "-s", "s", "--force")
+    with (
+        paused.started_program(*call) as a,
+        paused.started_program(*call) as b,
+        paused.started_program(*call) as c,
+    ):
+        results = [run.end() for run in (a, b, c)]
+    assert all("Traceback" not in done.err for done in results)
+    assert "overlap" not in (paused.home / "effects").read_text()
+    paused.call("recover")
+    for folder in (*archived(paused), paused.run_dir("s")):
+        assert paused.call("log", "verify", folder.name).code == 0
+        starts = paused.types(folder.name).count("session_start")
+        assert starts == 1
+
+
+@pytest.mark.parametrize("command", ["resume s --force", "run -p p.yaml -s s --force"])
+def test_agent_can_neither_stop_nor_replace_its_own_run(project: Project, command: str) -> None:
+    project.env["PATH"] = f"{Path(sys.executable).parent}:{project.env['PATH']}"
+    file = project.pipeline(f"one=agentforge {command} > said 2>&1; echo $? >> said; {WRITE_RESULT}")
+    done = project.call("run", "-p", file, "-s", "s")
+    said = (project.root / "said").read_text()
+    assert done.code == 0, done.err + said
+    assert "an agent of session 's' must not" in said
+    assert said.splitlines()[-1] == "2"
+    assert project.types("s").count("attempt_start") == 1
+    assert archived(project) == []
