@@ -4,6 +4,9 @@ import fcntl
 import os
 import re
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -205,3 +208,26 @@ def test_closing_reports_a_log_that_is_gone(path: Path) -> None:
         writer.close()
     assert path.read_bytes() == WRITTEN
     assert not log(path).is_held()
+
+
+@pytest.mark.crash
+def test_killed_restoration_leaves_no_log_or_the_whole_log(path: Path) -> None:
+    """Whichever call it dies at: what is at the path is never a part of the log."""
+    found = []
+    for calls in range(20):
+        shutil.rmtree(path.parent.parent, ignore_errors=True)
+        line = [sys.executable, str(Path(__file__).with_name("log_process.py")), "restore", str(path)]
+        done = subprocess.run(
+            line, env={**os.environ, "DIE_AFTER": str(calls)}, capture_output=True, timeout=60, check=False
+        )
+        found.append(path.read_bytes() if path.exists() else b"")
+        if done.returncode == 0:
+            assert done.stdout == b"restored\n"
+            break
+        assert done.returncode == -signal.SIGKILL
+        with log(path).open() as writer:
+            assert writer.repaired is None
+            assert writer.head.seq in (0, 3)
+    assert set(found) == {b"", WRITTEN}
+    assert found[-1] == WRITTEN
+    assert len(found) > 4

@@ -331,7 +331,7 @@ def test_pause_of_an_interrupted_run_holds_back_recovery(tmp_path: Path) -> None
     run(main())
 
 
-def test_unknown_file_in_control_is_ignored(tmp_path: Path) -> None:
+def test_invalid_file_in_control_is_moved_aside(tmp_path: Path) -> None:
     folder = run_dir(tmp_path) / "control"
 
     async def main() -> None:
@@ -346,7 +346,7 @@ def test_unknown_file_in_control_is_ignored(tmp_path: Path) -> None:
             assert (await going).completed
 
     run(main())
-    assert sorted(path.name for path in folder.iterdir()) == ["0.json", "readme.txt"]
+    assert sorted(path.name for path in folder.iterdir()) == ["0.json.refused", "readme.txt"]
 
 
 # -- questions and answers

@@ -1,24 +1,41 @@
 """Requests of people to a running run: controls in `control/`, answers in `answers/`.
 
-Both are files, so that any process can write them and nothing is lost if no engine is running.
+Both are files, so that any process can write them and nothing is lost if no engine is running. An agent may
+write there, too: the name of a file is its id, and what isn't a valid file is moved aside and reported once.
 """
 
+import errno
 import logging
 import os
+import re
+import stat
 from collections.abc import Iterable, Iterator
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from agentforge.model.errors import StorageFailed
+from agentforge.model.errors import InvalidRequest, StorageFailed
 from agentforge.model.layout import RunLayout
 from agentforge.model.state import Request
 from agentforge.system import files
 
 log = logging.getLogger("agentforge.run")
 
-MAX_ANSWER_BYTES = 64 * 1024
+T = TypeVar("T")
+
+MAX_FILE_BYTES = 64 * 1024
+
+_CONTROL_NAME = re.compile(r"([A-Za-z0-9][\w.-]{0,99})\.json", re.ASCII)
+_NOT_THE_FILES_FAULT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO})
+
+
+class ControlFile(Struct, frozen=True):
+    """The content of a control; its id is the name of the file."""
+
+    action: Literal["pause", "cancel"]
+    reason: str
+    now: bool = False
 
 
 class Control(Struct, frozen=True):
@@ -37,7 +54,7 @@ class Answer(Struct, frozen=True):
 def send_control(layout: RunLayout, control: Control) -> None:
     """Write a control for the driver; durable when this returns."""
     files.make_dir(layout.control)
-    _place(layout.control, control.id, control)
+    _place(layout.control, control.id, ControlFile(control.action, control.reason, control.now))
 
 
 def pending_controls(layout: RunLayout) -> list[Control]:
@@ -45,15 +62,21 @@ def pending_controls(layout: RunLayout) -> list[Control]:
     if not os.access(layout.control, os.F_OK):
         # The common case, checked several times in every iteration.
         return []
-    controls = []
-    for name in sorted(name for name in files.listing(layout.control) if name.endswith(".json")):
-        content = files.read_bytes(os.path.join(layout.control, name))
-        try:
-            controls.append(msgspec.json.decode(content or b"", type=Control))
-        except msgspec.DecodeError:
-            # Not a control; left in place.
-            continue
-    return controls
+    if not _is_folder(layout.control):
+        return []
+    found = (_control(layout.control, name) for name in sorted(files.listing(layout.control)))
+    return [control for control in found if control is not None]
+
+
+def _control(folder: str, name: str) -> Control | None:
+    if name.startswith(".") or not name.endswith(".json"):
+        return None  # A draft, or a file that was moved aside.
+    path, id = os.path.join(folder, name), _CONTROL_NAME.fullmatch(name)
+    given = _read(path, ControlFile) if id else None
+    if id is None or given is None:
+        _move_aside(path, "it is not a control")
+        return None
+    return Control(id[1], given.action, given.reason, given.now)
 
 
 def drop_control(layout: RunLayout, control: Control) -> None:
@@ -73,8 +96,11 @@ def give_answer(layout: RunLayout, given: Answer) -> Answer:
     files.make_dir(layout.answers)
     if _place(layout.answers, given.request, given):
         return given
-    content = files.read_bytes(os.path.join(layout.answers, f"{given.request}.json"))
-    return msgspec.json.decode(content or b"", type=Answer)
+    path = os.path.join(layout.answers, f"{given.request}.json")
+    first = _read(path, Answer)
+    if first is None:
+        raise InvalidRequest(f"the answer to request {given.request!r} can't be read: {path}", hint="retry")
+    return first
 
 
 def answer_request(layout: RunLayout, request: Request, answer: str, by: str) -> Answer:
@@ -85,24 +111,58 @@ def answer_request(layout: RunLayout, request: Request, answer: str, by: str) ->
 
 def given_answers(layout: RunLayout, requests: Iterable[Request]) -> Iterator[tuple[Request, Answer]]:
     """The valid answers to these requests. An invalid one is moved away, so that another can be given."""
+    if not _is_folder(layout.answers):
+        return
     for request in requests:
         path = os.path.join(layout.answers, f"{request.id}.json")
         if not os.path.lexists(path):
             continue
-        answer = _read(path)
+        answer = _read(path, Answer)
         if answer is not None and answer.request == request.id and answer.answer in request.options:
             yield request, answer
             continue
-        log.warning("the answer to request %r must be one of %s: ignored", request.id, request.options)
-        files.move(path, f"{path}.refused")
+        _move_aside(path, f"the answer to request {request.id!r} must be one of {request.options}")
 
 
-def _read(path: str) -> Answer | None:
-    """The answer, or None if the file is invalid: it must not end the run."""
+def _is_folder(path: str) -> bool:
+    """Whether the folder exists. Anything else in its place, also a link, is moved aside."""
     try:
-        return msgspec.json.decode(files.read_bytes(path, MAX_ANSWER_BYTES) or b"", type=Answer)
-    except (msgspec.DecodeError, StorageFailed):
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return False
+    if not stat.S_ISDIR(mode):
+        _move_aside(path, "it is not a folder")
+        return False
+    return True
+
+
+def _read(path: str, type: type[T]) -> T | None:
+    """The content of a small regular file, or None if it is invalid: it must not end the run."""
+    try:
+        about = os.lstat(path)
+        if not stat.S_ISREG(about.st_mode) or about.st_size > MAX_FILE_BYTES:
+            return None
+        return msgspec.json.decode(files.read_bytes(path, MAX_FILE_BYTES) or b"", type=type)
+    except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+    except StorageFailed as error:
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno in _NOT_THE_FILES_FAULT:
+            raise
+        return None
+
+
+def _move_aside(path: str, reason: str) -> None:
+    """Rename what isn't valid, so that it is reported once and a valid one can take its place."""
+    target, number = f"{path}.refused", 1
+    while os.path.lexists(target):
+        number += 1
+        target = f"{path}.refused-{number}"
+    log.warning("%s: %s; it was moved to %s", path, reason, os.path.basename(target))
+    try:
+        files.move(path, target)
+    except StorageFailed:
+        if os.path.lexists(path):
+            raise
 
 
 def _place(folder: str, id: str, value: Struct) -> bool:

@@ -1,0 +1,44 @@
+"""An agent that writes into the folders for controls and answers neither blocks nor ends its run, and reaches
+no file outside of them."""
+
+import pytest
+from tests.surface.terminal import WRITE_RESULT, Project
+
+CONTROL = ".claude/pipeline-runs/s/control"
+JUNK = (
+    f"mkdir -p {CONTROL}; cd {CONTROL}; mkfifo a.json; mkdir b.json; : > c.json; ln -s /dev/zero d.json; "
+    'head -c 200000 /dev/zero > e.json; ln -s f.json f.json; cd "$OLDPWD"'
+)
+
+
+@pytest.mark.timeout(120)
+def test_junk_among_the_controls_does_not_stop_a_run(project: Project) -> None:
+    file = project.pipeline(f"one*2={JUNK}; {WRITE_RESULT}")
+    done = project.call("run", "-p", file, "-s", "s")
+    assert done.code == 0, done.err
+    assert "control/a.json: it is not a control" in done.err
+    assert project.types("s").count("iteration_complete") == 2
+    assert not list((project.root / CONTROL).glob("*.json"))
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("id", ["../../../../package", "", "x" * 300])
+def test_content_of_a_control_reaches_no_other_file(project: Project, id: str) -> None:
+    (project.root / "package.json").write_text("{}")
+    text = f'{{"id":"{id}","action":"pause","reason":"lunch","now":false}}'
+    write = f"[ -e {CONTROL} ] || {{ mkdir -p {CONTROL}; echo '{text}' > {CONTROL}/one.json; }}"
+    file = project.pipeline(f"one*2={write}; {WRITE_RESULT}")
+    project.call("run", "-p", file, "-s", "s")
+    assert project.types("s")[-1] == "session_paused"
+    done = project.call("resume", "s")
+    assert done.code == 0, done.err
+    assert project.types("s").count("session_paused") == 1
+    assert (project.root / "package.json").exists()
+
+
+@pytest.mark.timeout(120)
+def test_file_in_the_place_of_the_controls_does_not_stop_a_run(project: Project) -> None:
+    file = project.pipeline(f"one=ln -s $HOME {CONTROL}; {WRITE_RESULT}")
+    done = project.call("run", "-p", file, "-s", "s")
+    assert done.code == 0, done.err
+    assert "control: it is not a folder" in done.err
