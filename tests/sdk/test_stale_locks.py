@@ -1,7 +1,10 @@
 """Which lock files are stale: by who wrote them, not by a pid alone, and never while the run is driven."""
 
 import asyncio
+import concurrent.futures.thread  # noqa: F401 - loaded before the descriptors are used up
 import fcntl
+import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -18,7 +21,7 @@ from agentforge.model.layout import AttemptLayout, lock_file
 from agentforge.model.plan import Overrides
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
 from agentforge.testing import ScriptedProvider
-from agentforge.testing.scripted_provider import says
+from agentforge.testing.scripted_provider import returns
 
 from .projects import engine, load, node, pipeline, run, run_dir, types
 
@@ -83,26 +86,29 @@ def test_another_provider_begins_without_the_model_and_settings_of_the_one_befor
     assert merged(before, Overrides(provider="codex", model="gpt")).model == "gpt"
 
 
-class WithoutStateFile(ScriptedProvider):
-    """Works, and makes it impossible to write state.json."""
+class LastDescriptors(ScriptedProvider):
+    """Works, and leaves the engine no descriptor for state.json; the log is open already."""
 
     async def execute(self, request: ExecuteRequest) -> ExecuteResult:
-        state = Path(request.workdir) / ".claude" / "pipeline-runs" / "s" / "state.json"
-        state.unlink()
-        (state / "in the way").mkdir(parents=True)
-        return await super().execute(request)
+        done = await super().execute(request)
+        free = os.dup(0)
+        os.close(free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        return done
 
 
 def test_state_file_that_could_not_be_written_at_the_end_is_written_by_the_next_cleanup(
     tmp_path: Path,
 ) -> None:
-    made = engine(tmp_path, WithoutStateFile([says("done")]))
-    with pytest.raises(StorageFailed, match=r"state\.json"):
-        run(made.start(made.compile(pipeline(node()), session="s")))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    made = engine(tmp_path, LastDescriptors([returns("done")], uses_files=False))
+    try:
+        with pytest.raises(StorageFailed, match=r"state\.json"):
+            run(made.start(made.compile(pipeline(node()), session="s")))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert types(tmp_path)[-1] == "session_complete"
-    state = run_dir(tmp_path) / "state.json"
-    (state / "in the way").rmdir()
-    state.rmdir()
+    assert load(run_dir(tmp_path) / "state.json")["status"] == "running"
     made.tidy()
-    assert load(state)["status"] == "completed"
+    assert load(run_dir(tmp_path) / "state.json")["status"] == "completed"
     assert not Path(lock_file(str(tmp_path), "s")).exists()

@@ -96,6 +96,11 @@ class LogConflict(AgentForgeError):
 
     code = "log_conflict"
 
+    def __init__(self, message: str, *, hint: str = "", restored: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.restored = restored
+        """Whether the writer has put its log back at the path, in a new file."""
+
 
 class LogTooNew(AgentForgeError):
     """The log holds events of a newer version."""

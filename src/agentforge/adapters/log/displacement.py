@@ -58,6 +58,7 @@ class DisplacedLog:
                     "(by `git clean -x`, `git stash -a` or `rm`?): the run was stopped and its log restored; "
                     "other files of the run may be missing",
                     hint=CONTINUE,
+                    restored=True,
                 )
             return self._replaced()
         except (OSError, StorageFailed) as error:
@@ -82,6 +83,7 @@ class DisplacedLog:
                 f"the log {self._path} was replaced by a copy while the run was working "
                 "(by `git stash` and `git stash pop`, or from a backup?): the run was stopped",
                 hint=CONTINUE,
+                restored=True,
             )
         saved = f"{self._path}.replaced-{self._length}"
         with suppress(FileExistsError):

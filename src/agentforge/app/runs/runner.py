@@ -18,6 +18,7 @@ from agentforge.app.runs.follower import Follower
 from agentforge.app.runs.leases import Leases, record_completion
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.wiring import sandboxes
+from agentforge.model.errors import LogConflict
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunSettings
@@ -87,6 +88,14 @@ class Runner:
 
     async def drive(self, journal: Journal) -> RunResult:
         """Drive the run until it ends or pauses. Being cancelled is a graceful stop."""
+        try:
+            return await self._drive(journal)
+        except LogConflict as error:
+            if error.restored:
+                self._leases.prove_origin(journal)
+            raise
+
+    async def _drive(self, journal: Journal) -> RunResult:
         session, layout = journal.session, self._runs.layout(journal.session)
         with self._leases.released_on_error(journal):
             driver = self._driver(journal, layout)
