@@ -1,8 +1,9 @@
 """Where the files of a run lie: the names that users of agent-pipelines know."""
 
+import pytest
 from tests.engine.plans import block, nested, plan_of, stage
 
-from agentforge.model.layout import RunLayout, lock_file, loop_completions, runs_dir
+from agentforge.model.layout import RunLayout, is_inside, lock_file, loop_completions, runs_dir
 from agentforge.model.place import branch_place, folder_of, inner_place
 from agentforge.model.plan import Plan, visit_dir
 from agentforge.model.state import BlockState, StageState
@@ -30,7 +31,6 @@ def test_files_of_an_attempt() -> None:
     attempt = LAYOUT.iteration("stage-00-plan", 1).attempt(2)
     assert attempt.root == f"{RUN}/stage-00-plan/iterations/001/attempt-2"
     assert attempt.errors == f"{attempt.root}/errors.log"
-    assert attempt.after == f"{attempt.root}/after.json"
 
 
 def folders(plan: Plan) -> list[str]:
@@ -114,11 +114,22 @@ def test_files_of_an_iteration_and_its_attempts() -> None:
         "judge.json",
     ]
     place = here.attempt(2)
-    assert [name.removeprefix(f"{here.root}/") for name in (place.spec, place.claim, place.agent)] == [
-        "attempt-2/spec.json",
+    assert [name.removeprefix(f"{here.root}/") for name in (place.claim, place.agent)] == [
         "attempt-2/claim",
         "attempt-2/agent.json",
     ]
     assert here.judge_attempt(1).exit == f"{here.root}/judge-1/exit.json"
     assert place.output.endswith("attempt-2/output.log")
     assert place.exit.endswith("attempt-2/exit.json")
+
+
+@pytest.mark.parametrize(
+    ("path", "inside"), [("a/b", True), ("a..b", True), ("/a", False), ("..", False), ("a/../../b", False)]
+)
+def test_a_path_of_a_log_stays_inside_the_run(path: str, inside: bool) -> None:
+    assert is_inside(path) is inside
+
+
+def test_the_log_refers_to_files_of_the_run_by_relative_paths() -> None:
+    assert LAYOUT.relative(f"{RUN}/stage-00-plan/state.json") == "stage-00-plan/state.json"
+    assert LAYOUT.relative("/elsewhere/file") == "/elsewhere/file"

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.sdk.blocks import block, inner
 from tests.sdk.projects import ENVIRON, node, pipeline, run, run_dir
 
@@ -16,6 +17,7 @@ from agentforge.engine.rehearsal.course import CourseStep
 from agentforge.engine.rehearsal.enact import enact
 from agentforge.engine.rehearsal.rehearse import rehearse
 from agentforge.model.cassette import Cassette, Sleep, WriteFile, parse_cassette
+from agentforge.model.errors import InvalidRequest
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.ports.provider import Provider
 from agentforge.sdk.engine import Engine
@@ -285,3 +287,43 @@ def test_a_cassette_enacted_gives_the_course_of_its_run(tmp_path: Path) -> None:
     enacted = rehearse(kept.header.plan, enact(kept.header.plan, kept.exchanges)).past
     by_branch = tuple(sorted(enacted, key=lambda turn: (turn.branch or "", enacted.index(turn))))
     assert by_branch == course(project, "s")
+
+
+def test_a_replay_asks_before_it_overwrites_uncommitted_work_or_runs_commands(tmp_path: Path) -> None:
+    project = checkout(tmp_path / "project")
+    steps: list[dict[str, Any]] = [{"do": "write", "path": "README.md", "text": "recorded"}]
+    kept = tmp_path / "kept.jsonl"
+
+    def replay(**allowed: bool) -> RunResult:
+        exchange = {
+            "stage": "a",
+            "iteration": 1,
+            "steps": [*steps, {"do": "result", "value": {"summary": "x"}}],
+        }
+        header = {"format": "agentforge-cassette", "version": 1}
+        kept.write_text("".join(json.dumps(line) + "\n" for line in (header, exchange)))
+
+        async def main() -> RunResult:
+            async with Engine(project, environ=ENVIRON) as engine:
+                name = f"s{len(list((project / '.claude').rglob('events.jsonl')))}"
+                return await engine.replay(
+                    str(kept), pipeline(node("a", runs=1, provider="claude")), session=name, **allowed
+                )
+
+        return run(main())
+
+    (project / "README.md").write_text("mine")
+    with pytest.raises(InvalidRequest, match=r"not committed: README\.md"):
+        replay()
+    assert (project / "README.md").read_text() == "mine"
+    git(project, "checkout", "-q", "README.md")
+    assert replay().completed
+    (project / "README.md").write_text("mine again")
+    assert replay(overwrite=True).completed
+    assert (project / "README.md").read_text() == "recorded"
+    steps[:] = [{"do": "run", "argv": ["touch", "made"]}]
+    with pytest.raises(InvalidRequest, match="runs commands: `touch made`"):
+        replay()
+    assert not (project / "made").exists()
+    assert replay(allow_commands=True).completed
+    assert (project / "made").exists()

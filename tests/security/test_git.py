@@ -69,7 +69,10 @@ def test_git_is_not_led_to_another_repository_by_the_environment(tmp_path: Path)
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     (workspace / "mine.txt").write_text("mine")
+    (workspace / "ignored.txt").write_text("ignored")
     subprocess.run(["git", "init", "-q", str(workspace)], check=True, env=ENVIRON)
+    (workspace / ".git" / "info").mkdir(exist_ok=True)
+    (workspace / ".git" / "info" / "exclude").write_text("ignored.txt\n")
     led = {**ENVIRON, "GIT_DIR": str(other.root / ".git"), "GIT_INDEX_FILE": str(other.root / ".git/index")}
     assert set(WorkspaceFiles(str(workspace), led).stamps() or {}) == {"mine.txt"}
 

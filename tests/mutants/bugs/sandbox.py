@@ -10,6 +10,12 @@ REPOSITORY = "agentforge.system.repository"
 CONFINED = "agentforge.system.confined"
 FOLDERS = "agentforge.system.folders"
 WORKSPACE = "agentforge.tool_loop.workspace"
+COMMANDS = "agentforge.tool_loop.tools.command_rules"
+GIT = "agentforge.system.git"
+PLAYER = "agentforge.adapters.providers.replay_player"
+REFUSALS = "agentforge.app.replay_refusals"
+OF_COMMANDS = ("tests/security/test_api_commands.py",)
+OF_REPLAYS = ("tests/sdk/test_recording.py", "tests/adapters/test_replay_provider.py")
 
 BUGS = (
     Bug(BWRAP, "IPC is shared with the host", '"--unshare-ipc", ', ""),
@@ -182,4 +188,60 @@ BUGS = (
         "if False:",
     ),
     Bug(CONFINED, "a script loses its file mode", "return stat.S_IMODE(mode)", "return 0o666"),
+    Bug(
+        GIT,
+        "git fetches what is missing",
+        '    "GIT_ALLOW_PROTOCOL": "",\n',
+        "",
+        ("tests/security/test_git.py",),
+    ),
+    Bug(
+        GIT,
+        "git asks a monitor of the repository",
+        '    "core.fsmonitor=false",\n',
+        "",
+        ("tests/security/test_git.py",),
+    ),
+    Bug(
+        GIT,
+        "git works in the repository of a hook",
+        'if not name.startswith("GIT_") or name in _KEPT',
+        "",
+        ("tests/security/test_git.py",),
+    ),
+    Bug(
+        COMMANDS,
+        "a model reads files elsewhere with git",
+        "or _leads_out(word, root)",
+        "",
+        OF_COMMANDS,
+    ),
+    Bug(
+        COMMANDS,
+        "an unknown option of git is accepted",
+        'return word.partition("=")[0][2:] not in {"", *_PLAIN_OPTIONS}',
+        "return False",
+        OF_COMMANDS,
+    ),
+    Bug(
+        PLAYER,
+        "a replay writes to .git through a link",
+        "*target.relative_to(root).parts",
+        "",
+        OF_REPLAYS,
+    ),
+    Bug(
+        PLAYER,
+        "a replay runs commands without permission",
+        'elif step["do"] == "run" and not options.allow_commands:',
+        "elif False:",
+        OF_REPLAYS,
+    ),
+    Bug(
+        REFUSALS,
+        "a replay overwrites uncommitted work",
+        "return content not in recorded and blob.hexdigest() != committed",
+        "return False",
+        OF_REPLAYS,
+    ),
 )
