@@ -147,15 +147,15 @@ BUGS = (
     Bug(
         WORKSPACE,
         ".git is writable through a link",
-        "place = folded(spot.path)",
+        "place = folded(resolved)",
         "place = folded(path)",
     ),
-    Bug(WORKSPACE, ".git is writable as .GIT", 'in folded(place).split("/")', 'in place.split("/")'),
+    Bug(WORKSPACE, ".git is writable as .GIT", "place = folded(resolved)", "place = resolved"),
     Bug(
         WORKSPACE,
         ".git is writable in a subfolder",
-        'if ".git" in folded(place).split("/"):',
-        'if folded(place).split("/")[0] == ".git":',
+        'if ".git" in place.split("/"):',
+        'if place.split("/")[0] == ".git":',
     ),
     Bug(
         WORKSPACE,
