@@ -3,13 +3,24 @@
 import logging
 from collections.abc import Mapping
 
-from agentforge.adapters.cli_agents.program import secrets_in
-from agentforge.model.secrets import Redactor
+from agentforge.adapters.cli_agents.program import named_secrets, secrets_in
+from agentforge.model.secrets import Redactor, SecretReferences
+
+log = logging.getLogger("agentforge.run")
 
 
 def environment_redactor(environ: Mapping[str, str]) -> Redactor:
     """Hides the values of all variables with the name of a secret."""
     return Redactor(secrets_in(environ))
+
+
+def stored_text(text: str, environ: Mapping[str, str], where: str) -> str:
+    """The text with references instead of secrets, for what is stored; the user is told. The agent is given
+    the values."""
+    references = SecretReferences(named_secrets(environ))
+    for name in references.names_in(text):
+        log.warning("%s contains the value of %s: stored as ${secret:%s}", where, name, name)
+    return references.hide(text)
 
 
 class RedactingFilter(logging.Filter):

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 HIDDEN = "[secret]"
@@ -50,6 +50,42 @@ class Redactor:
                 return type(value)(self.data(item) for item in value)
             case _:
                 return value
+
+
+_REFERENCE = re.compile(r"\$\{secret:([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+class SecretReferences:
+    """Replaces the values of variables by references (`${secret:NAME}`), which can be stored, and back."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        """`values`: by the name of the variable."""
+        self._values = values
+        self._names = {spelling: name for name in sorted(values) for spelling in spellings([values[name]])}
+        longest = sorted(self._names, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, longest))) if longest else None
+
+    def names_in(self, text: str) -> tuple[str, ...]:
+        """The variables whose values are in the text."""
+        found = self._pattern.findall(text) if self._pattern else ()
+        return tuple(sorted({self._names[value] for value in found}))
+
+    def hide(self, text: str) -> str:
+        if self._pattern is None:
+            return text
+        return self._pattern.sub(lambda found: f"${{secret:{self._names[found[0]]}}}", text)
+
+    def resolve(self, text: str, names: Collection[str]) -> str:
+        """Replace the references to these variables; each must have a value."""
+        return _REFERENCE.sub(lambda found: self._values[found[1]] if found[1] in names else found[0], text)
+
+    def value(self, name: str) -> str | None:
+        return self._values.get(name)
+
+
+def references_in(text: str) -> tuple[str, ...]:
+    """The variables to which the text refers."""
+    return tuple(sorted(set(_REFERENCE.findall(text))))
 
 
 def _in_json(text: str, ascii_only: bool) -> str:

@@ -107,7 +107,7 @@ class Recorder:
         its outcome is not in the log either and will be recorded again."""
         self._rewrite()
         kept = files.read_bytes(self._layout.recording)
-        self._stamps = self._workspace.stamps() if kept is None else _decoded(kept)
+        self._stamps = self._seen() if kept is None else _decoded(kept)
         if kept is None:
             self._keep_stamps()
 
@@ -123,7 +123,7 @@ class Recorder:
         earlier = _exchange(files.read_bytes(stash) or b"")
         if earlier is not None and _key_of(earlier) == key:
             return ExchangeDraft(earlier)
-        stamps = self._workspace.stamps()
+        stamps = self._seen()
         notes: list[str] = []
         steps = (
             *output_steps(ended, self._redactor),
@@ -233,6 +233,13 @@ class Recorder:
                 continue
             room -= len(content)
             yield write_step(path, self._redactor.bytes(content), executable=now.executable)
+
+    def _seen(self) -> dict[str, Stamp] | None:
+        """The state of the workspace, without files whose names contain a secret."""
+        stamps = self._workspace.stamps()
+        if stamps is None or not self._redactor:
+            return stamps
+        return {path: stamp for path, stamp in stamps.items() if self._redactor.text(path) == path}
 
     def _outcome(self, fact: f.AnyFact) -> ExchangeOutcome:
         data = self._redactor.data(msgspec.to_builtins(fact))

@@ -36,8 +36,8 @@ BUGS = (
     Bug(
         BWRAP,
         "the host is writable",
-        '            *(program, "--ro-bind", "/", "/"',
-        '            *(program, "--bind", "/", "/"',
+        'str(DESCRIPTOR), "--ro-bind", "/", "/"',
+        'str(DESCRIPTOR), "--bind", "/", "/"',
     ),
     Bug(
         BWRAP,

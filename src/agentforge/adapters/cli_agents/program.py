@@ -89,6 +89,11 @@ def secrets_in(
     return tuple(sorted(found))
 
 
+def named_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables with a secret's name and value."""
+    return {name: value for name, value in environment.items() if secrets_in({name: value})}
+
+
 def as_text(value: SettingValue) -> str:
     """As YAML spells it: `true`, not `True`."""
     if isinstance(value, bool):

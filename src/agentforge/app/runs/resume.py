@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
+from agentforge.app.redaction import stored_text
 from agentforge.app.results import RunResult
 from agentforge.app.runs.context import RunContext, recovered, refuse_own_agent, reopen
 from agentforge.app.runs.leases import active, stop_owner
-from agentforge.app.runs.start import run_settings, write_definition
+from agentforge.app.runs.start import run_settings, without_secrets, write_definition
 from agentforge.definition.compiler import INLINE, Compiled
 from agentforge.definition.pins import pinned_text
 from agentforge.definition.yaml.parser import SourceText
@@ -46,10 +47,15 @@ async def resume_run(
     notes: Sequence[f.AnyFact],
 ) -> RunResult:
     context.trust.refuse_untrusted(session)
+    environ = context.runs.environ
+    if resumed.context:
+        resumed = replace(resumed, context=stored_text(resumed.context, environ, "the context"))
     _refuse_long_note(resumed.context)
     context.leases.refuse_other_engine(session, force=force)
     _import_shell_run(context, session)
     compiled = recompile()
+    if compiled is not None:
+        compiled = without_secrets(compiled, environ)
     if force:
         refuse_own_agent(context.runs.info(session).state, context.runs.environ)
         await stop_owner(context.runs, session, context.processes)

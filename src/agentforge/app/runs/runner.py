@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 
 from agentforge.adapters.beads import Beads
-from agentforge.adapters.cli_agents.program import secrets_in
+from agentforge.adapters.cli_agents.program import named_secrets, secrets_in
 from agentforge.adapters.host.desktop import notify
 from agentforge.adapters.providers.mock import is_mock_mode
 from agentforge.adapters.providers.replay import load_cassette
@@ -21,6 +21,7 @@ from agentforge.app.wiring import sandboxes
 from agentforge.model.errors import LogConflict
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
+from agentforge.model.secrets import SecretReferences
 from agentforge.model.state import RunSettings
 from agentforge.model.status import RunStatus
 from agentforge.ports.clock import Clock
@@ -157,6 +158,7 @@ class Runner:
             run_id=state.run_id,
             environment=_agent_environment(plan),
             redactor=environment_redactor(self._environ),
+            secrets=SecretReferences(named_secrets(self._environ)),
             recorder=recorder_of(journal, layout, self._runs.project, self._environ),
             is_replay=state.settings.replay is not None,
         )

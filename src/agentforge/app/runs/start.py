@@ -6,18 +6,24 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+import msgspec
+from msgspec.structs import replace
+
 from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
 from agentforge.app.recording import Replay
+from agentforge.app.redaction import environment_redactor, stored_text
 from agentforge.app.replay_refusals import refuse_unsafe_replay
 from agentforge.app.results import RunResult
 from agentforge.app.runs.context import RunContext, refuse_own_agent, reopen
 from agentforge.app.runs.leases import stop_owner
 from agentforge.definition.compiler import Compiled
+from agentforge.definition.yaml.parser import SourceText
 from agentforge.legacy.sketch import is_shell_run
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import LogCorrupt, UnknownRun
 from agentforge.model.layout import RunLayout
+from agentforge.model.plan import Plan
 from agentforge.model.state import RunSettings
 from agentforge.system import files
 from agentforge.version import __version__
@@ -36,6 +42,7 @@ async def start_run(
 ) -> RunResult:
     session, leases = compiled.plan.session.name, context.leases
     environ = context.runs.environ
+    compiled = without_secrets(compiled, environ)
     settings = run_settings(environ, record=record, replay=replay)
     if replay is not None:
         refuse_unsafe_replay(replay, compiled.plan, context.runs.project, environ)
@@ -58,6 +65,16 @@ async def start_run(
         for note in notes:
             journal.record(note, journal.state.cursor)
     return await context.runner.drive(journal)
+
+
+def without_secrets(compiled: Compiled, environ: Mapping[str, str]) -> Compiled:
+    """The same definition with references instead of the values of secrets, as it is stored."""
+    text = msgspec.json.encode(compiled.plan).decode()
+    hidden = stored_text(text, environ, "the definition or an option")
+    if hidden == text:
+        return compiled
+    source = SourceText(compiled.source.file, environment_redactor(environ).text(compiled.source.text))
+    return replace(compiled, plan=msgspec.json.decode(hidden, type=Plan), source=source)
 
 
 async def validate_start(

@@ -1,13 +1,18 @@
 """Performs an agent's attempt: starts it or reattaches to it, and concludes it."""
 
+from typing import Any
+
+import msgspec
 from msgspec.structs import replace
 
 from agentforge.engine.node_keys import recorded_key
 from agentforge.model import facts as f
+from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.layout import IterationLayout
 from agentforge.model.plan import Judgment, Queue, Termination
 from agentforge.model.result import is_agent_session
+from agentforge.model.secrets import references_in
 from agentforge.model.task import MARK, AgentTask
 from agentforge.ports.clock import Clock
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
@@ -53,6 +58,8 @@ class AgentPerformer:
         self._calls = calls
         self._preparer = preparer
         self._clock = clock
+        self._references: dict[tuple[str, str | None], tuple[str, ...]] = {}
+        """The variables to which each stage refers."""
 
     async def perform(self, task: AgentTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:
         if task.ending:
@@ -155,12 +162,15 @@ class AgentPerformer:
         prompt = about.prompt or files.read_text(here.prompt) or ""
         # The id is from the log, which may have been written elsewhere.
         resume = task.resume if task.resume and is_agent_session(task.resume) else ""
+        names = self._referenced(task)
+        prompt = setting.secrets.resolve(prompt, names) if names else prompt
         return ExecuteRequest(
             prompt=CONTINUE + prompt if resume else prompt,
             model=task.by.model,
-            config=task.by.config,
+            config=self._resolved(task.by.config, names) if names else task.by.config,
             workdir=setting.project,
             environment={
+                **{name: setting.secrets.value(name) or "" for name in names},
                 **setting.environment,
                 **_limit_variables(task.node.termination),
                 MARK: mark,
@@ -180,6 +190,32 @@ class AgentPerformer:
             node=recorded_key(setting.plan, task.place.path, task.place.run),
             branch=task.place.branch or "",
         )
+
+    def _referenced(self, task: AgentTask) -> tuple[str, ...]:
+        """The variables to which the definition of the stage and people's notes refer; what an agent wrote
+        doesn't count."""
+        at = (task.place.path, task.place.branch)
+        if at not in self._references:
+            self._references[at] = references_in(msgspec.json.encode(task.node).decode())
+        names = (*self._references[at], *(references_in("\n".join(task.notes)) if task.notes else ()))
+        for name in names:
+            if self._setting.secrets.value(name) is None:
+                raise ProviderUnusable(
+                    f"the variable {name} is not set, to which the stage or its context refers",
+                    hint=f"set {name} to the secret that was in the context, then resume the run",
+                )
+        return names
+
+    def _resolved(self, value: Any, names: tuple[str, ...]) -> Any:
+        match value:
+            case str():
+                return self._setting.secrets.resolve(value, names)
+            case dict():
+                return {key: self._resolved(item, names) for key, item in value.items()}
+            case list() | tuple():
+                return type(value)(self._resolved(item, names) for item in value)
+            case _:
+                return value
 
 
 def _limit_variables(termination: Termination) -> dict[str, str]:

@@ -19,7 +19,7 @@ from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.layout import AttemptLayout, IterationLayout, RunLayout
 from agentforge.model.plan import Plan, ProviderChoice, SandboxChoice
 from agentforge.model.result import Usage, is_agent_session
-from agentforge.model.secrets import Redactor
+from agentforge.model.secrets import Redactor, SecretReferences
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, ProcessProvider, Provider
 from agentforge.runtime.confinement import Confiner
 from agentforge.runtime.exit_record import KILLED, ExitRecord, clear_folder, exit_of, make_folder
@@ -43,6 +43,8 @@ class RunSetting(Struct, frozen=True):
     environment: Mapping[str, str]
     """Variables that the engine adds to every agent's environment."""
     redactor: Redactor = Redactor(())
+    secrets: SecretReferences = SecretReferences({})
+    """The secrets of the engine's environment."""
     recorder: Recorder | None = None
     """None if the run is not recorded."""
     is_replay: bool = False
@@ -118,8 +120,13 @@ class Calls:
         async with turn:
             if is_program(provider):
                 make_folder(call.place)
-                return await self._run(call, provider, request())
-            return await _execute(call, provider, request())
+            try:
+                asked = request()
+            except ProviderUnusable as error:
+                return _unusable(error)
+            if is_program(provider):
+                return await self._run(call, provider, asked)
+            return await _execute(call, provider, asked)
 
     async def reattach(
         self, call: ProviderCall, reattached: Callable[[int], None]
