@@ -24,6 +24,7 @@ from agentforge.definition.yaml.parser import SourceText, absolute, parse_mappin
 from agentforge.definition.yaml.tree import Scalar
 from agentforge.model.control_characters import control_character
 from agentforge.model.diagnostic import choice
+from agentforge.model.plan_limits import MAX_DEPTH, MAX_NODES
 from agentforge.ports.sources import Sources
 
 _STAGE_FILE = "stage.yaml"
@@ -31,8 +32,6 @@ _DEFAULT_PROMPTS = ("prompts/prompt.md", "prompt.md")
 _PIPELINE_SUFFIXES = ("", ".yaml", ".yml")
 _STAGE_NAME = re.compile(r"[^/\x00]+(?:/[^/\x00]+)*")
 # Including a pipeline twice per level grows exponentially, so the total is bounded while assembling.
-MAX_NODES = 5_000
-MAX_DEPTH = 16
 
 
 class FoundStage(Struct, frozen=True):

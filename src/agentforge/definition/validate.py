@@ -1,11 +1,9 @@
 """Fifth pass: rules about names, and rules that span several mappings or files."""
 
-import re
 from collections.abc import Collection, Sequence
 
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.precedence import canonical
-from agentforge.definition.read.values import MAX_RUNS
 from agentforge.definition.resolve import is_stage_name
 from agentforge.definition.specs import (
     FIXED,
@@ -22,11 +20,7 @@ from agentforge.definition.specs import (
 )
 from agentforge.definition.yaml.tree import shown
 from agentforge.model.diagnostic import choice
-
-MAX_STEPS = 100_000
-
-_DIRECTORY_NAME = re.compile(r"[\w-](?:[\w .-]*[\w.-])?")
-_MAX_NAME_BYTES = 200
+from agentforge.model.plan_limits import MAX_RUNS, MAX_STEPS, is_directory_name
 
 
 def validate_nodes(spec: PipelineSpec, report: Report) -> None:
@@ -113,7 +107,7 @@ def _block(block: BlockSpec, report: Report) -> None:
 
 def _name(name: Written[str], what: str, seen: dict[str, Written[str]], report: Report) -> None:
     """A node's id or a branch's name: used as a directory name, so it must be valid and unique."""
-    if not _DIRECTORY_NAME.fullmatch(name.value) or len(name.value.encode()) > _MAX_NAME_BYTES:
+    if not is_directory_name(name.value):
         report.error(
             "bad-id",
             name.at,

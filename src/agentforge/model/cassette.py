@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Plan
+from agentforge.model.plan_limits import plan_problem
 from agentforge.model.protected_names import protected_step
 
 FORMAT: Final = "agentforge-cassette"
@@ -209,7 +210,8 @@ def parse_cassette(text: str, name: str) -> Cassette:
     if not lines:
         raise _unusable([f"{name}:1: empty; the first line must be the header"])
     header = _header(*lines[0], name)
-    errors: list[str] = []
+    problem = plan_problem(header.plan) if header.plan is not None else ""
+    errors = [f"{name}:{lines[0][0]}: its plan is not valid: {problem}"] if problem else []
     exchanges: dict[tuple[Any, ...], Exchange] = {}
     for number, line in lines[1:]:
         try:

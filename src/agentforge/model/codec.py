@@ -15,6 +15,7 @@ from msgspec import Raw, Struct
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import LogTooNew
 from agentforge.model.event import Event
+from agentforge.model.fact_limits import CHECKED, fact_problem
 from agentforge.model.facts import FACTS, AnyFact
 
 GENESIS = "0" * 32
@@ -108,6 +109,10 @@ def decode(line: bytes, load: Callable[[Payload], bytes]) -> Event:
             fact = _load_fact(raw, load)
     except msgspec.DecodeError as error:
         raise _decode_error(line, error) from error
+    except RecursionError as error:
+        raise DamagedLine("its data is nested too deeply") from error
+    if type(fact) in CHECKED and (problem := fact_problem(fact, raw.session)):
+        raise DamagedLine(problem)
     return Event(raw.seq, raw.timestamp, raw.session, raw.trace_id, fact, raw.cursor)
 
 

@@ -20,6 +20,8 @@ from agentforge.model.errors import (
     InvalidSession,
     LogConflict,
     LogCorrupt,
+    LogTooOld,
+    StorageFailed,
     UnknownRun,
 )
 from agentforge.model.event import Event
@@ -36,6 +38,9 @@ from agentforge.views.stage_progress import current_step
 from agentforge.views.summary import health
 
 __all__ = ["LogReport", "Runs", "Tail", "shown_status"]
+
+MAX_STATE_BYTES = 16 * 1024 * 1024
+"""No engine writes a larger state.json: it names the latest iterations only."""
 
 STOPS = (f.SessionCompleted, f.SessionFailed, f.SessionPaused, f.AwaitingApproval, f.SessionAborted)
 
@@ -136,13 +141,9 @@ class Runs:
         reader = log.reader()
         snapshot = _snapshot(layout)
         view = self._from_cache(snapshot, log, reader) if cached and snapshot else None
-        view = view or fold_events(reader.events())
+        view = view or _folded(session, reader)
         if view.state is None or view.plan is None:
-            for first in reader.damage:
-                raise LogCorrupt(
-                    f"the log of session {session!r} has no start: line {first.line}: {first.reason}",
-                    hint="restore it, or use --force to start over: the damaged run is archived",
-                )
+            _refuse_damage(session, reader)
             raise UnknownRun(
                 f"session {session!r} has a log without events",
                 hint="it was killed before it started: run it again",
@@ -209,13 +210,35 @@ class Runs:
         return None
 
 
-def _snapshot(layout: RunLayout) -> StateSnapshot | None:
-    content = files.read_bytes(layout.state)
+def _folded(session: str, reader: LogReader) -> RunModel:
     try:
+        return fold_events(reader.events())
+    except LogTooOld:
+        raise
+    except LogCorrupt:
+        _refuse_damage(session, reader)
+        raise
+
+
+def _refuse_damage(session: str, reader: LogReader) -> None:
+    """Raise LogCorrupt, with the first damaged line, for a log whose start can't be read."""
+    for first in reader.damage:
+        raise LogCorrupt(
+            f"the log of session {session!r} has no start: line {first.line}: {first.reason}",
+            hint="restore it, or use --force to start over: the damaged run is archived",
+        ) from None
+
+
+def _snapshot(layout: RunLayout) -> StateSnapshot | None:
+    """The snapshot of state.json, or None: the file is a cache, and the log is read without it."""
+    try:
+        content = files.read_bytes(layout.state, MAX_STATE_BYTES)
         snapshot = None if content is None else _cache_decoder.decode(content).snapshot
-    except msgspec.DecodeError:
+    except (StorageFailed, msgspec.DecodeError, RecursionError):
         return None
-    return snapshot if snapshot and snapshot.version == SNAPSHOT_VERSION else None
+    if snapshot is None or snapshot.version != SNAPSHOT_VERSION or _not_a_name(snapshot.state.session):
+        return None
+    return snapshot
 
 
 def _not_a_name(name: str) -> str:

@@ -14,10 +14,10 @@ from agentforge.definition.specs import Written
 from agentforge.definition.yaml.tree import Keyed, Listed, Scalar, Tree, kind_of, plain_value, shown
 from agentforge.model.control_characters import control_character
 from agentforge.model.diagnostic import SourcePlace, choice
+from agentforge.model.plan_limits import MAX_RUNS
 
 Schema = dict[str, Any]
 
-MAX_RUNS = 1_000_000
 MAX_SECONDS = 365 * 24 * 3600.0
 
 _SWITCH = {"on": True, "off": False}

@@ -1,0 +1,97 @@
+"""The rules that every plan keeps, whether it was compiled or read from a log: names that can be directories,
+and bounded sizes. A log may have come with a repository, so its plan is checked before it is used."""
+
+import re
+from collections.abc import Iterator
+
+from agentforge.model.control_characters import control_character
+from agentforge.model.errors import InvalidSession
+from agentforge.model.plan import NestedNode, Node, ParallelNode, Plan, StageNode
+from agentforge.model.session_name import session_name
+
+MAX_RUNS = 1_000_000
+"""Of a node, of a pipeline, and of the iterations of a stage."""
+MAX_STEPS = 100_000
+"""Of a run: nested repetitions multiply."""
+MAX_NODES = 5_000
+MAX_DEPTH = 16
+MAX_NAME_BYTES = 200
+
+_DIRECTORY_NAME = re.compile(r"[\w-](?:[\w .-]*[\w.-])?")
+_PATH = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,99}")
+
+
+def is_directory_name(name: str) -> bool:
+    """Whether a node's id or a provider's name in a block can be used as the name of a directory."""
+    return bool(_DIRECTORY_NAME.fullmatch(name)) and len(name.encode()) <= MAX_NAME_BYTES
+
+
+def plan_problem(plan: Plan) -> str:
+    """Why the plan can't be one that was compiled; empty if it can."""
+    return next(_problems(plan), "")
+
+
+def _problems(plan: Plan) -> Iterator[str]:
+    yield from _size_problems(plan)
+    try:
+        session_name(plan.session.name)
+    except InvalidSession as error:
+        yield error.message
+    if plan.mode == "loop" and not isinstance(plan.nodes[0], StageNode):
+        yield "a loop has no stage"
+    for node in _nodes(plan):
+        yield from _node_problems(node)
+
+
+def _size_problems(plan: Plan) -> Iterator[str]:
+    """Nothing is repeated or entered before its number is known to be small."""
+    if not 1 <= plan.passes <= MAX_RUNS:
+        yield f"it runs {plan.passes:,} times; the maximum is {MAX_RUNS:,}"
+    depth, level, nodes = 0, [plan], 0
+    while level:
+        depth, nodes = depth + 1, nodes + sum(len(inner.nodes) for inner in level)
+        if depth > MAX_DEPTH or nodes > MAX_NODES:
+            yield f"nested pipelines exceed {MAX_DEPTH} levels or {MAX_NODES} nodes"
+        if not all(inner.nodes for inner in level):
+            yield "a pipeline has no nodes"
+        level = [node.plan for inner in level for node in inner.nodes if isinstance(node, NestedNode)]
+    steps = plan.passes * _steps(plan)
+    if steps > MAX_STEPS:
+        yield f"it has {steps:,} steps; the maximum is {MAX_STEPS:,}"
+
+
+def _steps(plan: Plan) -> int:
+    return sum(
+        max(node.runs, 1) * _steps(node.plan) if isinstance(node, NestedNode) else 1 for node in plan.nodes
+    )
+
+
+def _nodes(plan: Plan) -> Iterator[Node]:
+    for node in plan.nodes:
+        yield node
+        if isinstance(node, NestedNode):
+            yield from _nodes(node.plan)
+        elif isinstance(node, ParallelNode):
+            yield from (stage for branch in node.branches for stage in branch.stages)
+
+
+def _node_problems(node: Node) -> Iterator[str]:
+    names = [node.id]
+    if isinstance(node, ParallelNode):
+        names += [branch.provider for branch in node.branches]
+    for name in names:
+        if not is_directory_name(name):
+            yield f"{name!r} cannot be used as a directory name"
+    if not _PATH.fullmatch(node.path):
+        yield f"{node.path!r} is not the path of a node"
+    if isinstance(node, StageNode):
+        yield from _stage_problems(node)
+
+
+def _stage_problems(stage: StageNode) -> Iterator[str]:
+    if not 0 <= stage.termination.max <= MAX_RUNS:
+        yield f"stage {stage.id!r} has {stage.termination.max:,} iterations; the maximum is {MAX_RUNS:,}"
+    for choice in stage.chain:
+        for name in (choice.type, choice.model):
+            if found := control_character(name):
+                yield f"stage {stage.id!r} has a provider or model with the control character {found}"

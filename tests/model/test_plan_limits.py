@@ -1,0 +1,117 @@
+"""A plan that is read from a log keeps the rules of the compiler."""
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+from tests.engine.plans import NOON, RUN_ID, SESSION, block, nested, plan_of, stage, started
+
+from agentforge.model import codec
+from agentforge.model import facts as f
+from agentforge.model.cassette import FORMAT, VERSION, Header, parse_cassette
+from agentforge.model.codec import GENESIS, DamagedLine
+from agentforge.model.cursor import Cursor
+from agentforge.model.errors import ProviderUnusable
+from agentforge.model.event import Event
+from agentforge.model.fact_limits import fact_problem
+from agentforge.model.plan import Fixed, Plan, PlanSession, ProviderChoice
+from agentforge.model.plan_limits import MAX_DEPTH, MAX_NODES, MAX_RUNS, MAX_STEPS, plan_problem
+from agentforge.model.state import Between, StageState
+
+
+def deep(levels: int) -> Plan:
+    plan = plan_of(stage())
+    for _ in range(levels - 1):
+        plan = plan_of(replace(nested("inner"), plan=plan))
+    return plan
+
+
+BAD = {
+    "passes": (plan_of(stage(), passes=10**9), "runs 1,000,000,000 times"),
+    "no pass": (plan_of(stage(), passes=0), "runs 0 times"),
+    "steps": (plan_of(nested("n", stage(), runs=MAX_STEPS + 1)), "100,001 steps"),
+    "repeated": (plan_of(nested("n", stage(), runs=1000), passes=1000), "1,000,000 steps"),
+    "nodes": (plan_of(*(stage(f"s{n}") for n in range(MAX_NODES + 1))), "or 5000 nodes"),
+    "depth": (deep(MAX_DEPTH + 1), "exceed 16 levels"),
+    "no nodes": (plan_of(), "no nodes"),
+    "inner without nodes": (plan_of(nested("n")), "no nodes"),
+    "loop of a block": (plan_of(block("p", stage()), mode="loop"), "a loop has no stage"),
+    "parent": (plan_of(stage("x/../../home")), "directory name"),
+    "dots": (plan_of(stage("..")), "directory name"),
+    "empty": (plan_of(stage("")), "directory name"),
+    "long": (plan_of(stage("x" * 201)), "directory name"),
+    "escape": (plan_of(stage("a\x1b[31m")), "directory name"),
+    "nested id": (plan_of(nested("n", stage("a/b"))), "directory name"),
+    "block id": (plan_of(block("p", stage(), id="../b")), "directory name"),
+    "stage of a block": (plan_of(block("p", stage("../s"))), "directory name"),
+    "branch": (plan_of(block("../p", stage())), "directory name"),
+    "path": (replace(plan_of(stage()), nodes=(replace(stage(), path="0/x"),)), "not the path of a node"),
+    "iterations": (plan_of(stage(termination=Fixed(MAX_RUNS + 1))), "1,000,001 iterations"),
+    "provider": (plan_of(stage(provider=ProviderChoice("a\nb", ""))), "control character U+000A"),
+    "model": (plan_of(stage(fallbacks=(ProviderChoice("a", "\x1b"),))), "control character U+001B"),
+    "session": (replace(plan_of(stage()), session=PlanSession("../x", NOON)), "Session name"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_plan_that_no_compiler_makes_is_refused_when_it_is_decoded(case: str) -> None:
+    plan, why = BAD[case]
+    assert why in plan_problem(plan)
+    event = Event(1, NOON, SESSION, RUN_ID, started(plan), Cursor("0", 0, 0))
+    line, _ = codec.encode(event, GENESIS)
+    with pytest.raises(DamagedLine, match="its plan is not valid: "):
+        codec.decode(line, lambda payload: b"")
+
+
+def test_usual_plans_are_accepted() -> None:
+    plan = plan_of(stage("a b"), block("p q", stage("größe")), nested("n", stage(), runs=3), passes=2)
+    assert plan_problem(plan) == ""
+    assert plan_problem(plan_of(stage(), mode="loop")) == ""
+    assert plan_problem(deep(MAX_DEPTH)) == ""
+    assert plan_problem(plan_of(*(stage(f"s{n}") for n in range(MAX_NODES)))) == ""
+    assert plan_problem(plan_of(stage(termination=Fixed(MAX_RUNS)), passes=MAX_STEPS)) == ""
+
+
+GOOD_PLAN = plan_of(stage())
+
+
+def imported(plan: Plan, at: StageState | Between) -> f.LogImported:
+    return f.LogImported(1, "", "pipeline", RUN_ID, plan, "1", NOON, at)
+
+
+@pytest.mark.parametrize(
+    ("fact", "why"),
+    [
+        (f.NodeStarted("n", folder="../../x"), "outside the run"),
+        (f.NodeStarted("n", folder="/etc"), "outside the run"),
+        (f.NodeStarted("n", providers=("ok", "../p")), "directory name"),
+        (f.ProviderStarted("a/b", ()), "directory name"),
+    ],
+)
+def test_fact_that_names_a_path_outside_the_run_is_refused(fact: f.AnyFact, why: str) -> None:
+    assert why in fact_problem(fact, SESSION)
+
+
+def test_session_of_the_first_event_is_a_session_name() -> None:
+    assert "Session name" in fact_problem(started(GOOD_PLAN), "../x")
+    assert fact_problem(started(GOOD_PLAN), SESSION) == ""
+
+
+def test_other_facts_have_no_problem() -> None:
+    assert fact_problem(f.SessionCompleted("x"), "..") == ""
+    assert fact_problem(f.NodeStarted("n", folder="stage-00-a", providers=("p",)), SESSION) == ""
+    assert fact_problem(f.ProviderStarted("p", ()), SESSION) == ""
+    assert fact_problem(imported(GOOD_PLAN, Between(None)), SESSION) == ""
+
+
+def test_data_nested_too_deeply_is_damage() -> None:
+    event = Event(1, NOON, SESSION, RUN_ID, started(GOOD_PLAN), Cursor("0", 0, 0))
+    line, _ = codec.encode(event, GENESIS)
+    bomb = line.replace(b'"inputs":{}', b'"inputs":{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", 1)
+    with pytest.raises(DamagedLine, match="nested too deeply"):
+        codec.decode(bomb, lambda payload: b"")
+
+
+def test_plan_of_a_cassette_is_checked_too() -> None:
+    header = Header(FORMAT, VERSION, plan=BAD["passes"][0])
+    with pytest.raises(ProviderUnusable, match="its plan is not valid"):
+        parse_cassette(msgspec.json.encode(header).decode(), "c.jsonl")
