@@ -15,7 +15,7 @@ from agentforge.adapters.log.log import JsonlLog
 from agentforge.model.errors import StorageFailed
 from agentforge.testing.event_log_contract import timer_event
 
-from .projects import engine, run
+from .projects import ENVIRON, engine, run
 
 PROGRAM = """
 import asyncio, multiprocessing, sys, time
@@ -33,7 +33,8 @@ class Forking(ScriptedProvider):
         await asyncio.sleep(300)
 
 async def main():
-    engine = Engine(".", providers={"scripted": Forking([says("done")])}, environ={"PATH": "/usr/bin:/bin"})
+    environ = {"PATH": "/usr/bin:/bin", "XDG_STATE_HOME": sys.argv[1]}
+    engine = Engine(".", providers={"scripted": Forking([says("done")])}, environ=environ)
     nodes = [{"id": "plan", "prompt": "do it", "provider": "scripted", "delay": 0}]
     await engine.start(engine.compile({"name": "refine", "nodes": nodes}, session="s"))
 
@@ -43,16 +44,19 @@ asyncio.run(main())
 
 @pytest.mark.skipif(sys.platform != "linux", reason="platform: needs /proc")
 def test_run_is_recovered_while_a_forked_worker_of_the_dead_engine_lives(tmp_path: Path) -> None:
-    process = subprocess.Popen([sys.executable, "-c", PROGRAM], cwd=tmp_path)
+    project, state = tmp_path / "project", tmp_path / "state"
+    project.mkdir()
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(state)], cwd=project)
     try:
-        wait_for((tmp_path / "worker").exists, "a worker")
+        wait_for((project / "worker").exists, "a worker")
     finally:
         process.kill()
         process.wait()
-    worker = int((tmp_path / "worker").read_text())
+    worker = int((project / "worker").read_text())
     try:
-        assert engine(tmp_path).status("s").status == "interrupted"
-        result = run(engine(tmp_path).recover("s"))
+        other = engine(project, environ={**ENVIRON, "XDG_STATE_HOME": str(state)})
+        assert other.status("s").status == "interrupted"
+        result = run(other.recover("s"))
         assert result is not None
         assert result.status.value == "completed"
         assert is_alive(worker)
