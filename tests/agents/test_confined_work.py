@@ -1,0 +1,99 @@
+"""Real agents in a sandbox, in the kinds of projects that people have: their work is not hindered."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.agents.clis import Cli
+from tests.agents.trial import WRITES, Trial
+from tests.security.confined import need_bwrap, project_in
+
+from agentforge.testing.model_server import ModelServer, Script, Shell, Turn, Write
+
+pytestmark = pytest.mark.agents
+RESULT = '{"summary": "done", "decision": "stop"}\n'
+COMMITS = "git add hello.txt && git -c user.name=a -c user.email=a@b commit -qm hello"
+
+
+@pytest.fixture
+def placed(cli: Cli, server: ModelServer, tmp_path: Path) -> Iterator[Trial]:
+    """A trial whose project is in /srv, which sandboxes leave as it is."""
+    need_bwrap()
+    for folder in project_in("/srv"):
+        trial = Trial(cli, server, tmp_path)
+        trial.project = folder / "project"
+        trial.project.mkdir()
+        yield trial
+        trial.end_all()
+
+
+def test_it_works_in_srv(placed: Trial) -> None:
+    result = placed.run(WRITES, sandbox="bwrap")
+    assert result.completed, result.error
+    assert (placed.project / "hello.txt").read_text() == "hello\n"
+
+
+def test_it_works_in_tmp(trial: Trial) -> None:
+    need_bwrap()
+    result = trial.run(WRITES, sandbox="bwrap")
+    assert result.completed, result.error
+    assert (trial.project / "hello.txt").read_text() == "hello\n"
+
+
+def test_it_works_in_a_repository_and_commits(placed: Trial) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=placed.project, check=True)
+    script = Script(
+        (
+            Turn("I write and commit.", (Shell(f"echo hello > hello.txt && {COMMITS}"),)),
+            Turn("Now the result.", (Write("{result}", RESULT),)),
+            Turn("Done."),
+        )
+    )
+    result = placed.run(script, sandbox="bwrap")
+    assert result.completed, result.error
+    log = subprocess.run(["git", "log", "--format=%s"], cwd=placed.project, capture_output=True, check=True)
+    assert log.stdout == b"hello\n"
+
+
+def test_it_works_in_a_package_of_a_monorepo(placed: Trial) -> None:
+    top = placed.project
+    subprocess.run(["git", "init", "-q"], cwd=top, check=True)
+    placed.project = top / "packages/one"
+    placed.project.mkdir(parents=True)
+    result = placed.run(WRITES, sandbox="bwrap")
+    assert result.completed, result.error
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["inside", "outside"])
+def test_it_uses_a_virtual_environment(placed: Trial, inside: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    venv = (placed.project if inside else placed.project.parent) / ".venv"
+    (venv / "bin").mkdir(parents=True)
+    (venv / "pyvenv.cfg").write_text("")
+    (venv / "bin/tool").write_text("#!/bin/sh\necho hello > hello.txt\n")
+    (venv / "bin/tool").chmod(0o755)
+    environ = placed.environ
+
+    def activated(script: Script, at: str = "") -> dict[str, str]:
+        found = environ(script, at)
+        return {**found, "PATH": f"{venv}/bin:{found['PATH']}", "VIRTUAL_ENV": str(venv)}
+
+    monkeypatch.setattr(placed, "environ", activated)
+    script = Script(
+        (
+            Turn("I call the tool.", (Shell(f"{venv}/bin/tool"),)),
+            Turn("Now the result.", (Write("{result}", RESULT),)),
+            Turn("Done."),
+        )
+    )
+    result = placed.run(script, sandbox="bwrap")
+    assert result.completed, result.error
+    assert (placed.project / "hello.txt").read_text() == "hello\n"
+
+
+def test_codex_works_with_its_own_restricted_permissions(trial: Trial) -> None:
+    if trial.cli.name != "codex":
+        return
+    provider = {"type": "codex", "permissions": ["--sandbox", "workspace-write"]}
+    result = trial.run(WRITES, provider=provider)
+    assert result.completed, result.error
