@@ -91,9 +91,28 @@ def test_it_uses_a_virtual_environment(placed: Trial, inside: bool, monkeypatch:
     assert (placed.project / "hello.txt").read_text() == "hello\n"
 
 
-def test_codex_works_with_its_own_restricted_permissions(trial: Trial) -> None:
-    if trial.cli.name != "codex":
-        return
-    provider = {"type": "codex", "permissions": ["--sandbox", "workspace-write"]}
-    result = trial.run(WRITES, provider=provider)
+RESTRICTED = {
+    "claude": ["--permission-mode", "acceptEdits"],
+    "codex": ["--sandbox", "workspace-write"],
+}
+
+
+@pytest.mark.parametrize("sandbox", ["none", "bwrap"])
+def test_it_works_with_its_own_restricted_permissions(trial: Trial, sandbox: str) -> None:
+    if sandbox == "bwrap":
+        need_bwrap()
+    if trial.cli.name not in RESTRICTED or (trial.cli.name, sandbox) == ("codex", "bwrap"):
+        return  # Codex can't build its own sandbox inside another.
+    provider = {"type": trial.cli.name, "permissions": RESTRICTED[trial.cli.name]}
+    script = Script(
+        (
+            Turn("I write a file.", (Write("hello.txt", "hello\n"),)),
+            Turn("Now the result.", (Write("{result}", RESULT),)),
+            Turn("Done."),
+        )
+    )
+    result = trial.run(script, provider=provider, sandbox=sandbox)
     assert result.completed, result.error
+    here = trial.run_dir / "stage-00-work/iterations/001"
+    assert "done" in (here / "result.json").read_text()
+    assert not any((trial.project / ".agentforge-outbox").glob("*/result.json"))

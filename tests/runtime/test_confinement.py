@@ -80,7 +80,7 @@ def test_of_all_runs_only_its_own_stages_are_visible(tmp_path: Path, layout: Run
     within = confinement(tmp_path, layout)
     attempt = layout.iteration(STAGE, 1).attempt(1).root
     assert within.workspace == str(tmp_path)
-    assert within.hidden == (f"{tmp_path}/.claude/pipeline-runs",)
+    assert within.hidden == (f"{tmp_path}/.claude/pipeline-runs", f"{tmp_path}/.agentforge-outbox")
     inside = [path for path in within.protected if path.startswith(f"{layout.root}/")]
     folders = ("parallel-02-both", "pipeline-03-inner", STAGE, "stage-01-other")
     assert sorted(inside) == sorted([*(f"{layout.root}/{name}" for name in folders), attempt])

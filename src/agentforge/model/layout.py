@@ -8,6 +8,8 @@ from agentforge.model.plan import Mode
 
 RUNS = ".claude/pipeline-runs"
 LOCKS = ".claude/locks"
+OUTBOX = ".agentforge-outbox"
+"""Where agents write their results that refuse to write below `.claude`."""
 PROVIDERS = ".agentforge/providers"
 """The folder of a project's descriptions of providers."""
 CONTROL = (".agentforge", ".claude/stages", ".claude/pipelines", LOCKS)

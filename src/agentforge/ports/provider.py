@@ -26,6 +26,8 @@ class ExecuteRequest(Struct, frozen=True):
     attempt: int = 1
     prompt_path: str = ""
     """The rendered prompt as a file, for programs that take a path."""
+    outbox: str = ""
+    """A folder outside `.claude`: a program that can't write to the paths above may be given this one."""
     resume: str = ""
     """The agent session to resume; empty: start a new one."""
     node: str = ""
@@ -108,6 +110,8 @@ class Command(Struct, frozen=True):
     """Whether stderr is captured separately from stdout (`Exit.errors`)."""
     secrets: tuple[str, ...] = ()
     """Values that must not reach any of our files: redacted wherever the program prints them."""
+    outbox: str = ""
+    """The outbox of the request, if the program writes its result there; the engine creates it."""
     state: tuple[str, ...] = ()
     """Absolute paths of the program's own state: writable in a sandbox."""
     descriptors: dict[int, str] = {}

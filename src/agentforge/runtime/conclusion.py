@@ -66,6 +66,8 @@ class Attempted(Struct, frozen=True):
     """Whether the iteration's folder can't contain leftovers."""
     project: str = ""
     """The folder that the output path must stay in."""
+    outbox: str = ""
+    """Where the agent may have written its result instead."""
     output_path: str | None = None
     repeatable: bool = False
     """Whether a later engine may repeat this: then files must be replaced atomically."""

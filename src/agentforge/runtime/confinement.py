@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeGuard
 
 from agentforge.model.errors import ProviderUnusable
-from agentforge.model.layout import CONTROL, AttemptLayout, RunLayout
+from agentforge.model.layout import CONTROL, OUTBOX, AttemptLayout, RunLayout
 from agentforge.model.plan import DIR_NAMES, NestedNode, Plan, SandboxChoice
 from agentforge.ports.provider import CleansUp, Command, Provider
 from agentforge.ports.sandbox import Confinement, Sandbox
@@ -45,7 +45,8 @@ class Confiner:
         # Only existing paths can be protected.
         files.make_dir(place.root)
         self.settle(choice)
-        hidden = [self._runs, *([os.path.dirname(f"{self._run}/{scope}")] if scope else [])]
+        branches = [os.path.dirname(f"{self._run}/{scope}")] if scope else []
+        hidden = [self._runs, os.path.join(self._project, OUTBOX), *branches]
         within = Confinement(
             self._project,
             hidden=tuple(hidden),

@@ -368,7 +368,7 @@ BUGS = (
     Bug(
         AGENT,
         "a resumed session isn't told to continue",
-        "CONTINUE + prompt if task.resume else prompt",
+        "CONTINUE + prompt if resume else prompt",
         "prompt",
     ),
     Bug(
@@ -386,8 +386,8 @@ BUGS = (
     Bug(
         CALL,
         "judges and agents aren't sandboxed",
-        "self._confiner.confine(\n                command, call.sandbox, call.place, call.writable, mark=call.mark, scope=call.scope\n            )",
-        "command",
+        "self._supervised.run(call.place, confined,",
+        "self._supervised.run(call.place, command,",
     ),
     Bug(
         CALL,

@@ -127,8 +127,8 @@ BUGS = (
         "*self._readable(scope), place.root,",
         "*self._readable(scope),",
     ),
-    Bug(CONFINE, "other runs aren't hidden", "hidden = [self._runs, *(", "hidden = [*("),
-    Bug(CONFINE, "other branches aren't hidden", "] if scope else [])]", "] if False else [])]"),
+    Bug(CONFINE, "other runs aren't hidden", "hidden = [self._runs, ", "hidden = ["),
+    Bug(CONFINE, "other branches aren't hidden", "] if scope else []", "] if False else []"),
     Bug(CONFINE, "definitions aren't protected", "place.root, *self._guarded(choice))", "place.root)"),
     Bug(
         CONFINE,

@@ -118,6 +118,9 @@ def command_of(
 ) -> tuple[Command, str]:
     """The command, and a warning or ""."""
     _check_addresses(cli, config, inherited)
+    is_guarded = _is_guarded(cli, config)
+    if is_guarded and request.outbox:
+        request = _with_outbox(request)
     environment = _environment(cli, config, request, inherited)
     program = _program(cli, config, request.workdir, environment)
     chosen = choose_model(cli, request.model, config.effort, environment)
@@ -140,8 +143,26 @@ def command_of(
         separate_errors=True,
         secrets=secrets_in(environment, cli.secrets, inherited=inherited),
         state=state_folders(cli, environment),
+        outbox=request.outbox if is_guarded else "",
     )
     return command, chosen.warning
+
+
+def _is_guarded(cli: AgentCli, config: CliConfig) -> bool:
+    """Whether it refuses to write below `.claude`, where the result belongs."""
+    permissions = cli.permission_arguments if config.permissions is None else _texts(config.permissions)
+    given = {*permissions, *_texts(config.arguments)}
+    return bool(cli.guarded_unless) and not given.intersection(cli.guarded_unless)
+
+
+def _with_outbox(request: ExecuteRequest) -> ExecuteRequest:
+    """The request with other paths for the result, also in its prompt."""
+    result, status = (
+        os.path.join(request.outbox, os.path.basename(path))
+        for path in (request.result_path, request.status_path)
+    )
+    prompt = request.prompt.replace(request.result_path, result).replace(request.status_path, status)
+    return replace(request, prompt=prompt, result_path=result, status_path=status)
 
 
 def validate_config(cli: AgentCli, config: CliConfig, model: str, inherited: Mapping[str, str]) -> None:

@@ -55,6 +55,9 @@ class AgentCli(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
 
     permission_arguments: Words = ()
     """Arguments that let it work without asking for permission."""
+    guarded_unless: Words = ()
+    """Arguments, one of which lets it write below `.claude`; empty: it always can. Without them, it writes
+    its result to another folder."""
     model_arguments: Words = ()
     """With `{model}`."""
     models: Words = ()

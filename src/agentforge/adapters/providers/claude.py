@@ -33,6 +33,7 @@ CLAUDE = AgentCli(
     logins=("$CLAUDE_CONFIG_DIR:~/.claude/.credentials.json",),
     arguments=("--print", "--output-format", "stream-json", "--verbose"),
     permission_arguments=("--dangerously-skip-permissions",),
+    guarded_unless=("--dangerously-skip-permissions", "bypassPermissions"),
     model_arguments=("--model", "{model}"),
     # Mapped to names that the CLI resolves itself; it validates all other names.
     aliases={"claude-opus": "opus", "claude-sonnet": "sonnet", "claude-haiku": "haiku"},

@@ -25,6 +25,7 @@ from agentforge.runtime.conclusion import (
     note_target,
 )
 from agentforge.runtime.exit_record import ExitRecord
+from agentforge.runtime.outbox import empty_outbox, outbox_of
 from agentforge.runtime.supervision import AttemptLimits
 from agentforge.runtime.tasks.call import (
     CallRefused,
@@ -85,11 +86,13 @@ class AgentPerformer:
         ended = await self._calls.end(self._call(task, about.here))
         if isinstance(ended, Finished):
             return self._outcome(about, ended)
+        empty_outbox(about.outbox, about.here, about.number)
         hide_secrets(about)
         note_attempt(about, "cancelled", None, self._clock.now())
         return f.AttemptCancelled(about.number, "ended on request", ended.agent_session)
 
     def _outcome(self, about: Attempted, ended: Finished | Lost | CallRefused) -> f.AnyFact:
+        empty_outbox(about.outbox, about.here, about.number)
         match ended:
             case CallRefused(failure=failure):
                 return self._concluded(replace(about, started=False), ExecuteResult(failure=failure))
@@ -132,6 +135,7 @@ class AgentPerformer:
             started_at=task.started_at,
             timeout=task.timeout,
             project=setting.project,
+            outbox=outbox_of(setting.project, task.mark(setting.run_id)),
             output_path=output_path(setting.project, node, setting.plan.session.name),
             honors_promise=setting.plan.mode == "loop" and isinstance(node.termination, Queue),
             redactor=setting.redactor,
@@ -186,6 +190,7 @@ class AgentPerformer:
             iteration=task.iteration,
             attempt=task.attempt,
             prompt_path=here.prompt,
+            outbox=outbox_of(setting.project, mark),
             resume=resume,
             node=recorded_key(setting.plan, task.place.path, task.place.run),
             branch=task.place.branch or "",

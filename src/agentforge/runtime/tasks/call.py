@@ -23,6 +23,7 @@ from agentforge.model.secrets import Redactor, SecretReferences
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, ProcessProvider, Provider
 from agentforge.runtime.confinement import Confiner
 from agentforge.runtime.exit_record import KILLED, ExitRecord, clear_folder, exit_of, make_folder
+from agentforge.runtime.outbox import make_outbox
 from agentforge.runtime.recorder import Recorder
 from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit
 from agentforge.system.deadline import call_within
@@ -163,8 +164,11 @@ class Calls:
     ) -> Finished | Lost | CallRefused:
         try:
             command = provider.command(request)
+            if command.outbox:
+                make_outbox(command.outbox)
+            writable = (*call.writable, *([command.outbox] if command.outbox else []))
             confined = self._confiner.confine(
-                command, call.sandbox, call.place, call.writable, mark=call.mark, scope=call.scope
+                command, call.sandbox, call.place, writable, mark=call.mark, scope=call.scope
             )
             cleanup = self._confiner.cleanup(call.sandbox, provider, call.mark)
         except ProviderUnusable as error:

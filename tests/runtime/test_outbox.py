@@ -1,0 +1,77 @@
+"""The folder for the results of agents that refuse to write below `.claude`."""
+
+from pathlib import Path
+
+import pytest
+from tests.adapters.fake_clis import put_cli
+from tests.sdk.projects import ENVIRON, engine, iteration_dir, load, node, pipeline, run
+
+from agentforge.model.layout import IterationLayout
+from agentforge.model.status import RunStatus
+from agentforge.runtime.outbox import empty_outbox, make_outbox, outbox_of
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> IterationLayout:
+    found = IterationLayout(str(tmp_path / "run/iterations/001"))
+    Path(found.attempt(1).root).mkdir(parents=True)
+    return found
+
+
+def test_an_outbox_is_new_and_ignored_by_git(tmp_path: Path) -> None:
+    path = Path(outbox_of(str(tmp_path), "run/0/1"))
+    path.mkdir(parents=True)
+    (path / "result.json").write_text("planted")
+    make_outbox(str(path))
+    assert list(path.iterdir()) == []
+    assert (path.parent / ".gitignore").read_text() == "*\n"
+    assert outbox_of(str(tmp_path), "run/0/2") != str(path)
+
+
+def test_the_result_is_moved_and_nothing_stays_behind(tmp_path: Path, here: IterationLayout) -> None:
+    path = outbox_of(str(tmp_path), "mark")
+    empty_outbox(path, here, 1)
+    make_outbox(path)
+    for name in ("result.json", "status.json", "notes.md"):
+        (Path(path) / name).write_text(name)
+    for _ in range(2):
+        empty_outbox(path, here, 1)
+    assert Path(here.result).read_text() == "result.json"
+    assert Path(here.status).read_text() == "status.json"
+    assert not Path(path).exists()
+    assert (Path(here.attempt(1).root) / "outbox/notes.md").exists()
+
+
+def test_a_crash_in_between_loses_nothing(tmp_path: Path, here: IterationLayout) -> None:
+    path = outbox_of(str(tmp_path), "mark")
+    make_outbox(path)
+    Path(here.result).write_text("moved before")
+    empty_outbox(path, here, 1)
+    assert Path(here.result).read_text() == "moved before"
+
+
+@pytest.mark.parametrize(
+    ("permissions", "expected"),
+    [(["--permission-mode", "acceptEdits"], ".agentforge-outbox"), (None, ".claude/pipeline-runs")],
+)
+def test_a_cli_with_restricted_permissions_writes_there(
+    tmp_path: Path, permissions: list[str] | None, expected: str
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    put_cli(tmp_path / "bin", "claude")
+    program = tmp_path / "bin/claude"
+    program.write_text(
+        "#!/bin/sh\ncat > seen\necho $AGENTFORGE_RESULT > where\n"
+        'printf \'{"summary": "done"}\' > "$AGENTFORGE_RESULT"\n'
+        'echo \'{"type":"result","subtype":"success","is_error":false,"result":"ok"}\'\n'
+    )
+    settings = {} if permissions is None else {"permissions": permissions}
+    stage = node(prompt="Write to ${RESULT}.", provider={"type": "claude", **settings})
+    environ = {**ENVIRON, "PATH": f"{tmp_path}/bin:{ENVIRON['PATH']}"}
+    ended = run(engine(project, environ=environ).run(pipeline(stage), session="s"))
+    assert ended.status is RunStatus.COMPLETED, ended.error
+    where = (project / "where").read_text().strip()
+    assert expected in where
+    assert (project / "seen").read_text().startswith(f"Write to {where}.")
+    assert load(iteration_dir(project) / "result.json")["summary"] == "done"
