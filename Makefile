@@ -7,6 +7,7 @@ N      ?= 200
 SEED   ?= 1
 JOBS   ?= $(shell $(PYTHON) -c 'import os; print(max(2, os.cpu_count() or 1) + 1)')
 ROUNDS ?= 1
+EXAMPLES ?= 20000
 CASES  ?= ../shared/parity
 DIR    ?= .bench
 ARGS   ?=
@@ -28,7 +29,7 @@ PEERS    := .peers
 PYTEST    = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 PURE     := model engine definition views
 
-.PHONY: demo test check lint types layers coverage crash mutants soak parity bench bench-peers peers wheel hashes agents agents-pypi agents-npm test-agents clean
+.PHONY: demo test check lint types layers coverage crash mutants soak fuzz parity bench bench-peers peers wheel hashes agents agents-pypi agents-npm test-agents clean
 
 demo: $(STAMP)
 	$(BIN)/agentforge demo
@@ -59,6 +60,9 @@ soak: $(STAMP)             ## what takes too long for `make test`, with new exam
 	for round in $$(seq $(ROUNDS)); do \
 	    HYPOTHESIS_PROFILE=soak $(PYTEST) --timeout 3600 -m "soak or hypothesis" || exit 1; \
 	done
+
+fuzz: $(STAMP)             ## read EXAMPLES new inputs with every reader of untrusted bytes; keep what fails in tests/fuzz/corpus
+	HYPOTHESIS_PROFILE=fuzz FUZZ_EXAMPLES=$(EXAMPLES) $(PYTEST) --timeout 36000 tests/fuzz
 
 mutants: $(STAMP)          ## apply one bug at a time: how many do the tests catch? ARGS=WORDS chooses some
 	$(BIN)/python -m tests.mutants $(ARGS)

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.json_text import NOT_JSON
 from agentforge.system.programs import Program, ProgramResult, run_async
 from agentforge.system.tools import find_tool, tool_environment, why_refused
 
@@ -74,7 +75,7 @@ def _error_text(ended: ProgramResult) -> str:
 def _ids(output: bytes) -> list[str]:
     try:
         found = msgspec.json.decode(output or b"[]", type=list[_BeadsTask])
-    except msgspec.DecodeError:
+    except NOT_JSON:
         return []
     # An id that starts with a dash would be parsed as an option.
     return [task.id for task in found if task.id and not task.id.startswith("-")]

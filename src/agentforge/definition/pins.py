@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agentforge.definition.yaml.parser import absolute, relative
+from agentforge.model.json_text import NOT_JSON
 from agentforge.model.layout import PROVIDERS
 from agentforge.model.plan import (
     NestedNode,
@@ -73,7 +74,7 @@ class _Pins:
             return choice
         try:
             schema = msgspec.json.decode(text, type=dict[str, Any])
-        except msgspec.DecodeError:
+        except NOT_JSON:
             return choice  # The provider reports it.
         return replace(choice, config={**choice.config, _SCHEMA: schema})
 

@@ -14,6 +14,7 @@ from agentforge.definition.provider_settings import (
     settings_from_environment,
 )
 from agentforge.definition.specs import LimitSpec, ProviderSpec, RetrySpec, SandboxSpec, WorkSpec, Written
+from agentforge.model.json_text import NOT_JSON
 from agentforge.model.plan import LimitPolicy, Overrides, ProviderChoice, RetryPolicy, SandboxChoice
 
 DEFAULT_PROVIDER = "claude"
@@ -180,7 +181,7 @@ def _cli_inputs(text: str, report: Report) -> tuple[str, ...]:
         return ()
     try:
         return msgspec.json.decode(text, type=tuple[str, ...])
-    except msgspec.DecodeError:
+    except NOT_JSON:
         at = report.variable("PIPELINE_CLI_INPUTS", text)
         report.error(
             "bad-value", at, "PIPELINE_CLI_INPUTS must be a JSON list of paths", hint='such as ["a.md"]'

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from agentforge.adapters.log import lease
 from agentforge.model.errors import StorageFailed
 from agentforge.model.facts import NodeStarted
+from agentforge.model.json_text import NOT_JSON
 from agentforge.model.layout import RunLayout, lock_file
 from agentforge.model.plan import Branch, Fixed, Node, ParallelNode, Plan, ProviderChoice, StageNode
 from agentforge.model.state import RunState
@@ -44,7 +45,7 @@ def read_json(path: str) -> dict[str, Any]:
     """The object in a file of the shell engine; empty if it is missing or invalid."""
     try:
         value = msgspec.json.decode(files.read_bytes(path) or b"{}")
-    except (msgspec.DecodeError, StorageFailed):
+    except (StorageFailed, *NOT_JSON):
         return {}
     return value if isinstance(value, dict) else {}
 

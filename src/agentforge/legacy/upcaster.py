@@ -17,6 +17,7 @@ from agentforge.model.codec import DamagedLine
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
+from agentforge.model.json_text import NOT_JSON
 from agentforge.model.plan import Mode, Overrides, PipelineInfo, Plan, PlanSession, PlanSource
 from agentforge.model.result import Decision, Result, Signals
 
@@ -251,7 +252,7 @@ def is_event(line: bytes) -> bool:
     """Whether a line without its newline is complete."""
     try:
         _decoder.decode(line)
-    except msgspec.DecodeError:
+    except NOT_JSON:
         return False
     return True
 
@@ -259,7 +260,7 @@ def is_event(line: bytes) -> bool:
 def _read(line: bytes) -> _ShellLine:
     try:
         return _decoder.decode(line)
-    except msgspec.DecodeError as error:
+    except NOT_JSON as error:
         # The shell engine appends to an incomplete line without ending it: the next event follows on it.
         start = line.rfind(BEGINNING)
         if start > 0 and is_event(line[start:]):

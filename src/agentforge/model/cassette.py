@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import FailureKind
+from agentforge.model.json_text import NOT_JSON
 from agentforge.model.plan import Plan
 from agentforge.model.plan_limits import plan_problem
 from agentforge.model.protected_names import protected_step
@@ -277,7 +278,7 @@ Decoded = TypeVar("Decoded")
 def _decode(line: str | bytes, kind: type[Decoded]) -> Decoded:
     try:
         return msgspec.json.decode(line, type=kind)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         raise ValueError(str(error)) from error
 
 

@@ -17,6 +17,7 @@ from agentforge.model.errors import LogTooNew
 from agentforge.model.event import Event
 from agentforge.model.fact_limits import CHECKED, fact_problem
 from agentforge.model.facts import FACTS, AnyFact
+from agentforge.model.json_text import NOT_JSON
 
 GENESIS = "0" * 32
 MAX_EVENT_BYTES = 64 * 1024
@@ -107,7 +108,7 @@ def decode(line: bytes, load: Callable[[Payload], bytes]) -> Event:
         fact = raw.data
         if fact is None:
             fact = _load_fact(raw, load)
-    except msgspec.DecodeError as error:
+    except NOT_JSON as error:
         raise _decode_error(line, error) from error
     except RecursionError as error:
         raise DamagedLine("its data is nested too deeply") from error
@@ -155,11 +156,11 @@ def _load_fact(raw: Any, load: Callable[[Payload], bytes]) -> AnyFact:
     return _fact_decoders[name].decode(load(raw.payload))
 
 
-def _decode_error(line: bytes, error: msgspec.DecodeError) -> Exception:
+def _decode_error(line: bytes, error: Exception) -> Exception:
     """DamagedLine, or LogTooNew if only the event type is unknown to this version."""
     try:
         envelope = _envelope_decoder.decode(line)
-    except msgspec.DecodeError:
+    except NOT_JSON:
         return DamagedLine(str(error))
     if envelope.type in FACTS:
         return DamagedLine(str(error))

@@ -39,6 +39,10 @@ class FailureKind(StrEnum):
     """The replayed cassette has no matching exchange."""
 
 
+MAX_MESSAGE_CHARS = 8192
+"""What is kept of a message that a provider or an agent gave."""
+
+
 class Failure(Struct, frozen=True):
     kind: FailureKind
     message: str

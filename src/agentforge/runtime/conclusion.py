@@ -306,7 +306,7 @@ def _earlier_records(about: Attempted) -> bytes:
         try:
             if json.loads(line)["attempt"] < about.number:
                 kept.append(line)
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             continue
     return b"".join(kept)
 

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from agentforge.model.errors import InvalidRequest, StorageFailed
+from agentforge.model.json_text import NOT_JSON
 from agentforge.model.layout import RunLayout
 from agentforge.model.state import Request
 from agentforge.system import files
@@ -143,7 +144,7 @@ def _read(path: str, type: type[T]) -> T | None:
         if not stat.S_ISREG(about.st_mode) or about.st_size > MAX_FILE_BYTES:
             return None
         return msgspec.json.decode(files.read_bytes(path, MAX_FILE_BYTES) or b"", type=type)
-    except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (FileNotFoundError, UnicodeDecodeError, *NOT_JSON):
         return None
     except StorageFailed as error:
         if isinstance(error.__cause__, OSError) and error.__cause__.errno in _NOT_THE_FILES_FAULT:

@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
+from agentforge.model.json_text import NOT_JSON
 from agentforge.model.layout import AttemptLayout
 from agentforge.model.plan import ProviderChoice
 from agentforge.model.result import Usage
@@ -137,5 +138,5 @@ def _read(path: str, kind: type[T]) -> T | None:
         return None
     try:
         return msgspec.json.decode(content, type=kind)
-    except msgspec.DecodeError:
+    except NOT_JSON:
         return None

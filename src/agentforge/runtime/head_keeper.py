@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from agentforge.model.errors import LogConflict, LogCorrupt, StorageFailed
+from agentforge.model.json_text import NOT_JSON
 from agentforge.ports.event_log import EventLog, Head
 from agentforge.runtime.state_folder import StateFolder
 from agentforge.system import files
@@ -48,7 +49,7 @@ class HeadKeeper:
         try:
             content = files.read_bytes(self._folder.path(KIND, run_id, run_dir), MAX_BYTES)
             found = msgspec.json.decode(content or b"", type=KeptHead)
-        except (StorageFailed, msgspec.DecodeError):
+        except (StorageFailed, *NOT_JSON):
             return None
         return found.head if found.run_id == run_id else None
 

@@ -38,6 +38,7 @@ from agentforge.model.cassette import (
     parse_exchange,
 )
 from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.json_text import NOT_JSON
 from agentforge.model.layout import IterationLayout, RunLayout
 from agentforge.model.place import Place
 from agentforge.model.plan import Plan
@@ -312,7 +313,7 @@ def _exchange(line: bytes) -> Exchange | None:
 def _decoded(content: bytes) -> dict[str, Stamp] | None:
     try:
         return msgspec.json.decode(content, type=dict[str, Stamp] | None)
-    except msgspec.DecodeError:
+    except NOT_JSON:
         return None
 
 
@@ -377,5 +378,5 @@ def _read_object(text: str) -> tuple[dict[str, object] | None, str | None]:
     """The text as a JSON object, or else unchanged."""
     try:
         return msgspec.json.decode(text, type=dict[str, object]), None
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_JSON:
         return None, text

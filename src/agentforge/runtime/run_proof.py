@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from agentforge.model.errors import LogConflict, StorageFailed
+from agentforge.model.json_text import NOT_JSON
 from agentforge.ports.event_log import EventLog, Head
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.state_folder import StateFolder
@@ -143,5 +144,5 @@ def _holds(kept: Head | None, event_log: EventLog) -> bool:
 def _read(path: str) -> Proof | None:
     try:
         return msgspec.json.decode(files.read_bytes(path, MAX_BYTES) or b"", type=Proof)
-    except (StorageFailed, msgspec.DecodeError):
+    except (StorageFailed, *NOT_JSON):
         return None

@@ -14,6 +14,7 @@ from pydantic_ai.usage import RunUsage
 
 from agentforge.model.errors import StorageFailed
 from agentforge.model.failure import Failure
+from agentforge.model.json_text import NOT_JSON
 from agentforge.model.result import Usage
 from agentforge.system import files
 from agentforge.tool_loop.task import ModelTask, TaskOutcome
@@ -135,9 +136,11 @@ class SessionStore:
         if not self._folder or not _NAME.fullmatch(session):
             return None
         try:
-            return msgspec.json.decode(files.read_bytes(self._path(session)) or b"", type=Session)
-        except (StorageFailed, msgspec.DecodeError):
+            kept = msgspec.json.decode(files.read_bytes(self._path(session)) or b"", type=Session)
+            kept.history()
+        except (StorageFailed, ValueError, *NOT_JSON):
             return None
+        return kept
 
     def save(self, session: str, model: str, prompt: str, messages: list[ModelMessage]) -> None:
         if not self._folder:

@@ -20,6 +20,7 @@ from pydantic_ai.run import AgentRun
 from pydantic_ai.usage import UsageLimits
 
 from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.json_text import NOT_JSON
 from agentforge.system.protection import protect_process
 from agentforge.tool_loop.conversation import (
     COMPLETE,
@@ -248,7 +249,7 @@ def run(key: str) -> int:
     protect_process()  # The model's commands run as the same user.
     try:
         task = msgspec.json.decode(sys.stdin.buffer.read(), type=ModelTask)
-    except msgspec.DecodeError as error:
+    except NOT_JSON as error:
         failure = Failure(FailureKind.PROVIDER_CRASHED, f"can't read the task: {error}")
         _print_event(Ended("failed", failure=failure))
         return FAILED

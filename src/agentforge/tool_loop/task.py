@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct, field
 
 from agentforge.model.failure import Failure
+from agentforge.model.json_text import NOT_JSON
 from agentforge.model.result import Usage
 
 Api = Literal["anthropic", "openai"]
@@ -170,7 +171,7 @@ def decode(line: str) -> ProgressEvent | None:
     """The event of a line, or None for other output, such as a library's warning."""
     try:
         return _decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    except NOT_JSON:
         return None
 
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from agentforge.adapters.cli_agents.description import OutputFields
 from agentforge.model.failure import FailureKind
+from agentforge.model.json_text import NOT_JSON
 from agentforge.model.result import Usage
 from agentforge.ports.provider import Exit
 
@@ -84,7 +85,7 @@ def json_line(line: str) -> OutputLine | None:
         return None
     try:
         event = msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except NOT_JSON:
         return None
     return event if isinstance(event, dict) else None
 

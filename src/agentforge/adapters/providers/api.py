@@ -19,6 +19,7 @@ from agentforge.adapters.cli_agents.program import (
 )
 from agentforge.adapters.cli_agents.settings import ConfigReader
 from agentforge.model.errors import ProviderUnusable, StorageFailed
+from agentforge.model.json_text import NOT_JSON
 from agentforge.model.key_hosts import HINT as KEY_HOSTS_HINT
 from agentforge.model.key_hosts import host_problem
 from agentforge.model.layout import LOCKS, RUNS
@@ -189,7 +190,7 @@ def _progress_file(iteration: str) -> tuple[str, ...]:
     try:
         content = files.read_existing(os.path.join(iteration, "context.json"))
         return (str(msgspec.json.decode(content)["paths"]["progress"]),)
-    except (StorageFailed, msgspec.DecodeError, KeyError, TypeError):
+    except (StorageFailed, KeyError, TypeError, *NOT_JSON):
         return ()
 
 
@@ -205,7 +206,7 @@ def _schema(given: dict[str, Any] | str | None, workdir: str) -> dict[str, Any] 
     path = os.path.join(workdir, os.path.expanduser(given))
     try:
         return msgspec.json.decode(files.read_existing(path), type=dict[str, Any])
-    except (StorageFailed, msgspec.DecodeError) as error:
+    except (StorageFailed, *NOT_JSON) as error:
         raise ProviderUnusable(
             f"provider api: can't read the schema {path}: {error}",
             hint="fix `schema` in the provider's config",

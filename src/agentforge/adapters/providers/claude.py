@@ -77,7 +77,7 @@ ALLOW = (
 
 class ClaudeStream:
     def is_event(self, event: OutputLine) -> bool:
-        return event.get("type") in TYPES
+        return text_at(event, "type") in TYPES
 
     def read(self, events: Sequence[OutputLine], exit: Exit) -> Reading:
         # There are several if a background task woke the agent again.

@@ -60,7 +60,7 @@ API_ERROR = "[API Error: "
 
 class GeminiStream:
     def is_event(self, event: OutputLine) -> bool:
-        return event.get("type") in TYPES and "timestamp" in event
+        return text_at(event, "type") in TYPES and "timestamp" in event
 
     def read(self, events: Sequence[OutputLine], exit: Exit) -> Reading:
         texts = _texts(events)

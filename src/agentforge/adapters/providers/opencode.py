@@ -64,7 +64,7 @@ NO_REASON = "Unexpected server error"
 
 class OpencodeStream:
     def is_event(self, event: OutputLine) -> bool:
-        return event.get("type") in TYPES and ("sessionID" in event or event["type"] == "error")
+        return text_at(event, "type") in TYPES and ("sessionID" in event or event["type"] == "error")
 
     def read(self, events: Sequence[OutputLine], exit: Exit) -> Reading:
         texts = [text_at(event, "part", "text") for event in events if event["type"] == "text"]

@@ -19,6 +19,7 @@ from agentforge.adapters.providers import replay_player
 from agentforge.model.cassette import MAX_CASSETTE, Cassette, Fail, parse_cassette
 from agentforge.model.errors import ProviderUnusable, StorageFailed
 from agentforge.model.failure import LIMITS, Failure, FailureKind
+from agentforge.model.json_text import NOT_JSON
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
 from agentforge.system import files
 
@@ -137,7 +138,7 @@ def _recorded_failure(exit: Exit) -> Failure | None:
         return None
     try:
         step = msgspec.json.decode(encoded, type=Fail)
-    except msgspec.DecodeError:
+    except NOT_JSON:
         return None
     return Failure(step.kind, step.message, step.exit_code, LONG_AGO if step.kind in LIMITS else None)
 

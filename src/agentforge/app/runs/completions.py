@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from agentforge.engine.decide.termination import MAX_ITERATIONS
+from agentforge.model.json_text import NOT_JSON
 from agentforge.model.layout import loop_completions
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
@@ -58,6 +59,6 @@ def _known(path: str) -> list[Any]:
         return []
     try:
         return msgspec.json.decode(content, type=list[Any])
-    except msgspec.DecodeError:
+    except NOT_JSON:
         files.move(path, f"{path}.unreadable")
         return []

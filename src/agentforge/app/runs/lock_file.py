@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from agentforge.model.errors import StorageFailed, UnusableFile
+from agentforge.model.json_text import NOT_JSON
 from agentforge.model.layout import lock_file, locks_dir
 from agentforge.ports.process import Identity, Processes
 from agentforge.system import files
@@ -35,7 +36,7 @@ def read_lock(project: str, session: str) -> LockFile | None:
     try:
         content = files.read_bytes(lock_file(project, session), MAX_LOCK)
         return None if content is None else msgspec.json.decode(content, type=LockFile)
-    except (UnusableFile, msgspec.DecodeError):
+    except (UnusableFile, *NOT_JSON):
         return None
 
 

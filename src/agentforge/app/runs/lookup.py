@@ -25,6 +25,7 @@ from agentforge.model.errors import (
     UnknownRun,
 )
 from agentforge.model.event import Event
+from agentforge.model.json_text import NOT_JSON
 from agentforge.model.layout import RunLayout, runs_dir
 from agentforge.model.plan import Plan
 from agentforge.model.session_name import session_name
@@ -234,7 +235,7 @@ def _snapshot(layout: RunLayout) -> StateSnapshot | None:
     try:
         content = files.read_bytes(layout.state, MAX_STATE_BYTES)
         snapshot = None if content is None else _cache_decoder.decode(content).snapshot
-    except (StorageFailed, msgspec.DecodeError, RecursionError):
+    except (StorageFailed, *NOT_JSON):
         return None
     if snapshot is None or snapshot.version != SNAPSHOT_VERSION or _not_a_name(snapshot.state.session):
         return None

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.model.errors import AgentForgeError, ProviderUnusable, UnknownProvider
-from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.failure import MAX_MESSAGE_CHARS, Failure, FailureKind
 from agentforge.model.layout import AttemptLayout, IterationLayout, RunLayout
 from agentforge.model.plan import Plan, ProviderChoice, SandboxChoice
 from agentforge.model.result import Usage, is_agent_session
@@ -224,21 +224,25 @@ async def _execute(call: ProviderCall, provider: Provider, request: ExecuteReque
             message = f"stage {call.stage!r} took longer than {seconds:g} s"
             failure = Failure(FailureKind.ITERATION_TIMEOUT, message)
         ended = ExecuteResult(duration_ms=int((monotonic() - began) * 1000), failure=failure)
-    ended = _with_valid_session(ended)
+    ended = _checked(ended)
     return Finished(ended, agent_session=_session_of(provider, ended))
 
 
 def _interpret(call: ProviderCall, provider: ProcessProvider, record: ExitRecord) -> ExecuteResult:
     exit = exit_of(record, call.place, call.by, call.before)
     try:
-        return _with_valid_session(provider.interpret(exit))
+        return _checked(provider.interpret(exit))
     except Exception as error:  # Otherwise every engine that recovers the run would crash.
         return ExecuteResult(exit.output, exit.exit_code or 0, exit.duration_ms, failure=_raised(call, error))
 
 
-def _with_valid_session(ended: ExecuteResult) -> ExecuteResult:
-    """An agent chooses its session's id, which becomes an argument of the next attempt."""
-    usage = ended.usage
+def _checked(ended: ExecuteResult) -> ExecuteResult:
+    """An agent chooses its error message, which is stored in events, and its session's id, which becomes an
+    argument of the next attempt."""
+    usage, failure = ended.usage, ended.failure
+    if failure is not None and len(failure.message) > MAX_MESSAGE_CHARS:
+        shorter = replace(failure, message=f"{failure.message[: MAX_MESSAGE_CHARS - 1]}…")
+        ended = replace(ended, failure=shorter)
     if usage is None or usage.agent_session is None or is_agent_session(usage.agent_session):
         return ended
     log.warning("an invalid agent session id is ignored: %.200r", usage.agent_session)

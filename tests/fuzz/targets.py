@@ -1,0 +1,227 @@
+"""The readers of bytes that an agent, a repository or another machine may have written.
+
+Each may raise its documented errors only, and returns something bounded.
+"""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from tests.definition.world import TextWorld
+
+from agentforge.adapters.cli_agents.cli_agent import CliAgent
+from agentforge.adapters.cli_agents.description import AgentCli, OutputFields
+from agentforge.adapters.cli_agents.stream import MESSAGE_CHARS
+from agentforge.adapters.providers.api import ApiProvider
+from agentforge.adapters.providers.claude import CLAUDE
+from agentforge.adapters.providers.codex import CODEX
+from agentforge.adapters.providers.gemini import GEMINI
+from agentforge.adapters.providers.opencode import OPENCODE
+from agentforge.app.providers.offers import described_provider
+from agentforge.app.recording import read_recording
+from agentforge.app.runs.lock_file import read_lock
+from agentforge.app.runs.lookup import Runs
+from agentforge.definition.compiler import compile_pipeline
+from agentforge.engine.normalise import (
+    MAX_OUTPUT_BYTES,
+    TRUNCATED,
+    clean_output,
+    normalise_result,
+    read_judgment,
+)
+from agentforge.model import codec
+from agentforge.model.cassette import parse_cassette
+from agentforge.model.errors import AgentForgeError, DefinitionError, InvalidSettings, ProviderUnusable
+from agentforge.model.failure import Failure
+from agentforge.model.layout import RunLayout, lock_file
+from agentforge.model.plan import ProviderChoice
+from agentforge.model.state import Request
+from agentforge.ports.provider import Exit, ProcessProvider, ShowsProgress
+from agentforge.runtime.controls import given_answers, pending_controls
+from agentforge.runtime.exit_record import exit_of, read_claim, read_exit
+from agentforge.tool_loop.conversation import SessionStore
+from agentforge.views.lines.tail import event_line
+
+HERE = Path(__file__).parent
+STREAMS = HERE.parent / "adapters" / "streams"
+NOTHING: tuple[type[Exception], ...] = ()
+
+
+class Target(NamedTuple):
+    read: Callable[[bytes], object]
+    raises: tuple[type[Exception], ...] = NOTHING
+    seeds: tuple[Path, ...] = ()
+    """Further files to start from, besides its corpus."""
+
+
+def interpreter(provider: ProcessProvider) -> Callable[[bytes], object]:
+    def read(content: bytes) -> object:
+        text = content.decode("utf-8", "replace")
+        for code in (0, 1):
+            result = provider.interpret(Exit(code, None, 1, text, errors=text))
+            # The engine cuts the messages of other providers.
+            assert not isinstance(provider, CliAgent) or _is_short(result.failure)
+        assert isinstance(provider, ShowsProgress)
+        for line in text.splitlines()[:50]:
+            assert len(provider.progress(line)) <= len(line) + MESSAGE_CHARS
+        return result
+
+    return read
+
+
+def _is_short(failure: Failure | None) -> bool:
+    return failure is None or len(failure.message) < 2 * MESSAGE_CHARS
+
+
+def stream_of(cli: AgentCli) -> Target:
+    return Target(interpreter(CliAgent(cli, {})), seeds=tuple(sorted((STREAMS / cli.name).glob("*.jsonl"))))
+
+
+FIELDS = OutputFields(
+    "say.text", "id", "session", "in", "out", "cached", "cost", "model", "error", "done=true"
+)
+LINES = AgentCli(name="mine", output="json_lines", fields=FIELDS, error_patterns=("^fatal:",))
+
+
+def result(content: bytes) -> None:
+    text = content.decode("utf-8", "replace")
+    normalise_result(text, None)
+    normalise_result(None, text)
+    assert len(clean_output(content).text.encode()) <= MAX_OUTPUT_BYTES + len(TRUNCATED)
+
+
+def in_project(read: Callable[[Path, bytes], object]) -> Callable[[bytes], object]:
+    def target(content: bytes) -> object:
+        with TemporaryDirectory() as folder:
+            return read(Path(folder), content)
+
+    return target
+
+
+def put(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+def look(project: Path) -> None:
+    """Everything that a person can look at."""
+    runs = Runs(project, {})
+    runs.verify("s")
+    runs.rows(10)
+    for event in runs.events("s"):
+        event_line(event, event.at.tzinfo)  # type: ignore[arg-type]
+    runs.info("s")
+
+
+def log(project: Path, content: bytes) -> None:
+    put(Path(RunLayout.of(str(project), "s").log), content)
+    look(project)
+
+
+def chained(project: Path, content: bytes) -> None:
+    """A log whose chain is intact, whatever its events are: as a hostile repository can have one."""
+    lines, previous = [], codec.GENESIS
+    for line in content.split(b"\n"):
+        body = line[: -codec.SUFFIX_BYTES]
+        previous = codec.computed_hash(line, previous)
+        lines.append(b'%b,"hash":"%b"}\n' % (body, previous.encode()))
+    log(project, b"".join(lines[:-1]))
+
+
+SEED_LOG = HERE / "corpus" / "log" / "complete.jsonl"
+
+
+def snapshot(project: Path, content: bytes) -> None:
+    put(Path(RunLayout.of(str(project), "s").state), content)
+    log(project, SEED_LOG.read_bytes())
+
+
+def definition(content: bytes) -> None:
+    text = content.decode("utf-8", "surrogateescape")
+    compile_pipeline(TextWorld({"p.yaml": text, ".claude/stages/s/stage.yaml": text}), "p.yaml", "s")
+
+
+def description(project: Path, content: bytes) -> None:
+    put(project / "mine.yaml", content)
+    described_provider(str(project), "mine", "mine.yaml", {})
+
+
+REQUEST = Request("r", "approval", "k", "why", "why?", ("a", "b"), datetime(2026, 11, 15, tzinfo=UTC))
+
+
+def controls(project: Path, content: bytes) -> None:
+    layout = RunLayout.of(str(project), "s")
+    put(Path(layout.control) / "1.json", content)
+    put(Path(layout.answers) / "r.json", content)
+    pending_controls(layout)
+    list(given_answers(layout, [REQUEST]))
+
+
+def attempt(project: Path, content: bytes) -> None:
+    here = RunLayout.of(str(project), "s").iteration("stage-00-a", 1).attempt(1)
+    for path in (here.claim, here.exit, here.output, here.errors):
+        put(Path(path), content)
+    if claim := read_claim(here, "r/0/1/1/1"):
+        claim.is_of(here)
+    if record := read_exit(here, "r/0/1/1/1"):
+        exit_of(record, here, ProviderChoice("claude", ""))
+
+
+def lock(project: Path, content: bytes) -> None:
+    put(Path(lock_file(str(project), "s")), content)
+    read_lock(str(project), "s")
+
+
+def recording(project: Path, content: bytes) -> None:
+    put(project / "cassette.jsonl", content)
+    put(project / "recording.json", content)
+    read_recording(str(project / "cassette.jsonl"))
+
+
+def conversation(project: Path, content: bytes) -> None:
+    put(project / "abc.json", content)
+    if kept := SessionStore(str(project)).load("abc"):
+        kept.history()
+
+
+def text(read: Callable[[str], object]) -> Callable[[bytes], object]:
+    return lambda content: read(content.decode("utf-8", "replace"))
+
+
+TARGETS = {
+    "claude": stream_of(CLAUDE),
+    "codex": stream_of(CODEX),
+    "opencode": stream_of(OPENCODE),
+    "gemini": stream_of(GEMINI),
+    "json_lines": Target(interpreter(CliAgent(LINES, {}))),
+    "api": Target(interpreter(ApiProvider({}))),
+    "result": Target(result),
+    "judgment": Target(text(read_judgment)),
+    "cassette": Target(text(lambda given: parse_cassette(given, "c.jsonl")), (ProviderUnusable,)),
+    "recording": Target(in_project(recording), (AgentForgeError,)),
+    "log": Target(in_project(log), (AgentForgeError,)),
+    "chained_log": Target(in_project(chained), (AgentForgeError,), (SEED_LOG,)),
+    "snapshot": Target(in_project(snapshot), (AgentForgeError,)),
+    "definition": Target(definition, (DefinitionError,)),
+    "description": Target(in_project(description), (InvalidSettings, ProviderUnusable)),
+    "controls": Target(in_project(controls)),
+    "attempt": Target(in_project(attempt)),
+    "lock": Target(in_project(lock)),
+    "conversation": Target(in_project(conversation)),
+}
+
+
+def seeds_of(name: str) -> dict[str, bytes]:
+    found = [*sorted((HERE / "corpus" / name).glob("*")), *TARGETS[name].seeds]
+    return {path.name: path.read_bytes() for path in found}
+
+
+def check(name: str, content: bytes) -> None:
+    target = TARGETS[name]
+    try:
+        target.read(content)
+    except target.raises as error:
+        json.dumps(str(error))
