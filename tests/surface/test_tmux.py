@@ -90,6 +90,34 @@ def test_tmux_child_gets_arguments_and_environment_as_they_are(project: Project,
     assert not list(project.temporary.glob("agentforge-launch-*"))
 
 
+def test_no_file_is_left_if_the_child_never_starts(project: Project, tmux: TmuxServer) -> None:
+    """A tmux that accepts the command and starts nothing."""
+    tools = project.root.parent / "tools"
+    tools.mkdir()
+    (tools / "tmux").write_text("#!/bin/sh\nexit 0\n")
+    (tools / "tmux").chmod(0o755)
+    file = project.pipeline(f"plan={WRITE_RESULT}")
+    done = project.call("pipeline", file, "auth", env={"PATH": f"{tools}:{os.environ['PATH']}"})
+    assert done.code == 1
+    assert "the program didn't start in tmux" in done.err
+    assert not list(project.temporary.glob("agentforge-launch-*"))
+
+
+def test_a_killed_launcher_leaves_no_secret_in_a_file(project: Project, tmux: TmuxServer) -> None:
+    tools = project.root.parent / "tools"
+    tools.mkdir()
+    (tools / "tmux").write_text('#!/bin/sh\n[ "$1" != new-session ] || touch ../up\nexit 0\n')
+    (tools / "tmux").chmod(0o755)
+    file = project.pipeline(f"plan={WRITE_RESULT}")
+    env = {"PATH": f"{tools}:{os.environ['PATH']}", "MY_API_KEY": "sk-0123456789"}
+    with project.started("pipeline", file, "auth", env=env) as launcher:
+        wait_for((project.root.parent / "up").exists, "tmux")
+        launcher.process.kill()
+        launcher.process.wait()
+    left = [path for path in project.temporary.rglob("*") if path.is_file()]
+    assert [path for path in left if b"sk-0123456789" in path.read_bytes()] == []
+
+
 def test_tmux_session_that_is_running_is_refused(project: Project, tmux: TmuxServer) -> None:
     file = project.pipeline(f"plan={PATIENT}")
     assert project.call("pipeline", file, "auth").code == 0

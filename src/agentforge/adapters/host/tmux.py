@@ -1,9 +1,11 @@
 """tmux: named sessions and windows in which a program keeps running when the terminal is closed."""
 
+import errno
 import json
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote, unquote
 
@@ -70,18 +72,20 @@ class Tmux:
     def start(self, name: str, launch: Launch, run: str, project: str) -> str:
         """Start it in a session of that name, or in a new window if inside tmux; returns the target for
         `is_running`."""
-        path = _write(launch)
-        child = (sys.executable, "-I", "-S", tmux_child.__file__, path)
-        try:
-            if self.is_inside:
-                return self._checked("new-window", "-d", "-P", "-F", "#{window_id}", "-n", name, *child)
-            marks: list[str] = []
-            for option, value in (("@agentforge_session", run), ("@agentforge_project", quote(project))):
-                marks += [";", "set-option", "-t", f"={name}:", option, _literal(value)]
-            self._checked("new-session", "-d", "-s", name, *child, *marks)
-        except BaseException:
-            os.unlink(path)
-            raise
+        with tempfile.TemporaryDirectory(prefix="agentforge-launch-") as folder:
+            pipe = os.path.join(folder, "pipe")
+            os.mkfifo(pipe, 0o600)
+            target = self._start(name, (sys.executable, "-I", "-S", tmux_child.__file__, pipe), run, project)
+            _hand_over(launch, pipe)
+        return target
+
+    def _start(self, name: str, child: tuple[str, ...], run: str, project: str) -> str:
+        if self.is_inside:
+            return self._checked("new-window", "-d", "-P", "-F", "#{window_id}", "-n", name, *child)
+        marks: list[str] = []
+        for option, value in (("@agentforge_session", run), ("@agentforge_project", quote(project))):
+            marks += [";", "set-option", "-t", f"={name}:", option, _literal(value)]
+        self._checked("new-session", "-d", "-s", name, *child, *marks)
         return name
 
     def is_running(self, target: str) -> bool:
@@ -108,11 +112,35 @@ class Tmux:
         return (1, ended.problem) if ended.code is None else (ended.code, ended.output)
 
 
-def _write(launch: Launch) -> str:
-    descriptor, path = tempfile.mkstemp(prefix="agentforge-launch-", suffix=".json")
-    with open(descriptor, "w", encoding="utf-8") as file:
-        json.dump({"argv": launch.argv, "cwd": launch.cwd, "env": dict(launch.env)}, file)
-    return path
+def _hand_over(launch: Launch, pipe: str) -> None:
+    """Write it to the pipe once the child reads from it."""
+    content = json.dumps({"argv": launch.argv, "cwd": launch.cwd, "env": dict(launch.env)}).encode()
+    until = time.monotonic() + SECONDS
+    try:
+        while (descriptor := _opened(pipe)) is None and time.monotonic() < until:
+            time.sleep(0.01)
+        if descriptor is None:
+            raise AgentForgeError(
+                "the program didn't start in tmux", hint="see `tmux ls`, or use --foreground"
+            )
+        with open(descriptor, "wb") as file:
+            file.write(content)
+    except OSError as error:
+        raise AgentForgeError(
+            f"the program ended in tmux: {error.strerror}", hint="see `tmux ls`, or use --foreground"
+        ) from error
+
+
+def _opened(pipe: str) -> int | None:
+    """A descriptor to write to, or None as long as there is no reader."""
+    try:
+        descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            return None
+        raise
+    os.set_blocking(descriptor, True)
+    return descriptor
 
 
 def _literal(value: str) -> str:
