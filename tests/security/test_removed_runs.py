@@ -61,6 +61,7 @@ def test_copy_in_the_place_of_the_run_is_continued(repository: Project) -> None:
     done = run_until_stopped(repository, f"cp -a {RUNS} copy && rm -rf {RUNS} && mv copy {RUNS}")
     assert "was replaced by a copy" in done.err
     expect_recovery(repository)
+    assert ran(repository) == 5
 
 
 def test_stashed_and_popped_run_is_continued(repository: Project) -> None:
@@ -69,6 +70,7 @@ def test_stashed_and_popped_run_is_continued(repository: Project) -> None:
     done = run_until_stopped(repository, "git stash -u -q; git stash pop -q")
     assert "was replaced by a copy" in done.err
     expect_recovery(repository)
+    assert ran(repository) == 5
 
 
 def test_log_that_is_removed_after_the_last_iteration_is_no_success(project: Project) -> None:
