@@ -108,10 +108,10 @@ def decode(line: bytes, load: Callable[[Payload], bytes]) -> Event:
         fact = raw.data
         if fact is None:
             fact = _load_fact(raw, load)
-    except NOT_JSON as error:
-        raise _decode_error(line, error) from error
     except RecursionError as error:
         raise DamagedLine("its data is nested too deeply") from error
+    except NOT_JSON as error:
+        raise _decode_error(line, error) from error
     if type(fact) in CHECKED and (problem := fact_problem(fact, raw.session)):
         raise DamagedLine(problem)
     return Event(raw.seq, raw.timestamp, raw.session, raw.trace_id, fact, raw.cursor)
