@@ -193,6 +193,7 @@ def test_description_and_output_path_of_the_node_win() -> None:
     )
     assert (node.description, node.output_path) == ("mine", "b-${SESSION}.md")
     assert node_of(stage_yaml="output_path: a-${SESSION}.md\n").output_path == "a-${SESSION}.md"
+    assert node_of(stage_yaml="output_path: ./a/../b//c.md\n").output_path == "./a/../b//c.md"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 Repeating it after a crash produces the same files and the same fact.
 """
 
+import errno
 import json
 import logging
 import os
@@ -21,6 +22,7 @@ from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.layout import AttemptLayout, IterationLayout
 from agentforge.model.place import Place
 from agentforge.model.plan import ProviderChoice, StageNode
+from agentforge.model.protected_names import protected_step
 from agentforge.model.result import Decision, Result
 from agentforge.model.secrets import Redactor
 from agentforge.ports.provider import ExecuteResult
@@ -206,7 +208,7 @@ def hide_secrets(about: Attempted) -> None:
     """Redact the result files that the agent wrote."""
     written_by_agent = (about.here.result, about.here.status)
     for path in written_by_agent if about.redactor and not about.light else ():
-        written = _content(path, MAX_RESULT_BYTES)
+        written = files.read_usable(path, MAX_RESULT_BYTES)
         if written is not None and (kept := about.redactor.bytes(written)) != written:
             files.replace(path, kept)
 
@@ -223,19 +225,11 @@ def _write_output(about: Attempted, raw: bytes) -> str:
     return clean.text
 
 
-def _content(path: str, max_bytes: int) -> bytes | None:
-    """None if the file is missing, too large, or something else."""
-    try:
-        return files.read_bytes(path, max_bytes)
-    except UnusableFile:
-        return None
-
-
 def _write_result(about: Attempted, content: bytes) -> None:
     """Replace the agent's result.json with the normalised result."""
     if not about.repeatable:
         files.write(about.here.result, content)
-    elif _content(about.here.result, len(content)) != content:
+    elif files.read_usable(about.here.result, len(content)) != content:
         files.replace(about.here.result, content)
 
 
@@ -255,10 +249,12 @@ def _copy_output(about: Attempted, target: str, text: str) -> Failure | None:
     try:
         with files.storage(target), ConfinedFolder(about.project) as project:
             found = _file_stamp(project, target)
-            if found is None or _content(_target_note(about), MAX_RECORDS_BYTES) == files.compact(found):
+            before = files.read_usable(_target_note(about), MAX_RECORDS_BYTES)
+            if found is None or before == files.compact(found):
                 # Runs that share the target have drafts of their own.
                 owner = f"{crc32(about.here.root.encode('utf-8', 'replace')):08x}"
-                project.write(target, text.encode(), owner=owner)
+                named = os.path.relpath(target, about.project)
+                project.write(target, text.encode(), lambda place: _refuse_guarded(place, named), owner)
     except StorageFailed as error:
         if not isinstance(error.__cause__, NotRegular | OutsideRoot | NotADirectoryError):
             raise
@@ -266,6 +262,12 @@ def _copy_output(about: Attempted, target: str, text: str) -> Failure | None:
             FailureKind.RESULT_INVALID, f"can't copy the output to the output path: {error.message}"
         )
     return None
+
+
+def _refuse_guarded(place: str, named: str) -> None:
+    """A link must not lead to what a confined agent can't write itself."""
+    if place != named and not named.startswith(f"{place}/") and (found := protected_step(place)):
+        raise OutsideRoot(errno.EXDEV, f"is a link that leads into {found}")
 
 
 def _file_stamp(project: ConfinedFolder, path: str) -> tuple[int, int, int] | None:
@@ -302,7 +304,7 @@ def note_attempt(
 
 def _earlier_records(about: Attempted) -> bytes:
     kept = []
-    for line in (_content(about.here.attempts, MAX_RECORDS_BYTES) or b"").splitlines(keepends=True):
+    for line in (files.read_usable(about.here.attempts, MAX_RECORDS_BYTES) or b"").splitlines(keepends=True):
         try:
             if json.loads(line)["attempt"] < about.number:
                 kept.append(line)

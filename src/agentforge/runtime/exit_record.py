@@ -21,6 +21,8 @@ from agentforge.system import files
 log = logging.getLogger("agentforge.run")
 
 T = TypeVar("T")
+MAX_OUTPUT = 256 * 1024 * 1024
+MAX_RECORD = 1024 * 1024
 
 
 class ClaimPlace(Struct, frozen=True):
@@ -99,14 +101,19 @@ def exit_of(
         exit_code=record.exit_code,
         signal=record.signal,
         duration_ms=record.duration_ms,
-        output=files.read_text(attempt.output) or "",
-        errors=files.read_text(attempt.errors) or "",
+        output=_text(attempt.output),
+        errors=_text(attempt.errors),
         truncated=record.output_truncated,
         before=before,
         ended_at=record.ended_at,
         model=by.model,
         config=by.config,
     )
+
+
+def _text(path: str) -> str:
+    """What the agent printed; empty if it put something else in the file's place."""
+    return (files.read_usable(path, MAX_OUTPUT) or b"").decode("utf-8", "replace")
 
 
 def make_folder(attempt: AttemptLayout) -> None:
@@ -133,7 +140,7 @@ def take_claim(attempt: AttemptLayout) -> bool:
 
 
 def _read(path: str, kind: type[T]) -> T | None:
-    content = files.read_bytes(path)
+    content = files.read_usable(path, MAX_RECORD)
     if content is None:
         return None
     try:

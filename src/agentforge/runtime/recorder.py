@@ -107,7 +107,7 @@ class Recorder:
         """Continue an earlier engine's cassette, or start a new one. A line cut off by a crash is dropped:
         its outcome is not in the log either and will be recorded again."""
         self._rewrite()
-        kept = files.read_bytes(self._layout.recording)
+        kept = files.read_usable(self._layout.recording)
         self._stamps = self._seen() if kept is None else _decoded(kept)
         if kept is None:
             self._keep_stamps()
@@ -121,7 +121,7 @@ class Recorder:
         if key in self._kept:
             return None
         stash = self._stash(about)
-        earlier = _exchange(files.read_bytes(stash) or b"")
+        earlier = _exchange(files.read_usable(stash) or b"")
         if earlier is not None and _key_of(earlier) == key:
             return ExchangeDraft(earlier)
         stamps = self._seen()
@@ -318,7 +318,7 @@ def _decoded(content: bytes) -> dict[str, Stamp] | None:
 
 
 def _sha256(about: Attempted) -> str:
-    prompt = files.read_bytes(about.here.prompt)
+    prompt = files.read_usable(about.here.prompt)
     return sha256(prompt).hexdigest() if prompt is not None else ""
 
 
@@ -343,12 +343,13 @@ def result_steps(here: IterationLayout, ended: ExecuteResult, redactor: Redactor
     if ended.result is not None:
         yield WriteResult(value=redactor.data(ended.result))
         return
-    result, status = files.read_text(here.result), files.read_text(here.status)
+    result = files.read_usable(here.result, FILE_BYTES)
+    status = files.read_usable(here.status, FILE_BYTES)
     if result is not None:
-        value, text = _read_object(redactor.text(result))
+        value, text = _read_object(redactor.text(result.decode("utf-8", "replace")))
         yield WriteResult(value=value, text=text)
     if status is not None:
-        value, text = _read_object(redactor.text(status))
+        value, text = _read_object(redactor.text(status.decode("utf-8", "replace")))
         yield WriteStatus(value=value, text=text)
 
 

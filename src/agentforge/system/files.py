@@ -425,6 +425,14 @@ def read_existing(path: str, max_bytes: int = MAX_BYTES) -> bytes:
         return _slurp(open_file(path), max_bytes)
 
 
+def read_usable(path: str, max_bytes: int = MAX_BYTES) -> bytes | None:
+    """Like `read_bytes`, but also None for anything else than a regular file of at most `max_bytes`."""
+    try:
+        return read_bytes(path, max_bytes)
+    except UnusableFile:
+        return None
+
+
 def read_named(path: str, max_bytes: int = MAX_BYTES, *, cut: bool = False) -> bytes | None:
     """Like `read_bytes`, for a file that the user named: links on its path are followed. Of a larger file,
     the first `max_bytes` are returned if `cut`."""

@@ -317,7 +317,7 @@ BUGS = (
     Bug(
         CONCLUDE,
         "a file that the agent wrote to the output path is overwritten",
-        "            if found is None or _content(_target_note(about), MAX_RECORDS_BYTES) == files.compact(found):\n",
+        "            if found is None or before == files.compact(found):\n",
         "            if True:\n",
     ),
     Bug(

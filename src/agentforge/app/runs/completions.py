@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from agentforge.engine.decide.termination import MAX_ITERATIONS
+from agentforge.model.errors import UnusableFile
 from agentforge.model.json_text import NOT_JSON
 from agentforge.model.layout import loop_completions
 from agentforge.model.plan import Plan
@@ -54,11 +55,9 @@ def add_completion(project: str, completion: Completion) -> bool:
 
 
 def _known(path: str) -> list[Any]:
-    content = files.read_bytes(path)
-    if not content:
-        return []
     try:
-        return msgspec.json.decode(content, type=list[Any])
-    except NOT_JSON:
+        content = files.read_bytes(path)
+        return msgspec.json.decode(content, type=list[Any]) if content else []
+    except (UnusableFile, *NOT_JSON):
         files.move(path, f"{path}.unreadable")
         return []

@@ -220,6 +220,6 @@ def _change_plan(journal: Journal, layout: RunLayout, compiled: Compiled) -> Non
 def _restore_plan_file(journal: Journal, layout: RunLayout) -> None:
     """Restore plan.json, which is a copy of the plan in the log."""
     content = files.pretty(journal.plan)
-    if files.read_bytes(layout.plan) != content:
+    if files.read_usable(layout.plan, len(content)) != content:
         files.make_dir(layout.root)
         files.replace(layout.plan, content)

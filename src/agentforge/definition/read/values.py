@@ -53,6 +53,8 @@ class Text(Struct, frozen=True):
     """For the schema only: values that are validated after several files are merged."""
     prose: bool = False
     """Whether it is a text instead of a name, a model or a path: then it may have lines."""
+    inside: bool = False
+    """Whether it is a path that must stay in the project."""
 
     def read(self, tree: Tree, name: str, report: Report) -> Written[str] | None:
         text = as_text(tree, name, report)
@@ -61,11 +63,24 @@ class Text(Struct, frozen=True):
         if text and self.options and text.value not in self.options:
             hint = choice(text.value, "values", self.options)
             report.error("bad-value", text.at, f"invalid value {shown(text.value)} for {name}", hint)
+        if text and self.inside and leaves_project(text.value):
+            message = f"{name} leads outside the project: {shown(text.value)}"
+            report.error("bad-value", text.at, message, hint="use a path relative to the project")
         return text
 
     def schema(self, _: dict[str, Schema]) -> Schema:
         allowed = self.options or self.proposed
         return {"enum": list(allowed)} if allowed else {"type": ["string", "number", "boolean"]}
+
+
+def leaves_project(path: str) -> bool:
+    """Whether a path is absolute, or leads above the folder that it is relative to."""
+    depth = 0
+    for step in path.split("/"):
+        depth += -1 if step == ".." else step not in ("", ".")
+        if depth < 0:
+            return True
+    return path.startswith("/")
 
 
 class Number(Struct, frozen=True):

@@ -208,7 +208,11 @@ WORK_KEYS = (
     Key("description", PROSE, "What the stage is for."),
     Key("prompt", PROSE, "In a node: the prompt text. In stage.yaml: the prompt file."),
     Key("context", PROSE, "The value of `${CONTEXT}` in the prompt."),
-    Key("output_path", TEXT, "The output path given to the agent; `${SESSION}` is replaced."),
+    Key(
+        "output_path",
+        Text(inside=True),
+        "The output path given to the agent, relative to the project; `${SESSION}` is replaced.",
+    ),
     Key("commands", Texts(), "The project's commands; override the pipeline's key by key."),
     Key("runs", Nested(TERMINATION, plain=COUNT), "Number of iterations, or a termination mapping."),
     Key("termination", Nested(TERMINATION), "When the stage ends."),

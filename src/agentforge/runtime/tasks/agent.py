@@ -163,7 +163,7 @@ class AgentPerformer:
         archive_leftovers(about)
         note_target(about)
         setting, here = self._setting, about.here
-        prompt = about.prompt or files.read_text(here.prompt) or ""
+        prompt = about.prompt or (files.read_usable(here.prompt) or b"").decode("utf-8", "replace")
         # The id is from the log, which may have been written elsewhere.
         resume = task.resume if task.resume and is_agent_session(task.resume) else ""
         names = self._referenced(task)

@@ -120,7 +120,7 @@ class Preparer:
         the disk, so a power failure may have lost them. After a timeout, the context is shorter."""
         here, again = self._here(task), _preparation(task)
         max_outputs = SHORT_CONTEXT if task.brief else MAX_PREVIOUS_OUTPUTS
-        prompt = None if self.is_light(task.place, task.node) else files.read_bytes(here.prompt)
+        prompt = None if self.is_light(task.place, task.node) else files.read_usable(here.prompt)
         if (
             prompt is not None
             and sha256(prompt).hexdigest() == task.prompt_sha256
