@@ -85,6 +85,7 @@ def imported(plan: Plan, at: StageState | Between) -> f.LogImported:
         (f.NodeStarted("n", folder="/etc"), "outside the run"),
         (f.NodeStarted("n", providers=("ok", "../p")), "directory name"),
         (f.ProviderStarted("a/b", ()), "directory name"),
+        (f.PlanChanged(BAD["passes"][0]), "its plan is not valid"),
     ],
 )
 def test_fact_that_names_a_path_outside_the_run_is_refused(fact: f.AnyFact, why: str) -> None:

@@ -2,8 +2,10 @@
 
 import json
 import os
+import pty
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from signal import SIGKILL
 
@@ -165,6 +167,25 @@ def test_trusted_run_is_cancelled_or_replaced(clone: Clone, command: str) -> Non
     clone.clone()
     done = clone.mine.call(*COMMANDS[command], "--trust")
     assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize(("answer", "code"), [("n", 1), ("y", 0)])
+def test_person_on_a_terminal_is_asked(clone: Clone, answer: str, code: int) -> None:
+    clone.interrupt("nightly")
+    clone.clone()
+    mine = clone.mine
+    controller, terminal = pty.openpty()
+    os.write(controller, f"{answer}\n".encode())
+    line = [sys.executable, "-m", "agentforge", "resume", "nightly"]
+    streams = {"stdin": terminal, "stdout": subprocess.PIPE, "stderr": terminal}
+    ended = subprocess.run(line, cwd=mine.root, env=mine.env, timeout=90, check=False, **streams)
+    os.close(terminal)
+    shown = os.read(controller, 100_000).decode()
+    os.close(controller)
+    assert ended.returncode == code, shown
+    assert "It would execute:" in shown
+    assert "Trust it and continue? [y/N]" in shown
+    assert clone.executed.exists() == (answer == "y")
 
 
 def test_recording_of_a_cloned_run_is_not_replayed(clone: Clone) -> None:
