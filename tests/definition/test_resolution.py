@@ -4,7 +4,7 @@ import pytest
 
 from agentforge.definition.compiler import compile_pipeline, compile_stage, lint
 from agentforge.definition.resolve import available_pipelines, available_stages
-from agentforge.model.errors import DefinitionError
+from agentforge.model.errors import DefinitionError, StorageFailed
 
 from .world import TextWorld, where
 
@@ -219,3 +219,25 @@ def test_available_stages_and_pipelines_with_descriptions() -> None:
         ("list", "", ".claude/pipelines/list.yaml"),
         ("x", "X", ".claude/pipelines/x.yaml"),
     ]
+
+
+class UnreadableWorld(TextWorld):
+    """Files whose text is "unreadable" can't be read."""
+
+    def read(self, path: str) -> str | None:
+        text = super().read(path)
+        if text == "unreadable":
+            raise StorageFailed(f"{path}: is a link that leads outside the workspace", hint="replace it")
+        return text
+
+
+def test_definition_that_can_not_be_read_is_listed_and_reported() -> None:
+    world = UnreadableWorld(
+        {".claude/stages/s/stage.yaml": "unreadable", ".claude/pipelines/p.yaml": "unreadable"}
+    )
+    assert [found.name for found in available_stages(world)] == ["s"]
+    assert [found.name for found in available_pipelines(world)] == ["p"]
+    for name, kind, path in (("s", "stage", "stages/s/stage.yaml"), ("p", "pipeline", "pipelines/p.yaml")):
+        (diagnostic,) = lint(world, name, kind)  # type: ignore[arg-type]
+        assert (diagnostic.code, diagnostic.hint) == ("unreadable", "replace it")
+        assert f".claude/{path}: is a link" in diagnostic.message

@@ -1,6 +1,7 @@
 """Beginning runs: every form of the command, its output, its exit status, its errors."""
 
 import json
+from pathlib import Path
 
 import pytest
 from tests.surface.terminal import WRITE_RESULT, Project, wait_for
@@ -210,7 +211,8 @@ def test_inputs_and_overrides_reach_the_plan(project: Project) -> None:
     ("arguments", "message"),
     [
         (("run",), "missing pipeline: agentforge run -p FILE"),
-        (("run", "-p", "nosuch.yaml"), "no pipeline named `nosuch.yaml`"),
+        (("run", "-p", "nosuch.yaml"), "no pipeline file `nosuch.yaml`"),
+        (("run", "-p", "nosuch"), "no pipeline named `nosuch`"),
         (("run", "-p", "p.yaml", "--command", "test"), "got 'test'"),
         (("run", "-p", "p.yaml", "extra"), "unexpected extra argument"),
         (("run", "-p", "p.yaml", "-C", "nosuch"), "project folder not found: "),
@@ -270,17 +272,30 @@ def test_version(project: Project) -> None:
     assert project.call("version", "--json").json["version"]
 
 
-def test_an_unexpected_error_is_one_line_and_a_way_to_the_details(project: Project) -> None:
-    # A file where a folder should be is nothing that any check foresees.
+def test_an_unexpected_error_is_one_line_and_a_way_to_the_details(project: Project, tmp_path: Path) -> None:
+    # A broken standard library is nothing that any check foresees.
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "sitecustomize.py").write_text(
+        "import os\ndef listdir(path): raise RuntimeError('broken')\nos.listdir = listdir\n"
+    )
+    environ = {"PYTHONPATH": str(broken)}
+    (project.root / ".claude" / "pipeline-runs").mkdir(parents=True)
+    done = project.call("list", env=environ)
+    assert done.code == 1
+    assert "Traceback" not in done.err
+    assert done.err.startswith("Error: unexpected RuntimeError: broken")
+    assert "AGENTFORGE_DEBUG=1" in done.err
+    assert project.call("list", "--json", env=environ).json["error"]["code"] == "unexpected"
+    assert "Traceback" in project.call("list", env={**environ, "AGENTFORGE_DEBUG": "1"}).err
+
+
+def test_a_file_in_the_place_of_the_runs_folder_is_named(project: Project) -> None:
     (project.root / ".claude").mkdir()
     (project.root / ".claude" / "pipeline-runs").write_text("")
     done = project.call("list")
     assert done.code == 1
-    assert "Traceback" not in done.err
-    assert done.err.startswith("Error: unexpected NotADirectoryError: ")
-    assert "AGENTFORGE_DEBUG=1" in done.err
-    assert project.call("list", "--json").json["error"]["code"] == "unexpected"
-    assert "Traceback" in project.call("list", env={"AGENTFORGE_DEBUG": "1"}).err
+    assert ".claude/pipeline-runs: Not a directory" in done.err
 
 
 def test_a_closed_pipe_ends_the_output_not_the_run(project: Project) -> None:

@@ -51,7 +51,7 @@ from agentforge.definition.validate import (
 from agentforge.definition.yaml.parser import SourceText, parse_mapping, relative
 from agentforge.model.control_characters import control_character
 from agentforge.model.diagnostic import Diagnostic, SourcePlace
-from agentforge.model.errors import DefinitionError
+from agentforge.model.errors import DefinitionError, StorageFailed
 from agentforge.model.plan import Mode, Overrides, Plan
 from agentforge.model.session_name import session_name
 from agentforge.ports.sources import Sources
@@ -302,6 +302,8 @@ def lint(
             compiled = compile_stage(sources, target, "lint", known_providers=known_providers)
     except DefinitionError as error:
         return list(error.diagnostics)
+    except StorageFailed as error:
+        return [Diagnostic("unreadable", "error", error.message, SourcePlace(target, 1, 1), error.hint)]
     hidden = [_hidden_by_verb(compiled)] if kind == "stage" and target in verbs else []
     return [*hidden, *compiled.warnings]
 

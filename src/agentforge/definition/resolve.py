@@ -24,6 +24,7 @@ from agentforge.definition.yaml.parser import SourceText, absolute, parse_mappin
 from agentforge.definition.yaml.tree import Scalar
 from agentforge.model.control_characters import control_character
 from agentforge.model.diagnostic import choice
+from agentforge.model.errors import StorageFailed
 from agentforge.model.plan_limits import MAX_DEPTH, MAX_NODES
 from agentforge.ports.sources import Sources
 
@@ -74,7 +75,15 @@ def find_pipeline(sources: Sources, name: str, beside: str | None = None) -> str
         roots = (*near, *pipeline_roots(sources))
         named = [absolute(root, name + suffix) for root in roots for suffix in _PIPELINE_SUFFIXES]
         candidates = [absolute(sources.project, name), *named]
-    return next((path for path in candidates if sources.read(path) is not None), None)
+    return next((path for path in candidates if _exists(sources, path)), None)
+
+
+def _exists(sources: Sources, path: str) -> bool:
+    """Also true for a file that can't be read: compiling it reports the reason."""
+    try:
+        return sources.read(path) is not None
+    except StorageFailed:
+        return True
 
 
 def is_path(name: str) -> bool:
@@ -99,7 +108,7 @@ def is_stage_name(name: str) -> bool:
 
 def is_stage_folder(sources: Sources, folder: str) -> bool:
     """A stage needs no stage.yaml when it has a prompt."""
-    return any(sources.read(join(folder, name)) is not None for name in (_STAGE_FILE, *_DEFAULT_PROMPTS))
+    return any(_exists(sources, join(folder, name)) for name in (_STAGE_FILE, *_DEFAULT_PROMPTS))
 
 
 def find_prompt(sources: Sources, directory: str, named: str | None) -> PromptSearch:
@@ -236,7 +245,11 @@ def available_pipelines(sources: Sources) -> list[Available]:
 
 def _description(sources: Sources, path: str) -> str:
     """The file's description; empty for an invalid file, which is still listed."""
-    tree = parse_mapping(SourceText(path, sources.read(path) or ""), Report())
+    try:
+        text = sources.read(path) or ""
+    except StorageFailed:
+        return ""
+    tree = parse_mapping(SourceText(path, text), Report())
     for entry in tree.entries if tree else ():
         if (
             entry.key.text == "description"

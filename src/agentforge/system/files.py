@@ -47,6 +47,7 @@ _HINTS = {
     errno.ENOTDIR: _IN_THE_WAY,
     errno.ELOOP: _IN_THE_WAY,
     errno.ENXIO: _IN_THE_WAY,
+    errno.EXDEV: "use a file inside the project instead",
     errno.EFBIG: _IN_THE_WAY,
     errno.EMFILE: "raise the limit on open files (`ulimit -n`), then resume the run",
 }

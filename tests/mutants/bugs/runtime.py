@@ -44,7 +44,7 @@ BUGS = (
         "        self.view.apply(event)\n",
         "        self.view.apply(event)\n        self._notify()\n",
     ),
-    Bug(JOURNAL, "time goes backwards", "if self._latest is not None and now < self._latest:", "if False:"),
+    Bug(JOURNAL, "time goes backwards", "max(self._clock.now(), continued)", "self._clock.now()"),
     Bug(JOURNAL, "illegal facts are recorded", "        refuse_illegal(state, fact, cursor)\n", ""),
     Bug(
         DRIVER,

@@ -410,7 +410,7 @@ BUGS = (
     Bug(
         RECORD,
         "a partial exit record crashes the engine",
-        "    except msgspec.DecodeError:\n        return None\n",
+        "    except NOT_JSON:\n        return None\n",
         "    except ZeroDivisionError:\n        return None\n",
     ),
 )
