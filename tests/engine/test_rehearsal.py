@@ -5,12 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.engine.any_log import PLAN, any_log
 from tests.engine.any_run import PLANS, any_run
-from tests.engine.plans import block, nested, plan_of, stage
+from tests.engine.plans import block, event, nested, plan_of, stage
 from tests.engine.playbook import Play, play
 
 from agentforge.engine.rehearsal.course import CourseStep, Rehearsal
 from agentforge.engine.rehearsal.rehearse import rehearse
 from agentforge.engine.replan import plan_change
+from agentforge.model import facts as f
+from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Event
 from agentforge.model.plan import Guardrails, Judgment, Plan, ProviderChoice, RetryPolicy
 
@@ -63,6 +65,13 @@ def test_any_run_can_be_rehearsed_with_any_plan(run: tuple[Plan, list[Event]], o
 def test_even_a_damaged_log_can_be_rehearsed(events: list[Event], plan: Plan) -> None:
     rehearse(plan, events)
     rehearse(plan, events[1:])
+
+
+def test_a_log_without_its_start_is_rehearsed_from_the_plan_change() -> None:
+    plan = plan_of(stage("review"))
+    change = f.PlanChanged(plan, Destination("0"), {"0": "0"}, {})
+    rehearsal = rehearse(plan, [event(7, change, Cursor("0", 0, 0))])
+    assert rehearsal.past == ()
 
 
 @pytest.mark.parametrize("answer", ["succeeded", "resume", "cancel"])

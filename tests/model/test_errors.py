@@ -3,6 +3,7 @@
 from agentforge.model import errors
 from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace
 from agentforge.model.errors import AgentForgeError, DefinitionError
+from agentforge.model.execution import Execution
 
 
 def _classes() -> list[type[AgentForgeError]]:
@@ -18,6 +19,12 @@ def test_every_error_has_a_unique_stable_code() -> None:
 def test_error_carries_its_message_and_the_next_step() -> None:
     error = errors.RunActive("Session 'x' is already running", hint="watch it")
     assert (str(error), error.message, error.hint) == ("Session 'x' is already running",) * 2 + ("watch it",)
+
+
+def test_errors_about_a_run_carry_what_a_caller_needs() -> None:
+    executes = [Execution("work", "command")]
+    assert errors.UntrustedRun("x", executes=executes).executes == tuple(executes)
+    assert errors.LogConflict("x", restored=True).restored
 
 
 def test_definition_error_counts_errors_and_keeps_all_diagnostics() -> None:

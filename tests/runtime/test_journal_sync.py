@@ -4,29 +4,19 @@ import asyncio
 import errno
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.engine.plans import plan_of, stage
 
 from agentforge.adapters.host.clock import SystemClock
 from agentforge.adapters.log.log import JsonlLog
 from agentforge.model import facts as f
 from agentforge.model.errors import StorageFailed
-from agentforge.model.plan import Overrides, PipelineInfo, Plan, PlanSession, PlanSource
 from agentforge.runtime.journal import SLOW_DISK_SECONDS, Journal
 from agentforge.system.disk import Disk
 
-AT = datetime(2026, 1, 2, tzinfo=UTC)
-PLAN = Plan(
-    mode="pipeline",
-    compiled_at=AT,
-    source=PlanSource("p.yaml", "0" * 64),
-    session=PlanSession("s", AT),
-    pipeline=PipelineInfo("p", Overrides(), {}),
-    dependencies={},
-    nodes=(),
-)
+PLAN = plan_of(stage())
 
 
 class SlowDisk(Disk):
