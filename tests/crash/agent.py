@@ -33,7 +33,8 @@ def note(what: str) -> None:
 
 def say(text: str, **more: str) -> None:
     if "--json" in sys.argv:
-        text = json.dumps({"text": text, "conversation": GOES_ON_WITH or f"of-{ATTEMPT}", **more})
+        conversation = GOES_ON_WITH or f"of-{ATTEMPT.replace('/', '-')}"
+        text = json.dumps({"text": text, "conversation": conversation, **more})
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 

@@ -179,7 +179,7 @@ def test_agent_killed_before_any_output_still_resumes_its_session(tmp_path: Path
     assert violations(story, baseline("chain").state) == []
     begun = [event for event in story.events() if event["type"] == "attempt_start"]
     resumed = [event["data"].get("resume") for event in begun if event["cursor"]["iteration"] == 2]
-    assert resumed == [None, "of-0/2/1", "of-0/2/1"]
+    assert resumed == [None, "of-0-2-1", "of-0-2-1"]
 
 
 def test_engine_killed_after_the_agent_was_done_takes_its_result(tmp_path: Path) -> None:
