@@ -368,3 +368,18 @@ def test_what_one_write_did_not_take_is_written_by_the_next(
     monkeypatch.setattr(os, "write", lambda descriptor, content: write(descriptor, content[:3]))
     files.append(str(tmp_path / "a"), b"0123456789")
     assert (tmp_path / "a").read_bytes() == b"0123456789"
+
+
+def test_a_lock_that_another_process_keeps_is_waited_for_with_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "LOCK_SECONDS", 0.1)
+    path = str(tmp_path / "x.lock")
+    with (
+        files.locked(path),
+        pytest.raises(StorageFailed, match="another process has held the lock"),
+        files.locked(path),
+    ):
+        pytest.fail("the lock was taken twice")
+    with files.locked(path):
+        pass

@@ -17,6 +17,7 @@ import os
 import secrets
 import stat
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -28,6 +29,8 @@ from agentforge.system.folders import NotRegular, draft_name, drafted, open_fold
 
 MAX_BYTES = 64 * 1024 * 1024
 """The largest file that is read at once, unless the caller sets another limit."""
+LOCK_SECONDS = 3.0
+"""How long `locked` waits: an agent can hold the lock for ever."""
 PRIVATE = 0o700
 """The mode of a run's folders: prompts and outputs are for their owner."""
 
@@ -49,6 +52,7 @@ _HINTS = {
     errno.ENXIO: _IN_THE_WAY,
     errno.EXDEV: "use a file inside the project instead",
     errno.EFBIG: _IN_THE_WAY,
+    errno.EAGAIN: "end the process that holds it (`fuser FILE` names it)",
     errno.EMFILE: "raise the limit on open files (`ulimit -n`), then resume the run",
 }
 
@@ -375,15 +379,28 @@ def link(path: str, target: str) -> None:
 
 @contextmanager
 def locked(path: str) -> Iterator[None]:
-    """Wait for and hold the lock on a lock file, which is created if missing and never removed."""
+    """Wait for and hold the lock on a lock file, which is created if missing and never removed. Raises
+    StorageFailed if another process holds it for longer than LOCK_SECONDS."""
     with storage(path):
         descriptor = open_file(path, os.O_RDWR | os.O_CREAT)
     try:
         with storage(path):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            _lock(descriptor)
         yield
     finally:
         os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    end = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() >= end:
+                held = f"another process has held the lock for {LOCK_SECONDS:g} seconds"
+                raise OSError(errno.EAGAIN, held) from error
+        time.sleep(0.01)
 
 
 # -- reading
