@@ -95,6 +95,12 @@ def test_project_that_is_reached_through_a_link(project: Project) -> None:
     assert done.code == 0, done.err
     assert (project.root / "out" / "report.md").read_text() == "said\n"
     assert project.call("-C", str(link), "status", "s").code == 0
+    project.stage("mine")
+    providers = project.root / ".agentforge" / "providers"
+    providers.mkdir(parents=True)
+    (providers / "careful.yaml").write_text("like: claude\n")
+    assert "mine" in project.call("stages", "-C", str(link)).out
+    assert "careful" in project.call("providers", "-C", str(link)).out
 
 
 def test_folders_of_a_run_are_for_their_owner(project: Project) -> None:

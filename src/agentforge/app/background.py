@@ -16,6 +16,7 @@ from agentforge.app.runs.lookup import Runs
 from agentforge.app.wiring import local_processes
 from agentforge.model.errors import AgentForgeError, InvalidRequest, RunActive
 from agentforge.model.facts import TmuxSessionCleaned
+from agentforge.system import files
 
 log = logging.getLogger("agentforge.run")
 
@@ -111,8 +112,5 @@ class Background:
         return self._runs.log_file(session).is_held()
 
     def _log_mark(self, session: str) -> tuple[int, int] | None:
-        try:
-            found = os.stat(self._runs.layout(session).log)
-        except FileNotFoundError:
-            return None
-        return found.st_ino, found.st_size
+        found = files.about(self._runs.layout(session).log)
+        return (found.st_ino, found.st_size) if found else None

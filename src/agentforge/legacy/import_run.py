@@ -4,7 +4,6 @@ One event, `log_adopted`, records all of it. The lines before it stay unchanged,
 with it.
 """
 
-import os
 import uuid
 from collections.abc import Collection, Iterator
 from posixpath import join
@@ -240,7 +239,7 @@ def _inner(plan: Plan, provider: str, path: str) -> Place:
 
 def _left(layout: RunLayout, place: Place, iterations: int, reason: str) -> ImportedStage:
     outputs = [layout.iteration(place.folder, number).output for number in range(1, iterations + 1)]
-    written = [path for path in outputs if os.path.exists(path)]
+    written = [path for path in outputs if files.is_file(path)]
     return ImportedStage(
         path=place.path,
         iterations=iterations,

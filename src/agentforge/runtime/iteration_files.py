@@ -25,7 +25,7 @@ def _write(layout: RunLayout, fact: IterationCompleted) -> bool:
     if not is_inside(fact.result_file):
         return False
     here = IterationLayout(layout.absolute(os.path.dirname(fact.result_file)))
-    if os.path.exists(here.result):
+    if files.is_file(here.result):
         return False
     files.make_dir(here.root)
     if fact.text:

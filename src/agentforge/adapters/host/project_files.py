@@ -41,7 +41,7 @@ class FileSources:
         builtin: str | Path = _BUILTIN,
         clock: Clock | None = None,
     ) -> None:
-        self.project = str(Path(project).absolute())
+        self.project = os.path.realpath(project)
         self.environment = environment
         self.builtin = str(Path(builtin).absolute())
         self._clock = clock or SystemClock()

@@ -3,6 +3,7 @@
 A project describes its own in `.agentforge/providers/NAME.yaml`: one agent CLI per file.
 """
 
+import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -32,8 +33,11 @@ from agentforge.model.errors import InvalidSettings, StorageFailed
 from agentforge.model.layout import PROVIDERS
 from agentforge.ports.provider import Provider
 from agentforge.ports.sources import MAX_SOURCE_BYTES
+from agentforge.system import files
 from agentforge.system.confined import read_project_file
 from agentforge.version import __version__
+
+log = logging.getLogger("agentforge.providers")
 
 Origin = Literal["registered", "project", "entry point", "built in"]
 LIKE = "like"
@@ -99,10 +103,11 @@ def _builtin(name: str, provider: Provider) -> Offer:
 def find_described(project: str) -> dict[str, str]:
     """Provider descriptions by name, as file paths relative to the project."""
     try:
-        files = sorted(os.listdir(os.path.join(project, PROVIDERS)))
-    except (FileNotFoundError, NotADirectoryError):
+        found = sorted(files.listing(os.path.join(os.path.realpath(project), PROVIDERS)))
+    except StorageFailed as error:
+        log.warning("the project's providers can't be read: %s", error.message)
         return {}
-    named = ((os.path.splitext(file)[0], file) for file in files if file.endswith((".yaml", ".yml")))
+    named = ((os.path.splitext(file)[0], file) for file in found if file.endswith((".yaml", ".yml")))
     return {name: os.path.join(PROVIDERS, file) for name, file in named if _NAME.fullmatch(name)}
 
 

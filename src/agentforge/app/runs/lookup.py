@@ -121,7 +121,7 @@ class Runs:
             return read_recording(os.path.abspath(source))
         self.log(source)
         path = self.layout(source).cassette
-        if not os.path.exists(path):
+        if not files.is_file(path):
             raise InvalidRequest(
                 f"session {source!r} was not recorded: {path} not found",
                 hint=f"run it with --record; `agentforge replay {source} --check` needs only its log",
@@ -175,8 +175,10 @@ class Runs:
         try:
             info = self.info(session)
         except AgentForgeError:
-            touched = os.stat(self.layout(session).log).st_mtime
-            return RunRow(session, "unknown", datetime.fromtimestamp(touched, UTC), "", 0, "")
+            # The log may have been removed in the meantime.
+            found = files.about(self.layout(session).log)
+            touched = datetime.fromtimestamp(found.st_mtime if found else 0, UTC)
+            return RunRow(session, "unknown", touched, "", 0, "")
         state, plan = info.state, info.plan
         step = current_step(plan, state)
         return RunRow(

@@ -171,7 +171,7 @@ class Preparer:
 
     def _ensure_progress(self, place: Place, node: StageNode, path: str) -> None:
         """Create the progress file once; from then on it belongs to the agents."""
-        if os.path.exists(path):
+        if files.is_file(path):
             return
         text = STAGE_PROGRESS
         if place.branch is not None:
