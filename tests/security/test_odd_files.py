@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.sampling import one_in
 from tests.surface.terminal import WRITE_RESULT, Project
 
 HERE = 'cd "$(dirname "$AGENTFORGE_RESULT")"'
@@ -30,7 +31,7 @@ def run(project: Project, agent: str, *options: str) -> int:
     return project.call("run", "-p", file, "-s", "odd", *options).code
 
 
-@pytest.mark.parametrize("name", ["result.json", "status.json"])
+@pytest.mark.parametrize("name", one_in(2, ["result.json", "status.json"]))
 @pytest.mark.parametrize("kind", ODD)
 def test_result_that_is_something_else_is_invalid(project: Project, name: str, kind: str) -> None:
     assert run(project, ODD[kind].replace("{}", name)) != 0
@@ -41,7 +42,7 @@ def test_result_that_is_something_else_is_invalid(project: Project, name: str, k
     assert project.call("status", "odd").code == 0
 
 
-@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("kind", one_in(3, ODD))
 @pytest.mark.parametrize("name", ["output.md", "attempts.jsonl", "error.json", "context.json", "prompt.md"])
 def test_other_files_are_replaced(project: Project, name: str, kind: str) -> None:
     odd = f"rm -rf {name}; {ODD[kind].replace('{}', name)}"

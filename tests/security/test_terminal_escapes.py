@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tests.sampling import one_in
 from tests.surface.terminal import WRITE_RESULT, Done, Project
 
 TITLE = "\x1b]0;owned\x07"
@@ -25,7 +26,7 @@ def forged(project: Project) -> None:
 
 
 @pytest.mark.parametrize("command", [("list",), ("status", "s"), ("tail", "s"), ("log", "verify", "s")])
-@pytest.mark.parametrize("form", [(), ("--json",)])
+@pytest.mark.parametrize("form", one_in(2, [(), ("--json",)]))
 def test_names_in_a_log(project: Project, command: tuple[str, ...], form: tuple[str, ...]) -> None:
     forged(project)
     done = project.call(*command, *form)
@@ -37,7 +38,7 @@ def test_names_in_a_log(project: Project, command: tuple[str, ...], form: tuple[
 @pytest.mark.parametrize(
     "command", [("dry-run", "pipeline", "p.yaml"), ("run", "-p", "p.yaml"), ("lint", "p.yaml")]
 )
-@pytest.mark.parametrize("form", [(), ("--json",)])
+@pytest.mark.parametrize("form", one_in(2, [(), ("--json",)]))
 @pytest.mark.parametrize("line", ['name: "{}"', 'name: p\nmodel: "{}"', 'name: p\ndescription: "{}"'])
 def test_names_in_a_definition(
     project: Project, command: tuple[str, ...], form: tuple[str, ...], line: str
@@ -53,7 +54,7 @@ def test_names_in_a_definition(
 
 
 @pytest.mark.parametrize("command", [("lint",), ("stages",), ("pipelines",), ("providers",), ("doctor",)])
-@pytest.mark.parametrize("form", [(), ("--json",)])
+@pytest.mark.parametrize("form", one_in(2, [(), ("--json",)]))
 def test_names_of_files(project: Project, command: tuple[str, ...], form: tuple[str, ...]) -> None:
     project.stage(HOSTILE)
     (project.root / ".claude" / "pipelines").mkdir()
