@@ -416,7 +416,7 @@ BUGS = (
     Bug(
         PREPARE,
         "a progress file is overwritten",
-        "        if os.path.exists(path):\n            return\n",
+        "        if files.is_file(path):\n            return\n",
         "",
     ),
     Bug(
