@@ -1,7 +1,6 @@
 """Real agents: their work, output and usage."""
 
 import json
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -18,7 +17,7 @@ def test_agent_writes_files_with_its_own_tools(trial: Trial) -> None:
     assert (trial.project / "hello.txt").read_text() == "hello\n"
     done = trial.only("iteration_complete")
     assert (done["decision"], done["reason"]) == ("stop", "all done")
-    assert json.loads(Path(done["result_file"]).read_text())["summary"] == "written by the agent"
+    assert json.loads((trial.run_dir / done["result_file"]).read_text())["summary"] == "written by the agent"
     assert [len(seen.calls) for seen in trial.requests()] == [1, 1, 0]
 
 
