@@ -134,7 +134,7 @@ def test_reading_anything_but_a_file_fails_at_once_and_says_what_it_is(
     with pytest.raises(UnusableFile) as caught:
         files.read_bytes(str(tmp_path / "result.json"))
     what = {"pipe": "is not a regular file", "socket": "is not a regular file", "folder": "is a folder"}
-    assert caught.value.message == f"{tmp_path}/result.json: {what.get(kind, 'is a link')}"
+    assert caught.value.message == f"{tmp_path}/result.json {what.get(kind, 'is a link')}"
     assert caught.value.hint
     assert files.read_part(str(tmp_path / "result.json"), 0, 9) == (b"", 0)
     assert not files.is_file(str(tmp_path / "result.json"))

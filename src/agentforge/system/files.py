@@ -63,7 +63,9 @@ def storage_failed(what: str, error: OSError) -> StorageFailed:
     if error.errno == errno.ENOENT:
         hint = f"{_missing(error.filename)} is missing: restore it, or start over with --force"
     kind = UnusableFile if isinstance(error, NotRegular) else StorageFailed
-    return kind(f"{what}: {error.strerror or error}", hint=hint)
+    reason = error.strerror or str(error)
+    # Reasons of our own continue the sentence: "FILE is not a regular file".
+    return kind(f"{what}{'' if reason.startswith('is ') else ':'} {reason}", hint=hint)
 
 
 def _missing(path: object) -> str:

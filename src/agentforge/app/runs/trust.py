@@ -76,7 +76,7 @@ class Trust:
         # Not from the cache, which is a file of the run: people are shown what the log says.
         info = self._runs.info(session, cached=False)
         return UntrustedRun(
-            f"session {session!r} {why}: it can run any program that its log names, as you",
+            f"session {session!r} {why}: it can run any program that its log names, with your permissions",
             hint="check what it would execute, then repeat the command with --trust",
             executes=executions(info.plan, info.state.settings),
         )
