@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 import click
@@ -28,36 +27,45 @@ PLAIN = frozenset(
 VALUED = frozenset({"--provider", "--model", "--provider-config", "--context", "--input", "-i", "--command"})
 OURS = frozenset({"-C", "--project", "--log-level", "--log-format"})
 """Options of the program itself that take a value; they may stay where they are."""
-# Where each command is defined; a module is imported only when its command is used or described.
-COMMANDS: dict[str, str] = {
-    name: f"agentforge.cli.commands.{place}"
-    for name, place in {
+GROUPS: dict[str, dict[str, str]] = {
+    "Run": {
         "run": "run:run",
         "pipeline": "pipeline:pipeline",
         "loop": "loop:loop",
         "resume": "resume:resume",
         "recover": "recover:recover",
+        "replay": "replay:replay",
+        "demo": "demo:demo",
+    },
+    "Watch": {
+        "status": "status:status",
+        "list": "list_runs:list_runs",
+        "tail": "tail:tail",
+    },
+    "Decide": {
         "answer": "answer:answer",
         "pause": "pause:pause",
         "cancel": "cancel:cancel",
-        "status": "status:status",
-        "tail": "tail:tail",
-        "list": "list_runs:list_runs",
-        "replay": "replay:replay",
+    },
+    "Define": {
         "lint": "lint:lint",
         "dry-run": "dry_run:dry_run",
-        "schema": "schema:schema",
         "stages": "definitions:stages",
         "pipelines": "definitions:pipelines",
         "providers": "providers:providers",
+        "schema": "schema:schema",
+    },
+    "Maintain": {
+        "doctor": "doctor:doctor",
         "log": "log:log",
         "migrate": "migrate:migrate",
-        "doctor": "doctor:doctor",
-        "demo": "demo:demo",
         "version": "version:version",
         "help": "help:help_",
-    }.items()
+    },
 }
+"""The commands in the order of --help, each with the place in `cli/commands` that defines it. A module is
+imported only when its command is used or described."""
+COMMANDS = {name: place for group in GROUPS.values() for name, place in group.items()}
 ALIASES = {"runs": "list"}
 SHELL_ENGINE_NAME = "agent-pipelines"
 EPILOG = "\b\nExit codes:\n" + "\n".join(
@@ -88,18 +96,29 @@ def move_flags_behind_command(arguments: Sequence[str], is_command: Callable[[st
 class Commands(click.Group):
     """Commands take precedence over stage names; any other word that names a stage runs that stage."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for name in COMMANDS if self.get_command(ctx, name)]
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - Click's
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - Click's
         where = COMMANDS.get(ALIASES.get(cmd_name, cmd_name))
         if where is None:
             return None
         module, _, name = where.partition(":")
-        if find_spec(module) is None:
-            return None
-        command: click.Command = getattr(import_module(module), name)
+        command: click.Command = getattr(import_module(f"agentforge.cli.commands.{module}"), name)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        columns = max(map(len, COMMANDS))
+        for group, names in GROUPS.items():
+            found = [(name.ljust(columns), self.get_command(ctx, name)) for name in names]
+            with formatter.section(f"{group} commands"):
+                formatter.write_dl(
+                    [
+                        (name, command.get_short_help_str(formatter.width))
+                        for name, command in found
+                        if command
+                    ]
+                )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.obj = ctx.obj or Invocation()

@@ -1,0 +1,40 @@
+"""`agentforge --help`: every command is in one group, and describes itself."""
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from agentforge.cli.main import ALIASES, COMMANDS, GROUPS, app, call
+
+FOLDER = Path(__file__).resolve().parents[2] / "src/agentforge/cli/commands"
+
+
+def test_groups_are_in_the_order_of_use() -> None:
+    assert list(GROUPS) == ["Run", "Watch", "Decide", "Define", "Maintain"]
+
+
+def test_every_command_is_in_one_group() -> None:
+    assert sorted(COMMANDS) == sorted(name for group in GROUPS.values() for name in group)
+    defined = {path.stem for path in FOLDER.glob("*.py")} - {"__init__"}
+    assert {place.partition(":")[0] for place in COMMANDS.values()} == defined
+
+
+def test_help_lists_every_command_in_its_group(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(["--help"]) == 0
+    shown = capsys.readouterr().out
+    for group, names in GROUPS.items():
+        section = re.search(rf"^{group} commands:\n((?:  .*\n)+)", shown, re.MULTILINE)
+        assert section, group
+        assert re.findall(r"^  (\S+) +\S", section[1], re.MULTILINE) == list(names)
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, *ALIASES])
+def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call([name, "--help"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: agentforge ")
+    assert isinstance(app, click.Group)
+    command = app.get_command(click.Context(app), name)
+    assert command
+    assert not command.get_short_help_str(100).endswith("..."), "the first sentence must fit on a line"
