@@ -117,20 +117,15 @@ def _text(path: str) -> str:
 
 
 def make_folder(attempt: AttemptLayout) -> None:
-    """Create the folder of an attempt that is about to start."""
-    clear_folder(attempt)
-    files.make_new_dir(attempt.root)
-
-
-def clear_folder(attempt: AttemptLayout) -> None:
-    """Make sure that an attempt that is about to start has no folder: whatever is there was made by an
-    earlier run or planted by an agent, and is moved aside."""
+    """Create the folder of an attempt that is about to start. Whatever is there was made by an earlier run or
+    planted by an agent, and is moved aside."""
     if (aside := files.move_aside(attempt.root)) is not None:
         log.warning(
             "%s existed before its attempt was started, so it was moved to %s",
             attempt.root,
             os.path.basename(aside),
         )
+    files.make_new_dir(attempt.root)
 
 
 def take_claim(attempt: AttemptLayout) -> bool:

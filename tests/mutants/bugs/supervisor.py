@@ -404,8 +404,8 @@ BUGS = (
     Bug(
         RECORD,
         "an attempt starts in a folder that was there before",
-        "    clear_folder(attempt)\n    files.make_new_dir(attempt.root)\n",
-        "    files.make_dir(attempt.root)\n",
+        "    if (aside := files.move_aside(attempt.root)) is not None:\n",
+        "    if files.is_dir(attempt.root):\n        return\n    if (aside := None) is not None:\n",
     ),
     Bug(
         RECORD,

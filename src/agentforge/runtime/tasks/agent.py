@@ -135,7 +135,8 @@ class AgentPerformer:
             started_at=task.started_at,
             timeout=task.timeout,
             project=setting.project,
-            outbox=outbox_of(setting.project, task.mark(setting.run_id)),
+            # Only programs have one. Hashing its name would be noticeable in an iteration without files.
+            outbox="" if light else outbox_of(setting.project, task.mark(setting.run_id)),
             output_path=output_path(setting.project, node, setting.plan.session.name),
             honors_promise=setting.plan.mode == "loop" and isinstance(node.termination, Queue),
             redactor=setting.redactor,
@@ -190,7 +191,7 @@ class AgentPerformer:
             iteration=task.iteration,
             attempt=task.attempt,
             prompt_path=here.prompt,
-            outbox=outbox_of(setting.project, mark),
+            outbox=about.outbox,
             resume=resume,
             node=recorded_key(setting.plan, task.place.path, task.place.run),
             branch=task.place.branch or "",

@@ -22,7 +22,7 @@ from agentforge.model.result import Usage, is_agent_session
 from agentforge.model.secrets import Redactor, SecretReferences
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, ProcessProvider, Provider
 from agentforge.runtime.confinement import Confiner
-from agentforge.runtime.exit_record import KILLED, ExitRecord, clear_folder, exit_of, make_folder
+from agentforge.runtime.exit_record import KILLED, ExitRecord, exit_of, make_folder
 from agentforge.runtime.outbox import make_outbox
 from agentforge.runtime.recorder import Recorder
 from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit
@@ -112,7 +112,6 @@ class Calls:
         self, call: ProviderCall, request: Callable[[], ExecuteRequest]
     ) -> Finished | Lost | CallRefused:
         """Start it and wait for its end. The request is built once the provider's lock is held."""
-        clear_folder(call.place)
         try:
             provider = self._provider_of(call.by.type)
         except (ProviderUnusable, UnknownProvider) as error:
