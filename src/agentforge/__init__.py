@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from agentforge.adapters.cli_agents.cli_agent import CliAgent as CliAgent
     from agentforge.adapters.cli_agents.description import AgentCli as AgentCli
     from agentforge.adapters.log.log import LogReport as LogReport
+    from agentforge.app.agent_output import AgentAttempt as AgentAttempt
+    from agentforge.app.agent_output import AgentLine as AgentLine
     from agentforge.app.agent_output import AgentOutput as AgentOutput
+    from agentforge.app.agent_output import OutputTail as OutputTail
     from agentforge.app.background import Background as Background
     from agentforge.app.background import BackgroundRun as BackgroundRun
     from agentforge.app.definitions import Definitions as Definitions
@@ -112,7 +115,7 @@ _HOME = {
     "adapters.cli_agents.cli_agent": ("CliAgent",),
     "adapters.cli_agents.description": ("AgentCli",),
     "adapters.log.log": ("LogReport",),
-    "app.agent_output": ("AgentOutput",),
+    "app.agent_output": ("AgentAttempt", "AgentLine", "AgentOutput", "OutputTail"),
     "app.background": ("Background", "BackgroundRun"),
     "app.definitions": ("Definitions", "LintResult", "provider_settings", "schema"),
     "app.doctor": ("Probe", "doctor"),

@@ -17,7 +17,7 @@ import agentforge
 import agentforge.provider
 from agentforge.model import errors
 
-ENGINE = ("Engine", "SyncEngine", "Runs", "Definitions", "Background", "Tail", "AgentOutput")
+ENGINE = ("Engine", "SyncEngine", "Runs", "Definitions", "Background", "Tail", "AgentOutput", "OutputTail")
 RESULTS = (
     *(
         "RunResult",
@@ -29,6 +29,7 @@ RESULTS = (
         "Available",
         "LogReport",
     ),
+    *("AgentAttempt", "AgentLine"),
     *("CourseComparison", "Recording", "Replay", "Migration", "Finding", "Probe", "Summary", "Health"),
     *(
         "Rehearsal",

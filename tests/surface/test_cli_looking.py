@@ -88,7 +88,7 @@ def test_status_and_tail_while_running(project: Project) -> None:
 
 
 def test_tail_output_streams_the_output_of_running_agents(project: Project) -> None:
-    file = project.pipeline(f"plan=echo reading the code; {AGENT}")
+    file = project.pipeline(f"plan=echo reading the code; {AGENT}; printf 'the last word'")
     with project.started("run", "-p", file, "-s", "auth") as run:
         wait_for((project.root / "up").exists, "the agent")
         with project.started("tail", "auth", "--output") as tail:
@@ -100,6 +100,32 @@ def test_tail_output_streams_the_output_of_running_agents(project: Project) -> N
             rest = tail.end()
     assert rest.code == 0
     assert "│ reading the code" not in rest.out
+    assert "│ the last word" in rest.out
+
+
+def test_tail_output_and_logs_show_each_line_under_its_attempt(project: Project) -> None:
+    count = "n=$(cat n 2>/dev/null || echo 0); echo $((n+1)) > n"
+    shell = f'{count}; echo $n begins; printf "%s ends" $n; {WRITE_RESULT}'
+    file = project.pipeline(f"plan*3={shell}")
+    assert project.call("run", "-p", file, "-s", "auth").code == 0
+    done = project.call("tail", "auth", "--output")
+    assert done.code == 0
+    shown = [line.split("]")[-1].split()[0] for line in done.lines if "│" not in line]
+    assert shown == project.types("auth")
+    at = [done.lines.index(f"  │ {n} {what}") for n in range(3) for what in ("begins", "ends")]
+    starts = [n for n, line in enumerate(done.lines) if " attempt_start " in line]
+    ends = [n for n, line in enumerate(done.lines) if " iteration_complete " in line]
+    assert at == [found for n in starts for found in (n + 1, n + 2)]
+    assert ends == [n + 3 for n in starts]
+    assert project.call("logs", "auth").lines == done.lines
+    last = project.call("logs", "auth", "3", "--no-follow").lines
+    assert last[:2] == ["  │ 2 begins", "  │ 2 ends"]
+    assert len(last) == 5
+    found = [json.loads(line) for line in project.call("logs", "auth", "--json").out.splitlines()]
+    outputs = [(at["cursor"]["iteration"], at["data"]) for at in found if at["type"] == "output"]
+    assert outputs == [
+        (n + 1, {"attempt": 1, "text": f"{n} {what}"}) for n in range(3) for what in ("begins", "ends")
+    ]
 
 
 def test_tail_line_shapes(project: Project) -> None:

@@ -14,7 +14,7 @@ from agentforge.model.failure import FailureKind
 from agentforge.model.result import Decision, Result
 from agentforge.model.state import Between
 from agentforge.views.lines.live import ending_line, run_line
-from agentforge.views.lines.tail import event_json, event_line
+from agentforge.views.lines.tail import event_json, event_line, output_json
 
 AT = Cursor("1", 1, 2)
 SOON = NOON + timedelta(seconds=4)
@@ -246,4 +246,13 @@ def test_an_event_as_json_has_the_keys_of_the_log() -> None:
         "cursor": {"node_path": "1", "node_run": 1, "iteration": 2},
         "data": {"timer": "retry"},
         "trace_id": "run-1",
+    }
+
+
+def test_a_line_of_output_as_json_has_the_shape_of_an_event() -> None:
+    assert json.loads(output_json("auth", Cursor("1", 1, 2, "claude"), 3, "reading")) == {
+        "type": "output",
+        "session": "auth",
+        "cursor": {"node_path": "1", "node_run": 1, "iteration": 2, "provider": "claude"},
+        "data": {"attempt": 3, "text": "reading"},
     }

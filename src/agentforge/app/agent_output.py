@@ -1,52 +1,66 @@
-"""Output of running agents, read from their output files: it isn't part of the log."""
+"""Output of agents, read from their output files: it isn't part of the log."""
 
 from collections.abc import Iterator, Mapping
 
+from msgspec import Struct
+
 from agentforge.app.providers.offers import find_offers
 from agentforge.engine.normalise import clean_output
+from agentforge.model.cursor import Cursor
 from agentforge.model.errors import AgentForgeError
-from agentforge.model.layout import RunLayout
+from agentforge.model.event import Event
+from agentforge.model.facts import IterationCompleted
+from agentforge.model.layout import RunLayout, is_inside
 from agentforge.model.place import place_of
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.model.status import TaskStatus
 from agentforge.ports.provider import ShowsProgress
 from agentforge.system import files
+from agentforge.views.run_model import RunModel
 
 TAIL_BYTES = 64 * 1024
 """Large enough for the long lines of machine-readable output."""
+PART_BYTES = 256 * 1024
+"""How much is read at once; longer lines are split."""
+
+
+class AgentAttempt(Struct, frozen=True):
+    """An attempt whose agent has output."""
+
+    cursor: Cursor
+    number: int
+    provider: str
+    file: str
+    """What the agent prints, as the supervisor stores it."""
+
+
+class AgentLine(Struct, frozen=True):
+    """A line of an attempt's output, as text for people."""
+
+    cursor: Cursor
+    attempt: int
+    text: str
 
 
 class AgentOutput:
+    """The output of the agents of a project's runs."""
+
     def __init__(self, project: str, environ: Mapping[str, str]) -> None:
         self._project = project
         self._environ = environ
         self._formatters: dict[str, ShowsProgress | None] = {}
-        self._read: dict[str, int] = {}
-        """How many bytes of each output were read."""
 
     def last(self, plan: Plan, state: RunState) -> Iterator[tuple[str | None, str]]:
         """The last output of each running agent, with its branch."""
-        for branch, provider, output in self._running(plan, state):
-            lines = reversed(_lines(_tail(output)))
-            text = next((text for line in lines if (text := self._text(provider, line))), "")
+        for attempt in self.running(plan, state):
+            lines = reversed(_lines(_tail(attempt.file)))
+            text = next((text for line in lines if (text := self.text(attempt, line))), "")
             if text:
-                yield branch, text
+                yield attempt.cursor.provider, text
 
-    def news(self, plan: Plan, state: RunState) -> Iterator[tuple[str | None, str]]:
-        """The output of running agents since the last call."""
-        for branch, provider, output in self._running(plan, state):
-            begin = self._read.get(output, 0)
-            whole = files.read_part(output, begin, TAIL_BYTES * 16)[0]
-            # An incomplete line is left for the next call.
-            whole = whole[: whole.rfind(b"\n") + 1]
-            self._read[output] = begin + len(whole)
-            for line in _lines(whole):
-                if text := self._text(provider, line):
-                    yield branch, text
-
-    def _running(self, plan: Plan, state: RunState) -> Iterator[tuple[str | None, str, str]]:
-        """The branch, the provider and the output file of each running agent."""
+    def running(self, plan: Plan, state: RunState) -> Iterator[AgentAttempt]:
+        """The attempts whose agents are running."""
         layout = RunLayout.of(self._project, state.session)
         for branch, at in state.under_way():
             attempt = at.iteration.attempt if at.iteration else None
@@ -54,14 +68,18 @@ class AgentOutput:
                 continue
             node, place = plan.stage(at.path, branch), place_of(plan, state, branch, at)
             if node is not None and place is not None:
-                here = layout.iteration(place.folder, at.iteration.number).attempt(attempt.number)
-                yield branch, node.chosen(attempt.choice).type, here.output
+                number = at.iteration.number
+                file = layout.iteration(place.folder, number).attempt(attempt.number).output
+                provider = node.chosen(attempt.choice).type
+                yield AgentAttempt(place.cursor(number), attempt.number, provider, file)
 
-    def _text(self, provider: str, line: str) -> str:
+    def text(self, attempt: AgentAttempt, line: str) -> str:
+        """A line of its output as text for people; empty if it is not worth showing."""
+        provider = attempt.provider
         if provider not in self._formatters:
             self._formatters[provider] = self._formatter(provider)
         formatter = self._formatters[provider]
-        return formatter.progress(line) if formatter else line.strip()
+        return formatter.progress(line) if formatter else line.rstrip()
 
     def _formatter(self, provider: str) -> ShowsProgress | None:
         """The provider if it formats its output for people, or None if the output is shown as it is."""
@@ -71,6 +89,73 @@ class AgentOutput:
         except AgentForgeError:
             return None
         return made if isinstance(made, ShowsProgress) else None
+
+
+class OutputTail:
+    """The output of one run's agents, each line with its attempt. Apply the events of the run from its start;
+    what an attempt printed comes before the event that ends it."""
+
+    def __init__(self, project: str, environ: Mapping[str, str]) -> None:
+        self._project = project
+        self._output = AgentOutput(project, environ)
+        self._model = RunModel()
+        self._read: dict[str, int] = {}
+        """How many bytes of each output were read."""
+
+    def apply(self, event: Event) -> tuple[AgentAttempt, ...]:
+        """The attempts that the event ends."""
+        state = self._model.state
+        if state is not None and event.seq <= state.seq:
+            # Another run has started under the same name.
+            self._model, self._read = RunModel(), {}
+        before = self._running()
+        self._model.apply(event)
+        now = self._running()
+        return tuple(attempt for attempt in before if attempt not in now)
+
+    def rest(self, attempt: AgentAttempt, event: Event) -> Iterator[AgentLine]:
+        """The output of an attempt since the last call, up to the event that ended it."""
+        if files.is_file(attempt.file):
+            yield from self._new_lines(attempt, to_end=True)
+            return
+        for line in _returned(event, self._project).splitlines():
+            if line.strip():
+                yield AgentLine(attempt.cursor, attempt.number, line.rstrip())
+
+    def news(self) -> Iterator[AgentLine]:
+        """The output of running agents since the last call. An incomplete line is left for the next call."""
+        for attempt in self._running():
+            yield from self._new_lines(attempt, to_end=False)
+
+    def _running(self) -> list[AgentAttempt]:
+        plan, state = self._model.plan, self._model.state
+        return [] if plan is None or state is None else list(self._output.running(plan, state))
+
+    def _new_lines(self, attempt: AgentAttempt, *, to_end: bool) -> Iterator[AgentLine]:
+        while part := self._part(attempt.file, to_end=to_end):
+            for line in _lines(part):
+                if text := self._output.text(attempt, line):
+                    yield AgentLine(attempt.cursor, attempt.number, text)
+
+    def _part(self, file: str, *, to_end: bool) -> bytes:
+        begin = self._read.get(file, 0)
+        part = files.read_part(file, begin, PART_BYTES)[0]
+        complete = part.rfind(b"\n") + 1
+        if complete or (len(part) < PART_BYTES and not to_end):
+            part = part[:complete]
+        self._read[file] = begin + len(part)
+        return part
+
+
+def _returned(event: Event, project: str) -> str:
+    """The output that a provider inside the engine returned."""
+    fact = event.fact
+    if not isinstance(fact, IterationCompleted):
+        return ""
+    if fact.text is not None or not fact.output or not is_inside(fact.output):
+        return fact.text or ""
+    path = RunLayout.of(project, event.session).absolute(fact.output)
+    return files.read_part(path, 0, PART_BYTES)[0].decode("utf-8", "replace")
 
 
 def _tail(path: str) -> bytes:

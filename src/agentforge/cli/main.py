@@ -41,6 +41,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "status": "status:status",
         "list": "list_runs:list_runs",
         "tail": "tail:tail",
+        "logs": "tail:logs",
     },
     "Decide": {
         "answer": "answer:answer",

@@ -62,8 +62,19 @@ PipelineSource = str | Mapping[str, Any]
 # The commands of the command line: those of agent-pipelines and of agentforge.
 VERBS = frozenset(
     (
-        *("answer", "cancel", "demo", "doctor", "dry-run", "help", "lint", "list", "log", "loop", "migrate"),
-        *("pause", "pipeline", "pipelines", "providers", "recover", "replay", "resume", "run", "runs"),
+        *("answer", "cancel", "demo", "doctor", "dry-run", "help", "lint", "list", "log", "logs", "loop"),
+        *(
+            "migrate",
+            "pause",
+            "pipeline",
+            "pipelines",
+            "providers",
+            "recover",
+            "replay",
+            "resume",
+            "run",
+            "runs",
+        ),
         *("schema", "stages", "status", "tail", "test", "version"),
     )
 )

@@ -1,27 +1,31 @@
-"""`agentforge tail`: follow the events of a run."""
+"""`agentforge tail` and `agentforge logs`: follow the events of a run, and the output of its agents."""
 
 import os
 import time
 from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from agentforge.cli.commands.status import local_zone
-from agentforge.cli.invocation import Invocation, choose_session_to_show, invocation, project_options
+from agentforge.cli.invocation import (
+    Invocation,
+    choose_session_to_show,
+    invocation,
+    options_of,
+    project_options,
+)
 from agentforge.cli.output import echo, echo_json, note, styled
-from agentforge.views.lines.tail import event_json, event_line
-from agentforge.views.text import one_line
+from agentforge.views.lines.tail import event_json, event_line, output_json
+from agentforge.views.text import MAX_LINE, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agentforge import Tail
+    from agentforge import AgentAttempt, AgentLine
     from agentforge.model.event import Event
 
 
 POLL_SECONDS = 0.2
-MAX_OUTPUT_CHARS = 400
 ABANDONED_SECONDS = 2.0
 """How long an unfinished run may be without an engine before tail stops waiting for it."""
 TONES = {
@@ -33,80 +37,114 @@ TONES = {
 }
 
 
+_options = options_of(
+    click.argument("session", required=False),
+    click.argument("count", metavar="[LINES]", type=click.IntRange(min=0), required=False),
+    click.option(
+        "--lines", type=click.IntRange(min=0), help="Number of past events to show first.  [default: 50]"
+    ),
+    click.option(
+        "--follow/--no-follow",
+        default=True,
+        help="Wait for new events until the run stops.  [default: follow]",
+    ),
+)
+
+
 @click.command()
-@click.argument("session", required=False)
-@click.argument("count", metavar="[LINES]", type=click.IntRange(min=0), required=False)
-@click.option(
-    "--lines", type=click.IntRange(min=0), help="Number of past events to show first.  [default: 50]"
-)
-@click.option(
-    "--follow/--no-follow", default=True, help="Wait for new events until the run stops.  [default: follow]"
-)
-@click.option("--output", is_flag=True, help="Also stream the agents' output while following.")
+@_options
+@click.option("--output", is_flag=True, help="Also show the agents' output, before the event that ends it.")
 @project_options
 def tail(session: str | None, count: int | None, lines: int | None, follow: bool, output: bool) -> None:
     """Follow the events of a run until it stops.
 
-    With --json, prints each event as one line of JSON, with the same keys as in the log.
+    With --json, prints each event as one line of JSON, with the same keys as in the log, and each line of
+    output as an object of type `output`.
     """
-    from agentforge import Tail
+    _watch(session, lines if lines is not None else count, follow=follow, output=output)
 
+
+@click.command()
+@_options
+@project_options
+def logs(session: str | None, count: int | None, lines: int | None, follow: bool) -> None:
+    """Follow the events of a run and its agents' output.
+
+    The same as `agentforge tail --output`.
+    """
+    _watch(session, lines if lines is not None else count, follow=follow, output=True)
+
+
+def _watch(session: str | None, lines: int | None, *, follow: bool, output: bool) -> None:
     call = invocation()
-    name = choose_session_to_show(call, session)
-    place = Tail(call.runs, name)
-    shown = next(number for number in (lines, count, _default_lines()) if number is not None)
-    show = _printer(as_json=call.as_json)
+    watch = Watch(call, choose_session_to_show(call, session), output=output)
     try:
-        for event in deque(place.news(), maxlen=shown):
-            show(event)
+        watch.show_past(_default_lines() if lines is None else lines)
         if follow:
-            _follow(place, show, name, _output_printer(call, name) if output and not call.as_json else None)
+            watch.follow()
     except KeyboardInterrupt:
         # The usual way to stop watching.
         return
 
 
-def _follow(
-    place: "Tail", show: "Callable[[Event], None]", name: str, show_output: "Callable[[], None] | None"
-) -> None:
-    abandoned_at: float | None = None
-    while not place.is_over:
-        if show_output:
-            show_output()
-        driven = place.is_driven
-        for event in place.news():
-            show(event)
-            driven = True
-        abandoned_at = None if driven else abandoned_at or time.monotonic()
-        if abandoned_at and time.monotonic() - abandoned_at > ABANDONED_SECONDS:
-            note(f"Session '{name}' has no active engine; run `agentforge recover {name}`.")
+class Watch:
+    def __init__(self, call: Invocation, session: str, *, output: bool) -> None:
+        from agentforge import OutputTail, Tail
+
+        self._session = session
+        self._tail = Tail(call.runs, session)
+        self._output = OutputTail(call.runs.project, os.environ) if output else None
+        self._as_json = call.as_json
+        self._zone = local_zone()
+
+    def show_past(self, count: int) -> None:
+        for event, ended in deque(self._news(), maxlen=count):
+            self._show(event, ended)
+        self._show_running()
+
+    def follow(self) -> None:
+        abandoned_at: float | None = None
+        while not self._tail.is_over:
+            driven = self._tail.is_driven
+            for event, ended in self._news():
+                self._show(event, ended)
+                driven = True
+            self._show_running()
+            abandoned_at = None if driven else abandoned_at or time.monotonic()
+            if abandoned_at and time.monotonic() - abandoned_at > ABANDONED_SECONDS:
+                name = self._session
+                note(f"Session '{name}' has no active engine; run `agentforge recover {name}`.")
+                return
+            time.sleep(POLL_SECONDS)
+
+    def _news(self) -> "Iterator[tuple[Event, Sequence[AgentAttempt]]]":
+        """New events, each with the attempts that it ends."""
+        for event in self._tail.news():
+            yield event, self._output.apply(event) if self._output else ()
+
+    def _show(self, event: "Event", ended: "Sequence[AgentAttempt]") -> None:
+        for attempt in ended:
+            assert self._output is not None
+            self._show_output(self._output.rest(attempt, event))
+        if self._as_json:
+            echo_json(event_json(event).decode())
             return
-        time.sleep(POLL_SECONDS)
-
-
-def _output_printer(call: Invocation, name: str) -> "Callable[[], None]":
-    from agentforge import AgentOutput
-
-    output = AgentOutput(call.runs.project, os.environ)
-
-    def show() -> None:
-        info = call.runs.info(name)
-        for branch, text in output.news(info.plan, info.state):
-            line = one_line(f"{branch}: {text}" if branch else text, MAX_OUTPUT_CHARS)
-            echo(styled(f"  │ {line}", "dim"))
-
-    return show
-
-
-def _printer(*, as_json: bool) -> "Callable[[Event], None]":
-    zone = local_zone()
-
-    def as_line(event: "Event") -> None:
-        line = event_line(event, zone)
+        line = event_line(event, self._zone)
         tone = TONES.get(line.type, "plain")
         echo(f"{styled(f'[{line.time}]', 'dim')} {styled(line.type, tone)} {line.details}".rstrip())
 
-    return (lambda event: echo_json(event_json(event).decode())) if as_json else as_line
+    def _show_running(self) -> None:
+        if self._output:
+            self._show_output(self._output.news())
+
+    def _show_output(self, lines: "Iterator[AgentLine]") -> None:
+        for line in lines:
+            if self._as_json:
+                echo_json(output_json(self._session, line.cursor, line.attempt, line.text).decode())
+                continue
+            branch = line.cursor.provider
+            text = f"{branch}: {line.text}" if branch else line.text
+            echo(styled(f"  │ {shortened(text, MAX_LINE)}", "dim"))
 
 
 def _default_lines() -> int:

@@ -38,6 +38,18 @@ class _EventJson(Struct):
     trace_id: str
 
 
+class _OutputData(Struct):
+    attempt: int
+    text: str
+
+
+class _OutputJson(Struct):
+    type: str
+    session: str
+    cursor: Cursor
+    data: _OutputData
+
+
 def event_line(event: Event, zone: tzinfo) -> EventLine:
     pairs = [*_place(event), *_details(event.fact)]
     return EventLine(
@@ -54,6 +66,11 @@ def event_json(event: Event) -> bytes:
             event.seq, event.fact.TYPE, event.at, event.session, event.cursor, event.fact, event.trace_id
         )
     )
+
+
+def output_json(session: str, cursor: Cursor, attempt: int, text: str) -> bytes:
+    """A line of an agent's output, in the shape of an event; it isn't part of the log."""
+    return msgspec.json.encode(_OutputJson("output", session, cursor, _OutputData(attempt, text)))
 
 
 def _place(event: Event) -> list[tuple[str, Any]]:
