@@ -179,7 +179,7 @@ def test_dry_run_of_a_pipeline_shows_what_it_would_do(program: ShellEngineName, 
         "      stages: [{id: ideas, prompt: have ideas}]\n"
         "  - {id: build, prompt: do it, inputs: {from: plan, from_parallel: ideas}}\n"
     )
-    done = program("dry-run", "pipeline", "p.yaml", "auth", "--input=notes.md")
+    done = program("dry-run", "p.yaml", "auth", "--input=notes.md")
     assert done.code == 0, done.err
     run = project.run_dir("auth")
     assert done.lines == [
@@ -196,9 +196,13 @@ def test_dry_run_of_a_pipeline_shows_what_it_would_do(program: ShellEngineName, 
         "",
         "### 0 plan",
         "- Provider: claude / opus",
+        "- Permissions: all (--dangerously-skip-permissions)",
+        "- Sandbox: none",
         "- Iterations: 3 iterations, fewer if the agent requests stop",
         "- Prompt: think",
         "- Delay: 2 s between iterations",
+        "- Attempts: at_least_once, at most 2 of an iteration",
+        "- Limits: none",
         f"- Directory: {run}/stage-00-plan",
         "",
         "### 1 duel: claude, codex in parallel",
@@ -206,20 +210,32 @@ def test_dry_run_of_a_pipeline_shows_what_it_would_do(program: ShellEngineName, 
         "",
         "#### 1.0 claude: ideas",
         "- Provider: claude / opus",
+        "- Permissions: all (--dangerously-skip-permissions)",
+        "- Sandbox: none",
         "- Iterations: 1 iteration",
         "- Prompt: have ideas",
+        "- Attempts: at_least_once, at most 2 of an iteration",
+        "- Limits: none",
         f"- Directory: {run}/parallel-01-duel/providers/claude/stage-00-ideas",
         "",
         "#### 1.0 codex: ideas",
         "- Provider: codex / small",
+        "- Permissions: all (--dangerously-bypass-approvals-and-sandbox)",
+        "- Sandbox: none",
         "- Iterations: 1 iteration",
         "- Prompt: have ideas",
+        "- Attempts: at_least_once, at most 2 of an iteration",
+        "- Limits: none",
         f"- Directory: {run}/parallel-01-duel/providers/codex/stage-00-ideas",
         "",
         "### 2 build",
         "- Provider: claude / opus",
+        "- Permissions: all (--dangerously-skip-permissions)",
+        "- Sandbox: none",
         "- Iterations: 1 iteration",
         "- Prompt: do it",
+        "- Attempts: at_least_once, at most 2 of an iteration",
+        "- Limits: none",
         "- Input: plan (its latest output)",
         "- Input: ideas of duel: claude, codex (its latest output)",
         f"- Directory: {run}/stage-02-build",
@@ -232,6 +248,7 @@ def test_dry_run_of_a_pipeline_shows_what_it_would_do(program: ShellEngineName, 
 
 def test_dry_run_of_a_loop_and_as_json(program: ShellEngineName, project: Project) -> None:
     project.stage("tidy", "description: tidies\ntermination: {type: judgment, consensus: 3, max: 9}\n")
+    assert program("dry-run", "tidy").out == program("dry-run", "stage", "tidy").out
     done = program("dry-run", "loop", "tidy")
     assert done.lines[:5] == [
         "# Dry run: loop tidy",
@@ -251,7 +268,15 @@ def test_dry_run_of_a_loop_and_as_json(program: ShellEngineName, project: Projec
 
 @pytest.mark.parametrize(
     "arguments",
-    [(), ("loop",), ("foo", "bar"), ("loop", "nosuch"), ("pipeline", "nosuch"), ("loop", "work", "../x")],
+    [
+        (),
+        ("loop",),
+        ("a", "b", "c"),
+        ("foo", "bar"),
+        ("loop", "nosuch"),
+        ("pipeline", "nosuch"),
+        ("loop", "work", "../x"),
+    ],
 )
 def test_dry_run_fails_clearly(program: ShellEngineName, arguments: tuple[str, ...]) -> None:
     done = program("dry-run", *arguments)

@@ -7,12 +7,16 @@ from agentforge.model.layout import RunLayout
 from agentforge.model.plan import (
     FromParallel,
     FromStage,
+    Guardrails,
     InputSources,
     Judgment,
+    LimitPolicy,
     Overrides,
     Plan,
     ProviderChoice,
     Queue,
+    RetryPolicy,
+    SandboxChoice,
 )
 from agentforge.views.lines.preview import preview
 
@@ -53,14 +57,16 @@ def test_preview_of_everything_a_stage_may_say() -> None:
         output_path="out/${SESSION}.md",
     )
     lines = shown(plan_of(replace(full, stage="ralph")))
-    assert lines[-12:] == [
+    assert lines[-14:] == [
         "### 0 build (ralph)",
         "- builds it",
         "- Provider: command",
+        "- Sandbox: none",
         "- Iterations: until the queue is empty; at most 4 iterations",
         "- Prompt: stages/ralph/prompt.md",
         "- Delay: 2.5 s between iterations",
-        "- Timeout: 60 s",
+        "- Attempts: at_least_once, at most 2 of an iteration",
+        "- Limits: 1m 00s for an attempt",
         "- Context: be brief",
         "- Input: plan (every output)",
         "- Input: ideas of duel: claude, codex (its latest output)",
@@ -97,8 +103,11 @@ def test_preview_of_a_judged_pipeline_with_limits_commands_and_passes() -> None:
         "",
         "### 0 plan",
         "- Provider: claude / opus",
+        "- Sandbox: none",
         "- Iterations: until the judge decides 3 stops in a row, from iteration 2; at most 9 iterations",
         "- Prompt: do it",
+        "- Attempts: at_least_once, at most 2 of an iteration",
+        "- Limits: none",
         "- Directory: /run/stage-00-plan",
         "",
         "## Commands",
@@ -135,3 +144,53 @@ def test_preview_shows_the_server_and_the_key_of_a_model() -> None:
     assert "- Server: https://h.example/v1, with GATE\ufffd" in shown(plan_of(node))
     node = replace(stage("plan"), provider=ProviderChoice("api", "m", {"base_url": "http://127.0.0.1:1"}))
     assert "- Server: http://127.0.0.1:1, with the key of the model's maker, if any" in shown(plan_of(node))
+
+
+def test_preview_shows_fallbacks_permissions_sandbox_attempts_and_limits() -> None:
+    sandbox = SandboxChoice("docker", False, "tools:1", ("/cache",), ("secrets", "keys"))
+    node = replace(
+        stage("plan"),
+        provider=ProviderChoice("claude", "opus"),
+        fallbacks=(
+            ProviderChoice("claude", "haiku", {"permissions": ["--permission-mode", "plan"]}),
+            ProviderChoice("gemini", "", {"permissions": []}),
+            ProviderChoice("own", ""),
+            ProviderChoice("command", ""),
+        ),
+        sandbox=sandbox,
+        semantics="at_most_once",
+        idle_timeout=30.0,
+        guardrails=Guardrails(600.0),
+        on_limit=LimitPolicy("wait"),
+    )
+    permissions = {"claude": ("--skip-all",), "gemini": ("--yolo",), "own": ()}
+    lines = preview(plan_of(node), LAYOUT, permissions)
+    assert lines[lines.index("### 0 plan") + 1 : -1] == [
+        "- Provider: claude / opus",
+        "- Permissions: all (--skip-all)",
+        "- Fallback: claude / haiku",
+        "- Permissions: --permission-mode plan",
+        "- Fallback: gemini",
+        "- Permissions: those of the CLI's own settings",
+        "- Fallback: own",
+        "- Permissions: those of the CLI's own settings",
+        "- Fallback: command",
+        "- Sandbox: docker, without network, image tools:1, writable: /cache, hidden: secrets keys",
+        "- Iterations: 1 iteration",
+        "- Prompt: do it",
+        "- Attempts: at_most_once, a person decides whether a failed one is retried",
+        "- Limits: 30s without output, 10m 00s for the stage, at a quota or rate limit: wait",
+    ]
+
+
+def test_preview_shows_settings_of_a_wrong_type_and_a_plain_sandbox() -> None:
+    node = replace(
+        stage("plan"),
+        provider=ProviderChoice("claude", "opus", {"permissions": 3}),
+        sandbox=SandboxChoice("bwrap"),
+        retry=RetryPolicy(max_attempts=5),
+    )
+    lines = preview(plan_of(node), LAYOUT, {"claude": ("--skip-all",)})
+    assert "- Permissions: those of the CLI's own settings" in lines
+    assert "- Sandbox: bwrap, with network" in lines
+    assert "- Attempts: at_least_once, at most 5 of an iteration" in lines

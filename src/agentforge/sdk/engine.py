@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from agentforge.adapters.host.clock import SystemClock
 from agentforge.app.definitions import Definitions, recompiled
 from agentforge.app.providers.offers import find_offers, refuse_untrusted
+from agentforge.app.providers.pinned import RunProviders
 from agentforge.app.providers.readiness import ProviderInfo, probe_providers
 from agentforge.app.providers.registry import Registry
 from agentforge.app.recording import Recording, Replay, is_cassette_file
@@ -316,7 +317,9 @@ class Engine:
 
     def dry_run(self, compiled: Compiled) -> Sequence[str]:
         """What a run would do, as lines of text."""
-        return preview(compiled.plan, self.runs.layout(compiled.plan.session.name))
+        plan = compiled.plan
+        permissions = RunProviders(self.registry, plan, self.environ).permissions(plan.providers())
+        return preview(plan, self.runs.layout(plan.session.name), permissions)
 
     def inspect(self, session: str) -> RunInfo:
         """The run, folded from its whole log without caches, with all damage reported. Writes the files of

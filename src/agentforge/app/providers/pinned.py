@@ -43,6 +43,15 @@ class RunProviders:
             return self._pinned.get(name)
         return self._registry.known(name)
 
+    def permissions(self, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """The arguments that let CLI agents work without asking, by provider."""
+        known = {name: self.known(name) for name in names}
+        return {
+            name: found.cli.permission_arguments
+            for name, found in known.items()
+            if isinstance(found, CliAgent)
+        }
+
     async def try_ready(self, names: Iterable[str]) -> dict[str, AgentForgeError]:
         """Initialize the providers; returns the errors by provider."""
         wanted = dict.fromkeys(names)

@@ -1,35 +1,58 @@
 """`agentforge dry-run`: show what a run would do."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from agentforge.cli.invocation import invocation, project_options
 from agentforge.cli.output import echo, print_json
 from agentforge.cli.run_options import RunOptions, compile_and_warn, override_options
-from agentforge.views.lines.preview import preview
+
+if TYPE_CHECKING:
+    from agentforge import Engine
+
+STAGE_KINDS = ("loop", "stage")
+KINDS = (*STAGE_KINDS, "pipeline")
+DEFAULT_SESSION = "preview"
 
 
 @click.command("dry-run")
-@click.argument("kind", metavar="loop|pipeline", type=click.Choice(("loop", "stage", "pipeline")))
-@click.argument("name")
-@click.argument("session", default="preview")
+@click.argument("words", metavar="[loop|pipeline] NAME [SESSION]", nargs=-1, required=True)
 @override_options
 @project_options
-def dry_run(kind: str, name: str, session: str, **options: Any) -> None:
+def dry_run(words: tuple[str, ...], **options: Any) -> None:
     """Show what a run would do.
 
-    Shows its stages, providers, iterations, inputs and directories. NAME is a stage, or a pipeline file
-    or name. Nothing is started or written.
+    Shows its stages with their providers, models, permissions, sandboxes, iterations, limits, inputs and
+    directories. NAME is a pipeline file, or the name of a pipeline or stage; `pipeline` or `loop` decides
+    if both exist. Nothing is started or written.
     """
     from agentforge import Engine
 
     call = invocation()
-    pipeline, stage = (name, None) if kind == "pipeline" else (None, name)
-    given = RunOptions(session, options, pipeline, stage)
     engine = Engine(call.root)
+    given = _given(engine, words, options)
     compiled = compile_and_warn(given.compiled, engine)
     if call.as_json:
-        print_json({"plan": compiled.plan, "run_dir": engine.runs.layout(session).root})
+        layout = engine.runs.layout(compiled.plan.session.name)
+        print_json({"plan": compiled.plan, "run_dir": layout.root})
     else:
-        echo(*preview(compiled.plan, engine.runs.layout(session)))
+        echo(*engine.dry_run(compiled))
+
+
+def _given(engine: "Engine", words: tuple[str, ...], options: dict[str, Any]) -> RunOptions:
+    kind, rest = (words[0], words[1:]) if words[0] in KINDS else ("", words)
+    if not 1 <= len(rest) <= 2:
+        after = f"after '{kind}'" if kind else "for NAME and SESSION"
+        raise click.UsageError(f"expected [loop|pipeline] NAME [SESSION], got {len(rest)} words {after}")
+    name, session = (*rest, DEFAULT_SESSION)[:2]
+    is_stage = kind in STAGE_KINDS or (not kind and _names_stage(engine, name))
+    return RunOptions(session, options, None if is_stage else name, name if is_stage else None)
+
+
+def _names_stage(engine: "Engine", name: str) -> bool:
+    """Whether the word names a stage and nothing else."""
+    definitions = engine.definitions
+    is_file = "/" in name or name.endswith((".yaml", ".yml"))
+    pipelines = () if is_file else (found.name for found in definitions.pipelines())
+    return not is_file and name not in pipelines and name in definitions.stage_names()

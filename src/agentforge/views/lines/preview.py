@@ -1,6 +1,6 @@
 """The output of a dry run: what a plan will do, as Markdown that is readable as plain text."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import assert_never
 
 from agentforge.model.layout import RunLayout
@@ -13,6 +13,8 @@ from agentforge.model.plan import (
     Plan,
     ProviderChoice,
     Queue,
+    RetryPolicy,
+    SandboxChoice,
     StageNode,
     Step,
     Termination,
@@ -20,10 +22,15 @@ from agentforge.model.plan import (
 from agentforge.views.text import counted, one_line, span
 
 TEXT_CHARS = 100
+OWN_PERMISSIONS = "those of the CLI's own settings"
+
+Permissions = Mapping[str, Sequence[str]]
+"""By provider: the arguments that let its CLI work without asking, unless the stage sets others."""
 
 
-def preview(plan: Plan, layout: RunLayout) -> list[str]:
-    return [*_head(plan, layout), *_initial(plan), "", "## Stages", *_steps(plan, layout), *_commands(plan)]
+def preview(plan: Plan, layout: RunLayout, permissions: Permissions | None = None) -> list[str]:
+    stages = _steps(plan, layout, permissions or {})
+    return [*_head(plan, layout), *_initial(plan), "", "## Stages", *stages, *_commands(plan)]
 
 
 def _head(plan: Plan, layout: RunLayout) -> Iterator[str]:
@@ -54,18 +61,18 @@ def _initial(plan: Plan) -> Iterator[str]:
         yield from (f"- {path}" for path in plan.session.inputs)
 
 
-def _steps(plan: Plan, layout: RunLayout) -> Iterator[str]:
+def _steps(plan: Plan, layout: RunLayout, permissions: Permissions) -> Iterator[str]:
     for step in plan.steps:
         yield ""
         if isinstance(step.node, ParallelNode):
-            yield from _block(step, step.node, layout)
+            yield from _block(step, step.node, layout, permissions)
         else:
             yield f"### {step.path} {_title(step.node)}"
-            yield from _stage(step.node, layout.session)
+            yield from _stage(step.node, layout.session, permissions)
             yield f"- Directory: {layout.stage_dir(step.dir)}"
 
 
-def _block(step: Step, node: ParallelNode, layout: RunLayout) -> Iterator[str]:
+def _block(step: Step, node: ParallelNode, layout: RunLayout, permissions: Permissions) -> Iterator[str]:
     providers = [branch.provider for branch in node.branches]
     yield f"### {step.path} {node.id}: {', '.join(providers)} in parallel"
     yield f"- Directory: {layout.stage_dir(step.dir)}"
@@ -73,7 +80,7 @@ def _block(step: Step, node: ParallelNode, layout: RunLayout) -> Iterator[str]:
         for position, stage in enumerate(branch.stages):
             yield ""
             yield f"#### {step.path}.{position} {branch.provider}: {_title(stage)}"
-            yield from _stage(stage, layout.session)
+            yield from _stage(stage, layout.session, permissions)
             folder = f"{step.dir}/providers/{branch.provider}/stage-{position:02d}-{stage.id}"
             yield f"- Directory: {layout.stage_dir(folder)}"
 
@@ -82,19 +89,19 @@ def _title(node: StageNode) -> str:
     return node.id if node.stage == node.id else f"{node.id} ({node.stage})"
 
 
-def _stage(node: StageNode, session: str) -> Iterator[str]:
+def _stage(node: StageNode, session: str, permissions: Permissions) -> Iterator[str]:
     if node.description:
         yield f"- {one_line(node.description, TEXT_CHARS)}"
-    yield f"- Provider: {_provider(node.provider)}"
-    if address := node.provider.config.get("base_url"):
-        key = node.provider.config.get("api_key_env") or "the key of the model's maker, if any"
-        yield f"- Server: {one_line(str(address), TEXT_CHARS)}, with {one_line(str(key), TEXT_CHARS)}"
+    for title, choice in zip(("Provider", *["Fallback"] * len(node.fallbacks)), node.chain, strict=True):
+        yield f"- {title}: {_provider(choice)}"
+        yield from _access(choice, permissions)
+    yield f"- Sandbox: {_sandbox(node.sandbox)}"
     yield f"- Iterations: {_iterations(node.termination)}"
     yield f"- Prompt: {node.prompt_path or one_line(node.prompt or '', TEXT_CHARS)}"
     if node.delay:
         yield f"- Delay: {node.delay:g} s between iterations"
-    if node.timeout is not None:
-        yield f"- Timeout: {node.timeout:g} s"
+    yield f"- Attempts: {_attempts(node)}"
+    yield f"- Limits: {', '.join(_limits(node)) or 'none'}"
     if node.context:
         yield f"- Context: {one_line(node.context, TEXT_CHARS)}"
     for source in node.sources.from_stage if node.sources else ():
@@ -107,6 +114,47 @@ def _stage(node: StageNode, session: str) -> Iterator[str]:
 
 def _provider(choice: ProviderChoice) -> str:
     return f"{choice.type} / {choice.model}" if choice.model else choice.type
+
+
+def _access(choice: ProviderChoice, permissions: Permissions) -> Iterator[str]:
+    """Which server the provider calls, and what its agent may do without asking."""
+    if address := choice.config.get("base_url"):
+        key = choice.config.get("api_key_env") or "the key of the model's maker, if any"
+        yield f"- Server: {one_line(str(address), TEXT_CHARS)}, with {one_line(str(key), TEXT_CHARS)}"
+    if choice.type not in permissions:
+        return
+    given = choice.config.get("permissions")
+    words = permissions[choice.type] if given is None else given
+    line = one_line(" ".join(map(str, words)), TEXT_CHARS) if isinstance(words, Sequence) else ""
+    shown = f"all ({line})" if line and given is None else line
+    yield f"- Permissions: {shown or OWN_PERMISSIONS}"
+
+
+def _sandbox(sandbox: SandboxChoice | None) -> str:
+    if sandbox is None or sandbox.type == "none":
+        return "none"
+    parts = [sandbox.type, "with network" if sandbox.network else "without network"]
+    parts += [f"image {sandbox.image}"] if sandbox.image else []
+    parts += [f"writable: {' '.join(sandbox.writable)}"] if sandbox.writable else []
+    parts += [f"hidden: {' '.join(sandbox.hidden)}"] if sandbox.hidden else []
+    return one_line(", ".join(parts), TEXT_CHARS)
+
+
+def _attempts(node: StageNode) -> str:
+    if node.semantics == "at_most_once":
+        return "at_most_once, a person decides whether a failed one is retried"
+    return f"{node.semantics}, at most {(node.retry or RetryPolicy()).max_attempts} of an iteration"
+
+
+def _limits(node: StageNode) -> Iterator[str]:
+    if node.timeout is not None:
+        yield f"{span(node.timeout)} for an attempt"
+    if node.idle_timeout is not None:
+        yield f"{span(node.idle_timeout)} without output"
+    if node.guardrails and node.guardrails.max_runtime_seconds is not None:
+        yield f"{span(node.guardrails.max_runtime_seconds)} for the stage"
+    if node.on_limit:
+        yield f"at a quota or rate limit: {node.on_limit.do}"
 
 
 def _iterations(termination: Termination) -> str:
