@@ -4,6 +4,7 @@ import pytest
 from tests.engine.plans import block, plan_of, stage
 from tests.engine.playbook import Play, play
 
+from agentforge.engine.rehearsal.rehearse import rehearse
 from agentforge.model import facts as f
 from agentforge.model.plan import Judgment, Plan
 
@@ -203,6 +204,7 @@ def test_judge_that_failed_three_times_in_a_row_is_skipped_as_unreliable() -> No
     skipped = [e.fact for e in conversation.events if isinstance(e.fact, f.JudgeCompleted)][-1]
     assert skipped.result == f.JudgeResult(stop=False, reason="judge_unreliable")
     assert failures(conversation) == 3, "skipping the judge is not a failure"
+    assert rehearse(judged(), conversation.events).is_same
 
 
 def test_skipped_judge_never_fails_the_stage_which_ends_at_its_maximum() -> None:

@@ -15,6 +15,7 @@ from tests.sdk.projects import ENVIRON, eventually, load, node, pipeline, run, r
 
 from agentforge.adapters.providers.command import CommandProvider
 from agentforge.app.results import RunResult
+from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.result import Usage
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, Provider
 from agentforge.sdk.engine import Engine
@@ -102,12 +103,27 @@ def test_judge_returns_invalid_json_which_stops_nothing_and_crashes_nothing(tmp_
         "invalid_json",
     )
     assert len(judge.calls) == 2, "what can't be read isn't asked for again"
-    assert not (iteration(tmp_path) / "judge.json").exists()
+    why = "its answer is not the JSON that was asked for: 'I would stop.'"
+    assert first["error"] == why
+    assert load(iteration(tmp_path) / "judge.json") == {**first["result"], "confidence": 0.0, "error": why}
     assert (iteration(tmp_path) / "judge.log").read_text() == "I would stop.\n"
 
 
-@pytest.mark.parametrize("fails", [crashes(), raises(RuntimeError("no network"))], ids=["exits", "raises"])
-def test_judge_invocation_fails_is_retried_once_and_then_invoke_failed(tmp_path: Path, fails: Act) -> None:
+@pytest.mark.parametrize(
+    ("fails", "why"),
+    [
+        (crashes(), "exit status 1"),
+        (raises(RuntimeError("no network")), "claude raised RuntimeError: no network"),
+        (
+            lambda _: ExecuteResult(failure=Failure(FailureKind.PROVIDER_AUTH, "run `claude login`")),
+            "run `claude login`",
+        ),
+    ],
+    ids=["exits", "raises", "not logged in"],
+)
+def test_judge_invocation_fails_is_retried_once_and_then_invoke_failed(
+    tmp_path: Path, fails: Act, why: str
+) -> None:
     judge = scripted(fails, fails, answers(STOP))
     assert go(tmp_path, judge).completed
     reasons = [(one["status"], one["result"]["reason"], one.get("attempt", 1)) for one in judgments(tmp_path)]
@@ -117,6 +133,10 @@ def test_judge_invocation_fails_is_retried_once_and_then_invoke_failed(tmp_path:
         ("success", "nothing new", 1),
     ]
     assert_iteration_count(ObservedSession(tmp_path, "s"), 2)
+    assert [one.get("error") for one in judgments(tmp_path)] == [why, why, None]
+    assert load(iteration(tmp_path) / "judge.json")["error"] == why
+    summary = ObservedSession(tmp_path, "s").info().summary
+    assert (summary.judge_failures, summary.judge_error) == (2, why)
 
 
 def test_judge_that_fails_three_times_in_a_row_is_skipped_entirely(tmp_path: Path) -> None:

@@ -182,6 +182,11 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
         "build 2/3 judged: continue",
     ),
     (
+        f.JudgeCompleted("failed", f.JudgeResult(False, "invoke_failed"), 2, error="not\nlogged in"),
+        'node=1 run=1 iter=2 status=failed stop=false reason="invoke_failed" error="not logged in"',
+        "build 2/3 could not be judged (attempt 2): not logged in",
+    ),
+    (
         f.JudgeCompleted("skipped", f.JudgeResult(False, "judge_unreliable")),
         'node=1 run=1 iter=2 status=skipped stop=false reason="judge_unreliable"',
         "build 2/3 continuing without the judge: judge_unreliable",

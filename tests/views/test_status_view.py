@@ -171,6 +171,16 @@ def test_health_warnings_have_rows_of_their_own() -> None:
     assert rows.count(("Warning", "warn")) == 2
 
 
+@pytest.mark.parametrize("status", ["running", "completed"])
+def test_a_judge_that_failed_is_shown_also_after_the_end(status: str) -> None:
+    judged = f.JudgeCompleted(
+        "failed", f.JudgeResult(stop=False, reason="invoke_failed"), 1, error="no\nlogin"
+    )
+    view = seen(STARTED, NODE, ITERATION, ATTEMPT, COMPLETED, (judged, Cursor("0", 1, 1)), status=status)
+    assert (view.judge_failures, view.judge_error) == (1, "no\nlogin")
+    assert shown(view)["Warning"] == "the judge failed once: no login"
+
+
 def test_a_node_that_is_entered_again_shows_its_run() -> None:
     view = seen(STARTED, (NODE[0], Cursor("0", 3, 0)), status="running")
     assert shown(view)["Run"] == "3"

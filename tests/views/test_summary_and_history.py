@@ -73,6 +73,16 @@ def test_a_failed_judge_counts_as_an_error() -> None:
     assert folded(f.JudgeCompleted("skipped", judged.result)).errors == 0
 
 
+def test_health_says_why_the_judge_failed() -> None:
+    failed = f.JudgeCompleted(
+        "failed", f.JudgeResult(stop=False, reason="invoke_failed"), 1, error="no login"
+    )
+    assert health(folded(failed)).warnings[-1] == "the judge failed once: no login"
+    assert health(folded(failed, failed)).warnings[-1] == "the judge failed 2 times: no login"
+    old = f.JudgeCompleted("failed", f.JudgeResult(stop=False, reason="invoke_failed"), 1)
+    assert health(folded(old)).warnings[-1] == "the judge failed once: invoke_failed"
+
+
 @pytest.mark.parametrize(
     ("fact", "stalled"),
     [

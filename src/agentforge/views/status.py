@@ -88,6 +88,9 @@ class StatusView(Struct, frozen=True):
     last_event_at: datetime | None
     health: Health
     errors: int
+    judge_failures: int
+    judge_error: str | None
+    """Why the judge failed the last time."""
     duration_seconds: float
     cost_usd: float | None
     """None if no agent reported its cost."""
@@ -143,6 +146,8 @@ def status_view(
         last_event_at=summary.last_at,
         health=health,
         errors=summary.errors,
+        judge_failures=summary.judge_failures,
+        judge_error=summary.judge_error or None,
         duration_seconds=round(duration(state, status, now), 3),
         cost_usd=state.spending.cost_usd or None,
         unpriced_models=state.spending.unpriced,

@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from agentforge.model import facts as f
 from agentforge.model.event import Event
-from agentforge.views.text import counted
+from agentforge.views.text import counted, shortened
 
 WARNING_BELOW = 0.3
+JUDGE_ERROR_CHARS = 400
 
 
 class Summary(Struct, frozen=True):
@@ -25,6 +26,10 @@ class Summary(Struct, frozen=True):
     """Iterations whose result and output are only in the log."""
     without_progress: int = 0
     """Iterations that suspected a plateau or have no summary."""
+    judge_failures: int = 0
+    """Judgments that failed."""
+    judge_error: str = ""
+    """Why the last of them failed."""
     last_type: str = ""
     last_at: datetime | None = None
 
@@ -58,8 +63,16 @@ def fold(summary: Summary, event: Event) -> Summary:
     match fact:
         case f.IterationStarted():
             return seen
-        case f.ErrorOccurred() | f.JudgeCompleted(status="failed"):
+        case f.ErrorOccurred():
             return replace(seen, errors=seen.errors + 1, consecutive_errors=summary.consecutive_errors + 1)
+        case f.JudgeCompleted(status="failed", result=result, error=error):
+            return replace(
+                seen,
+                errors=seen.errors + 1,
+                consecutive_errors=summary.consecutive_errors + 1,
+                judge_failures=seen.judge_failures + 1,
+                judge_error=shortened(error or result.reason, JUDGE_ERROR_CHARS),
+            )
         case f.RetryScheduled() | f.LimitMet() | f.ProviderChanged() | f.TimerFired() | f.SessionFailed():
             # Consequences of an error don't mean that it is resolved.
             return replace(seen, consecutive_errors=summary.consecutive_errors)
@@ -83,4 +96,12 @@ def health(summary: Summary) -> Health:
         warnings.append(f"{counted(summary.consecutive_errors, 'error')} in a row")
     if summary.without_progress:
         warnings.append(f"{counted(summary.without_progress, 'iteration')} without progress")
+    if summary.judge_failures:
+        warnings.append(judge_warning(summary.judge_failures, summary.judge_error))
     return Health(score, "warning" if score < WARNING_BELOW else "ok", tuple(warnings))
+
+
+def judge_warning(failures: int, error: str) -> str:
+    """How often the judge failed, and why it did the last time."""
+    times = "once" if failures == 1 else f"{failures:,} times"
+    return f"the judge failed {times}: {error}"

@@ -32,6 +32,8 @@ class JudgeCompleted(Fact, frozen=True):
     """A judge that fails never stops a stage."""
     attempt: int = 1
     usage: Usage | None = None
+    error: str = ""
+    """Why it failed, for people; empty if it answered."""
 
 
 class JudgeEnding(Fact, frozen=True):

@@ -8,6 +8,7 @@ import logging
 import os
 import secrets
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.engine.node_keys import recorded_key
@@ -34,6 +35,17 @@ MAX_TEXT = 1024 * 1024
 MARKER_BYTES = 16
 INVOKE_FAILED = "invoke_failed"
 INVALID_JSON = "invalid_json"
+ANSWER_CHARS = 200
+"""What an error quotes of an answer that can't be read; judge.log has all of it."""
+
+
+class FailedJudgment(Struct, frozen=True):
+    """judge.json of a judge that failed."""
+
+    stop: bool
+    reason: str
+    confidence: float
+    error: str
 
 
 class JudgePerformer:
@@ -68,7 +80,8 @@ class JudgePerformer:
                 return self._recorded(task, result, self._read(task, result))
 
     def _judge_failed(self, task: JudgeTask, why: str) -> f.JudgeCompleted:
-        return self._recorded(task, judge_failure(why), _failed(task, why))
+        why = self._setting.redactor.text(why)
+        return self._recorded(task, judge_failure(why), self._failed(task, INVOKE_FAILED, why))
 
     def _recorded(self, task: JudgeTask, ended: ExecuteResult, fact: f.JudgeCompleted) -> f.JudgeCompleted:
         if self._setting.recorder:
@@ -93,15 +106,23 @@ class JudgePerformer:
         files.replace(os.path.join(here.root, "judge.log"), said.encode())
         if ended.failure is not None or ended.exit_code != 0:
             why = ended.failure.message if ended.failure else f"exit status {ended.exit_code}"
-            return _failed(task, hide(why), ended.usage)
+            return self._failed(task, INVOKE_FAILED, hide(why), ended.usage)
         result = read_judgment(ended.output)
         if result is None:
-            log.warning("the judge's answer on iteration %d is not valid JSON", task.iteration)
-            return f.JudgeCompleted(
-                "failed", f.JudgeResult(stop=False, reason=INVALID_JSON), task.attempt, ended.usage
+            answer = said.strip()[:ANSWER_CHARS]
+            why = (
+                f"its answer is not the JSON that was asked for: {answer!r}" if answer else "it said nothing"
             )
+            return self._failed(task, INVALID_JSON, why, ended.usage)
         files.replace(here.judge, files.compact(result))
         return f.JudgeCompleted("success", result, task.attempt, ended.usage)
+
+    def _failed(self, task: JudgeTask, reason: str, why: str, usage: Usage | None = None) -> f.JudgeCompleted:
+        here, result = self._here(task), f.JudgeResult(stop=False, reason=reason)
+        files.make_dir(here.root)
+        files.replace(here.judge, files.compact(FailedJudgment(result.stop, reason, result.confidence, why)))
+        log.warning("judging iteration %d failed: %s", task.iteration, why)
+        return f.JudgeCompleted("failed", result, task.attempt, usage, why)
 
     def _here(self, task: JudgeTask) -> IterationLayout:
         return self._setting.layout.iteration(task.place.folder, task.iteration)
@@ -168,9 +189,3 @@ def _history(outputs: list[str]) -> str:
             break
         kept.append(f"### {os.path.basename(os.path.dirname(path))}\n\n{text.strip()}\n")
     return "\n".join(reversed(kept))
-
-
-def _failed(task: JudgeTask, why: str, usage: Usage | None = None) -> f.JudgeCompleted:
-    log.warning("judging iteration %d failed: %s", task.iteration, why)
-    failed = f.JudgeResult(stop=False, reason=INVOKE_FAILED)
-    return f.JudgeCompleted("failed", failed, task.attempt, usage)

@@ -111,9 +111,11 @@ def _of_branch(event: Event, stage: str, fact: f.ProviderCompleted | f.StageComp
 
 
 def _judged(place: str, fact: f.JudgeCompleted) -> RunLine:
-    reason = one_line(fact.result.reason, SUMMARY_CHARS)
+    reason = one_line(fact.error or fact.result.reason, MESSAGE_CHARS if fact.error else SUMMARY_CHARS)
     because = f": {reason}" if reason else ""
-    if fact.status != "success":
+    if fact.status == "failed":
+        return RunLine(place, f"could not be judged (attempt {fact.attempt}){because}", "failed", "error")
+    if fact.status == "skipped":
         return RunLine(place, f"continuing without the judge{because}", "note", "warn")
     return RunLine(place, f"judged: {'stop' if fact.result.stop else 'continue'}{because}")
 

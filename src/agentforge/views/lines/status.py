@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from agentforge.views.stage_progress import BranchProgress
 from agentforge.views.status import StatusView
+from agentforge.views.summary import judge_warning
 from agentforge.views.text import age, cost, counted, one_line, span
 
 Tone = Literal["plain", "good", "busy", "warn", "bad", "dim"]
@@ -42,7 +43,7 @@ def status_rows(view: StatusView, now: datetime, zone: tzinfo) -> list[StatusRow
     if view.last_event_at is not None:
         since = age((now - view.last_event_at).total_seconds())
         rows.append(StatusRow("Last event", f"{view.last_event} ({since})"))
-    rows += _health(view) if view.status in UNFINISHED else _outcome(view)
+    rows += _health(view) if view.status in UNFINISHED else [*_outcome(view), *_judge(view)]
     rows.append(StatusRow("Errors", str(view.errors), "bad" if view.errors else "plain"))
     rows.append(StatusRow("Duration", span(view.duration_seconds)))
     rows += _spent(view)
@@ -122,7 +123,7 @@ def _until(until: datetime, now: datetime) -> str:
 def _health(view: StatusView) -> list[StatusRow]:
     tone: Tone = "warn" if view.health.label == "warning" else "good"
     rows = [StatusRow("Health", f"{view.health.label} ({view.health.score:.2f})", tone)]
-    return rows + [StatusRow("Warning", warning, "warn") for warning in view.health.warnings]
+    return rows + [StatusRow("Warning", one_line(warning), "warn") for warning in view.health.warnings]
 
 
 def _outcome(view: StatusView) -> list[StatusRow]:
@@ -139,6 +140,15 @@ def _outcome(view: StatusView) -> list[StatusRow]:
             return [StatusRow("Outcome", text, "good")]
         case _:
             return [StatusRow("Outcome", f"cancelled: {reason}" if reason else "cancelled", "dim")]
+
+
+def _judge(view: StatusView) -> list[StatusRow]:
+    """Why a stage may have run to its maximum. While the run is unfinished, its health says so."""
+    if not view.judge_failures:
+        return []
+    return [
+        StatusRow("Warning", judge_warning(view.judge_failures, one_line(view.judge_error or "")), "warn")
+    ]
 
 
 def _spent(view: StatusView) -> list[StatusRow]:

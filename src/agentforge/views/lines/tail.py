@@ -164,7 +164,13 @@ def _of_termination(
             return [("provider", fact.provider), ("model", fact.model), ("attempt", fact.attempt)]
         case f.JudgeCompleted(result=result):
             stop = "true" if result.stop else "false"
-            return [("status", fact.status), ("stop", stop), ("reason", _quoted(result.reason))]
+            error = _quoted(fact.error, MESSAGE_CHARS)
+            return [
+                ("status", fact.status),
+                ("stop", stop),
+                ("reason", _quoted(result.reason)),
+                ("error", error),
+            ]
         case f.JudgeLost():
             return [("attempt", fact.attempt)]
         case f.QueueChecked():  # exhaustive
