@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from tests.sdk.packages import install
+from tests.surface.screen import on_a_terminal
 from tests.surface.terminal import Project
-from tests.surface.test_cli_live import on_a_terminal
 
 KEY = "sk-test-0123456789abcdef"
 

@@ -1,79 +1,11 @@
 """The live display in a real terminal."""
 
-import os
-import pty
 import re
-import select
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-from tests.surface.terminal import PATIENCE, WRITE_RESULT, Project
+from tests.surface.screen import on_a_terminal
+from tests.surface.terminal import WRITE_RESULT, Project, wait_for
 
 AGENT = f"echo '[red]reading[/red] the code'; while [ ! -e go ]; do sleep 0.05; done; {WRITE_RESULT}"
-
-
-class Screen:
-    """A terminal that remembers everything that was drawn on it."""
-
-    def __init__(self, descriptor: int, process: "subprocess.Popen[bytes]") -> None:
-        self._descriptor = descriptor
-        self._process = process
-        self.raw = ""
-
-    @property
-    def text(self) -> str:
-        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.raw)
-
-    def until(self, text: str) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while text not in self.text:
-            assert time.monotonic() < deadline, f"{text!r} never came: {self.text[-2000:]}"
-            assert self._read(), f"{text!r} never came: {self.text[-2000:]}"
-
-    def type(self, text: str) -> None:
-        os.write(self._descriptor, text.encode())
-
-    def end(self) -> int:
-        deadline = time.monotonic() + PATIENCE
-        while self._read():
-            assert time.monotonic() < deadline
-        return self._process.wait(PATIENCE)
-
-    def _read(self) -> bool:
-        if not select.select([self._descriptor], [], [], 0.1)[0]:
-            return True
-        try:
-            found = os.read(self._descriptor, 65536)
-        except OSError:
-            return False
-        self.raw += found.decode("utf-8", "replace")
-        return bool(found)
-
-
-@contextmanager
-def on_a_terminal(project: Project, *arguments: str, **env: str) -> Iterator[Screen]:
-    master, slave = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-c", "import os,sys,fcntl,termios; os.setsid();"
-         "fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])",
-         "-m", "agentforge", *arguments],
-        cwd=project.root,
-        env={**project.env, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30", **env},
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-    )  # fmt: skip
-    os.close(slave)
-    try:
-        yield Screen(master, process)
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait(PATIENCE)
-        os.close(master)
 
 
 def test_the_live_display_shows_stages_iterations_and_the_last_line(project: Project) -> None:
@@ -147,3 +79,27 @@ def test_status_on_a_terminal_is_in_columns_and_colours(project: Project) -> Non
         assert screen.end() == 0
     assert "Session:      auth\r\nStatus:       completed\r\n" in screen.text
     assert "\x1b[32mcompleted" in screen.raw
+
+
+def test_attach_shows_a_running_session_and_ctrl_c_leaves_it_running(project: Project) -> None:
+    file = project.pipeline(f"plan*2={AGENT}", f"build={WRITE_RESULT}")
+    with project.started("run", "-p", file, "-s", "auth") as run:
+        wait_for(lambda: "attempt_start" in project.types("auth"), "the agent")
+        with on_a_terminal(project, "attach") as screen:
+            screen.until("0/2  iteration 1")
+            screen.until("│ [red]reading[/red] the code")
+            screen.until("Ctrl-C detaches; the run continues.")
+            screen.type("\x03")
+            assert screen.end() == 0
+        assert "Detached: session 'auth' continues." in screen.text
+        assert "agentforge pause auth" in screen.text
+        assert project.call("status", "auth", "--json").json["status"] == "running"
+        with on_a_terminal(project, "attach", "auth") as screen:
+            screen.until("0/2  iteration 1")
+            (project.root / "go").touch()
+            assert screen.end() == 0
+        assert "✓ Completed: 3 iterations in" in screen.text
+        assert run.end().code == 0
+    done = project.call("attach", "auth")
+    assert done.code == 2
+    assert "session 'auth' is completed, not running" in done.err

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.surface.screen import on_a_terminal
 from tests.surface.terminal import WRITE_RESULT, Project
-from tests.surface.test_cli_live import on_a_terminal
 
 BLOCK = """
 name: debate

@@ -39,10 +39,10 @@ def test_tmux_session_detached_named_pipeline_and_the_hints(project: Project, tm
     assert done.lines == [
         "Session started in tmux: pipeline-auth",
         "",
-        "  Monitor: tmux capture-pane -t pipeline-auth -p | tail -50",
-        "  Attach:  tmux attach -t pipeline-auth",
+        "  Attach:  agentforge attach auth",
+        "  Output:  agentforge logs auth",
         "  Status:  agentforge status auth",
-        "  Kill:    tmux kill-session -t pipeline-auth",
+        "  Stop:    agentforge pause auth",
     ]
     assert tmux.sessions() == ["pipeline-auth"]
     assert project.call("status", "auth", "--json").json["status"] == "running"
@@ -187,7 +187,7 @@ def test_tmux_inside_of_tmux_a_window_is_made(project: Project, tmux: TmuxServer
     done = project.call("pipeline", file, "auth", env={"TMUX": inside, "TMUX_PANE": pane})
     assert done.code == 0, done.err
     assert done.lines[0] == "Session started in tmux window: pipeline-auth"
-    assert "  Attach:  tmux select-window -t pipeline-auth" in done.lines
+    assert "  Attach:  agentforge attach auth" in done.lines
     assert tmux.sessions() == ["mine"]
     assert "mine/pipeline-auth" in tmux.windows()
     finish(project, "auth")

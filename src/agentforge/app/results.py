@@ -52,6 +52,11 @@ class RunInfo(Struct, frozen=True):
     state_file_seq: int | None = None
     """The latest event in state.json, or None if that is missing or unusable."""
 
+    @property
+    def result(self) -> RunResult:
+        """How the run stopped; its status is `running` if it didn't."""
+        return result_of(self.state, self.summary, self.run_dir)
+
 
 class RunRow(Struct, frozen=True):
     """A run in a list."""

@@ -8,6 +8,7 @@ import sys
 import threading
 from contextlib import suppress
 from copy import copy
+from datetime import UTC, datetime
 from typing import Protocol
 
 from agentforge import Engine
@@ -54,8 +55,11 @@ class Display:
         # A copy, because the model keeps changing while the display thread draws.
         self._items.put((event, copy(run)))
 
+    def say(self, text: str) -> None:
+        self._items.put(text)
+
     def stopping(self, at_once: bool) -> None:
-        self._items.put(ENDING if at_once else STOPPING)
+        self.say(ENDING if at_once else STOPPING)
 
     def close(self) -> None:
         """Show all pending items, then stop."""
@@ -117,14 +121,15 @@ class PlainLines:
         sys.stdout.flush()
 
 
-def display_for(call: Invocation, *, several: bool = False) -> Display:
-    """The live display on a terminal, plain lines elsewhere, no output with --json."""
+def display_for(call: Invocation, *, several: bool = False, began_at: datetime | None = None) -> Display:
+    """The live display on a terminal, plain lines elsewhere, no output with --json. `began_at`: the elapsed
+    time counts from there; by default, from now."""
     if call.as_json:
         return Display(None)
     if _can_draw() and not several:
         from agentforge.cli.live import LivePainter
 
-        return Display(LivePainter(call.root))
+        return Display(LivePainter(call.root, began_at or datetime.now(UTC)))
     return Display(PlainLines(name_sessions=several))
 
 

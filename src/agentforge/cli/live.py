@@ -44,11 +44,11 @@ def append(text: Text, more: str, style: str | None = None) -> Text:
 class LivePainter:
     tick_seconds: float | None = 0.12
 
-    def __init__(self, project: str) -> None:
+    def __init__(self, project: str, began_at: datetime) -> None:
         self._output = AgentOutput(project, os.environ)
         self._run: RunModel | None = None
         self._notice = ""
-        self._began = monotonic()
+        self._began = monotonic() - max(0.0, (datetime.now(UTC) - began_at).total_seconds())
         self._frame = 0
         self._console = Console(highlight=False)
         self._live: Live | None = None

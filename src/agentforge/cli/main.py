@@ -42,6 +42,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "list": "list_runs:list_runs",
         "tail": "tail:tail",
         "logs": "tail:logs",
+        "attach": "attach:attach",
     },
     "Decide": {
         "answer": "answer:answer",

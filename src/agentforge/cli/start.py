@@ -167,18 +167,16 @@ def _start_in_background(call: Invocation, given: RunOptions) -> int:
 
 
 def _hints(call: Invocation, started: "BackgroundRun") -> list[str]:
-    kind = "window" if started.is_window else "session"
-    first = "tmux window" if started.is_window else "tmux"
-    attach = "select-window" if started.is_window else "attach"
+    where = "tmux window" if started.is_window else "tmux"
     session = session_argument(started.session)
-    return [
-        f"Session started in {first}: {started.name}",
-        "",
-        f"  Monitor: tmux capture-pane -t {started.name} -p | tail -50",
-        f"  Attach:  tmux {attach} -t {started.name}",
-        f"  Status:  {call.program} status {session}",
-        f"  Kill:    tmux kill-{kind} -t {started.name}",
-    ]
+    commands = {
+        "Attach": f"attach {session}",
+        "Output": f"logs {session}",
+        "Status": f"status {session}",
+        "Stop": f"pause {session}",
+    }
+    lines = (f"  {label + ':':<8} {call.program} {command}" for label, command in commands.items())
+    return [f"Session started in {where}: {started.name}", "", *lines]
 
 
 def resume_attached(

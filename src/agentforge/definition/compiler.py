@@ -62,20 +62,10 @@ PipelineSource = str | Mapping[str, Any]
 # The commands of the command line: those of agent-pipelines and of agentforge.
 VERBS = frozenset(
     (
-        *("answer", "cancel", "demo", "doctor", "dry-run", "help", "lint", "list", "log", "logs", "loop"),
-        *(
-            "migrate",
-            "pause",
-            "pipeline",
-            "pipelines",
-            "providers",
-            "recover",
-            "replay",
-            "resume",
-            "run",
-            "runs",
-        ),
-        *("schema", "stages", "status", "tail", "test", "version"),
+        *("answer", "attach", "cancel", "demo", "doctor", "dry-run", "help", "lint", "list", "log"),
+        *("logs", "loop", "migrate", "pause", "pipeline", "pipelines", "providers", "recover"),
+        *("replay", "resume", "run", "runs", "schema", "stages", "status", "tail", "test"),
+        *("version",),
     )
 )
 _NO_OVERRIDES = Overrides()
