@@ -37,7 +37,14 @@ class Invocation:
     def runs(self) -> "Runs":
         from agentforge import Runs
 
-        return Runs(self.root, os.environ)
+        root = self.root
+
+        def repair(session: str) -> None:
+            from agentforge import Engine
+
+            Engine(root).tidy(session)
+
+        return Runs(root, os.environ, repair=repair)
 
     @property
     def latest(self) -> "Sequence[RunRow]":

@@ -65,16 +65,17 @@ class Engine:
                 f"project folder not found: {self.project}", hint="create it, or pass another"
             )
         self.environ = dict(os.environ if environ is None else environ)
-        self.runs = Runs(self.project, self.environ)
+        runs = Runs(self.project, self.environ)
         self.definitions = Definitions(self.project, self.environ)
         self.registry = Registry(lambda: find_offers(self.project, self.environ), providers)
         clock = clock or SystemClock()
         processes = local_processes()
-        self._follower = Follower(self.runs)
-        trust = Trust(self.runs)
-        leases = Leases(self.runs, processes, clock, trust)
+        self._follower = Follower(runs)
+        trust = Trust(runs)
+        leases = Leases(runs, processes, clock, trust)
+        self.runs = Runs(self.project, self.environ, repair=leases.repair)
         self._runner = Runner(
-            self.runs,
+            runs,
             leases,
             self.registry,
             self._follower,
@@ -84,9 +85,7 @@ class Engine:
             stop_grace=stop_grace,
             sandboxed=sandboxed,
         )
-        self._context = RunContext(
-            self.runs, leases, trust, self._runner, processes, clock, self._known_providers
-        )
+        self._context = RunContext(runs, leases, trust, self._runner, processes, clock, self._known_providers)
 
     async def __aenter__(self) -> "Engine":
         return self
@@ -242,10 +241,14 @@ class Engine:
         or another engine drives it."""
         return await recover_run(self._context, session, accept_damage=accept_damage)
 
-    def tidy(self) -> None:
-        """Clean up lock files and outdated views of engines that died after recording the end of their run.
+    def tidy(self, session: str | None = None) -> None:
+        """Clean up lock files and outdated views of engines that died after recording the end of their run,
+        of one run or of all. `status`, `list`, `inspect` and `tail` do so for the runs that they show.
         Interrupted runs are left to `recover`."""
-        self._context.leases.tidy()
+        if session is None:
+            self._context.leases.tidy()
+        else:
+            self._context.leases.repair(session)
 
     async def answer(
         self, session: str, answer: str, *, request: str | None = None, by: str = "person"

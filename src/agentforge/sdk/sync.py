@@ -112,8 +112,8 @@ class SyncEngine:
     def tail(self, session: str, after: Head | None = None) -> Tail:
         return self.engine.tail(session, after)
 
-    def tidy(self) -> None:
-        self.engine.tidy()
+    def tidy(self, session: str | None = None) -> None:
+        self.engine.tidy(session)
 
     def trust(self, session: str) -> None:
         self.engine.trust(session)

@@ -14,6 +14,7 @@ from agentforge.app.runs.lock_file import LockFile, locked_sessions, read_lock, 
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.runs.trust import Trust
 from agentforge.legacy.sketch import is_shell_run
+from agentforge.model import facts as f
 from agentforge.model.errors import (
     AgentForgeError,
     LogCorrupt,
@@ -85,7 +86,7 @@ class Leases:
         raise active(self._runs, session)
 
     def release(self, journal: Journal, *, keep_lock: bool = False) -> None:
-        """Release the lease. `keep_lock` leaves the lock file, so that `tidy` finds the run."""
+        """Release the lease. `keep_lock` leaves the lock file, so that `repair` finds the run."""
         try:
             if not keep_lock:
                 remove_lock(self._runs.project, journal.session)
@@ -195,7 +196,15 @@ class Leases:
         """Clean up after owners that died after recording the end of their run. Interrupted runs stay
         interrupted."""
         for session in locked_sessions(self._runs.project):
-            self._tidy(session)
+            self.repair(session)
+
+    def repair(self, session: str) -> None:
+        """Update state.json of a stopped run and remove its lock file, if an engine that died left them. Runs
+        that were not started here stay untouched, and so do folders that can't be written."""
+        with suppress(AgentForgeError):
+            info = self._runs.info(session)
+            if self._runs.is_outdated(session, info) and self._trust.is_own(session):
+                self._update(self.open(session))
 
     async def release_tasks(self, session: str) -> None:
         """Release the tasks that a dead owner's agents had claimed, unless one of them is still running."""
@@ -220,30 +229,27 @@ class Leases:
 
     async def _remove(self, session: str, lock: LockFile) -> None:
         log.info("Removing stale lock: %s (PID %d)", session, lock.pid)
-        self._tidy(session)
+        self.repair(session)
         if read_lock(self._runs.project, session) == lock:
             remove_lock(self._runs.project, session)
         await self.release_tasks(session)
 
-    def _tidy(self, session: str) -> None:
-        """Remove the lock file, and update state.json. A run that was not started here stays untouched."""
-        with suppress(AgentForgeError):
-            if not self._trust.is_own(session):
-                return
-            if self._runs.info(session).status in ("running", "interrupted"):
-                return
-            if session not in locked_sessions(self._runs.project):
-                return
-            journal = self.open(session)
-            try:
-                if is_shell_run(journal.state):
-                    return  # Its files belong to the shell engine until the run is imported.
-                journal.wait_for_disk()
-                layout = self._runs.layout(session)
-                StateWriter(layout, journal, HeadKeeper(layout.root, self._runs.environ)).put()
-                record_completion(self._runs.project, journal.plan, journal.state)
-            finally:
-                self.release(journal)
+    def _update(self, journal: Journal) -> None:
+        """Bring state.json up to date, and release the run."""
+        is_running = journal.state.status is RunStatus.RUNNING
+        try:
+            if is_running or journal.writer.damage:
+                return  # Another engine has continued it in the meantime, or a person has to decide.
+            layout = self._runs.layout(journal.session)
+            keeper = HeadKeeper(layout.root, self._runs.environ)
+            keeper.check_head(journal.state.run_id, self._runs.log_file(journal.session))
+            if (torn := journal.writer.repaired) is not None:
+                journal.record(f.LogRepaired(torn.bytes, torn.kept), journal.state.cursor)
+            journal.wait_for_disk()
+            StateWriter(layout, journal, keeper).put()
+            record_completion(self._runs.project, journal.plan, journal.state)
+        finally:
+            self.release(journal, keep_lock=is_running)
 
 
 def active(runs: Runs, session: str) -> RunActive:

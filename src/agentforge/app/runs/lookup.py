@@ -1,8 +1,9 @@
-"""Read-only access to runs. Imports little, so that `status`, `list` and `tail` start fast."""
+"""Looking at runs. Imports little, so that `status`, `list` and `tail` start fast."""
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import msgspec
@@ -10,7 +11,7 @@ import msgspec
 from agentforge.adapters.log.log import LogReport, verify
 from agentforge.app.recording import Recording, is_cassette_file, read_recording
 from agentforge.app.results import RunInfo, RunRow, ShownStatus
-from agentforge.app.runs.lock_file import read_lock
+from agentforge.app.runs.lock_file import locked_sessions, read_lock
 from agentforge.app.wiring import log_of
 from agentforge.legacy.sketch import is_driven_by_shell_engine, is_shell_run, sketched
 from agentforge.model import facts as f
@@ -57,10 +58,17 @@ class Runs:
     """The runs of one project."""
 
     def __init__(
-        self, project: str | os.PathLike[str] = ".", environ: Mapping[str, str] | None = None
+        self,
+        project: str | os.PathLike[str] = ".",
+        environ: Mapping[str, str] | None = None,
+        *,
+        repair: Callable[[str], None] | None = None,
     ) -> None:
+        """`repair` is called for each stopped run that is looked at and whose files are outdated, because its
+        engine died."""
         self.project = os.path.realpath(project)
         self.environ = os.environ if environ is None else environ
+        self._repair = repair
 
     def layout(self, session: str) -> RunLayout:
         return RunLayout.of(self.project, session_name(session))
@@ -138,6 +146,25 @@ class Runs:
         return next((event.trace_id for event in self.events(session) if event.trace_id), "")
 
     def info(self, session: str, *, cached: bool = True) -> RunInfo:
+        found = self._info(session, cached=cached)
+        if self._repair is None or not self.is_outdated(session, found):
+            return found
+        self._repair(session)
+        return self._info(session, cached=cached)
+
+    def is_outdated(self, session: str, info: RunInfo) -> bool:
+        """Whether a stopped run has a lock file, or a state.json that isn't of its last event."""
+        if info.status in ("running", "interrupted") or is_shell_run(info.state) or info.session != session:
+            return False
+        return info.state_file_seq != info.state.seq or session in locked_sessions(self.project)
+
+    def repair(self, session: str) -> None:
+        """Repair the files that an engine which died left, as `info` does."""
+        if self._repair is not None:
+            with suppress(AgentForgeError):
+                self.info(session)
+
+    def _info(self, session: str, *, cached: bool) -> RunInfo:
         layout, log = self.layout(session), self.log(session)
         reader = log.reader()
         snapshot = _snapshot(layout)
@@ -275,6 +302,7 @@ def shown_status(state: RunState, *, held: bool) -> ShownStatus:
 class Tail:
     def __init__(self, runs: Runs, session: str, after: Head | None = None) -> None:
         self._log = runs.log(session)
+        runs.repair(session)
         self._head = after
         self._stopped = False
 
