@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from agentforge.app.definitions import schema as schema
     from agentforge.app.doctor import Probe as Probe
     from agentforge.app.doctor import doctor as doctor
+    from agentforge.app.logins import AgentLogin as AgentLogin
     from agentforge.app.providers.readiness import ProviderInfo as ProviderInfo
     from agentforge.app.recording import Recording as Recording
     from agentforge.app.recording import Replay as Replay
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     from agentforge.app.results import RunRow as RunRow
     from agentforge.app.runs.lookup import Runs as Runs
     from agentforge.app.runs.lookup import Tail as Tail
+    from agentforge.app.starter.init import ProjectSurvey as ProjectSurvey
+    from agentforge.app.starter.init import StarterFiles as StarterFiles
+    from agentforge.app.starter.init import examine_project as examine_project
+    from agentforge.app.starter.init import init_project as init_project
     from agentforge.definition.compiler import Compiled as Compiled
     from agentforge.definition.compiler import PipelineSource as PipelineSource
     from agentforge.definition.resolve import Available as Available
@@ -119,12 +124,14 @@ _HOME = {
     "app.background": ("Background", "BackgroundRun"),
     "app.definitions": ("Definitions", "LintResult", "provider_settings", "schema"),
     "app.doctor": ("Probe", "doctor"),
+    "app.logins": ("AgentLogin",),
     "app.providers.readiness": ("ProviderInfo",),
     "app.recording": ("Recording", "Replay"),
     "app.replay": ("CourseComparison",),
     "app.redaction": ("RedactingFilter",),
     "app.results": ("RunInfo", "RunResult", "RunRow"),
     "app.runs.lookup": ("Runs", "Tail"),
+    "app.starter.init": ("ProjectSurvey", "StarterFiles", "examine_project", "init_project"),
     "definition.compiler": ("Compiled", "PipelineSource"),
     "definition.resolve": ("Available",),
     "legacy.migration": ("Finding", "Migration"),

@@ -31,6 +31,7 @@ RESULTS = (
     ),
     *("AgentAttempt", "AgentLine"),
     *("CourseComparison", "Recording", "Replay", "Migration", "Finding", "Probe", "Summary", "Health"),
+    *("AgentLogin", "ProjectSurvey", "StarterFiles"),
     *(
         "Rehearsal",
         "CourseStep",
@@ -59,7 +60,18 @@ DATA = (
     *("Request", "RunLayout", "RunState", "RunStatus", "SourcePlace", "SupervisorLimits", "facts"),
 )
 PORTS = ("Capabilities", "Clock", "EventLog", "Provider", "AgentCli", "CliAgent")
-FUNCTIONS = ("doctor", "protect_process", "provider_settings", "schema", "stop_on_signals", "RedactingFilter")
+FUNCTIONS = (
+    *(
+        "doctor",
+        "examine_project",
+        "init_project",
+        "protect_process",
+        "provider_settings",
+        "schema",
+        "stop_on_signals",
+    ),
+    "RedactingFilter",
+)
 ERRORS = tuple(
     name
     for name, kind in vars(errors).items()

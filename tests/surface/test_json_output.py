@@ -83,6 +83,7 @@ COMMANDS = {
     "pipelines": ["pipelines"],
     "providers": ["providers"],
     "doctor": ["doctor"],
+    "init": ["init"],
     "replay --check": ["replay", "one", "--check"],
     "migrate check": ["migrate", "check"],
     "version": ["version"],

@@ -17,6 +17,7 @@ from agentforge.adapters.host.probe import model_server
 from agentforge.adapters.log.log import BUFFER_VARIABLE, FLUSH_VARIABLE, buffer_settings
 from agentforge.adapters.providers.builtin import builtin_providers
 from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
+from agentforge.app.logins import agent_login
 from agentforge.app.providers.offers import BASES, Offer, find_offers
 from agentforge.app.wiring import sandboxes, sources_of
 from agentforge.definition.diagnostics import Report
@@ -214,36 +215,14 @@ def agent_probes(environ: Mapping[str, str]) -> list[Callable[[], list[Probe]]]:
 
 
 def _program(cli: AgentCli, environ: Mapping[str, str]) -> list[Probe]:
-    found = host_probe.program(cli.name, environ)
+    found = host_probe.program(cli.program_name, environ)
+    login = agent_login(cli, found.path if found else None, environ)
     if found is None:
-        return [Probe("agents", cli.name, "note", "not found", cli.install)]
-    if credentials := _credentials(cli, environ):
-        return [Probe("agents", cli.name, "ok", f"{found.summary}, {credentials}")]
-    keychain = " (a login in the keychain isn't detected)" if sys.platform == "darwin" else ""
+        return [Probe("agents", cli.name, "note", login.found, login.fix)]
+    if login.is_usable:
+        return [Probe("agents", cli.name, "ok", f"{found.summary}, {login.found}")]
     text = f"{found.summary}, but no API key or login was found"
-    return [Probe("agents", cli.name, "warning", text, f"{cli.log_in}, or set {cli.keys[0]}{keychain}")]
-
-
-def _credentials(cli: AgentCli, environ: Mapping[str, str]) -> str:
-    """The credentials that were found, by name and never by value; empty if none."""
-    for variable in cli.keys:
-        if environ.get(variable):
-            return f"{variable} is set"
-    for login in cli.logins:
-        if os.path.isfile(_expanded(login, environ)):
-            return f"logged in ({login.rpartition(':')[2]})"
-    return ""
-
-
-def _expanded(login: str, environ: Mapping[str, str]) -> str:
-    """`$CODEX_HOME:~/.codex/auth.json`: if the variable is set, the file is in its folder."""
-    variable, _, default = login.rpartition(":")
-    moved = environ.get(variable.removeprefix("$")) if variable else None
-    if moved:
-        below = 2 if variable.startswith("$XDG") else 1
-        return os.path.join(moved, *default.split("/")[-below:])
-    home = environ.get("HOME") or os.path.expanduser("~")
-    return default.replace("~", home, 1)
+    return [Probe("agents", cli.name, "warning", text, login.fix)]
 
 
 def _api(environ: Mapping[str, str]) -> list[Probe]:

@@ -50,6 +50,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "cancel": "cancel:cancel",
     },
     "Define": {
+        "init": "init:init",
         "lint": "lint:lint",
         "dry-run": "dry_run:dry_run",
         "stages": "definitions:stages",

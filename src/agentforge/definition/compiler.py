@@ -62,10 +62,12 @@ PipelineSource = str | Mapping[str, Any]
 # The commands of the command line: those of agent-pipelines and of agentforge.
 VERBS = frozenset(
     (
-        *("answer", "attach", "cancel", "demo", "doctor", "dry-run", "help", "lint", "list", "log"),
-        *("logs", "loop", "migrate", "pause", "pipeline", "pipelines", "providers", "recover"),
-        *("replay", "resume", "run", "runs", "schema", "stages", "status", "tail", "test"),
-        *("version",),
+        *("answer", "attach", "cancel", "clean", "completion"),
+        *("demo", "diff", "doctor", "dry-run", "help", "init"),
+        *("lint", "list", "log", "logs", "loop"),
+        *("migrate", "pause", "pipeline", "pipelines", "providers"),
+        *("recover", "replay", "resume", "rm", "run", "runs"),
+        *("schema", "show", "stages", "status", "tail", "test", "top", "version"),
     )
 )
 _NO_OVERRIDES = Overrides()

@@ -1,0 +1,1 @@
+"""The first files of a project: what `agentforge init` finds and writes."""

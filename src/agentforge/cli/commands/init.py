@@ -1,0 +1,104 @@
+"""`agentforge init`: write the first files of a project."""
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from agentforge.cli.invocation import Invocation, invocation, project_options
+from agentforge.cli.output import echo, marked, print_json, styled
+from agentforge.views.text import one_line, padded, width
+
+if TYPE_CHECKING:
+    from agentforge import ProjectSurvey, StarterFiles
+
+AGENTS = ("claude", "codex", "opencode", "gemini")
+NONE = "none"
+NEXT = (
+    ("lint", "check the files"),
+    ("dry-run pipeline change", "see what would run"),
+    ('run -p change --context "Add type hints"', "run it"),
+)
+
+
+@click.command()
+@click.option("-y", "--yes", is_flag=True, help="Ask nothing: use what is found.")
+@click.option("--agent", type=click.Choice(AGENTS), help="The agent of the first pipeline.")
+@click.option("--test", metavar="COMMAND", help="The command that runs the tests; empty for none.")
+@project_options
+def init(yes: bool, agent: str | None, test: str | None) -> None:
+    """Prepare a project: a first stage, a first pipeline, .gitignore lines.
+
+    Finds out the language, the test command and the agents that are logged in. Asks at most two questions,
+    and none without a terminal. Overwrites nothing, and executes nothing of the project.
+    """
+    from agentforge import examine_project, init_project
+
+    call = invocation()
+    survey = examine_project(call.root)
+    asks = not yes and not call.as_json and sys.stdin.isatty() and sys.stdout.isatty()
+    if not call.as_json:
+        _show_survey(survey)
+    if asks:
+        agent = agent or _asked_agent(survey)
+        test = _asked_test(survey) if test is None else test
+    chosen = agent or next(iter(survey.usable), AGENTS[0])
+    if not call.as_json:
+        _show_ignores(survey)
+    made = init_project(call.root, agent=chosen, test=test)
+    tested = survey.test if test is None else test.strip()
+    if call.as_json:
+        found = {"language": survey.language, "test": tested, "agent": chosen, "agents": survey.agents}
+        print_json({**found, "created": made.created, "kept": made.kept, "gitignore": made.ignores})
+        return
+    _show_files(made)
+    _show_next(call, survey, chosen)
+
+
+def _show_survey(survey: "ProjectSurvey") -> None:
+    tested = f"tested with `{survey.test}`" if survey.test else "no test command found"
+    echo(f"Language: {survey.language or 'unknown'}, {tested}")
+    for agent in survey.agents:
+        if agent.path:
+            level, found = ("ok", agent.found) if agent.is_usable else ("warning", "installed, not logged in")
+            echo(f"Agent:    {marked(level)} {padded(agent.name, 8)}  {one_line(found, 60)}")
+    if not any(agent.path for agent in survey.agents):
+        echo("Agent:    none is installed")
+
+
+def _asked_agent(survey: "ProjectSurvey") -> str | None:
+    """Only if there is a choice."""
+    if len(survey.usable) < 2:
+        return None
+    chosen: str = click.prompt("Agent to use", type=click.Choice(survey.usable), default=survey.usable[0])
+    return chosen
+
+
+def _asked_test(survey: "ProjectSurvey") -> str:
+    written: str = click.prompt(f"Test command (`{NONE}` for no tests)", default=survey.test or NONE)
+    return "" if written.strip() == NONE else written
+
+
+def _show_ignores(survey: "ProjectSurvey") -> None:
+    if survey.ignores:
+        echo("", "Adds to .gitignore:", *(f"  {line}" for line in survey.ignores))
+
+
+def _show_files(made: "StarterFiles") -> None:
+    echo()
+    for path in made.created:
+        echo(f"  {marked('ok')} created {path}")
+    for path in made.kept:
+        echo(f"  {marked('note')} kept    {path}")
+
+
+def _show_next(call: Invocation, survey: "ProjectSurvey", agent: str) -> None:
+    name = call.program
+    echo("", styled("Next:", "strong"))
+    for login in survey.agents:
+        if login.name == agent and not login.is_usable:
+            echo(f"  {styled(f'Make {agent} usable first:', 'warn')} {login.fix}")
+    lines = [(f"{name} {command}", purpose) for command, purpose in NEXT]
+    columns = max(width(command) for command, _ in lines)
+    for command, purpose in lines:
+        echo(f"  {padded(command, columns)}  {styled(purpose, 'dim')}")
