@@ -7,6 +7,7 @@ So if a sync stands before an act in the file, it was over before the act began.
 
 import atexit
 import builtins
+import contextlib
 import io
 import json
 import os
@@ -103,11 +104,21 @@ def _wrap_paths(recorder: Recorder) -> None:
             recorder.note("create", where, is_new=not os.path.lexists(path))
         return original_plain_open(path, mode, *rest, **options)
 
+    def opening_without_links(path, flags, mode=0):
+        if flags & os.O_CREAT and (where := recorder.path_of(path)):
+            recorder.note("create", where, is_new=not os.path.lexists(where))
+        return original_openat2(path, flags, mode)
+
     original_unlink, original_open, original_plain_open = os.unlink, os.open, builtins.open
     os.rename, os.replace = moving("rename", os.rename), moving("rename", os.replace)
     os.link = moving("link", os.link)
     os.unlink = os.remove = unlink
     os.open, builtins.open = opening, opening_file
+    with contextlib.suppress(ImportError):  # The supervisor can't import it, and doesn't use it.
+        from agentforge.system import openat2
+
+        original_openat2 = openat2.open_without_links
+        openat2.open_without_links = opening_without_links
 
 
 def _text(path: str) -> str:

@@ -1,5 +1,6 @@
 """Paths of a run's files, as plain strings: the layout of agent-pipelines."""
 
+from collections.abc import Iterable
 from posixpath import isabs, join
 
 from msgspec import Struct
@@ -54,7 +55,11 @@ class RunLayout(Struct, frozen=True):
 
     def absolute(self, path: str) -> str:
         """The file that the log refers to; the shell engine's logs have absolute paths."""
-        return join(self.root, path)
+        return path if path.startswith("/") else f"{self.root}/{path}"
+
+    def absolutes(self, paths: Iterable[str]) -> list[str]:
+        start = f"{self.root}/"
+        return [path if path.startswith("/") else start + path for path in paths]
 
     @property
     def log(self) -> str:

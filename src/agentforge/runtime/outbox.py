@@ -27,7 +27,7 @@ def make_outbox(path: str) -> None:
 
 def empty_outbox(path: str, here: IterationLayout, attempt: int) -> None:
     """Move the result to the iteration's folder, and the rest to the attempt's; safe to repeat."""
-    if not path or not files.is_dir(path):
+    if not files.is_dir(path):
         return
     for target in (here.result, here.status):
         found = os.path.join(path, os.path.basename(target))

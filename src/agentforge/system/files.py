@@ -25,7 +25,15 @@ from typing import Any
 import msgspec
 
 from agentforge.model.errors import StorageFailed, UnusableFile
-from agentforge.system.folders import NotRegular, draft_name, drafted, open_folder, open_regular, write_all
+from agentforge.system.folders import (
+    NotRegular,
+    draft_name,
+    drafted,
+    open_folder,
+    open_regular,
+    open_regular_at,
+    write_all,
+)
 
 MAX_BYTES = 64 * 1024 * 1024
 """The largest file that is read at once, unless the caller sets another limit."""
@@ -101,6 +109,9 @@ class storage:  # noqa: N801 - read as a verb: `with files.storage(path):`
 
 def open_file(path: str, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
     """Open a regular file; raises OSError."""
+    descriptor = open_regular_at(path, flags, mode)
+    if descriptor is not None:
+        return descriptor
     with _Parent(path) as folder:
         return open_regular(os.path.basename(path), flags, mode, folder=folder)
 
@@ -243,12 +254,11 @@ def write(path: str, content: bytes, mode: int = 0o666) -> None:
 
 
 def _write(path: str, content: bytes, mode: int) -> None:
-    name = os.path.basename(path)
-    with _Parent(path) as folder:
-        try:
-            _fill(folder, name, content, _NEW, mode)
-        except FileExistsError:
-            _replace(folder, name, content, mode)
+    try:
+        _fill(open_file(path, _NEW, mode), content)
+    except FileExistsError:
+        with _Parent(path) as folder:
+            _replace(folder, os.path.basename(path), content, mode)
 
 
 def write_private(path: str, content: bytes) -> None:
@@ -265,7 +275,7 @@ def replace(path: str, content: bytes) -> None:
 def _replace(folder: int, name: str, content: bytes, mode: int) -> None:
     draft = draft_name(name)
     try:
-        _fill(folder, draft, content, _NEW, mode)
+        _fill(open_regular(draft, _NEW, mode, folder=folder), content)
         _rename(folder, draft, folder, name)
     except BaseException:
         with suppress(OSError):
@@ -297,7 +307,7 @@ def place(path: str, content: bytes) -> bool:
 def _place(folder: int, name: str, content: bytes) -> bool:
     draft = draft_name(name)
     try:
-        _fill(folder, draft, content, _NEW, durable=True)
+        _fill(open_regular(draft, _NEW, folder=folder), content, durable=True)
         os.link(draft, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
         return False
@@ -320,14 +330,11 @@ def create(path: str) -> bool:
 
 def append(path: str, content: bytes) -> None:
     """Append to a file, in one write."""
-    with storage(path), _Parent(path) as folder:
-        _fill(folder, os.path.basename(path), content, _APPEND)
+    with storage(path):
+        _fill(open_file(path, _APPEND), content)
 
 
-def _fill(
-    folder: int, name: str, content: bytes, flags: int, mode: int = 0o666, *, durable: bool = False
-) -> None:
-    descriptor = open_regular(name, flags, mode, folder=folder)
+def _fill(descriptor: int, content: bytes, *, durable: bool = False) -> None:
     try:
         write_all(descriptor, content)
         if durable:

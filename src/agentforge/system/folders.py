@@ -18,6 +18,8 @@ from contextlib import suppress
 
 from msgspec import Struct
 
+from agentforge.system import openat2
+
 MAX_LINKS = 40
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Non-blocking: opening a named pipe would otherwise wait for the other end.
@@ -50,8 +52,12 @@ class OutsideRoot(OSError):
 def open_folder(path: str) -> int:
     """Open a folder whose path has no link in it; the path is absolute, or relative to the current folder."""
     try:
+        if openat2.is_usable(path):
+            return openat2.open_without_links(path or ".", FOLDER)
         descriptor = os.open(path or ".", FOLDER)
-    except OSError:
+    except OSError as error:
+        if error.errno == errno.ENOENT and openat2.is_usable(path):
+            raise
         return _descend(path)  # Its error names the part of the path.
     if _is_at(descriptor, path):
         return descriptor
@@ -115,6 +121,24 @@ def open_regular(name: str, flags: int, mode: int = 0o666, *, folder: int | None
         if what := _FOUND.get(error.errno or 0):
             raise NotRegular(error.errno, what, name) from error
         raise
+    return _regular(descriptor, name)
+
+
+def open_regular_at(path: str, flags: int, mode: int = 0o666) -> int | None:
+    """Like `open_regular`, for a whole path without links; None if it takes a walk to open it, or to name
+    what is wrong with it."""
+    if not openat2.is_usable(path):
+        return None
+    try:
+        descriptor = openat2.open_without_links(path, flags | _REGULAR, mode)
+        return descriptor if flags & os.O_EXCL else _regular(descriptor, path)
+    except (FileNotFoundError, NotRegular):
+        raise
+    except OSError:
+        return None
+
+
+def _regular(descriptor: int, name: str) -> int:
     kind = os.fstat(descriptor).st_mode
     if stat.S_ISREG(kind):
         return descriptor

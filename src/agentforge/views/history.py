@@ -55,7 +55,7 @@ class StageOutputs(Struct):
     def located(self, layout: RunLayout) -> "StageOutputs":
         """The same with the paths of the files, for agents and tools."""
         result = layout.absolute(self.result_file) if self.result_file else ""
-        return replace(self, outputs=[layout.absolute(path) for path in self.paths], result_file=result)
+        return replace(self, outputs=layout.absolutes(self.paths), result_file=result)
 
     @property
     def paths(self) -> list[str]:

@@ -155,7 +155,7 @@ BUGS = (
         "answer.answer in request.options",
         ("tests/runtime/test_controls.py",),
     ),
-    Bug(FILES, "a control's content isn't durable", "_NEW, durable=True)", "_NEW)", ORDER),
+    Bug(FILES, "a control's content isn't durable", "content, durable=True)", "content)", ORDER),
     Bug(
         FILES,
         "a control's name isn't durable",

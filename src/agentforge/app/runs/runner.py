@@ -39,6 +39,7 @@ from agentforge.runtime.tasks.judge import JudgePerformer
 from agentforge.runtime.tasks.manifest import ManifestPerformer
 from agentforge.runtime.tasks.prepare import LightStages, Preparer
 from agentforge.runtime.tasks.queue import QueuePerformer
+from agentforge.system import openat2
 from agentforge.system.tools import tool_environment
 
 NOTIFICATION = "Loop Agent"
@@ -98,6 +99,7 @@ class Runner:
 
     async def _drive(self, journal: Journal) -> RunResult:
         session, layout = journal.session, self._runs.layout(journal.session)
+        openat2.enable()
         with self._leases.released_on_error(journal):
             driver = self._driver(journal, layout)
         self._drivers[session] = driver

@@ -92,7 +92,8 @@ class AgentPerformer:
         return f.AttemptCancelled(about.number, "ended on request", ended.agent_session)
 
     def _outcome(self, about: Attempted, ended: Finished | Lost | CallRefused) -> f.AnyFact:
-        empty_outbox(about.outbox, about.here, about.number)
+        if not (isinstance(ended, Finished) and ended.record is None):  # Only programs use it.
+            empty_outbox(about.outbox, about.here, about.number)
         match ended:
             case CallRefused(failure=failure):
                 return self._concluded(replace(about, started=False), ExecuteResult(failure=failure))
@@ -135,8 +136,7 @@ class AgentPerformer:
             started_at=task.started_at,
             timeout=task.timeout,
             project=setting.project,
-            # Only programs have one. Hashing its name would be noticeable in an iteration without files.
-            outbox="" if light else outbox_of(setting.project, task.mark(setting.run_id)),
+            outbox=outbox_of(setting.project, task.mark(setting.run_id)),
             output_path=output_path(setting.project, node, setting.plan.session.name),
             honors_promise=setting.plan.mode == "loop" and isinstance(node.termination, Queue),
             redactor=setting.redactor,

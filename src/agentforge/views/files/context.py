@@ -86,7 +86,7 @@ def context_file(
     """`max_previous`: the maximum number of earlier outputs to list."""
     folder, scope = place.folder, place.scope
     here, earlier = layout.iteration(folder, number), history.stage(place.path, place.branch, place.run)
-    listed = tuple(layout.absolute(path) for path in earlier.outputs[-max_previous:])
+    listed = tuple(layout.absolutes(earlier.outputs[-max_previous:]))
     omitted = earlier.written - len(listed)
     return ContextFile(
         session=plan.session.name,
