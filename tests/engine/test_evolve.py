@@ -18,7 +18,7 @@ from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Judgment
 from agentforge.model.result import Decision, Result, Usage
-from agentforge.model.state import RunState
+from agentforge.model.state import MAX_REFUSED, RefusedFile, RunState
 from agentforge.model.status import NodeStatus, RunStatus
 from agentforge.model.task import PrepareTask
 
@@ -290,6 +290,14 @@ def test_controls_taken_in_are_remembered_but_not_without_end() -> None:
     for number in range(100):
         state = evolve(state, event(number + 2, f.PauseRequested("x", control=f"c{number}")))
     assert state.controls == tuple(f"c{number}" for number in range(100 - MAX_CONTROLS, 100))
+
+
+def test_refused_files_are_remembered_but_not_without_end() -> None:
+    state = fold([event(1, started(PLAN))])
+    for number in range(MAX_REFUSED + 3):
+        state = evolve(state, event(number + 2, f.FileRefused(f"control/{number}", "empty", f"{number}.x")))
+    assert len(state.refused) == MAX_REFUSED
+    assert state.refused[0] == RefusedFile("control/3", "empty", "3.x")
 
 
 def test_state_of_a_block_holds_no_collection_that_grows_by_iteration() -> None:

@@ -139,6 +139,7 @@ def test_only_facts_about_the_log_follow_a_final_status(status: RunStatus) -> No
         refuse_illegal(over, f.CancelRequested("enough"))
     refuse_illegal(over, f.LogRepaired(3, "events.jsonl.torn-7"))
     refuse_illegal(over, f.DamageAccepted((3,)))
+    refuse_illegal(over, f.FileRefused("control/a.json", "empty", "a.json.refused"))
 
 
 # -- invalid transitions, in the words that a person reads

@@ -3,25 +3,33 @@
 import json
 import os
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.engine.plans import plan_of, stage, started
+from tests.privileges import permissions_count
 
+from agentforge.model import facts as f
+from agentforge.model.cursor import Cursor
 from agentforge.model.errors import StorageFailed
 from agentforge.model.layout import RunLayout
-from agentforge.model.state import Request
+from agentforge.model.state import MAX_REFUSED, RefusedFile, Request
 from agentforge.runtime.controls import (
     Answer,
     Control,
-    answer_request,
     drop_control,
     drop_pauses,
     give_answer,
     given_answers,
+    has_invalid_answer,
     pending_controls,
     send_control,
 )
+from agentforge.runtime.journal import Journal
+from agentforge.runtime.refusals import Refusals, take_answers
+from agentforge.testing import FakeClock
+from agentforge.testing.memory_log import MemoryLog
 
 PAUSE = Control("20260101-a", "pause", "lunch")
 CANCEL = Control("20260101-b", "cancel", "enough")
@@ -31,6 +39,22 @@ CANCEL = Control("20260101-b", "cancel", "enough")
 def layout(tmp_path: Path) -> RunLayout:
     (tmp_path / "runs" / "s").mkdir(parents=True)
     return RunLayout(str(tmp_path / "runs" / "s"), "s")
+
+
+@pytest.fixture
+def journal() -> Iterator[Journal]:
+    journal = Journal("s", MemoryLog().open(), FakeClock())
+    journal.record(started(plan_of(stage())), Cursor("0", 0, 0))
+    yield journal
+    journal.close()
+
+
+def drained(layout: RunLayout, journal: Journal) -> list[Control]:
+    """The controls, as the owner of the run reads them."""
+    refusals = Refusals(journal, layout)
+    controls = pending_controls(layout, refusals.add)
+    refusals.settle()
+    return controls
 
 
 def request(id: str, *options: str) -> Request:
@@ -63,13 +87,18 @@ def test_the_first_answer_stands(layout: RunLayout) -> None:
         "yes",
     ],
 )
-def test_an_answer_that_makes_no_sense_is_put_aside(layout: RunLayout, given: object) -> None:
+def test_an_answer_that_makes_no_sense_is_put_aside(
+    layout: RunLayout, journal: Journal, given: object
+) -> None:
     folder = Path(layout.answers)
     folder.mkdir()
     (folder / "r.json").write_text(json.dumps(given))
     asked = request("r", "yes", "no")
     assert list(given_answers(layout, [asked])) == []
+    assert has_invalid_answer(layout, asked)
+    assert take_answers(journal, layout, [asked]) == []
     assert [path.name for path in folder.iterdir()] == ["r.json.refused"]
+    assert not has_invalid_answer(layout, asked)
     answer = give_answer(layout, Answer("r", "yes", "ada"))
     assert list(given_answers(layout, [asked])) == [(asked, answer)]
 
@@ -111,13 +140,15 @@ ODD: dict[str, Callable[[Path], None]] = {
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("make", ODD.values(), ids=ODD)
 def test_odd_control_is_moved_aside_and_reported_once(
-    layout: RunLayout, make: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+    layout: RunLayout, journal: Journal, make: Callable[[Path], None]
 ) -> None:
     send_control(layout, PAUSE)
     make(Path(layout.control) / "20260101-0.json")
+    assert pending_controls(layout) == [PAUSE]
     for _ in range(3):
-        assert pending_controls(layout) == [PAUSE]
-    assert caplog.text.count("it is not a control") == 1
+        assert drained(layout, journal) == [PAUSE]
+    file = RefusedFile("control/20260101-0.json", "it is not a valid control", "20260101-0.json.refused")
+    assert journal.state.refused == (file,)
     assert sorted(os.listdir(layout.control)) == ["20260101-0.json.refused", "20260101-a.json"]
     drop_pauses(layout)
     assert pending_controls(layout) == []
@@ -126,13 +157,15 @@ def test_odd_control_is_moved_aside_and_reported_once(
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("make", ODD.values(), ids=ODD)
 def test_odd_answer_is_moved_aside_and_another_can_be_given(
-    layout: RunLayout, make: Callable[[Path], None]
+    layout: RunLayout, journal: Journal, make: Callable[[Path], None]
 ) -> None:
     Path(layout.answers).mkdir()
     make(Path(layout.answers) / "r.json")
     asked = request("r", "yes", "no")
-    assert list(given_answers(layout, [asked])) == []
-    assert answer_request(layout, asked, "yes", "ada") == Answer("r", "yes", "ada")
+    assert take_answers(journal, layout, [asked]) == []
+    reason = "it is not a valid answer to request 'r', which takes one of: yes, no"
+    assert journal.state.refused == (RefusedFile("answers/r.json", reason, "r.json.refused"),)
+    assert give_answer(layout, Answer("r", "yes", "ada")) == Answer("r", "yes", "ada")
 
 
 @pytest.mark.parametrize("id", ["../../../package", "", "/etc/passwd", "x" * 300, "a\\u0000b"])
@@ -150,22 +183,70 @@ def test_content_of_a_control_names_no_path(layout: RunLayout, id: str) -> None:
     assert victim.exists()
 
 
-@pytest.mark.parametrize("name", ["x" * 150, "a b", "é", "-x"])
-def test_control_with_an_odd_name_is_moved_aside(layout: RunLayout, name: str) -> None:
+@pytest.mark.parametrize("name", ["x" * 150, "a b", "é", "-x", "a\x1b[2Jb", os.fsdecode(b"\xff")])
+def test_control_with_an_odd_name_is_moved_aside(layout: RunLayout, journal: Journal, name: str) -> None:
     Path(layout.control).mkdir()
     (Path(layout.control) / f"{name}.json").write_bytes(GIVEN)
-    assert pending_controls(layout) == []
+    assert drained(layout, journal) == []
     assert os.listdir(layout.control) == [f"{name}.json.refused"]
+    assert len(journal.state.refused) == 1
+
+
+@pytest.mark.parametrize("letter", ["x", "é"])
+def test_control_with_the_longest_possible_name_is_moved_aside(
+    layout: RunLayout, journal: Journal, letter: str
+) -> None:
+    Path(layout.control).mkdir()
+    (Path(layout.control) / f"{letter * (250 // len(letter.encode()))}.json").write_bytes(GIVEN)
+    assert drained(layout, journal) == []
+    (name,) = os.listdir(layout.control)
+    assert name == f"{letter * (200 // len(letter.encode()))}.refused"
+
+
+def test_flood_of_junk_is_refused_in_parts(layout: RunLayout, journal: Journal) -> None:
+    send_control(layout, PAUSE)
+    for number in range(2 * MAX_REFUSED + 1):
+        (Path(layout.control) / f"junk-{number}.json").write_bytes(b"")
+    for _ in range(3):
+        assert len(list(Path(layout.control).glob("*.json"))) > 1
+        assert drained(layout, journal) == [PAUSE]
+    assert [path.name for path in Path(layout.control).glob("*.json")] == [f"{PAUSE.id}.json"]
+    assert journal.state.seq == 1 + 2 * MAX_REFUSED + 1
+    assert len(journal.state.refused) == MAX_REFUSED
+
+
+def test_file_that_was_recorded_but_not_moved_is_moved_and_not_recorded_again(
+    layout: RunLayout, journal: Journal
+) -> None:
+    """As after a crash in between."""
+    Path(layout.control).mkdir()
+    file = Path(layout.control) / "a.json"
+    file.write_bytes(b"first")
+    journal.record(f.FileRefused("control/a.json", "it is not a valid control", "a.json.refused"))
+    assert drained(layout, journal) == []
+    assert len(journal.state.refused) == 1
+    assert os.listdir(layout.control) == ["a.json.refused"]
+    file.write_bytes(b"second")
+    assert drained(layout, journal) == []
+    assert [known.moved_to for known in journal.state.refused] == ["a.json.refused", "a.json.refused-2"]
+
+
+def test_unreadable_folder_of_controls_is_moved_aside(layout: RunLayout, journal: Journal) -> None:
+    Path(layout.control).mkdir(mode=0)
+    with permissions_count():
+        assert drained(layout, journal) == []
+    assert os.listdir(layout.root) == ["control.refused"]
 
 
 @pytest.mark.parametrize("make", [_holding(b"x"), _link, os.mkfifo], ids=["file", "link", "FIFO"])
 def test_what_is_in_the_place_of_the_folders_is_moved_aside(
-    layout: RunLayout, make: Callable[[Path], None]
+    layout: RunLayout, journal: Journal, make: Callable[[Path], None]
 ) -> None:
     make(Path(layout.control))
     make(Path(layout.answers)) if make is not _link else Path(layout.answers).symlink_to(layout.root)
-    assert pending_controls(layout) == []
-    assert list(given_answers(layout, [request("r", "yes")])) == []
+    assert drained(layout, journal) == []
+    assert take_answers(journal, layout, [request("r", "yes")]) == []
+    assert [file.name for file in journal.state.refused] == ["control", "answers"]
     assert sorted(os.listdir(layout.root)) == ["answers.refused", "control.refused"]
     send_control(layout, PAUSE)
     assert pending_controls(layout) == [PAUSE]

@@ -13,6 +13,7 @@ from agentforge.adapters.processes.local import host_processes
 from agentforge.model.layout import AttemptLayout
 from agentforge.model.plan import ProviderChoice
 from agentforge.ports.provider import Command
+from agentforge.runtime.controls import leave
 from agentforge.runtime.exit_record import exit_of, make_folder, read_claim
 from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit, SupervisorLimits
 
@@ -39,7 +40,7 @@ class Engine:
         **asked: object,
     ) -> SupervisedExit:
         command = Command(("sh", "-c", script), ENV, **asked)  # type: ignore[arg-type]
-        make_folder(self.place)
+        make_folder(self.place, leave)
         with nothing_left_behind():
             return asyncio.run(
                 self.supervised.run(self.place, command, self.mark, limits or AttemptLimits(), cleanup)
@@ -112,7 +113,7 @@ def killed_supervisor(engine: Engine, script: str, cleanup: tuple[str, ...]) -> 
 
     async def play() -> SupervisedExit:
         command = Command(("sh", "-c", script), ENV)
-        make_folder(engine.place)
+        make_folder(engine.place, leave)
         running = asyncio.create_task(
             engine.supervised.run(engine.place, command, engine.mark, AttemptLimits(), cleanup)
         )
@@ -162,7 +163,7 @@ def test_a_waiting_engine_that_is_cancelled_during_the_handover_starts_nothing(e
 
     async def play() -> None:
         command = Command(("touch", "ran"), {**ENV, "LONG": "x" * 50_000_000})
-        make_folder(engine.place)
+        make_folder(engine.place, leave)
         running = asyncio.create_task(
             engine.supervised.run(engine.place, command, engine.mark, AttemptLimits())
         )

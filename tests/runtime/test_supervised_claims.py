@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
-from agentforge.model.layout import AttemptLayout
+from agentforge.model.facts import FileRefused
+from agentforge.model.layout import AttemptLayout, RunLayout
 from agentforge.ports.process import Identity
 from agentforge.ports.provider import Command
+from agentforge.runtime.controls import leave
 from agentforge.runtime.exit_record import make_folder, read_claim
+from agentforge.runtime.refusals import refuse_with
 from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit, SupervisorLimits
 
 from .attempt_run import ENV, AttemptRun
@@ -79,7 +82,7 @@ def supervised(tmp_path: Path, processes: FakeProcesses) -> Supervised:
 
 
 def run(supervised: Supervised, place: AttemptLayout, **asked: object) -> SupervisedExit:
-    make_folder(place)
+    make_folder(place, leave)
     command = Command(("true",), ENV, **asked)  # type: ignore[arg-type]
     return asyncio.run(supervised.run(place, command, "m", AttemptLimits()))
 
@@ -273,16 +276,23 @@ async def take_up(supervised: Supervised, place: AttemptLayout, act: str) -> Sup
     return await supervised.reattach(place, "m", lambda _: None)
 
 
-def test_what_is_found_in_the_folder_of_a_new_attempt_is_moved_aside(
-    place: AttemptLayout, caplog: pytest.LogCaptureFixture
+def test_what_is_found_in_the_folder_of_a_new_attempt_is_moved_aside_once_it_is_recorded(
+    place: AttemptLayout,
 ) -> None:
     claimed(place, mark=FOREIGN)
-    make_folder(place)
+    run = RunLayout(str(Path(place.root).parent), "s")
+    recorded = []
+
+    def report(fact: FileRefused) -> None:
+        assert Path(place.claim).exists()
+        recorded.append(fact)
+
+    make_folder(place, refuse_with(run, report))
     assert list(Path(place.root).iterdir()) == []
-    (aside,) = [path for path in Path(place.root).parent.iterdir() if path.name != "attempt-1"]
-    assert (aside / "claim").exists()
-    assert f"{place.root} existed before its attempt was started" in caplog.text
-    assert aside.name in caplog.text
+    assert recorded == [
+        FileRefused("attempt-1", "it existed before its attempt was started", "attempt-1.refused")
+    ]
+    assert (Path(run.root) / "attempt-1.refused" / "claim").exists()
 
 
 @pytest.mark.parametrize("kind", ["link", "dangling", "file", "fifo"])
@@ -299,7 +309,7 @@ def test_whatever_has_the_name_of_the_folder_is_moved_aside(
             os.mkfifo(place.root)
         case _:
             Path(place.root).symlink_to(target)
-    make_folder(place)
+    make_folder(place, refuse_with(RunLayout(str(tmp_path), "s"), lambda _: None))
     assert Path(place.root).is_dir()
     assert not Path(place.root).is_symlink()
     Path(place.claim).touch()
@@ -315,7 +325,7 @@ def test_the_tighter_of_two_time_limits_counts(
     provider: float,
     kept: float,
 ) -> None:
-    make_folder(place)
+    make_folder(place, leave)
     command = Command(("true",), ENV, timeout=provider)
     asyncio.run(supervised.run(place, command, "m", AttemptLimits(stage)))
     assert processes.specs[0]["timeout"] == kept

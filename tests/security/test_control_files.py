@@ -1,6 +1,8 @@
 """An agent that writes into the folders for controls and answers neither blocks nor ends its run, and reaches
 no file outside of them."""
 
+import json
+
 import pytest
 from tests.surface.terminal import WRITE_RESULT, Project
 
@@ -16,7 +18,13 @@ def test_junk_among_the_controls_does_not_stop_a_run(project: Project) -> None:
     file = project.pipeline(f"one*2={JUNK}; {WRITE_RESULT}")
     done = project.call("run", "-p", file, "-s", "s")
     assert done.code == 0, done.err
-    assert "control/a.json: it is not a control" in done.err
+    assert "refused control/a.json: it is not a valid control; moved to a.json.refused" in done.out
+    assert project.types("s").count("file_refused") == 12
+    status = project.call("status", "s").out
+    assert status.count("it is not a valid control") == 3
+    (*_, last) = json.loads(project.call("status", "s", "--json").out)["refused"]
+    assert last["moved_to"] == "f.json.refused-2"
+    assert 'file_refused name="control/a.json" moved_to="a.json.refused"' in project.call("tail", "s").out
     assert project.types("s").count("iteration_complete") == 2
     assert not list((project.root / CONTROL).glob("*.json"))
 
@@ -41,4 +49,4 @@ def test_file_in_the_place_of_the_controls_does_not_stop_a_run(project: Project)
     file = project.pipeline(f"one=ln -s $HOME {CONTROL}; {WRITE_RESULT}")
     done = project.call("run", "-p", file, "-s", "s")
     assert done.code == 0, done.err
-    assert "control: it is not a folder" in done.err
+    assert "refused control: it is not a folder; moved to control.refused" in done.out

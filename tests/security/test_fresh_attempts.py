@@ -48,6 +48,10 @@ def iteration(project: Project, stage: str = "stage-00-a") -> Path:
     return project.root / ".claude/pipeline-runs/s" / stage / "iterations/001"
 
 
+def refused(project: Project) -> list[str]:
+    return [event["data"]["name"] for event in project.events("s") if event["type"] == "file_refused"]
+
+
 def test_a_confined_agent_can_not_forge_its_next_attempt(project: Project) -> None:
     need_bwrap()
     proof = project.home / "escaped"
@@ -60,7 +64,8 @@ def test_a_confined_agent_can_not_forge_its_next_attempt(project: Project) -> No
     assert done.code == 0, done
     assert (project.root / "worked").read_text() == "worked\n"
     assert not proof.exists()
-    assert "existed before its attempt was started" in done.err + done.out
+    assert refused(project) == ["stage-00-a/iterations/001/attempt-2"]
+    assert "existed before its attempt was started" in done.out
     assert json.loads((iteration(project) / "result.json").read_text())["summary"] == "really done"
     assert "forged" not in (iteration(project) / "attempt-2/output.log").read_text()
 
@@ -78,14 +83,14 @@ def test_an_agent_can_not_forge_its_judgment(project: Project, confined: bool) -
     judge.chmod(0o755)
     end = "termination: {type: judgment, max: 1, min_iterations: 1, consensus: 1}"
     pipeline(project, node("a", worker, end, *([CONFINED] if confined else [])))
-    done = project.call(
+    project.call(
         *("run", "-p", "p.yaml", "-s", "s"),
         env={"PATH": f"{judge.parent}:{os.environ['PATH']}"},
     )
     events = (project.root / ".claude/pipeline-runs/s/events.jsonl").read_text().partition("\n")[2]
     assert "forged by the worker" not in events
     assert "really judged" in events
-    assert "existed before its attempt was started" in done.err + done.out
+    assert refused(project) == ["stage-00-a/iterations/001/judge-1"]
 
 
 def test_an_agent_can_not_put_steps_into_a_recording(project: Project) -> None:

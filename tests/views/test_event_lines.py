@@ -194,6 +194,11 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     (f.JudgeLost(1), "node=1 run=1 iter=2 attempt=1", None),
     (f.QueueChecked(4), "node=1 run=1 iter=2 remaining=4", None),
     (f.PlanChanged(plan(), Destination("1")), "node=1", "continuing with the recompiled pipeline"),
+    (
+        f.FileRefused("control/a.json", "it is not a valid control", "a.json.refused"),
+        'name="control/a.json" moved_to="a.json.refused" reason="it is not a valid control"',
+        "refused control/a.json: it is not a valid control; moved to a.json.refused",
+    ),
     (f.TmuxSessionCleaned("pipeline-s"), "name=pipeline-s", None),
 ]
 

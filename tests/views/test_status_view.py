@@ -152,6 +152,14 @@ def test_a_paused_run_shows_its_reason_and_its_questions() -> None:
     assert view.stages[0].mark == "stopped"
 
 
+def test_the_latest_refused_files_are_shown() -> None:
+    refused = [(f.FileRefused(f"control/{n}.json", "empty", f"{n}.json.refused"), None) for n in range(5)]
+    view = seen(STARTED, NODE, *refused, status="running")
+    assert len(view.refused) == 5
+    rows = [row.value for row in status_rows(view, NOON, UTC) if row.label == "Refused"]
+    assert rows == [f"control/{n}.json: empty; moved to {n}.json.refused" for n in (2, 3, 4)]
+
+
 def test_a_completed_run_has_no_resume_command() -> None:
     ended = (f.SessionCompleted("all_loops_complete"), Cursor("1", 1, 3))
     view = seen(STARTED, NODE, ITERATION, ATTEMPT, COMPLETED, NODE_DONE, ended, status="completed")

@@ -52,7 +52,7 @@ _JUDGE_TARGET: dict[type[f.AnyFact], TaskStatus] = {
 _ALLOWS_NEXT_ATTEMPT = frozenset({TaskStatus.DUE, TaskStatus.LOST, TaskStatus.CANCELLED})
 """After these, another attempt may start."""
 
-_LOG_FACTS = (f.LogRepaired, f.DamageAccepted)
+_LOG_FACTS = (f.LogRepaired, f.DamageAccepted, f.FileRefused)
 _REQUEST_FACTS = (f.RequestOpened, f.RequestAnswered, f.RequestResolved)
 
 

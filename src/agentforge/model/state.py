@@ -300,6 +300,16 @@ def latest_notes(notes: tuple[Note, ...]) -> tuple[Note, ...]:
     return notes[len(notes) - kept :]
 
 
+class RefusedFile(Struct, frozen=True):
+    """Something in the run directory that couldn't be used and was moved aside."""
+
+    name: str
+    reason: str
+    moved_to: str
+
+
+MAX_REFUSED = 16
+
 MAX_UNPRICED = 8
 
 
@@ -357,6 +367,8 @@ class RunState(Struct, frozen=True):
     """Whether the run is stopped on its requests, so that an answer continues it."""
     controls: tuple[str, ...] = ()
     """Ids of the latest processed controls, so that none is processed twice."""
+    refused: tuple[RefusedFile, ...] = ()
+    """The latest files that were refused; at most MAX_REFUSED."""
     accepted_damage: tuple[int, ...] = ()
     """Damaged log lines that a person chose to ignore."""
     recoveries: int = 0

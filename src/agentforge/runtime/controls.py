@@ -1,15 +1,14 @@
 """Requests of people to a running run: controls in `control/`, answers in `answers/`.
 
 Both are files, so that any process can write them and nothing is lost if no engine is running. An agent may
-write there, too: the name of a file is its id, and what isn't a valid file is moved aside and reported once.
+write there, too: the name of a file is its id, and what isn't a valid file is refused by the engine.
 """
 
 import errno
-import logging
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, TypeVar
 
 import msgspec
@@ -21,13 +20,15 @@ from agentforge.model.layout import RunLayout
 from agentforge.model.state import Request
 from agentforge.system import files
 
-log = logging.getLogger("agentforge.run")
-
 T = TypeVar("T")
+
+Refuse = Callable[[str, str], None]
+"""Given a path and the reason why what is there can't be used."""
 
 MAX_FILE_BYTES = 64 * 1024
 
 _CONTROL_NAME = re.compile(r"([A-Za-z0-9][\w.-]{0,99})\.json", re.ASCII)
+_CAN_USE_EFFECTIVE_IDS = os.access in os.supports_effective_ids
 _NOT_THE_FILES_FAULT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO})
 
 
@@ -58,24 +59,28 @@ def send_control(layout: RunLayout, control: Control) -> None:
     _place(layout.control, control.id, ControlFile(control.action, control.reason, control.now))
 
 
-def pending_controls(layout: RunLayout) -> list[Control]:
+def leave(_path: str, _reason: str) -> None:
+    """For a process that doesn't own the run: its engine refuses what is invalid."""
+
+
+def pending_controls(layout: RunLayout, refuse: Refuse = leave) -> list[Control]:
     """Controls not yet processed, oldest first (their ids start with the time)."""
     if not os.access(layout.control, os.F_OK):
         # The common case, checked several times in every iteration.
         return []
-    if not _is_folder(layout.control):
+    if not _is_folder(layout.control, refuse):
         return []
-    found = (_control(layout.control, name) for name in sorted(files.listing(layout.control)))
+    found = (_control(layout.control, name, refuse) for name in sorted(files.listing(layout.control)))
     return [control for control in found if control is not None]
 
 
-def _control(folder: str, name: str) -> Control | None:
+def _control(folder: str, name: str, refuse: Refuse) -> Control | None:
     if name.startswith(".") or not name.endswith(".json"):
         return None  # A draft, or a file that was moved aside.
     path, id = os.path.join(folder, name), _CONTROL_NAME.fullmatch(name)
     given = _read(path, ControlFile) if id else None
     if id is None or given is None:
-        _move_aside(path, "it is not a control")
+        refuse(path, "it is not a valid control")
         return None
     return Control(id[1], given.action, given.reason, given.now)
 
@@ -104,15 +109,11 @@ def give_answer(layout: RunLayout, given: Answer) -> Answer:
     return first
 
 
-def answer_request(layout: RunLayout, request: Request, answer: str, by: str) -> Answer:
-    """Answer an open request; an invalid earlier answer is moved away first."""
-    first = next(given_answers(layout, (request,)), None)
-    return first[1] if first else give_answer(layout, Answer(request.id, answer, by))
-
-
-def given_answers(layout: RunLayout, requests: Iterable[Request]) -> Iterator[tuple[Request, Answer]]:
-    """The valid answers to these requests. An invalid one is moved away, so that another can be given."""
-    if not _is_folder(layout.answers):
+def given_answers(
+    layout: RunLayout, requests: Iterable[Request], refuse: Refuse = leave
+) -> Iterator[tuple[Request, Answer]]:
+    """The valid answers to these requests."""
+    if not _is_folder(layout.answers, refuse):
         return
     for request in requests:
         path = os.path.join(layout.answers, f"{request.id}.json")
@@ -122,19 +123,30 @@ def given_answers(layout: RunLayout, requests: Iterable[Request]) -> Iterator[tu
         if answer is not None and answer.request == request.id and answer.answer in request.options:
             yield request, answer
             continue
-        _move_aside(path, f"the answer to request {request.id!r} must be one of {request.options}")
+        options = ", ".join(request.options)
+        refuse(path, f"it is not a valid answer to request {request.id!r}, which takes one of: {options}")
 
 
-def _is_folder(path: str) -> bool:
-    """Whether the folder exists. Anything else in its place, also a link, is moved aside."""
+def has_invalid_answer(layout: RunLayout, request: Request) -> bool:
+    found: list[str] = []
+    for _ in given_answers(layout, (request,), lambda path, _reason: found.append(path)):
+        pass
+    return bool(found)
+
+
+def _is_folder(path: str, refuse: Refuse) -> bool:
+    """Whether the folder exists. Anything else in its place, also a link, is refused."""
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:
         return False
     if not stat.S_ISDIR(mode):
-        _move_aside(path, "it is not a folder")
-        return False
-    return True
+        refuse(path, "it is not a folder")
+    elif not os.access(path, os.R_OK | os.W_OK | os.X_OK, effective_ids=_CAN_USE_EFFECTIVE_IDS):
+        refuse(path, "it can't be read and written")
+    else:
+        return True
+    return False
 
 
 def _read(path: str, type: type[T]) -> T | None:
@@ -150,20 +162,6 @@ def _read(path: str, type: type[T]) -> T | None:
         if isinstance(error.__cause__, OSError) and error.__cause__.errno in _NOT_THE_FILES_FAULT:
             raise
         return None
-
-
-def _move_aside(path: str, reason: str) -> None:
-    """Rename what isn't valid, so that it is reported once and a valid one can take its place."""
-    target, number = f"{path}.refused", 1
-    while os.path.lexists(target):
-        number += 1
-        target = f"{path}.refused-{number}"
-    log.warning("%s: %s; it was moved to %s", path, reason, os.path.basename(target))
-    try:
-        files.move(path, target)
-    except StorageFailed:
-        if os.path.lexists(path):
-            raise
 
 
 def _place(folder: str, id: str, value: Struct) -> bool:

@@ -20,9 +20,10 @@ from agentforge.model.layout import RunLayout
 from agentforge.model.state import RunState
 from agentforge.model.status import FINAL, RunStatus
 from agentforge.model.task import AnyTask, TaskKind, Wait, Work
-from agentforge.runtime.controls import Control, drop_control, given_answers, pending_controls
+from agentforge.runtime.controls import Control, drop_control, pending_controls
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
+from agentforge.runtime.refusals import Refusals, take_answers
 from agentforge.runtime.state_writer import StateWriter
 from agentforge.runtime.tasks.performer import Immediate, Performer
 
@@ -124,7 +125,9 @@ class Driver:
             self._begun.add((kind, draft.cursor, getattr(draft.fact, "attempt", 0)))
 
     async def _take_controls(self) -> None:
-        taken = pending_controls(self._layout)
+        refusals = Refusals(self._journal, self._layout)
+        taken = pending_controls(self._layout, refusals.add)
+        refusals.settle()
         if not taken and not self._pause_requests:
             return
         if self._journal.state.status not in FINAL:
@@ -143,7 +146,7 @@ class Driver:
             return False
         # An answer after the timeout is too late: the order in the log decides.
         in_time = [request for request in state.open_requests if not request.is_overdue]
-        answered = list(given_answers(self._layout, in_time))
+        answered = take_answers(self._journal, self._layout, in_time)
         for request, answer in answered:
             self._journal.record(f.RequestAnswered(request.id, answer.answer, answer.by), request.at)
         return bool(answered)
@@ -206,6 +209,7 @@ class Driver:
 
         def report(fact: f.AnyFact) -> None:
             self._journal.record(fact, task.cursor)
+            self._journal.wait_for_disk()
             self.wake()
 
         return await performer.perform(task, fresh=fresh, report=report)

@@ -1,6 +1,5 @@
 """The files of a supervisor: the claim it starts with, and the exit record it ends with."""
 
-import logging
 import os
 import signal
 from datetime import datetime
@@ -16,9 +15,8 @@ from agentforge.model.result import Usage
 from agentforge.model.task import MARK
 from agentforge.ports.process import Identity
 from agentforge.ports.provider import Exit
+from agentforge.runtime.controls import Refuse
 from agentforge.system import files
-
-log = logging.getLogger("agentforge.run")
 
 T = TypeVar("T")
 MAX_OUTPUT = 256 * 1024 * 1024
@@ -116,15 +114,11 @@ def _text(path: str) -> str:
     return (files.read_usable(path, MAX_OUTPUT) or b"").decode("utf-8", "replace")
 
 
-def make_folder(attempt: AttemptLayout) -> None:
+def make_folder(attempt: AttemptLayout, refuse: Refuse) -> None:
     """Create the folder of an attempt that is about to start. Whatever is there was made by an earlier run or
-    planted by an agent, and is moved aside."""
-    if (aside := files.move_aside(attempt.root)) is not None:
-        log.warning(
-            "%s existed before its attempt was started, so it was moved to %s",
-            attempt.root,
-            os.path.basename(aside),
-        )
+    planted by an agent."""
+    if os.path.lexists(attempt.root):
+        refuse(attempt.root, "it existed before its attempt was started")
     files.make_new_dir(attempt.root)
 
 

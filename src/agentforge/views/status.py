@@ -6,7 +6,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from agentforge.model.plan import Mode, Plan, ProviderChoice, StageNode, Step
-from agentforge.model.state import Request, RunState, StageState
+from agentforge.model.state import RefusedFile, Request, RunState, StageState
 from agentforge.model.status import RunStatus, TaskStatus
 from agentforge.ports.event_log import BufferHealth
 from agentforge.views.lines.requests import request_lines
@@ -110,6 +110,8 @@ class StatusView(Struct, frozen=True):
     requests: tuple[Request, ...] = ()
     """Open requests, even while the rest of the run continues."""
     answer_commands: tuple[str, ...] = ()
+    refused: tuple[RefusedFile, ...] = ()
+    """Files in the run directory that couldn't be used: the latest ones."""
 
 
 def status_view(
@@ -164,6 +166,7 @@ def status_view(
         resting=tuple(_resting(plan, state, now)),
         requests=state.open_requests,
         answer_commands=tuple(c for _, c in request_lines(state.session, state.open_requests, program)),
+        refused=state.refused,
     )
 
 

@@ -404,8 +404,8 @@ BUGS = (
     Bug(
         RECORD,
         "an attempt starts in a folder that was there before",
-        "    if (aside := files.move_aside(attempt.root)) is not None:\n",
-        "    if files.is_dir(attempt.root):\n        return\n    if (aside := None) is not None:\n",
+        "    if os.path.lexists(attempt.root):\n",
+        "    if files.is_dir(attempt.root):\n        return\n    if False:\n",
     ),
     Bug(
         RECORD,

@@ -11,8 +11,16 @@ from agentforge.app.runs.resume import reopen_to_work
 from agentforge.engine.legal import refuse_cancel, refuse_pause
 from agentforge.model.errors import IllegalMove, InvalidRequest, RunActive
 from agentforge.model.state import Request, RunState
-from agentforge.runtime.controls import Control, answer_request, send_control
+from agentforge.runtime.controls import (
+    Answer,
+    Control,
+    give_answer,
+    given_answers,
+    has_invalid_answer,
+    send_control,
+)
 from agentforge.runtime.journal import Journal
+from agentforge.runtime.refusals import take_answers
 
 RELEASE_SECONDS = 2.0
 
@@ -41,7 +49,10 @@ async def answer(
     refuse_own_agent(state, context.runs.environ, "answer")
     context.trust.refuse_untrusted(session)
     opened = _request_to_answer(state, request, text)
-    given = answer_request(context.runs.layout(session), opened, text, by)
+    layout = context.runs.layout(session)
+    await _make_way(context, session, opened)
+    first = next(given_answers(layout, (opened,)), None)
+    given = first[1] if first else give_answer(layout, Answer(opened.id, text, by))
     if given.answer != text:
         raise IllegalMove(f"request {opened.id!r} was already answered by {given.by}: {given.answer}")
     context.runner.wake(session)
@@ -84,6 +95,20 @@ def _request_to_answer(state: RunState, id: str | None, answer: str) -> Request:
             f"{answer!r} is not an option of request {found[0].id!r}", hint=f"use one of: {options}"
         )
     return found[0]
+
+
+async def _make_way(context: RunContext, session: str, request: Request) -> None:
+    """Have an invalid answer moved aside by the engine that owns the run, or here if no engine does."""
+    layout, loop = context.runs.layout(session), asyncio.get_running_loop()
+    until = loop.time() + RELEASE_SECONDS
+    while has_invalid_answer(layout, request) and loop.time() < until:
+        with suppress(RunActive):
+            journal = await reopen(context, session, accept_damage=False, to_work=False)
+            with context.leases.released_on_error(journal):
+                take_answers(journal, layout, (request,))
+            context.leases.release(journal)
+        context.runner.wake(session)
+        await asyncio.sleep(0.02)
 
 
 def _waits_for(state: RunState, request: str) -> bool:

@@ -29,8 +29,9 @@ from agentforge.model.plan import NestedNode, Plan
 from agentforge.model.state import MAX_NOTES_BYTES, RunState
 from agentforge.model.status import RunStatus
 from agentforge.ports.sources import Sources
-from agentforge.runtime.controls import answer_request, drop_pauses
+from agentforge.runtime.controls import Answer, drop_pauses, give_answer
 from agentforge.runtime.journal import Journal
+from agentforge.runtime.refusals import take_answers
 from agentforge.system import files
 
 log = logging.getLogger("agentforge.run")
@@ -152,8 +153,9 @@ def record_resume(journal: Journal, layout: RunLayout, resumed: f.SessionResumed
     drop_pauses(layout)
     for request in journal.state.open_requests:
         if request.kind == "escalation" and RESUME in request.options and not request.is_overdue:
-            given = answer_request(layout, request, RESUME, resumed.by)
+            first = next(iter(take_answers(journal, layout, (request,))), None)
             # Another answer may have been first; the first one counts.
+            given = first[1] if first else give_answer(layout, Answer(request.id, RESUME, resumed.by))
             journal.record(f.RequestAnswered(request.id, given.answer, given.by), request.at)
     before = len(journal.state.notes)
     is_running = journal.state.status is RunStatus.RUNNING

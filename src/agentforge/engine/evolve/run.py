@@ -22,10 +22,12 @@ from agentforge.model.errors import LogCorrupt, LogTooOld
 from agentforge.model.event import Event
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.state import (
+    MAX_REFUSED,
     Between,
     BlockState,
     BranchState,
     Note,
+    RefusedFile,
     Request,
     RunState,
     StageRecord,
@@ -127,6 +129,9 @@ def _apply(state: RunState, event: Event) -> RunState:
             return _stop_requested(state, fact)
         case f.DamageAccepted(lines=lines):
             return replace(state, accepted_damage=(*state.accepted_damage, *lines))
+        case f.FileRefused(name=name, reason=reason, moved_to=moved_to):
+            refused = (*state.refused, RefusedFile(name, reason, moved_to))
+            return replace(state, refused=refused[-MAX_REFUSED:])
         case f.PlanChanged():
             return apply_plan_change(state, fact)
         case f.LogRepaired() | f.LogImported() | f.SessionStarted() | f.TmuxSessionCleaned():

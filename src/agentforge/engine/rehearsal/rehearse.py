@@ -40,6 +40,7 @@ _COPIED = (
     f.RequestAnswered,
     f.DamageAccepted,
     f.LogRepaired,
+    f.FileRefused,
     f.TmuxSessionCleaned,
 )
 _DECIDED = (

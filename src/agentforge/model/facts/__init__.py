@@ -44,6 +44,7 @@ from agentforge.model.facts.request import RequestAnswered, RequestOpened, Reque
 from agentforge.model.facts.run import (
     AwaitingApproval,
     CancelRequested,
+    FileRefused,
     PauseRequested,
     PlanChanged,
     SessionAborted,
@@ -72,6 +73,7 @@ __all__ = [
     "DelayStarted",
     "ErrorOccurred",
     "Fact",
+    "FileRefused",
     "ImportedStage",
     "IterationCompleted",
     "IterationStarted",
@@ -158,6 +160,7 @@ AnyFact = (
     | LogRepaired
     | DamageAccepted
     | TmuxSessionCleaned
+    | FileRefused
 )
 
 

@@ -130,6 +130,18 @@ class PlanChanged(Fact, frozen=True):
     """Keys of the removed nodes, valid in any plan: a node that returns keeps its visit count."""
 
 
+class FileRefused(Fact, frozen=True):
+    """Something in the run directory that can't be used. Recorded before it is moved aside."""
+
+    TYPE = "file_refused"
+
+    name: str
+    """Relative to the run directory."""
+    reason: str
+    moved_to: str
+    """Its new name, in the same folder."""
+
+
 class TmuxSessionCleaned(Fact, frozen=True):
     """A leftover tmux session with this run's name was ended; no engine was running."""
 

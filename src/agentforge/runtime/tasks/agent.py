@@ -24,8 +24,10 @@ from agentforge.runtime.conclusion import (
     note_attempt,
     note_target,
 )
+from agentforge.runtime.controls import Refuse
 from agentforge.runtime.exit_record import ExitRecord
 from agentforge.runtime.outbox import empty_outbox, outbox_of
+from agentforge.runtime.refusals import refuse_with
 from agentforge.runtime.supervision import AttemptLimits
 from agentforge.runtime.tasks.call import (
     CallRefused,
@@ -66,19 +68,19 @@ class AgentPerformer:
         if task.ending:
             return await self._end(task)
         if fresh:
-            return await self._start(task)
+            return await self._start(task, refuse_with(self._setting.layout, report))
         about = self._about(task)
         call = self._call(task, about.here)
         ended = await self._calls.reattach(call, lambda pid: report(f.AttemptReattached(task.attempt, pid)))
         return self._outcome(about, ended)
 
-    async def _start(self, task: AgentTask) -> f.AnyFact:
+    async def _start(self, task: AgentTask, refuse: Refuse) -> f.AnyFact:
         prepared = self._preparer.prepared(task)
         if isinstance(prepared, f.ErrorOccurred):
             return prepared
         about = self._about(task, prepared)
         call = self._call(task, about.here)
-        ended = await self._calls.make(call, lambda: self._request(task, about, call.mark))
+        ended = await self._calls.make(call, lambda: self._request(task, about, call.mark), refuse)
         return self._outcome(about, ended)
 
     async def _end(self, task: AgentTask) -> f.AnyFact:

@@ -22,6 +22,7 @@ from agentforge.model.result import Usage, is_agent_session
 from agentforge.model.secrets import Redactor, SecretReferences
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, ProcessProvider, Provider
 from agentforge.runtime.confinement import Confiner
+from agentforge.runtime.controls import Refuse
 from agentforge.runtime.exit_record import KILLED, ExitRecord, exit_of, make_folder
 from agentforge.runtime.outbox import make_outbox
 from agentforge.runtime.recorder import Recorder
@@ -109,7 +110,7 @@ class Calls:
         self._interpret_seconds = interpret_seconds
 
     async def make(
-        self, call: ProviderCall, request: Callable[[], ExecuteRequest]
+        self, call: ProviderCall, request: Callable[[], ExecuteRequest], refuse: Refuse
     ) -> Finished | Lost | CallRefused:
         """Start it and wait for its end. The request is built once the provider's lock is held."""
         try:
@@ -119,7 +120,7 @@ class Calls:
         turn: AbstractAsyncContextManager[object] = self._locks.get(provider.name, nullcontext())
         async with turn:
             if is_program(provider):
-                make_folder(call.place)
+                make_folder(call.place, refuse)
             try:
                 asked = request()
             except ProviderUnusable as error:

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from agentforge.model.facts import AnyFact
 
 TaskReport = Callable[[AnyFact], None]
-"""Records a fact before the task's outcome."""
+"""Records a fact before the task's outcome; it is durable when this returns."""
 
 
 class Immediate(Protocol):

@@ -10,6 +10,7 @@ from agentforge.model.event import Event
 from agentforge.model.facts import AnyFact
 from agentforge.model.plan import Plan, StageNode
 from agentforge.model.result import Decision
+from agentforge.model.state import RefusedFile
 from agentforge.views.text import counted, one_line, span
 
 LineLevel = Literal["info", "warn", "error"]
@@ -138,6 +139,14 @@ def _of_session(fact: AnyFact) -> RunLine | None:
             return RunLine("", f"{one_line(fact.by)} answered: {one_line(fact.answer)}")
         case f.SessionContinued():
             return RunLine("", "continuing after an answer")
+        case f.PlanChanged():
+            return RunLine("", "continuing with the recompiled pipeline")
+        case _:
+            return _of_log(fact)
+
+
+def _of_log(fact: AnyFact) -> RunLine | None:
+    match fact:
         case f.LogImported():
             events = counted(fact.lines, "event")
             return RunLine("", f"imported from the agent-pipelines shell engine ({events})")
@@ -146,10 +155,15 @@ def _of_session(fact: AnyFact) -> RunLine | None:
             return RunLine("", text, "note", "warn")
         case f.DamageAccepted():
             return RunLine("", f"ignoring {counted(len(fact.lines), 'damaged line')}", "note", "warn")
-        case f.PlanChanged():
-            return RunLine("", "continuing with the recompiled pipeline")
+        case f.FileRefused():
+            return RunLine("", f"refused {refused_text(fact)}", "note", "warn")
         case _:
             return None
+
+
+def refused_text(file: f.FileRefused | RefusedFile) -> str:
+    moved_to = one_line(file.moved_to, SUMMARY_CHARS)
+    return f"{one_line(file.name, SUMMARY_CHARS)}: {one_line(file.reason)}; moved to {moved_to}"
 
 
 def ending_line(fact: AnyFact) -> RunLine | None:

@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from agentforge.views.lines.live import refused_text
 from agentforge.views.stage_progress import BranchProgress
 from agentforge.views.status import StatusView
 from agentforge.views.summary import judge_warning
@@ -24,6 +25,9 @@ STATUS_TONES: dict[str, Tone] = {
 
 
 UNFINISHED = frozenset({"pending", "running", "paused", "awaiting_approval"})
+
+
+MAX_SHOWN_REFUSED = 3
 
 
 class StatusRow(Struct, frozen=True):
@@ -49,6 +53,7 @@ def status_rows(view: StatusView, now: datetime, zone: tzinfo) -> list[StatusRow
     rows += _spent(view)
     rows.append(StatusRow("Events", _events(view)))
     rows += [StatusRow("Damage", one_line(damage), "bad") for damage in view.log.damage]
+    rows += [StatusRow("Refused", refused_text(file), "warn") for file in view.refused[-MAX_SHOWN_REFUSED:]]
     rows += _failure(view)
     rows += _pause(view)
     rows += _requests(view)

@@ -229,6 +229,9 @@ def _of_log(fact: AnyFact) -> list[tuple[str, Any]]:
             return [("bytes", fact.bytes)]
         case f.DamageAccepted():
             return [("lines", ",".join(str(line) for line in fact.lines))]
+        case f.FileRefused():
+            names = [("name", _quoted(fact.name)), ("moved_to", _quoted(fact.moved_to))]
+            return [*names, ("reason", _quoted(fact.reason, MESSAGE_CHARS))]
         case _:
             return []
 

@@ -1,0 +1,104 @@
+"""Refuses what an engine finds in a run's folders and can't use: it is recorded, then moved aside.
+
+Recorded first, so that a crash can't hide it. What was recorded and not moved is moved by the next engine,
+and not recorded again.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct
+
+from agentforge.model.errors import StorageFailed
+from agentforge.model.facts import FileRefused
+from agentforge.model.layout import RunLayout
+from agentforge.model.state import MAX_REFUSED, RefusedFile, Request
+from agentforge.runtime.controls import Answer, Refuse, given_answers
+from agentforge.runtime.journal import Journal
+from agentforge.system import files
+
+_MAX_NAME_BYTES = 200
+
+
+class _Refusal(Struct, frozen=True):
+    path: str
+    target: str
+    reported: RefusedFile
+
+    def move(self) -> None:
+        try:
+            files.move(self.path, self.target)
+        except StorageFailed:
+            if os.path.lexists(self.path):
+                raise
+
+    def fact(self) -> FileRefused:
+        return FileRefused(self.reported.name, self.reported.reason, self.reported.moved_to)
+
+
+def _refusal(layout: RunLayout, path: str, reason: str) -> _Refusal:
+    target = _free_name(path)
+    name, moved_to = _text(layout.relative(path)), _text(os.path.basename(target))
+    return _Refusal(path, target, RefusedFile(name, reason, moved_to))
+
+
+def _free_name(path: str) -> str:
+    folder, name = os.path.split(path)
+    kept = os.fsdecode(os.fsencode(name)[:_MAX_NAME_BYTES])
+    target, number = os.path.join(folder, f"{kept}.refused"), 1
+    while os.path.lexists(target):
+        number += 1
+        target = os.path.join(folder, f"{kept}.refused-{number}")
+    return target
+
+
+def _text(name: str) -> str:
+    """The name of a file as text, which the log can hold."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
+class Refusals:
+    """Collects files, and refuses them together. Only the owner of the run may do so."""
+
+    def __init__(self, journal: Journal, layout: RunLayout) -> None:
+        self._journal = journal
+        self._layout = layout
+        self._found: list[_Refusal] = []
+
+    def add(self, path: str, reason: str) -> None:
+        """More than can be remembered at once are left for the next time."""
+        if len(self._found) < MAX_REFUSED:
+            self._found.append(_refusal(self._layout, path, reason))
+
+    def settle(self) -> None:
+        if not self._found:
+            return
+        known = self._journal.state.refused
+        for refusal in self._found:
+            if refusal.reported not in known:
+                self._journal.record(refusal.fact(), self._journal.state.cursor)
+        self._journal.wait_for_disk()
+        for refusal in self._found:
+            refusal.move()
+        self._found.clear()
+
+
+def take_answers(
+    journal: Journal, layout: RunLayout, requests: Iterable[Request]
+) -> list[tuple[Request, Answer]]:
+    """The valid answers to these requests; an invalid one is refused, so that another can be given."""
+    refusals = Refusals(journal, layout)
+    answered = list(given_answers(layout, requests, refusals.add))
+    refusals.settle()
+    return answered
+
+
+def refuse_with(layout: RunLayout, report: Callable[[FileRefused], None]) -> Refuse:
+    """For a task, whose reports are durable when they return."""
+
+    def refuse(path: str, reason: str) -> None:
+        refusal = _refusal(layout, path, reason)
+        report(refusal.fact())
+        refusal.move()
+
+    return refuse
