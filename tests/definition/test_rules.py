@@ -406,6 +406,14 @@ class TestInputs:
         assert where(diagnostic) == "missing-input 1:21"
         assert not diagnostic.is_error
 
+    def test_too_many_inputs_are_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(TextWorld, "expand", lambda *_: None)
+        overrides = Overrides(inputs=("**",))
+        first, second = found(f"inputs: [docs]\n{HEAD}", overrides=overrides)
+        assert (where(first), where(second)) == ("too-many-inputs 1:1", "too-many-inputs 1:10")
+        assert first.is_error
+        assert second.is_error
+
 
 class TestSingleStage:
     @pytest.mark.parametrize("count", [0, -1, 10_000_000])

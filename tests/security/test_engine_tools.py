@@ -32,6 +32,19 @@ def test_a_planted_tool_is_not_called(tmp_path: Path) -> None:
     assert f"{tools}/bd is not used" in str(ended.error)
 
 
+def test_a_folder_on_the_path_that_an_agent_creates_has_no_effect(tmp_path: Path) -> None:
+    project, tools, told = tmp_path / "project", tmp_path / "later/bin", tmp_path / "ran"
+    project.mkdir()
+    plant = f"mkdir -p {tools}\n" + PLANT.format(names="git bd notify-send", ran=told, bin=tools)
+    environ = {**ENVIRON, "PATH": f"{tools}:/usr/bin:/bin", "DISPLAY": ":0"}
+    first = script(plant + WORK, "first", sandbox="none")
+    queue = script(WORK, "second", sandbox="none", termination={"type": "queue", "max": 1})
+    ended = run(engine(project, environ=environ).run(pipeline(first, queue), session="s", record=True))
+    assert (tools / "git").exists()
+    assert not told.exists()
+    assert "was not on the PATH when the run started" in str(ended.error)
+
+
 def test_a_sandbox_of_the_project_is_refused(tmp_path: Path) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from agentforge.system.tools import find_tool, tool_environment, why_refused
+from agentforge.system.tools import find_tool, resolve_tools, tool_environment, why_refused
 
 
-def program(folder: Path, name: str = "tool") -> Path:
+def program(folder: Path, name: str = "git") -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     made = folder / name
     made.write_text("#!/bin/sh\n")
@@ -25,16 +25,16 @@ def project(tmp_path: Path) -> Path:
 def test_one_in_the_project_is_skipped_for_one_outside(project: Path, tmp_path: Path) -> None:
     inside, outside = program(project / ".venv/bin"), program(tmp_path / "bin")
     environ = {"PATH": f"{inside.parent}:{outside.parent}"}
-    assert find_tool("tool", environ, str(project)) == str(outside)
+    assert find_tool("git", environ, str(project)) == str(outside)
     assert tool_environment(environ, str(project)) == {"PATH": str(outside.parent)}
 
 
 def test_the_only_one_is_refused(project: Path) -> None:
     inside = program(project / "bin")
     environ = {"PATH": str(inside.parent)}
-    assert find_tool("tool", environ, str(project)) is None
-    assert f"{inside} is not used" in why_refused("tool", environ)
-    assert why_refused("missing", environ) == ""
+    assert find_tool("git", environ, str(project)) is None
+    assert f"{inside} is not used" in why_refused("git", environ, str(project))
+    assert why_refused("bd", environ, str(project)) == ""
 
 
 @pytest.mark.parametrize("entry", ["", ".", "bin", "../project/bin"])
@@ -42,22 +42,30 @@ def test_relative_entries_are_skipped(project: Path, entry: str, monkeypatch: py
     program(project)
     program(project / "bin")
     monkeypatch.chdir(project)
-    assert find_tool("tool", {"PATH": entry}, str(project)) is None
+    assert find_tool("git", {"PATH": entry}, str(project)) is None
 
 
 def test_links_into_the_project_and_links_to_the_project(project: Path, tmp_path: Path) -> None:
     inside = program(project / "bin")
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/tool").symlink_to(inside)
+    (tmp_path / "bin/git").symlink_to(inside)
     (tmp_path / "folder").symlink_to(project / "bin")
     (tmp_path / "other").symlink_to(project)
     for entry in ("bin", "folder", "other/bin"):
-        assert find_tool("tool", {"PATH": str(tmp_path / entry)}, str(project)) is None
+        assert find_tool("git", {"PATH": str(tmp_path / entry)}, str(project)) is None
 
 
-def test_a_tool_is_looked_up_once(project: Path, tmp_path: Path) -> None:
+def test_tools_are_looked_up_together_at_the_start(project: Path, tmp_path: Path) -> None:
     first, second = program(tmp_path / "second/bin"), tmp_path / "first/bin"
     environ = {"PATH": f"{second}{os.pathsep}{first.parent}"}
-    assert find_tool("tool", environ, str(project)) == str(first)
+    resolve_tools(environ, str(project))
     program(second)
-    assert find_tool("tool", environ, str(project)) == str(first)
+    program(second, "bwrap")
+    program(first.parent, "tmux")
+    assert find_tool("git", environ, str(project)) == str(first)
+    assert find_tool("bwrap", environ, str(project)) is None
+    assert find_tool("tmux", environ, str(project)) is None
+    assert "not on the PATH when the run started" in why_refused("tmux", environ, str(project))
+    assert tool_environment(environ, str(project)) == {"PATH": str(first.parent)}
+    resolve_tools(environ, str(project))
+    assert find_tool("git", environ, str(project)) == str(second / "git")

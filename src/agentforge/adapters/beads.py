@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -13,7 +14,7 @@ from agentforge.system.tools import find_tool, tool_environment, why_refused
 
 log = logging.getLogger("agentforge.run")
 
-PROGRAM = "bd"
+PROGRAM: Final = "bd"
 PREFIX_VARIABLE = "BEADS_LABEL_PREFIX"
 TIMEOUT = 60.0
 MAX_LISTING = 64 * 1024 * 1024
@@ -35,7 +36,7 @@ class Beads:
         if program is None:
             return _unreadable(
                 "Missing required command: bd (beads CLI). Install it (npm install -g @beads/bd)"
-                f" or give the stage another termination{why_refused(PROGRAM, self._environ)}"
+                f" or give the stage another termination{why_refused(PROGRAM, self._environ, self._project)}"
             )
         ended = await self._run(program, "ready", f"--label={self._label}")
         if ended.code != 0:

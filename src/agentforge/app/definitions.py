@@ -72,7 +72,7 @@ class Definitions:
     def migration(self) -> Migration:
         """Differences from the shell engine in all definitions and runs of the project."""
         environ = dict(self._environ)
-        if os.path.isdir(os.path.join(self._project, "scripts", "stages")):
+        if self._sources.is_dir(os.path.join(self._project, "scripts", "stages")):
             environ.setdefault("AGENT_PIPELINES_ROOT", self._project)
         sources = sources_of(self._project, environ)
         known = known_providers(self._project, environ)

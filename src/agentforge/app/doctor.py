@@ -11,6 +11,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from agentforge.adapters.cli_agents.description import AgentCli
+from agentforge.adapters.cli_agents.program import find_program
 from agentforge.adapters.host import probe as host_probe
 from agentforge.adapters.host.file_systems import read_mounts, why_not_local
 from agentforge.adapters.host.probe import model_server
@@ -29,7 +30,7 @@ from agentforge.model.secrets import is_secret_name
 from agentforge.ports.provider import ExecuteRequest
 from agentforge.ports.sandbox import Sandbox
 from agentforge.runtime.tasks.call import is_program
-from agentforge.system.tools import tool_environment, why_refused
+from agentforge.system.tools import ToolName, find_tool, resolve_tools, tool_environment, why_refused
 from agentforge.tool_loop.endpoint import LOCAL
 
 ProbeLevel = Literal["ok", "note", "warning", "broken"]
@@ -66,7 +67,7 @@ class Probe(Struct, frozen=True):
 SLOW_SYNC_MS = 50.0
 GROUPS = get_args(Group)
 
-TOOLS = {
+TOOLS: dict[ToolName, str] = {
     "git": "for the demo and for comparing workspaces",
     "tmux": "for runs in the background",
     "bd": "for queue stages",
@@ -90,6 +91,7 @@ def doctor(project: str | os.PathLike[str] = ".", environ: Mapping[str, str] | N
     """Probe the machine, the project, tools, agents, sandboxes, providers and settings. Changes nothing."""
     project = os.path.abspath(project)
     environ = os.environ if environ is None else environ
+    resolve_tools(environ, project)
     parts: list[Callable[[], list[Probe]]] = [
         _machine,
         partial(_project, project),
@@ -135,13 +137,15 @@ def _project(project: str) -> list[Probe]:
     return [disk, sync]
 
 
-def _tool(name: str, purpose: str, environ: Mapping[str, str], project: str) -> list[Probe]:
+def _tool(name: ToolName, purpose: str, environ: Mapping[str, str], project: str) -> list[Probe]:
     install = "brew install" if sys.platform == "darwin" else "sudo apt-get install"
-    outside = tool_environment(environ, project)
-    found = host_probe.program(name, outside, VERSION_FLAGS.get(name, ("--version",)))
-    if found is None:
+    path = find_tool(name, environ, project)
+    if path is None:
         fix = "npm install -g @beads/bd" if name == "bd" else f"{install} {name}"
-        return [Probe("tools", name, "note", f"not found; needed {purpose}{why_refused(name, environ)}", fix)]
+        refused = why_refused(name, environ, project)
+        return [Probe("tools", name, "note", f"not found; needed {purpose}{refused}", fix)]
+    outside = tool_environment(environ, project)
+    found = host_probe.program(path, outside, VERSION_FLAGS.get(name, ("--version",)))
     return [Probe("tools", name, "ok", found.summary)]
 
 
@@ -215,10 +219,11 @@ def agent_probes(environ: Mapping[str, str]) -> list[Callable[[], list[Probe]]]:
 
 
 def _program(cli: AgentCli, environ: Mapping[str, str]) -> list[Probe]:
-    found = host_probe.program(cli.program_name, environ)
-    login = agent_login(cli, found.path if found else None, environ)
-    if found is None:
+    path = find_program(cli.program_name, "/", environ)
+    login = agent_login(cli, path, environ)
+    if path is None:
         return [Probe("agents", cli.name, "note", login.found, login.fix)]
+    found = host_probe.program(path, environ)
     if login.is_usable:
         return [Probe("agents", cli.name, "ok", f"{found.summary}, {login.found}")]
     text = f"{found.summary}, but no API key or login was found"

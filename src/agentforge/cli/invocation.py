@@ -54,12 +54,7 @@ class Invocation:
     @property
     def root(self) -> str:
         """The project's folder as an absolute path. Raises InvalidRequest if it doesn't exist."""
-        root = os.path.abspath(self.project)
-        if not os.path.isdir(root):
-            raise InvalidRequest(
-                f"project folder not found: {root}", hint="give an existing folder with -C DIR"
-            )
-        return root
+        return existing_folder(self.project, "with -C DIR")
 
     @property
     def program(self) -> str:
@@ -69,6 +64,14 @@ class Invocation:
         import shlex
 
         return f"{self.name} -C {shlex.quote(self.root)}"
+
+
+def existing_folder(path: str, option: str) -> str:
+    """The project's folder as an absolute path. Raises InvalidRequest if it doesn't exist."""
+    root = os.path.abspath(path)
+    if not os.path.isdir(root):
+        raise InvalidRequest(f"project folder not found: {root}", hint=f"give an existing folder {option}")
+    return root
 
 
 def invocation(context: click.Context | None = None) -> Invocation:

@@ -54,7 +54,7 @@ from agentforge.model.diagnostic import Diagnostic, SourcePlace
 from agentforge.model.errors import DefinitionError, StorageFailed
 from agentforge.model.plan import Mode, Overrides, Plan
 from agentforge.model.session_name import session_name
-from agentforge.ports.sources import Sources
+from agentforge.ports.sources import MAX_INPUTS, Sources
 
 INLINE = "<inline>"
 PipelineSource = str | Mapping[str, Any]
@@ -211,22 +211,36 @@ def _session_inputs(
     """The input files of a run, from the caller and the pipelines: sorted, without duplicates."""
     found: set[str] = set()
     for pattern in given:
-        files = sources.expand(pattern)
-        found.update(files)
-        if not files:
+        at = report.argument(f"--input {pattern}")
+        files = _expanded(sources, pattern, at, report)
+        found.update(files or ())
+        if files == ():
             report.error(
                 "missing-input",
-                report.argument(f"--input {pattern}"),
+                at,
                 f"no file matches the input `{pattern}`",
                 hint="use a file, glob or folder, relative to the project",
             )
     for written in (written for spec in specs for written in spec.inputs or ()):
-        files = sources.expand(written.value)
-        found.update(files)
-        if not files:
+        files = _expanded(sources, written.value, written.at, report)
+        found.update(files or ())
+        if files == ():
             message = f"no file matches the input `{written.value}`"
             report.warning("missing-input", written.at, message, hint="the run starts without it")
     return tuple(sorted(found))
+
+
+def _expanded(sources: Sources, pattern: str, at: SourcePlace, report: Report) -> tuple[str, ...] | None:
+    files = sources.expand(pattern)
+    if files is None:
+        report.error(
+            "too-many-inputs",
+            at,
+            f"the input `{pattern}` matches more than {MAX_INPUTS} files, or has too many files to search",
+            hint="use a narrower pattern or a smaller folder",
+        )
+        return None
+    return tuple(files)
 
 
 def default_session(pipeline: str, now: datetime) -> str:

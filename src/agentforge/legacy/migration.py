@@ -214,7 +214,7 @@ def _of_pipeline(sources: Sources, pipeline: ResolvedPipeline) -> Iterator[Findi
             f"the run pauses and asks after {spec.max_runtime.value:g} s; agent-pipelines ignored the limit"
         )
         yield Finding("runtime-limit", "changes", spec.max_runtime.at, message)
-    given = [path for written in spec.inputs or () for path in sources.expand(written.value)]
+    given = [path for written in spec.inputs or () for path in sources.expand(written.value) or ()]
     if given != sorted(set(given)):
         message = "agents get the inputs sorted and without duplicates; agent-pipelines kept the order"
         yield Finding("sorted-inputs", "changes", (spec.inputs or ())[0].at, message)

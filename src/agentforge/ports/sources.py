@@ -7,6 +7,9 @@ from typing import Protocol
 MAX_SOURCE_BYTES = 1_000_000
 """The largest definition that is accepted."""
 
+MAX_INPUTS = 10_000
+"""How many files one input may name."""
+
 
 class Sources(Protocol):
     @property
@@ -33,8 +36,9 @@ class Sources(Protocol):
         """Names in a folder, sorted; empty if the folder is missing."""
         ...
 
-    def expand(self, pattern: str) -> Sequence[str]:
-        """The files that an input names: a file, a glob, or a folder's texts; absolute, sorted."""
+    def expand(self, pattern: str) -> Sequence[str] | None:
+        """The files that an input names: a file, a glob, or a folder's texts; absolute, sorted. None: more
+        than MAX_INPUTS, or too many files and folders to search."""
         ...
 
     def resolve(self, path: str) -> str | None:

@@ -131,7 +131,7 @@ def _definition_files(plan: Plan, project: str) -> Iterator[str]:
     prompts = (stage.prompt_path for step in plan.steps for stage in step.stages)
     for name in (plan.source.path, *prompts):
         path = os.path.normpath(os.path.join(project, name or ""))
-        if _is_below(path, [project]) and os.path.isfile(path) and not _link_in(path, project):
+        if _is_below(path, [project]) and files.is_file(path) and not _link_in(path, project):
             yield path
     for node in plan.nodes:
         if isinstance(node, NestedNode):

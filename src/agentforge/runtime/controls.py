@@ -65,7 +65,7 @@ def leave(_path: str, _reason: str) -> None:
 
 def pending_controls(layout: RunLayout, refuse: Refuse = leave) -> list[Control]:
     """Controls not yet processed, oldest first (their ids start with the time)."""
-    if not os.access(layout.control, os.F_OK):
+    if not os.path.lexists(layout.control):
         # The common case, checked several times in every iteration.
         return []
     if not _is_folder(layout.control, refuse):

@@ -66,7 +66,7 @@ class ExitRecord(Struct, frozen=True):
 
 def folder_place(attempt: AttemptLayout) -> ClaimPlace:
     with files.storage(attempt.root):
-        found = os.stat(attempt.root, follow_symlinks=False)
+        found = os.lstat(attempt.root)
     return ClaimPlace(attempt.root, found.st_dev, found.st_ino)
 
 

@@ -39,6 +39,7 @@ from agentforge.ports.event_log import Head
 from agentforge.ports.provider import Provider
 from agentforge.runtime.iteration_files import light_iterations, write_iteration_files
 from agentforge.runtime.supervision import SupervisorLimits
+from agentforge.system import files
 from agentforge.views.lines.preview import preview
 
 
@@ -60,7 +61,7 @@ class Engine:
         """`workdir` is the project's folder. `sandboxed`: the whole process is isolated, so providers that
         require a sandbox can run without one."""
         self.project = os.path.realpath(workdir)
-        if not os.path.isdir(self.project):
+        if not files.is_dir(self.project):
             raise InvalidRequest(
                 f"project folder not found: {self.project}", hint="create it, or pass another"
             )

@@ -6,11 +6,11 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 from types import TracebackType
 
 from msgspec import Struct
 
-from agentforge.system import files
 from agentforge.system.folders import (
     FOLDER,
     NotRegular,
@@ -29,6 +29,13 @@ class FolderEntry(Struct, frozen=True):
     kind: str
     """file, folder, link or other."""
     size: int
+
+
+class FolderListing(Struct, frozen=True):
+    identity: tuple[int, int] = (0, 0)
+    """Device and inode of the folder."""
+    kinds: tuple[tuple[str, str], ...] = ()
+    """Name and kind of its entries, sorted."""
 
 
 def _allow(_path: str) -> None:
@@ -101,6 +108,18 @@ class ConfinedFolder:
                 os.close(descriptor)
             return sorted(found, key=lambda entry: entry.name)
 
+    def listing(self, path: str, max_entries: int) -> FolderListing:
+        """Like `entries`, but without sizes; at most `max_entries` and one more."""
+        with self.at(path) as spot:
+            descriptor = os.open(spot.name or ".", FOLDER, dir_fd=spot.folder)
+            try:
+                about = os.fstat(descriptor)
+                with os.scandir(descriptor) as found:
+                    kinds = [(entry.name, _listed_kind(entry)) for entry in islice(found, max_entries + 1)]
+            finally:
+                os.close(descriptor)
+            return FolderListing((about.st_dev, about.st_ino), tuple(sorted(kinds)))
+
     def stat(self, path: str) -> os.stat_result | None:
         """About the file or folder that the path leads to, or None if nothing is there."""
         try:
@@ -127,24 +146,6 @@ class ConfinedFolder:
             if path == root or path.startswith(root.rstrip("/") + "/"):
                 return path[len(root) :].lstrip("/")
         raise OutsideRoot(errno.EXDEV, "is outside the workspace; use a path relative to it")
-
-
-def read_project_file(project: str, path: str, max_bytes: int, *, cut: bool = False) -> bytes | None:
-    """A file that a definition names, or None if it is missing. In the project, links must not lead out of
-    it; a path elsewhere was chosen by the user. Of a larger file, the first `max_bytes` are returned if
-    `cut`. Raises StorageFailed."""
-    inside = os.path.normpath(os.path.join(project, path))
-    if not inside.startswith(project.rstrip("/") + "/"):
-        return files.read_named(inside, max_bytes, cut=cut)
-    with files.storage(inside):
-        try:
-            with ConfinedFolder(project) as folder:
-                content, size = folder.read(inside, max_bytes)
-        except FileNotFoundError:
-            return None
-        if size > max_bytes and not cut:
-            raise NotRegular(errno.EFBIG, f"{size} bytes exceed the limit of {max_bytes}")
-        return content
 
 
 def _file_name(spot: Spot) -> str:
@@ -176,6 +177,14 @@ def _remove_drafts(spot: Spot, owner: str) -> None:
 def _entry(entry: "os.DirEntry[str]") -> FolderEntry:
     about = entry.stat(follow_symlinks=False)
     return FolderEntry(entry.name, _kind(about.st_mode), about.st_size)
+
+
+def _listed_kind(entry: "os.DirEntry[str]") -> str:
+    if entry.is_symlink():
+        return "link"
+    if entry.is_dir(follow_symlinks=False):
+        return "folder"
+    return "file" if entry.is_file(follow_symlinks=False) else "other"
 
 
 def _kind(mode: int) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from agentforge.system.programs import Program
-from agentforge.system.tools import tool_environment
+from agentforge.system.tools import find_tool, tool_environment
 
 SAFE_COMMANDS: Final = frozenset({"ls-files", "ls-tree", "rev-parse"})
 _SETTINGS: Final = (
@@ -56,6 +56,8 @@ _KEPT: Final = (
     *("GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM"),
 )
 
+_MISSING: Final = os.path.join(os.devnull, "git")
+
 
 def git_argv(*arguments: str) -> tuple[str, ...]:
     options = [word for setting in _SETTINGS for word in ("-c", setting)]
@@ -76,8 +78,9 @@ def git_program(
     """A call of the engine, in the repository that contains `root`."""
     if arguments[0] not in SAFE_COMMANDS:
         raise ValueError(f"git {arguments[0]} may start programs that the repository configures")
+    _, *words = git_argv(*arguments)
     return Program(
-        git_argv(*arguments),
+        (find_tool("git", environ, root) or _MISSING, *words),
         timeout,
         cwd=os.path.abspath(root),
         env=git_environment(tool_environment(environ, root)),

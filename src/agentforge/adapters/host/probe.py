@@ -4,7 +4,6 @@ loopback."""
 import json
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException
@@ -40,13 +39,8 @@ class SyncSpeed(Struct, frozen=True):
     error: str = ""
 
 
-def program(
-    name: str, environ: Mapping[str, str], ask: tuple[str, ...] = ("--version",)
-) -> ProgramInfo | None:
-    """The program with its version, or None if it is not on the PATH."""
-    path = shutil.which(name, path=environ.get("PATH", os.defpath))
-    if path is None:
-        return None
+def program(path: str, environ: Mapping[str, str], ask: tuple[str, ...] = ("--version",)) -> ProgramInfo:
+    """The program with its version."""
     ended = programs.run(programs.Program((path, *ask), VERSION_SECONDS, env=environ))
     version = _VERSION.search(ended.output + ended.errors) if ended.code is not None else None
     return ProgramInfo(path, version.group() if version else "")

@@ -2,7 +2,6 @@
 folder otherwise."""
 
 import errno
-import glob
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,12 +11,14 @@ from pathlib import Path
 from agentforge.adapters.host.clock import SystemClock
 from agentforge.model.errors import StorageFailed
 from agentforge.ports.clock import Clock
-from agentforge.ports.sources import MAX_SOURCE_BYTES
+from agentforge.ports.sources import MAX_INPUTS, MAX_SOURCE_BYTES
 from agentforge.ports.workspace import Stamp
 from agentforge.system import files
-from agentforge.system.confined import read_project_file
+from agentforge.system.confined import ConfinedFolder
 from agentforge.system.git import git_program
+from agentforge.system.named_files import expand, is_folder, names_in, read_project_file
 from agentforge.system.programs import run
+from agentforge.system.search import MAX_ENTRIES, FileSearch, TooManyEntries
 
 _BUILTIN = Path(__file__).resolve().parents[2] / "builtin"
 _INPUT_SUFFIXES = (".md", ".yaml", ".json", ".txt")
@@ -59,29 +60,22 @@ class FileSources:
         return None if content is None else content.decode("utf-8", "surrogateescape")
 
     def is_dir(self, path: str) -> bool:
-        try:
-            return Path(path).is_dir()
-        except (OSError, ValueError):
-            return False
+        return is_folder(self.project, path)
 
     def listing(self, path: str) -> Sequence[str]:
         try:
-            return sorted(files.listing(path))
-        except (StorageFailed, ValueError):
-            return ()
+            return names_in(self.project, path)
+        except TooManyEntries as error:
+            raise StorageFailed(
+                f"{path} has more than {MAX_ENTRIES} entries", hint="move it away, or use another project"
+            ) from error
 
-    def expand(self, pattern: str) -> Sequence[str]:
-        path = os.path.normpath(os.path.join(self.project, pattern))
+    def expand(self, pattern: str) -> Sequence[str] | None:
         try:
-            if Path(path).is_file():
-                return (path,)
-            if Path(path).is_dir():
-                return sorted(_text_files_below(path))
-            # Path.glob rejects absolute patterns, which callers use.
-            found = glob.glob(path, recursive=True)
-        except (OSError, ValueError):
-            return ()
-        return sorted({os.path.normpath(name) for name in found if Path(name).is_file()})
+            found = expand(self.project, pattern, _INPUT_SUFFIXES)
+        except TooManyEntries:
+            return None
+        return found if len(found) <= MAX_INPUTS else None
 
     def resolve(self, path: str) -> str | None:
         try:
@@ -91,15 +85,6 @@ class FileSources:
 
     def now(self) -> datetime:
         return self._clock.now()
-
-
-def _text_files_below(folder: str) -> list[str]:
-    return [
-        str(Path(parent) / name)
-        for parent, _, names in os.walk(folder)
-        for name in names
-        if name.endswith(_INPUT_SUFFIXES)
-    ]
 
 
 def committed_files(root: str, environ: Mapping[str, str]) -> dict[str, str]:
@@ -120,12 +105,15 @@ class WorkspaceFiles:
 
     def stamps(self) -> dict[str, Stamp] | None:
         found: dict[str, Stamp] = {}
-        listed = self._listed_by_git()
-        for path in self._walked() if listed is None else listed:
-            if (stamp := self.stamp(path)) is not None and not _is_ours(path):
-                found[path] = stamp
-                if len(found) > self._max_files:
-                    return None
+        try:
+            listed = self._listed_by_git()
+            for path in self._walked() if listed is None else listed:
+                if (stamp := self.stamp(path)) is not None and not _is_ours(path):
+                    found[path] = stamp
+                    if len(found) > self._max_files:
+                        return None
+        except TooManyEntries:
+            return None
         return found
 
     def stamp(self, path: str) -> Stamp | None:
@@ -154,11 +142,9 @@ class WorkspaceFiles:
         return [os.fsdecode(name) for name in ended.stdout.split(b"\0") if name]
 
     def _walked(self) -> Iterator[str]:
-        for folder, folders, names in os.walk(self._root):
-            inside = os.path.relpath(folder, self._root)
-            prefix = "" if inside == "." else f"{inside}/"
-            folders[:] = sorted(name for name in folders if not _is_ours(f"{prefix}{name}"))
-            yield from (f"{prefix}{name}" for name in sorted(names))
+        with ConfinedFolder(self._root) as folder:
+            search = FileSearch(folder, 2 * self._max_files)
+            yield from search.below(links=False, skip=_is_ours)
 
 
 def _is_ours(path: str) -> bool:

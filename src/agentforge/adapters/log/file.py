@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
-from pathlib import Path
 
 from agentforge.adapters.log.displacement import DisplacedLog, chunks_of
 from agentforge.adapters.log.lease import LogLease
@@ -146,15 +145,14 @@ class JsonlFile:
             self._check_place()
 
     def save_tail(self, start: int) -> str:
-        target = Path(self._path).with_name(f"{Path(self._path).name}.torn-{start}")
-        number = 1
-        while target.exists():
+        target, number = f"{self._path}.torn-{start}", 1
+        while os.path.lexists(target):
             number += 1
-            target = target.with_name(f"{Path(self._path).name}.torn-{start}-{number}")
+            target = f"{self._path}.torn-{start}-{number}"
         with storage(f"can't save the torn line to {target}"):
-            self._disk.fill(str(target), self.chunks(start, self.length))
-            self._disk.sync_directory(str(target.parent))
-        return str(target)
+            self._disk.fill(target, self.chunks(start, self.length))
+            self._disk.sync_directory(os.path.dirname(target))
+        return target
 
     def cut(self, length: int) -> None:
         try:

@@ -17,6 +17,7 @@ from agentforge.adapters.log.writer import Buffering, Writer, warn
 from agentforge.model.codec import Payload
 from agentforge.model.errors import InvalidRequest, RunActive, StorageFailed, UnknownRun
 from agentforge.ports.event_log import Damage, Head, TornTail
+from agentforge.system import files
 from agentforge.system.disk import Disk, WriteRetry
 from agentforge.system.files import storage
 
@@ -62,7 +63,7 @@ class JsonlLog:
         self._buffering = Buffering(buffer_events, flush_seconds, on_warning, monotonic)
 
     def exists(self) -> bool:
-        return Path(self.path).exists()
+        return files.is_file(self.path)
 
     def is_held(self) -> bool:
         with storage(f"can't check the lease on the log {self.path}"):
@@ -166,7 +167,7 @@ class _CountedPayloads(PayloadStore):
 
 
 def verify(path: str | Path) -> LogReport:
-    if not Path(path).is_file():
+    if not files.is_file(str(path)):
         raise UnknownRun(
             f"no log found at {path}", hint="run `agentforge list` to see the runs of this project"
         )

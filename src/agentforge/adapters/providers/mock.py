@@ -8,7 +8,6 @@ import math
 import os
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -94,7 +93,7 @@ def _first(config: MockConfig, *names: str) -> str | None:
     # A name such as `../x` would escape the fixtures folder.
     is_plain = config.provider and "/" not in config.provider and not config.provider.startswith(".")
     own = [os.path.join(root, config.provider)] if is_plain else []
-    for folder in filter(os.path.isdir, (*own, root)):
+    for folder in (*own, root):
         for name in names:
             if (found := files.read_named(os.path.join(folder, name))) is not None:
                 return found.decode("utf-8", "replace")
@@ -141,7 +140,7 @@ class MockProvider:
 
     def validate(self) -> None:
         folder = self._own.fixtures_dir or self._environ.get("MOCK_FIXTURES_DIR", "")
-        if folder and not Path(folder).is_dir():
+        if folder and not files.is_dir(os.path.realpath(folder)):
             raise ProviderUnusable(
                 f"mock fixtures folder {folder} doesn't exist", hint="create it, or fix MOCK_FIXTURES_DIR"
             )

@@ -25,7 +25,7 @@ from agentforge.model.plan import SandboxChoice
 from agentforge.ports.provider import Command
 from agentforge.ports.sandbox import Confinement
 from agentforge.system.programs import Program, run
-from agentforge.system.tools import find_tool, tool_environment, why_refused
+from agentforge.system.tools import find_tool, why_refused
 
 TRIAL_SECONDS = 10.0
 DESCRIPTOR = 3
@@ -84,7 +84,7 @@ class BwrapSandbox:
             *("--chdir", within.workspace),
         )
         argv = (*confined, "--", *command.argv)
-        if env := _env_with_signals(tool_environment(self._environ, self._project)["PATH"]):
+        if env := _with_signals(find_tool("env", self._environ, self._project) or ""):
             argv = (
                 *(env, "--ignore-signal=TERM", *confined, "--die-with-parent"),
                 *("--", env, "--default-signal=TERM", *command.argv),
@@ -106,7 +106,8 @@ class BwrapSandbox:
         found = find_tool("bwrap", self._environ, self._project)
         if found is None:
             raise ProviderUnusable(
-                f"sandbox bwrap: the program `bwrap` is not installed{why_refused('bwrap', self._environ)}",
+                f"sandbox bwrap: the program `bwrap` is not installed"
+                f"{why_refused('bwrap', self._environ, self._project)}",
                 hint="install it: sudo apt-get install bubblewrap (or dnf, pacman, apk with the same name)",
             )
         return found
@@ -189,10 +190,9 @@ def _arguments(mount: Mount) -> tuple[str, ...]:
 
 
 @cache
-def _env_with_signals(path: str) -> str:
-    """An `env` program that can set signal actions, or "" if this system's can't. In that case bwrap dies
-    first when both get SIGTERM, and the supervisor ends the agent."""
-    program = find_tool("env", {"PATH": path}, "") or ""
+def _with_signals(program: str) -> str:
+    """The `env` program if it can set signal actions, or "". In that case bwrap dies first when both get
+    SIGTERM, and the supervisor ends the agent."""
     argv = (program, "--ignore-signal=TERM", program, "--default-signal=TERM", "true")
     return program if run(Program(argv, 5.0)).code == 0 else ""
 

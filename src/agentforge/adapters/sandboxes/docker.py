@@ -103,7 +103,7 @@ class DockerSandbox:
         if found is None:
             raise ProviderUnusable(
                 f"sandbox docker: the program `docker` is not installed"
-                f"{why_refused('docker', self._environ)}",
+                f"{why_refused('docker', self._environ, self._project)}",
                 hint="install Docker (https://docs.docker.com/engine/install), or use `sandbox: bwrap`",
             )
         return found

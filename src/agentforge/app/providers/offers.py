@@ -34,7 +34,7 @@ from agentforge.model.layout import PROVIDERS
 from agentforge.ports.provider import Provider
 from agentforge.ports.sources import MAX_SOURCE_BYTES
 from agentforge.system import files
-from agentforge.system.confined import read_project_file
+from agentforge.system.named_files import read_project_file
 from agentforge.version import __version__
 
 log = logging.getLogger("agentforge.providers")

@@ -40,7 +40,7 @@ from agentforge.runtime.tasks.manifest import ManifestPerformer
 from agentforge.runtime.tasks.prepare import LightStages, Preparer
 from agentforge.runtime.tasks.queue import QueuePerformer
 from agentforge.system import openat2
-from agentforge.system.tools import tool_environment
+from agentforge.system.tools import resolve_tools
 
 NOTIFICATION = "Loop Agent"
 """The title of the desktop notification when a single-stage run has ended."""
@@ -80,6 +80,9 @@ class Runner:
         return is_mock_mode(self._environ)
 
     async def make_ready(self, plan: Plan, settings: RunSettings) -> None:
+        if not self._drivers:
+            # While agents work, the tools stay those that were found before.
+            resolve_tools(self._environ, self._runs.project)
         if settings.replay is not None:
             await make_replay_ready(plan, self._sandboxes)
         elif settings.mock:
@@ -129,9 +132,7 @@ class Runner:
         # The end of the run is recorded; failures from here on don't affect it.
         if ended := record_completion(self._runs.project, journal.plan, journal.state):
             text = f"{ended.type} {ended.session}: {ended.status}"
-            await asyncio.to_thread(
-                notify, NOTIFICATION, text, tool_environment(self._environ, self._runs.project)
-            )
+            await asyncio.to_thread(notify, NOTIFICATION, text, self._environ, self._runs.project)
         return result_of(journal.state, journal.view.summary, layout.root)
 
     def interrupt(self, reason: str, *, now: bool) -> bool:

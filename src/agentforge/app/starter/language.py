@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from agentforge.model.errors import StorageFailed
 from agentforge.system import files
-from agentforge.system.confined import read_project_file
+from agentforge.system.named_files import read_project_file
 
 MAX_BYTES = 256 * 1024
 _TARGET = re.compile(r"^test\s*:(?!=)", re.MULTILINE)

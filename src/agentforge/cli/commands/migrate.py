@@ -7,9 +7,8 @@ import click
 from msgspec.structs import asdict
 
 from agentforge.cli import exit_codes
-from agentforge.cli.invocation import invocation, project_options
+from agentforge.cli.invocation import existing_folder, invocation, project_options
 from agentforge.cli.output import echo, print_json, styled
-from agentforge.model.errors import InvalidRequest
 from agentforge.views.text import counted, one_line, padded, width
 
 if TYPE_CHECKING:
@@ -36,9 +35,7 @@ def check(folder: str | None) -> int:
     from agentforge import Definitions
 
     call = invocation()
-    project = os.path.abspath(folder) if folder else call.root
-    if not os.path.isdir(project):
-        raise InvalidRequest(f"project folder not found: {project}", hint="give an existing folder as DIR")
+    project = existing_folder(folder, "as DIR") if folder else call.root
     found = Definitions(project, os.environ).migration()
     if call.as_json:
         print_json({"same": found.is_same, **asdict(found)})
