@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from agentforge.model.state import Request as Request
     from agentforge.model.state import RunState as RunState
     from agentforge.model.status import RunStatus as RunStatus
+    from agentforge.model.stop_reason import StopReason as StopReason
     from agentforge.ports.clock import Clock as Clock
     from agentforge.ports.event_log import BufferHealth as BufferHealth
     from agentforge.ports.event_log import Damage as Damage
@@ -148,6 +149,7 @@ _HOME = {
     "model.plan": ("Overrides", "Plan"),
     "model.state": ("Request", "RunState"),
     "model.status": ("RunStatus",),
+    "model.stop_reason": ("StopReason",),
     "ports.clock": ("Clock",),
     "ports.event_log": ("BufferHealth", "Damage", "EventLog", "Head", "TornTail"),
     "ports.provider": ("Capabilities", "Provider"),

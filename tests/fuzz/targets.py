@@ -36,7 +36,7 @@ from agentforge.model import codec
 from agentforge.model.cassette import parse_cassette
 from agentforge.model.errors import AgentForgeError, DefinitionError, InvalidSettings, ProviderUnusable
 from agentforge.model.failure import Failure
-from agentforge.model.layout import RunLayout, lock_file
+from agentforge.model.layout import RunLayout, lock_file, stop_reason_file
 from agentforge.model.plan import ProviderChoice
 from agentforge.model.state import Request
 from agentforge.ports.provider import Exit, ProcessProvider, ShowsProgress
@@ -175,6 +175,12 @@ def lock(project: Path, content: bytes) -> None:
     read_lock(str(project), "s")
 
 
+def stop_reason(project: Path, content: bytes) -> None:
+    put(Path(stop_reason_file(str(project), "s")), content)
+    for reason in Runs(project).stopped():
+        assert reason.at <= datetime.max.replace(tzinfo=UTC)
+
+
 def recording(project: Path, content: bytes) -> None:
     put(project / "cassette.jsonl", content)
     put(project / "recording.json", content)
@@ -210,6 +216,7 @@ TARGETS = {
     "controls": Target(in_project(controls)),
     "attempt": Target(in_project(attempt)),
     "lock": Target(in_project(lock)),
+    "stop_reason": Target(in_project(stop_reason)),
     "conversation": Target(in_project(conversation)),
 }
 

@@ -57,7 +57,16 @@ DATA = (
         "PipelineSource",
         "Plan",
     ),
-    *("Request", "RunLayout", "RunState", "RunStatus", "SourcePlace", "SupervisorLimits", "facts"),
+    *(
+        "Request",
+        "RunLayout",
+        "RunState",
+        "RunStatus",
+        "SourcePlace",
+        "StopReason",
+        "SupervisorLimits",
+        "facts",
+    ),
 )
 PORTS = ("Capabilities", "Clock", "EventLog", "Provider", "AgentCli", "CliAgent")
 FUNCTIONS = (

@@ -228,6 +228,66 @@ def test_tmux_errors_are_reported_before_detaching(project: Project, tmux: TmuxS
     assert "Session 'b' already completed." in taken.err
 
 
+def test_tmux_resume_detached_continues_in_the_background(project: Project, tmux: TmuxServer) -> None:
+    shell = f"test -e fixed || exit 3; {PATIENT}"
+    file = project.pipeline(f"plan={shell}", extra="    retry: {max_attempts: 1}\n")
+    assert project.call("run", "-p", file, "-s", "auth").code == 1
+    (project.root / "fixed").touch()
+    done = project.call("resume", "auth", "--detach", "--context", "a note; it's fixed")
+    assert done.code == 0, done.err
+    assert done.lines[0] == "Session started in tmux: pipeline-auth"
+    wait_for((project.root / "up").exists, "the agent")
+    assert tmux.sessions() == ["pipeline-auth"]
+    again = project.call("resume", "auth", "--detach")
+    assert again.code == 1
+    assert "already running" in again.err
+    finish(project, "auth")
+    resumed = next(event for event in project.events("auth") if event["type"] == "session_resumed")
+    assert resumed["data"]["context"] == "a note; it's fixed"
+    assert project.call("resume", "auth", "--detach").code == 1
+
+
+def test_tmux_recover_detached_continues_every_interrupted_run(project: Project, tmux: TmuxServer) -> None:
+    file = project.pipeline(f"plan={PATIENT}")
+    for session in ("one", "two"):
+        with project.started("run", "-p", file, "-s", session) as run:
+            wait_for(lambda session=session: "attempt_start" in project.types(session), "the agent")
+            run.process.kill()
+            run.process.wait(60)
+    done = project.call("recover", "--detach", "--json")
+    assert done.code == 0, done.err
+    assert sorted(run["session"] for run in done.json["detached"]) == ["one", "two"]
+    assert sorted(tmux.sessions()) == ["pipeline-one", "pipeline-two"]
+    finish(project, "one")
+    finish(project, "two")
+    assert "Nothing to recover" in project.call("recover", "--detach").out
+
+
+def test_tmux_run_that_fails_in_the_background_says_why(project: Project, tmux: TmuxServer) -> None:
+    file = project.pipeline(f"plan={WRITE_RESULT}")
+    text = (project.root / file).read_text()
+    tools = project.home / "tools"
+    tools.mkdir()
+    # The file disappears after it was checked in the foreground.
+    real, path = shutil.which("tmux"), project.root / file
+    (tools / "tmux").write_text(
+        f'#!/bin/sh\ncase "$*" in *new-session*) rm -f {path};; esac\nexec {real} "$@"\n'
+    )
+    (tools / "tmux").chmod(0o700)
+    project.env["PATH"] = f"{tools}:{project.env['PATH']}"
+    done = project.call("pipeline", file, "auth")
+    assert done.code == 1
+    assert "Session 'auth' failed to start: " in done.err
+    assert file in done.err
+    status = project.call("status", "auth")
+    assert status.code == 2
+    assert "session 'auth' did not start: " in status.err
+    assert "The engine of session 'auth' stopped" in project.call("list").err
+    path.write_text(text)
+    assert project.call("pipeline", file, "auth", "--foreground").code == 0
+    assert project.call("list").err == ""
+
+
 def test_tmux_missing_and_no_foreground_is_a_clear_error(project: Project) -> None:
     file = project.pipeline(f"plan={WRITE_RESULT}")
     without = {"PATH": str(_only(project, "sh", "cat", "env"))}

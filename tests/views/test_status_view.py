@@ -14,6 +14,7 @@ from agentforge.model.failure import FailureKind
 from agentforge.model.result import Decision, Result, Usage
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
+from agentforge.model.stop_reason import StopReason
 from agentforge.ports.event_log import BufferHealth
 from agentforge.views.lines.status import status_rows
 from agentforge.views.stage_progress import stage_progress
@@ -38,6 +39,7 @@ def seen(
     log: LogStatus | None = None,
     now: datetime = NOON + timedelta(seconds=90),
     pid: int | None = None,
+    stopped: StopReason | None = None,
 ) -> StatusView:
     state: RunState | None = None
     summary = Summary()
@@ -54,6 +56,7 @@ def seen(
         driver_pid=pid,
         log=log or LogStatus(summary.events, 0),
         now=now,
+        stopped=stopped,
     )
 
 
@@ -312,3 +315,12 @@ def test_place_without_a_known_maximum_shows_no_iteration() -> None:
     view = seen(STARTED, NODE, ITERATION, ATTEMPT, status="running")
     assert "Iteration" in shown(view)
     assert "Iteration" not in shown(replace(view, iterations_max=0))
+
+
+def test_reason_why_the_engine_in_the_background_stopped() -> None:
+    reason = StopReason("auth", NOON + timedelta(seconds=30), "storage_failed", "no\nspace", "free some")
+    rows = shown(seen(STARTED, status="interrupted", stopped=reason))
+    assert rows["Engine"] == "stopped 1m ago: no space"
+    assert rows["Hint"] == "free some"
+    bare = StopReason("auth", NOON, "error", "no space")
+    assert "Hint" not in shown(seen(STARTED, status="interrupted", stopped=bare))

@@ -5,17 +5,21 @@ import logging
 import os
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from time import monotonic
 
 from msgspec import Struct
 
 from agentforge.adapters.host.tmux import Launch, Tmux, TmuxSession, command_line
+from agentforge.app.redaction import environment_redactor
 from agentforge.app.runs.leases import active, stop_owner
 from agentforge.app.runs.lock_file import read_lock
 from agentforge.app.runs.lookup import Runs
+from agentforge.app.runs.stop_reasons import drop_reason, leave_reason, reason_of
 from agentforge.app.wiring import local_processes
 from agentforge.model.errors import AgentForgeError, InvalidRequest, RunActive
 from agentforge.model.facts import TmuxSessionCleaned
+from agentforge.model.stop_reason import StopReason
 from agentforge.system import files
 
 log = logging.getLogger("agentforge.run")
@@ -23,6 +27,7 @@ log = logging.getLogger("agentforge.run")
 START_SECONDS = 10.0
 """How long to wait for a run to start; after that, a running program counts as started."""
 POLL_SECONDS = 0.05
+MAX_MESSAGE = 4000
 
 
 class BackgroundRun(Struct, frozen=True):
@@ -71,6 +76,7 @@ class Background:
 
     async def start(self, session: str, arguments: Sequence[str]) -> BackgroundRun:
         """Start the program with these arguments and wait until the run has started."""
+        drop_reason(self._runs.project, session)
         name, before = tmux_name(session), self._log_mark(session)
         launch = Launch(command_line(arguments), os.getcwd(), self._environ)
         place = self._tmux.start(name, launch, session, self._runs.project)
@@ -79,11 +85,26 @@ class Background:
             if not self._tmux.is_running(place):
                 if self._is_driven(session) or self._log_mark(session) != before:
                     break
-                raise AgentForgeError(
-                    f"Session {session!r} failed to start", hint="run it with --foreground to see why"
-                )
+                raise self._not_started(session)
             await asyncio.sleep(POLL_SECONDS)
         return BackgroundRun(session, name, self._tmux.is_inside)
+
+    def record_failure(self, session: str, error: AgentForgeError) -> None:
+        """In the background: the error that ends this engine, for `status` and the next command."""
+        if isinstance(error, RunActive):
+            return  # Another engine drives the run.
+        redact = environment_redactor(self._environ).text
+        now = datetime.now(UTC)
+        reason = StopReason(session, now, error.code, redact(str(error)[:MAX_MESSAGE]), redact(error.hint))
+        leave_reason(self._runs.project, reason)
+
+    def _not_started(self, session: str) -> AgentForgeError:
+        found = reason_of(self._runs.project, session)
+        if found is None:
+            return AgentForgeError(
+                f"Session {session!r} failed to start", hint="run it with --foreground to see why"
+            )
+        return AgentForgeError(f"Session {session!r} failed to start: {found.message}", hint=found.hint)
 
     def _clean(self, found: TmuxSession, session: str, *, stale: bool) -> TmuxSessionCleaned | None:
         lock = read_lock(self._runs.project, session)

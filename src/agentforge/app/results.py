@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from agentforge.model.plan import Plan
 from agentforge.model.state import Request, RunState
 from agentforge.model.status import RunStatus
+from agentforge.model.stop_reason import StopReason
 from agentforge.ports.event_log import BufferHealth, Damage
 from agentforge.views.summary import Health, Summary
 
@@ -51,6 +52,8 @@ class RunInfo(Struct, frozen=True):
     buffer: BufferHealth | None = None
     state_file_seq: int | None = None
     """The latest event in state.json, or None if that is missing or unusable."""
+    stopped: StopReason | None = None
+    """Why its last engine, in the background, stopped without recording the end of the run."""
 
     @property
     def result(self) -> RunResult:

@@ -32,6 +32,8 @@ class Invocation:
         self.as_json = False
         self.log_level: str | None = None
         self.log_format: str | None = None
+        self.background: str | None = None
+        """The session that this process drives in the background."""
 
     @property
     def runs(self) -> "Runs":
@@ -133,6 +135,7 @@ trust_option = click.option(
 engine_options = options_of(
     project_options,
     trust_option,
+    click.option("--background", hidden=True, metavar="SESSION", callback=_keep, expose_value=False),
     click.option(
         "--log-level",
         type=click.Choice(LOG_LEVELS, case_sensitive=False),

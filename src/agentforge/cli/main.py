@@ -7,6 +7,7 @@ the line.
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -207,6 +208,7 @@ def call(arguments: list[str], name: str = "agentforge") -> int:
     except click.ClickException as error:
         return show_usage_error(error, as_json=seen.as_json)
     except AgentForgeError as error:
+        _record_failure(seen, error)
         return show_error(error, as_json=seen.as_json)
     except (click.Abort, KeyboardInterrupt):
         return exit_codes.SIGNAL + 2
@@ -215,7 +217,17 @@ def call(arguments: list[str], name: str = "agentforge") -> int:
         drop_stdout()
         return exit_codes.COMPLETED
     except Exception as error:
+        _record_failure(seen, AgentForgeError(f"unexpected {type(error).__name__}: {error}"))
         return show_unexpected(error, as_json=seen.as_json)
+
+
+def _record_failure(seen: Invocation, error: AgentForgeError) -> None:
+    """The terminal of a run in the background is gone when it ends."""
+    if seen.background is not None:
+        from agentforge import Background
+
+        with suppress(Exception):
+            Background(seen.runs).record_failure(seen.background, error)
 
 
 def _called(arguments: list[str], seen: Invocation) -> int:

@@ -7,6 +7,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
+from agentforge.cli.background import cleaned_argument
 from agentforge.cli.invocation import options_of
 from agentforge.cli.output import note
 from agentforge.model.plan import Overrides
@@ -116,10 +117,10 @@ class RunOptions(Struct, frozen=True):
             "--record": self.record,
             "--trust": self.trust,
         }
-        line = ["pipeline" if self.stage is None else "loop", "-C", project, "--foreground"]
+        line = ["pipeline" if self.stage is None else "loop", "-C", project, f"--background={session}"]
+        line.append("--foreground")
         line += [flag for flag, given in flags.items() if given]
-        if cleaned is not None:
-            line.append(f"--cleaned-tmux={cleaned.name}:{cleaned.pid or ''}")
+        line += cleaned_argument(cleaned)
         count = [] if self.count is None else [str(self.count)]
         return [*line, *to_arguments(self.options), "--", self.stage or self.pipeline or "", session, *count]
 

@@ -1,25 +1,23 @@
 """Start and resume runs, attached to the terminal or in the background: shared by several commands."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec.structs import replace
 
-from agentforge.cli import exit_codes
+from agentforge.cli.background import Detached, cleaned_option, detach, in_background, show_detached
 from agentforge.cli.invocation import Invocation, invocation, options_of, record_option
-from agentforge.cli.output import echo, note, print_json
+from agentforge.cli.output import echo, note
 from agentforge.cli.run_options import RunOptions, compile_and_warn, show_warnings
 from agentforge.cli.trust import ask_for_trust, trust_existing, trust_option
 from agentforge.views.lines.requests import request_lines
 from agentforge.views.stage_progress import current_step
 from agentforge.views.status import RESUMABLE
-from agentforge.views.text import session_argument
 
 if TYPE_CHECKING:
-    from agentforge import Background, BackgroundRun, Compiled, Engine, RunInfo, RunResult
-    from agentforge.model.facts import AnyFact, TmuxSessionCleaned
+    from agentforge import Background, Compiled, Engine, RunInfo, RunResult
+    from agentforge.model.facts import AnyFact
 
 
 def start_attached(given: RunOptions, notes: "Sequence[AnyFact]" = ()) -> int:
@@ -48,17 +46,6 @@ def _is_trusted(call: Invocation, given: RunOptions) -> bool:
     return ask_for_trust(call, name, given=given.trust)
 
 
-def _cleaned(
-    _context: click.Context, _parameter: click.Parameter, value: str | None
-) -> "tuple[TmuxSessionCleaned, ...]":
-    if value is None:
-        return ()
-    from agentforge.model.facts import TmuxSessionCleaned
-
-    name, _, pid = value.partition(":")
-    return (TmuxSessionCleaned(name, int(pid) if pid.isdigit() else None),)
-
-
 start_options = options_of(
     click.option("--force", is_flag=True, help="Stop and archive any run with this name, then start over."),
     click.option("--resume", "is_resumed", is_flag=True, help="Resume the session instead of starting it."),
@@ -72,7 +59,7 @@ start_options = options_of(
     ),
     trust_option,
     record_option,
-    click.option("--cleaned-tmux", "notes", hidden=True, callback=_cleaned),
+    cleaned_option,
 )
 
 
@@ -137,46 +124,15 @@ def _refuse_ignored_options(given: RunOptions) -> None:
 
 def _start_in_background(call: Invocation, given: RunOptions) -> int:
     """Start the run in tmux, after validating it here."""
-    from agentforge import Background, Engine
-    from agentforge.cli.log_output import set_up_logs
-
     given = replace(given, trust=_is_trusted(call, given))
 
-    async def start() -> "tuple[BackgroundRun, TmuxSessionCleaned | None]":
-        background = Background(call.runs)
-        async with Engine(call.root) as engine:
-            if given.trust and given.session is not None:
-                trust_existing(engine, given.session)
-            session = await _validate(engine, given, background)
-            cleaned = await background.free_tmux_name(session, force=given.force)
-        return await background.start(session, given.arguments(call.root, session, cleaned)), cleaned
+    async def prepare(engine: "Engine", background: "Background") -> Detached:
+        if given.trust and given.session is not None:
+            trust_existing(engine, given.session)
+        session = await _validate(engine, given, background)
+        return Detached(session, lambda cleaned: given.arguments(call.root, session, cleaned), given.force)
 
-    set_up_logs(call)
-    started, cleaned = asyncio.run(start())
-    if call.as_json:
-        shown = {
-            "session": started.session,
-            "tmux": started.name,
-            "window": started.is_window,
-            "cleaned": cleaned,
-        }
-        print_json(shown)
-    else:
-        echo(*_hints(call, started))
-    return exit_codes.COMPLETED
-
-
-def _hints(call: Invocation, started: "BackgroundRun") -> list[str]:
-    where = "tmux window" if started.is_window else "tmux"
-    session = session_argument(started.session)
-    commands = {
-        "Attach": f"attach {session}",
-        "Output": f"logs {session}",
-        "Status": f"status {session}",
-        "Stop": f"pause {session}",
-    }
-    lines = (f"  {label + ':':<8} {call.program} {command}" for label, command in commands.items())
-    return [f"Session started in {where}: {started.name}", "", *lines]
+    return show_detached(call, detach(call, prepare))
 
 
 def resume_attached(
@@ -218,6 +174,29 @@ def resume_attached(
         )
 
     return conclude(call, drive(call, work))
+
+
+def resume_detached(
+    call: Invocation,
+    session: str,
+    flags: Sequence[str],
+    *,
+    force: bool,
+    recompile: "Callable[[Engine], Compiled | bool]",
+    trust: bool,
+) -> int:
+    """Resume the run in tmux, after validating it here."""
+    trusted = ask_for_trust(call, session, given=trust)
+
+    async def prepare(engine: "Engine", background: "Background") -> Detached:
+        if trusted:
+            engine.trust(session)
+        background.refuse(session, force=force)
+        engine.validate_resume(session, force=force, recompile=recompile(engine))
+        more = [*flags, *(["--trust"] if trusted else [])]
+        return Detached(session, lambda cleaned: in_background("resume", call, session, more, cleaned), force)
+
+    return show_detached(call, detach(call, prepare))
 
 
 def _print_open_requests(call: Invocation, info: "RunInfo") -> None:

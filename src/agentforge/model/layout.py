@@ -29,6 +29,10 @@ def lock_file(project: str, session: str) -> str:
     return join(locks_dir(project), f"{session}.lock")
 
 
+def stop_reason_file(project: str, session: str) -> str:
+    return join(locks_dir(project), f"{session}.stopped")
+
+
 def loop_completions(project: str) -> str:
     """Where single-stage runs record their completion."""
     return join(project, ".claude", "loop-completions.json")

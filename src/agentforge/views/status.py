@@ -8,6 +8,7 @@ from msgspec import Struct
 from agentforge.model.plan import Mode, Plan, ProviderChoice, StageNode, Step
 from agentforge.model.state import RefusedFile, Request, RunState, StageState
 from agentforge.model.status import RunStatus, TaskStatus
+from agentforge.model.stop_reason import StopReason
 from agentforge.ports.event_log import BufferHealth
 from agentforge.views.lines.requests import request_lines
 from agentforge.views.stage_progress import StageProgress, current_step, stage_progress
@@ -112,6 +113,8 @@ class StatusView(Struct, frozen=True):
     answer_commands: tuple[str, ...] = ()
     refused: tuple[RefusedFile, ...] = ()
     """Files in the run directory that couldn't be used: the latest ones."""
+    stopped: StopReason | None = None
+    """Why its last engine, in the background, stopped without recording the end of the run."""
 
 
 def status_view(
@@ -126,6 +129,7 @@ def status_view(
     log: LogStatus,
     now: datetime,
     program: str = "agentforge",
+    stopped: StopReason | None = None,
 ) -> StatusView:
     step, stages = current_step(plan, state), stage_progress(plan, state)
     here = stages[plan.steps.index(step)] if step else None
@@ -167,6 +171,7 @@ def status_view(
         requests=state.open_requests,
         answer_commands=tuple(c for _, c in request_lines(state.session, state.open_requests, program)),
         refused=state.refused,
+        stopped=stopped,
     )
 
 

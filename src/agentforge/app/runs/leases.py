@@ -12,6 +12,7 @@ from agentforge.app.runs.completions import Completion, add_completion, completi
 from agentforge.app.runs.git_ignore import hide_from_git
 from agentforge.app.runs.lock_file import LockFile, locked_sessions, read_lock, remove_lock, write_lock
 from agentforge.app.runs.lookup import Runs
+from agentforge.app.runs.stop_reasons import drop_reason
 from agentforge.app.runs.trust import Trust
 from agentforge.legacy.sketch import is_shell_run
 from agentforge.model import facts as f
@@ -67,6 +68,7 @@ class Leases:
             hide_from_git(self._runs.project)
             remove_drafts(self._runs.layout(session))
             write_lock(self._runs.project, session, self._processes, self._clock.now())
+            drop_reason(self._runs.project, session)
             journal = Journal(session, writer, self._clock)
         except BaseException:
             remove_lock(self._runs.project, session)

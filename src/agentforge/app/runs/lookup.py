@@ -12,6 +12,7 @@ from agentforge.adapters.log.log import LogReport, verify
 from agentforge.app.recording import Recording, is_cassette_file, read_recording
 from agentforge.app.results import RunInfo, RunRow, ShownStatus
 from agentforge.app.runs.lock_file import locked_sessions, read_lock
+from agentforge.app.runs.stop_reasons import reason_of, stopped_sessions
 from agentforge.app.wiring import log_of
 from agentforge.legacy.sketch import is_driven_by_shell_engine, is_shell_run, sketched
 from agentforge.model import facts as f
@@ -32,6 +33,7 @@ from agentforge.model.plan import Plan
 from agentforge.model.session_name import session_name
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
+from agentforge.model.stop_reason import StopReason
 from agentforge.ports.event_log import EventLog, Head, LogReader
 from agentforge.system import files
 from agentforge.views.files.state import SNAPSHOT_VERSION, StateSnapshot
@@ -87,6 +89,7 @@ class Runs:
         """The log of a run that exists."""
         log = self.log_file(session)
         if not log.exists():
+            self._refuse_stopped(session)
             known = ", ".join(self.sessions()[:5])
             hint = "start one with `agentforge run -p FILE`, or give another project with -C DIR"
             raise UnknownRun(
@@ -94,6 +97,11 @@ class Runs:
                 hint=f"known sessions: {known} (see `agentforge list`)" if known else hint,
             )
         return log
+
+    def _refuse_stopped(self, session: str) -> None:
+        """Raise UnknownRun if the run was to start in the background, and failed."""
+        if found := reason_of(self.project, session):
+            raise UnknownRun(f"session {session!r} did not start: {found.message}", hint=found.hint)
 
     def sessions(self) -> list[str]:
         """Names of all runs, latest first."""
@@ -114,6 +122,19 @@ class Runs:
                 found.append((touched, name))
         visible = {name: problem for name, problem in sorted(others.items()) if not name.startswith(".")}
         return [name for _, name in sorted(found, reverse=True)], visible
+
+    def stopped(self) -> list[StopReason]:
+        """Why engines in the background stopped without recording the end of their run, or before its
+        start."""
+        sessions = (name for name in stopped_sessions(self.project) if not _not_a_name(name))
+        reasons = (reason_of(self.project, name) for name in sessions if not self._is_held(name))
+        return [reason for reason in reasons if reason is not None]
+
+    def _is_held(self, session: str) -> bool:
+        try:
+            return self.log_file(session).is_held()
+        except InvalidRequest:
+            return False
 
     def events(self, session: str) -> Iterator[Event]:
         return self.log(session).reader().events()
@@ -172,6 +193,7 @@ class Runs:
         view = view or _folded(session, reader)
         if view.state is None or view.plan is None:
             _refuse_damage(session, reader)
+            self._refuse_stopped(session)
             raise UnknownRun(
                 f"session {session!r} has a log without events",
                 hint="it was killed before it started: run it again",
@@ -193,6 +215,7 @@ class Runs:
             damage=tuple(reader.damage),
             buffer=snapshot.buffer if snapshot else None,
             state_file_seq=snapshot.state.seq if snapshot else None,
+            stopped=None if held else reason_of(self.project, session),
         )
 
     def rows(self, count: int) -> list[RunRow]:

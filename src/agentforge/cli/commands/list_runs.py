@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentforge.cli.invocation import invocation, note_others, project_options
-from agentforge.cli.output import echo, print_json, styled
+from agentforge.cli.invocation import Invocation, invocation, note_others, project_options
+from agentforge.cli.output import echo, note, print_json, styled
 from agentforge.views.lines.status import STATUS_TONES, status_text
-from agentforge.views.text import age, padded, width
+from agentforge.views.text import age, one_line, padded, width
 
 if TYPE_CHECKING:
     from agentforge import RunRow
@@ -22,6 +22,7 @@ def list_runs(count: int) -> None:
     call = invocation()
     note_others(call)
     rows = call.runs.rows(count)
+    _note_stopped(call)
     if call.as_json:
         print_json(rows)
         return
@@ -29,8 +30,19 @@ def list_runs(count: int) -> None:
         echo(f"No runs yet in {call.root}")
         echo("  Start one: agentforge run -p FILE")
         return
-    for line in _table(rows, datetime.now(UTC)):
+    now = datetime.now(UTC)
+    for line in _table(rows, now):
         echo(line)
+
+
+def _note_stopped(call: Invocation) -> None:
+    """Report why runs in the background stopped, or did not start."""
+    for reason in call.runs.stopped():
+        since = age((datetime.now(UTC) - reason.at).total_seconds())
+        session = one_line(reason.session, 64)
+        note(f"The engine of session '{session}' stopped {since}: {one_line(reason.message)}")
+        if reason.hint:
+            note(f"  hint: {one_line(reason.hint)}")
 
 
 def _table(rows: "list[RunRow]", now: datetime) -> list[str]:

@@ -9,14 +9,15 @@ from msgspec import Struct
 
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation, engine_options, invocation, note_others
-from agentforge.cli.output import echo, note, print_json, styled
+from agentforge.cli.output import echo, note, print_json, show_error, styled
 from agentforge.model.errors import AgentForgeError, UntrustedRun
 from agentforge.views.lines.status import STATUS_TONES
 from agentforge.views.status import resume_command
 from agentforge.views.text import padded, session_argument, width
 
 if TYPE_CHECKING:
-    from agentforge import Engine, RunResult
+    from agentforge import Background, Engine, RunResult
+    from agentforge.cli.background import Launched
 
 
 class Recovered(Struct, frozen=True):
@@ -32,8 +33,9 @@ class Recovered(Struct, frozen=True):
 @click.command()
 @click.argument("session", required=False)
 @click.option("--accept-damage", is_flag=True, help="Continue even if the log has damaged lines.")
+@click.option("--detach", is_flag=True, help="Recover in the background, each run in tmux.")
 @engine_options
-def recover(session: str | None, accept_damage: bool) -> int:
+def recover(session: str | None, accept_damage: bool, detach: bool) -> int:
     """Recover interrupted runs.
 
     A run is interrupted if its engine died or the machine went down. Recovery reattaches to agents that
@@ -61,6 +63,8 @@ def recover(session: str | None, accept_damage: bool) -> int:
         which = "no other run" if untrusted else "no run"
         text = f"Nothing to recover: {which} of this project is interrupted."
         return _print_message(call, text, untrusted)
+    if detach:
+        return _detach_all(call, names, untrusted, accept_damage=accept_damage)
     if len(names) == 1:
         driven = drive(call, lambda engine: _one(engine, names[0], accept_damage=accept_damage))
         if driven.outcome is None and driven.signal is None:
@@ -69,6 +73,34 @@ def recover(session: str | None, accept_damage: bool) -> int:
     driven = drive(call, lambda engine: _all(engine, names, accept_damage=accept_damage), several=True)
     found = [_recovered(name, outcome, driven.signal) for name, outcome in (driven.outcome or {}).items()]
     return _conclude_all(call, found, driven.signal, untrusted)
+
+
+def _detach_all(
+    call: Invocation, names: Sequence[str], skipped: Collection[str], *, accept_damage: bool
+) -> int:
+    """Recover each run in its own process; a failure of one doesn't affect the others."""
+    from agentforge.cli.background import Detached, detach, in_background, show_detached
+
+    flags = ["--accept-damage"] if accept_damage else []
+    launched: list[Launched] = []
+    failed: dict[str, AgentForgeError] = {}
+    for name in names:
+
+        async def prepare(_: "Engine", background: "Background", name: str = name) -> Detached:
+            background.refuse(name, force=False)
+            return Detached(name, lambda _: in_background("recover", call, name, flags))
+
+        try:
+            launched.append(detach(call, prepare))
+        except AgentForgeError as error:
+            failed[name] = error
+    if call.as_json:
+        errors = [{"session": name, "message": error.message} for name, error in failed.items()]
+        print_json({"detached": [run.shown for run in launched], "failed": errors, "skipped": list(skipped)})
+    for run in launched if not call.as_json else ():
+        show_detached(call, run)
+    codes = [show_error(error, as_json=False) for error in failed.values()]
+    return exit_codes.worst(codes)
 
 
 async def _one(engine: "Engine", session: str, *, accept_damage: bool) -> "RunResult | None":

@@ -61,6 +61,7 @@ def seen(info: "RunInfo", now: datetime, program: str) -> StatusView:
         log=log,
         now=now,
         program=program,
+        stopped=info.stopped,
     )
 
 

@@ -21,7 +21,7 @@ from agentforge.views.lines.tail import event_json, event_line, output_json
 from agentforge.views.text import MAX_LINE, shortened
 
 if TYPE_CHECKING:
-    from agentforge import AgentAttempt, AgentLine
+    from agentforge import AgentAttempt, AgentLine, OutputTail
     from agentforge.model.event import Event
 
 
@@ -89,11 +89,11 @@ def _watch(session: str | None, lines: int | None, *, follow: bool, output: bool
 
 class Watch:
     def __init__(self, call: Invocation, session: str, *, output: bool) -> None:
-        from agentforge import OutputTail, Tail
+        from agentforge import Tail
 
         self._session = session
         self._tail = Tail(call.runs, session)
-        self._output = OutputTail(call.runs.project, os.environ) if output else None
+        self._output = _output_tail(call) if output else None
         self._as_json = call.as_json
         self._zone = local_zone()
 
@@ -145,6 +145,12 @@ class Watch:
             branch = line.cursor.provider
             text = f"{branch}: {line.text}" if branch else line.text
             echo(styled(f"  │ {shortened(text, MAX_LINE)}", "dim"))
+
+
+def _output_tail(call: Invocation) -> "OutputTail":
+    from agentforge import OutputTail
+
+    return OutputTail(call.runs.project, os.environ)
 
 
 def _default_lines() -> int:

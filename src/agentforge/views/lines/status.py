@@ -55,6 +55,7 @@ def status_rows(view: StatusView, now: datetime, zone: tzinfo) -> list[StatusRow
     rows += [StatusRow("Damage", one_line(damage), "bad") for damage in view.log.damage]
     rows += [StatusRow("Refused", refused_text(file), "warn") for file in view.refused[-MAX_SHOWN_REFUSED:]]
     rows += _failure(view)
+    rows += _stopped(view, now)
     rows += _pause(view)
     rows += _requests(view)
     if view.resume_command:
@@ -185,6 +186,14 @@ def _failure(view: StatusView) -> list[StatusRow]:
         StatusRow("Error", message, "bad"),
         StatusRow("Last completed iteration", str(view.failure.last_completed_iteration)),
     ]
+
+
+def _stopped(view: StatusView, now: datetime) -> list[StatusRow]:
+    if view.stopped is None:
+        return []
+    since = age((now - view.stopped.at).total_seconds())
+    rows = [StatusRow("Engine", f"stopped {since}: {one_line(view.stopped.message)}", "bad")]
+    return rows + ([StatusRow("Hint", one_line(view.stopped.hint))] if view.stopped.hint else [])
 
 
 def _pause(view: StatusView) -> list[StatusRow]:

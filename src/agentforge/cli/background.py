@@ -1,0 +1,111 @@
+"""Start runs in the background, in another process of this program that tmux keeps running."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+from msgspec import Struct
+
+from agentforge.cli import exit_codes
+from agentforge.cli.invocation import Invocation
+from agentforge.cli.output import echo, print_json
+from agentforge.views.text import session_argument
+
+if TYPE_CHECKING:
+    from agentforge import Background, BackgroundRun, Engine
+    from agentforge.model.facts import TmuxSessionCleaned
+
+
+class Detached(Struct, frozen=True):
+    """A run to start in the background."""
+
+    session: str
+    arguments: "Callable[[TmuxSessionCleaned | None], list[str]]"
+    """The arguments of the other process, given what was cleaned up before."""
+    force: bool = False
+
+
+class Launched(Struct, frozen=True):
+    run: "BackgroundRun"
+    cleaned: "TmuxSessionCleaned | None"
+
+    @property
+    def shown(self) -> dict[str, object]:
+        """As JSON."""
+        return {
+            "session": self.run.session,
+            "tmux": self.run.name,
+            "window": self.run.is_window,
+            "cleaned": self.cleaned,
+        }
+
+
+Prepare = Callable[["Engine", "Background"], Awaitable[Detached]]
+"""Reports errors while the terminal is still attached."""
+
+
+def _cleaned(
+    _context: click.Context, _parameter: click.Parameter, value: str | None
+) -> "tuple[TmuxSessionCleaned, ...]":
+    if value is None:
+        return ()
+    from agentforge.model.facts import TmuxSessionCleaned
+
+    name, _, pid = value.partition(":")
+    return (TmuxSessionCleaned(name, int(pid) if pid.isdigit() else None),)
+
+
+cleaned_option = click.option("--cleaned-tmux", "notes", hidden=True, callback=_cleaned)
+
+
+def detach(call: Invocation, prepare: Prepare) -> Launched:
+    from agentforge import Background, Engine
+    from agentforge.cli.log_output import set_up_logs
+
+    async def start() -> Launched:
+        background = Background(call.runs)
+        async with Engine(call.root) as engine:
+            run = await prepare(engine, background)
+            cleaned = await background.free_tmux_name(run.session, force=run.force)
+        return Launched(await background.start(run.session, run.arguments(cleaned)), cleaned)
+
+    set_up_logs(call)
+    return asyncio.run(start())
+
+
+def in_background(
+    command: str,
+    call: Invocation,
+    session: str,
+    flags: Sequence[str] = (),
+    cleaned: "TmuxSessionCleaned | None" = None,
+) -> list[str]:
+    """The arguments of a command on one session in the background."""
+    line = [command, "-C", call.root, f"--background={session}", *flags]
+    return [*line, *cleaned_argument(cleaned), "--", session]
+
+
+def cleaned_argument(cleaned: "TmuxSessionCleaned | None") -> list[str]:
+    return [] if cleaned is None else [f"--cleaned-tmux={cleaned.name}:{cleaned.pid or ''}"]
+
+
+def show_detached(call: Invocation, launched: Launched) -> int:
+    if call.as_json:
+        print_json(launched.shown)
+    else:
+        echo(*_hints(call, launched.run))
+    return exit_codes.COMPLETED
+
+
+def _hints(call: Invocation, started: "BackgroundRun") -> list[str]:
+    where = "tmux window" if started.is_window else "tmux"
+    session = session_argument(started.session)
+    commands = {
+        "Attach": f"attach {session}",
+        "Output": f"logs {session}",
+        "Status": f"status {session}",
+        "Stop": f"pause {session}",
+    }
+    lines = (f"  {label + ':':<8} {call.program} {command}" for label, command in commands.items())
+    return [f"Session started in {where}: {started.name}", "", *lines]
