@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,8 +18,9 @@ from agentforge.ports.provider import Command
 from agentforge.runtime.controls import leave
 from agentforge.runtime.exit_record import exit_of, make_folder, read_claim
 from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit, SupervisorLimits
+from agentforge.system import files
 
-from .attempt_run import ENV, SUPERVISOR, eventually, nothing_left_behind
+from .attempt_run import ENV, SUPERVISOR, eventually, lives, nothing_left_behind
 
 KEY = 'sk-"quoted"-0123'
 DEAF = "trap '' TERM; echo up; while :; do sleep 0.05; done"
@@ -177,3 +180,51 @@ def test_a_waiting_engine_that_is_cancelled_during_the_handover_starts_nothing(e
     assert list(Path(engine.place.root).iterdir()) == []
     left = asyncio.run(engine.supervised.reattach(engine.place, engine.mark, lambda _: None))
     assert (left.lost, left.started) == ("the engine died before the agent was started", False)
+
+
+def remove(claim: Path) -> None:
+    claim.unlink()
+
+
+def forge(claim: Path) -> None:
+    claim.write_text('{"pid": 1, "start_time": "1", "boot_id": "b", "host": "h", "mark": "x"}')
+
+
+@pytest.mark.parametrize("act", ["reattach", "end"])
+@pytest.mark.parametrize("change", [remove, forge])
+def test_an_agent_whose_claim_was_removed_is_ended_but_not_by_a_copy(
+    tmp_path: Path, change: Callable[[Path], None], act: str
+) -> None:
+    """Otherwise the next attempt would work beside it, or the copy would end the agent of the original."""
+    (tmp_path / "project").mkdir()
+    engine = Engine(tmp_path / "project")
+    cleanup = ("sh", "-c", f"echo ran >> {tmp_path}/after")
+
+    async def take_up(place: AttemptLayout) -> SupervisedExit:
+        if act == "end":
+            return await engine.supervised.end(place, engine.mark, cleanup)
+        return await engine.supervised.reattach(place, engine.mark, lambda _: None, cleanup)
+
+    async def play() -> None:
+        make_folder(engine.place, leave)
+        command = Command(("sleep", "60"), ENV)
+        running = asyncio.create_task(
+            engine.supervised.run(engine.place, command, engine.mark, AttemptLimits())
+        )
+        await asyncio.to_thread(eventually, Path(engine.place.agent).exists)
+        agent = json.loads(files.read_bytes(engine.place.agent) or b"")["pid"]
+        change(Path(engine.place.claim))
+        shutil.copytree(tmp_path / "project", tmp_path / "copy")
+        copied = await take_up(AttemptLayout(str(tmp_path / "copy" / "attempt-1")))
+        assert (copied.record, copied.started) == (None, False)
+        assert lives(agent)
+        assert not (tmp_path / "after").exists()
+        (tmp_path / "project").rename(tmp_path / "moved")
+        moved = await take_up(AttemptLayout(str(tmp_path / "moved" / "attempt-1")))
+        assert (moved.lost, moved.started) == ("its claim was removed while it was running", True)
+        assert not lives(agent)
+        assert (tmp_path / "after").read_text() == "ran\n"
+        await running
+
+    with nothing_left_behind():
+        asyncio.run(play())

@@ -138,7 +138,7 @@ def test_what_is_ended_before_it_was_started_can_not_start_any_more(
 ) -> None:
     left = asyncio.run(supervised.end(place, "m"))
     assert (left.lost, left.started) == ("ended before it was started", False)
-    assert processes.asked == []
+    assert not {"terminate", "wait", "end AGENTFORGE_ATTEMPT=m"} & set(processes.asked)
     assert Path(place.claim).exists()
     assert read_claim(place, "m") is None
 
@@ -212,6 +212,18 @@ def test_records_of_another_attempt_do_not_count(
     processes.alive = alive
     left = asyncio.run(take_up(supervised, place, act))
     assert (left.record, left.started) == (None, False)
+    assert not {"terminate", "wait", "end AGENTFORGE_ATTEMPT=m"} & set(processes.asked)
+
+
+@pytest.mark.parametrize("act", ["reattach", "end"])
+def test_exit_record_counts_if_the_claim_was_removed(
+    supervised: Supervised, processes: FakeProcesses, place: AttemptLayout, act: str
+) -> None:
+    claimed(place)
+    Path(place.claim).unlink()
+    ended(place)
+    left = asyncio.run(take_up(supervised, place, act))
+    assert left.record is not None
     assert processes.asked == []
 
 

@@ -3,6 +3,7 @@
 import os
 import signal
 from datetime import datetime
+from hashlib import sha256
 from typing import TypeVar
 
 import msgspec
@@ -85,6 +86,18 @@ def read_exit(attempt: AttemptLayout, mark: str) -> ExitRecord | None:
 def named(mark: str) -> str:
     """The mark as an entry of an environment."""
     return f"{MARK}={mark}"
+
+
+def folder_marks(place: ClaimPlace, mark: str) -> dict[str, str]:
+    """What an attempt's processes carry in addition to its mark: a copy of the project has the same marks,
+    but neither the path nor the inode of the folder. A folder that was moved keeps its inode, one that was
+    restored its path."""
+    path, inode = (f"{mark} {place.path}", f"{mark} {place.device} {place.inode}")
+    return {f"{MARK}_PATH": _digest(path), f"{MARK}_INODE": _digest(inode)}
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
 KILLED = ExitRecord("signaled", None, signal.SIGKILL, 0)

@@ -21,6 +21,7 @@ from agentforge.ports.provider import Command
 from agentforge.runtime.exit_record import (
     Claim,
     ExitRecord,
+    folder_marks,
     folder_place,
     named,
     read_claim,
@@ -83,13 +84,11 @@ class Supervised:
     ) -> SupervisedExit:
         """Continue after the death of the engine that started it: reattach to the program, read its exit
         record, or report it as lost."""
-        if take_claim(place):
-            return SupervisedExit(lost="the engine died before the agent was started", started=False)
-        claim = read_claim(place, mark)
-        if claim is None:
-            return SupervisedExit(lost="no supervisor of this attempt claimed it", started=False)
+        claim = None if take_claim(place) else read_claim(place, mark)
         if read_exit(place, mark) is not None:
             return await self._read_exit(place, mark, cleanup)
+        if claim is None:
+            return await self._unclaimed(place, mark, cleanup, "the engine died before the agent was started")
         if not claim.is_of(place):
             return _elsewhere(claim)
         if not self._processes.is_alive(claim.identity):
@@ -99,12 +98,10 @@ class Supervised:
 
     async def end(self, place: AttemptLayout, mark: str, cleanup: Cleanup = ()) -> SupervisedExit:
         """End the program with everything it started; if it had already exited, its exit record counts."""
-        if take_claim(place):
-            return SupervisedExit(lost="ended before it was started", started=False)
-        claim = read_claim(place, mark)
-        if claim is None:
-            return SupervisedExit(lost="no supervisor of this attempt claimed it", started=False)
+        claim = None if take_claim(place) else read_claim(place, mark)
         if read_exit(place, mark) is None:
+            if claim is None:
+                return await self._unclaimed(place, mark, cleanup, "ended before it was started")
             if not claim.is_of(place):
                 return _elsewhere(claim)
             self._processes.terminate(claim.identity)
@@ -116,14 +113,28 @@ class Supervised:
             return SupervisedExit(lost="ended on request")
         return SupervisedExit(record)
 
+    async def _unclaimed(
+        self, place: AttemptLayout, mark: str, cleanup: Cleanup, not_started: str
+    ) -> SupervisedExit:
+        """Without a claim, the agent was not started, or its claim was removed or replaced: then its
+        processes carry the marks of this folder."""
+        found = 0
+        for name, value in folder_marks(folder_place(place), mark).items():
+            found += await self._processes.end_marked(f"{name}={value}")
+        if not found:
+            return SupervisedExit(lost=not_started, started=False)
+        await run_cleanup(cleanup)
+        return SupervisedExit(lost="its claim was removed while it was running")
+
     def _spec(
         self, place: AttemptLayout, command: Command, mark: str, limits: AttemptLimits, cleanup: Cleanup
     ) -> bytes:
+        folder = folder_place(place)
         spec = {
-            "place": msgspec.to_builtins(folder_place(place)),
+            "place": msgspec.to_builtins(folder),
             "output_cap": self._limits.output_cap,
             "argv": command.argv,
-            "env": command.env,
+            "env": {**command.env, **folder_marks(folder, mark)},
             "cwd": self._project,
             "stdin": command.stdin,
             "descriptors": command.descriptors,
