@@ -84,6 +84,7 @@ COMMANDS = {
     "providers": ["providers"],
     "doctor": ["doctor"],
     "init": ["init"],
+    "completion": ["completion", "fish"],
     "replay --check": ["replay", "one", "--check"],
     "migrate check": ["migrate", "check"],
     "version": ["version"],

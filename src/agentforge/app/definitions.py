@@ -12,7 +12,14 @@ from agentforge.app.wiring import known_providers, sources_of
 from agentforge.definition.compiler import INLINE, Compiled, PipelineSource, lint
 from agentforge.definition.provider_settings import merge_settings, settings_from_pairs
 from agentforge.definition.read.file_keys import pipeline_schema, stage_schema
-from agentforge.definition.resolve import Available, available_pipelines, available_stages
+from agentforge.definition.resolve import (
+    Available,
+    available_pipelines,
+    available_stages,
+    pipeline_names,
+    stage_names,
+    stage_roots,
+)
 from agentforge.legacy.migration import Migration, examine_migration
 from agentforge.model.diagnostic import Diagnostic, SourcePlace
 from agentforge.model.errors import InvalidRequest
@@ -48,7 +55,10 @@ class Definitions:
         return available_pipelines(self._sources)
 
     def stage_names(self) -> list[str]:
-        return [stage.name for stage in self.stages()]
+        return sorted(stage_names(self._sources, stage_roots(self._sources, self._project)))
+
+    def pipeline_names(self) -> list[str]:
+        return sorted(pipeline_names(self._sources))
 
     def lint(self, name: str, kind: DefinitionKind) -> LintResult:
         found = lint(self._sources, name, kind, known_providers=self._known_providers)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,9 @@ from agentforge.cli.invocation import Invocation, engine_options, invocation
 from agentforge.cli.output import drop_stdout, echo, show_error, show_unexpected, show_usage_error
 from agentforge.model.errors import AgentForgeError
 from agentforge.version import __version__
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 PLAIN = frozenset(
     {
@@ -61,6 +64,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Maintain": {
         "doctor": "doctor:doctor",
+        "completion": "completion:completion",
         "log": "log:log",
         "migrate": "migrate:migrate",
         "version": "version:version",
@@ -103,13 +107,27 @@ class Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - Click's
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - Click's
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         where = COMMANDS.get(ALIASES.get(cmd_name, cmd_name))
         if where is None:
             return None
         module, _, name = where.partition(":")
         command: click.Command = getattr(import_module(f"agentforge.cli.commands.{module}"), name)
+        if ctx.resilient_parsing:
+            from agentforge.cli.completion import complete_names
+
+            complete_names(command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        from click.shell_completion import CompletionItem
+
+        from agentforge.cli.completion import names_for, stages
+
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        names = [CompletionItem(name) for name in COMMANDS if name.startswith(incomplete)]
+        return [*names, *names_for(ctx, stages, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         columns = max(map(len, COMMANDS))
@@ -144,6 +162,8 @@ class Commands(click.Group):
         if word in stages:
             loop = self.get_command(ctx, "loop")
             return "loop", loop, args
+        if ctx.resilient_parsing:
+            return None, None, args
         raise _unknown(ctx, word, stages)
 
 
@@ -200,6 +220,11 @@ def call(arguments: list[str], name: str = "agentforge") -> int:
             # A character that the terminal's encoding lacks must not end a run.
             stream.reconfigure(errors="replace")
     seen = Invocation(SHELL_ENGINE_NAME if name == SHELL_ENGINE_NAME else "agentforge")
+    if completion_variable(seen.name) in os.environ:
+        # A shell shows what is printed: errors would be in the way.
+        with suppress(Exception):
+            app.main(arguments, seen.name, standalone_mode=False, obj=seen)
+        return exit_codes.COMPLETED
     try:
         return _called(arguments, seen)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -228,6 +253,11 @@ def _record_failure(seen: Invocation, error: AgentForgeError) -> None:
 
         with suppress(Exception):
             Background(seen.runs).record_failure(seen.background, error)
+
+
+def completion_variable(name: str) -> str:
+    """The variable by which the script of a shell asks for names."""
+    return f"_{name.replace('-', '_').upper()}_COMPLETE"
 
 
 def _called(arguments: list[str], seen: Invocation) -> int:

@@ -1,0 +1,90 @@
+"""Names that a shell completes: commands, stages, sessions, pipelines and providers of the project.
+
+A callback is quick, prints nothing and never fails. It offers only names that mean nothing to a shell, since
+a repository chooses the names of its stages and pipelines.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable
+
+import click
+from click.shell_completion import CompletionItem
+
+from agentforge.cli.invocation import Invocation, invocation
+
+MAX_NAMES = 500
+_HARMLESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,/+-]{0,199}")
+
+
+class Names(click.types.StringParamType):
+    """A word that is completed with names."""
+
+    def __init__(self, find: Callable[[Invocation], Iterable[str]], *, or_file: bool = False) -> None:
+        self._find = find
+        self._or_file = or_file
+
+    def shell_complete(
+        self,
+        ctx: click.Context,
+        param: click.Parameter,  # noqa: ARG002 - Click's
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        # First: the script of bash drops what comes before it.
+        files = [CompletionItem(incomplete, type="file")] if self._or_file else []
+        return [*files, *names_for(ctx, self._find, incomplete)]
+
+
+def names_for(
+    ctx: click.Context, find: Callable[[Invocation], Iterable[str]], incomplete: str
+) -> list[CompletionItem]:
+    try:
+        names = list(find(invocation(ctx)))
+    except Exception:
+        return []
+    fitting = (name for name in names if name.startswith(incomplete) and _HARMLESS.fullmatch(name))
+    return [CompletionItem(name) for name, _ in zip(fitting, range(MAX_NAMES), strict=False)]
+
+
+def sessions(call: Invocation) -> Iterable[str]:
+    return call.runs.sessions()
+
+
+def stages(call: Invocation) -> Iterable[str]:
+    from agentforge import Definitions
+
+    return Definitions(call.root, os.environ).stage_names()
+
+
+def pipelines(call: Invocation) -> Iterable[str]:
+    from agentforge import Definitions
+
+    return Definitions(call.root, os.environ).pipeline_names()
+
+
+def definitions(call: Invocation) -> Iterable[str]:
+    return sorted({*stages(call), *pipelines(call)})
+
+
+PARAMETERS = {
+    "session": Names(sessions),
+    "source": Names(sessions, or_file=True),
+    "stage": Names(stages),
+    "pipeline": Names(pipelines, or_file=True),
+    "file": Names(pipelines, or_file=True),
+    "name": Names(definitions, or_file=True),
+    "words": Names(lambda call: ["loop", "pipeline", *definitions(call)], or_file=True),
+    "kind": Names(lambda _: ["loop", "pipeline", "stage"], or_file=True),
+}
+"""By the name of an argument or option of any command."""
+
+
+def complete_names(command: click.Command) -> None:
+    """Give the parameters of a command their names."""
+    for parameter in command.params:
+        names = PARAMETERS.get(parameter.name or "")
+        if names is not None and type(parameter.type) is click.types.StringParamType:
+            parameter.type = names
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            complete_names(inner)
