@@ -4,6 +4,7 @@ ledger, the files and the process table."""
 import fcntl
 import json
 import os
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -40,7 +41,8 @@ def violations(story: Story, expected: dict) -> list[str]:
     found = list(story.trouble)
     log = (_chain, _verify, _nothing_lost, _once, _numbers, _order)
     checks = (*log, _attempts, _ledger, _sessions, _rest, _strays)
-    for check in (*checks, *([_recorded] if story.scenario.record else [])):
+    checks += ((_recorded,) if story.scenario.record else ()) + ((_trees,) if story.scenario.tracked else ())
+    for check in checks:
         try:
             found += check(story)
         except (ValueError, KeyError, OSError) as error:
@@ -324,6 +326,25 @@ def _recorded(story: Story) -> Iterator[str]:
     if kept != told:
         yield f"recorded too many: {kept - told}, missing: {told - kept}"
     yield from _played(story, exchanges)
+
+
+def _trees(story: Story) -> Iterator[str]:
+    """Every attempt that ran has a tree, whose objects are kept; the last is what git itself makes of the
+    files."""
+    ran = (event["data"] for event in story.events() if event["type"] in OUTCOMES)
+    trees = [data.get("tree") for data in ran if data.get("started", True)]
+    if None in trees:
+        yield f"an attempt without a tree: {trees}"
+    index, objects = f"{story.project.parent}/index", f"{story.run_dir}/trees"
+    env = {**os.environ, "GIT_INDEX_FILE": index, "GIT_OBJECT_DIRECTORY": objects}
+    for words in (("add", "-A", "--", ".", ":!.claude"), ("write-tree",)):
+        git = subprocess.run(["git", *words], cwd=story.project, env=env, capture_output=True, check=True)
+    if git.stdout.decode().strip() != trees[-1]:
+        yield f"the last tree is {trees[-1]}, but git makes {git.stdout!r}"
+    for tree in trees:
+        shown = ["git", "ls-tree", "-r", str(tree)]
+        if subprocess.run(shown, cwd=story.project, env=env, capture_output=True, check=False).returncode:
+            yield f"the tree {tree} can't be read"
 
 
 def _played(story: Story, exchanges: list[dict]) -> Iterator[str]:

@@ -51,6 +51,10 @@ runpy.run_path(os.environ["CRASH_HOME"] + "/agent.py", run_name="__main__")
 """
 
 
+REPOSITORY = {".git/HEAD": "ref: refs/heads/main\n", ".git/objects/kept": "", ".git/refs/heads/kept": ""}
+"""As git needs it to see a repository."""
+
+
 @dataclass(frozen=True)
 class Control:
     """A control that is sent to the run while an agent works on a certain iteration."""
@@ -73,12 +77,15 @@ class Scenario:
     """What is found in PATH before anything else."""
     record: bool = False
     """Whether the run is recorded."""
+    tracked: bool = False
+    """Whether the project is a git repository."""
 
     @property
     def files(self) -> dict[str, str]:
         """The files of the project before the run."""
         if self.nodes:
-            return {"p.yaml": f"name: {self.name}\ndefaults:\n{WORK}nodes:\n{self.nodes}"}
+            pipeline = f"name: {self.name}\ndefaults:\n{WORK}nodes:\n{self.nodes}"
+            return {"p.yaml": pipeline, **(REPOSITORY if self.tracked else {})}
         stage = f".claude/stages/{self.name}"
         return {f"{stage}/stage.yaml": dedent(WORK), f"{stage}/prompt.md": "do ${ITERATION} of ${SESSION}\n"}
 
@@ -170,6 +177,12 @@ SCENARIOS = {
             },
             programs={"claude": CLAUDE},
             record=True,
+        ),
+        Scenario(
+            "tracked",
+            "  - {id: first, prompt: one, runs: 3}\n",
+            {"AGENT_FILES": "0/1 0/2", "AGENT_CRASHES": "0/2", "AGENT_WAITS": "0/1 0/2"},
+            tracked=True,
         ),
         Scenario(
             "chain",

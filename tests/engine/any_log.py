@@ -110,6 +110,7 @@ _own_names: dict[tuple[type, str], st.SearchStrategy[Any]] = {
     (f.ProviderChanged, "until"): st.none() | _times,
     (f.NodeStarted, "kind"): st.none() | st.just("parallel"),
     (f.ProviderCompleted, "status"): st.sampled_from(["completed", "failed"]),
+    (f.TreeTaken, "when"): st.sampled_from(["before", "after"]),
     (f.JudgeCompleted, "status"): st.sampled_from(["success", "failed", "skipped"]),
     (f.JudgeCompleted, "result"): st.builds(
         f.JudgeResult, st.booleans(), st.sampled_from(["", "done", "invoke_failed", "invalid_json"])

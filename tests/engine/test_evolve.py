@@ -6,10 +6,11 @@ from hypothesis import strategies as st
 from msgspec.json import encode
 from msgspec.structs import replace
 from tests.engine.any_log import PLAN, any_fact, any_log
-from tests.engine.plans import block, event, plan_of, stage, started
+from tests.engine.plans import NOON, block, event, plan_of, stage, started
 from tests.engine.playbook import play
 
 from agentforge.engine.decide.run import decide
+from agentforge.engine.evolve.attempt import after_failure
 from agentforge.engine.evolve.run import MAX_CONTROLS, evolve
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
@@ -18,7 +19,7 @@ from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Judgment
 from agentforge.model.result import Decision, Result, Usage
-from agentforge.model.state import MAX_REFUSED, RefusedFile, RunState
+from agentforge.model.state import MAX_REFUSED, RefusedFile, RunState, StageState
 from agentforge.model.status import NodeStatus, RunStatus
 from agentforge.model.task import PrepareTask
 
@@ -278,6 +279,13 @@ def test_error_before_any_node_has_no_effect() -> None:
     after = evolve(before, event(2, f.ErrorOccurred(FailureKind.STATE_CORRUPT, "x", "plan", 1)))
     assert after.node is None
     assert after.status is RunStatus.RUNNING
+
+
+def test_a_limit_whose_iteration_is_missing_counts_for_the_provider_only() -> None:
+    met = f.LimitMet(1, "claude", 0, NOON, NOON, "limit")
+    after = after_failure(StageState("0", 1), event(2, met, Cursor("0", 1, 1)), met)
+    assert after.iteration is None
+    assert [known.choice for known in after.unavailable] == [0]
 
 
 def test_damage_that_a_person_accepted_is_remembered() -> None:

@@ -48,6 +48,16 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
         "build 2/3 reattached to the running agent (PID 99)",
     ),
     (
+        f.TreeTaken(1, tree="ab12"),
+        "node=1 run=1 iter=2 attempt=1 when=before tree=ab12",
+        None,
+    ),
+    (
+        f.TreeTaken(1, "after", problem="too many files"),
+        'node=1 run=1 iter=2 attempt=1 when=after problem="too many files"',
+        "build 2/3 the changes to files are not recorded: too many files",
+    ),
+    (
         f.AttemptLost(1, "its supervisor died", started=True),
         'node=1 run=1 iter=2 attempt=1 reason="its supervisor died"',
         "build 2/3 lost attempt 1: its supervisor died",

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 
 from agentforge.adapters.log.log import JsonlLog, buffer_settings
 from agentforge.model.layout import RunLayout
+from agentforge.model.secrets import Redactor
 from agentforge.ports.clock import Clock
 from agentforge.ports.process import Processes
 from agentforge.ports.sandbox import Sandbox
 from agentforge.ports.sources import Sources
+from agentforge.ports.tree import Trees
 from agentforge.ports.workspace import Workspace
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -44,6 +46,12 @@ def workspace_of(project: str, environ: Mapping[str, str]) -> Workspace:
     from agentforge.adapters.host.project_files import WorkspaceFiles
 
     return WorkspaceFiles(project, environ)
+
+
+def trees_of(project: str, layout: RunLayout, environ: Mapping[str, str], redactor: Redactor) -> Trees:
+    from agentforge.adapters.host.git_trees import GitTrees
+
+    return GitTrees(project, layout.trees, environ, redactor)
 
 
 def known_providers(project: str, environ: Mapping[str, str]) -> list[str] | None:

@@ -93,6 +93,11 @@ class RunLayout(Struct, frozen=True):
         return f"{self.root}/replayed.jsonl"
 
     @property
+    def trees(self) -> str:
+        """Git's objects of the recorded trees."""
+        return f"{self.root}/trees"
+
+    @property
     def control(self) -> str:
         return f"{self.root}/control"
 

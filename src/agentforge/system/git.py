@@ -13,7 +13,8 @@ from typing import Final
 from agentforge.system.programs import Program
 from agentforge.system.tools import find_tool, tool_environment
 
-SAFE_COMMANDS: Final = frozenset({"ls-files", "ls-tree", "rev-parse"})
+SAFE_COMMANDS: Final = frozenset({"cat-file", "ls-files", "ls-tree", "rev-parse"})
+_CONVERTS: Final = frozenset({"--filters", "--textconv"})
 _SETTINGS: Final = (
     # Programs that git starts on its own.
     "core.hooksPath=/dev/null",
@@ -73,10 +74,15 @@ def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def git_program(
-    root: str, environ: Mapping[str, str], *arguments: str, timeout: float, max_output: int
+    root: str,
+    environ: Mapping[str, str],
+    *arguments: str,
+    timeout: float,
+    max_output: int,
+    stdin: bytes = b"",
 ) -> Program:
     """A call of the engine, in the repository that contains `root`."""
-    if arguments[0] not in SAFE_COMMANDS:
+    if arguments[0] not in SAFE_COMMANDS or _CONVERTS.intersection(arguments):
         raise ValueError(f"git {arguments[0]} may start programs that the repository configures")
     _, *words = git_argv(*arguments)
     return Program(
@@ -85,4 +91,5 @@ def git_program(
         cwd=os.path.abspath(root),
         env=git_environment(tool_environment(environ, root)),
         max_output=max_output,
+        stdin=stdin,
     )

@@ -73,7 +73,14 @@ def fold(summary: Summary, event: Event) -> Summary:
                 judge_failures=seen.judge_failures + 1,
                 judge_error=shortened(error or result.reason, JUDGE_ERROR_CHARS),
             )
-        case f.RetryScheduled() | f.LimitMet() | f.ProviderChanged() | f.TimerFired() | f.SessionFailed():
+        case (
+            f.RetryScheduled()
+            | f.LimitMet()
+            | f.ProviderChanged()
+            | f.TimerFired()
+            | f.SessionFailed()
+            | f.TreeTaken()
+        ):
             # Consequences of an error don't mean that it is resolved.
             return replace(seen, consecutive_errors=summary.consecutive_errors)
         case f.AttemptReattached():

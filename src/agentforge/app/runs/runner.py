@@ -17,7 +17,7 @@ from agentforge.app.results import RunResult, result_of
 from agentforge.app.runs.follower import Follower
 from agentforge.app.runs.leases import Leases, record_completion
 from agentforge.app.runs.lookup import Runs
-from agentforge.app.wiring import sandboxes
+from agentforge.app.wiring import sandboxes, trees_of
 from agentforge.model.errors import LogConflict
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
@@ -39,6 +39,7 @@ from agentforge.runtime.tasks.judge import JudgePerformer
 from agentforge.runtime.tasks.manifest import ManifestPerformer
 from agentforge.runtime.tasks.prepare import LightStages, Preparer
 from agentforge.runtime.tasks.queue import QueuePerformer
+from agentforge.runtime.tree_record import TreeRecord
 from agentforge.system import openat2
 from agentforge.system.tools import resolve_tools
 
@@ -182,11 +183,12 @@ class Runner:
         light = LightStages(plan, provider_of, is_kept=setting.recorder is not None)
         preparer = Preparer(project, layout, plan, history, is_light=light)
         queue = Beads(project, plan.session.name, self._environ)
+        trees = TreeRecord(trees_of(project, layout, self._environ, setting.redactor), self._clock)
         judge = JudgePerformer(setting, calls, history)
         performers = Performers(
             {"prepare": preparer, "manifest": ManifestPerformer(setting, journal)},
             {
-                "agent": AgentPerformer(setting, calls, preparer, self._clock),
+                "agent": AgentPerformer(setting, calls, preparer, self._clock, trees),
                 "judge": judge,
                 "queue": QueuePerformer(setting, queue, lambda: load_cassette(layout.replayed)),
             },

@@ -134,7 +134,7 @@ def _apply(state: RunState, event: Event) -> RunState:
             return replace(state, refused=refused[-MAX_REFUSED:])
         case f.PlanChanged():
             return apply_plan_change(state, fact)
-        case f.LogRepaired() | f.LogImported() | f.SessionStarted() | f.TmuxSessionCleaned():
+        case f.LogRepaired() | f.LogImported() | f.SessionStarted() | f.TmuxSessionCleaned() | f.TreeTaken():
             return state
         case (
             f.SessionCompleted()

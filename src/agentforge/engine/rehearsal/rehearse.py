@@ -42,6 +42,7 @@ _COPIED = (
     f.LogRepaired,
     f.FileRefused,
     f.TmuxSessionCleaned,
+    f.TreeTaken,
 )
 _DECIDED = (
     f.NodeStarted,

@@ -19,6 +19,7 @@ from agentforge.model.facts.iteration import (
     LimitMet,
     ProviderChanged,
     RetryScheduled,
+    TreeTaken,
 )
 from agentforge.model.facts.judge import (
     JudgeCompleted,
@@ -109,6 +110,7 @@ __all__ = [
     "StageCompleted",
     "TimerFired",
     "TmuxSessionCleaned",
+    "TreeTaken",
     "WorkerCompleted",
 ]
 
@@ -142,6 +144,7 @@ AnyFact = (
     | SessionAborted
     | SessionRecovered
     | AttemptReattached
+    | TreeTaken
     | AttemptLost
     | AttemptEnding
     | AttemptCancelled

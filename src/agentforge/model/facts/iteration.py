@@ -1,6 +1,7 @@
 """Facts about an iteration: its attempts, how they end, and what follows a failed one."""
 
 from datetime import datetime
+from typing import Literal
 
 from msgspec import field
 
@@ -40,6 +41,20 @@ class AttemptStarted(Fact, frozen=True):
     """Whether a retry needs a person's approval."""
 
 
+class TreeTaken(Fact, frozen=True):
+    """The files of the project before an attempt, if they differ from the tree recorded last; or why there is
+    no tree."""
+
+    TYPE = "tree_taken"
+
+    attempt: int
+    when: Literal["before", "after"] = "before"
+    tree: str | None = None
+    omitted: int = 0
+    """How many files are too large for the tree."""
+    problem: str = ""
+
+
 class AttemptReattached(Fact, frozen=True):
     """A later engine found the agent still running and waits for it."""
 
@@ -58,6 +73,8 @@ class AttemptLost(Fact, frozen=True):
     """False if the agent never ran; its supervisor can no longer start it."""
     agent_session: str | None = None
     """The agent session, which the next attempt may resume."""
+    tree: str | None = None
+    """The files of the project after the attempt, as in every outcome; None: unknown."""
 
 
 class AttemptEnding(Fact, frozen=True):
@@ -75,6 +92,7 @@ class AttemptCancelled(Fact, frozen=True):
     attempt: int
     reason: str
     agent_session: str | None = None
+    tree: str | None = None
 
 
 class ErrorOccurred(Fact, frozen=True):
@@ -95,6 +113,7 @@ class ErrorOccurred(Fact, frozen=True):
     """The agent session, which the next attempt may resume."""
     started: bool = True
     """False if nothing ran."""
+    tree: str | None = None
 
 
 class RetryScheduled(Fact, frozen=True):
@@ -164,3 +183,4 @@ class IterationCompleted(Fact, frozen=True):
         return self.output
 
     usage: Usage | None = None
+    tree: str | None = None

@@ -40,6 +40,7 @@ from agentforge.runtime.tasks.call import (
 )
 from agentforge.runtime.tasks.performer import TaskReport
 from agentforge.runtime.tasks.prepare import Prepared, Preparer, output_path
+from agentforge.runtime.tree_record import TreeRecord
 from agentforge.system import files
 
 # A resumed session contains the task, but its last message may be an incomplete answer.
@@ -56,15 +57,27 @@ EARLIER = Prepared()
 
 
 class AgentPerformer:
-    def __init__(self, setting: RunSetting, calls: Calls, preparer: Preparer, clock: Clock) -> None:
+    def __init__(
+        self, setting: RunSetting, calls: Calls, preparer: Preparer, clock: Clock, trees: TreeRecord
+    ) -> None:
         self._setting = setting
         self._calls = calls
         self._preparer = preparer
         self._clock = clock
+        self._trees = trees
         self._references: dict[tuple[str, str | None], tuple[str, ...]] = {}
         """The variables to which each stage refers."""
 
     async def perform(self, task: AgentTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:
+        if self._preparer.is_light(task.place, task.node):
+            self._trees.forget()
+            return await self._perform(task, fresh=fresh, report=report)
+        if fresh and not task.ending:
+            await self._trees.before(task.attempt, report)
+        outcome = await self._perform(task, fresh=fresh, report=report)
+        return await self._trees.after(task.attempt, outcome, report)
+
+    async def _perform(self, task: AgentTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:
         if task.ending:
             return await self._end(task)
         if fresh:

@@ -52,6 +52,9 @@ def run_line(event: Event, plan: Plan) -> RunLine | None:
             return _after_failure(place, fact, event.at)
         case f.AttemptStarted() | f.AttemptReattached() | f.AttemptLost() | f.AttemptEnding() as fact:
             return _of_attempt(place, fact)
+        case f.TreeTaken(problem=problem):
+            text = f"the changes to files are not recorded: {one_line(problem, MESSAGE_CHARS)}"
+            return RunLine(place, text, "note", "warn") if problem else None
         case f.ProviderCompleted() | f.StageCompleted() as fact:
             return _of_branch(event, stage, fact)
         case f.JudgeCompleted() as fact:

@@ -88,6 +88,7 @@ def _place(event: Event) -> list[tuple[str, Any]]:
             | f.IterationCompleted()
             | f.AttemptStarted()
             | f.AttemptReattached()
+            | f.TreeTaken()
             | f.AttemptLost()
             | f.AttemptEnding()
             | f.AttemptCancelled()
@@ -118,6 +119,9 @@ def _details(fact: AnyFact) -> list[tuple[str, Any]]:
             return [("decision", fact.decision.value), ("summary", _quoted(fact.result.summary))]
         case f.AttemptStarted() | f.AttemptReattached():
             return _of_attempt(fact)
+        case f.TreeTaken():
+            tree, problem = fact.tree or "", _quoted(fact.problem, MESSAGE_CHARS)
+            return [("attempt", fact.attempt), ("when", fact.when), ("tree", tree), ("problem", problem)]
         case f.AttemptLost() | f.AttemptEnding() | f.AttemptCancelled() | f.JudgeEnding():
             return [("attempt", fact.attempt), ("reason", _quoted(fact.reason))]
         case f.ErrorOccurred():

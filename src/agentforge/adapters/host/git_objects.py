@@ -1,0 +1,124 @@
+"""Git's objects in a folder of their own: blobs and trees, written and read without starting git.
+
+The folder has the layout of `.git/objects`, so that git can compare what is in it.
+"""
+
+import hashlib
+import os
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from agentforge.model.errors import StorageFailed
+from agentforge.system import files
+
+HashName = Literal["sha1", "sha256"]
+ObjectType = Literal["blob", "tree"]
+FILE, EXECUTABLE, LINK, FOLDER = "100644", "100755", "120000", "40000"
+MAX_TREE_BYTES = 64 * 1024 * 1024
+_LEVEL = 1
+
+
+class TreeEntry(Struct, frozen=True):
+    """A file in a tree."""
+
+    mode: str
+    id: str
+
+
+class GitObjects:
+    def __init__(self, folder: str, hash_name: HashName) -> None:
+        self.folder = folder
+        self._hash_name = hash_name
+        self._stored: set[str] = set()
+        """Objects that are known to be in the folder."""
+
+    def id_of(self, kind: ObjectType, content: bytes) -> str:
+        return hashlib.new(self._hash_name, _framed(kind, content), usedforsecurity=False).hexdigest()
+
+    def has(self, id: str) -> bool:
+        if id not in self._stored and files.is_file(self._path(id)):
+            self._stored.add(id)
+        return id in self._stored
+
+    def add(self, kind: ObjectType, content: bytes) -> str:
+        """Store an object, if it is missing, and return its id."""
+        id = self.id_of(kind, content)
+        if not self.has(id):
+            path = self._path(id)
+            files.make_dir(os.path.dirname(path))
+            files.replace(path, zlib.compress(_framed(kind, content), _LEVEL))
+            self._stored.add(id)
+        return id
+
+    def add_tree(self, entries: Mapping[str, TreeEntry]) -> str:
+        """Store the tree of these files, by path, with the trees of all folders; returns its id."""
+        root: _Folder = {}
+        for path, entry in entries.items():
+            *folders, name = path.split("/")
+            here = root
+            for folder in folders:
+                inner = here.get(folder)
+                if not isinstance(inner, dict):
+                    # Missing, or a file that became a folder while the files were read.
+                    inner = here[folder] = {}
+                here = inner
+            here[name] = entry
+        return self._add_folder(root)
+
+    def tree(self, id: str, prefix: str = "") -> Iterator[tuple[str, TreeEntry]]:
+        """The files of a stored tree, by path; raises ValueError or StorageFailed if it isn't readable."""
+        for mode, name, inner in _parsed(self._content("tree", id), len(id) // 2):
+            if mode == FOLDER:
+                yield from self.tree(inner, f"{prefix}{name}/")
+            else:
+                yield f"{prefix}{name}", TreeEntry(mode, inner)
+
+    def _add_folder(self, folder: "_Folder") -> str:
+        found = []
+        for name, inner in folder.items():
+            is_folder = isinstance(inner, dict)
+            entry = TreeEntry(FOLDER, self._add_folder(inner)) if isinstance(inner, dict) else inner
+            raw = os.fsencode(name)
+            # Git sorts folders as if their names ended with a slash.
+            line = entry.mode.encode() + b" " + raw + b"\0" + bytes.fromhex(entry.id)
+            found.append((raw + b"/" if is_folder else raw, line))
+        return self.add("tree", b"".join(line for _, line in sorted(found)))
+
+    def _content(self, kind: ObjectType, id: str) -> bytes:
+        stored = files.read_bytes(self._path(id), MAX_TREE_BYTES)
+        if stored is None:
+            raise ValueError(f"object {id} is missing")
+        unpack = zlib.decompressobj()
+        try:
+            header, _, content = unpack.decompress(stored, MAX_TREE_BYTES).partition(b"\0")
+        except zlib.error as error:
+            raise ValueError(f"object {id} is damaged") from error
+        if not header.startswith(f"{kind} ".encode()) or self.id_of(kind, content) != id:
+            raise ValueError(f"object {id} is damaged")
+        return content
+
+    def _path(self, id: str) -> str:
+        return f"{self.folder}/{id[:2]}/{id[2:]}"
+
+
+_Folder = dict[str, "_Folder | TreeEntry"]
+
+
+def _framed(kind: ObjectType, content: bytes) -> bytes:
+    return f"{kind} {len(content)}\0".encode() + content
+
+
+def _parsed(content: bytes, width: int) -> Iterator[tuple[str, str, str]]:
+    at = 0
+    while at < len(content):
+        end = content.index(b"\0", at)
+        mode, _, name = content[at:end].partition(b" ")
+        at = end + 1 + width
+        yield mode.decode(), os.fsdecode(name), content[end + 1 : at].hex()
+
+
+UNREADABLE = (ValueError, StorageFailed, RecursionError)
+"""Errors of reading a tree that something else may have written."""

@@ -1,0 +1,139 @@
+"""Looks at the files of a tree: hashes those that have changed since the last look, without following
+links."""
+
+import os
+import stat
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from agentforge.adapters.host.git_objects import EXECUTABLE, FILE, LINK, GitObjects, TreeEntry
+from agentforge.model.secrets import Redactor
+from agentforge.ports.workspace import Stamp
+from agentforge.system.folders import open_folder, open_regular
+
+_SECOND = 1_000_000_000
+_RACY_NS = _SECOND // 20
+_COARSE_NS = 2 * _SECOND
+
+
+class TreeLimits(Struct, frozen=True):
+    seconds: float = 10.0
+    """For one tree."""
+    files: int = 100_000
+    file_bytes: int = 10 * 1024 * 1024
+    """Larger files are not part of a tree."""
+    new_bytes: int = 64 * 1024 * 1024
+    """Content that one tree may add to the folder of the run."""
+
+
+DEFAULT_LIMITS = TreeLimits()
+
+
+class TooMuch(Exception):
+    """A limit is reached, as it would be the next time."""
+
+
+class HashedFile(Struct, frozen=True):
+    stamp: Stamp | None
+    """None: it could change again without a new stamp."""
+    entry: TreeEntry
+
+
+class TreeScan:
+    """One look at the files. The result is in `hashed` and `omitted`."""
+
+    def __init__(
+        self, project: str, objects: GitObjects, redactor: Redactor, limits: TreeLimits, deadline: float
+    ) -> None:
+        self._project = project
+        self._objects = objects
+        self._redactor = redactor
+        self._limits = limits
+        self._deadline = deadline
+        self._began_ns = time.time_ns()
+        self._new_bytes = 0
+        self.hashed: dict[str, HashedFile] = {}
+        self.omitted = 0
+
+    def look(self, listed: Mapping[str, str], known: Mapping[str, HashedFile]) -> None:
+        """`listed`: by path, the id that git has for the content, or ""; `known`: as last seen."""
+        folders: defaultdict[str, list[str]] = defaultdict(list)
+        for path in listed:
+            folders[path.rpartition("/")[0]].append(path)
+        for folder, paths in folders.items():
+            try:
+                descriptor = open_folder(os.path.join(self._project, folder) if folder else self._project)
+            except OSError:
+                continue  # Removed, or a link by now.
+            try:
+                for path in paths:
+                    self._file(path, descriptor, listed[path], known.get(path))
+            finally:
+                os.close(descriptor)
+
+    def entries(self) -> dict[str, TreeEntry]:
+        return {path: file.entry for path, file in self.hashed.items()}
+
+    def _file(self, path: str, folder: int, in_git: str, known: HashedFile | None) -> None:
+        name = path.rpartition("/")[2]
+        try:
+            seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except OSError:
+            return
+        executable = bool(seen.st_mode & 0o100)
+        stamp = Stamp(seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_ino, executable)
+        if known is not None and known.stamp == stamp:
+            self.hashed[path] = known
+            return
+        if not (stat.S_ISREG(seen.st_mode) or stat.S_ISLNK(seen.st_mode)):
+            return
+        if time.monotonic() > self._deadline:
+            raise TooMuch(f"the files take longer than {self._limits.seconds:g} s to read")
+        is_link = stat.S_ISLNK(seen.st_mode)
+        content = _target(name, folder) if is_link else self._content(name, folder, seen.st_size)
+        if content is None:
+            self.omitted += 1
+            return
+        mode = LINK if is_link else EXECUTABLE if executable else FILE
+        entry = TreeEntry(mode, self._blob(content, in_git))
+        self.hashed[path] = HashedFile(None if self._is_racy(stamp) else stamp, entry)
+
+    def _content(self, name: str, folder: int, size: int) -> bytes | None:
+        """None if it is too large or unreadable."""
+        limit = self._limits.file_bytes
+        if size > limit:
+            return None
+        try:
+            descriptor = open_regular(name, os.O_RDONLY, folder=folder)
+        except OSError:
+            return None
+        with open(descriptor, "rb", buffering=0) as file:
+            content = file.read(limit + 1) or b""
+        return content if len(content) <= limit else None
+
+    def _blob(self, content: bytes, in_git: str) -> str:
+        id = self._objects.id_of("blob", content)
+        if id == in_git:
+            return id
+        content = self._redactor.bytes(content)
+        if not self._objects.has(id):
+            self._new_bytes += len(content)
+            if self._new_bytes > self._limits.new_bytes:
+                size = self._limits.new_bytes // (1024 * 1024)
+                raise TooMuch(f"more than {size} MB of files are new to git")
+        return self._objects.add("blob", content)
+
+    def _is_racy(self, stamp: Stamp) -> bool:
+        changed = max(stamp.changed_ns, stamp.modified_ns)
+        coarse = stamp.changed_ns % _SECOND == 0
+        return changed > self._began_ns - (_COARSE_NS if coarse else _RACY_NS)
+
+
+def _target(name: str, folder: int) -> bytes | None:
+    try:
+        return os.fsencode(os.readlink(name, dir_fd=folder))
+    except OSError:
+        return None

@@ -1,0 +1,39 @@
+"""The files of the project at one moment, as a tree: an id by their content, and the content to compare
+two of them."""
+
+import re
+from typing import Protocol
+
+from msgspec import Struct
+
+_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+class TakenTree(Struct, frozen=True):
+    id: str
+    """Of a git tree object. Equal ids mean equal files."""
+    omitted: int = 0
+    """How many files are not in the tree, because they are too large."""
+
+
+class NoTree(Struct, frozen=True):
+    """The tree couldn't be taken."""
+
+    reason: str
+
+
+class Trees(Protocol):
+    def is_possible(self) -> bool:
+        """Whether there is something to take a tree of; quick."""
+        ...
+
+    def take(self) -> TakenTree | NoTree:
+        """The tree of the project's files: tracked and new ones, without those that version control ignores
+        and the engine's own. What two taken trees need to be compared is kept with the run. Changes nothing
+        else, and is limited in time and size."""
+        ...
+
+
+def is_tree_id(text: str) -> bool:
+    """Whether the text, such as a field of a log, can be the id of a tree."""
+    return _ID.fullmatch(text) is not None

@@ -1,0 +1,288 @@
+"""Trees of a git repository: the ids of git itself, taken without git's help and without a trace."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.security.trapped_repository import ENVIRON, TRAPS, TrappedRepository
+
+from agentforge.adapters.host.git_trees import GitTrees
+from agentforge.adapters.host.tree_scan import TreeLimits
+from agentforge.model.secrets import Redactor
+from agentforge.ports.tree import NoTree, TakenTree, is_tree_id
+
+
+class Repository:
+    def __init__(self, folder: Path, *init: str) -> None:
+        self.root = folder / "project"
+        self.store = folder / "run" / "trees"
+        self.store.parent.mkdir()
+        self.root.mkdir()
+        self.git("init", "-q", *init)
+        self.put("README.md", "read me")
+        self.put("src/a.py", "a = 1")
+        self.put("src/deep/b.py", "b = 2")
+        self.put(".gitignore", "*.log")
+        self.git("add", ".")
+        self.git("commit", "-qm", "all")
+
+    def put(self, name: str, text: str) -> None:
+        (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / name).write_text(text)
+
+    def git(self, *words: str, **environ: str) -> str:
+        command = ["git", "-C", str(self.root), *words]
+        env = {**ENVIRON, **environ}
+        return subprocess.run(command, check=True, capture_output=True, env=env).stdout.decode().strip()
+
+    def trees(self, redactor: Redactor | None = None, limits: TreeLimits | None = None) -> GitTrees:
+        """As a new engine takes them."""
+        made = (str(self.root), str(self.store), ENVIRON, redactor or Redactor(()))
+        return GitTrees(*made, limits) if limits else GitTrees(*made)
+
+    def by_git(self, *excluded: str) -> str:
+        """The id that git gives the same files, with an index of its own."""
+        own = {"GIT_INDEX_FILE": str(self.store.parent / "index")}
+        (self.store.parent / "index").unlink(missing_ok=True)
+        self.git("read-tree", *(["HEAD"] if self.git("branch") else ["--empty"]), **own)
+        self.git("add", "-A", "--", ".", *(f":!{path}" for path in excluded), **own)
+        return self.git("write-tree", **own)
+
+    def changes(self, before: str, after: str) -> list[str]:
+        """With the kept objects alone."""
+        bare = self.store.parent / "bare"
+        if not bare.exists():
+            subprocess.run(["git", "init", "-q", "--bare", str(bare)], check=True, env=ENVIRON)
+        env = {**ENVIRON, "GIT_OBJECT_DIRECTORY": str(self.store), "GIT_DIR": str(bare)}
+        shown = ["git", "diff-tree", "-r", "-p", before, after]
+        done = subprocess.run(shown, check=True, capture_output=True, env=env, text=True)
+        lines = (line for line in done.stdout.splitlines() if line.startswith(("+", "-")))
+        return [line for line in lines if not line.startswith(("+++", "---"))]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path)
+
+
+def taken(trees: GitTrees) -> str:
+    tree = trees.take()
+    assert isinstance(tree, TakenTree), tree
+    assert is_tree_id(tree.id)
+    return tree.id
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_the_id_is_that_of_git_and_git_notices_nothing(repository: Repository) -> None:
+    repository.put("README.md", "staged")
+    repository.git("stash")
+    repository.put("src/a.py", "staged")
+    repository.git("add", "src/a.py")
+    repository.put("src/a.py", "changed after it was staged")
+    repository.put("new/file.txt", "new")
+    repository.put("ä ü\n.txt", "odd name")
+    repository.put("ignored.log", "ignored")
+    (repository.root / "src/deep/b.py").unlink()
+    (repository.root / "run.sh").write_text("run")
+    (repository.root / "run.sh").chmod(0o755)
+    (repository.root / "link").symlink_to("/etc/passwd")
+    before = content(repository.root / ".git")
+    id = taken(repository.trees())
+    assert content(repository.root / ".git") == before
+    assert id == repository.by_git()
+    assert "root:" not in str(content(repository.store))
+
+
+def test_the_engines_files_nested_repositories_and_large_files_are_left_out(repository: Repository) -> None:
+    for name in (".claude/pipeline-runs/s/events.jsonl", ".agentforge/config.yaml", ".agentforge-outbox/x"):
+        repository.put(name, "ours")
+    repository.put("nested/n.txt", "n")
+    repository.git("-C", "nested", "init", "-q")
+    repository.put("large.bin", "x" * 101)
+    trees = repository.trees(limits=TreeLimits(file_bytes=100))
+    tree = trees.take()
+    assert tree == TakenTree(repository.by_git(".claude", ".agentforge*", "nested", "large.bin"), omitted=1)
+
+
+def test_a_repository_without_commits_and_one_with_sha256(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    other = Repository(tmp_path / "b", "--object-format=sha256")
+    other.put("new.txt", "new")
+    assert taken(other.trees()) == other.by_git()
+    other.git("update-ref", "-d", "HEAD")
+    other.git("rm", "-rq", "--cached", ".")
+    assert taken(other.trees()) == other.by_git("none")
+
+
+def test_the_project_may_be_a_folder_of_a_repository(repository: Repository) -> None:
+    trees = GitTrees(str(repository.root / "src"), str(repository.store), ENVIRON, Redactor(()))
+    assert trees.is_possible()
+    assert taken(trees) == repository.git("rev-parse", "HEAD:src")
+
+
+def test_an_unchanged_tree_writes_nothing(repository: Repository) -> None:
+    trees = repository.trees()
+    first = taken(trees)
+    times = {path: path.stat().st_mtime_ns for path in repository.store.rglob("*")}
+    assert taken(trees) == taken(repository.trees()) == first
+    again = {path: path.stat().st_mtime_ns for path in repository.store.rglob("*") if path.name != "latest"}
+    assert again.items() <= times.items()
+    assert len([path for path in times if path.is_file() and path.name != "latest"]) == 3, "only folders"
+
+
+def test_a_change_that_leaves_size_and_time_is_seen(repository: Repository) -> None:
+    trees = repository.trees()
+    first, path = taken(trees), repository.root / "src/a.py"
+    seen = path.stat()
+    path.write_text("a = 2")
+    os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    assert taken(trees) == repository.by_git() != first
+
+
+def test_replaced_content_is_kept_although_git_has_lost_it(repository: Repository) -> None:
+    trees = repository.trees()
+    first = taken(trees)
+    repository.put("README.md", "second")
+    (repository.root / "src/deep/b.py").unlink()
+    second = taken(trees)
+    repository.put("README.md", "third")
+    third = taken(repository.trees())
+    for path in (repository.root / ".git/objects").rglob("*"):
+        if path.is_file():
+            path.unlink()
+    assert set(repository.changes(first, second)) == {"-read me", "+second", "-b = 2"}
+    assert set(repository.changes(first, third)) == {"-read me", "+third", "-b = 2"}
+    assert repository.changes(second, third) == ["-second", "+third"]
+
+
+def test_a_new_engine_keeps_what_the_agent_replaced_in_the_meantime(repository: Repository) -> None:
+    first = taken(repository.trees())
+    repository.put("src/a.py", "a = 3")
+    second = taken(repository.trees())
+    assert repository.changes(first, second) == ["-a = 1", "+a = 3"]
+
+
+@pytest.mark.parametrize("noted", [b"x", b"\xff" * 40, b"0" * 40])
+def test_a_damaged_note_of_the_latest_tree_is_ignored(repository: Repository, noted: bytes) -> None:
+    first = taken(repository.trees())
+    (repository.store / "latest").write_bytes(noted)
+    assert taken(repository.trees()) == first
+    (repository.store / first[:2] / first[2:]).write_bytes(b"damaged")
+    assert taken(repository.trees()) == first
+
+
+def test_no_link_is_followed(repository: Repository, tmp_path: Path) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "a.py").write_text("secret")
+    trees = repository.trees()
+    taken(trees)
+    for name in ("a.py", "deep/b.py"):
+        (repository.root / "src" / name).unlink()
+    (repository.root / "src/deep").rmdir()
+    (repository.root / "src").rmdir()
+    (repository.root / "src").symlink_to(tmp_path / "secret")
+    (repository.root / "README.md").unlink()
+    os.mkfifo(repository.root / "README.md")
+    id = taken(trees)
+    (repository.root / "README.md").unlink()
+    assert id == repository.by_git()
+    assert b"secret" not in b"".join(content(repository.store).values())
+
+
+def test_a_folder_in_the_place_of_a_file_and_a_file_in_that_of_a_folder(repository: Repository) -> None:
+    trees = repository.trees()
+    taken(trees)
+    (repository.root / "README.md").unlink()
+    repository.put("README.md/inner.txt", "inner")
+    (repository.root / "src/deep/b.py").unlink()
+    (repository.root / "src/deep").rmdir()
+    repository.put("src/deep", "now a file")
+    assert taken(trees) == repository.by_git()
+
+
+def test_secrets_are_not_kept(repository: Repository) -> None:
+    repository.put("conf.txt", "key=sesame-open-1")
+    repository.put("sesame-open-1.txt", "named by it")
+    taken(repository.trees(Redactor(["sesame-open-1"])))
+    env = {**ENVIRON, "GIT_OBJECT_DIRECTORY": str(repository.store)}
+    listed = subprocess.run(
+        ["git", "-C", str(repository.root), "ls-tree", "-r", (repository.store / "latest").read_text()],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=env,
+    ).stdout
+    assert "sesame" not in listed
+    id = next(line.split()[2] for line in listed.splitlines() if line.endswith("conf.txt"))
+    shown = ["git", "-C", str(repository.root), "cat-file", "-p", id]
+    assert subprocess.run(shown, check=True, capture_output=True, text=True, env=env).stdout == "key=[secret]"
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (TreeLimits(files=2), "the project has more than 2 files"),
+        (TreeLimits(seconds=-1.0), " longer than -1 s"),
+        (TreeLimits(new_bytes=2), "more than 0 MB of files are new to git"),
+    ],
+)
+def test_too_much_is_a_reason_and_is_not_tried_again(
+    repository: Repository, limits: TreeLimits, reason: str
+) -> None:
+    repository.put("new.txt", "new")
+    trees = repository.trees(limits=limits)
+    found = trees.take()
+    assert isinstance(found, NoTree)
+    assert reason in found.reason
+    (repository.root / ".git/HEAD").unlink()
+    assert trees.take() == found
+
+
+def test_without_a_repository_there_is_nothing_to_take(tmp_path: Path) -> None:
+    trees = GitTrees(str(tmp_path), str(tmp_path / "trees"), ENVIRON, Redactor(()))
+    assert not trees.is_possible()
+
+
+def _without_git(repository: Repository) -> GitTrees:
+    return GitTrees(str(repository.root), str(repository.store), {"PATH": "/nonexistent"}, Redactor(()))
+
+
+def _broken(repository: Repository) -> GitTrees:
+    (repository.root / ".git/HEAD").unlink()
+    return repository.trees()
+
+
+def _without_room(repository: Repository) -> GitTrees:
+    repository.store.write_text("a file in the place of the folder")
+    return repository.trees()
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [(_without_git, "not installed"), (_broken, "git rev-parse: "), (_without_room, "trees")],
+)
+def test_what_goes_wrong_is_a_reason(
+    repository: Repository, make: Callable[[Repository], GitTrees], reason: str
+) -> None:
+    tree = make(repository).take()
+    assert isinstance(tree, NoTree)
+    assert reason in tree.reason
+
+
+@pytest.mark.parametrize("name", TRAPS)
+def test_a_repository_starts_no_program(tmp_path: Path, name: str) -> None:
+    repository = TrappedRepository(tmp_path)
+    TRAPS[name][0](repository)
+    repository.canary.unlink(missing_ok=True)
+    trees = GitTrees(str(repository.root), str(tmp_path / "trees"), ENVIRON, Redactor(()))
+    first = trees.take()
+    (repository.root / "kept/a.txt").write_text("changed")
+    if name != "bare repository":  # Git refuses it.
+        assert isinstance(first, TakenTree)
+        assert trees.take() != first
+    assert not repository.canary.exists()
