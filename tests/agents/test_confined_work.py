@@ -9,7 +9,8 @@ from tests.agents.clis import Cli
 from tests.agents.trial import WRITES, Trial
 from tests.security.confined import need_bwrap, project_in
 
-from agentforge.testing.model_server import ModelServer, Script, Shell, Turn, Write
+from agentforge.adapters.sandboxes.bwrap import BwrapSandbox
+from agentforge.testing.model_server import Call, ModelServer, Script, Shell, Turn, Write
 
 pytestmark = pytest.mark.agents
 RESULT = '{"summary": "done", "decision": "stop"}\n'
@@ -97,14 +98,21 @@ RESTRICTED = {
 }
 
 
+READ = Call("Read", {"file_path": "{notes}"})
+
+
+def _need_nested_sandbox(cli: str, sandbox: str) -> None:
+    if (cli, sandbox) == ("codex", "bwrap") and BwrapSandbox().nesting_problem:
+        pytest.skip(f"privileges: {BwrapSandbox().nesting_problem}")
+
+
 @pytest.mark.parametrize("sandbox", ["none", "bwrap"])
 def test_it_works_with_its_own_restricted_permissions(trial: Trial, sandbox: str) -> None:
     if sandbox == "bwrap":
         need_bwrap()
     if trial.cli.name not in RESTRICTED:
         pytest.skip("contract: restricted permissions are tested with claude and codex")
-    if (trial.cli.name, sandbox) == ("codex", "bwrap"):
-        pytest.skip("contract: codex cannot build its own sandbox within another")
+    _need_nested_sandbox(trial.cli.name, sandbox)
     provider = {"type": trial.cli.name, "permissions": RESTRICTED[trial.cli.name]}
     script = Script(
         (
@@ -118,3 +126,25 @@ def test_it_works_with_its_own_restricted_permissions(trial: Trial, sandbox: str
     here = trial.run_dir / "stage-00-work/iterations/001"
     assert "done" in (here / "result.json").read_text()
     assert not any((trial.project / ".agentforge-outbox").glob("*/result.json"))
+
+
+@pytest.mark.parametrize("sandbox", ["none", "bwrap"])
+def test_it_takes_notes_with_its_own_restricted_permissions(trial: Trial, sandbox: str) -> None:
+    if sandbox == "bwrap":
+        need_bwrap()
+    if trial.cli.name not in RESTRICTED:
+        pytest.skip("contract: restricted permissions are tested with claude and codex")
+    _need_nested_sandbox(trial.cli.name, sandbox)
+    provider = {"type": trial.cli.name, "permissions": RESTRICTED[trial.cli.name]}
+    prompt = "Take notes: [notes=${PROGRESS}]. Then write your result to ${RESULT} and stop."
+    script = Script(
+        (
+            *([Turn("I read them first.", (READ,))] if trial.cli.name == "claude" else []),
+            Turn("I take notes.", (Write("{notes}", "what I learned\n"),)),
+            Turn("Now the result.", (Write("{result}", RESULT),)),
+            Turn("Done."),
+        )
+    )
+    result = trial.run(script, provider=provider, prompt=prompt, sandbox=sandbox)
+    assert result.completed, result.error
+    assert (trial.run_dir / "stage-00-work/progress.md").read_text() == "what I learned\n"

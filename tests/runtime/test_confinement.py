@@ -23,6 +23,7 @@ class NotingSandbox:
     """Notes what it is asked to confine."""
 
     name = "noting"
+    nesting_problem = ""
 
     def __init__(self) -> None:
         self.asked: list[tuple[Confinement, str]] = []

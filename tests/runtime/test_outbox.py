@@ -1,5 +1,7 @@
 """The folder for the results of agents that refuse to write below `.claude`."""
 
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from tests.sdk.projects import ENVIRON, engine, iteration_dir, load, node, pipel
 
 from agentforge.model.layout import IterationLayout
 from agentforge.model.status import RunStatus
+from agentforge.ports.provider import ExecuteRequest
 from agentforge.runtime.outbox import empty_outbox, make_outbox, outbox_of
 
 
@@ -18,20 +21,28 @@ def here(tmp_path: Path) -> IterationLayout:
     return found
 
 
+def request_in(project: Path, mark: str = "mark", **paths: str) -> ExecuteRequest:
+    named = {"status_path": "/run/status.json", "result_path": "/run/result.json", **paths}
+    outbox = outbox_of(str(project), mark)
+    return ExecuteRequest("", "", {}, str(project), {}, outbox=outbox, **named)
+
+
 def test_an_outbox_is_new_and_ignored_by_git(tmp_path: Path) -> None:
-    path = Path(outbox_of(str(tmp_path), "run/0/1"))
+    request = request_in(tmp_path, "run/0/1")
+    path = Path(request.outbox)
     path.mkdir(parents=True)
     (path / "result.json").write_text("planted")
-    make_outbox(str(path))
+    make_outbox(request)
     assert list(path.iterdir()) == []
     assert (path.parent / ".gitignore").read_text() == "*\n"
     assert outbox_of(str(tmp_path), "run/0/2") != str(path)
 
 
 def test_the_result_is_moved_and_nothing_stays_behind(tmp_path: Path, here: IterationLayout) -> None:
-    path = outbox_of(str(tmp_path), "mark")
+    request = request_in(tmp_path)
+    path = request.outbox
     empty_outbox(path, here, 1)
-    make_outbox(path)
+    make_outbox(request)
     for name in ("result.json", "status.json", "notes.md"):
         (Path(path) / name).write_text(name)
     for _ in range(2):
@@ -43,11 +54,47 @@ def test_the_result_is_moved_and_nothing_stays_behind(tmp_path: Path, here: Iter
 
 
 def test_a_crash_in_between_loses_nothing(tmp_path: Path, here: IterationLayout) -> None:
-    path = outbox_of(str(tmp_path), "mark")
-    make_outbox(path)
+    request = request_in(tmp_path)
+    path = request.outbox
+    make_outbox(request)
     Path(here.result).write_text("moved before")
     empty_outbox(path, here, 1)
     assert Path(here.result).read_text() == "moved before"
+
+
+def test_notes_and_context_are_copied_and_the_notes_moved_back(tmp_path: Path, here: IterationLayout) -> None:
+    notes, context = tmp_path / "progress-s.md", Path(here.context)
+    notes.write_text("first\n")
+    paths = {"result_path": here.result, "progress_path": str(notes), "context_path": str(context)}
+    context.write_text(json.dumps({"paths": paths}))
+    request = request_in(tmp_path, **paths)
+    make_outbox(request)
+    told = json.loads((Path(request.outbox) / "context.json").read_text())["paths"]
+    assert {Path(path).parent for path in told.values()} == {Path(request.outbox)}
+    with Path(told["progress_path"]).open("a") as file:
+        file.write("second\n")
+    for _ in range(2):
+        empty_outbox(request.outbox, here, 1, str(notes))
+    assert notes.read_text() == "first\nsecond\n"
+    assert json.loads(context.read_text()) == {"paths": paths}
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder", "missing"])
+def test_notes_that_are_no_file_are_not_taken(tmp_path: Path, here: IterationLayout, kind: str) -> None:
+    notes = tmp_path / "progress-s.md"
+    notes.write_text("first\n")
+    request = request_in(tmp_path, progress_path=str(notes))
+    make_outbox(request)
+    copy = Path(request.outbox) / "progress-s.md"
+    copy.unlink()
+    if kind == "link":
+        copy.symlink_to("/etc/passwd")
+    elif kind == "pipe":
+        os.mkfifo(copy)
+    elif kind == "folder":
+        copy.mkdir()
+    empty_outbox(request.outbox, here, 1, str(notes))
+    assert notes.read_text() == "first\n"
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,16 @@
 """Which providers a run needs to begin: one of each stage's chain, and the sandbox that they ask for."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.adapters.fake_clis import put_cli
 from tests.sdk.projects import engine, node, pipeline, run
 
+from agentforge.adapters.cli_agents.cli_agent import CliAgent
+from agentforge.adapters.providers.codex import CODEX
 from agentforge.adapters.providers.command import CommandProvider
 from agentforge.app.providers.readiness import make_ready
 from agentforge.definition.compiler import Compiled
@@ -130,8 +134,9 @@ class Dangerous(CommandProvider):
 class FakeSandbox:
     name = "bwrap"
 
-    def __init__(self, problem: str = "") -> None:
+    def __init__(self, problem: str = "", nesting_problem: str = "") -> None:
         self.problem = problem
+        self.nesting_problem = nesting_problem
         self.checked: list[SandboxChoice] = []
 
     def probe(self, choice: SandboxChoice) -> None:
@@ -207,6 +212,30 @@ class TestSandboxes:
         assert there.checked == [choice]
         with pytest.raises(ProviderUnusable, match="bwrap can't start"):
             self.check(tmp_path, Dangerous(), choice, FakeSandbox("bwrap can't start"))
+
+    @pytest.mark.parametrize(
+        ("permissions", "refused"),
+        [
+            (None, False),
+            (["--sandbox", "workspace-write"], True),
+            ([], True),
+            (["--sandbox", "danger-full-access"], False),
+            (["-c", "sandbox_mode=danger-full-access"], False),
+        ],
+    )
+    def test_an_agent_whose_own_sandbox_cannot_work_there_is_refused(
+        self, tmp_path: Path, permissions: list[str] | None, refused: bool
+    ) -> None:
+        put_cli(tmp_path / "bin", "codex")
+        environ = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "HOME": str(tmp_path)}
+        config = {} if permissions is None else {"permissions": permissions}
+        agent, choice = CliAgent(CODEX, environ, config=config), SandboxChoice("bwrap")
+        self.check(tmp_path, agent, choice, FakeSandbox())
+        self.check(tmp_path, agent, None)
+        with (
+            pytest.raises(ProviderUnusable, match="builds a sandbox of its own") if refused else nullcontext()
+        ):
+            self.check(tmp_path, agent, choice, FakeSandbox(nesting_problem="root can't"))
 
     @pytest.mark.parametrize(("name", "warned"), [("claude", True), ("lint", False)])
     def test_an_agent_without_the_network_is_warned_about(

@@ -1,6 +1,7 @@
 """Providers do the work of an iteration: an agent program, a model, or user code."""
 
 from datetime import datetime
+from posixpath import basename
 from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct, field
@@ -26,8 +27,11 @@ class ExecuteRequest(Struct, frozen=True):
     attempt: int = 1
     prompt_path: str = ""
     """The rendered prompt as a file, for programs that take a path."""
+    context_path: str = ""
+    progress_path: str = ""
+    """The notes that the iterations of a stage share."""
     outbox: str = ""
-    """A folder outside `.claude`: a program that can't write to the paths above may be given this one."""
+    """A folder outside `.claude`, for a program that can't write to the paths above: `outbox_paths`."""
     resume: str = ""
     """The agent session to resume; empty: start a new one."""
     node: str = ""
@@ -36,6 +40,13 @@ class ExecuteRequest(Struct, frozen=True):
     """The provider of the branch in a parallel block; empty outside blocks."""
     judges: bool = False
     """Whether the request is a judgment of an iteration instead of its work."""
+
+    @property
+    def outbox_paths(self) -> dict[str, str]:
+        """By path: where the file is in the outbox. The engine puts copies of context and notes there, and
+        takes result and notes from there."""
+        paths = (self.result_path, self.status_path, self.context_path, self.progress_path)
+        return {path: f"{self.outbox}/{basename(path)}" for path in paths if path}
 
     @property
     def mark(self) -> str:
@@ -111,7 +122,7 @@ class Command(Struct, frozen=True):
     secrets: tuple[str, ...] = ()
     """Values that must not reach any of our files: redacted wherever the program prints them."""
     outbox: str = ""
-    """The outbox of the request, if the program writes its result there; the engine creates it."""
+    """The outbox of the request, if the program writes to it; the engine creates it."""
     state: tuple[str, ...] = ()
     """Absolute paths of the program's own state: writable in a sandbox."""
     descriptors: dict[int, str] = {}
@@ -173,6 +184,15 @@ class ValidatesSettings(Protocol):
     def validate_settings(self, model: str, config: dict[str, Any]) -> None:
         """Raises ProviderUnusable. Must not check what may appear during the run, such as a program that an
         earlier stage builds, nor API keys: the next provider of a chain may have one."""
+        ...
+
+
+@runtime_checkable
+class BuildsSandbox(Protocol):
+    """A provider whose program may build a sandbox of its own, which not every sandbox allows."""
+
+    def builds_sandbox(self, config: dict[str, Any]) -> str:
+        """The settings that make it build none, for people; empty: it builds none with these settings."""
         ...
 
 

@@ -27,6 +27,11 @@ class Sandbox(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def nesting_problem(self) -> str:
+        """Why a program can't build a sandbox of its own inside this one; empty: it can."""
+        ...
+
     def probe(self, choice: SandboxChoice) -> None:
         """Raises ProviderUnusable if the sandbox doesn't work on this machine."""
         ...

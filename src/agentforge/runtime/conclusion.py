@@ -69,7 +69,9 @@ class Attempted(Struct, frozen=True):
     project: str = ""
     """The folder that the output path must stay in."""
     outbox: str = ""
-    """Where the agent may have written its result instead."""
+    """Where the agent may have written its result and notes instead."""
+    progress: str = ""
+    """The file with the notes."""
     output_path: str | None = None
     repeatable: bool = False
     """Whether a later engine may repeat this: then files must be replaced atomically."""

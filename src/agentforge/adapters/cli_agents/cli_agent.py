@@ -19,7 +19,7 @@ from agentforge.adapters.cli_agents.command_line import (
     split_model,
     validate_cli,
 )
-from agentforge.adapters.cli_agents.description import AgentCli
+from agentforge.adapters.cli_agents.description import AgentCli, Words
 from agentforge.adapters.cli_agents.outcome import interpret_exit, reader_of
 from agentforge.adapters.cli_agents.program import (
     ProgramProvider,
@@ -94,6 +94,11 @@ class CliAgent(ProgramProvider):
     def validate_settings(self, model: str, config: Mapping[str, Any]) -> None:
         validate_config(self.cli, self._config.read(config), model, self._environ)
 
+    def builds_sandbox(self, config: Mapping[str, Any]) -> str:
+        if not _lacks(self.cli, self._config.read(config), self.cli.own_sandbox_unless):
+            return ""
+        return f"`permissions: [{self.cli.own_sandbox_unless[0]}]`"
+
     def command(self, request: ExecuteRequest) -> Command:
         command, warning = command_of(self.cli, self._config.read(request.config), request, self._environ)
         if warning and warning not in self._warned:
@@ -118,7 +123,8 @@ def command_of(
 ) -> tuple[Command, str]:
     """The command, and a warning or ""."""
     _check_addresses(cli, config, inherited)
-    is_guarded = _is_guarded(cli, config)
+    # Whether it refuses to write below `.claude`, where the result belongs.
+    is_guarded = _lacks(cli, config, cli.guarded_unless)
     if is_guarded and request.outbox:
         request = _with_outbox(request)
     environment = _environment(cli, config, request, inherited)
@@ -148,20 +154,19 @@ def command_of(
     return command, chosen.warning
 
 
-def _is_guarded(cli: AgentCli, config: CliConfig) -> bool:
-    """Whether it refuses to write below `.claude`, where the result belongs."""
+def _lacks(cli: AgentCli, config: CliConfig, words: Words) -> bool:
+    """Whether none of the words is among the arguments that it is started with; False if there are none."""
     permissions = cli.permission_arguments if config.permissions is None else _texts(config.permissions)
     given = {*permissions, *_texts(config.arguments)}
-    return bool(cli.guarded_unless) and not given.intersection(cli.guarded_unless)
+    return bool(words) and not any(word in argument for argument in given for word in words)
 
 
 def _with_outbox(request: ExecuteRequest) -> ExecuteRequest:
-    """The request with other paths for the result, also in its prompt."""
-    result, status = (
-        os.path.join(request.outbox, os.path.basename(path))
-        for path in (request.result_path, request.status_path)
-    )
-    prompt = request.prompt.replace(request.result_path, result).replace(request.status_path, status)
+    """The request with the paths of the outbox, also in its prompt."""
+    paths, prompt = request.outbox_paths, request.prompt
+    for path, other in paths.items():
+        prompt = prompt.replace(path, other)
+    result, status = paths[request.result_path], paths[request.status_path]
     return replace(request, prompt=prompt, result_path=result, status_path=status)
 
 

@@ -58,6 +58,8 @@ class AgentCli(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     guarded_unless: Words = ()
     """Arguments, one of which lets it write below `.claude`; empty: it always can. Without them, it writes
     its result to another folder."""
+    own_sandbox_unless: Words = ()
+    """Arguments, one of which makes it run commands without a sandbox of its own; empty: it has none."""
     model_arguments: Words = ()
     """With `{model}`."""
     models: Words = ()

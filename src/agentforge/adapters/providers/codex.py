@@ -45,6 +45,7 @@ CODEX = AgentCli(
     prompt_arguments=("-",),
     prompt_suffix=EXIT_INSTRUCTION,
     permission_arguments=("--dangerously-bypass-approvals-and-sandbox",),
+    own_sandbox_unless=("--dangerously-bypass-approvals-and-sandbox", "danger-full-access"),
     model_arguments=("--model", "{model}"),
     models=(
         *("gpt-5.2-codex", "gpt-5.1-codex-max", "gpt-5.1-codex-mini", "gpt-5.1-codex"),

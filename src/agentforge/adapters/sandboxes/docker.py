@@ -44,6 +44,10 @@ class DockerSandbox:
         self._environ = dict(os.environ if environ is None else environ)
         self._project = project
 
+    @property
+    def nesting_problem(self) -> str:
+        return "Docker's default profile lets a container build no sandbox"
+
     def probe(self, choice: SandboxChoice) -> None:
         client = self._client()
         _image(choice)

@@ -10,8 +10,8 @@ from agentforge.app.providers.offers import Origin
 from agentforge.app.providers.pinned import RunProviders
 from agentforge.app.providers.registry import Registry
 from agentforge.model.errors import AgentForgeError, InvalidSettings, ProviderUnusable
-from agentforge.model.plan import Judgment, Plan, StageNode
-from agentforge.ports.provider import Capabilities, Provider, ValidatesSettings
+from agentforge.model.plan import Judgment, Plan, ProviderChoice, StageNode
+from agentforge.ports.provider import BuildsSandbox, Capabilities, Provider, ValidatesSettings
 from agentforge.ports.sandbox import Sandbox
 from agentforge.runtime.tasks.call import is_program
 
@@ -43,6 +43,7 @@ async def make_ready(
             if (provider := registry.known(choice.type)) is not None:
                 _refuse_unconfined(stage, provider, sandboxed=sandboxed)
                 _warn_offline(stage, provider)
+                _refuse_nested(stage, provider, choice, sandboxes)
         judge = registry.known(plan.judge.type) if isinstance(stage.termination, Judgment) else None
         if judge is not None and not sandboxed:
             _refuse_judge(stage, judge)
@@ -115,6 +116,22 @@ def _warn_offline(stage: StageNode, provider: Provider) -> None:
             "use `network: off` only for stages that run a command",
             stage.id,
             provider.name,
+        )
+
+
+def _refuse_nested(
+    stage: StageNode, provider: Provider, choice: ProviderChoice, sandboxes: Mapping[str, Sandbox]
+) -> None:
+    """A sandbox of the agent's own that can't be built fails each of its commands."""
+    if stage.sandbox is None or not _is_confined(stage) or not isinstance(provider, BuildsSandbox):
+        return
+    problem = sandboxes[stage.sandbox.type].nesting_problem
+    instead = provider.builds_sandbox(choice.config) if problem else ""
+    if instead:
+        raise ProviderUnusable(
+            f"stage {stage.id!r}: with its permissions, {provider.name} builds a sandbox of its own, which "
+            f"does not work in {stage.sandbox.type} here: {problem}",
+            hint=f"set {instead}, since {stage.sandbox.type} confines it already; or use `sandbox: none`",
         )
 
 

@@ -101,14 +101,14 @@ class AgentPerformer:
         ended = await self._calls.end(self._call(task, about.here))
         if isinstance(ended, Finished):
             return self._outcome(about, ended)
-        empty_outbox(about.outbox, about.here, about.number)
+        empty_outbox(about.outbox, about.here, about.number, about.progress)
         hide_secrets(about)
         note_attempt(about, "cancelled", None, self._clock.now())
         return f.AttemptCancelled(about.number, "ended on request", ended.agent_session)
 
     def _outcome(self, about: Attempted, ended: Finished | Lost | CallRefused) -> f.AnyFact:
         if not (isinstance(ended, Finished) and ended.record is None):  # Only programs use it.
-            empty_outbox(about.outbox, about.here, about.number)
+            empty_outbox(about.outbox, about.here, about.number, about.progress)
         match ended:
             case CallRefused(failure=failure):
                 return self._concluded(replace(about, started=False), ExecuteResult(failure=failure))
@@ -152,6 +152,7 @@ class AgentPerformer:
             timeout=task.timeout,
             project=setting.project,
             outbox=outbox_of(setting.project, task.mark(setting.run_id)),
+            progress=self._progress(task),
             output_path=output_path(setting.project, node, setting.plan.session.name),
             honors_promise=setting.plan.mode == "loop" and isinstance(node.termination, Queue),
             redactor=setting.redactor,
@@ -162,7 +163,6 @@ class AgentPerformer:
         )
 
     def _call(self, task: AgentTask, here: IterationLayout) -> ProviderCall:
-        layout, mode = self._setting.layout, self._setting.plan.mode
         return ProviderCall(
             by=task.by,
             place=here.attempt(task.attempt),
@@ -171,9 +171,13 @@ class AgentPerformer:
             limits=AttemptLimits(task.timeout, task.idle_timeout),
             sandbox=task.node.sandbox,
             scope=task.place.scope,
-            writable=writable_in(here, layout.progress(mode, task.place.folder, task.place.scope)),
+            writable=writable_in(here, self._progress(task)),
             before=task.before,
         )
+
+    def _progress(self, task: AgentTask) -> str:
+        layout, mode = self._setting.layout, self._setting.plan.mode
+        return layout.progress(mode, task.place.folder, task.place.scope)
 
     def _request(self, task: AgentTask, about: Attempted, mark: str) -> ExecuteRequest:
         archive_leftovers(about)
@@ -206,6 +210,8 @@ class AgentPerformer:
             iteration=task.iteration,
             attempt=task.attempt,
             prompt_path=here.prompt,
+            context_path=here.context,
+            progress_path=about.progress,
             outbox=about.outbox,
             resume=resume,
             node=recorded_key(setting.plan, task.place.path, task.place.run),

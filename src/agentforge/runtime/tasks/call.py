@@ -165,7 +165,7 @@ class Calls:
         try:
             command = provider.command(request)
             if command.outbox:
-                make_outbox(command.outbox)
+                make_outbox(request)
             writable = (*call.writable, *([command.outbox] if command.outbox else []))
             confined = self._confiner.confine(
                 command, call.sandbox, call.place, writable, mark=call.mark, scope=call.scope
