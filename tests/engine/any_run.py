@@ -36,7 +36,7 @@ from agentforge.model.plan import (
     StageNode,
 )
 from agentforge.model.result import Decision, Result, Signals
-from agentforge.model.state import RunState
+from agentforge.model.state import MACHINE_SHUTDOWN, RunState
 from agentforge.model.status import FINAL, RunStatus
 from agentforge.model.task import (
     AgentTask,
@@ -145,10 +145,13 @@ class _World:
         if self.rarely(8) and self._people():
             return True
         if self.state.status is not RunStatus.RUNNING:
+            if self.state.is_stopped_by_shutdown and self.draw(st.booleans()):
+                return self._recovered()
             return (self.draw(st.booleans()) and self._people()) or self._resumed()
         happens = self.draw(st.integers(0, 20))
         if happens == 7:
-            self.record(f.PauseRequested("asked", now=self.draw(st.booleans())), self.state.cursor)
+            reason = self.draw(st.sampled_from(["asked", MACHINE_SHUTDOWN]))
+            self.record(f.PauseRequested(reason, now=self.draw(st.booleans())), self.state.cursor)
         elif happens == 8 and self.rarely(4):
             self.record(f.CancelRequested("asked"), self.state.cursor)
         elif happens == 9:
@@ -162,7 +165,11 @@ class _World:
         return True
 
     def _recovered(self) -> bool:
+        if self.state.status is not RunStatus.RUNNING and not self.state.is_stopped_by_shutdown:
+            # Who opened a waiting run for an answer died: the next one finds the answer.
+            return True
         by = self.draw(st.sampled_from(["recovery", "recovery", "person"]))
+        by = "recovery" if self.state.is_stopped_by_shutdown else by
         self.record(f.SessionRecovered(4711, "here", by), self.state.cursor)  # type: ignore[arg-type]
         for provider, at in list(self.state.under_way()):
             attempt = at.iteration.attempt if at.iteration else None

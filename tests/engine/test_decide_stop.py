@@ -283,3 +283,73 @@ def test_resume_of_a_paused_run_adds_the_context_that_a_person_gave() -> None:
     assert state.pause_reason is None
     assert state.paused_at is None
     assert state.stop is None
+
+
+def test_recovery_continues_a_run_that_a_shutdown_stopped_and_keeps_its_counters() -> None:
+    play(
+        plan_of(stage()),
+        f"""{AT_WORK}
+        > error provider_timeout
+        < retry_scheduled 2/2 in 2s
+        ? wait retry 2s
+        > fired retry
+        < attempt_start 2
+        ? execute plan 1 attempt 2
+        > pause machine_shutdown now
+        < attempt_ending 2
+        ? end plan 1 attempt 2
+        > cancelled
+        < session_paused machine_shutdown
+        = paused
+        > recover
+        < attempt_start 3
+        ? execute plan 1 attempt 3
+        = running
+        > error provider_timeout
+        < session_failed provider_timeout
+        """,
+    )
+
+
+def test_a_shutdown_leaves_the_pause_of_a_person_to_the_person() -> None:
+    play(
+        plan_of(stage(runs=2)),
+        f"""{AT_WORK}
+        > pause lunch
+        ? execute plan 1 attempt 1
+        > pause machine_shutdown
+        ? execute plan 1 attempt 1
+        > completed
+        < session_paused lunch
+        = paused
+        """,
+    )
+
+
+def test_a_person_who_stops_the_run_during_a_shutdown_keeps_it_stopped() -> None:
+    play(
+        plan_of(stage(runs=2)),
+        f"""{AT_WORK}
+        > pause machine_shutdown
+        ? execute plan 1 attempt 1
+        > pause lunch
+        ? execute plan 1 attempt 1
+        > completed
+        < session_paused lunch
+        """,
+    )
+
+
+def test_a_shutdown_that_killed_the_engine_is_over_when_the_run_is_recovered() -> None:
+    play(
+        plan_of(stage(runs=2)),
+        f"""{AT_WORK}
+        > pause machine_shutdown
+        ? execute plan 1 attempt 1
+        > recover
+        ? execute plan 1 attempt 1
+        > completed
+        ? prepare plan 2
+        = running
+        """,
+    )

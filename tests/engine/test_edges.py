@@ -11,6 +11,7 @@ from agentforge.engine.decide.failure import choose_provider, may_retry
 from agentforge.engine.decide.routing import next_node
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.legal import refuse_illegal
+from agentforge.engine.node_keys import NodeKeys
 from agentforge.engine.normalise import normalise_returned
 from agentforge.engine.rehearsal.events import step_of_fact, step_of_work
 from agentforge.engine.rehearsal.outcomes import Answers
@@ -24,7 +25,7 @@ from agentforge.model.plan import Judgment, Plan, RetryPolicy
 from agentforge.model.result import Result
 from agentforge.model.state import Between, Request, RunState, StageState, TaskState, Unavailable
 from agentforge.model.status import TaskStatus
-from agentforge.model.task import AgentTask, Wait
+from agentforge.model.task import AgentTask, JudgeTask, Wait
 
 PLAN = plan_of(stage())
 RUNNING = evolve(None, event(1, started(PLAN), Cursor("0", 0, 0)))
@@ -145,6 +146,18 @@ def test_work_without_a_place_in_the_plan_has_no_recorded_outcome() -> None:
     (task,) = rehearsed(PLAN, "start", "prepared").decision().work
     assert isinstance(task, AgentTask)
     assert Answers().take(task, None) is None
+
+
+def test_skipped_judgment_is_no_recorded_outcome_of_a_judge() -> None:
+    judged = plan_of(stage(termination=Judgment(9, 1, 1)))
+    judging = rehearsed(judged, "start", "prepared", "completed")
+    (task,) = judging.decision().work
+    assert isinstance(task, JudgeTask)
+    place = NodeKeys(judged).at(task.cursor)
+    skipped = event(9, f.JudgeCompleted("skipped", f.JudgeResult(stop=False, reason="x")), task.cursor)
+    heard = event(9, f.JudgeCompleted("success", f.JudgeResult(stop=True, reason="x")), task.cursor)
+    assert Answers([(place, skipped)]).take(task, place) is None
+    assert Answers([(place, heard)]).take(task, place) == heard
 
 
 def test_wait_is_no_turn_and_a_run_that_awaits_approval_is_paused() -> None:

@@ -13,7 +13,15 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
 from agentforge.model.failure import FailureKind
 from agentforge.model.result import Decision, Result
-from agentforge.model.state import AttemptState, BlockState, BranchState, IterationState, RunState, StageState
+from agentforge.model.state import (
+    MACHINE_SHUTDOWN,
+    AttemptState,
+    BlockState,
+    BranchState,
+    IterationState,
+    RunState,
+    StageState,
+)
 from agentforge.model.status import (
     RUN_MOVES,
     TASK_MOVES,
@@ -176,3 +184,14 @@ def test_cancel_of_an_ended_run_is_refused(status: RunStatus) -> None:
             refuse_cancel(state)
     else:
         refuse_cancel(state)
+
+
+def test_recovery_is_for_runs_without_their_engine_and_those_that_a_shutdown_stopped() -> None:
+    paused = replace(RUNNING, status=RunStatus.PAUSED, pause_reason="lunch")
+    shut_down = replace(paused, pause_reason=MACHINE_SHUTDOWN)
+    by_recovery, by_person = f.SessionRecovered(1, "here"), f.SessionRecovered(1, "here", "person")
+    assert not is_refused(RUNNING, by_recovery)
+    assert not is_refused(RUNNING, by_person)
+    assert not is_refused(shut_down, by_recovery)
+    assert is_refused(shut_down, by_person)
+    assert is_refused(paused, by_recovery)

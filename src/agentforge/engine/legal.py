@@ -70,7 +70,9 @@ def refuse_illegal(state: RunState | None, fact: f.AnyFact, cursor: Cursor | Non
         raise IllegalMove("the log already has a session_start")
     if state.status in FINAL and not isinstance(fact, _LOG_FACTS):
         raise IllegalMove(f"{fact.TYPE} after the run was {state.status}")
-    if target := _RUN_TARGET.get(kind):
+    if isinstance(fact, f.SessionRecovered):
+        _refuse_recovery(state, fact)
+    elif target := _RUN_TARGET.get(kind):
         move(RUN_MOVES, state.status, target)
     elif target_status := _STAGE_TARGET.get(kind):
         move(STAGE_MOVES, _node_status(state), target_status)
@@ -82,6 +84,13 @@ def refuse_illegal(state: RunState | None, fact: f.AnyFact, cursor: Cursor | Non
             _refuse_in_iteration(stage.iteration, fact)
         if stage is not None and stage.judge is not None:
             _refuse_judge(stage.judge, fact)
+
+
+def _refuse_recovery(state: RunState, fact: f.SessionRecovered) -> None:
+    """A run without its engine is recovered, and one that was stopped by a shutdown of the machine."""
+    is_continued = fact.by == "recovery" and state.is_stopped_by_shutdown
+    if state.status is not RunStatus.RUNNING and not is_continued:
+        raise IllegalMove(f"invalid transition: {state.status} → {RunStatus.RUNNING}")
 
 
 def _refuse_request(state: RunState, fact: f.RequestOpened | f.RequestAnswered | f.RequestResolved) -> None:

@@ -19,6 +19,8 @@ Answerer = Literal["person", "agent"]
 
 AT_MOST_ONCE = "at_most_once"
 """The pause reason of a run that asks whether to retry an attempt."""
+MACHINE_SHUTDOWN = "machine_shutdown"
+"""The pause reason of a run that was stopped because its machine was shut down: recovery continues it."""
 
 
 class RunSettings(Struct, frozen=True, omit_defaults=True):
@@ -385,6 +387,10 @@ class RunState(Struct, frozen=True):
     resumed_at: datetime | None = None
     recompiled: bool = False
     """Whether the plan was recompiled since the start."""
+
+    @property
+    def is_stopped_by_shutdown(self) -> bool:
+        return self.status is RunStatus.PAUSED and self.pause_reason == MACHINE_SHUTDOWN
 
     @property
     def note_texts(self) -> tuple[str, ...]:

@@ -668,7 +668,8 @@ class Attempt:
             begin, heard = self.started + self.stopped, self.last_output
             deadline = begin + spec.timeout if spec.timeout is not None else now + 60
             silence = heard + spec.idle_timeout if spec.idle_timeout is not None else now + 60
-            if self.code is not None:
+            # At a shutdown the agent gets the signal, too, and may die first: that isn't its own failure.
+            if self.code is not None and (self.code == 0 or not self.signals.terms):
                 return "exited" if self.code >= 0 else "signaled"
             if self.signals.terms:
                 return "ended"

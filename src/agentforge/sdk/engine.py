@@ -238,8 +238,8 @@ class Engine:
         validate_resume(self._context, session, self._recompilation(session, recompile), force=force)
 
     async def recover(self, session: str, *, accept_damage: bool = False) -> RunResult | None:
-        """Recover an interrupted run. Returns None if the run isn't interrupted, because a person stopped it
-        or another engine drives it."""
+        """Recover a run whose engine died, or that was paused by a shutdown of the machine. Returns None if a
+        person stopped the run or another engine drives it."""
         return await recover_run(self._context, session, accept_damage=accept_damage)
 
     def tidy(self, session: str | None = None) -> None:

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 
+from agentforge.adapters.host.shutdown import is_shutting_down
+from agentforge.model.failure import FailureKind
+from agentforge.model.state import MACHINE_SHUTDOWN
 from agentforge.sdk.engine import Engine
 
 SECOND_SIGNAL_SECONDS = 5.0
@@ -29,8 +32,9 @@ OnStop = Callable[[bool], None]
 @contextmanager
 def stop_on_signals(engine: Engine, on_stop: OnStop | None = None) -> Iterator[StopSignal]:
     """The first signal lets agents finish within the stop grace; a second one within 5 s stops them
-    immediately.
+    immediately. A closing terminal may send several, so its signal is never a second one.
 
+    If the machine is shutting down, the runs are paused for that reason, and `recover` continues them.
     While the engine drives no run yet, a signal cancels the calling task.
     """
     stopped = StopSignal()
@@ -39,10 +43,11 @@ def stop_on_signals(engine: Engine, on_stop: OnStop | None = None) -> Iterator[S
 
     def stop(number: signal.Signals) -> None:
         first = stopped.signal is None
-        again = not first and monotonic() - stopped.at <= SECOND_SIGNAL_SECONDS
+        is_in_time = monotonic() - stopped.at <= SECOND_SIGNAL_SECONDS
+        again = not first and is_in_time and number is not CLOSING
         stopped.signal, stopped.at = number, monotonic()
         # A late second signal doesn't restart the stop grace.
-        driving = engine.interrupt(now=again) if first or again else True
+        driving = engine.interrupt(_cause(engine, number), now=again) if first or again else True
         if on_stop is not None:
             on_stop(again)
         if not driving and task is not None:
@@ -58,3 +63,10 @@ def stop_on_signals(engine: Engine, on_stop: OnStop | None = None) -> Iterator[S
     finally:
         for number in handled:
             loop.remove_signal_handler(number)
+
+
+def _cause(engine: Engine, number: signal.Signals) -> str:
+    """Blocks the event loop while it asks, so that no attempt starts in the meantime."""
+    if number is not signal.SIGINT and is_shutting_down(engine.environ, engine.project):
+        return MACHINE_SHUTDOWN
+    return FailureKind.SIGNAL_INTERRUPT.value

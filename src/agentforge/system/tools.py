@@ -11,7 +11,9 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
-ToolName = Literal["bd", "bwrap", "docker", "env", "git", "notify-send", "osascript", "tmux"]
+ToolName = Literal[
+    "bd", "bwrap", "docker", "env", "git", "notify-send", "osascript", "runlevel", "systemctl", "tmux"
+]
 TOOLS: tuple[ToolName, ...] = get_args(ToolName)
 
 

@@ -218,6 +218,16 @@ class Runs:
             stopped=None if held else reason_of(self.project, session),
         )
 
+    def recoverable(self) -> list[str]:
+        """The runs that recovery continues, latest first. Archived runs stay as they are."""
+        found = []
+        for session in self.sessions():
+            with suppress(AgentForgeError):
+                info = self.info(session)
+                if info.session == session and is_recoverable(info):
+                    found.append(session)
+        return found
+
     def rows(self, count: int) -> list[RunRow]:
         return [self._row(session) for session in self.sessions()[:count]]
 
@@ -314,6 +324,13 @@ def _obstacle(root: str) -> tuple[str, int]:
             kind = "a link" if stat.S_ISLNK(found.st_mode) else f"not a {what}"
             return (f"it is {kind}" if path == root else f"its events.jsonl is {kind}"), 0
     return "", found.st_mtime_ns
+
+
+def is_recoverable(info: RunInfo) -> bool:
+    """Whether recovery continues the run: its engine died, or the machine was shut down. Runs of the shell
+    engine are only imported on request."""
+    is_stopped = info.status == "interrupted" or info.state.is_stopped_by_shutdown
+    return is_stopped and not is_shell_run(info.state)
 
 
 def shown_status(state: RunState, *, held: bool) -> ShownStatus:

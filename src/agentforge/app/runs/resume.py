@@ -1,4 +1,4 @@
-"""Continue a stopped run: `resume` by a person, `recover` after a crash.
+"""Continue a stopped run: `resume` by a person, `recover` after a crash or a shutdown of the machine.
 
 A run keeps the plan that it started with unless it is recompiled.
 """
@@ -13,6 +13,7 @@ from agentforge.app.redaction import stored_text
 from agentforge.app.results import RunResult
 from agentforge.app.runs.context import RunContext, recovered, refuse_own_agent, reopen
 from agentforge.app.runs.leases import active, stop_owner
+from agentforge.app.runs.lookup import is_recoverable
 from agentforge.app.runs.start import run_settings, without_secrets, write_definition
 from agentforge.definition.compiler import INLINE, Compiled
 from agentforge.definition.pins import pinned_text
@@ -21,7 +22,6 @@ from agentforge.engine.decide.requests import RESUME
 from agentforge.engine.legal import refuse_resume
 from agentforge.engine.replan import plan_change
 from agentforge.legacy.import_run import import_run
-from agentforge.legacy.sketch import is_shell_run
 from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest, RunActive
 from agentforge.model.layout import RunLayout
@@ -89,9 +89,8 @@ def validate_resume(
 
 
 async def recover_run(context: RunContext, session: str, *, accept_damage: bool) -> RunResult | None:
-    """The result, or None if the run isn't interrupted or another engine has recovered it."""
-    info = context.runs.info(session)
-    if info.status != "interrupted" or is_shell_run(info.state):
+    """The result, or None if there is nothing to recover or another engine has recovered it."""
+    if not is_recoverable(context.runs.info(session)):
         return None
     context.trust.refuse_untrusted(session)
     try:
@@ -99,7 +98,7 @@ async def recover_run(context: RunContext, session: str, *, accept_damage: bool)
         journal = await reopen_to_work(context, session, accept_damage=accept_damage)
     except RunActive:
         return None
-    if journal.state.status is not RunStatus.RUNNING:
+    if journal.state.status is not RunStatus.RUNNING and not journal.state.is_stopped_by_shutdown:
         context.leases.release(journal)
         return None
     with context.leases.released_on_error(journal):

@@ -38,10 +38,11 @@ class Recovered(Struct, frozen=True):
 def recover(session: str | None, accept_damage: bool, detach: bool) -> int:
     """Recover interrupted runs.
 
-    A run is interrupted if its engine died or the machine went down. Recovery reattaches to agents that
-    are still running. Without SESSION, recovers all interrupted runs of the project concurrently. Paused
-    and cancelled runs are not affected. Runs that were not started on this machine by you are skipped:
-    `agentforge resume SESSION --trust` continues one.
+    A run is interrupted if its engine died or the machine went down; a run that was paused by a shutdown of
+    the machine counts, too. Recovery reattaches to agents that are still running. Without SESSION, recovers
+    all interrupted runs of the project concurrently. Runs that a person paused or cancelled are not affected.
+    Runs that were not started on this machine by you are skipped: `agentforge resume SESSION --trust`
+    continues one.
     """
     from agentforge import Engine
     from agentforge.cli.attached import conclude, drive
@@ -119,19 +120,16 @@ async def _all(engine: "Engine", names: list[str], *, accept_damage: bool) -> di
 
 def _interrupted(call: Invocation) -> list[str]:
     note_others(call)
-    runs = call.runs
-    rows = runs.rows(len(runs.sessions()))
-    interrupted = [row.session for row in rows if row.status == "interrupted" and row.archived_from is None]
-    # Runs of the shell engine are only imported on request.
-    return [session for session in interrupted if not runs.is_shell_run(session)]
+    return call.runs.recoverable()
 
 
 def _reason_not_to_recover(call: Invocation, session: str) -> str:
-    status = call.runs.info(session).status
+    info = call.runs.info(session)
+    status = info.status
     if status == "interrupted" and call.runs.is_shell_run(session):
         command = resume_command(session, status, call.program, by_person=True)
         return f"Session '{session}' was started by the shell engine; run `{command}` to import it."
-    if status == "interrupted":
+    if status == "interrupted" or info.state.is_stopped_by_shutdown:
         return ""
     if status in ("running", "completed", "aborted"):
         return f"Session '{session}' is {status}: nothing to recover."

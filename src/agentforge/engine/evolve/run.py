@@ -22,6 +22,7 @@ from agentforge.model.errors import LogCorrupt, LogTooOld
 from agentforge.model.event import Event
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.state import (
+    MACHINE_SHUTDOWN,
     MAX_REFUSED,
     Between,
     BlockState,
@@ -279,7 +280,10 @@ def _stop_requested(state: RunState, fact: f.PauseRequested | f.CancelRequested)
         case f.CancelRequested():
             stop = Stop(cancel=True, reason=fact.reason, now=True)
         case f.PauseRequested():
-            stop = Stop(cancel=False, reason=fact.reason, now=fact.now, due_at=fact.due_at)
+            # A shutdown stops what a person was about to stop: it stays the person's stop.
+            known = state.stop if fact.reason == MACHINE_SHUTDOWN else None
+            reason = known.reason if known else fact.reason
+            stop = Stop(cancel=False, reason=reason, now=fact.now, due_at=fact.due_at)
             if state.stop and state.stop.cancel:
                 stop = state.stop
         case _:
@@ -311,9 +315,10 @@ def _apply_session(
             return _paused(state, event, RunStatus.AWAITING_APPROVAL, "awaiting_approval", waits=True)
         case f.SessionAborted(reason=reason):
             return _ended(state, event, RunStatus.ABORTED, reason)
-        case f.SessionRecovered(by="recovery"):
-            return replace(state, recoveries=state.recoveries + 1)
-        case f.SessionContinued():
+        case f.SessionRecovered(by="recovery") if not state.is_stopped_by_shutdown:
+            is_over = state.stop is not None and state.stop.reason == MACHINE_SHUTDOWN
+            return replace(state, recoveries=state.recoveries + 1, stop=None if is_over else state.stop)
+        case f.SessionContinued() | f.SessionRecovered(by="recovery"):
             return _continued(state, event)
         case f.SessionRecovered() | f.SessionResumed():
             if fact.record:
@@ -334,7 +339,7 @@ def _paused(state: RunState, event: Event, status: RunStatus, reason: str, *, wa
 
 
 def _continued(state: RunState, event: Event) -> RunState:
-    """A request was answered: the time spent waiting doesn't count as runtime."""
+    """A request was answered, or the machine is up again: the time in between doesn't count as runtime."""
     waited = event.at - state.paused_at if state.paused_at else timedelta()
     return replace(
         state,

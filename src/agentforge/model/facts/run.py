@@ -29,7 +29,7 @@ class SessionStarted(Fact, frozen=True):
 
 
 class SessionRecovered(Fact, frozen=True):
-    """A process recovered a run whose engine had died."""
+    """A process recovered a run whose engine had died, or whose machine had been shut down."""
 
     TYPE = "session_recovered"
 
