@@ -43,6 +43,12 @@ MAX_MESSAGE_CHARS = 8192
 """What is kept of a message that a provider or an agent gave."""
 
 
+def short_message(text: str, limit: int = MAX_MESSAGE_CHARS) -> str:
+    """The beginning of a text that a provider or an agent chose, as the log can hold it."""
+    kept = text if len(text) <= limit else f"{text[: limit - 1]}…"
+    return kept.encode("utf-8", "replace").decode()
+
+
 class Failure(Struct, frozen=True):
     kind: FailureKind
     message: str

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from agentforge.engine.normalise import clean_output, normalise_result, normalise_returned
 from agentforge.model import facts as f
 from agentforge.model.errors import StorageFailed, UnusableFile
-from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.failure import Failure, FailureKind, short_message
 from agentforge.model.layout import AttemptLayout, IterationLayout
 from agentforge.model.place import Place
 from agentforge.model.plan import ProviderChoice, StageNode
@@ -157,6 +157,7 @@ def _written_result(about: Attempted) -> Result | Failure:
 def _failed(
     about: Attempted, ended: ExecuteResult, failure: Failure, wrote_output: bool, now: datetime
 ) -> f.ErrorOccurred:
+    failure = replace(failure, message=short_message(failure.message))
     output = "output.md" if wrote_output else None
     note_attempt(about, "failed", failure.kind.value, now, output)
     details = {

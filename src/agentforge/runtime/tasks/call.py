@@ -12,13 +12,12 @@ from time import monotonic
 from typing import TypeGuard
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from agentforge.model.errors import AgentForgeError, ProviderUnusable, UnknownProvider
-from agentforge.model.failure import MAX_MESSAGE_CHARS, Failure, FailureKind
+from agentforge.model.failure import Failure, FailureKind, short_message
 from agentforge.model.layout import AttemptLayout, IterationLayout, RunLayout
 from agentforge.model.plan import Plan, ProviderChoice, SandboxChoice
-from agentforge.model.result import Usage, is_agent_session
+from agentforge.model.result import Usage
 from agentforge.model.secrets import Redactor, SecretReferences
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, ProcessProvider, Provider
 from agentforge.runtime.confinement import Confiner
@@ -26,6 +25,7 @@ from agentforge.runtime.controls import Refuse
 from agentforge.runtime.exit_record import KILLED, ExitRecord, exit_of, make_folder
 from agentforge.runtime.outbox import make_outbox
 from agentforge.runtime.recorder import Recorder
+from agentforge.runtime.returned import checked
 from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit
 from agentforge.system.deadline import call_within
 
@@ -224,29 +224,16 @@ async def _execute(call: ProviderCall, provider: Provider, request: ExecuteReque
             message = f"stage {call.stage!r} took longer than {seconds:g} s"
             failure = Failure(FailureKind.ITERATION_TIMEOUT, message)
         ended = ExecuteResult(duration_ms=int((monotonic() - began) * 1000), failure=failure)
-    ended = _checked(ended)
+    ended = checked(ended, call.by.type)
     return Finished(ended, agent_session=_session_of(provider, ended))
 
 
 def _interpret(call: ProviderCall, provider: ProcessProvider, record: ExitRecord) -> ExecuteResult:
     exit = exit_of(record, call.place, call.by, call.before)
     try:
-        return _checked(provider.interpret(exit))
+        return checked(provider.interpret(exit), call.by.type)
     except Exception as error:  # Otherwise every engine that recovers the run would crash.
         return ExecuteResult(exit.output, exit.exit_code or 0, exit.duration_ms, failure=_raised(call, error))
-
-
-def _checked(ended: ExecuteResult) -> ExecuteResult:
-    """An agent chooses its error message, which is stored in events, and its session's id, which becomes an
-    argument of the next attempt."""
-    usage, failure = ended.usage, ended.failure
-    if failure is not None and len(failure.message) > MAX_MESSAGE_CHARS:
-        shorter = replace(failure, message=f"{failure.message[: MAX_MESSAGE_CHARS - 1]}…")
-        ended = replace(ended, failure=shorter)
-    if usage is None or usage.agent_session is None or is_agent_session(usage.agent_session):
-        return ended
-    log.warning("an invalid agent session id is ignored: %.200r", usage.agent_session)
-    return replace(ended, usage=replace(usage, agent_session=None))
 
 
 def _session_of(provider: Provider, ended: ExecuteResult) -> str | None:
@@ -257,14 +244,22 @@ def _session_of(provider: Provider, ended: ExecuteResult) -> str | None:
 
 def _unusable(error: AgentForgeError) -> CallRefused:
     message = f"{error.message}; {error.hint}".rstrip("; ")
-    return CallRefused(Failure(FailureKind.PROVIDER_MISSING, message))
+    return CallRefused(Failure(FailureKind.PROVIDER_MISSING, short_message(message)))
 
 
 def _raised(call: ProviderCall, error: Exception) -> Failure:
     """The failure for an exception raised by a provider."""
     log.error("provider %s raised", call.by.type, exc_info=error)
     kind = FailureKind.PROVIDER_TIMEOUT if isinstance(error, TimeoutError) else FailureKind.PROVIDER_CRASHED
-    return Failure(kind, f"{call.by.type} raised {type(error).__name__}: {error}")
+    message = f"{call.by.type} raised {type(error).__name__}: {_told(error)}"
+    return Failure(kind, short_message(message))
+
+
+def _told(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:  # A provider's own exception may be faulty, too.
+        return "its message can't be shown"
 
 
 def writable_in(here: IterationLayout, progress: str) -> tuple[str, ...]:

@@ -1,0 +1,112 @@
+"""What a provider returned, made safe to record: of the right types and of bounded size.
+
+A provider is code of the user, or reads what an agent printed. A mistake in either fails the attempt, never
+the engine.
+"""
+
+import logging
+import math
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from agentforge.model.failure import Failure, FailureKind, short_message
+from agentforge.model.result import JSONObject, Usage, is_agent_session
+from agentforge.ports.provider import ExecuteResult
+from agentforge.runtime.conclusion import MAX_RESULT_BYTES
+
+log = logging.getLogger("agentforge.run")
+
+MAX_COUNT = 2**53 - 1
+"""The largest number that every reader of JSON can represent."""
+MAX_MODEL_CHARS = 200
+
+
+def checked(returned: object, provider: str) -> ExecuteResult:
+    if not isinstance(returned, ExecuteResult):
+        return _mistaken(provider, f"it returned {type(returned).__name__}, not an ExecuteResult")
+    problem = _problem(returned)
+    if problem:
+        return _mistaken(provider, problem)
+    if returned.result is not None and (problem := _result_problem(returned.result)):
+        invalid = Failure(FailureKind.RESULT_INVALID, f"{provider} returned {problem}")
+        returned = replace(returned, result=None, failure=returned.failure or invalid)
+    usage = returned.usage and checked_usage(returned.usage)
+    failure = returned.failure
+    if failure is not None:
+        failure = replace(failure, message=short_message(failure.message))
+    if usage == returned.usage and failure == returned.failure and 0 <= returned.duration_ms <= MAX_COUNT:
+        return returned
+    duration = min(max(returned.duration_ms, 0), MAX_COUNT)
+    return replace(returned, usage=usage, failure=failure, duration_ms=duration)
+
+
+def _problem(returned: ExecuteResult) -> str:
+    """The first field with a value of another type, or ""."""
+    expected: list[tuple[str, object, Any]] = [
+        ("output", returned.output, str),
+        ("exit_code", returned.exit_code, int),
+        ("duration_ms", returned.duration_ms, int),
+        ("result", returned.result, dict | None),
+        ("usage", returned.usage, Usage | None),
+        ("failure", returned.failure, Failure | None),
+    ]
+    if isinstance(returned.failure, Failure):
+        expected += [
+            ("failure.kind", returned.failure.kind, FailureKind),
+            ("failure.message", returned.failure.message, str),
+            ("failure.exit_code", returned.failure.exit_code, int | None),
+            ("failure.resets_at", returned.failure.resets_at, datetime | None),
+        ]
+    for name, value, types in expected:
+        if not isinstance(value, types):
+            return f"`{name}` of its result is of type {type(value).__name__}"
+    return ""
+
+
+def _result_problem(result: JSONObject) -> str:
+    try:
+        size = len(msgspec.json.encode(result))
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"a result that is not JSON: {error}"
+    return f"a result of {size:,} bytes; at most 1 MB is accepted" if size > MAX_RESULT_BYTES else ""
+
+
+def _mistaken(provider: str, problem: str) -> ExecuteResult:
+    return ExecuteResult(failure=Failure(FailureKind.PROVIDER_CRASHED, f"{provider}: {problem}"))
+
+
+def checked_usage(usage: Usage) -> Usage:
+    """An agent chooses its session's id, which becomes an argument of the next attempt, and numbers, which
+    are added up."""
+    session = usage.agent_session
+    if session is not None and not (isinstance(session, str) and is_agent_session(session)):
+        log.warning("an invalid agent session id is ignored: %.200r", session)
+        session = None
+    return Usage(
+        input_tokens=_count(usage.input_tokens),
+        output_tokens=_count(usage.output_tokens),
+        cached_tokens=_count(usage.cached_tokens),
+        cost_usd=_cost(usage.cost_usd),
+        model=_model(usage.model),
+        agent_session=session,
+    )
+
+
+def _count(given: object) -> int | None:
+    is_count = isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= MAX_COUNT
+    return given if is_count else None  # type: ignore[return-value]
+
+
+def _cost(given: object) -> float | None:
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        return None
+    return float(given) if 0 <= given <= MAX_COUNT and math.isfinite(given) else None
+
+
+def _model(given: object) -> str | None:
+    if not isinstance(given, str):
+        return None
+    return short_message(given, MAX_MODEL_CHARS)
