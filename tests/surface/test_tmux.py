@@ -343,3 +343,23 @@ def test_tmux_session_that_another_program_started_in_such_a_folder_is_named(
     assert done.code == 1
     assert "belongs to another program in" in done.err
     assert "unexpected" not in done.err
+
+
+def test_tmux_a_secret_in_an_option_reaches_the_agent_and_no_file_and_no_screen(
+    project: Project, tmux: TmuxServer
+) -> None:
+    secret = "sk-in-the-context-0123456789"
+    file = project.pipeline(f"plan={PATIENT}")
+    text = (project.root / file).read_text().replace("prompt: do it", "prompt: 'do ${CONTEXT}'")
+    (project.root / file).write_text(text.replace("cat >/dev/null", "cat > ../prompt"))
+    done = project.call("pipeline", file, "auth", "--context", secret, env={"DEPLOY_TOKEN": secret})
+    assert done.code == 0, done.err
+    wait_for((project.root / "up").exists, "the agent")
+    seen = tmux.call("capture-pane", "-t", "pipeline-auth", "-p", "-S-") + tmux.call("show-environment", "-g")
+    assert "contains the value of DEPLOY_TOKEN" in seen + done.err
+    finish(project, "auth")
+    assert secret in (project.root.parent / "prompt").read_text()
+    assert secret not in seen + done.err + done.out
+    folders = (project.root, project.home)
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    assert [path for path in files if secret.encode() in path.read_bytes()] == []

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from agentforge.adapters.host import tmux_child
 from agentforge.model.errors import AgentForgeError, RunActive
+from agentforge.model.secrets import can_be_secret, is_secret_name
 from agentforge.system.programs import Program, run
 from agentforge.system.tools import find_tool
 
@@ -40,7 +41,12 @@ class Launch(Struct, frozen=True):
 
 class Tmux:
     def __init__(self, environ: Mapping[str, str], project: str = "") -> None:
-        self._environ = dict(environ)
+        # The first call starts the server, which outlives us, and whose environment any agent can read.
+        self._environ = {
+            name: value
+            for name, value in environ.items()
+            if not (is_secret_name(name) and can_be_secret(value))
+        }
         self._program = find_tool("tmux", environ, project)
 
     @property
