@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from agentforge.app.results import RunRow as RunRow
     from agentforge.app.runs.lookup import Runs as Runs
     from agentforge.app.runs.lookup import Tail as Tail
+    from agentforge.app.runs.removal import OutdatedRuns as OutdatedRuns
     from agentforge.app.starter.init import ProjectSurvey as ProjectSurvey
     from agentforge.app.starter.init import StarterFiles as StarterFiles
     from agentforge.app.starter.init import examine_project as examine_project
@@ -132,6 +133,7 @@ _HOME = {
     "app.redaction": ("RedactingFilter",),
     "app.results": ("RunInfo", "RunResult", "RunRow"),
     "app.runs.lookup": ("Runs", "Tail"),
+    "app.runs.removal": ("OutdatedRuns",),
     "app.starter.init": ("ProjectSurvey", "StarterFiles", "examine_project", "init_project"),
     "definition.compiler": ("Compiled", "PipelineSource"),
     "definition.resolve": ("Available",),

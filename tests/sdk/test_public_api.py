@@ -29,7 +29,7 @@ RESULTS = (
         "Available",
         "LogReport",
     ),
-    *("AgentAttempt", "AgentLine"),
+    *("AgentAttempt", "AgentLine", "OutdatedRuns"),
     *("CourseComparison", "Recording", "Replay", "Migration", "Finding", "Probe", "Summary", "Health"),
     *("AgentLogin", "ProjectSurvey", "StarterFiles"),
     *(

@@ -88,6 +88,8 @@ COMMANDS = {
     "replay --check": ["replay", "one", "--check"],
     "migrate check": ["migrate", "check"],
     "version": ["version"],
+    "clean": ["clean", "--older-than", "1d", "--yes"],
+    "clean --dry-run": ["clean", "--older-than", "1d", "--dry-run"],
 }
 
 
@@ -106,6 +108,11 @@ def test_keys_of_a_failed_and_of_a_resumed_run_are_those_of_the_page(project: Pr
     file = project.pipeline("a=exit 3", name="fails.yaml", extra="    retry: {max_attempts: 1}\n")
     assert set(project.call("run", "-p", file, "-s", "failing", "--json").json) == top(TABLE["run"])
     assert set(project.call("resume", "failing", "--json").json) == top(TABLE["resume"])
+
+
+def test_keys_of_rm_are_those_of_the_page(project: Project) -> None:
+    assert project.call("run", "-p", "p.yaml", "-s", "old").code == 0
+    assert set(project.call("rm", "old", "--yes", "--json").json) == top(TABLE["rm"])
 
 
 def test_keys_of_pause_and_cancel_are_those_of_the_page(project: Project) -> None:

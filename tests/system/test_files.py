@@ -383,3 +383,31 @@ def test_a_lock_that_another_process_keeps_is_waited_for_with_a_bound(
         pytest.fail("the lock was taken twice")
     with files.locked(path):
         pass
+
+
+# -- removing folders
+
+
+def test_tree_is_removed_however_deep_and_its_links_are_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").touch()
+    root = tmp_path / "tree"
+    deep = root
+    for number in range(40):
+        deep = deep / f"{number}-{'x' * 90}"
+        deep.mkdir(parents=True)
+        (deep / "file").touch()
+        (deep / "link").symlink_to(outside)
+    (root / "last").touch()
+    files.remove_tree(str(root), last="last")
+    assert names(tmp_path) == ["outside"]
+    assert names(outside) == ["kept"]
+    files.remove_tree(str(root))
+
+
+def test_link_in_the_place_of_a_tree_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "tree").symlink_to("kept")
+    refused(lambda: files.remove_tree(str(tmp_path / "tree")))
+    assert names(tmp_path) == ["kept", "tree"]

@@ -65,6 +65,8 @@ GROUPS: dict[str, dict[str, str]] = {
     "Maintain": {
         "doctor": "doctor:doctor",
         "completion": "completion:completion",
+        "rm": "rm:rm",
+        "clean": "clean:clean",
         "log": "log:log",
         "migrate": "migrate:migrate",
         "version": "version:version",

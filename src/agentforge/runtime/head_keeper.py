@@ -60,6 +60,10 @@ class HeadKeeper:
             self.keep(run_id, head)
             files.remove(self._folder.path(KIND, run_id, before))
 
+    def forget(self, run_id: str, run_dir: str) -> None:
+        """The run that was in that folder is deleted."""
+        files.remove(self._folder.path(KIND, run_id, run_dir))
+
     def check_head(self, run_id: str, event_log: EventLog) -> None:
         """Raise LogCorrupt if this is not, or no longer all of, the log whose head was kept."""
         kept = self.kept(run_id)

@@ -88,6 +88,21 @@ class RunProof:
             self._heads.move(run_id, before)
             files.remove(self._folder.path(KIND, run_id, before))
 
+    def forget(self, run_id: str, before: str) -> None:
+        """The run, which was in another folder before, is deleted: so is what is kept about this log. Copies
+        of the run keep theirs."""
+        if self._folder.problem or not run_id:
+            return
+        places = {before, self._folder.run_dir}
+        for path in self._folder.of_other_places(KIND, run_id):
+            proof = _read(path)
+            if proof is not None and proof.inode == self._inode():
+                places.add(proof.run_dir)
+        with suppress(StorageFailed):
+            for place in places:
+                self._heads.forget(run_id, place)
+                files.remove(self._folder.path(KIND, run_id, place))
+
     def _elsewhere(self, proof: Proof, event_log: EventLog) -> RunOrigin:
         """Whether this is the log of a run that was in another folder, or a copy of it."""
         head = self._heads.kept(proof.run_id, proof.run_dir)

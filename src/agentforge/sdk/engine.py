@@ -6,6 +6,7 @@ environment.
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
@@ -24,6 +25,7 @@ from agentforge.app.runs.context import RunContext
 from agentforge.app.runs.follower import Follower
 from agentforge.app.runs.leases import Leases
 from agentforge.app.runs.lookup import Runs, Tail
+from agentforge.app.runs.removal import OutdatedRuns, outdated_runs, remove_run
 from agentforge.app.runs.resume import recover_run, resume_run, validate_resume
 from agentforge.app.runs.runner import Runner
 from agentforge.app.runs.start import start_run, validate_start
@@ -266,6 +268,15 @@ class Engine:
         """Cancel the run permanently. Returns None if another process drives it, or if stopping its agent
         takes long."""
         return await controls.cancel(self._context, session, reason)
+
+    def remove(self, session: str, *, ended_before: datetime | None = None) -> bool:
+        """Delete a run that isn't running, and what is kept about it. Raises RunActive if it is running.
+        `ended_before`: only if it ended before that time; returns whether it was deleted."""
+        return remove_run(self._context, session, ended_before)
+
+    def outdated(self, before: datetime) -> OutdatedRuns:
+        """Completed and cancelled runs that ended before that time, for `remove`."""
+        return outdated_runs(self._context, before)
 
     def interrupt(self, reason: str = "signal_interrupt", *, now: bool = False) -> bool:
         """Stop every run that this engine drives: agents get the stop grace, or are stopped immediately with

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 from agentforge.app.definitions import Definitions
@@ -11,6 +12,7 @@ from agentforge.app.recording import Recording
 from agentforge.app.replay import CourseComparison
 from agentforge.app.results import RunInfo, RunResult, RunRow
 from agentforge.app.runs.lookup import Runs, Tail
+from agentforge.app.runs.removal import OutdatedRuns
 from agentforge.definition.compiler import Compiled, PipelineSource
 from agentforge.model.event import Event
 from agentforge.ports.event_log import Head
@@ -120,6 +122,12 @@ class SyncEngine:
 
     def refuse_untrusted(self, session: str) -> None:
         self.engine.refuse_untrusted(session)
+
+    def remove(self, session: str, *, ended_before: datetime | None = None) -> bool:
+        return self.engine.remove(session, ended_before=ended_before)
+
+    def outdated(self, before: datetime) -> OutdatedRuns:
+        return self.engine.outdated(before)
 
     def interrupt(self, reason: str = "signal_interrupt", *, now: bool = False) -> bool:
         """May be called from another thread or a signal handler."""

@@ -26,6 +26,7 @@ import msgspec
 
 from agentforge.model.errors import StorageFailed, UnusableFile
 from agentforge.system.folders import (
+    FOLDER,
     NotRegular,
     draft_name,
     drafted,
@@ -347,6 +348,47 @@ def remove(path: str) -> None:
     """Remove a file if it exists."""
     with storage(path), suppress(FileNotFoundError), _Parent(path) as folder:
         os.unlink(os.path.basename(path), dir_fd=folder)
+
+
+def remove_tree(path: str, last: str = "") -> None:
+    """Remove a folder with all that is in it; links are removed, not followed. `last`: the name of a file
+    that stays until everything else is gone."""
+    with storage(path), suppress(FileNotFoundError), _Parent(path) as parent:
+        name = os.path.basename(path)
+        folder = os.open(name, FOLDER, dir_fd=parent)
+        try:
+            while names := [found for found in os.listdir(folder) if found != last]:
+                for found in names:
+                    _remove_entry(folder, found)
+            if last:
+                with suppress(FileNotFoundError):
+                    os.unlink(last, dir_fd=folder)
+        finally:
+            os.close(folder)
+        os.rmdir(name, dir_fd=parent)
+
+
+def _remove_entry(folder: int, name: str) -> None:
+    """Remove a file, or a folder after its own folders were moved up: this needs no recursion, however deep
+    they are."""
+    with suppress(FileNotFoundError):
+        if not _is_folder(folder, name):
+            os.unlink(name, dir_fd=folder)
+            return
+        inner = os.open(name, FOLDER, dir_fd=folder)
+        try:
+            for found in os.listdir(inner):
+                if _is_folder(inner, found):
+                    os.rename(found, secrets.token_hex(16), src_dir_fd=inner, dst_dir_fd=folder)
+                else:
+                    os.unlink(found, dir_fd=inner)
+        finally:
+            os.close(inner)
+        os.rmdir(name, dir_fd=folder)
+
+
+def _is_folder(folder: int, name: str) -> bool:
+    return stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
 
 
 def move(path: str, target: str) -> None:

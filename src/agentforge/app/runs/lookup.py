@@ -229,9 +229,9 @@ class Runs:
         return found
 
     def rows(self, count: int) -> list[RunRow]:
-        return [self._row(session) for session in self.sessions()[:count]]
+        return [self.row(session) for session in self.sessions()[:count]]
 
-    def _row(self, session: str) -> RunRow:
+    def row(self, session: str) -> RunRow:
         try:
             info = self.info(session)
         except AgentForgeError:

@@ -42,6 +42,12 @@ class Trust:
             return True
         return self._is_trusted(session, run_id) or self._origin(session, run_id).kind == "here"
 
+    def is_known(self, session: str) -> bool:
+        """Whether the run was started here, even if it was moved, archived or restored since."""
+        run_id = self._runs.run_id(session)
+        is_trusted = self._is_trusted(session, run_id)
+        return is_trusted or self._origin(session, run_id).kind in ("here", "restored", "moved")
+
     def refuse_untrusted(self, session: str) -> None:
         """Raise UntrustedRun, with what the run would execute. A run that was moved here is recognised."""
         run_id = self._runs.run_id(session)

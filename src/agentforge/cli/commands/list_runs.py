@@ -1,5 +1,6 @@
 """`agentforge list`: list the runs of a project."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,7 @@ def list_runs(count: int) -> None:
         echo("  Start one: agentforge run -p FILE")
         return
     now = datetime.now(UTC)
-    for line in _table(rows, now):
+    for line in table(rows, now):
         echo(line)
 
 
@@ -45,7 +46,7 @@ def _note_stopped(call: Invocation) -> None:
             note(f"  hint: {one_line(reason.hint)}")
 
 
-def _table(rows: "list[RunRow]", now: datetime) -> list[str]:
+def table(rows: "Sequence[RunRow]", now: datetime) -> list[str]:
     sessions = max(20, *(width(row.session) for row in rows))
     statuses = max(10, *(len(status_text(row.status)) for row in rows))
     head = f"  {padded('SESSION', sessions)} {'STATUS':<{statuses}} {'AGE':<12} STAGE"

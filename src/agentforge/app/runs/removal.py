@@ -1,0 +1,140 @@
+"""Delete runs. The folder is renamed to a hidden name first, so that no part of a run remains visible if the
+deletion is interrupted; the next deletion completes it."""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
+
+from msgspec import Struct
+
+from agentforge.app.results import RunRow
+from agentforge.app.runs.context import RunContext
+from agentforge.app.runs.lock_file import read_lock, remove_lock
+from agentforge.app.runs.stop_reasons import drop_reason, reason_of
+from agentforge.app.wiring import log_of
+from agentforge.model.errors import AgentForgeError, LogCorrupt, RunActive, StorageFailed, UnknownRun
+from agentforge.model.layout import RunLayout, runs_dir
+from agentforge.model.session_name import session_name
+from agentforge.ports.event_log import EventLog
+from agentforge.runtime.run_proof import RunProof
+from agentforge.runtime.supervision import has_living_agent
+from agentforge.system import files
+
+PREFIX = ".removed."
+LOG = "events.jsonl"
+
+
+class OutdatedRuns(Struct, frozen=True):
+    """Completed and cancelled runs of some age."""
+
+    own: tuple[RunRow, ...]
+    foreign: tuple[RunRow, ...]
+    """Those that were not started here."""
+
+
+def outdated_runs(context: RunContext, before: datetime) -> OutdatedRuns:
+    """The runs that ended before that time."""
+    found = [row for name in context.runs.sessions() if (row := _ended(context, name, before))]
+    own = tuple(row for row in found if context.trust.is_known(row.session))
+    return OutdatedRuns(own, tuple(row for row in found if row not in own))
+
+
+def _ended(context: RunContext, session: str, before: datetime) -> RunRow | None:
+    try:
+        # Not from the cache, which is a file of the run: the log decides.
+        info = context.runs.info(session, cached=False)
+    except AgentForgeError:
+        return None
+    is_ended = info.status in ("completed", "aborted") and info.state.updated_at < before
+    return context.runs.row(session) if is_ended else None
+
+
+def remove_run(context: RunContext, session: str, ended_before: datetime | None = None) -> bool:
+    """Delete a run that isn't running. Raises RunActive if it is, or if its agent still is. `ended_before`:
+    only if it ended before that time; otherwise returns False."""
+    project, session = context.runs.project, session_name(session)
+    remove_leftovers(context)
+    log = context.runs.log_file(session)
+    if not log.exists() and reason_of(project, session) is not None:
+        drop_reason(project, session)
+        return True
+    context.runs.log(session)
+    context.leases.refuse_other_engine(session, force=False)
+    with _held(context, session, log):
+        if ended_before is not None and _ended(context, session, ended_before) is None:
+            return False
+        _refuse_living_agent(context, session)
+        _remove(context, session, log)
+    return True
+
+
+@contextmanager
+def _held(context: RunContext, session: str, log: EventLog) -> Iterator[None]:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(log.hold())
+        except RunActive:
+            raise _active(context, session) from None
+        yield
+
+
+def _remove(context: RunContext, session: str, log: EventLog) -> None:
+    project, root = context.runs.project, context.runs.layout(session).root
+    run_id = _run_id(log)
+    aside = os.path.join(runs_dir(project), f"{PREFIX}{session}.{secrets.token_hex(4)}")
+    files.move(root, aside)
+    with files.storage(aside):
+        files.sync_directory(runs_dir(project))
+    RunProof(aside, context.runs.environ).forget(run_id, root)
+    remove_lock(project, session)
+    drop_reason(project, session)
+    files.remove_tree(aside, last=LOG)
+
+
+def remove_leftovers(context: RunContext) -> None:
+    """Complete deletions that were interrupted."""
+    folder = runs_dir(context.runs.project)
+    for name in files.subfolders(folder):
+        session = name.removeprefix(PREFIX).rpartition(".")[0]
+        if not name.startswith(PREFIX) or not session:
+            continue
+        aside = os.path.join(folder, name)
+        log = log_of(RunLayout(aside, session), context.runs.environ)
+        # Held: another process is deleting it. What can't be deleted stays hidden.
+        with suppress(RunActive, StorageFailed):
+            if not log.exists():
+                files.remove_tree(aside)
+                continue
+            with log.hold():
+                root = os.path.join(folder, session)
+                RunProof(aside, context.runs.environ).forget(_run_id(log), root)
+                files.remove_tree(aside, last=LOG)
+
+
+def _run_id(log: EventLog) -> str:
+    """The id of the run; empty if its log can't be read."""
+    with suppress(AgentForgeError):
+        return next((event.trace_id for event in log.reader().events() if event.trace_id), "")
+    return ""
+
+
+def _refuse_living_agent(context: RunContext, session: str) -> None:
+    try:
+        info = context.runs.info(session, cached=False)
+    except (LogCorrupt, UnknownRun):
+        return  # A log that can't be read names no agent.
+    if has_living_agent(info.plan, info.state, context.runs.layout(session), context.processes):
+        raise RunActive(
+            f"the agent of session {session!r} is still running, without an engine",
+            hint=f"stop it first: agentforge cancel {session}",
+        )
+
+
+def _active(context: RunContext, session: str) -> RunActive:
+    lock = read_lock(context.runs.project, session)
+    by = f" (PID {lock.pid})" if lock else ""
+    return RunActive(
+        f"session {session!r} is running{by}", hint=f"stop it first: agentforge cancel {session}"
+    )
