@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from agentforge.app.doctor import doctor as doctor
     from agentforge.app.logins import AgentLogin as AgentLogin
     from agentforge.app.providers.readiness import ProviderInfo as ProviderInfo
+    from agentforge.app.providers.readiness import Readiness as Readiness
     from agentforge.app.recording import Recording as Recording
     from agentforge.app.recording import Replay as Replay
     from agentforge.app.redaction import RedactingFilter as RedactingFilter
@@ -127,7 +128,7 @@ _HOME = {
     "app.definitions": ("Definitions", "LintResult", "provider_settings", "schema"),
     "app.doctor": ("Probe", "doctor"),
     "app.logins": ("AgentLogin",),
-    "app.providers.readiness": ("ProviderInfo",),
+    "app.providers.readiness": ("ProviderInfo", "Readiness"),
     "app.recording": ("Recording", "Replay"),
     "app.replay": ("CourseComparison",),
     "app.redaction": ("RedactingFilter",),

@@ -8,6 +8,7 @@ from tests.definition.world import BUILTIN, PROJECT, TextWorld, stage
 
 from agentforge.definition.compiler import compile_pipeline
 from agentforge.definition.pins import pinned_text
+from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import NestedNode, ParallelNode, Plan, StageNode
 
 JUDGED = "nodes: [{id: a, prompt: hi, termination: {type: judgment, max: 3}}]\n"
@@ -80,16 +81,23 @@ def test_a_schema_in_the_stage_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "expected"),
+    ("files", "named", "expected"),
     [
-        ({"mine.md": "mine", OWN: "own", BUILT_IN: "built in"}, "mine"),
-        ({OWN: "own", BUILT_IN: "built in"}, "own"),
-        ({BUILT_IN: "built in", "scripts/prompts/judge.md": "of the project"}, "built in"),
-        ({}, ""),
+        ({"mine.md": "mine", OWN: "own", BUILT_IN: "built in"}, "mine.md", "mine"),
+        ({OWN: "own", BUILT_IN: "built in"}, "", "own"),
+        ({BUILT_IN: "built in", "scripts/prompts/judge.md": "of the project"}, "", "built in"),
+        ({}, "", ""),
     ],
 )
-def test_the_template_of_the_judge(files: dict[str, str], expected: str) -> None:
-    assert compiled(JUDGED, files, HOME=HOME, JUDGE_PROMPT_PATH="mine.md").judge_prompt == expected
+def test_the_template_of_the_judge(files: dict[str, str], named: str, expected: str) -> None:
+    assert compiled(JUDGED, files, HOME=HOME, JUDGE_PROMPT_PATH=named).judge_prompt == expected
+
+
+def test_a_named_template_that_is_missing_is_an_error() -> None:
+    with pytest.raises(
+        DefinitionError, match=r"JUDGE_PROMPT_PATH names no file that can be read: `mine\.md`"
+    ):
+        compiled(JUDGED, {BUILT_IN: "built in"}, JUDGE_PROMPT_PATH="mine.md")
 
 
 def test_without_a_home_or_a_variable_the_template_is_the_built_in_one() -> None:

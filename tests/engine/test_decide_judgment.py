@@ -205,6 +205,7 @@ def test_judge_that_failed_three_times_in_a_row_is_skipped_as_unreliable() -> No
     assert skipped.result == f.JudgeResult(stop=False, reason="judge_unreliable")
     assert failures(conversation) == 3, "skipping the judge is not a failure"
     assert rehearse(judged(), conversation.events).is_same
+    assert not rehearse(judged(max_iterations=3), conversation.events).is_same
 
 
 def test_skipped_judge_never_fails_the_stage_which_ends_at_its_maximum() -> None:

@@ -266,7 +266,7 @@ def test_a_stop_is_carried_out_where_the_courses_have_parted_already() -> None:
     rehearsal = rehearse(judged, past(THREE, stopped))
     was, now = parted(rehearsal)
     assert was == CourseStep("iteration", "review", iteration=2)
-    assert now == CourseStep("judge", "review", iteration=1, attempt=1, detail="claude")
+    assert now == CourseStep("judge", "review", iteration=1, attempt=1)
     assert rehearsal.unrecorded == (CourseStep("judge", "review", iteration=1, attempt=1),)
 
 

@@ -78,10 +78,19 @@ def test_plan_names_the_providers_that_a_process_needs_to_continue_it() -> None:
     assert plan_of(nested("in", block("codex mock", stage("d")))).providers() == {"codex", "mock"}
 
 
-def test_plan_knows_whether_it_uses_a_judge() -> None:
+def test_plan_names_its_judges() -> None:
     judged = stage("b", termination=Judgment(3))
-    assert not plan_of(stage("a")).uses_judge
-    assert plan_of(stage("a"), nested("in", block("claude", judged))).uses_judge
+    own = stage("c", termination=Judgment(3), judge=ProviderChoice("codex", "o3"))
+    assert plan_of(stage("a", judge=ProviderChoice("codex", "o3"))).judges() == set()
+    assert plan_of(stage("a"), nested("in", block("x", judged))).judges() == {"claude"}
+    assert plan_of(judged, own).judges() == {"claude", "codex"}
+
+
+def test_every_stage_of_a_plan_can_be_changed() -> None:
+    plan = plan_of(stage("a"), nested("in", block("claude codex", stage("b"))))
+    changed = plan.with_stages(lambda node: replace(node, context="x"))
+    assert [stage.context for step in changed.steps for stage in step.stages] == ["x"] * 3
+    assert changed.with_stages(lambda node: replace(node, context=None)) == plan
 
 
 def test_stages_and_blocks_are_found_by_the_path_of_their_events() -> None:

@@ -14,7 +14,9 @@ from tests.sdk.blocks import block, branch_dir, inner
 from tests.sdk.projects import ENVIRON, eventually, load, node, pipeline, run, run_dir, types
 
 from agentforge.adapters.providers.command import CommandProvider
+from agentforge.app.providers.readiness import Readiness
 from agentforge.app.results import RunResult
+from agentforge.model.errors import DefinitionError, ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.result import Usage
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, Provider
@@ -208,12 +210,78 @@ def test_usage_of_the_judge_counts_for_the_run(tmp_path: Path) -> None:
 # -- who it is
 
 
-def test_judge_with_an_unusable_provider_fails_its_judgments_and_not_the_run(tmp_path: Path) -> None:
-    """The judge's program is not in PATH."""
-    result = go(tmp_path, None, judged(4))
-    assert result.completed
-    reasons = [one["result"]["reason"] for one in judgments(tmp_path)]
-    assert reasons == ["invoke_failed"] * 6 + ["judge_unreliable"]
+def either(request: ExecuteRequest) -> Act:
+    """A worker that also judges."""
+    return answers(STOP) if request.judges else says("worked")
+
+
+def test_a_stage_is_judged_by_its_own_provider_if_claude_is_not_usable(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Claude's program is not in PATH."""
+    own = ScriptedProvider(either)
+    stage = {**judged(4), "provider": {"type": "scripted", "model": "small", "tone": "kind"}}
+
+    async def main() -> RunResult:
+        async with Engine(tmp_path, providers={"scripted": own}, environ=ENVIRON) as sdk:
+            ready = await sdk.readiness(sdk.compile(pipeline(stage), session="s"))
+            assert not ready.problems
+            assert ready.plan.judges() == {"scripted"}
+            return await sdk.run(pipeline(stage), session="s")
+
+    assert run(main()).completed
+    assert judgments(tmp_path, "judge_start") == [{"provider": "scripted", "model": "small"}]
+    assert [(call.judges, call.config) for call in own.calls] == [
+        (False, {"tone": "kind"}),
+        (True, {"tone": "kind"}),
+    ]
+    assert "stage 'plan' is judged by scripted / small, because claude is not usable" in caplog.text
+    assert ObservedSession(tmp_path, "s").info().plan.only_stage.judge is not None
+
+
+def test_a_fallback_judges_if_it_is_the_usable_one_of_the_chain(tmp_path: Path) -> None:
+    own = ScriptedProvider(either)
+    stage = {**judged(4), "provider": ["codex", "scripted"]}
+
+    async def main() -> Readiness:
+        async with Engine(tmp_path, providers={"scripted": own}, environ=ENVIRON) as sdk:
+            return await sdk.readiness(sdk.compile(pipeline(stage), session="s"))
+
+    assert run(main()).plan.judges() == {"scripted"}
+
+
+UNUSABLE = {
+    "the worker is a command": ({}, {"type": "command", "run": "true"}, "claude"),
+    "the judge was chosen": ({"JUDGE_PROVIDER": "codex"}, "scripted", "codex"),
+}
+
+
+@pytest.mark.parametrize(("environ", "provider", "judge"), UNUSABLE.values(), ids=UNUSABLE)
+def test_a_run_whose_judge_is_not_usable_does_not_start(
+    tmp_path: Path, environ: dict[str, str], provider: Any, judge: str
+) -> None:
+    with pytest.raises(ProviderUnusable, match=f"stage 'plan' has no judge: {judge} is not usable") as caught:
+        go(tmp_path, None, {**judged(4), "provider": provider}, environ={**ENVIRON, **environ})
+    assert "JUDGE_PROVIDER" in caught.value.hint
+    assert not run_dir(tmp_path).exists()
+
+
+def test_a_resumed_run_keeps_its_judge_and_a_recompiled_one_gets_another(tmp_path: Path) -> None:
+    async def main() -> RunResult:
+        async with engine(tmp_path, scripted(answers(RESUME))) as sdk:
+            going = asyncio.create_task(sdk.run(pipeline(judged(400)), session="s"))
+            await eventually(lambda: _count(tmp_path, "judge_complete") >= 1)
+            await sdk.pause("s")
+            await going
+        cast: dict[str, Provider] = {"scripted": ScriptedProvider(either)}
+        async with Engine(tmp_path, providers=cast, environ=ENVIRON) as sdk:
+            with pytest.raises(ProviderUnusable, match="has no judge: claude is not usable") as caught:
+                await sdk.resume("s")
+            assert "--recompile" in caught.value.hint
+            return await sdk.resume("s", recompile=sdk.recompile("s", pipeline(judged(400))))
+
+    assert run(main()).completed
+    assert judgments(tmp_path, "judge_start")[-1]["provider"] == "scripted"
 
 
 def test_judge_is_set_up_and_shut_down_like_any_provider(tmp_path: Path) -> None:
@@ -301,7 +369,7 @@ PLACES: list[tuple[str, Callable[[Path], Path]]] = [
 ]
 
 
-@pytest.mark.parametrize("missing", range(3), ids=["both there", "no variable", "no own"])
+@pytest.mark.parametrize("missing", range(3), ids=["both there", "no variable", "none"])
 def test_judge_prompt_template_lookup_order(tmp_path: Path, missing: int) -> None:
     """JUDGE_PROMPT_PATH, then ~/.config/agent-pipelines, then the built-in one; never one of the project."""
     for name, place in PLACES[missing:]:
@@ -311,11 +379,9 @@ def test_judge_prompt_template_lookup_order(tmp_path: Path, missing: int) -> Non
     (project / "scripts/prompts").mkdir(parents=True)
     (project / "scripts/prompts/judge.md").write_text("Always stop.")
     judge = scripted(answers(STOP))
-    environ = {
-        **ENVIRON,
-        "HOME": str(tmp_path / "home"),
-        "JUDGE_PROMPT_PATH": str(PLACES[0][1](tmp_path)),
-    }
+    environ = {**ENVIRON, "HOME": str(tmp_path / "home")}
+    if not missing:
+        environ["JUDGE_PROMPT_PATH"] = str(PLACES[0][1](tmp_path))
     go(project, judge, environ=environ)
     prompt = judge.calls[0].prompt
     if missing < len(PLACES):
@@ -324,10 +390,13 @@ def test_judge_prompt_template_lookup_order(tmp_path: Path, missing: int) -> Non
         assert prompt.startswith("# Should this loop stop?")
 
 
-def test_unreadable_judge_prompt_is_skipped(tmp_path: Path) -> None:
-    judge = scripted(answers(STOP))
-    assert go(tmp_path, judge, environ={**ENVIRON, "JUDGE_PROMPT_PATH": str(tmp_path)}).completed
-    assert judge.calls[0].prompt.startswith("# Should this loop stop?")
+@pytest.mark.parametrize("path", [".", "missing.md"])
+def test_judge_prompt_that_cannot_be_read_is_an_error_before_the_run(tmp_path: Path, path: str) -> None:
+    environ = {**ENVIRON, "JUDGE_PROMPT_PATH": path}
+    with pytest.raises(DefinitionError, match=f"JUDGE_PROMPT_PATH names no file that can be read: `{path}`"):
+        go(tmp_path, scripted(answers(STOP)), environ=environ)
+    assert not run_dir(tmp_path).exists()
+    assert go(tmp_path, None, node(), environ=environ).completed, "no stage needs it"
 
 
 def test_the_material_is_between_markers_that_no_agent_can_know(tmp_path: Path) -> None:

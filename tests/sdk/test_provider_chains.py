@@ -12,7 +12,7 @@ from tests.sdk.projects import engine, node, pipeline, run
 from agentforge.adapters.cli_agents.cli_agent import CliAgent
 from agentforge.adapters.providers.codex import CODEX
 from agentforge.adapters.providers.command import CommandProvider
-from agentforge.app.providers.readiness import make_ready
+from agentforge.app.providers.readiness import examine
 from agentforge.definition.compiler import Compiled
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import FailureKind
@@ -162,7 +162,7 @@ class TestSandboxes:
             async with Engine(project, providers={"it": provider}, environ={}) as sdk:
                 plan = compiled(sdk, ["it"], sandbox).plan
                 found = {"bwrap": fake} if fake else {}
-                await make_ready(plan, sdk.registry, found, sandboxed=sandboxed)
+                (await examine(plan, sdk.registry, found, sandboxed=sandboxed)).confirmed()
 
         run(main())
 
@@ -202,7 +202,7 @@ class TestSandboxes:
             async with Engine(tmp_path, providers=providers, environ={}) as sdk:
                 plan = compiled(sdk, ["program", "broken"], SandboxChoice("bwrap")).plan
                 with pytest.raises(ProviderUnusable, match="runs inside the engine"):
-                    await make_ready(plan, sdk.registry, {"bwrap": FakeSandbox()}, sandboxed=False)
+                    (await examine(plan, sdk.registry, {"bwrap": FakeSandbox()})).confirmed()
 
         run(main())
 
@@ -256,9 +256,9 @@ class TestSandboxes:
             async with Engine(tmp_path, providers={"it": Dangerous(), "fine": fine()}, environ={}) as sdk:
                 judged = pipeline(node(provider="fine", termination={"type": "judgment", "max": 3}))
                 plan = replace(sdk.compile(judged, session="s").plan, judge=ProviderChoice("it", ""))
-                await make_ready(plan, sdk.registry, {}, sandboxed=True)
+                (await examine(plan, sdk.registry, {}, sandboxed=True)).confirmed()
                 with pytest.raises(ProviderUnusable, match="which it judges, has none"):
-                    await make_ready(plan, sdk.registry, {}, sandboxed=False)
+                    (await examine(plan, sdk.registry, {})).confirmed()
 
         run(main())
 

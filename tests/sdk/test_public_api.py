@@ -40,6 +40,7 @@ RESULTS = (
         "Damage",
         "TornTail",
         "BufferHealth",
+        "Readiness",
         "StopSignal",
     ),
 )

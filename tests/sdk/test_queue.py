@@ -8,6 +8,7 @@ import pytest
 from tests.sdk.projects import ENVIRON, node, pipeline, run, run_dir, types
 
 from agentforge.app.results import RunResult
+from agentforge.model.errors import ProviderUnusable
 from agentforge.ports.provider import ExecuteRequest
 from agentforge.sdk.engine import Engine
 from agentforge.testing import ScriptedProvider, assert_iteration_count
@@ -96,11 +97,14 @@ def test_queue_stage_ends_at_its_maximum(tmp_path: Path, tools: Path) -> None:
     assert said(project, "node_complete")[0]["reason"] == "max_iterations"
 
 
-def test_missing_bd_fails_with_the_way_to_get_it(tmp_path: Path) -> None:
-    result = go(tmp_path / "project", None, queue())
-    assert (result.status, result.error_type) == ("failed", "queue_unreadable")
-    assert "Missing required command: bd" in str(result.error)
-    assert "npm install -g @beads/bd" in str(result.error)
+@pytest.mark.parametrize("mock", [{}, {"MOCK_MODE": "1"}], ids=["agents", "mock mode"])
+def test_a_run_that_needs_bd_does_not_start_without_it(tmp_path: Path, mock: dict[str, str]) -> None:
+    project = tmp_path / "project"
+    with pytest.raises(ProviderUnusable, match="stage 'plan' ends when its queue is empty") as caught:
+        go(project, None, queue(), **mock)
+    assert "Missing required command: bd" in caught.value.message
+    assert "npm install -g @beads/bd" in caught.value.message
+    assert not run_dir(project).exists()
 
 
 def test_bd_failure_is_reported_with_its_output_and_the_run_can_be_resumed(

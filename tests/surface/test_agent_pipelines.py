@@ -182,6 +182,7 @@ def test_dry_run_of_a_pipeline_shows_what_it_would_do(program: ShellEngineName, 
     done = program("dry-run", "p.yaml", "auth", "--input=notes.md")
     assert done.code == 0, done.err
     run = project.run_dir("auth")
+    missing = [("Claude", "@anthropic-ai/claude-code"), ("Codex", "@openai/codex")]
     assert done.lines == [
         "# Dry run: pipeline refine",
         "",
@@ -242,6 +243,9 @@ def test_dry_run_of_a_pipeline_shows_what_it_would_do(program: ShellEngineName, 
         "",
         "## Commands",
         "- test: pytest -q",
+        "",
+        "## Not ready: the run would be refused",
+        *(f"- {name} CLI not found. Install with: npm install -g {package}" for name, package in missing),
     ]
     assert not (project.root / ".claude").exists()
 

@@ -34,6 +34,12 @@ def test_judge_and_commands_are_listed() -> None:
     assert found[0].commands == {"test": "make test"}
     assert found[1].commands == {"queue": "bd list"}
     assert (found[-1].stage, found[-1].provider, found[-1].model) == ("judge", "claude", "haiku")
+    own = replace(judged, judge=ProviderChoice("codex", "o3", {"env": {"A": "1"}}))
+    several = executions(replace(plan, nodes=(judged, own, judged)), RunSettings())
+    assert [(one.provider, one.settings) for one in several if one.stage == "judge"] == [
+        ("claude", {}),
+        ("codex", {"env": {"A": "1"}}),
+    ]
 
 
 def test_mock_mode_and_replay_execute_no_provider() -> None:

@@ -18,7 +18,7 @@ from agentforge.model.plan import (
     RetryPolicy,
     SandboxChoice,
 )
-from agentforge.views.lines.preview import preview
+from agentforge.views.lines.preview import preview, readiness_lines
 
 LAYOUT = RunLayout("/run", "auth")
 
@@ -194,3 +194,23 @@ def test_preview_shows_settings_of_a_wrong_type_and_a_plain_sandbox() -> None:
     assert "- Permissions: those of the CLI's own settings" in lines
     assert "- Sandbox: bwrap, with network" in lines
     assert "- Attempts: at_least_once, at most 5 of an iteration" in lines
+
+
+def test_preview_names_each_judge_once() -> None:
+    judged = stage("a", termination=Judgment(3))
+    own = replace(judged, judge=ProviderChoice("codex", ""))
+    assert "- Judge: claude / haiku, codex" in shown(plan_of(judged, own, judged))
+    assert not [line for line in shown(plan_of(stage("a"))) if "Judge" in line]
+
+
+def test_what_prevents_a_run_is_listed_with_its_fix() -> None:
+    assert readiness_lines([], []) == []
+    assert readiness_lines([("no\nbd", "install it"), ("no judge", "")], ["slow"]) == [
+        "",
+        "## Not ready: the run would be refused",
+        "- no bd; install it",
+        "- no judge",
+        "",
+        "## Warnings",
+        "- slow",
+    ]

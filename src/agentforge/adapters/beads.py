@@ -31,13 +31,13 @@ class Beads:
         self._environ = dict(environ)
         self._label = f"{environ.get(PREFIX_VARIABLE, 'pipeline/')}{session}"
 
+    def problem(self) -> Failure | None:
+        return None if self._program() else self._missing()
+
     async def count(self) -> int | Failure:
         program = self._program()
         if program is None:
-            return _unreadable(
-                "Missing required command: bd (beads CLI). Install it (npm install -g @beads/bd)"
-                f" or give the stage another termination{why_refused(PROGRAM, self._environ, self._project)}"
-            )
+            return self._missing()
         ended = await self._run(program, "ready", f"--label={self._label}")
         if ended.code != 0:
             return _unreadable(
@@ -59,6 +59,12 @@ class Beads:
             ended = await self._run(program, "update", id, "--status=open")
             if ended.code != 0:
                 log.warning("can't release bead %s: %s", id, _error_text(ended))
+
+    def _missing(self) -> Failure:
+        return _unreadable(
+            "Missing required command: bd (beads CLI). Install it (npm install -g @beads/bd)"
+            f" or give the stage another termination{why_refused(PROGRAM, self._environ, self._project)}"
+        )
 
     def _program(self) -> str | None:
         return find_tool(PROGRAM, self._environ, self._project)

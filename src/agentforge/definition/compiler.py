@@ -139,7 +139,9 @@ class Compilation:
         context = CompilationContext(
             mode, self._sources.project, session, inputs, compiled_at, created_at, self._override_levels
         )
-        plan = pin(lower(pipeline, links, context, passes), self._sources)
+        plan = pin(lower(pipeline, links, context, passes), self._sources, self._report)
+        if self._report.has_errors:
+            raise DefinitionError(self._report.diagnostics)
         return Compiled(plan, self._report.diagnostics, located.spec.source)
 
     def _validate(self, pipeline: ResolvedPipeline, default_runs: int, depth: int) -> None:

@@ -8,18 +8,11 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from agentforge.definition.diagnostics import Report
 from agentforge.definition.yaml.parser import absolute, relative
 from agentforge.model.json_text import NOT_JSON
 from agentforge.model.layout import PROVIDERS
-from agentforge.model.plan import (
-    NestedNode,
-    Node,
-    ParallelNode,
-    Plan,
-    ProviderChoice,
-    SandboxChoice,
-    StageNode,
-)
+from agentforge.model.plan import Plan, ProviderChoice, SandboxChoice, StageNode
 from agentforge.ports.sources import Sources
 
 JUDGE_PROMPT_PATH = "JUDGE_PROMPT_PATH"
@@ -27,13 +20,12 @@ _SCHEMA = "schema"
 """The setting of a provider that may name a file with a JSON Schema."""
 
 
-def pin(plan: Plan, sources: Sources) -> Plan:
-    pinned = _Pins(sources).plan(plan)
-    judge = [plan.judge.type] if plan.uses_judge else []
-    described = ((name, _description(name, sources)) for name in sorted({*plan.providers(), *judge}))
+def pin(plan: Plan, sources: Sources, report: Report) -> Plan:
+    judges = plan.judges()
+    described = ((name, _description(name, sources)) for name in sorted({*plan.providers(), *judges}))
     return replace(
-        pinned,
-        judge_prompt=_judge_prompt(sources) if judge else "",
+        plan.with_stages(_Pins(sources).stage),
+        judge_prompt=_judge_prompt(sources, report) if judges else "",
         descriptions={name: text for name, text in described if text is not None},
     )
 
@@ -42,23 +34,7 @@ class _Pins:
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
 
-    def plan(self, plan: Plan) -> Plan:
-        return replace(plan, nodes=tuple(self._node(node) for node in plan.nodes))
-
-    def _node(self, node: Node) -> Node:
-        match node:
-            case StageNode():
-                return self._stage(node)
-            case NestedNode():
-                return replace(node, plan=self.plan(node.plan))
-            case ParallelNode():  # exhaustive
-                branches = (
-                    replace(branch, stages=tuple(self._stage(stage) for stage in branch.stages))
-                    for branch in node.branches
-                )
-                return replace(node, branches=tuple(branches))
-
-    def _stage(self, node: StageNode) -> StageNode:
+    def stage(self, node: StageNode) -> StageNode:
         return replace(
             node,
             prompt=pinned_text(node.prompt_path, self._sources) if node.prompt_path else node.prompt,
@@ -105,12 +81,18 @@ def _encodable(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _judge_prompt(sources: Sources) -> str:
+def _judge_prompt(sources: Sources, report: Report) -> str:
     """The user's own template, else the built-in one; none of the project, which agents can write."""
     home = sources.environment.get("HOME", "")
     named = sources.environment.get(JUDGE_PROMPT_PATH, "")
+    if named:
+        text = sources.read(absolute(sources.project, named))
+        if text is None:
+            at = report.variable(JUDGE_PROMPT_PATH, named)
+            message = f"{JUDGE_PROMPT_PATH} names no file that can be read: `{named}`"
+            report.error("missing-file", at, message, "correct the path, or unset the variable")
+        return _encodable(text or "")
     places = (
-        absolute(sources.project, named) if named else "",
         join(home, ".config", "agent-pipelines", "prompts", "judge.md") if home else "",
         normpath(join(sources.builtin, "prompts", "judge.md")),
     )

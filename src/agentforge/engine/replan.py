@@ -143,7 +143,7 @@ def _refuse_other_agents(new: Plan, old: Plan, state: RunState, paths: dict[str,
             continue
         choice = at.iteration.attempt.choice if at.iteration and at.iteration.attempt else 0
         same = now is not None and before.chosen(choice).type == now.chosen(choice).type
-        if not same or old.judge != new.judge:
+        if not same or now is None or old.judge_of(before) != new.judge_of(now):
             raise IllegalMove(
                 f"the agent of node {before.id!r} may still be running, but its provider changed in the new"
                 " plan",

@@ -1,11 +1,12 @@
 """The compiled pipeline. Its encoding is plan.json; the copy in the log is what a run is pinned to."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal, get_args
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 PLAN_VERSION = 1
 
@@ -199,6 +200,8 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
     semantics: Semantics = "at_least_once"
     """`at_most_once`: a person decides whether a failed attempt is retried."""
     sandbox: SandboxChoice | None = None
+    judge: ProviderChoice | None = None
+    """Its judge, if not that of the plan."""
 
     @property
     def label(self) -> str:
@@ -260,7 +263,7 @@ class Plan(Struct, frozen=True, dict=True):
     passes: int = 1
     """How often the whole pipeline runs."""
     judge: ProviderChoice = ProviderChoice("claude", "haiku")
-    """The judge of judgment stages."""
+    """The judge of judgment stages that have none of their own."""
     judge_prompt: str = ""
     """The template of its prompt; empty if no stage uses the judge."""
     descriptions: dict[str, str] = field(default_factory=dict)
@@ -312,10 +315,33 @@ class Plan(Struct, frozen=True, dict=True):
             choice.type for step in self.steps for stage in step.stages for choice in stage.chain
         )
 
-    @property
-    def uses_judge(self) -> bool:
-        """Whether any stage uses the judge. A run can continue without it, so `providers` excludes it."""
-        return any(isinstance(stage.termination, Judgment) for step in self.steps for stage in step.stages)
+    def judge_of(self, stage: StageNode) -> ProviderChoice:
+        return stage.judge or self.judge
+
+    def judges(self) -> frozenset[str]:
+        """The providers that judge its stages; empty if none is judged."""
+        stages = (stage for step in self.steps for stage in step.stages)
+        return frozenset(
+            self.judge_of(stage).type for stage in stages if isinstance(stage.termination, Judgment)
+        )
+
+    def with_stages(self, change: Callable[[StageNode], StageNode]) -> "Plan":
+        """The plan with each of its stages changed, including those of blocks and nested pipelines."""
+        return replace(self, nodes=tuple(_with_stages(node, change) for node in self.nodes))
+
+
+def _with_stages(node: Node, change: Callable[[StageNode], StageNode]) -> Node:
+    match node:
+        case StageNode():
+            return change(node)
+        case NestedNode():
+            return replace(node, plan=node.plan.with_stages(change))
+        case ParallelNode():  # exhaustive
+            branches = (
+                replace(branch, stages=tuple(change(stage) for stage in branch.stages))
+                for branch in node.branches
+            )
+            return replace(node, branches=tuple(branches))
 
 
 class Step(Struct, frozen=True):

@@ -77,6 +77,8 @@ class Capabilities(Struct, frozen=True):
     """For in-process providers: whether `execute` reads or writes the iteration's files (prompt.md,
     context.json, the progress file, result.json, status.json). If not, it gets its prompt in the request and
     returns its result, and the engine writes only the log. Programs always get the files."""
+    can_judge: bool = True
+    """Whether it answers any prompt, as a judge must; a fixed command doesn't."""
     concurrent: bool = True
     """Whether several `execute` calls may run at once; otherwise the engine serializes them."""
 

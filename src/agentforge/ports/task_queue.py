@@ -8,6 +8,10 @@ from agentforge.model.failure import Failure
 class TaskQueue(Protocol):
     """The queue of one session."""
 
+    def problem(self) -> Failure | None:
+        """Why the queue can't be read on this machine, found without reading it."""
+        ...
+
     async def count(self) -> int | Failure:
         """How many tasks are ready. Has no side effects, so it can be repeated after a crash."""
         ...

@@ -15,7 +15,7 @@ from agentforge.adapters.host.clock import SystemClock
 from agentforge.app.definitions import Definitions, recompiled
 from agentforge.app.providers.offers import find_offers, refuse_untrusted
 from agentforge.app.providers.pinned import RunProviders
-from agentforge.app.providers.readiness import ProviderInfo, probe_providers
+from agentforge.app.providers.readiness import ProviderInfo, Readiness, probe_providers
 from agentforge.app.providers.registry import Registry
 from agentforge.app.recording import Recording, Replay, is_cassette_file
 from agentforge.app.replay import CourseComparison, compare_course, compiled_for_replay
@@ -28,7 +28,7 @@ from agentforge.app.runs.lookup import Runs, Tail
 from agentforge.app.runs.removal import OutdatedRuns, outdated_runs, remove_run
 from agentforge.app.runs.resume import recover_run, resume_run, validate_resume
 from agentforge.app.runs.runner import Runner
-from agentforge.app.runs.start import start_run, validate_start
+from agentforge.app.runs.start import run_settings, start_run, validate_start
 from agentforge.app.runs.trust import Trust
 from agentforge.app.wiring import local_processes
 from agentforge.definition.compiler import Compiled, PipelineSource, compile_pipeline, compile_stage
@@ -42,7 +42,7 @@ from agentforge.ports.provider import Provider
 from agentforge.runtime.iteration_files import light_iterations, write_iteration_files
 from agentforge.runtime.supervision import SupervisorLimits
 from agentforge.system import files
-from agentforge.views.lines.preview import preview
+from agentforge.views.lines.preview import preview, readiness_lines
 
 
 class Engine:
@@ -330,11 +330,18 @@ class Engine:
         """A reader of the run's new events, from the start or after a known head."""
         return Tail(self.runs, session, after)
 
-    def dry_run(self, compiled: Compiled) -> Sequence[str]:
-        """What a run would do, as lines of text."""
-        plan = compiled.plan
+    async def readiness(self, compiled: Compiled) -> Readiness:
+        """Whether the plan can run here: all that `start` would refuse, and the plan that it would run."""
+        return await self._runner.examine(compiled.plan, run_settings(self.environ), is_new=True)
+
+    async def dry_run(self, compiled: Compiled) -> Sequence[str]:
+        """What a run would do, and what prevents it here, as lines of text."""
+        ready = await self.readiness(compiled)
+        plan = ready.plan
         permissions = RunProviders(self.registry, plan, self.environ).permissions(plan.providers())
-        return preview(plan, self.runs.layout(plan.session.name), permissions)
+        lines = preview(plan, self.runs.layout(plan.session.name), permissions)
+        problems = [(problem.message, problem.hint) for problem in ready.problems]
+        return [*lines, *readiness_lines(problems, ready.warnings)]
 
     def inspect(self, session: str) -> RunInfo:
         """The run, folded from its whole log without caches, with all damage reported. Writes the files of

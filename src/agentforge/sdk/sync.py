@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from agentforge.app.definitions import Definitions
-from agentforge.app.providers.readiness import ProviderInfo
+from agentforge.app.providers.readiness import ProviderInfo, Readiness
 from agentforge.app.recording import Recording
 from agentforge.app.replay import CourseComparison
 from agentforge.app.results import RunInfo, RunResult, RunRow
@@ -69,6 +69,12 @@ class SyncEngine:
     def providers(self) -> Sequence[ProviderInfo]:
         return self._runner.run(self.engine.providers())
 
+    def readiness(self, compiled: Compiled) -> Readiness:
+        return self._runner.run(self.engine.readiness(compiled))
+
+    def dry_run(self, compiled: Compiled) -> Sequence[str]:
+        return self._runner.run(self.engine.dry_run(compiled))
+
     def subscribe(self, session: str) -> Iterator[Event]:
         """Events of one run as they become durable, until it stops."""
         events = self.engine.subscribe(session)
@@ -107,9 +113,6 @@ class SyncEngine:
 
     def rehearse(self, source: str, pipeline: PipelineSource | None = None) -> CourseComparison:
         return self.engine.rehearse(source, pipeline)
-
-    def dry_run(self, compiled: Compiled) -> Sequence[str]:
-        return self.engine.dry_run(compiled)
 
     def tail(self, session: str, after: Head | None = None) -> Tail:
         return self.engine.tail(session, after)

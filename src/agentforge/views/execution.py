@@ -1,18 +1,26 @@
 """What a run would execute, from its plan."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from agentforge.model.execution import Execution
-from agentforge.model.plan import Plan, ProviderChoice, Queue, StageNode
+from agentforge.model.plan import Judgment, Plan, ProviderChoice, Queue, StageNode
 from agentforge.model.state import RunSettings
 
 
 def executions(plan: Plan, settings: RunSettings) -> tuple[Execution, ...]:
-    """What the plan's stages execute, each once, and the judge."""
+    """What the plan's stages execute, each once, and the judges."""
     found = [execution for stage in _stages(plan) for execution in _of_stage(stage, settings)]
-    if plan.uses_judge:
-        found.append(_execution("judge", plan.judge, settings))
-    return tuple(found)
+    judged = (stage for stage in _stages(plan) if isinstance(stage.termination, Judgment))
+    judges = _distinct(plan.judge_of(stage) for stage in judged)
+    return (*found, *(_execution("judge", judge, settings) for judge in judges))
+
+
+def _distinct(choices: Iterable[ProviderChoice]) -> list[ProviderChoice]:
+    found: list[ProviderChoice] = []
+    for choice in choices:
+        if choice not in found:
+            found.append(choice)
+    return found
 
 
 def _stages(plan: Plan) -> Iterator[StageNode]:

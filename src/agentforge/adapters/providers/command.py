@@ -49,7 +49,7 @@ class CommandProvider(ProgramProvider):
         self._config = ConfigReader(name, CommandConfig, config)
 
     def capabilities(self) -> Capabilities:
-        return Capabilities()
+        return Capabilities(can_judge=False)
 
     def validate(self) -> None:
         """Checks the program only if the provider's own config defines it."""

@@ -67,7 +67,7 @@ class ReplayProvider(ProgramProvider):
         self._for_all = for_all
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(supports_tools=True)
+        return Capabilities(supports_tools=True, can_judge=False)
 
     def validate(self) -> None:
         if not sys.executable:

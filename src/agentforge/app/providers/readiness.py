@@ -1,16 +1,21 @@
-"""Checks before a run starts: its providers, their settings and its sandboxes."""
+"""Checks before a run starts: its providers, their settings, its judges, its sandboxes and its queue.
+
+All checks are in `examine`, which returns everything that it finds. A start raises the first problem; `lint`
+and `dry-run` show them all."""
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from agentforge.app.providers.judges import usable_judges
 from agentforge.app.providers.offers import Origin
 from agentforge.app.providers.pinned import RunProviders
 from agentforge.app.providers.registry import Registry
 from agentforge.model.errors import AgentForgeError, InvalidSettings, ProviderUnusable
-from agentforge.model.plan import Judgment, Plan, ProviderChoice, StageNode
+from agentforge.model.failure import Failure
+from agentforge.model.plan import Judgment, Plan, ProviderChoice, Queue, StageNode
 from agentforge.ports.provider import BuildsSandbox, Capabilities, Provider, ValidatesSettings
 from agentforge.ports.sandbox import Sandbox
 from agentforge.runtime.tasks.call import is_program
@@ -23,44 +28,80 @@ PROBE_SECONDS = 10.0
 """Timeout for initializing a provider only to list it."""
 
 
-async def make_ready(
-    plan: Plan, registry: RunProviders, sandboxes: Mapping[str, Sandbox], *, sandboxed: bool
-) -> None:
-    """Initialize the providers and sandboxes of a run. Raises the reason why the run can't start.
+class Readiness(Struct, frozen=True):
+    """Whether a plan can run here."""
 
-    One usable provider per chain is enough: the others fail when it is their turn."""
-    judges = [plan.judge.type] if plan.uses_judge else []
-    broken = await registry.try_ready([*sorted(plan.providers()), *judges])
+    plan: Plan
+    """With a usable judge for each stage that needs one."""
+    problems: tuple[AgentForgeError, ...] = ()
+    """Why it can't start."""
+    warnings: tuple[str, ...] = ()
+
+    def confirmed(self) -> Plan:
+        """The plan to run. Raises the first problem, and logs the warnings."""
+        for problem in self.problems:
+            raise problem
+        for warning in self.warnings:
+            log.warning("%s", warning)
+        return self.plan
+
+
+async def examine(
+    plan: Plan,
+    registry: RunProviders,
+    sandboxes: Mapping[str, Sandbox],
+    *,
+    sandboxed: bool = False,
+    chooses_judge: bool = False,
+    queue: Failure | None = None,
+) -> Readiness:
+    """Initialize the providers and sandboxes of a run, and find out what prevents it.
+
+    One usable provider per chain is enough: the others fail when it is their turn. `chooses_judge`: whether a
+    stage may be judged by its own provider if the plan's judge is not usable. `queue`: why the queue can't be
+    read."""
+    broken = await registry.try_ready(sorted(plan.providers() | plan.judges()))
+    plan, refused, notes = usable_judges(plan, registry, broken, chooses=chooses_judge)
     stages = _stages(plan)
-    for stage in stages:
-        if all(choice.type in broken for choice in stage.chain):
-            raise broken[stage.provider.type]
-        _validate_settings(stage, registry, broken)
-    await _probe_sandboxes(stages, sandboxes)
-    for stage in stages:
-        for choice in stage.chain:
-            # Also if it failed to initialize: another run may initialize it while this one is running.
-            if (provider := registry.known(choice.type)) is not None:
-                _refuse_unconfined(stage, provider, sandboxed=sandboxed)
-                _warn_offline(stage, provider)
-                _refuse_nested(stage, provider, choice, sandboxes)
-        judge = registry.known(plan.judge.type) if isinstance(stage.termination, Judgment) else None
-        if judge is not None and not sandboxed:
-            _refuse_judge(stage, judge)
-    for name, error in broken.items():
-        log.warning("provider %s is not usable: %s", name, error.message)
+    unusable_sandboxes = await _unusable_sandboxes(stages, sandboxes)
+    problems = [
+        *_unusable_chains(stages, broken),
+        *_invalid_settings(stages, registry, broken),
+        *unusable_sandboxes,
+        *_unconfined(plan, stages, registry, sandboxed=sandboxed),
+        *([] if unusable_sandboxes else _nested_sandboxes(stages, registry, sandboxes)),
+        *refused,
+        *_unreadable_queue(stages, queue),
+    ]
+    distinct = {problem.message: problem for problem in problems}
+    fallbacks = {name: broken[name] for name in broken if name in plan.providers()}
+    unusable = (
+        f"provider {name} is not usable: {error.message}"
+        for name, error in fallbacks.items()
+        if error.message not in distinct
+    )
+    warnings = [*_offline(stages, registry), *unusable, *notes]
+    return Readiness(plan, tuple(distinct.values()), tuple(dict.fromkeys(warnings)))
 
 
-async def make_replay_ready(plan: Plan, sandboxes: Mapping[str, Sandbox]) -> None:
+async def examine_replay(plan: Plan, sandboxes: Mapping[str, Sandbox]) -> Readiness:
     """A replay calls no provider, but plays in the sandbox of each stage."""
     stages = _stages(plan)
-    for stage in stages:
-        if stage.sandbox is not None and stage.sandbox.type == "docker":
-            raise ProviderUnusable(
-                f"stage {stage.id!r} runs in a container, whose image has no program to replay a recording",
-                hint="give a pipeline with `-p FILE` whose stage has another sandbox",
-            )
-    await _probe_sandboxes(stages, sandboxes)
+    containers = [
+        ProviderUnusable(
+            f"stage {stage.id!r} runs in a container, whose image has no program to replay a recording",
+            hint="give a pipeline with `-p FILE` whose stage has another sandbox",
+        )
+        for stage in stages
+        if stage.sandbox is not None and stage.sandbox.type == "docker"
+    ]
+    return Readiness(plan, tuple(containers or await _unusable_sandboxes(stages, sandboxes)))
+
+
+async def examine_mock(plan: Plan, registry: Registry, queue: Failure | None) -> Readiness:
+    """In mock mode only the agents are replaced."""
+    broken = await registry.try_ready(["mock"])
+    return Readiness(plan, (*broken.values(), *_unreadable_queue(_stages(plan), queue)))
 
 
 def _stages(plan: Plan) -> list[StageNode]:
@@ -68,81 +109,130 @@ def _stages(plan: Plan) -> list[StageNode]:
     return list({id(stage): stage for step in plan.steps for stage in step.stages}.values())
 
 
-def _validate_settings(
-    stage: StageNode, registry: RunProviders, broken: Mapping[str, AgentForgeError]
-) -> None:
-    """Validate the settings of all providers of the chain, including fallbacks."""
-    for choice in stage.chain:
-        provider = registry[choice.type]
-        if choice.type in broken or not isinstance(provider, ValidatesSettings):
-            continue
-        try:
-            provider.validate_settings(choice.model, choice.config)
-        except ProviderUnusable as error:
-            raise InvalidSettings(f"stage {stage.id!r}: {error.message}", hint=error.hint) from error
+def _unusable_chains(
+    stages: Iterable[StageNode], broken: Mapping[str, AgentForgeError]
+) -> Iterator[AgentForgeError]:
+    for stage in stages:
+        if all(choice.type in broken for choice in stage.chain):
+            yield broken[stage.provider.type]
 
 
-async def _probe_sandboxes(stages: Iterable[StageNode], sandboxes: Mapping[str, Sandbox]) -> None:
+def _invalid_settings(
+    stages: Iterable[StageNode], registry: RunProviders, broken: Mapping[str, AgentForgeError]
+) -> Iterator[AgentForgeError]:
+    """Validate the settings of all providers of each chain, including fallbacks."""
+    for stage in stages:
+        for choice in stage.chain:
+            provider = registry[choice.type]
+            if choice.type in broken or not isinstance(provider, ValidatesSettings):
+                continue
+            try:
+                provider.validate_settings(choice.model, choice.config)
+            except ProviderUnusable as error:
+                yield InvalidSettings(f"stage {stage.id!r}: {error.message}", hint=error.hint)
+
+
+async def _unusable_sandboxes(
+    stages: Iterable[StageNode], sandboxes: Mapping[str, Sandbox]
+) -> list[AgentForgeError]:
     """Probe each sandbox configuration once."""
     needed = {stage.sandbox: stage.id for stage in stages if stage.sandbox and _is_confined(stage)}
+    found: list[AgentForgeError] = []
     for choice, stage in needed.items():
         if choice.type not in sandboxes:
-            raise ProviderUnusable(
-                f"stage {stage!r}: sandbox {choice.type!r} is not available",
-                hint=f"available: {', '.join(sorted(sandboxes)) or 'none'}",
-            )
-        await asyncio.to_thread(sandboxes[choice.type].probe, choice)
+            message = f"stage {stage!r}: sandbox {choice.type!r} is not available"
+            hint = f"available: {', '.join(sorted(sandboxes)) or 'none'}"
+            found.append(ProviderUnusable(message, hint=hint))
+            continue
+        try:
+            await asyncio.to_thread(sandboxes[choice.type].probe, choice)
+        except AgentForgeError as error:
+            found.append(error)
+    return found
 
 
-def _refuse_unconfined(stage: StageNode, provider: Provider, *, sandboxed: bool) -> None:
+def _unconfined(
+    plan: Plan, stages: Iterable[StageNode], registry: RunProviders, *, sandboxed: bool
+) -> Iterator[AgentForgeError]:
+    # Also of providers that failed to initialize: another run may initialize them while this one is running.
+    for stage in stages:
+        for choice in stage.chain:
+            if (provider := registry.known(choice.type)) is not None:
+                yield from _confinement_problems(stage, provider, sandboxed=sandboxed)
+        judge = registry.known(plan.judge_of(stage).type) if isinstance(stage.termination, Judgment) else None
+        if judge is not None and not sandboxed:
+            yield from _judge_problems(stage, judge)
+
+
+def _confinement_problems(
+    stage: StageNode, provider: Provider, *, sandboxed: bool
+) -> Iterator[AgentForgeError]:
     if _is_confined(stage) and not is_program(provider):
-        raise ProviderUnusable(
+        yield ProviderUnusable(
             f"stage {stage.id!r} requires a sandbox, but provider {provider.name!r} runs inside the engine, "
             "which cannot be sandboxed",
             hint="remove `sandbox` from the stage, or choose a provider that runs a program",
         )
     if provider.capabilities().requires_sandbox and not _is_confined(stage) and not sandboxed:
-        raise ProviderUnusable(
+        yield ProviderUnusable(
             f"provider {provider.name!r} must run in a sandbox, and stage {stage.id!r} has none",
             hint="add `sandbox: bwrap` to the stage, or use Engine(sandboxed=True) if the whole process is "
             "isolated",
         )
 
 
-def _warn_offline(stage: StageNode, provider: Provider) -> None:
-    if provider.name in ONLINE and stage.sandbox and _is_confined(stage) and not stage.sandbox.network:
-        log.warning(
-            "stage %r: %s needs the network to reach its model, but the sandbox disables it; "
-            "use `network: off` only for stages that run a command",
-            stage.id,
-            provider.name,
-        )
+def _nested_sandboxes(
+    stages: Iterable[StageNode], registry: RunProviders, sandboxes: Mapping[str, Sandbox]
+) -> Iterator[AgentForgeError]:
+    for stage in stages:
+        for choice in stage.chain:
+            if (provider := registry.known(choice.type)) is not None:
+                yield from _nesting_problems(stage, provider, choice, sandboxes)
 
 
-def _refuse_nested(
+def _nesting_problems(
     stage: StageNode, provider: Provider, choice: ProviderChoice, sandboxes: Mapping[str, Sandbox]
-) -> None:
+) -> Iterator[AgentForgeError]:
     """A sandbox of the agent's own that can't be built fails each of its commands."""
     if stage.sandbox is None or not _is_confined(stage) or not isinstance(provider, BuildsSandbox):
         return
     problem = sandboxes[stage.sandbox.type].nesting_problem
     instead = provider.builds_sandbox(choice.config) if problem else ""
     if instead:
-        raise ProviderUnusable(
+        yield ProviderUnusable(
             f"stage {stage.id!r}: with its permissions, {provider.name} builds a sandbox of its own, which "
             f"does not work in {stage.sandbox.type} here: {problem}",
             hint=f"set {instead}, since {stage.sandbox.type} confines it already; or use `sandbox: none`",
         )
 
 
-def _refuse_judge(stage: StageNode, judge: Provider) -> None:
+def _judge_problems(stage: StageNode, judge: Provider) -> Iterator[AgentForgeError]:
     """The judge runs in the sandbox of the stage that it judges."""
     if judge.capabilities().requires_sandbox and not _is_confined(stage):
-        raise ProviderUnusable(
+        yield ProviderUnusable(
             f"provider {judge.name!r} must run in a sandbox, and stage {stage.id!r}, which it judges, "
             "has none",
             hint="add `sandbox: bwrap` to the stage, or choose another judge with JUDGE_PROVIDER",
         )
+
+
+def _unreadable_queue(stages: Iterable[StageNode], queue: Failure | None) -> Iterator[AgentForgeError]:
+    for stage in stages:
+        if queue is not None and isinstance(stage.termination, Queue):
+            yield ProviderUnusable(f"stage {stage.id!r} ends when its queue is empty: {queue.message}")
+
+
+def _offline(stages: Iterable[StageNode], registry: RunProviders) -> Iterator[str]:
+    for stage in stages:
+        if stage.sandbox is None or stage.sandbox.network or not _is_confined(stage):
+            continue
+        known = filter(None, (registry.known(choice.type) for choice in stage.chain))
+        for provider in known:
+            if provider.name in ONLINE:
+                yield (
+                    f"stage {stage.id!r}: {provider.name} needs the network to reach its model, but the "
+                    "sandbox disables it; use `network: off` only for stages that run a command"
+                )
 
 
 def _is_confined(stage: StageNode) -> bool:

@@ -14,7 +14,6 @@ from agentforge.app.runs.trust import Trust
 from agentforge.app.wiring import sources_of
 from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest, LogCorrupt
-from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.model.task import MARK
 from agentforge.ports.clock import Clock
@@ -46,15 +45,13 @@ def recovered(
     return f.SessionRecovered(os.getpid(), socket.gethostname(), by, context, record)
 
 
-async def reopen(
-    context: RunContext, session: str, *, accept_damage: bool, to_work: bool = True, plan: Plan | None = None
-) -> Journal:
-    """Open an existing run. Raises LogCorrupt for damage that isn't accepted. `to_work`: initialize the
-    providers of `plan` or of the run's own plan."""
+async def reopen(context: RunContext, session: str, *, accept_damage: bool, to_work: bool = True) -> Journal:
+    """Open an existing run. Raises LogCorrupt for damage that isn't accepted. `to_work`: make ready what its
+    plan needs."""
     journal = context.leases.open(session)
     with context.leases.released_on_error(journal):
         if to_work:
-            await context.runner.make_ready(plan or journal.plan, journal.state.settings)
+            await context.runner.make_ready(journal.plan, journal.state.settings)
         damage = [d for d in journal.writer.damage if d.line not in journal.state.accepted_damage]
         if not accept_damage:
             _refuse_damage(session, damage)

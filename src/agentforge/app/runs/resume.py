@@ -56,11 +56,15 @@ async def resume_run(
     _import_shell_run(context, session)
     compiled = recompile()
     if compiled is not None:
-        compiled = without_secrets(compiled, environ)
+        settings = context.runs.info(session).state.settings
+        plan = await context.runner.make_ready(compiled.plan, settings, is_new=True)
+        compiled = without_secrets(replace(compiled, plan=plan), environ)
     if force:
         refuse_own_agent(context.runs.info(session).state, context.runs.environ)
         await stop_owner(context.runs, session, context.processes)
-    journal = await reopen_to_work(context, session, accept_damage=accept_damage, compiled=compiled)
+    journal = await reopen_to_work(
+        context, session, accept_damage=accept_damage, is_recompiled=compiled is not None
+    )
     layout = context.runs.layout(session)
     with context.leases.released_on_error(journal):
         refuse_own_agent(journal.state, context.runs.environ)
@@ -107,17 +111,16 @@ async def recover_run(context: RunContext, session: str, *, accept_damage: bool)
 
 
 async def reopen_to_work(
-    context: RunContext, session: str, *, accept_damage: bool, compiled: Compiled | None = None
+    context: RunContext, session: str, *, accept_damage: bool, is_recompiled: bool = False
 ) -> Journal:
-    """Open a run to continue it with its own plan or with `compiled`."""
+    """Open a run to continue it with its own plan, or with another that is ready already."""
     freed = await context.leases.clean()
-    plan = compiled.plan if compiled else None
-    journal = await reopen(context, session, accept_damage=accept_damage, plan=plan)
+    journal = await reopen(context, session, accept_damage=accept_damage, to_work=not is_recompiled)
     with context.leases.released_on_error(journal):
         if journal.state.status is RunStatus.RUNNING and session not in freed:
             await context.leases.release_tasks(session)
         _restore_plan_file(journal, context.runs.layout(session))
-        if compiled is None:
+        if not is_recompiled:
             _warn_if_changed(journal.plan, context.sources)
     return journal
 

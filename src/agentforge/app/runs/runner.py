@@ -9,7 +9,7 @@ from agentforge.adapters.host.desktop import notify
 from agentforge.adapters.providers.mock import is_mock_mode
 from agentforge.adapters.providers.replay import load_cassette
 from agentforge.app.providers.pinned import RunProviders
-from agentforge.app.providers.readiness import make_ready, make_replay_ready
+from agentforge.app.providers.readiness import Readiness, examine, examine_mock, examine_replay
 from agentforge.app.providers.registry import Registry
 from agentforge.app.redaction import environment_redactor
 from agentforge.app.replay import played_provider, recorder_of
@@ -18,6 +18,7 @@ from agentforge.app.runs.follower import Follower
 from agentforge.app.runs.leases import Leases, record_completion
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.wiring import sandboxes, trees_of
+from agentforge.definition.precedence import JUDGE_PROVIDER
 from agentforge.model.errors import LogConflict
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
@@ -80,17 +81,28 @@ class Runner:
     def is_mock(self) -> bool:
         return is_mock_mode(self._environ)
 
-    async def make_ready(self, plan: Plan, settings: RunSettings) -> None:
+    async def make_ready(self, plan: Plan, settings: RunSettings, *, is_new: bool = False) -> Plan:
+        """Initialize what the run needs. Returns the plan to run; raises the reason why it can't run."""
+        return (await self.examine(plan, settings, is_new=is_new)).confirmed()
+
+    async def examine(self, plan: Plan, settings: RunSettings, *, is_new: bool = False) -> Readiness:
+        """`is_new`: the plan is not recorded yet, so its judge can still be chosen."""
         if not self._drivers:
             # While agents work, the tools stay those that were found before.
             resolve_tools(self._environ, self._runs.project)
         if settings.replay is not None:
-            await make_replay_ready(plan, self._sandboxes)
-        elif settings.mock:
-            await self._registry.make_ready(["mock"])
-        else:
-            providers = RunProviders(self._registry, plan, self._environ)
-            await make_ready(plan, providers, self._sandboxes, sandboxed=self._sandboxed)
+            return await examine_replay(plan, self._sandboxes)
+        queue = Beads(self._runs.project, plan.session.name, self._environ).problem()
+        if settings.mock:
+            return await examine_mock(plan, self._registry, queue)
+        return await examine(
+            plan,
+            RunProviders(self._registry, plan, self._environ),
+            self._sandboxes,
+            sandboxed=self._sandboxed,
+            chooses_judge=is_new and not self._environ.get(JUDGE_PROVIDER),
+            queue=queue,
+        )
 
     async def drive(self, journal: Journal) -> RunResult:
         """Drive the run until it ends or pauses. Being cancelled is a graceful stop."""
@@ -202,7 +214,7 @@ def _needed(journal: Journal) -> frozenset[str]:
     settings = journal.state.settings
     if settings.mock or settings.replay is not None:
         return frozenset(["mock"] if settings.mock else [])
-    return journal.plan.providers() | ({journal.plan.judge.type} if journal.plan.uses_judge else set())
+    return journal.plan.providers() | journal.plan.judges()
 
 
 def _agent_environment(plan: Plan) -> dict[str, str]:

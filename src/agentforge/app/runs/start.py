@@ -48,7 +48,8 @@ async def start_run(
         refuse_unsafe_replay(replay, compiled.plan, context.runs.project, environ)
     if environ.get("AGENT_PIPELINES_LEGACY") == "1":
         log.warning("AGENT_PIPELINES_LEGACY has no effect: every run has a log")
-    await context.runner.make_ready(compiled.plan, settings)
+    plan = await context.runner.make_ready(compiled.plan, settings, is_new=True)
+    compiled = replace(compiled, plan=plan)
     leases.refuse_other_engine(session, force=force)
     await leases.clean()
     if await _free_name(context, session, force=force):
@@ -84,7 +85,8 @@ async def validate_start(
     session = compiled.plan.session.name
     if replay is not None:
         refuse_unsafe_replay(replay, compiled.plan, context.runs.project, context.runs.environ)
-    await context.runner.make_ready(compiled.plan, run_settings(context.runs.environ, replay=replay))
+    settings = run_settings(context.runs.environ, replay=replay)
+    await context.runner.make_ready(compiled.plan, settings, is_new=True)
     if not force:
         context.leases.refuse_other_engine(session, force=False)
         context.leases.refuse_taken(session)

@@ -9,7 +9,7 @@ from agentforge.cli.output import echo, print_json
 from agentforge.cli.run_options import RunOptions, compile_and_warn, override_options
 
 if TYPE_CHECKING:
-    from agentforge import Engine
+    from agentforge import Compiled, Engine, SyncEngine
 
 STAGE_KINDS = ("loop", "stage")
 KINDS = (*STAGE_KINDS, "pipeline")
@@ -25,19 +25,30 @@ def dry_run(words: tuple[str, ...], **options: Any) -> None:
 
     Shows its stages with their providers, models, permissions, sandboxes, iterations, limits, inputs and
     directories. NAME is a pipeline file, or the name of a pipeline or stage; `pipeline` or `loop` decides
-    if both exist. Nothing is started or written.
+    if both exist. Nothing is started or written. What would prevent the run on this machine is listed.
     """
-    from agentforge import Engine
+    from agentforge.cli.attached import open_engine
 
-    call = invocation()
-    engine = Engine(call.root)
-    given = _given(engine, words, options)
-    compiled = compile_and_warn(given.compiled, engine)
-    if call.as_json:
-        layout = engine.runs.layout(compiled.plan.session.name)
-        print_json({"plan": compiled.plan, "run_dir": layout.root})
-    else:
-        echo(*engine.dry_run(compiled))
+    with open_engine(call := invocation()) as sync:
+        given = _given(sync.engine, words, options)
+        compiled = compile_and_warn(given.compiled, sync.engine)
+        if call.as_json:
+            print_json(_as_json(sync, compiled))
+        else:
+            echo(*sync.dry_run(compiled))
+
+
+def _as_json(engine: "SyncEngine", compiled: "Compiled") -> dict[str, object]:
+    ready = engine.readiness(compiled)
+    return {
+        "plan": ready.plan,
+        "run_dir": engine.runs.layout(ready.plan.session.name).root,
+        "problems": [
+            {"code": problem.code, "message": problem.message, "hint": problem.hint}
+            for problem in ready.problems
+        ],
+        "warnings": ready.warnings,
+    }
 
 
 def _given(engine: "Engine", words: tuple[str, ...], options: dict[str, Any]) -> RunOptions:

@@ -142,7 +142,7 @@ def agent_task(here: StageAt, iteration: IterationState, attempt: AttemptState) 
 
 def judge_task(here: StageAt, judge: TaskState) -> JudgeTask:
     ending = judge.status is TaskStatus.ENDING
-    at, by = here.at.completed, here.plan.judge
+    at, by = here.at.completed, here.plan.judge_of(here.node)
     return JudgeTask(
         here.place, here.node.id, at, judge.number, ending, node=here.node, by=by, started_at=judge.started_at
     )
@@ -170,7 +170,8 @@ def _judge(here: StageAt) -> Ruling | None:
     if asked := _lost_judge(here) or _stuck(here):
         return asked
     number = at.judge.number + 1 if at.judge else 1
-    return here.record(f.JudgeStarted(here.plan.judge.type, here.plan.judge.model, number))
+    judge = here.plan.judge_of(here.node)
+    return here.record(f.JudgeStarted(judge.type, judge.model, number))
 
 
 def _queue(here: StageAt) -> Ruling | None:

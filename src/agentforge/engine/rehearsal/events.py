@@ -77,8 +77,9 @@ def _in_iteration(fact: f.AnyFact) -> _Found:
             return "attempt_lost", attempt, ""
         case f.AttemptCancelled(attempt=attempt):
             return "attempt_cancelled", attempt, ""
-        case f.JudgeStarted(attempt=attempt, provider=provider):
-            return "judge", attempt, provider
+        case f.JudgeStarted(attempt=attempt):
+            # Who judges depends on the machine, not on the definition.
+            return "judge", attempt, ""
         case f.JudgeCompleted(status="success", attempt=attempt, result=result):
             return "judgment", attempt, "stop" if result.stop else "continue"
         case f.JudgeCompleted(status=status, attempt=attempt):

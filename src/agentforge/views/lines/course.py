@@ -18,7 +18,7 @@ _PHRASES: dict[CourseStepKind, tuple[str, str]] = {
     "error": ("failed at iteration {n} ({detail})", "fail at iteration {n} ({detail})"),
     "attempt_lost": ("lost attempt {k} of iteration {n}", "wait for iteration {n}"),
     "attempt_cancelled": ("cancelled attempt {k} of iteration {n}", "cancel attempt {k} of iteration {n}"),
-    "judge": ("judged iteration {n} with {detail}", "judge iteration {n} with {detail}"),
+    "judge": ("judged iteration {n}", "judge iteration {n}"),
     "judgment": (
         "received a judgment on iteration {n} ({detail})",
         "receive a judgment on iteration {n} ({detail})",

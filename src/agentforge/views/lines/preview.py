@@ -33,6 +33,16 @@ def preview(plan: Plan, layout: RunLayout, permissions: Permissions | None = Non
     return [*_head(plan, layout), *_initial(plan), "", "## Stages", *stages, *_commands(plan)]
 
 
+def readiness_lines(problems: Sequence[tuple[str, str]], warnings: Sequence[str]) -> list[str]:
+    """What prevents the run on this machine, each with its fix, and what is worth knowing before it."""
+    lines = ["", "## Not ready: the run would be refused"] if problems else []
+    for message, hint in problems:
+        lines.append(f"- {one_line(message)}{f'; {one_line(hint)}' if hint else ''}")
+    if warnings:
+        lines += ["", "## Warnings", *(f"- {one_line(warning)}" for warning in warnings)]
+    return lines
+
+
 def _head(plan: Plan, layout: RunLayout) -> Iterator[str]:
     what = "loop" if plan.mode == "loop" else "pipeline"
     yield f"# Dry run: {what} {plan.pipeline.name}"
@@ -50,8 +60,10 @@ def _head(plan: Plan, layout: RunLayout) -> Iterator[str]:
     rails = plan.pipeline.guardrails
     if rails and rails.max_runtime_seconds is not None:
         yield f"- Runtime limit: {span(rails.max_runtime_seconds)}"
-    if any(isinstance(stage.termination, Judgment) for step in plan.steps for stage in step.stages):
-        yield f"- Judge: {_provider(plan.judge)}"
+    stages = [stage for step in plan.steps for stage in step.stages]
+    judged = (plan.judge_of(stage) for stage in stages if isinstance(stage.termination, Judgment))
+    if judges := dict.fromkeys(map(_provider, judged)):
+        yield f"- Judge: {', '.join(judges)}"
 
 
 def _initial(plan: Plan) -> Iterator[str]:
