@@ -29,7 +29,7 @@ PEERS    := .peers
 PYTEST    = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 PURE     := model engine definition views
 
-.PHONY: demo test check lint types layers coverage crash mutants soak fuzz parity bench bench-peers peers wheel hashes agents agents-pypi agents-npm test-agents clean
+.PHONY: demo test check lint types layers coverage crash mutants soak fuzz parity bench bench-peers peers wheel docs hashes agents agents-pypi agents-npm test-agents clean
 
 demo: $(STAMP)
 	$(BIN)/agentforge demo
@@ -40,8 +40,8 @@ test: $(STAMP)             ## a worker more than cores, as some tests wait; JOBS
 check: lint types layers coverage test
 
 lint: $(STAMP)
-	$(BIN)/ruff check src tests bench examples requirements conftest.py
-	$(BIN)/ruff format --check src tests bench examples requirements conftest.py
+	$(BIN)/ruff check src tests bench tools examples requirements conftest.py
+	$(BIN)/ruff format --check src tests bench tools examples requirements conftest.py
 
 types: $(STAMP)
 	$(BIN)/mypy
@@ -77,6 +77,9 @@ bench-peers: $(STAMP) $(PEERS)/.installed  ## compare with LangGraph, Burr and D
 	$(BIN)/python -m bench.peers --dir $(DIR) $(ARGS)
 
 peers: $(PEERS)/.installed ## install the systems of bench-peers into .peers/
+
+docs: $(STAMP)             ## write the pages that are made from the code: events, variables, the manual page
+	$(BIN)/python -m tools.pages
 
 wheel: $(STAMP)            ## build the wheel and run it from an empty environment
 	$(BIN)/python -m pytest -q tests/surface/test_wheel.py

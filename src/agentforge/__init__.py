@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from agentforge.app.definitions import LintResult as LintResult
     from agentforge.app.definitions import provider_settings as provider_settings
     from agentforge.app.definitions import schema as schema
-    from agentforge.app.doctor import Probe as Probe
     from agentforge.app.doctor import doctor as doctor
     from agentforge.app.logins import AgentLogin as AgentLogin
+    from agentforge.app.probe import Probe as Probe
     from agentforge.app.providers.readiness import ProviderInfo as ProviderInfo
     from agentforge.app.providers.readiness import Readiness as Readiness
     from agentforge.app.recording import Recording as Recording
@@ -126,8 +126,9 @@ _HOME = {
     "app.agent_output": ("AgentAttempt", "AgentLine", "AgentOutput", "OutputTail"),
     "app.background": ("Background", "BackgroundRun"),
     "app.definitions": ("Definitions", "LintResult", "provider_settings", "schema"),
-    "app.doctor": ("Probe", "doctor"),
+    "app.doctor": ("doctor",),
     "app.logins": ("AgentLogin",),
+    "app.probe": ("Probe",),
     "app.providers.readiness": ("ProviderInfo", "Readiness"),
     "app.recording": ("Recording", "Replay"),
     "app.replay": ("CourseComparison",),

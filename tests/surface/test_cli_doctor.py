@@ -167,6 +167,16 @@ def test_doctor_finds_bad_settings(project: Project) -> None:
     assert shown.lines[-1] == "AgentForge can't run here yet: AGENT_PIPELINES_EVENT_BUFFER"
 
 
+def test_doctor_says_that_no_agent_is_usable(project: Project, programs: Path) -> None:
+    done = project.call("doctor")
+    assert done.code == 0
+    assert "! all agents" in done.out
+    assert done.lines[-1] == "AgentForge can run here, but no agent is usable here: see above for what to do."
+    found = checks(project, MOCK_MODE="true")
+    assert "agents/all agents" not in found
+    assert programs.exists()
+
+
 def test_doctor_leaves_nothing_behind(project: Project) -> None:
     before = sorted(project.root.rglob("*"))
     project.call("doctor")

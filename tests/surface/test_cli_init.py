@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
+from tests.surface.screen import on_a_terminal
 from tests.surface.terminal import Project
-from tests.surface.test_cli_live import on_a_terminal
 
 from agentforge.cli.main import call
 
@@ -37,10 +37,10 @@ def test_two_questions_on_a_terminal(project: Project) -> None:
     assert "make check\n" in pipeline
 
 
-def test_ctrl_c_at_a_question_writes_nothing(project: Project) -> None:
+def test_leaving_at_a_question_writes_nothing(project: Project) -> None:
     with on_a_terminal(project, "init") as screen:
-        screen.until("Test command")
-        screen.type("\x03")
+        screen.until("Test command (`none` for no tests) [none]: ")
+        screen.type("\x04")
         assert screen.end() == 130
     assert list(project.root.iterdir()) == []
 

@@ -3,69 +3,40 @@
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Literal, get_args
-
-from msgspec import Struct
 
 from agentforge.adapters.cli_agents.description import AgentCli
 from agentforge.adapters.cli_agents.program import find_program
 from agentforge.adapters.host import probe as host_probe
 from agentforge.adapters.host.file_systems import read_mounts, why_not_local
 from agentforge.adapters.host.probe import model_server
-from agentforge.adapters.log.log import BUFFER_VARIABLE, FLUSH_VARIABLE, buffer_settings
 from agentforge.adapters.providers.builtin import builtin_providers
-from agentforge.adapters.providers.mock import is_mock_mode, mock_delay
+from agentforge.adapters.providers.mock import is_mock_mode
 from agentforge.app.logins import agent_login
+from agentforge.app.probe import GROUPS, Probe
 from agentforge.app.providers.offers import BASES, Offer, find_offers
-from agentforge.app.wiring import sandboxes, sources_of
-from agentforge.definition.diagnostics import Report
-from agentforge.definition.provider_settings import VARIABLE as PROVIDER_CONFIG
-from agentforge.definition.provider_settings import settings_from_environment
-from agentforge.model.errors import AgentForgeError, InvalidRequest
+from agentforge.app.variable_probes import variable_probes
+from agentforge.app.wiring import sandboxes
+from agentforge.model.errors import AgentForgeError
 from agentforge.model.plan import SandboxChoice
 from agentforge.model.secrets import is_secret_name
 from agentforge.ports.provider import ExecuteRequest
 from agentforge.ports.sandbox import Sandbox
 from agentforge.runtime.tasks.call import is_program
 from agentforge.system.tools import ToolName, find_tool, resolve_tools, tool_environment, why_refused
-from agentforge.tool_loop.endpoint import LOCAL
+from agentforge.tool_loop.endpoint import KEYS, LOCAL, TOKEN
 
-ProbeLevel = Literal["ok", "note", "warning", "broken"]
-
-
-Group = Literal[
-    "machine", "project", "tools", "agents", "environment", "models", "sandboxes", "providers", "settings"
-]
-"""In the order in which they are shown."""
-
-
+NO_AGENT = "no agent is usable here"
+BUILT_IN = "built in"
 MAX_MODELS = 4
-
-
 MAX_VARIABLES = 12
-
-
 _TRIED = {
     "bwrap": (SandboxChoice("bwrap", network=False), "can start a confined program"),
     "docker": (SandboxChoice("docker", image="any"), "client and engine respond"),
 }
-
-
-class Probe(Struct, frozen=True):
-    """One finding about this machine, project or environment, with the exact fix."""
-
-    group: Group
-    name: str
-    level: ProbeLevel
-    found: str
-    fix: str = ""
-
-
 SLOW_SYNC_MS = 50.0
-GROUPS = get_args(Group)
 
 TOOLS: dict[ToolName, str] = {
     "git": "for the demo and for comparing workspaces",
@@ -73,18 +44,6 @@ TOOLS: dict[ToolName, str] = {
     "bd": "for queue stages",
 }
 VERSION_FLAGS = {"tmux": ("-V",)}
-FOLDERS = ("PROJECT_ROOT", "STAGES_DIR", "PIPELINES_DIR", "AGENT_PIPELINES_ROOT", "MOCK_FIXTURES_DIR")
-LOG_LEVELS = ("debug", "info", "warn", "warning", "error", "fatal")
-FREE = (
-    "CLAUDE_PIPELINE_PROVIDER",
-    "CLAUDE_PIPELINE_MODEL",
-    "CLAUDE_PIPELINE_CONTEXT",
-    "EVENTS_TAIL_LINES",
-    "COMPILE_TIMESTAMP",
-    "SESSION_CREATED_AT",
-    "NO_COLOR",
-    "AGENTFORGE_DEBUG",
-)
 
 
 def doctor(project: str | os.PathLike[str] = ".", environ: Mapping[str, str] | None = None) -> list[Probe]:
@@ -99,10 +58,11 @@ def doctor(project: str | os.PathLike[str] = ".", environ: Mapping[str, str] | N
         *agent_probes(environ),
         *sandbox_probes(environ, project),
         partial(provider_probes, project, environ),
-        partial(settings_probes, project, environ),
+        partial(variable_probes, project, environ, os.geteuid()),
     ]
     with ThreadPoolExecutor(len(parts)) as threads:
         found = [probe for part in [threads.submit(part) for part in parts] for probe in part.result()]
+    found += _without_agent(found, environ)
     return sorted(found, key=lambda probe: GROUPS.index(probe.group))
 
 
@@ -149,65 +109,6 @@ def _tool(name: ToolName, purpose: str, environ: Mapping[str, str], project: str
     return [Probe("tools", name, "ok", found.summary)]
 
 
-def _provider_config(environ: Mapping[str, str]) -> None:
-    report = Report()
-    settings_from_environment(environ, report)
-    for found in report.diagnostics:
-        raise InvalidRequest(found.message, hint=found.hint or "write a mapping in YAML or JSON")
-
-
-VALIDATED: dict[str, Callable[[Mapping[str, str]], object]] = {
-    BUFFER_VARIABLE: buffer_settings,
-    FLUSH_VARIABLE: buffer_settings,
-    "MOCK_DELAY": mock_delay,
-    PROVIDER_CONFIG: _provider_config,
-}
-"""Variables, with the function that reads and validates each."""
-
-
-def settings_probes(project: str, environ: Mapping[str, str]) -> list[Probe]:
-    found = [*_values(environ), *_folders(project, environ), *_modes(environ)]
-    return found or [Probe("settings", "environment", "ok", "no variables set; using defaults")]
-
-
-def _values(environ: Mapping[str, str]) -> Iterator[Probe]:
-    for name, read in VALIDATED.items():
-        if value := environ.get(name):
-            try:
-                read({name: value})
-            except InvalidRequest as error:
-                yield Probe("settings", name, "broken", error.message, error.hint)
-            else:
-                yield Probe("settings", name, "ok", value)
-    if level := environ.get("AGENT_PIPELINES_LOG_LEVEL"):
-        known = level.strip().lower() in LOG_LEVELS
-        fix = "" if known else f"use one of {', '.join(LOG_LEVELS)}"
-        yield Probe("settings", "AGENT_PIPELINES_LOG_LEVEL", "ok" if known else "broken", level, fix)
-    for name in FREE:
-        if value := environ.get(name):
-            yield Probe("settings", name, "ok", value if len(value) <= 80 else f"{value[:79]}…")
-
-
-def _folders(project: str, environ: Mapping[str, str]) -> Iterator[Probe]:
-    sources = sources_of(project, environ)
-    for name in FOLDERS:
-        if value := environ.get(name):
-            if sources.is_dir(value if value.startswith("/") else f"{project}/{value}"):
-                yield Probe("settings", name, "ok", value)
-            else:
-                fix = f"create the folder, or unset {name}"
-                yield Probe("settings", name, "warning", f"{value} is not a folder", fix)
-
-
-def _modes(environ: Mapping[str, str]) -> Iterator[Probe]:
-    if is_mock_mode(environ):
-        found = "true: the mock replaces every agent"
-        yield Probe("settings", "MOCK_MODE", "note", found, "unset MOCK_MODE to run real agents")
-    if environ.get("AGENT_PIPELINES_LEGACY"):
-        found = "set, but has no effect: every run has a log"
-        yield Probe("settings", "AGENT_PIPELINES_LEGACY", "warning", found, "unset AGENT_PIPELINES_LEGACY")
-
-
 def agent_probes(environ: Mapping[str, str]) -> list[Callable[[], list[Probe]]]:
     """Probes to run concurrently: some programs take seconds to print their version."""
     return [
@@ -216,6 +117,16 @@ def agent_probes(environ: Mapping[str, str]) -> list[Callable[[], list[Probe]]]:
         *(partial(_server, name, server.base_url, server.start) for name, server in LOCAL.items()),
         partial(_passed_variables, environ),
     ]
+
+
+def _without_agent(found: list[Probe], environ: Mapping[str, str]) -> list[Probe]:
+    """A probe that says so if no agent is usable."""
+    working = {probe.group for probe in found if probe.level == "ok" and probe.name != BUILT_IN}
+    if is_mock_mode(environ) or not working.isdisjoint(("agents", "models", "providers")):
+        return []
+    first = next(iter(BASES.values()))
+    fix = f"install one and log in, such as {first.shown_name}: {first.install}, then {first.log_in}"
+    return [Probe("agents", "all agents", "warning", NO_AGENT, fix)]
 
 
 def _program(cli: AgentCli, environ: Mapping[str, str]) -> list[Probe]:
@@ -237,10 +148,11 @@ def _api(environ: Mapping[str, str]) -> list[Probe]:
     except AgentForgeError as error:
         message, _, install = error.message.partition(". Install with: ")
         return [Probe("agents", "api", "note", message, error.hint or install)]
-    keys = [
-        name for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY") if environ.get(name)
-    ]
-    which = f"{' and '.join(keys)} {'are' if len(keys) > 1 else 'is'} set" if keys else "no API key is set"
+    keys = [name for name in (KEYS["anthropic"], TOKEN, KEYS["openai"]) if environ.get(name)]
+    if not keys:
+        fix = f"set {KEYS['anthropic']} or {KEYS['openai']}, or use a model on this machine"
+        return [Probe("agents", "api", "note", "packages are installed, no API key is set", fix)]
+    which = f"{' and '.join(keys)} {'are' if len(keys) > 1 else 'is'} set"
     return [Probe("agents", "api", "ok", f"packages are installed, {which}")]
 
 
@@ -287,7 +199,7 @@ def provider_probes(project: str, environ: Mapping[str, str]) -> list[Probe]:
     built_in = [name for name, offer in offers.items() if offer.origin == "built in"]
     others = [offer for offer in offers.values() if offer.origin != "built in"]
     return [
-        Probe("providers", "built in", "ok", ", ".join(sorted(built_in))),
+        Probe("providers", BUILT_IN, "ok", ", ".join(sorted(built_in))),
         *(_offer(offer) for offer in sorted(others, key=lambda offer: offer.name)),
     ]
 

@@ -7,6 +7,8 @@ from agentforge.cli.invocation import invocation, project_options
 from agentforge.cli.output import echo, hanging, marked, print_json, styled
 from agentforge.views.text import padded, width
 
+NO_AGENT = "no agent is usable here"
+
 
 @click.command()
 @project_options
@@ -36,7 +38,9 @@ def doctor() -> int:
         if found.fix:
             echo(*f"{' ' * indent}{hanging('fix: ' + found.fix, indent, 'busy')}".split("\n"))
     echo()
-    if usable:
+    if usable and any(found.found == NO_AGENT for found in probes):
+        echo(styled(f"AgentForge can run here, but {NO_AGENT}: see above for what to do.", "warn"))
+    elif usable:
         echo(styled("AgentForge can run here.", "good"))
     else:
         echo(styled(f"AgentForge can't run here yet: {', '.join(broken)}", "bad"))

@@ -11,6 +11,8 @@ from agentforge.model.result import Decision, Result, Usage
 
 
 class IterationStarted(Fact, frozen=True):
+    """An iteration is prepared: its prompt and its context are written."""
+
     TYPE = "iteration_start"
 
     stage: str
@@ -65,6 +67,8 @@ class AttemptReattached(Fact, frozen=True):
 
 
 class AttemptLost(Fact, frozen=True):
+    """An attempt ended without an outcome, as its engine, its supervisor or the machine died."""
+
     TYPE = "attempt_lost"
 
     attempt: int
@@ -87,6 +91,8 @@ class AttemptEnding(Fact, frozen=True):
 
 
 class AttemptCancelled(Fact, frozen=True):
+    """An attempt was ended by a pause or by a cancelled run."""
+
     TYPE = "attempt_cancelled"
 
     attempt: int
@@ -117,6 +123,8 @@ class ErrorOccurred(Fact, frozen=True):
 
 
 class RetryScheduled(Fact, frozen=True):
+    """A failed attempt will be repeated."""
+
     TYPE = "retry_scheduled"
 
     attempt: int
@@ -160,6 +168,8 @@ class ProviderChanged(Fact, frozen=True):
 
 
 class IterationCompleted(Fact, frozen=True):
+    """An iteration ended with a result."""
+
     TYPE = "iteration_complete"
 
     stage: str

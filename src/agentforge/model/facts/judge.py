@@ -25,6 +25,8 @@ class JudgeStarted(Fact, frozen=True):
 
 
 class JudgeCompleted(Fact, frozen=True):
+    """The judge answered, failed or was not needed."""
+
     TYPE = "judge_complete"
 
     status: Literal["success", "failed", "skipped"]
@@ -54,6 +56,8 @@ class JudgeLost(Fact, frozen=True):
 
 
 class QueueChecked(Fact, frozen=True):
+    """The queue of tasks was read."""
+
     TYPE = "queue_checked"
 
     remaining: int

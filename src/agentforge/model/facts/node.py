@@ -29,6 +29,8 @@ class NodeStarted(Fact, frozen=True):
 
 
 class NodeCompleted(Fact, frozen=True):
+    """A visit to a stage or a parallel block ended."""
+
     TYPE = "node_complete"
 
     name: str
@@ -49,6 +51,8 @@ class ProviderStarted(Fact, frozen=True):
 
 
 class ProviderCompleted(Fact, frozen=True):
+    """A provider ended its branch of a parallel block."""
+
     TYPE = "parallel_provider_complete"
 
     provider: str
@@ -92,6 +96,8 @@ class DelayStarted(Fact, frozen=True):
 
 
 class TimerFired(Fact, frozen=True):
+    """A wait is over."""
+
     TYPE = "timer_fired"
 
     timer: str

@@ -13,6 +13,8 @@ from agentforge.model.state import RunSettings
 
 
 class SessionStarted(Fact, frozen=True):
+    """A run started. It keeps this plan."""
+
     TYPE = "session_start"
 
     mode: Mode
@@ -52,12 +54,16 @@ class SessionContinued(Fact, frozen=True):
 
 
 class SessionCompleted(Fact, frozen=True):
+    """All work of the run is done."""
+
     TYPE = "session_complete"
 
     reason: str
 
 
 class SessionFailed(Fact, frozen=True):
+    """The run failed; a person can resume it."""
+
     TYPE = "session_failed"
 
     kind: FailureKind = field(name="type")
@@ -66,6 +72,8 @@ class SessionFailed(Fact, frozen=True):
 
 
 class SessionPaused(Fact, frozen=True):
+    """The run is paused."""
+
     TYPE = "session_paused"
 
     reason: str
@@ -85,6 +93,8 @@ class SessionResumed(Fact, frozen=True):
 
 
 class SessionAborted(Fact, frozen=True):
+    """The run was cancelled, which is final."""
+
     TYPE = "session_aborted"
 
     reason: str
@@ -99,6 +109,8 @@ class AwaitingApproval(Fact, frozen=True):
 
 
 class PauseRequested(Fact, frozen=True):
+    """Someone asked for a pause."""
+
     TYPE = "pause_requested"
 
     reason: str
@@ -110,6 +122,8 @@ class PauseRequested(Fact, frozen=True):
 
 
 class CancelRequested(Fact, frozen=True):
+    """Someone asked to cancel the run."""
+
     TYPE = "cancel_requested"
 
     reason: str

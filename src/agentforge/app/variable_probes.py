@@ -1,0 +1,146 @@
+"""Checks the values of the environment variables that are set, as those who read them would."""
+
+import os
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+import msgspec
+
+from agentforge.adapters.cli_agents.cli_agent import parse_seconds
+from agentforge.adapters.log.log import BUFFER_VARIABLE, FLUSH_VARIABLE, buffer_settings
+from agentforge.adapters.providers.mock import mock_delay
+from agentforge.app.probe import Probe, ProbeLevel
+from agentforge.app.wiring import known_providers, sources_of
+from agentforge.definition.diagnostics import Report
+from agentforge.definition.precedence import canonical, gather
+from agentforge.definition.provider_settings import settings_from_environment
+from agentforge.model.diagnostic import choice
+from agentforge.model.errors import AgentForgeError, InvalidRequest
+from agentforge.model.plan import Overrides
+from agentforge.model.secrets import is_secret_name
+from agentforge.model.variables import VARIABLES, Variable
+
+MAX_SHOWN = 80
+QUIET = frozenset({"TERM", "XDG_STATE_HOME", "XDG_CONFIG_HOME"})
+"""Most desktops set them, and any value will do."""
+CheckedValue = tuple[ProbeLevel, str, str]
+"""The level, what was found, and the fix."""
+
+
+def variable_probes(project: str, environ: Mapping[str, str], uid: int) -> list[Probe]:
+    """One probe for each variable of the table that is set."""
+    checks = _Checks(project, environ, uid)
+    named = [variable for variable in VARIABLES if variable.name not in QUIET and environ.get(variable.name)]
+    found = [Probe("settings", variable.name, *checks.finding(variable)) for variable in named]
+    return found or [Probe("settings", "environment", "ok", "no variables set; using defaults")]
+
+
+class _Checks:
+    def __init__(self, project: str, environ: Mapping[str, str], uid: int) -> None:
+        self._project = project
+        self._environ = environ
+        self._uid = uid
+        self._sources = sources_of(project, environ)
+        self._special: dict[str, Callable[[str], CheckedValue | None]] = {
+            "IS_SANDBOX": self._is_sandbox,
+            "MOCK_MODE": self._mock_mode,
+            "AGENT_PIPELINES_LEGACY": self._legacy,
+        }
+
+    def finding(self, variable: Variable) -> CheckedValue:
+        value = self._environ[variable.name].strip()
+        try:
+            problem = self._problem(variable, value)
+        except AgentForgeError as error:
+            return "broken", error.message, error.hint
+        return problem or ("ok", _shown(variable.name, value), "")
+
+    def _problem(self, variable: Variable, value: str) -> CheckedValue | None:
+        if variable.name in self._special:
+            return self._special[variable.name](value)
+        if variable.name in READERS:
+            READERS[variable.name]({variable.name: value})
+            return None
+        match variable.kind:
+            case "folder" if not self._sources.is_dir(self._path(value)):
+                fix = f"create the folder, or unset {variable.name}"
+                return "warning", f"{value} is not a folder", fix
+            case "file" if self._sources.read(self._path(value)) is None:
+                return "broken", f"{value} is not a file", f"create the file, or unset {variable.name}"
+            case "provider":
+                return self._provider(value)
+            case "number" if not (value.isascii() and value.isdigit()):
+                found = f"{value!r} is not a whole number; {variable.default} is used"
+                return "warning", found, "set it to a whole number, or unset it"
+            case "time" if not _is_time(value):
+                return "broken", f"{value!r} is not a time", "use a time such as 2026-01-31T12:00:00Z"
+            case "switch" if value not in variable.values:
+                fix = f"set it to {variable.values[0]}, or unset it"
+                return "warning", f"{value!r} has no effect", fix
+            case "text" if variable.values and value.lower() not in variable.values:
+                return "broken", f"{value!r} is not allowed", f"use one of {', '.join(variable.values)}"
+        return None
+
+    def _path(self, value: str) -> str:
+        return os.path.join(self._project, value)
+
+    def _provider(self, value: str) -> CheckedValue | None:
+        known = known_providers(self._project, self._environ)
+        if known is None or canonical(value) in known:
+            return None
+        return "broken", f"no provider named {value!r}", choice(value, "providers", known)
+
+    def _is_sandbox(self, value: str) -> CheckedValue | None:
+        if self._uid != 0 or value == "1" or self._environ.get("CLAUDE_CODE_BUBBLEWRAP"):
+            return None
+        found = f"{value!r}: as root, Claude Code starts only if it is 1"
+        return "broken", found, "set IS_SANDBOX to 1, or unset it: AgentForge then sets it for Claude Code"
+
+    def _mock_mode(self, value: str) -> CheckedValue | None:
+        if value.lower() == "true":
+            return "note", "true: the mock replaces every agent", "unset MOCK_MODE to run real agents"
+        return "warning", f"{value!r} has no effect", "set it to true, or unset it"
+
+    def _legacy(self, value: str) -> CheckedValue | None:  # noqa: ARG002 - any value
+        return "warning", "set, but has no effect: every run has a log", "unset AGENT_PIPELINES_LEGACY"
+
+
+def _provider_config(environ: Mapping[str, str]) -> None:
+    _raise(lambda report: settings_from_environment(environ, report))
+
+
+def _raise(read: Callable[[Report], object]) -> None:
+    """Raise the first diagnostic of a reader."""
+    report = Report()
+    read(report)
+    for found in report.diagnostics:
+        raise InvalidRequest(found.message, hint=found.hint or "write a mapping in YAML or JSON")
+
+
+def _cli_inputs(environ: Mapping[str, str]) -> None:
+    _raise(lambda report: gather(environ, Overrides(), report))
+
+
+READERS: dict[str, Callable[[Mapping[str, str]], object]] = {
+    BUFFER_VARIABLE: buffer_settings,
+    FLUSH_VARIABLE: buffer_settings,
+    "MOCK_DELAY": mock_delay,
+    "PIPELINE_CLI_INPUTS": _cli_inputs,
+    "AGENTFORGE_PROVIDER_CONFIG": _provider_config,
+    "CODEX_TIMEOUT": lambda environ: parse_seconds("CODEX_TIMEOUT", environ["CODEX_TIMEOUT"]),
+}
+"""Variables whose readers refuse what is invalid."""
+
+
+def _is_time(value: str) -> bool:
+    try:
+        msgspec.convert(value, datetime)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _shown(name: str, value: str) -> str:
+    if is_secret_name(name):
+        return "set"
+    return value if len(value) <= MAX_SHOWN else f"{value[: MAX_SHOWN - 1]}…"

@@ -1,0 +1,180 @@
+"""The environment variables that AgentForge reads and sets: names, meanings, types and defaults.
+
+`doctor` checks their values by this table, and docs/variables.md is generated from it. Each is read where it
+is needed; a test compares the names.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+VariableKind = Literal[
+    "text", "folder", "file", "provider", "seconds", "number", "time", "list", "mapping", "switch"
+]
+Subject = Literal["files", "runs", "judge", "codex", "api", "mock", "log", "trust", "terminal"]
+
+
+class Variable(Struct, frozen=True):
+    name: str
+    subject: Subject
+    meaning: str
+    kind: VariableKind = "text"
+    default: str = ""
+    values: tuple[str, ...] = ()
+    """All that are allowed; empty: any of the kind. Of a switch, what turns it on."""
+
+
+class GivenVariable(Struct, frozen=True):
+    """One that the engine sets for agents."""
+
+    name: str
+    meaning: str
+
+
+LOG_LEVELS = ("debug", "info", "warn", "warning", "error", "fatal")
+EFFORTS = ("xhigh", "high", "medium", "low", "minimal")
+
+SUBJECTS: dict[Subject, str] = {
+    "files": "Where files are",
+    "runs": "What runs use",
+    "judge": "The judge",
+    "codex": "Codex",
+    "api": "Provider `api`",
+    "mock": "Runs without agents",
+    "log": "The log of a run",
+    "trust": "Trust",
+    "terminal": "Output",
+}
+
+VARIABLES = (
+    Variable("PROJECT_ROOT", "files", "the project's folder, as `-C DIR`", "folder", "the current folder"),
+    Variable("STAGES_DIR", "files", "a folder of more stages", "folder"),
+    Variable("PIPELINES_DIR", "files", "a folder of more pipelines", "folder"),
+    Variable(
+        "AGENT_PIPELINES_ROOT",
+        "files",
+        "a copy of agent-pipelines, whose `scripts/stages` and `scripts/pipelines` are used, too",
+        "folder",
+    ),
+    Variable(
+        "XDG_STATE_HOME",
+        "files",
+        "the folder below which the proofs are that runs were started here",
+        default="`~/.local/state`",
+    ),
+    Variable(
+        "XDG_CONFIG_HOME",
+        "files",
+        "the folder below which trusted projects are listed",
+        default="`~/.config`",
+    ),
+    Variable(
+        "CLAUDE_PIPELINE_PROVIDER",
+        "runs",
+        "the provider of all stages; `--provider` overrides it",
+        "provider",
+    ),
+    Variable("CLAUDE_PIPELINE_MODEL", "runs", "the model of all stages; `--model` overrides it"),
+    Variable("CLAUDE_PIPELINE_CONTEXT", "runs", "the text for `${CONTEXT}`; `--context` overrides it"),
+    Variable(
+        "AGENTFORGE_PROVIDER_CONFIG",
+        "runs",
+        "settings of the provider; `--provider-config` overrides it",
+        "mapping",
+    ),
+    Variable("PIPELINE_CLI_PROVIDER", "runs", "the same as `--provider`, which overrides it", "provider"),
+    Variable("PIPELINE_CLI_MODEL", "runs", "the same as `--model`, which overrides it"),
+    Variable("PIPELINE_CLI_CONTEXT", "runs", "the same as `--context`, which overrides it"),
+    Variable(
+        "PIPELINE_CLI_INPUTS", "runs", "the same as `--input`, which overrides it: a JSON list of paths"
+    ),
+    Variable(
+        "BEADS_LABEL_PREFIX", "runs", "what the label of a queue's tasks begins with", default="`pipeline/`"
+    ),
+    Variable(
+        "COMPILE_TIMESTAMP", "runs", "the time in the plan, for the same output every time", "time", "now"
+    ),
+    Variable("SESSION_CREATED_AT", "runs", "the time at which the run was created", "time", "now"),
+    Variable(
+        "AGENT_PIPELINES_LEGACY", "runs", "for agent-pipelines only: has no effect, as every run has a log"
+    ),
+    Variable("JUDGE_PROVIDER", "judge", "the provider that judges", "provider"),
+    Variable("JUDGE_MODEL", "judge", "the model that judges"),
+    Variable("JUDGE_PROMPT_PATH", "judge", "a file with the judge's prompt", "file", "the built-in prompt"),
+    Variable(
+        "PLATEAU_TEST_MODE",
+        "judge",
+        "ask no judge; the agent's `plateau_suspected` decides",
+        "switch",
+        values=("1",),
+    ),
+    Variable("CODEX_MODEL", "codex", "the model", default="`gpt-5.2-codex`"),
+    Variable("CODEX_REASONING_EFFORT", "codex", "the reasoning effort", default="`high`", values=EFFORTS),
+    Variable("CODEX_TIMEOUT", "codex", "the time limit of an attempt; 0 for none", "seconds", "900"),
+    Variable("ANTHROPIC_API_KEY", "api", "the key for Anthropic's models"),
+    Variable("ANTHROPIC_AUTH_TOKEN", "api", "the token that is used instead if there is no key"),
+    Variable("ANTHROPIC_BASE_URL", "api", "another address of Anthropic's API"),
+    Variable("OPENAI_API_KEY", "api", "the key for OpenAI's models"),
+    Variable("OPENAI_BASE_URL", "api", "another address of OpenAI's API"),
+    Variable(
+        "AGENTFORGE_KEY_HOSTS", "api", "more hosts that a key may be sent to, separated by commas", "list"
+    ),
+    Variable("MOCK_MODE", "mock", "the mock replaces every agent", "switch", values=("true",)),
+    Variable("MOCK_DELAY", "mock", "the time between two iterations", "seconds", "0"),
+    Variable("MOCK_FIXTURES_DIR", "mock", "a folder of answers for the mock", "folder"),
+    Variable(
+        "AGENT_PIPELINES_EVENT_BUFFER",
+        "log",
+        "how many events of progress are kept before they are written",
+        "number",
+        "100",
+    ),
+    Variable(
+        "AGENT_PIPELINES_EVENT_FLUSH_MS",
+        "log",
+        "how many milliseconds they are kept at most",
+        "number",
+        "1000",
+    ),
+    Variable("EVENTS_TAIL_LINES", "log", "how many events `tail` begins with", "number", "50"),
+    Variable(
+        "AGENTFORGE_TRUST_PROJECT",
+        "trust",
+        "as `--trust-project`: files in `.agentforge/providers/` may replace built-in providers",
+        "switch",
+        values=("1",),
+    ),
+    Variable(
+        "IS_SANDBOX",
+        "trust",
+        "for root only: tells Claude Code that it is in a sandbox, without which it refuses to work",
+        "switch",
+        "`1` for root",
+        ("1",),
+    ),
+    Variable(
+        "AGENT_PIPELINES_LOG_LEVEL",
+        "terminal",
+        "the least level that is logged to stderr, as `--log-level`",
+        default="`warn` on a terminal, else `info`",
+        values=LOG_LEVELS,
+    ),
+    Variable("NO_COLOR", "terminal", "any value: no colours"),
+    Variable("TERM", "terminal", "the terminal; `dumb` turns the live display off"),
+    Variable(
+        "AGENTFORGE_DEBUG", "terminal", "show the traceback of an unexpected error", "switch", values=("1",)
+    ),
+)
+
+GIVEN = (
+    GivenVariable("AGENTFORGE_RESULT", "the path of the result to write, as `${RESULT}`"),
+    GivenVariable("AGENTFORGE_STATUS", "the path of the status to write, as `${STATUS}`"),
+    GivenVariable("AGENTFORGE_PROMPT", "the path of the prompt"),
+    GivenVariable("CLAUDE_PIPELINE_AGENT", "`1`: the program was started by AgentForge"),
+    GivenVariable("CLAUDE_PIPELINE_SESSION", "of a run of a single stage: the session"),
+    GivenVariable("CLAUDE_PIPELINE_TYPE", "of a run of a single stage: the stage"),
+    GivenVariable(
+        "AGENTFORGE_ATTEMPT", "marks the processes of the attempt, so that all of them can be ended"
+    ),
+)
+"""Set for agents by the engine."""

@@ -1,0 +1,155 @@
+"""docs/events.md: the types of events and their fields, from the facts."""
+
+import ast
+import inspect
+import re
+import types
+from collections.abc import Iterator
+from datetime import datetime
+from enum import Enum
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Struct
+
+from agentforge.model.cursor import Cursor, Destination
+from agentforge.model.facts import FACTS, AnyFact, JudgeResult
+from agentforge.model.plan import Plan
+from agentforge.model.result import Artifacts, Result, Signals, Usage, WorkReport
+from agentforge.model.state import RunSettings
+
+INTRODUCTION = """\
+# Events
+
+Use this page to read the log of a run from a program. `agentforge tail SESSION --json` prints its events,
+one JSON object a line; `engine.events(session)` and `engine.subscribe()` return them in Python
+([sdk](sdk.md)).
+
+This page is generated from `src/agentforge/model/facts/` by `make docs`.
+
+| key of an event | value |
+|---|---|
+| `seq` | number: the position in the log, counted from 1 |
+| `type` | text: one of the types below |
+| `timestamp` | time, in UTC |
+| `session` | text: the name of the run |
+| `cursor` | [position](#objects) in the plan; `null` for events of the whole run |
+| `data` | the fields of the type, below |
+| `trace_id` | text: the same for all events of a run |
+
+In `data`, a field with a default is left out if it has that value, unless the table says "always written".
+Programs should ignore types and fields that they don't know.
+"""
+SUBJECTS = {
+    "run": "The run",
+    "node": "Stages and parallel blocks",
+    "iteration": "Iterations and attempts",
+    "judge": "Judge and queue",
+    "request": "Questions to people",
+    "log": "The log itself",
+}
+OBJECTS: dict[type[Struct], str] = {
+    Cursor: "position",
+    Destination: "destination",
+    Result: "result",
+    Usage: "usage",
+    JudgeResult: "judgment",
+    WorkReport: "work",
+    Artifacts: "artifacts",
+    Signals: "signals",
+    RunSettings: "settings",
+}
+PLAIN = {
+    str: "text",
+    int: "number",
+    float: "number",
+    bool: "true or false",
+    datetime: "time",
+    type(None): "`null`",
+    Any: "any value",
+}
+
+
+def events_page() -> str:
+    return "".join([INTRODUCTION, *_sections(), "\n## Objects\n", *map(_object, OBJECTS)])
+
+
+def _sections() -> Iterator[str]:
+    for subject, title in SUBJECTS.items():
+        yield f"\n## {title}\n"
+        for kind in FACTS.values():
+            if kind.__module__.rpartition(".")[2] == subject:
+                yield _event(kind)
+
+
+def _event(kind: type[AnyFact]) -> str:
+    return f"\n### `{kind.TYPE}`\n\n{_text(kind.__doc__)}\n\n{_table(kind)}"
+
+
+def _object(kind: type[Struct]) -> str:
+    title = OBJECTS[kind]
+    return f"\n**{title[0].upper()}{title[1:]}**: {_text(kind.__doc__)}\n\n{_table(kind)}"
+
+
+def _text(written: str | None) -> str:
+    return re.sub(r"\bNone\b", "`null`", " ".join((written or "").split()))
+
+
+def _table(kind: type[Struct]) -> str:
+    hints, notes = get_type_hints(kind), _field_texts(kind)
+    rows = ["| field | value | default | |\n|---|---|---|---|\n"]
+    for field in msgspec.structs.fields(kind):
+        shown = _type(hints[field.name])
+        rows.append(
+            f"| `{field.encode_name}` | {shown} | {_default(field)} | {notes.get(field.name, '')} |\n"
+        )
+    return "".join(rows)
+
+
+def _type(hint: Any) -> str:
+    if hint in PLAIN:
+        return PLAIN[hint]
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        parts = [_type(part) for part in get_args(hint)]
+        return " or ".join(dict.fromkeys(parts))
+    if origin is Literal:
+        return ", ".join(f"`{value}`" for value in get_args(hint))
+    if origin in (tuple, list):
+        return f"list of {_type(get_args(hint)[0])}"
+    if origin is dict:
+        return f"{_type(get_args(hint)[1])} by name"
+    return _class(hint)
+
+
+def _class(hint: type) -> str:
+    if issubclass(hint, Enum):
+        values = [f"`{member.value}`" for member in hint]
+        return ", ".join(values) if len(values) < 6 else "text: a kind of failure"
+    if hint in OBJECTS:
+        return f"[{OBJECTS[hint]}](#objects)"
+    return "the plan, as in `plan.json`" if hint is Plan else "object"
+
+
+def _default(field: msgspec.structs.FieldInfo) -> str:
+    if field.default_factory is not msgspec.NODEFAULT:
+        value = field.default_factory()
+        if isinstance(value, str | int):
+            return f"`{_json(value)}`, always written"
+        return "empty" if not isinstance(value, dict | tuple) or not value else f"`{_json(value)}`"
+    return "" if field.default is msgspec.NODEFAULT else f"`{_json(field.default)}`"
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _field_texts(kind: type[Struct]) -> dict[str, str]:
+    """The text below each field in the source."""
+    (body,) = [node for node in ast.parse(inspect.getsource(kind)).body if isinstance(node, ast.ClassDef)]
+    found = {}
+    for field, text in zip(body.body, body.body[1:], strict=False):
+        match field, text:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
+                found[name] = _text(words)
+    return found
