@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.surface.warm_program import can_run, warm_program
+
 PATIENCE = 90.0
 
 WRITE_RESULT = 'printf \'%s\' \'{"summary":"did it"}\' > "$MOCK_RESULT_FILE"'
@@ -53,7 +55,11 @@ class Project:
     # -- calling
 
     def call(self, *arguments: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> Done:
-        return self.call_program(sys.executable, "-m", "agentforge", *arguments, env=env, cwd=cwd)
+        whole = {**self.env, **(env or {})}
+        if not can_run(whole):
+            return self.call_program(sys.executable, "-m", "agentforge", *arguments, env=env, cwd=cwd)
+        code, out, err = warm_program().run(arguments, cwd or self.root, whole, PATIENCE)
+        return Done(code, out.decode(), err.decode())
 
     def call_program(self, *line: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> Done:
         done = subprocess.run(

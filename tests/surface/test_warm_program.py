@@ -1,0 +1,41 @@
+"""A forked process does what a new one does."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.surface.terminal import WRITE_RESULT, Project
+from tests.surface.warm_program import can_run, warm_program
+
+TIMES = re.compile(r'"(timestamp|duration_ms)": [^,]*')
+
+
+@pytest.mark.parametrize("arguments", [("run", "-p", "p.yaml", "-s", "s"), ("status", "x"), ("--what",), ()])
+def test_forked_process_prints_and_returns_what_a_new_one_does(
+    project: Project, arguments: tuple[str, ...]
+) -> None:
+    project.pipeline(f'say=echo "$GIVEN"; pwd; {WRITE_RESULT}')
+    env = {"GIVEN": "schön", "TZ": "Asia/Tokyo"}
+    forked = project.call(*arguments, env=env)
+    shutil.rmtree(project.root / ".claude", ignore_errors=True)
+    new = project.call_program(sys.executable, "-m", "agentforge", *arguments, env=env)
+    assert (forked.code, forked.lines) == (new.code, new.lines)
+    assert TIMES.sub("", forked.err) == TIMES.sub("", new.err)
+
+
+def test_variables_that_python_reads_at_its_start_need_a_new_process(project: Project) -> None:
+    assert can_run(project.env)
+    for name in ("LANG", "LC_ALL", "PYTHONPATH", "PYTHONIOENCODING"):
+        assert not can_run({**project.env, name: "other"})
+
+
+def test_process_that_takes_too_long_is_killed_and_the_next_one_works(
+    project: Project, tmp_path: Path
+) -> None:
+    project.pipeline("wait=sleep 60")
+    with pytest.raises(subprocess.TimeoutExpired):
+        warm_program().run(("run", "-p", "p.yaml", "-s", "s"), project.root, project.env, 0.5)
+    assert project.call("version").code == 0

@@ -1,0 +1,131 @@
+"""The command line in processes that are forked from one that has imported it: imports take most of the time
+of a short command.
+
+A forked process is like any other in what it can do and what it leaves behind; only its command line in /proc
+is that of the first one. Run as a program, this file is that first process.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from pkgutil import walk_packages
+
+BASE = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TZ": "UTC"}
+FIXED_AT_START = ("LANG", "LC_", "PYTHON")
+"""Python reads variables with these names only when it starts."""
+LEFT_OUT = ("agentforge.tool_loop.", "agentforge.testing.", "agentforge.builtin.", "agentforge.__main__")
+DESCRIPTOR = "WARM_PROGRAM"
+
+
+class WarmProgram:
+    def __init__(self) -> None:
+        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # Where the source is, if not where it is installed.
+        path = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, __file__],
+                cwd="/",
+                env={**BASE, **path, DESCRIPTOR: str(theirs.fileno())},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+            )
+
+    def run(
+        self, arguments: tuple[str, ...], cwd: Path, env: dict[str, str], seconds: float
+    ) -> tuple[int, bytes, bytes]:
+        """The exit status, stdout and stderr."""
+        call = {"arguments": arguments, "cwd": str(cwd), "env": env}
+        files = [os.memfd_create(name) for name in ("call", "out", "err")]
+        try:
+            os.pwrite(files[0], json.dumps(call).encode(), 0)
+            socket.send_fds(self._channel, [b"call"], files)
+            code = self._awaited(arguments, seconds)
+            out, err = (os.pread(file, os.fstat(file).st_size, 0) for file in files[1:])
+            return code, out, err
+        finally:
+            for file in files:
+                os.close(file)
+
+    def _awaited(self, arguments: tuple[str, ...], seconds: float) -> int:
+        self._channel.settimeout(None)
+        pid = int(self._channel.recv(20))
+        self._channel.settimeout(seconds)
+        try:
+            return int(self._channel.recv(20))
+        except TimeoutError:
+            os.kill(pid, signal.SIGKILL)
+            self._channel.settimeout(None)
+            self._channel.recv(20)
+            raise subprocess.TimeoutExpired(arguments, seconds) from None
+
+
+@cache
+def warm_program() -> WarmProgram:
+    return WarmProgram()
+
+
+def can_run(env: dict[str, str]) -> bool:
+    """Whether a forked process behaves like a new one with these variables."""
+    fixed = {name: value for name, value in env.items() if name.startswith(FIXED_AT_START)}
+    return sys.platform == "linux" and fixed == {"LANG": BASE["LANG"]}
+
+
+def import_all() -> None:
+    import agentforge
+
+    for module in walk_packages(agentforge.__path__, "agentforge."):
+        if not module.name.startswith(LEFT_OUT):
+            import_module(module.name)
+
+
+def serve(channel: socket.socket) -> None:
+    """Fork for each call; returns in the forked process only."""
+    while True:
+        content, files, _, _ = socket.recv_fds(channel, 20, 3)
+        if not content:
+            os._exit(0)
+        if (pid := os.fork()) == 0:
+            channel.close()
+            become(*files)
+            return
+        for file in files:
+            os.close(file)
+        channel.send(str(pid).encode())
+        _, status = os.waitpid(pid, 0)
+        channel.send(str(os.waitstatus_to_exitcode(status)).encode())
+
+
+def become(call: int, out: int, err: int) -> None:
+    with open(call, "rb") as file:
+        wanted = json.load(file)
+    os.dup2(out, 1)
+    os.dup2(err, 2)
+    os.close(out)
+    os.close(err)
+    os.environ.clear()
+    os.environ.update(wanted["env"])
+    time.tzset()
+    os.chdir(wanted["cwd"])
+    sys.argv[1:] = wanted["arguments"]
+
+
+if __name__ == "__main__":
+    # Like `-m agentforge`: the folder of the program isn't searched.
+    del sys.path[0]
+    with socket.socket(fileno=int(os.environ.pop(DESCRIPTOR))) as channel:
+        import_all()
+        serve(channel)
+    import agentforge
+    from agentforge.cli.main import main
+
+    sys.argv[0] = str(Path(agentforge.__path__[0], "__main__.py"))
+    main()
