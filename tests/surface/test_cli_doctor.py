@@ -1,5 +1,6 @@
 """`agentforge doctor`: what is usable here, with the exact fix for what isn't; no secret is shown."""
 
+import re
 import time
 from pathlib import Path
 
@@ -39,7 +40,8 @@ def test_doctor_says_what_is_usable_and_how_to_fix_the_rest(project: Project, pr
     assert f"! claude 2.3.4 ({programs}/claude), but no API key or login was found fix: run `claude`" in found
     assert f"✓ codex {programs}/codex, CODEX_API_KEY is set" in found
     assert "· gemini not found fix: npm install -g @google/gemini-cli" in found
-    assert "✓ writing writable (fsync " in found
+    # Whether the disk is fast enough depends on what else the machine does.
+    assert re.search(r"(✓ writing writable|! writing writable, but slow) \(fsync ", found)
     assert done.lines[-1] == "AgentForge can run here."
     assert KEY not in done.out + done.err
 
