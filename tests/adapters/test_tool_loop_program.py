@@ -108,12 +108,20 @@ def test_commands_of_the_model_find_the_key_nowhere(model_server: ModelServer, t
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="platform: looks into /proc")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("number", "form"),
+    [
+        (signal.SIGTERM, "openai"),
+        (signal.SIGINT, "openai"),
+        pytest.param(signal.SIGTERM, "anthropic", marks=pytest.mark.soak),
+        pytest.param(signal.SIGINT, "anthropic", marks=pytest.mark.soak),
+    ],
+)
 def test_signal_within_a_command_ends_both_at_once_and_nothing_is_written_late(
-    model_server: ModelServer, wire_format: str, tmp_path: Path, number: int
+    model_server: ModelServer, form: str, tmp_path: Path, number: int
 ) -> None:
     line = "echo $$ > started; (trap '' TERM INT; sleep 60; echo late > late) & sleep 60; echo later > later"
-    work = task(model_server, Script((shell(line), DONE)), wire_format, tmp_path, commands=ANYTHING)
+    work = task(model_server, Script((shell(line), DONE)), form, tmp_path, commands=ANYTHING)
     process = start(work)
     started = Path(work.files.workspace) / "started"
     until = time.monotonic() + 60

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from tests.crash.oracle import FAILURES, JUDGMENTS, LIMIT, SUCCESSES, Block, Node, Stage, expected
 from tests.crash.scripted_check import check
@@ -95,8 +95,12 @@ ONE_BRANCH_FAILS = (
 )
 
 
-# Each example plays hundreds of runs.
-rare = settings(max_examples=settings().max_examples // 50, suppress_health_check=list(HealthCheck))
+# Each example plays hundreds of runs: `make test` has those that are written down here.
+rare = settings(
+    max_examples=max(1, settings().max_examples // 50),
+    phases=tuple(Phase) if SOAKS else (Phase.explicit,),
+    suppress_health_check=list(HealthCheck),
+)
 
 
 @contextmanager
@@ -115,8 +119,7 @@ def scratch() -> Iterator[Path]:
 def test_log_cut_at_every_byte_and_resumed_gives_the_same_final_state_and_files(
     stages: tuple[Stage, ...],
 ) -> None:
-    every_byte = stages is EVERYTHING or SOAKS
-    cut_everywhere(stages, lambda whole: range(len(whole) + 1) if every_byte else around_line_ends(whole))
+    cut_everywhere(stages, lambda whole: range(len(whole) + 1) if SOAKS else every_byte_of_a_few(whole))
 
 
 @rare
@@ -128,6 +131,16 @@ def test_log_of_parallel_blocks_and_judgments_cut_at_every_byte_reaches_the_same
     nodes: tuple[Node, ...],
 ) -> None:
     cut_everywhere(nodes, lambda whole: range(len(whole) + 1) if EVERYWHERE else around_line_ends(whole))
+
+
+def every_byte_of_a_few(whole: bytes) -> list[int]:
+    """Every length within the first line and one of each ten others, and those around the ends of all."""
+    lengths, start = set(around_line_ends(whole)), 0
+    for number, line in enumerate(whole.splitlines(keepends=True)):
+        if number % 10 == 0:
+            lengths.update(range(start, start + len(line)))
+        start += len(line)
+    return sorted(lengths)
 
 
 def around_line_ends(whole: bytes) -> list[int]:
@@ -152,8 +165,11 @@ def cut_everywhere(nodes: tuple[Node, ...], lengths: Callable[[bytes], Iterable[
             torn = whole[:length].count(b"\n") < lines or not whole[:length].endswith(b"\n")
             if EVERYWHERE or (lines, torn) not in taken_up:
                 taken_up.add((lines, torn))
-                take_up(run, whole[:length], lines, files)
-                take_up(run, whole[:length], lines, None)
+                # With the files of the whole run and with none: both of each line, in turn torn and not.
+                if EVERYWHERE or SOAKS or (lines % 2 == 0) == torn:
+                    take_up(run, whole[:length], lines, files)
+                if EVERYWHERE or SOAKS or (lines % 2 == 0) != torn:
+                    take_up(run, whole[:length], lines, None)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +183,7 @@ def test_engine_that_dies_twice_in_one_run_reaches_the_same_end(nodes: tuple[Nod
         whole, first = run.log.read_bytes().splitlines(keepends=True), folder / "first"
         shutil.copytree(run.run_dir, first)
         chosen = random.Random(7)
-        for lines in range(1, len(whole) - 1, 2):
+        for lines in range(1, len(whole) - 1, 2 if SOAKS else 4):
             files = folder / f"files-{lines}"
             run.cut(b"".join(whole[:lines]), first)
             run.recover()

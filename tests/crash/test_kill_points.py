@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.sampling import one_in
 
 from .campaign import judge
 from .case import Case, play
@@ -83,9 +84,9 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("case", PLACES.values(), ids=PLACES)
-def test_killed_at(case: str) -> None:
-    assert expect_no_violation([Case.parse(case)]) > 0
+@pytest.mark.parametrize("place", one_in(2, PLACES))
+def test_killed_at(place: str) -> None:
+    assert expect_no_violation([Case.parse(PLACES[place])]) > 0
 
 
 @pytest.mark.parametrize("when", ["before", "during", "after"])

@@ -21,7 +21,7 @@ CONTEXT = RUN / "stage-00-work/iterations/001/context.json"
 
 
 @needs_cases
-@pytest.mark.parametrize("name", one_in(3, RECORDED or ["none"]))
+@pytest.mark.parametrize("name", one_in(4, RECORDED or ["none"]))
 def test_recorded_case_of_agent_pipelines_differs_only_by_a_rule(name: str) -> None:
     report = examine(load_case(CASES / name))
     assert not report.unexplained, "\n".join(lines([report]))
