@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from agentforge.app.runs.lookup import Runs as Runs
     from agentforge.app.runs.lookup import Tail as Tail
     from agentforge.app.runs.removal import OutdatedRuns as OutdatedRuns
+    from agentforge.app.runs.work import RunChange as RunChange
+    from agentforge.app.runs.work import RunWork as RunWork
     from agentforge.app.starter.init import ProjectSurvey as ProjectSurvey
     from agentforge.app.starter.init import StarterFiles as StarterFiles
     from agentforge.app.starter.init import examine_project as examine_project
@@ -75,11 +77,14 @@ if TYPE_CHECKING:
     from agentforge.model.event import Event as Event
     from agentforge.model.execution import Execution as Execution
     from agentforge.model.facts import AnyFact as AnyFact
+    from agentforge.model.file_change import Changes as Changes
+    from agentforge.model.file_change import FileChange as FileChange
     from agentforge.model.layout import RunLayout as RunLayout
     from agentforge.model.plan import Overrides as Overrides
     from agentforge.model.plan import Plan as Plan
     from agentforge.model.state import Request as Request
     from agentforge.model.state import RunState as RunState
+    from agentforge.model.state import Spending as Spending
     from agentforge.model.status import RunStatus as RunStatus
     from agentforge.model.stop_reason import StopReason as StopReason
     from agentforge.ports.clock import Clock as Clock
@@ -98,6 +103,10 @@ if TYPE_CHECKING:
     from agentforge.system.protection import protect_process as protect_process
     from agentforge.views.summary import Health as Health
     from agentforge.views.summary import Summary as Summary
+    from agentforge.views.work import AttemptWork as AttemptWork
+    from agentforge.views.work import IterationWork as IterationWork
+    from agentforge.views.work import RunTrees as RunTrees
+    from agentforge.views.work import Verdict as Verdict
 
 _ERRORS = (
     "AgentForgeError",
@@ -136,6 +145,7 @@ _HOME = {
     "app.results": ("RunInfo", "RunResult", "RunRow"),
     "app.runs.lookup": ("Runs", "Tail"),
     "app.runs.removal": ("OutdatedRuns",),
+    "app.runs.work": ("RunChange", "RunWork"),
     "app.starter.init": ("ProjectSurvey", "StarterFiles", "examine_project", "init_project"),
     "definition.compiler": ("Compiled", "PipelineSource"),
     "definition.resolve": ("Available",),
@@ -149,9 +159,10 @@ _HOME = {
     "model.event": ("Event",),
     "model.execution": ("Execution",),
     "model.facts": ("AnyFact",),
+    "model.file_change": ("Changes", "FileChange"),
     "model.layout": ("RunLayout",),
     "model.plan": ("Overrides", "Plan"),
-    "model.state": ("Request", "RunState"),
+    "model.state": ("Request", "RunState", "Spending"),
     "model.status": ("RunStatus",),
     "model.stop_reason": ("StopReason",),
     "ports.clock": ("Clock",),
@@ -163,6 +174,7 @@ _HOME = {
     "sdk.sync": ("SyncEngine",),
     "system.protection": ("protect_process",),
     "views.summary": ("Health", "Summary"),
+    "views.work": ("AttemptWork", "IterationWork", "RunTrees", "Verdict"),
 }
 _MODULES = {name: f"agentforge.{module}" for module, names in _HOME.items() for name in names}
 

@@ -30,6 +30,17 @@ RESULTS = (
         "LogReport",
     ),
     *("AgentAttempt", "AgentLine", "OutdatedRuns"),
+    *(
+        "RunWork",
+        "RunChange",
+        "RunTrees",
+        "IterationWork",
+        "AttemptWork",
+        "Spending",
+        "Verdict",
+        "Changes",
+        "FileChange",
+    ),
     *("CourseComparison", "Recording", "Replay", "Migration", "Finding", "Probe", "Summary", "Health"),
     *("AgentLogin", "ProjectSurvey", "StarterFiles"),
     *(

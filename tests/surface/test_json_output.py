@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,7 @@ def is_found(value: Any, path: str) -> bool:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     made = Project(tmp_path_factory.mktemp("json"))
+    subprocess.run(["git", "init", "-q", str(made.root)], check=True, env=made.env)
     made.stage("work", "delay: 0\n")
     (made.root / "p.yaml").write_text(PIPELINE)
     assert made.call("run", "-p", "p.yaml", "-s", "one", "--record").code == 0
@@ -75,6 +77,9 @@ COMMANDS = {
     "status": ["status", "one"],
     "list": ["list"],
     "tail": ["tail", "one", "1", "--no-follow"],
+    "show": ["show", "one"],
+    "show SESSION STAGE": ["show", "one", "a"],
+    "diff": ["diff", "one"],
     "log verify": ["log", "verify", "one"],
     "answer SESSION": ["answer", "one"],
     "lint": ["lint"],

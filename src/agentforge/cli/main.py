@@ -47,6 +47,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "tail": "tail:tail",
         "logs": "tail:logs",
         "attach": "attach:attach",
+        "show": "show:show",
+        "diff": "diff:diff",
     },
     "Decide": {
         "answer": "answer:answer",

@@ -36,6 +36,9 @@ MARKS = {
 """The mark and its tone, by the status of a run, a stage or a probe."""
 
 
+MAX_COLUMNS = 4096
+
+
 # Marks the tones in a line; random, so that no text that is shown can contain it.
 _MARK = chr(0xF0000 + int.from_bytes(os.urandom(2), "big") % 0xFF00)
 _TONES = re.compile(f"{_MARK}(\\w*){_MARK}")
@@ -68,6 +71,11 @@ def echo_json(text: str) -> None:
     click.echo(json_for_terminal(text))
 
 
+def echo_exact(content: bytes) -> None:
+    """For a program that reads our output; not for a terminal."""
+    click.echo(content, nl=False)
+
+
 def json_for_terminal(text: str) -> str:
     """The same JSON, with all control characters escaped."""
     if text.isascii() and "\x7f" not in text:
@@ -86,6 +94,13 @@ def marked(status: str) -> str:
 
 def is_terminal() -> bool:
     return sys.stdout.isatty()
+
+
+def columns() -> int:
+    """Of the terminal; elsewhere, lines are not cut."""
+    import shutil
+
+    return shutil.get_terminal_size().columns if is_terminal() else MAX_COLUMNS
 
 
 def hanging(text: str, indent: int, tone: str = "plain") -> str:

@@ -30,6 +30,7 @@ from agentforge.app.runs.resume import recover_run, resume_run, validate_resume
 from agentforge.app.runs.runner import Runner
 from agentforge.app.runs.start import run_settings, start_run, validate_start
 from agentforge.app.runs.trust import Trust
+from agentforge.app.runs.work import RunWork
 from agentforge.app.wiring import local_processes
 from agentforge.definition.compiler import Compiled, PipelineSource, compile_pipeline, compile_stage
 from agentforge.model import facts as f
@@ -351,6 +352,10 @@ class Engine:
             light = light_iterations(self.runs.events(session))
             write_iteration_files(self.runs.layout(session), light)
         return info
+
+    def work(self, session: str) -> RunWork:
+        """What the agents of a run did: its iterations with their results, files and changes."""
+        return RunWork(self.runs, session)
 
     def events(self, session: str) -> Iterator[Event]:
         return self.runs.events(session)

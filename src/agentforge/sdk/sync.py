@@ -13,6 +13,7 @@ from agentforge.app.replay import CourseComparison
 from agentforge.app.results import RunInfo, RunResult, RunRow
 from agentforge.app.runs.lookup import Runs, Tail
 from agentforge.app.runs.removal import OutdatedRuns
+from agentforge.app.runs.work import RunWork
 from agentforge.definition.compiler import Compiled, PipelineSource
 from agentforge.model.event import Event
 from agentforge.ports.event_log import Head
@@ -144,6 +145,9 @@ class SyncEngine:
 
     def inspect(self, session: str) -> RunInfo:
         return self.engine.inspect(session)
+
+    def work(self, session: str) -> RunWork:
+        return self.engine.work(session)
 
     def events(self, session: str) -> Iterator[Event]:
         return self.engine.events(session)

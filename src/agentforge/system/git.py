@@ -7,7 +7,7 @@ commands that don't convert the content of files; `SAFE_COMMANDS` lists them.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from agentforge.system.programs import Program
@@ -15,6 +15,8 @@ from agentforge.system.tools import find_tool, tool_environment
 
 SAFE_COMMANDS: Final = frozenset({"cat-file", "ls-files", "ls-tree", "rev-parse"})
 _CONVERTS: Final = frozenset({"--filters", "--textconv"})
+MAX_COMPARED: Final = 16 * 1024 * 1024
+"""Larger content counts as binary."""
 _SETTINGS: Final = (
     # Programs that git starts on its own.
     "core.hooksPath=/dev/null",
@@ -71,6 +73,43 @@ def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
         name: value for name, value in environ.items() if not name.startswith("GIT_") or name in _KEPT
     }
     return {**inherited, **_VARIABLES}
+
+
+def object_program(
+    project: str,
+    repository: str,
+    objects: Sequence[str],
+    environ: Mapping[str, str],
+    *arguments: str,
+    timeout: float,
+    max_output: int,
+    stdin: bytes = b"",
+) -> Program:
+    """A comparison of objects in folders that something else may have written: with a repository of the
+    engine's own, and without anyone's settings."""
+    if arguments[0] != "diff-tree" or _CONVERTS.intersection(arguments):
+        raise ValueError(f"git {arguments[0]} is not a comparison of objects")
+    own = {
+        "GIT_DIR": repository,
+        "GIT_OBJECT_DIRECTORY": objects[0],
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES": os.pathsep.join(map(_quoted, objects[1:])),
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+    }
+    return Program(
+        git_argv("-c", f"core.bigFileThreshold={MAX_COMPARED}", *arguments),
+        timeout,
+        cwd=repository,
+        env={**git_environment(tool_environment(environ, project)), **own},
+        max_output=max_output,
+        stdin=stdin,
+    )
+
+
+def _quoted(path: str) -> str:
+    """As an entry of a list of paths, where a colon would separate two."""
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
 
 
 def git_program(

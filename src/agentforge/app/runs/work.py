@@ -1,0 +1,184 @@
+"""What the agents of a run did, for people who look: iterations, their files and their changes."""
+
+import os
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from agentforge.app.runs.comparison import TreeComparison, current_tree
+from agentforge.app.runs.lookup import Runs
+from agentforge.engine.normalise import clean_output
+from agentforge.model.diagnostic import did_you_mean
+from agentforge.model.errors import InvalidRequest
+from agentforge.model.file_change import Changes
+from agentforge.model.layout import IterationLayout, is_inside
+from agentforge.system import files
+from agentforge.views.work import IterationWork, RunTrees, fold_work
+
+MAX_TEXT_BYTES = 2 * 1024 * 1024
+NOT_RECORDED = "changes are recorded in a git repository, for agents that work with files"
+
+
+class RunChange(Struct, frozen=True):
+    """What changed in the project's files since a run began."""
+
+    before: str
+    after: str
+    """The id of the tree, as `before`."""
+    is_now: bool
+    """Whether `after` are the files as they are now."""
+    changes: Changes
+    patch: bytes
+    """As `git apply` takes it."""
+
+
+class RunWork:
+    """Reads the whole log when it is created; reads nothing but the run's folder, and changes nothing."""
+
+    def __init__(self, runs: Runs, session: str) -> None:
+        self.session = session
+        self.info = runs.info(session)
+        self._layout = runs.layout(session)
+        self._fold = fold_work(runs.events(session))
+        self._runs = runs
+        self._comparison = TreeComparison(runs.project, [self._layout.trees], runs.environ)
+
+    @property
+    def iterations(self) -> tuple[IterationWork, ...]:
+        return self._fold.iterations
+
+    @property
+    def trees(self) -> RunTrees:
+        """The trees when the run began, and as recorded last."""
+        return self._fold.trees
+
+    def find(
+        self, stage: str | None = None, iteration: int | None = None, visit: int | None = None
+    ) -> IterationWork:
+        """An iteration of the stage (its id, its path, in a block `ID@PROVIDER`), by default its latest, of
+        its latest visit. Without a stage: the latest iteration of the run."""
+        named = [work for work in self.iterations if stage is None or stage in _names(work)]
+        if not named:
+            raise self._unknown_stage(stage)
+        branches = sorted({work.name for work in named})
+        if stage is not None and len(branches) > 1:
+            raise InvalidRequest(
+                f"stage {stage!r} runs in several branches", hint=f"name one of them: {', '.join(branches)}"
+            )
+        wanted = visit or (named[-1].visit if stage is not None else None)
+        visited = [work for work in named if wanted is None or work.visit == wanted]
+        found = [work for work in visited if iteration is None or work.iteration == iteration]
+        if not visited or not found:
+            raise _unknown_iteration(stage or "", iteration, visit, visited or named)
+        return found[-1]
+
+    def changes(self, works: Iterable[IterationWork]) -> list[Changes | None]:
+        """What changed in the project's files from before to after each iteration; None if unknown."""
+        listed = list(works)
+        known = [(n, _pair(work)) for n, work in enumerate(listed)]
+        pairs = [(n, pair) for n, pair in known if pair is not None]
+        found = self._comparison.changes([pair for _, pair in pairs])
+        by_number = {n: changes for (n, _), changes in zip(pairs, found, strict=True)}
+        return [by_number.get(n) for n in range(len(listed))]
+
+    def patch(self, work: IterationWork, *, binary: bool = True) -> bytes:
+        """The change of an iteration, with `binary` as `git apply` takes it."""
+        pair = _pair(work)
+        if pair is None:
+            where = f"{work.name}, iteration {work.iteration}"
+            if work.status == "running":
+                raise InvalidRequest(
+                    f"{where} is still running: its changes are known when it ends",
+                    hint=f"`agentforge diff {self.session}` shows the files as they are now",
+                )
+            raise InvalidRequest(
+                f"the changes of {where} were not recorded" + (f": {work.problem}" if work.problem else ""),
+                hint=NOT_RECORDED,
+            )
+        return self._comparison.patch(*pair, binary=binary)
+
+    def total(self, *, binary: bool = True) -> RunChange:
+        """What changed since the run began: until now if it is running or was interrupted, else until its
+        last recorded tree. `binary` as for `patch`."""
+        first = self.trees.first
+        if first is None:
+            raise InvalidRequest(
+                f"the changes of session {self.session!r} were not recorded", hint=NOT_RECORDED
+            )
+        if self.info.status not in ("running", "interrupted"):
+            return _compared(self._comparison, first, self.trees.latest or first, binary=binary)
+        with current_tree(self._runs.project, self._runs.environ) as (tree, folders):
+            comparison = TreeComparison(
+                self._runs.project, [*folders, self._layout.trees], self._runs.environ
+            )
+            return _compared(comparison, first, tree, binary=binary, is_now=True)
+
+    def prompt(self, work: IterationWork) -> str | None:
+        """The rendered prompt, or None if there is no file."""
+        here = self._here(work)
+        content = files.read_usable(here.prompt, MAX_TEXT_BYTES) if here else None
+        return None if content is None else content.decode("utf-8", "replace")
+
+    def output(self, work: IterationWork) -> str | None:
+        """What the agent printed last, or None: of the iteration, of its latest attempt that left some, or
+        from the log."""
+        here = self._here(work)
+        if work.text is not None or here is None:
+            return work.text
+        attempts = (here.attempt(attempt.number) for attempt in reversed(work.attempts))
+        places = [here.output]
+        for attempt in attempts:
+            places += [f"{attempt.root}/output.md", attempt.output]
+        return next((text for place in places if (text := _text(place))), None)
+
+    def files(self, work: IterationWork) -> list[str]:
+        """The files of the iteration, with their paths."""
+        here = self._here(work)
+        return [] if here is None else [f"{here.root}/{name}" for name in sorted(files.listing(here.root))]
+
+    def _here(self, work: IterationWork) -> IterationLayout | None:
+        """None if the log names no folder of the run."""
+        folder = work.folder
+        if os.path.isabs(folder):  # As in a log of the shell engine.
+            folder = os.path.relpath(folder, self._layout.root)
+        return IterationLayout(self._layout.absolute(folder)) if folder and is_inside(folder) else None
+
+    def _unknown_stage(self, stage: str | None) -> InvalidRequest:
+        known = list(dict.fromkeys(work.name for work in self.iterations))
+        if not known:
+            see = f"see `agentforge status {self.session}`"
+            return InvalidRequest(f"session {self.session!r} has no iteration yet", hint=see)
+        hint = did_you_mean(stage or "", known) or f"stages with iterations: {', '.join(known)}"
+        return InvalidRequest(f"session {self.session!r} has no iteration of a stage {stage!r}", hint=hint)
+
+
+def _compared(
+    comparison: TreeComparison, first: str, last: str, *, binary: bool, is_now: bool = False
+) -> RunChange:
+    changes = comparison.changes([(first, last)])[0] or Changes()
+    return RunChange(first, last, is_now, changes, comparison.patch(first, last, binary=binary))
+
+
+def _names(work: IterationWork) -> tuple[str, ...]:
+    return (work.stage, work.path, work.name)
+
+
+def _pair(work: IterationWork) -> tuple[str, str] | None:
+    return (work.before, work.after) if work.before and work.after else None
+
+
+def _unknown_iteration(
+    stage: str, iteration: int | None, visit: int | None, known: Sequence[IterationWork]
+) -> InvalidRequest:
+    visits = sorted({work.visit for work in known})
+    if visit is not None and visit not in visits:
+        return InvalidRequest(
+            f"stage {stage!r} has no visit {visit}", hint=f"visits: {', '.join(map(str, visits))}"
+        )
+    numbers = ", ".join(str(work.iteration) for work in known[-20:])
+    return InvalidRequest(f"stage {stage!r} has no iteration {iteration}", hint=f"iterations: {numbers}")
+
+
+def _text(path: str) -> str | None:
+    content = files.read_usable(path, MAX_TEXT_BYTES)
+    return None if content is None else clean_output(content).text

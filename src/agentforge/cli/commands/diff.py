@@ -1,0 +1,42 @@
+"""`agentforge diff`: show what changed in the project since a run began."""
+
+import click
+
+from agentforge.cli.diff_output import echo_patch
+from agentforge.cli.invocation import choose_session_to_show, invocation, project_options
+from agentforge.cli.output import echo, is_terminal, note, print_json
+from agentforge.views.lines.work import changes_text, file_lines
+
+
+@click.command()
+@click.argument("session", required=False)
+@click.option("--stat", is_flag=True, help="List the changed files only, with the numbers of lines.")
+@project_options
+def diff(session: str | None, stat: bool) -> None:
+    """Show what changed in the project's files since a run began.
+
+    While the run is running, the files are compared as they are now; afterwards, as they were when its last
+    attempt ended. Needs a git repository. On a pipe, the output is exactly what `git apply` takes.
+    """
+    from agentforge import RunWork
+
+    call = invocation()
+    work = RunWork(call.runs, choose_session_to_show(call, session))
+    total = work.total(binary=not (call.as_json or is_terminal()))
+    if call.as_json:
+        shown = {
+            "session": work.session,
+            "status": work.info.status,
+            "tree_before": total.before,
+            "tree_after": total.after,
+            "now": total.is_now,
+            "changed": total.changes.files,
+            "diff": None if stat else total.patch.decode("utf-8", "replace"),
+        }
+        print_json(shown)
+    elif not total.changes.files:
+        note(f"Nothing has changed since session '{work.session}' began.")
+    elif stat:
+        echo(*file_lines(total.changes, most=len(total.changes.files)), changes_text(total.changes))
+    else:
+        echo_patch(total.patch)

@@ -1,0 +1,130 @@
+"""`agentforge show`: show what the agents of a run did."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agentforge.cli.diff_output import echo_patch
+from agentforge.cli.invocation import Invocation, choose_session_to_show, invocation, project_options
+from agentforge.cli.output import columns, echo, hanging, is_terminal, marked, note, print_json, styled
+from agentforge.views.lines.work import output_lines, stage_title, stages_of, work_line, work_rows
+from agentforge.views.shown_work import iteration_view
+from agentforge.views.text import counted, padded, session_argument
+
+if TYPE_CHECKING:
+    from agentforge import RunWork
+    from agentforge.views.work import IterationWork
+
+LABEL = 10
+
+
+@click.command()
+@click.argument("session", required=False)
+@click.argument("stage", required=False)
+@click.argument("iteration", type=click.IntRange(1), required=False)
+@click.option("--visit", type=click.IntRange(1), help="Visit of the stage.  [default: the latest]")
+@click.option("--output", "part", flag_value="output", help="Print the agent's output only.")
+@click.option("--prompt", "part", flag_value="prompt", help="Print the prompt only.")
+@click.option("--diff", "part", flag_value="diff", help="Print the change to the project's files only.")
+@project_options
+def show(
+    session: str | None, stage: str | None, iteration: int | None, visit: int | None, part: str | None
+) -> None:
+    """Show what the agents of a run did.
+
+    Without STAGE: all iterations, by stage. With STAGE: its latest iteration, or ITERATION, with its result,
+    attempts, changed files and output. In a parallel block, STAGE is `ID@PROVIDER`. With --output, --prompt
+    or --diff and without STAGE: that of the latest iteration.
+    """
+    from agentforge import RunWork
+
+    call = invocation()
+    work = RunWork(call.runs, choose_session_to_show(call, session))
+    if stage is None and part is None:
+        _show_run(call, work)
+        return
+    found = work.find(stage, iteration, visit)
+    if call.as_json:
+        print_json(_as_json(work, found, part))
+    elif part is None:
+        _show_iteration(call, work, found)
+    else:
+        _show_part(work, found, part)
+
+
+def _show_run(call: Invocation, work: "RunWork") -> None:
+    iterations = work.iterations
+    changes = work.changes(iterations)
+    if call.as_json:
+        views = [iteration_view(one, changed) for one, changed in zip(iterations, changes, strict=True)]
+        print_json({**_head(work), "iterations": views})
+        return
+    number = counted(len(iterations), "iteration")
+    info = work.info
+    echo(f"{styled(work.session, 'strong')}: {info.status}, {number} of pipeline {info.plan.pipeline.name}")
+    known = dict(zip(map(id, iterations), changes, strict=True))
+    for visit in stages_of(iterations):
+        echo("", styled(stage_title(visit[0]), "strong"))
+        for one in visit:
+            line = work_line(one, known[id(one)], info.status, columns() - 4)
+            echo(f"  {marked(line.mark)} {line.text}")
+    if iterations:
+        last = iterations[-1]
+        command = f"{call.program} show {session_argument(work.session)} {last.name} {last.iteration}"
+        echo("", styled(f"Details: {command}", "dim"))
+
+
+def _show_iteration(call: Invocation, work: "RunWork", one: "IterationWork") -> None:
+    title = f"{stage_title(one)}, iteration {one.iteration}"
+    echo(f"{styled(work.session, 'strong')}: {styled(title, 'strong')}")
+    for row in work_rows(one, work.changes([one])[0], work.info.status):
+        label = styled(padded(row.label + ":", LABEL), "dim")
+        _echo_wrapped(f"  {label} {hanging(row.value, LABEL + 3)}")
+        for line in row.lines:
+            _echo_wrapped(f"    {hanging(line, 6) if row.label == 'Attempts' else line}")
+    if output := list(output_lines(work.output(one))):
+        echo(f"  {styled('Output:', 'dim')}", *(f"    │ {line}" for line in output))
+    if files := work.files(one):
+        folder, names = files[0].rpartition("/")[0], [path.rpartition("/")[2] for path in files]
+        echo(f"  {styled(padded('Files:', LABEL), 'dim')} {folder}/")
+        _echo_wrapped(f"    {hanging(', '.join(names), 4)}")
+    command = f"{call.program} show {session_argument(work.session)} {one.name} {one.iteration}"
+    echo("", styled(f"More: {command} --output | --prompt | --diff", "dim"))
+
+
+def _echo_wrapped(text: str) -> None:
+    echo(*text.split("\n"))
+
+
+def _show_part(work: "RunWork", one: "IterationWork", part: str) -> None:
+    if part == "diff":
+        echo_patch(work.patch(one, binary=not is_terminal()))
+        return
+    text = work.output(one) if part == "output" else work.prompt(one)
+    if text:
+        echo(*text.splitlines())
+    else:
+        note(f"There is no {part} of {stage_title(one)}, iteration {one.iteration}.")
+
+
+def _head(work: "RunWork") -> dict[str, Any]:
+    info = work.info
+    return {
+        "session": work.session,
+        "status": info.status,
+        "pipeline": info.plan.pipeline.name,
+        "run_dir": info.run_dir,
+    }
+
+
+def _as_json(work: "RunWork", one: "IterationWork", part: str | None) -> dict[str, Any]:
+    view = iteration_view(one, work.changes([one])[0])
+    patch = work.patch(one, binary=False).decode("utf-8", "replace") if part == "diff" else None
+    return {
+        **_head(work),
+        "iteration": view,
+        "files": work.files(one),
+        "output": work.output(one) if part in (None, "output") else None,
+        "prompt": work.prompt(one) if part == "prompt" else None,
+        "diff": patch,
+    }

@@ -1,0 +1,177 @@
+"""What the agents of a run did, as text: the run by stage, and one iteration."""
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from agentforge.model.file_change import Changes, FileChange
+from agentforge.views.text import cost, counted, one_line, padded, shortened, span, width
+from agentforge.views.work import AttemptWork, IterationWork, Verdict
+
+MAX_FILES = 30
+MAX_OUTPUT_LINES = 12
+MESSAGE_CHARS = 400
+LETTERS = {"added": "A", "modified": "M", "deleted": "D", "renamed": "R", "retyped": "T"}
+
+
+class WorkLine(Struct, frozen=True):
+    """One iteration in the list of a run."""
+
+    mark: str
+    text: str
+
+
+class WorkRow(Struct, frozen=True):
+    """One property of an iteration; `lines` follow below it."""
+
+    label: str
+    value: str
+    lines: tuple[str, ...] = ()
+
+
+def shown_status(work: IterationWork, run_status: str) -> str:
+    """A running iteration of a run without an engine is interrupted."""
+    return run_status if work.status == "running" and run_status != "running" else work.status
+
+
+def stage_title(work: IterationWork) -> str:
+    visit = f", visit {work.visit}" if work.visit > 1 else ""
+    return f"{one_line(work.name)}{visit}"
+
+
+def work_line(work: IterationWork, changes: Changes | None, run_status: str, columns: int) -> WorkLine:
+    """`3  1m 02s  2 files +10 -2  $0.02  what it did`, cut to the columns."""
+    facts = (_seconds(work), short_changes(changes), _cost(work))
+    parts = [f"{work.iteration:>3}", *(part for part in facts if part)]
+    status = shown_status(work, run_status)
+    said = one_line(work.result.summary if work.result else _last_error(work))
+    if status != "completed":
+        said = f"{status}: {said}" if said else status
+    text = "  ".join([*parts, *([said] if said else [])])
+    return WorkLine(_mark(status), shortened(text, columns))
+
+
+def work_rows(work: IterationWork, changes: Changes | None, run_status: str) -> Iterator[WorkRow]:
+    """The properties of an iteration that are known."""
+    result = work.result
+    yield WorkRow("Status", shown_status(work, run_status))
+    if work.attempts:
+        last = work.attempts[-1]
+        model = f" / {last.model}" if last.model else ""
+        yield WorkRow("Provider", one_line(f"{last.provider}{model}"))
+    if result is not None:
+        yield WorkRow("Decision", result.decision.value)
+    for label, text in (("Summary", result.summary if result else ""), ("Reason", work.reason)):
+        if text.strip():
+            yield WorkRow(label, one_line(text))
+    if work.judge is not None:
+        yield WorkRow("Judge", _judged(work.judge))
+    if seconds := _seconds(work):
+        yield WorkRow("Duration", seconds)
+    spent = work.spending
+    if spent.input_tokens or spent.output_tokens:
+        yield WorkRow("Tokens", f"{spent.input_tokens:,} in, {spent.output_tokens:,} out")
+    if money := _cost(work):
+        yield WorkRow("Cost", money)
+    if len(work.attempts) > 1 or any(attempt.error for attempt in work.attempts):
+        tried = tuple(_attempt(attempt) for attempt in work.attempts)
+        yield WorkRow("Attempts", str(len(work.attempts)), tried)
+    yield changed_row(work, changes)
+
+
+def changed_row(work: IterationWork, changes: Changes | None) -> WorkRow:
+    if changes is None:
+        reported = work.result.work.files_touched if work.result else ()
+        problem = f" ({one_line(work.problem, MESSAGE_CHARS)})" if work.problem else ""
+        if reported:
+            names = one_line(", ".join(reported), MESSAGE_CHARS)
+            return WorkRow("Changed", f"as reported by the agent: {names}")
+        return WorkRow("Changed", f"not recorded{problem}")
+    notes = ["also by other branches at the same time"] if work.shared else []
+    notes += [f"{counted(work.omitted, 'large file')} left out"] if work.omitted else []
+    note = f" ({', '.join(notes)})" if notes else ""
+    return WorkRow("Changed", f"{changes_text(changes)}{note}", tuple(file_lines(changes)))
+
+
+def changes_text(changes: Changes) -> str:
+    if not changes.files:
+        return "nothing"
+    return f"{counted(len(changes.files), 'file')}, +{changes.added:,} -{changes.removed:,} lines"
+
+
+def short_changes(changes: Changes | None) -> str:
+    if changes is None or not changes.files:
+        return ""
+    return f"{counted(len(changes.files), 'file')} +{changes.added:,} -{changes.removed:,}"
+
+
+def file_lines(changes: Changes, most: int = MAX_FILES) -> Iterator[str]:
+    """`M src/a.py  +3 -1`, aligned."""
+    shown = changes.files[:most]
+    names = [_name(file) for file in shown]
+    columns = min(60, max((width(name) for name in names), default=0))
+    for file, name in zip(shown, names, strict=True):
+        yield f"{LETTERS[file.kind]} {padded(name, columns)}  {_counts(file)}".rstrip()
+    if len(changes.files) > most:
+        yield f"and {len(changes.files) - most:,} more"
+
+
+def output_lines(output: str | None) -> Iterator[str]:
+    """The end of the output."""
+    lines = [line for line in (output or "").splitlines() if line.strip()]
+    if len(lines) > MAX_OUTPUT_LINES:
+        yield f"… {len(lines) - MAX_OUTPUT_LINES:,} lines before"
+    yield from (one_line(line, MESSAGE_CHARS) for line in lines[-MAX_OUTPUT_LINES:])
+
+
+def _name(file: FileChange) -> str:
+    path = one_line(file.path, MESSAGE_CHARS)
+    return f"{one_line(file.old_path, MESSAGE_CHARS)} → {path}" if file.old_path else path
+
+
+def _counts(file: FileChange) -> str:
+    if file.added is None or file.removed is None:
+        return "binary"
+    counts = (("+", file.added), ("-", file.removed))
+    return " ".join(f"{sign}{number:,}" for sign, number in counts if number)
+
+
+def _seconds(work: IterationWork) -> str:
+    if work.duration_seconds is not None:
+        return span(work.duration_seconds)
+    return span((work.ended_at - work.started_at).total_seconds()) if work.ended_at else ""
+
+
+def _cost(work: IterationWork) -> str:
+    return cost(work.spending.cost_usd, work.spending.unpriced)
+
+
+def _judged(verdict: Verdict) -> str:
+    decided = "stop" if verdict.stop else "continue"
+    said = decided if verdict.status == "success" else verdict.status
+    reason = one_line(verdict.error or verdict.reason, MESSAGE_CHARS)
+    return f"{said}: {reason}" if reason else said
+
+
+def _attempt(attempt: AttemptWork) -> str:
+    seconds = (attempt.ended_at - attempt.started_at).total_seconds() if attempt.ended_at else None
+    took = "" if seconds is None else f" after {span(seconds)}"
+    error = f": {one_line(attempt.error, MESSAGE_CHARS)}" if attempt.error else ""
+    return f"{attempt.number} {one_line(attempt.provider)} {attempt.status}{took}{error}"
+
+
+def _last_error(work: IterationWork) -> str:
+    return work.attempts[-1].error if work.attempts else ""
+
+
+def _mark(status: str) -> str:
+    marks = {"completed": "done", "failed": "failed", "running": "current"}
+    return marks.get(status, "stopped")
+
+
+def stages_of(works: Sequence[IterationWork]) -> list[list[IterationWork]]:
+    """The iterations by visit of a stage, in the order in which these began."""
+    found: dict[tuple[str, str | None, int], list[IterationWork]] = {}
+    for work in works:
+        found.setdefault((work.path, work.branch, work.visit), []).append(work)
+    return list(found.values())

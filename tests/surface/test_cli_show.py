@@ -1,0 +1,108 @@
+"""`show` and `diff` as people and programs see them."""
+
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+from tests.surface.terminal import WRITE_RESULT, Project
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A run that changed a file with an escape sequence in its name and its content."""
+    made = Project(tmp_path_factory.mktemp("show"))
+    subprocess.run(["git", "init", "-q", str(made.root)], check=True, env=made.env)
+    (made.root / "a.txt").write_text("one\n")
+    name = "$(printf 'b\\033[2J.txt')"
+    script = f"printf 'two\\033[31m\\n' >> a.txt; printf 'x\\ty\\n' > \"{name}\"; echo said it"
+    file = made.pipeline(f"plan={script}; {WRITE_RESULT}")
+    assert made.call("run", "-p", file, "-s", "auth").code == 0
+    return made
+
+
+def on_terminal(project: Project, *arguments: str) -> str:
+    terminal, stdout = pty.openpty()
+    env = {**project.env, "TERM": "xterm", "COLUMNS": "80"}
+    command = [sys.executable, "-m", "agentforge", *arguments]
+    try:
+        done = subprocess.run(command, cwd=project.root, env=env, stdout=stdout, stderr=stdout, check=False)
+        os.close(stdout)
+        stdout = -1
+        assert done.returncode == 0
+        printed = b""
+        while part := _read(terminal):
+            printed += part
+        return printed.decode()
+    finally:
+        os.close(terminal)
+        if stdout >= 0:
+            os.close(stdout)
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:
+        return b""
+
+
+def test_show_lists_the_iterations_by_stage(project: Project) -> None:
+    assert project.call("show", "auth").lines == [
+        "auth: completed, 1 iteration of pipeline demo",
+        "",
+        "plan",
+        "  ✓   1  Ns  2 files +2 -0  did it",
+        "",
+        "Details: agentforge show auth plan 1",
+    ]
+
+
+def test_show_of_an_iteration(project: Project) -> None:
+    here = f"{project.run_dir('auth')}/stage-00-plan/iterations/001"
+    shown = project.call("show", "auth", "plan").lines
+    assert shown == [
+        "auth: plan, iteration 1",
+        "  Status:    completed",
+        "  Provider:  command",
+        "  Decision:  continue",
+        "  Summary:   did it",
+        "  Duration:  Ns",
+        "  Changed:   2 files, +2 -0 lines",
+        "    M a.txt      +1",
+        "    A b\ufffd[2J.txt  +1",
+        "  Output:",
+        "    │ said it",
+        f"  Files:     {here}/",
+        "    attempt-1, context.json, output.md, prompt.md, result.json",
+        "",
+        "More: agentforge show auth plan 1 --output | --prompt | --diff",
+    ]
+
+
+def test_the_parts_of_an_iteration(project: Project) -> None:
+    assert project.call("show", "auth", "--output").out == "said it\n"
+    prompt = (project.run_dir("auth") / "stage-00-plan/iterations/001/prompt.md").read_text()
+    assert project.call("show", "auth", "plan", "1", "--prompt").out.rstrip() == prompt.rstrip()
+    assert "two\x1b[31m" in project.call("show", "auth", "plan", "1", "--diff").out
+
+
+def test_a_change_on_a_terminal_is_coloured_and_harmless(project: Project) -> None:
+    shown = on_terminal(project, "diff", "auth")
+    assert "\x1b[32m+two\ufffd[31m\x1b[0m" in shown
+    assert "\x1b[32m+x      y\x1b[0m" in shown
+    assert "\x1b[2J" not in shown
+
+
+def test_a_change_on_a_pipe_can_be_applied_and_counted(project: Project) -> None:
+    patch = project.call("diff").out
+    assert project.call("diff", "auth", "--stat").lines[-1] == "2 files, +2 -0 lines"
+    checked = ["git", "-C", str(project.root), "apply", "--check", "-R", "-"]
+    subprocess.run(checked, input=patch.encode(), check=True, env=project.env)
+
+
+def test_errors_name_what_exists(project: Project) -> None:
+    done = project.call("show", "auth", "nosuch")
+    assert (done.code, done.out) == (2, "")
+    assert "hint: stages with iterations: plan" in done.err

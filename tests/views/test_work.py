@@ -1,0 +1,270 @@
+"""What the agents of a run did, from its events: folded, as text, as JSON."""
+
+from typing import Any
+
+from tests.engine.plans import block, event, plan_of, stage, started
+
+from agentforge.model import facts as f
+from agentforge.model.cursor import Cursor
+from agentforge.model.event import Event
+from agentforge.model.failure import FailureKind
+from agentforge.model.file_change import Changes, FileChange
+from agentforge.model.plan import Plan
+from agentforge.model.result import Decision, Result, Usage, WorkReport
+from agentforge.views.lines.work import (
+    changed_row,
+    changes_text,
+    file_lines,
+    output_lines,
+    stage_title,
+    stages_of,
+    work_line,
+    work_rows,
+)
+from agentforge.views.shown_work import iteration_view
+from agentforge.views.work import IterationWork, RunTrees, WorkFold, fold_work
+
+A, B, C, D = (letter * 40 for letter in "abcd")
+PLAN = plan_of(stage("plan", 3), block("claude codex", stage("ideas")))
+CHANGES = Changes((FileChange("a.py", "modified", 3, 1), FileChange("new", "renamed", 0, 0, "old")))
+
+
+class Story:
+    """Events in order, a second apart."""
+
+    def __init__(self, plan: Plan = PLAN) -> None:
+        self.events: list[Event] = []
+        self.add(started(plan))
+
+    def add(self, fact: f.AnyFact, at: Cursor | None = None) -> "Story":
+        seq = len(self.events) + 1
+        self.events.append(event(seq, fact, at, seq))
+        return self
+
+    def begin(self, at: Cursor, attempt: int = 1) -> "Story":
+        if attempt == 1:
+            self.add(f.IterationStarted("plan", "plan", "claude", "opus", "0"), at)
+        return self.add(f.AttemptStarted(attempt, 2, "claude", "opus"), at)
+
+    def complete(self, at: Cursor, tree: str | None = None, **more: Any) -> "Story":
+        result = more.pop("result", Result(summary="did it"))
+        given = {"stage": "plan", "attempt": 1, "duration_ms": 1500, "decision": result.decision, **more}
+        file = f"stage-00-plan/iterations/{at.iteration:03d}/result.json"
+        given |= {"reason": result.reason, "result_file": file, "result": result, "tree": tree}
+        return self.add(f.IterationCompleted(**given), at)
+
+    @property
+    def fold(self) -> WorkFold:
+        return fold_work(self.events)
+
+    @property
+    def last(self) -> IterationWork:
+        return self.fold.iterations[-1]
+
+
+def here(iteration: int = 1) -> Cursor:
+    return Cursor("0", 1, iteration)
+
+
+def entered(story: Story | None = None) -> Story:
+    return (story or Story()).add(f.NodeStarted("plan", folder="stage-00-plan"), Cursor("0", 1, 0))
+
+
+def test_an_iteration_has_its_stage_folder_result_usage_and_attempts() -> None:
+    story = entered().begin(here())
+    used = Usage(10, 2, cost_usd=0.5)
+    failed = f.ErrorOccurred(FailureKind.PROVIDER_CRASHED, "it died", "plan", 1, usage=used)
+    story.add(failed, here()).begin(here(), attempt=2).complete(here(), attempt=2, usage=used)
+    work = story.last
+    assert (work.name, work.path, work.visit, work.iteration) == ("plan", "0", 1, 1)
+    assert (work.status, work.duration_seconds, work.folder) == (
+        "completed",
+        1.5,
+        "stage-00-plan/iterations/001",
+    )
+    assert work.result is not None
+    assert work.result.summary == "did it"
+    assert [(one.number, one.status, one.error) for one in work.attempts] == [
+        (1, "failed", "provider_crashed: it died"),
+        (2, "completed", ""),
+    ]
+    assert (work.spending.cost_usd, work.spending.input_tokens) == (1.0, 20)
+
+
+def test_the_tree_before_is_the_latest_unless_something_else_changed_the_files() -> None:
+    story = entered().begin(here(1)).add(f.TreeTaken(1, tree=A, omitted=2), here(1)).complete(here(1), B)
+    story.begin(here(2)).complete(here(2), C)
+    story.begin(here(3)).add(f.TreeTaken(1, tree=D), here(3)).complete(here(3), D)
+    fold = story.fold
+    assert [(work.before, work.after) for work in fold.iterations] == [(A, B), (B, C), (D, D)]
+    assert fold.iterations[0].omitted == 2
+    assert fold.trees == RunTrees(A, D)
+
+
+def test_the_tree_before_is_that_of_the_first_attempt_and_lost_ones_count() -> None:
+    story = entered().begin(here()).add(f.TreeTaken(1, tree=A), here())
+    story.add(f.AttemptLost(1, "it died", started=True, tree=B), here())
+    assert (story.last.before, story.last.after, story.last.status) == (A, B, "lost")
+    story.begin(here(), attempt=2).add(f.TreeTaken(2, tree=C), here())
+    story.add(f.AttemptCancelled(2, "stopped", tree=D), here())
+    assert (story.last.before, story.last.after, story.last.status) == (A, D, "cancelled")
+    story.begin(here(), attempt=3)
+    story.add(f.AttemptLost(3, "no start", started=False), here())
+    assert (story.last.before, story.last.after) == (A, D)
+
+
+def test_an_unknown_tree_and_one_that_is_none_are_unknown() -> None:
+    story = entered().begin(here(1)).add(f.TreeTaken(1, tree=A), here(1)).complete(here(1))
+    assert (story.last.before, story.last.after) == (A, None)
+    story.begin(here(2)).add(f.TreeTaken(1, "after", problem="too many files"), here(2)).complete(here(2))
+    assert (story.last.before, story.last.after, story.last.problem) == (None, None, "too many files")
+    story.begin(here(3)).add(f.TreeTaken(1, tree="--output=x"), here(3)).complete(here(3), "HEAD")
+    assert (story.last.before, story.last.after) == (None, None)
+    assert story.fold.trees == RunTrees(A, A)
+
+
+def test_branches_that_work_at_the_same_time_share_their_changes() -> None:
+    p, q = Cursor("1.0", 1, 1, "claude"), Cursor("1.0", 1, 1, "codex")
+    story = Story().add(f.NodeStarted("duel", "parallel", providers=("claude", "codex")), Cursor("1", 1, 0))
+    story.begin(p).add(f.TreeTaken(1, tree=A), p).begin(q).complete(p, B).complete(q, C)
+    first, second = story.fold.iterations
+    assert (first.name, second.name) == ("ideas@claude", "ideas@codex")
+    assert (first.before, first.after, first.shared) == (A, B, True)
+    assert (second.before, second.after, second.shared) == (A, C, True)
+    assert first.folder == "parallel-01-duel/providers/claude/stage-00-ideas/iterations/001"
+
+
+def test_a_judge_belongs_to_its_iteration() -> None:
+    said = f.JudgeResult(stop=True, reason="enough", confidence=0.9)
+    story = entered().begin(here()).complete(here())
+    story.add(f.JudgeCompleted("success", said, usage=Usage(5, 1, cost_usd=0.1)), here())
+    assert story.last.judge is not None
+    assert (story.last.judge.stop, story.last.spending.cost_usd) == (True, 0.1)
+    assert dict(rows(story.last))["Judge"] == "stop: enough"
+    failed = f.JudgeCompleted("failed", f.JudgeResult(stop=False, reason="x"), error="not logged in")
+    assert dict(rows(story.add(failed, here()).last))["Judge"] == "failed: not logged in"
+    go_on = f.JudgeCompleted("success", f.JudgeResult(stop=False, reason=""))
+    assert dict(rows(story.add(go_on, here()).last))["Judge"] == "continue"
+
+
+def test_a_damaged_log_is_shown_as_far_as_it_goes() -> None:
+    unknown = Cursor("7", 1, 2)
+    story = Story().add(f.TreeTaken(1, tree=A), unknown).add(f.TimerFired("delay")).complete(unknown, B)
+    work = story.last
+    assert (work.stage, work.attempts, work.folder) == ("7", (), "stage-00-plan/iterations/002")
+    story.begin(Cursor("8", 1, 1))
+    assert (story.last.stage, story.last.folder) == ("plan", "")
+
+
+# -- text
+
+
+def rows(
+    work: IterationWork, changes: Changes | None = None, status: str = "completed"
+) -> list[tuple[str, str]]:
+    return [(row.label, row.value) for row in work_rows(work, changes, status)]
+
+
+def test_rows_of_a_completed_iteration() -> None:
+    result = Result(summary="did\nit\x1b", decision=Decision.STOP, reason="all done")
+    used = Usage(1200, 30, cost_usd=0.25, model="opus")
+    work = entered().begin(here()).complete(here(), result=result, usage=used).last
+    assert rows(work, CHANGES) == [
+        ("Status", "completed"),
+        ("Provider", "claude / opus"),
+        ("Decision", "stop"),
+        ("Summary", "did it�"),
+        ("Reason", "all done"),
+        ("Duration", "1.5s"),
+        ("Tokens", "1,200 in, 30 out"),
+        ("Cost", "$0.25"),
+        ("Changed", "2 files, +3 -1 lines"),
+    ]
+
+
+def test_rows_of_a_failed_and_of_a_running_iteration() -> None:
+    story = entered().begin(here())
+    assert rows(story.last, None, "interrupted")[0] == ("Status", "interrupted")
+    assert rows(story.last, None, "running") == [
+        ("Status", "running"),
+        ("Provider", "claude / opus"),
+        ("Changed", "not recorded"),
+    ]
+    story.add(f.ErrorOccurred(FailureKind.AGENT_ERROR, "no", "plan", 1), here())
+    row = next(row for row in work_rows(story.last, None, "failed") if row.label == "Attempts")
+    assert row.lines == ("1 claude failed after 1.0s: agent_error: no",)
+    story.add(f.AttemptStarted(2, 2, "command", ""), here())
+    assert dict(rows(story.last))["Provider"] == "command"
+    bare = IterationWork("0", "plan", 1, 1, story.events[0].at)
+    assert [label for label, _ in rows(bare)] == ["Status", "Changed"]
+
+
+def test_changes_are_unknown_reported_shared_or_nothing() -> None:
+    work = entered().begin(here()).add(f.TreeTaken(1, "after", problem="no git"), here()).last
+    assert changed_row(work, None).value == "not recorded (no git)"
+    told = Result(work=WorkReport(files_touched=("a.py", "b.py")))
+    reported = entered().begin(here()).complete(here(), result=told).last
+    assert changed_row(reported, None).value == "as reported by the agent: a.py, b.py"
+    assert changed_row(reported, Changes()).value == "nothing"
+    left_out = entered().begin(here()).add(f.TreeTaken(1, tree=A, omitted=1), here()).last
+    assert changed_row(left_out, CHANGES).value == "2 files, +3 -1 lines (1 large file left out)"
+    p, q = Cursor("1.0", 1, 1, "claude"), Cursor("1.0", 1, 1, "codex")
+    shared = Story().begin(p).begin(q).last
+    assert "also by other branches at the same time" in changed_row(shared, CHANGES).value
+
+
+def test_lines_of_files_are_aligned_and_limited() -> None:
+    files = (
+        FileChange("src/long-name.py", "modified", 12, 3),
+        FileChange("a\x1b[31m", "added", 1, 0),
+        FileChange("image.png", "deleted"),
+        FileChange("new.py", "renamed", 0, 0, "old.py"),
+        FileChange("link", "retyped", 0, 2),
+    )
+    assert list(file_lines(Changes(files), most=4)) == [
+        "M src/long-name.py  +12 -3",
+        "A a�[31m            +1",
+        "D image.png         binary",
+        "R old.py → new.py",
+        "and 1 more",
+    ]
+    assert list(file_lines(Changes())) == []
+    assert changes_text(Changes(files)) == "5 files, +13 -5 lines"
+
+
+def test_a_line_of_the_list_is_cut_to_the_columns() -> None:
+    story = entered().begin(here()).complete(here(), usage=Usage(1, 1, cost_usd=0.5))
+    line = work_line(story.last, CHANGES, "completed", 80)
+    assert (line.mark, line.text) == ("done", "  1  1.5s  2 files +3 -1  $0.50  did it")
+    assert work_line(story.last, Changes(), "completed", 14).text == "  1  1.5s  $0…"
+    story.begin(here(2))
+    assert work_line(story.last, None, "running", 80) == work_line(story.last, None, "running", 80)
+    assert work_line(story.last, None, "running", 80).text == "  2  running"
+    assert work_line(story.last, None, "interrupted", 80).mark == "stopped"
+    story.add(f.ErrorOccurred(FailureKind.AGENT_ERROR, "no", "plan", 1), here(2))
+    assert work_line(story.last, None, "failed", 80).text == "  2  2.0s  failed: agent_error: no"
+    bare = IterationWork("0", "plan", 2, 1, story.events[0].at)
+    assert work_line(bare, None, "running", 80).text == "  1  running"
+    assert stage_title(bare) == "plan, visit 2"
+
+
+def test_iterations_are_listed_by_visit() -> None:
+    story = entered().begin(here(1)).begin(Cursor("0", 2, 1)).begin(here(2))
+    listed = [[(work.visit, work.iteration) for work in works] for works in stages_of(story.fold.iterations)]
+    assert listed == [[(1, 1), (1, 2)], [(2, 1)]]
+
+
+def test_the_end_of_the_output_is_shown() -> None:
+    assert list(output_lines(None)) == []
+    text = "".join(f"{n}\n\n" for n in range(20))
+    lines = list(output_lines(text))
+    assert (lines[0], lines[-1], len(lines)) == ("… 8 lines before", "19", 13)
+
+
+def test_the_json_view_has_what_is_known() -> None:
+    story = entered().begin(here())
+    running = iteration_view(story.last, None)
+    assert (running.decision, running.summary, running.changed, running.cost_usd) == (None, "", None, None)
+    view = iteration_view(story.complete(here(), B).last, CHANGES)
+    assert (view.decision, view.summary, view.tree_after) == (Decision.CONTINUE, "did it", B)
+    assert view.changed == CHANGES.files
