@@ -11,7 +11,7 @@ from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.file_keys import PIPELINE, STAGE
 from agentforge.definition.read.node_keys import NodeKind
 from agentforge.definition.read.table import Key, Nested, Table
-from agentforge.definition.read.values import Anything, Flag, ListOf, Number, Text, Texts
+from agentforge.definition.read.values import Anything, Flag, Given, ListOf, Number, Text, Texts
 from agentforge.definition.yaml.parser import SourceText, parse_mapping
 from agentforge.model.diagnostic import Diagnostic
 
@@ -52,7 +52,7 @@ def sample(kind: Any) -> Any:
             return kind.options[1] if kind.options else (*kind.proposed, "x")[0]
         case Number():
             return kind.low + 1
-        case Flag():
+        case Flag() | Given():
             return True
         case Texts():
             return {"test": "make"}

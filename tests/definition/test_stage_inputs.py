@@ -81,6 +81,9 @@ def test_a_number_serves_as_an_id() -> None:
         ("{from: a, select: some}", "bad-value 6:31", "`some`", "values: all, history, latest"),
         ("{from: a, select: histroy}", "bad-value 6:31", "`histroy`", "did you mean `history`?"),
         ("{from: a, select: []}", "bad-type 6:31", "text", ""),
+        ("{from_initial: [x.md]}", "bad-type 6:28", "always in the context", "give files with --input"),
+        ("{from_initial: false}", "bad-type 6:28", "can only be true", "`inputs` of the pipeline"),
+        ("{from_previous_iterations: 3}", "bad-type 6:40", "can only be true", ""),
     ],
 )
 def test_invalid_references(inputs: str, expected: str, message: str, hint: str) -> None:
@@ -152,16 +155,16 @@ class TestInsideABlock:
     def test_own_inputs_win_key_by_key(self) -> None:
         stages = in_block(
             stage="{from: draft}",
-            provider="{from: before, select: all, from_initial: p}",
-            block="{from: before, from_initial: b, from_previous_iterations: b}",
+            provider="{from: before, select: all, from_initial: true}",
+            block="{from: before, select: history, from_previous_iterations: true}",
         )
         assert stages["codex/revise"].inputs == {
             "from": "draft",
-            "from_initial": "p",
-            "from_previous_iterations": "b",
+            "from_initial": True,
+            "from_previous_iterations": True,
         }
         assert stages["codex/revise"].sources == InputSources((FromStage("draft", "1.0", "latest", "codex"),))
-        assert stages["claude/draft"].inputs["from_initial"] == "b"
+        assert stages["claude/draft"].inputs["select"] == "history"
 
     @pytest.mark.parametrize(
         ("level", "inputs", "expected", "word"),

@@ -284,7 +284,7 @@ def test_every_attempt_leaves_a_record_and_retries_do_not_advance_the_iteration(
     assert set(first) == {"attempt", "status", "error", "started_at", "ended_at", "output_path"}
     assert (first["attempt"], first["status"], first["error"]) == (1, "failed", "provider_crashed")
     assert (second["attempt"], second["status"], second["error"]) == (2, "success", None)
-    assert second["output_path"] == "output.md"
+    assert (first["output_path"], second["output_path"]) == ("attempt-1/output.md", "output.md")
     assert clock.waits == [2.0]
     assert not (iteration_dir(tmp_path, 2) / "attempts.jsonl").exists()
 

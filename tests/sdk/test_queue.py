@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sdk.projects import ENVIRON, node, pipeline, run, run_dir, types
+from tests.sdk.projects import ENVIRON, iteration_dir, load, node, pipeline, run, run_dir, types
 
 from agentforge.app.results import RunResult
 from agentforge.model.errors import ProviderUnusable
@@ -116,6 +116,9 @@ def test_bd_failure_is_reported_with_its_output_and_the_run_can_be_resumed(
     (tools / "bd").write_text("#!/bin/sh\necho 'database is locked' >&2\nexit 4\n")
     result = go(project, tools, queue())
     assert result.error == "`bd ready --label=pipeline/s` exited with 4: database is locked"
+    error = load(iteration_dir(project) / "error.json")
+    assert (error["type"], error["message"]) == ("queue_unreadable", result.error)
+    assert (error["iteration"], error["attempt"]) == (1, None)
     (tools / "bd").write_text(good)
 
     async def again() -> RunResult:

@@ -60,6 +60,7 @@ def test_hints_name_the_program_as_it_was_called(program: ShellEngineName, proje
     done = program("pipeline", file, "auth", "--foreground")
     assert done.code == 1
     assert "  Resume: agent-pipelines resume auth" in done.lines
+    assert "hint: agent-pipelines resume auth   (or" in program("pipeline", file, "auth", "--foreground").err
 
 
 @pytest.mark.parametrize(

@@ -60,8 +60,8 @@ def log_event(event: Event, plan: Plan) -> None:
     if at is not None:
         extra["stage"] = node.id if (node := plan.by_path.get(at.node_path)) else None
         extra["iteration"] = at.iteration or None
-    for name in ("provider", "duration_ms"):
-        extra[name] = getattr(fact, name, None)
+    extra["provider"] = getattr(fact, "provider", None) or (at.provider if at else None)
+    extra["duration_ms"] = getattr(fact, "duration_ms", None)
     if isinstance(fact, f.ErrorOccurred | f.SessionFailed):
         extra["error"] = fact.message
     log.log(level, line.words if line else fact.TYPE, extra=extra)

@@ -235,10 +235,10 @@ def call(arguments: list[str], name: str = "agentforge") -> int:
         echo(*error.format_message().split("\n"))
         return exit_codes.FAILED if seen.name == SHELL_ENGINE_NAME and not arguments else exit_codes.USAGE
     except click.ClickException as error:
-        return show_usage_error(error, as_json=seen.as_json)
+        return show_usage_error(error, as_json=seen.as_json, program=_program(seen))
     except AgentForgeError as error:
         _record_failure(seen, error)
-        return show_error(error, as_json=seen.as_json)
+        return show_error(error, as_json=seen.as_json, program=_program(seen))
     except (click.Abort, KeyboardInterrupt):
         return exit_codes.SIGNAL + 2
     except BrokenPipeError:
@@ -248,6 +248,14 @@ def call(arguments: list[str], name: str = "agentforge") -> int:
     except Exception as error:
         _record_failure(seen, AgentForgeError(f"unexpected {type(error).__name__}: {error}"))
         return show_unexpected(error, as_json=seen.as_json)
+
+
+def _program(seen: Invocation) -> str:
+    """How to call the program again; the error may be about the project itself."""
+    try:
+        return seen.program
+    except (AgentForgeError, OSError):
+        return seen.name
 
 
 def _record_failure(seen: Invocation, error: AgentForgeError) -> None:

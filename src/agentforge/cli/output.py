@@ -38,6 +38,9 @@ MARKS = {
 
 MAX_COLUMNS = 4096
 
+PROGRAM = "agentforge"
+_COMMAND = re.compile(rf"(?:(?<=`)|(?<=: )|^){PROGRAM}(?= )")
+"""The program's name where a command begins in a message."""
 
 # Marks the tones in a line; random, so that no text that is shown can contain it.
 _MARK = chr(0xF0000 + int.from_bytes(os.urandom(2), "big") % 0xFF00)
@@ -123,11 +126,11 @@ def print_json(value: Any) -> None:
     echo_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
-def show_error(error: "AgentForgeError", *, as_json: bool) -> int:
-    """Print the error and its hint. Returns the exit status."""
+def show_error(error: "AgentForgeError", *, as_json: bool, program: str = PROGRAM) -> int:
+    """Print the error and its hint, with commands that can be typed as they are. Returns the exit status."""
     about: dict[str, Any] = {"code": error.code, "message": error.message}
     if error.hint:
-        about["hint"] = error.hint
+        about["hint"] = _COMMAND.sub(lambda _: program, error.hint)
     if diagnostics := getattr(error, "diagnostics", ()):
         about["diagnostics"] = diagnostics
     if diagnostics and not as_json:
@@ -151,10 +154,11 @@ def show_executions(executes: "Sequence[Execution]") -> None:
         note(f"  {line}")
 
 
-def show_usage_error(error: click.ClickException, *, as_json: bool) -> int:
+def show_usage_error(error: click.ClickException, *, as_json: bool, program: str = PROGRAM) -> int:
     context = getattr(error, "ctx", None)
     hint = getattr(error, "hint", "") or (f"{context.command_path} --help" if context else "")
-    _show({"code": "usage", "message": error.format_message(), "hint": hint}, as_json=as_json)
+    message = _COMMAND.sub(lambda _: program, error.format_message())
+    _show({"code": "usage", "message": message, "hint": hint}, as_json=as_json)
     return exit_codes.USAGE
 
 

@@ -36,7 +36,8 @@ MAX_RECORDS_BYTES = 1024 * 1024
 log = logging.getLogger("agentforge.run")
 
 # Files that an attempt may leave in the iteration's folder; archived before the next attempt starts.
-LEFTOVERS = frozenset({"result.json", "status.json", "output.md", "error.json"})
+OUTPUT = "output.md"
+LEFTOVERS = frozenset({"result.json", "status.json", OUTPUT, "error.json"})
 
 
 # The line by which prompts of agent-pipelines ask the agent to report that no work is left.
@@ -105,7 +106,7 @@ def conclude(about: Attempted, ended: ExecuteResult, now: datetime) -> f.AnyFact
         return _failed(about, ended, failure, wrote_output, now)
     if about.output_path and wrote_output and (uncopied := _copy_output(about, about.output_path, text)):
         return _failed(about, ended, uncopied, wrote_output, now)
-    note_attempt(about, "success", None, now, "output.md" if wrote_output else None)
+    note_attempt(about, "success", None, now, OUTPUT if wrote_output else None)
     return f.IterationCompleted(
         stage=about.node.label,
         attempt=about.number,
@@ -158,7 +159,7 @@ def _failed(
     about: Attempted, ended: ExecuteResult, failure: Failure, wrote_output: bool, now: datetime
 ) -> f.ErrorOccurred:
     failure = replace(failure, message=short_message(failure.message))
-    output = "output.md" if wrote_output else None
+    output = OUTPUT if wrote_output else None
     note_attempt(about, "failed", failure.kind.value, now, output)
     details = {
         "type": failure.kind.value,
@@ -309,11 +310,20 @@ def _earlier_records(about: Attempted) -> bytes:
     kept = []
     for line in (files.read_usable(about.here.attempts, MAX_RECORDS_BYTES) or b"").splitlines(keepends=True):
         try:
-            if json.loads(line)["attempt"] < about.number:
-                kept.append(line)
+            record = json.loads(line)
+            if record["attempt"] < about.number:
+                kept.append(_with_own_output(about, record) or line)
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
     return b"".join(kept)
+
+
+def _with_own_output(about: Attempted, record: dict[str, Any]) -> bytes | None:
+    """The record of an earlier attempt whose output was archived, or None if it can stay as it is."""
+    archive = about.here.attempt(int(record["attempt"])).root
+    if record["output_path"] != OUTPUT or not files.is_file(os.path.join(archive, OUTPUT)):
+        return None
+    return files.compact({**record, "output_path": f"{os.path.basename(archive)}/{OUTPUT}"})
 
 
 def archive_leftovers(about: Attempted) -> None:
@@ -321,6 +331,10 @@ def archive_leftovers(about: Attempted) -> None:
     if about.is_clean:
         return
     move_leftovers(about.here, about.number - 1)
+    if about.number > 1:
+        records = _earlier_records(about)
+        if files.read_usable(about.here.attempts, MAX_RECORDS_BYTES) not in (None, records):
+            files.replace(about.here.attempts, records)
 
 
 def move_leftovers(here: IterationLayout, attempt: int) -> None:

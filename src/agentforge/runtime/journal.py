@@ -18,7 +18,7 @@ from agentforge.model.facts import AnyFact, SessionStarted
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.ports.clock import Clock
-from agentforge.ports.event_log import LogWriter
+from agentforge.ports.event_log import Head, LogWriter
 from agentforge.views.run_model import RunModel, fold_events
 
 Observer = Callable[[], None]
@@ -41,8 +41,8 @@ class Journal:
         self.view: RunModel = fold_events(writer.replay())
         self._clock = clock
         self._observers: list[Observer] = []
-        self._durable = -1
-        """The length of the log that is known to be durable."""
+        self.synced: Head | None = None
+        """The latest head that is known to be durable."""
         self._is_slow = False
         """Whether the last sync was slow."""
         self._latest = self.view.state.updated_at if self.view.state else clock.now()
@@ -93,11 +93,11 @@ class Journal:
         """Make all recorded facts durable; called before every external side effect."""
         # Includes data that was written without waiting, by us or an earlier owner. Repeated if more was
         # recorded while a thread waited.
-        while (length := self.writer.head.length) != self._durable:
+        while (head := self.writer.head) != self.synced:
             slow = self._is_slow
             seconds = await asyncio.to_thread(self.wait_for_disk) if slow else self.wait_for_disk()
             self._is_slow = seconds > SLOW_DISK_SECONDS
-            self._durable = length
+            self.synced = head
             self._notify()
 
     def wait_for_disk(self) -> float:

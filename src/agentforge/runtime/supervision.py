@@ -62,19 +62,22 @@ class Supervised:
         lease: str,
         *,
         secrets: tuple[str, ...] = (),
+        before_start: Callable[[], None] = lambda: None,
     ) -> None:
         """`secrets`: values that are redacted from every program's output, whether it was given them or
-        not."""
+        not. `before_start` is called before each start."""
         self._processes = processes
         self._limits = limits
         self._project = project
         self._lease = lease
         self._secrets = secrets
+        self._before_start = before_start
 
     async def run(
         self, place: AttemptLayout, command: Command, mark: str, limits: AttemptLimits, cleanup: Cleanup = ()
     ) -> SupervisedExit:
         """Start the program in its new folder and wait for its end."""
+        self._before_start()
         spec = self._spec(place, command, mark, limits, cleanup)
         supervisor = await self._processes.start_supervisor(place.root, spec)
         return await self._follow(place, mark, supervisor, cleanup)

@@ -28,15 +28,15 @@ BUGS = (
     Bug(
         JOURNAL,
         "facts that an earlier engine wrote without a sync count as durable",
-        "        self._durable = -1\n",
-        "        self._durable = writer.head.length\n",
+        "        self.synced: Head | None = None\n",
+        "        self.synced: Head | None = writer.head\n",
     ),
     Bug(JOURNAL, "sync doesn't wait", "        self.writer.sync()\n", "        self.writer.flush()\n"),
     Bug(
         JOURNAL,
         "facts recorded during a sync count as durable",
-        "            self._durable = length\n",
-        "            self._durable = self.writer.head.length\n",
+        "            self.synced = head\n",
+        "            self.synced = self.writer.head\n",
     ),
     Bug(
         JOURNAL,
@@ -269,14 +269,14 @@ BUGS = (
     Bug(
         CONCLUDE,
         "an old status.json is used for the next attempt",
-        'frozenset({"result.json", "status.json", "output.md", "error.json"})',
-        'frozenset({"result.json", "output.md", "error.json"})',
+        'frozenset({"result.json", "status.json", OUTPUT, "error.json"})',
+        'frozenset({"result.json", OUTPUT, "error.json"})',
     ),
     Bug(
         CONCLUDE,
         "an old result.json is used for the next attempt",
-        'frozenset({"result.json", "status.json", "output.md", "error.json"})',
-        'frozenset({"status.json", "output.md", "error.json"})',
+        'frozenset({"result.json", "status.json", OUTPUT, "error.json"})',
+        'frozenset({"status.json", OUTPUT, "error.json"})',
     ),
     Bug(
         CONCLUDE,
@@ -323,8 +323,8 @@ BUGS = (
     Bug(
         CONCLUDE,
         "an attempt is listed twice",
-        'if json.loads(line)["attempt"] < about.number:',
-        'if json.loads(line)["attempt"] <= about.number:',
+        'if record["attempt"] < about.number:',
+        'if record["attempt"] <= about.number:',
     ),
     Bug(CONCLUDE, "a failed agent counts as successful", "    if ended.exit_code != 0:\n", "    if False:\n"),
     Bug(

@@ -76,7 +76,7 @@ BUGS = (
     Bug(
         "agentforge.app.runs.leases",
         "state.json is repaired before the log is durable",
-        "                journal.wait_for_disk()\n",
+        "            journal.wait_for_disk()\n",
         "",
         ("tests/order/test_recorded_runs.py",),
     ),

@@ -186,8 +186,20 @@ class Runner:
             return played or providers["mock" if state.settings.mock else name]
 
         project = self._runs.project
+        keeper = HeadKeeper(layout.root, self._environ)
+
+        def keep_head() -> None:
+            """So that a log that is cut later lacks no start of an agent unnoticed."""
+            if journal.synced is not None:
+                keeper.keep(state.run_id, journal.synced)
+
         supervised = Supervised(
-            self._processes, self._limits, project, layout.log, secrets=secrets_in(self._environ)
+            self._processes,
+            self._limits,
+            project,
+            layout.log,
+            secrets=secrets_in(self._environ),
+            before_start=keep_head,
         )
         confiner = Confiner(self._sandboxes, project, layout, plan)
         calls = Calls(provider_of, self._registry.locks, supervised, confiner)
@@ -202,10 +214,9 @@ class Runner:
             {
                 "agent": AgentPerformer(setting, calls, preparer, self._clock, trees),
                 "judge": judge,
-                "queue": QueuePerformer(setting, queue, lambda: load_cassette(layout.replayed)),
+                "queue": QueuePerformer(setting, queue, lambda: load_cassette(layout.replayed), self._clock),
             },
         )
-        keeper = HeadKeeper(layout.root, self._environ)
         return Driver(journal, layout, performers, keeper=keeper)
 
 

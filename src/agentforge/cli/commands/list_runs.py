@@ -29,7 +29,7 @@ def list_runs(count: int) -> None:
         return
     if not rows:
         echo(f"No runs yet in {call.root}")
-        echo("  Start one: agentforge run -p FILE")
+        echo(f"  Start one: {call.program} run -p FILE")
         return
     now = datetime.now(UTC)
     for line in table(rows, now):

@@ -184,6 +184,20 @@ class Anything(Struct, frozen=True):
         return {}
 
 
+class Given(Struct, frozen=True):
+    """The kind of a key whose only value is `true`, because it is always so."""
+
+    reason: str
+    hint: str = ""
+
+    def read(self, tree: Tree, name: str, report: Report) -> None:
+        if not isinstance(tree, Scalar) or tree.value is not True:
+            report.error("bad-type", tree.at, f"{name} can only be true: {self.reason}", self.hint)
+
+    def schema(self, _: dict[str, Schema]) -> Schema:
+        return {"const": True}
+
+
 TEXT = Text()
 PROSE = Text(prose=True)
 SOME_TEXTS = ListOf(TEXT, or_one=True)

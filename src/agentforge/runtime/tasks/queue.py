@@ -1,28 +1,43 @@
 """Checks the task queue: queries it, or reads the recorded count in a replay."""
 
 from collections.abc import Callable
+from typing import Any
 
 from agentforge.engine.node_keys import recorded_key
 from agentforge.model import facts as f
 from agentforge.model.cassette import Cassette, ExchangeQuery
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.task import QueueTask
+from agentforge.ports.clock import Clock
 from agentforge.ports.task_queue import TaskQueue
 from agentforge.runtime.tasks.call import RunSetting
 from agentforge.runtime.tasks.performer import TaskReport
+from agentforge.system import files
 
 
 class QueuePerformer:
     """A query has no side effects, so it can be repeated after a crash."""
 
-    def __init__(self, setting: RunSetting, queue: TaskQueue, load: Callable[[], Cassette]) -> None:
+    def __init__(
+        self, setting: RunSetting, queue: TaskQueue, load: Callable[[], Cassette], clock: Clock
+    ) -> None:
         self._setting = setting
         self._queue = queue
         self._load = load
+        self._clock = clock
 
     async def perform(self, task: QueueTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:  # noqa: ARG002
-        if self._setting.is_replay:
-            return self._played(task)
+        fact = self._played(task) if self._setting.is_replay else await self._checked(task)
+        # Before the first iteration, its folder is used.
+        here = self._setting.layout.iteration(task.place.folder, max(task.iteration, 1))
+        if isinstance(fact, f.ErrorOccurred):
+            files.make_dir(here.root)
+            files.replace(here.error, files.pretty(self._details(task, fact)))
+        else:
+            files.remove(here.error)  # Of an earlier check: the iteration itself has succeeded.
+        return fact
+
+    async def _checked(self, task: QueueTask) -> f.QueueChecked | f.ErrorOccurred:
         found = await self._queue.count()
         if isinstance(found, Failure):
             return f.ErrorOccurred(found.kind, found.message, task.name, 0)
@@ -31,7 +46,21 @@ class QueuePerformer:
             self._setting.recorder.queue(task, fact)
         return fact
 
-    def _played(self, task: QueueTask) -> f.AnyFact:
+    def _details(self, task: QueueTask, fact: f.ErrorOccurred) -> dict[str, Any]:
+        """With the same keys as the error of an attempt; there is none."""
+        return {
+            "type": fact.kind.value,
+            "message": fact.message,
+            "exit_code": None,
+            "stage": task.name,
+            "iteration": task.iteration,
+            "attempt": None,
+            "provider": None,
+            "timestamp": self._clock.now(),
+            "output_path": None,
+        }
+
+    def _played(self, task: QueueTask) -> f.QueueChecked | f.ErrorOccurred:
         node = recorded_key(self._setting.plan, task.place.path, task.place.run)
         asked = ExchangeQuery(task.name, task.iteration, 1, "queue", node, task.place.branch or "")
         found = self._load().find(asked)
