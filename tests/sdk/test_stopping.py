@@ -173,6 +173,21 @@ def test_signal_during_iteration_waits_for_completion_then_releases_the_lock(
     run(main())
 
 
+def test_signal_that_arrives_at_the_end_cancels_nothing_afterwards(tmp_path: Path) -> None:
+    """The event loop calls a handler that it has scheduled, even if it was removed since."""
+
+    async def main() -> None:
+        async with engine(tmp_path, ScriptedProvider([])) as sdk:
+            with stop_on_signals(sdk) as stopped:
+                signal.raise_signal(signal.SIGTERM)
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+            await asyncio.sleep(0.05)
+            assert stopped.signal is None
+
+    run(main())
+
+
 def test_forced_shutdown_double_sigint_ends_at_once(tmp_path: Path) -> None:
     async def main() -> None:
         gate = Gate()

@@ -23,6 +23,8 @@ class StopSignal:
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
         self.at = 0.0
+        self.is_over = False
+        """Whether the block was left: a handler may still be called that the event loop has scheduled."""
 
 
 OnStop = Callable[[bool], None]
@@ -42,6 +44,8 @@ def stop_on_signals(engine: Engine, on_stop: OnStop | None = None) -> Iterator[S
     task = asyncio.current_task()
 
     def stop(number: signal.Signals) -> None:
+        if stopped.is_over:
+            return
         first = stopped.signal is None
         is_in_time = monotonic() - stopped.at <= SECOND_SIGNAL_SECONDS
         again = not first and is_in_time and number is not CLOSING
@@ -61,6 +65,7 @@ def stop_on_signals(engine: Engine, on_stop: OnStop | None = None) -> Iterator[S
     try:
         yield stopped
     finally:
+        stopped.is_over = True
         for number in handled:
             loop.remove_signal_handler(number)
 
