@@ -45,17 +45,27 @@ def archived(project: Project) -> list[Path]:
     return sorted(project.run_dir("s").parent.glob("s.*"))
 
 
-def test_run_that_is_about_to_be_archived_cannot_be_resumed(paused: Project) -> None:
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        (("resume", "s"), 1, "already running"),
+        (("recover", "s"), 0, ""),
+        (("cancel", "s"), 0, ""),
+    ],
+)
+def test_run_that_is_about_to_be_archived_cannot_be_continued(
+    paused: Project, command: tuple[str, ...], code: int, said: str
+) -> None:
     log = (paused.run_dir("s") / "events.jsonl").read_bytes()
     file = paused.pipeline(f"one={ALONE}")
     forced = ("run", "-p", file, "-s", "s", "--force")
     with paused.started_program(sys.executable, "-c", STOPPED_AT_RENAME, str(paused.home), *forced) as run:
         wait_for((paused.home / "reached").exists, "the archiving of the run")
-        resumed = paused.call("resume", "s")
+        other = paused.call(*command)
         (paused.home / "go").touch()
         done = run.end()
-    assert resumed.code == 1
-    assert "already running" in resumed.err
+    assert other.code == code, other
+    assert said in other.err
     assert done.code == 0, done.err
     assert [(folder / "events.jsonl").read_bytes() for folder in archived(paused)] == [log]
     assert paused.types("s")[-1] == "session_complete"
@@ -79,6 +89,37 @@ def test_several_force_at_once_never_work_at_the_same_time(paused: Project) -> N
         assert paused.call("log", "verify", folder.name).code == 0
         starts = paused.types(folder.name).count("session_start")
         assert starts == 1
+
+
+@pytest.fixture
+def interrupted(project: Project) -> Project:
+    """A project with a run `s` whose engine was killed while its agent works."""
+    project.env["EFFECTS"] = str(project.home / "effects")
+    file = project.pipeline(f"one=touch up; until [ -e go ]; do sleep 0.02; done; {ALONE}", f"two={ALONE}")
+    call = (sys.executable, "-m", "agentforge", "run", "-p", file, "-s", "s")
+    with project.started_program(*call) as engine:
+        wait_for((project.root / "up").exists, "the agent")
+        engine.process.kill()
+        engine.process.wait()
+    return project
+
+
+def test_force_recover_resume_and_cancel_at_once_never_work_at_the_same_time(interrupted: Project) -> None:
+    file = interrupted.pipeline(f"one*2={ALONE}")
+    (interrupted.root / "go").touch()
+    program = (sys.executable, "-m", "agentforge")
+    with (
+        interrupted.started_program(*program, "recover", "s") as a,
+        interrupted.started_program(*program, "run", "-p", file, "-s", "s", "--force") as b,
+        interrupted.started_program(*program, "cancel", "s") as c,
+        interrupted.started_program(*program, "resume", "s") as d,
+    ):
+        results = [run.end() for run in (a, b, c, d)]
+    assert [done.err for done in results if "Traceback" in done.err] == []
+    assert "overlap" not in (interrupted.home / "effects").read_text()
+    for folder in (*archived(interrupted), interrupted.run_dir("s")):
+        assert interrupted.call("log", "verify", folder.name).code == 0
+        assert interrupted.types(folder.name).count("session_start") == 1
 
 
 @pytest.mark.parametrize("command", ["resume s --force", "run -p p.yaml -s s --force"])

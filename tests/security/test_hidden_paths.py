@@ -1,5 +1,6 @@
 """What a confined agent can't read: other sessions, other branches, hidden paths and sockets."""
 
+import os
 import socket
 from pathlib import Path
 
@@ -75,6 +76,63 @@ def test_other_branches_can_not_be_read(tmp_path: Path) -> None:
         assert f"providers/{other}" not in seen
     assert "providers/one/" in (tmp_path / "seen-last").read_text()
     assert "providers/two/" in (tmp_path / "seen-last").read_text()
+
+
+OTHERS = (
+    "cat .claude/pipeline-runs/other/events.jsonl",
+    "ls .claude/pipeline-runs/other",
+    "touch .claude/pipeline-runs/other/planted",
+    "mkdir .claude/pipeline-runs/planted",
+    "mv .claude/pipeline-runs/other .claude/pipeline-runs/elsewhere",
+    "touch .claude/pipeline-runs/s/planted",
+    "mkdir .claude/pipeline-runs/s/control",
+    "touch .claude/pipeline-runs/s/parallel-00-both/planted",
+    "touch .claude/pipeline-runs/s/parallel-00-both/providers/one/planted",
+    "touch .claude/pipeline-runs/s/parallel-00-both/providers/two/planted",
+    "mkdir .claude/pipeline-runs/s/parallel-00-both/providers/one/stage-00-work/iterations/009",
+    "mkdir .claude/pipeline-runs/s/parallel-00-both/providers/two/stage-00-work/iterations/009",
+)
+SEE = "ls .claude/pipeline-runs > $(mktemp sessions.XXXXXXXX); "
+SEE += "ls .claude/pipeline-runs/s/parallel-00-both/providers > $(mktemp {who}.XXXXXXXX)\n"
+JUDGE = """\
+#!/bin/sh
+cat > prompt.$$
+{looks}
+echo '{{"stop": false, "reason": "more", "confidence": 0.5}}'
+"""
+
+
+def test_agents_and_judges_reach_no_other_session_and_no_other_branch_in_any_iteration(
+    tmp_path: Path,
+) -> None:
+    project, programs = tmp_path / "project", tmp_path / "bin"
+    project.mkdir()
+    programs.mkdir()
+    ran(project, script("echo the-secret-word\n" + WORK, sandbox="none"), session="other")
+    judge = programs / "claude"
+    tries = attempts(*OTHERS).removesuffix(WORK)
+    judge.write_text(JUDGE.format(looks=tries + SEE.format(who="judge")))
+    judge.chmod(0o755)
+    meet = "touch here-$BRANCH; until [ -e here-$OTHER ]; do sleep 0.02; done\n"
+    branches = [
+        {
+            "name": name,
+            "type": "command",
+            "env": {"BRANCH": name, "OTHER": other},
+            "run": meet + SEE.format(who="worker") + attempts(*OTHERS),
+        }
+        for name, other in (("one", "two"), ("two", "one"))
+    ]
+    judged = {"type": "judgment", "max": 2, "min_iterations": 1, "consensus": 2}
+    stage = {"id": "work", "prompt": "x", "delay": 0, "sandbox": "bwrap", "termination": judged}
+    block = {"id": "both", "parallel": {"providers": branches, "stages": [stage]}}
+    path = f"{programs}:{os.environ['PATH']}"
+    assert ran(project, block, PATH=path).status is RunStatus.COMPLETED
+    assert could(project) == []
+    for who in ("worker", "judge"):
+        seen = sorted(file.read_text() for file in project.glob(f"{who}.*"))
+        assert seen == ["one\n", "one\n", "two\n", "two\n"]
+    assert {file.read_text() for file in project.glob("sessions.*")} == {"s\n"}
 
 
 # -- hidden paths
