@@ -11,6 +11,7 @@ from agentforge.model.layout import CONTROL, OUTBOX, AttemptLayout, RunLayout
 from agentforge.model.plan import DIR_NAMES, NestedNode, Plan, SandboxChoice
 from agentforge.ports.provider import CleansUp, Command, Provider
 from agentforge.ports.sandbox import Confinement, Sandbox
+from agentforge.runtime.placeholders import Placeholders
 from agentforge.system import files
 from agentforge.system.repository import GitFiles, git_files, redirections
 
@@ -20,12 +21,20 @@ _PARTS = tuple(f"{kind}-" for kind in DIR_NAMES.values())
 
 
 class Confiner:
-    def __init__(self, sandboxes: Mapping[str, Sandbox], project: str, layout: RunLayout, plan: Plan) -> None:
+    def __init__(
+        self,
+        sandboxes: Mapping[str, Sandbox],
+        project: str,
+        layout: RunLayout,
+        plan: Plan,
+        placeholders: Placeholders | None = None,
+    ) -> None:
         self._sandboxes = sandboxes
         self._project = project
         self._run = layout.root
         self._cassette = layout.replayed
         self._runs = os.path.dirname(layout.root)
+        self._placeholders = placeholders or Placeholders(project)
         self._definition = sorted(set(_definition_files(plan, project)))
 
     def confine(
@@ -44,7 +53,9 @@ class Confiner:
             return command
         # Only existing paths can be protected.
         files.make_dir(place.root)
+        self._placeholders.hold()
         self.settle(choice)
+        self._complete(command.env.get("PATH", ""))
         branches = [os.path.dirname(f"{self._run}/{scope}")] if scope else []
         hidden = [self._runs, os.path.join(self._project, OUTBOX), *branches]
         within = Confinement(
@@ -107,6 +118,14 @@ class Confiner:
             tuple(path for path in found.files if _is_below(path, inside)),
         )
 
+    def _complete(self, path: str) -> None:
+        """Create missing folders of PATH inside the project, which sandboxes protect like existing ones:
+        otherwise an agent could create them, and put programs there for others to find."""
+        for entry in path.split(os.pathsep):
+            folder = os.path.normpath(entry)
+            if folder.startswith(f"{self._project}/") and not os.path.lexists(folder):
+                self._placeholders.make(folder)
+
     def _existing(self, path: str, *, is_folder: bool) -> str:
         if link := _link_in(path, self._project):
             raise ProviderUnusable(
@@ -116,7 +135,7 @@ class Confiner:
             )
         if not os.path.lexists(path):
             if is_folder:
-                files.make_dir(path)
+                self._placeholders.make(path)
             else:
                 files.create(path)
         return path

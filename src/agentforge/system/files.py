@@ -391,6 +391,12 @@ def _is_folder(folder: int, name: str) -> bool:
     return stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
 
 
+def remove_empty_dir(path: str) -> None:
+    """Remove a folder if it exists and is empty."""
+    with suppress(OSError, ValueError), _Parent(path) as folder:
+        os.rmdir(os.path.basename(path), dir_fd=folder)
+
+
 def move(path: str, target: str) -> None:
     """Move a file or folder within the same file system; a file at the target is replaced."""
     with storage(path):
@@ -442,11 +448,40 @@ def locked(path: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _lock(descriptor: int) -> None:
+def lock_shared(path: str) -> int:
+    """Open a lock file, which is created if missing, with a shared lock. Raises StorageFailed if another
+    process has it alone for longer than LOCK_SECONDS."""
+    with storage(path):
+        descriptor = open_file(path, os.O_RDWR | os.O_CREAT)
+        try:
+            _lock(descriptor, fcntl.LOCK_SH)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+
+def lock_alone(descriptor: int) -> bool:
+    """Turn a shared lock into an exclusive one; False if others share it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def overwrite(descriptor: int, content: bytes) -> None:
+    """Replace the content of a locked file, which must stay the same file."""
+    with storage("can't write a lock file"):
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, content, 0)
+
+
+def _lock(descriptor: int, kind: int = fcntl.LOCK_EX) -> None:
     end = time.monotonic() + LOCK_SECONDS
     while True:
         try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError as error:
             if time.monotonic() >= end:
                 held = f"another process has held the lock for {LOCK_SECONDS:g} seconds"

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from agentforge.adapters.sandboxes.mounts import is_within
-from agentforge.system import files
 
 # One of these marks the parent of a `bin` folder as a complete installation.
 _INSTALLATION = ("pyvenv.cfg", "conda-meta", "bin/node", "bin/python3", "bin/java")
@@ -17,19 +16,13 @@ _SITE = ("site-packages", "dist-packages")
 
 
 def program_files(program: str, environment: Mapping[str, str], workspace: str) -> tuple[str, ...]:
-    """The paths that the program, the programs on its PATH, and the engine need to run.
-
-    A missing folder of PATH inside the workspace is created: otherwise an agent could create it, and put
-    programs there for others to find."""
+    """The paths that the program, the programs on its PATH, and the engine need to run."""
     path = environment.get("PATH", os.defpath)
     home = environment.get("HOME", "")
     found: list[str] = []
     for place in (program, sys.executable):
         _trace(place, path, found)
     listed = [folder for folder in path.split(os.pathsep) if os.path.isabs(folder)]
-    for folder in listed:
-        if _is_below(folder, workspace) and not os.path.lexists(folder):
-            files.make_dir(folder)
     paths = [
         *(_of_program(place, home, workspace) for place in found),
         *(_installation(folder, home, workspace) for folder in listed),

@@ -1,6 +1,7 @@
 """Assemble the runtime for a run's log, and drive the run until it ends or pauses."""
 
 import asyncio
+import logging
 from contextlib import suppress
 
 from agentforge.adapters.beads import Beads
@@ -19,7 +20,7 @@ from agentforge.app.runs.leases import Leases, record_completion
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.wiring import sandboxes, trees_of
 from agentforge.definition.precedence import JUDGE_PROVIDER
-from agentforge.model.errors import LogConflict
+from agentforge.model.errors import LogConflict, StorageFailed
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan
 from agentforge.model.secrets import SecretReferences
@@ -33,6 +34,7 @@ from agentforge.runtime.driver import Driver, Performers
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.iteration_files import write_iteration_files
 from agentforge.runtime.journal import Journal
+from agentforge.runtime.placeholders import Placeholders
 from agentforge.runtime.supervision import Supervised, SupervisorLimits
 from agentforge.runtime.tasks.agent import AgentPerformer
 from agentforge.runtime.tasks.call import Calls, RunSetting
@@ -44,6 +46,7 @@ from agentforge.runtime.tree_record import TreeRecord
 from agentforge.system import openat2
 from agentforge.system.tools import resolve_tools
 
+log = logging.getLogger("agentforge.run")
 NOTIFICATION = "Loop Agent"
 """The title of the desktop notification when a single-stage run has ended."""
 
@@ -65,6 +68,7 @@ class Runner:
         self._runs = runs
         self._environ = runs.environ
         self._sandboxes = sandboxes(runs.environ, runs.project)
+        self._placeholders = Placeholders(runs.project)
         self._leases = leases
         self._registry = registry
         self._follower = follower
@@ -83,6 +87,7 @@ class Runner:
 
     async def make_ready(self, plan: Plan, settings: RunSettings, *, is_new: bool = False) -> Plan:
         """Initialize what the run needs. Returns the plan to run; raises the reason why it can't run."""
+        self._tidy()
         return (await self.examine(plan, settings, is_new=is_new)).confirmed()
 
     async def examine(self, plan: Plan, settings: RunSettings, *, is_new: bool = False) -> Readiness:
@@ -103,6 +108,14 @@ class Runner:
             chooses_judge=is_new and not self._environ.get(JUDGE_PROVIDER),
             queue=queue,
         )
+
+    def _tidy(self) -> None:
+        """Remove what sandboxes needed, unless another run of this engine needs it."""
+        if not self._drivers:
+            try:
+                self._placeholders.tidy()
+            except StorageFailed as error:
+                log.warning("can't remove empty folders that a sandbox needed: %s", error.message)
 
     async def drive(self, journal: Journal) -> RunResult:
         """Drive the run until it ends or pauses. Being cancelled is a graceful stop."""
@@ -138,6 +151,7 @@ class Runner:
             raise
         finally:
             del self._drivers[session], self._released[session]
+            self._tidy()
             self._registry.release(session)
             released.set()
             is_over = journal.state.status is not RunStatus.RUNNING
@@ -201,7 +215,7 @@ class Runner:
             secrets=secrets_in(self._environ),
             before_start=keep_head,
         )
-        confiner = Confiner(self._sandboxes, project, layout, plan)
+        confiner = Confiner(self._sandboxes, project, layout, plan, self._placeholders)
         calls = Calls(provider_of, self._registry.locks, supervised, confiner)
         history = journal.view.history
         light = LightStages(plan, provider_of, is_kept=setting.recorder is not None)
