@@ -15,6 +15,7 @@ from tests.definition.world import TextWorld
 from agentforge.adapters.cli_agents.cli_agent import CliAgent
 from agentforge.adapters.cli_agents.description import AgentCli, OutputFields
 from agentforge.adapters.cli_agents.stream import MESSAGE_CHARS
+from agentforge.adapters.host.git_objects import UNREADABLE, GitObjects
 from agentforge.adapters.providers.api import ApiProvider
 from agentforge.adapters.providers.claude import CLAUDE
 from agentforge.adapters.providers.codex import CODEX
@@ -24,6 +25,7 @@ from agentforge.app.providers.offers import described_provider
 from agentforge.app.recording import read_recording
 from agentforge.app.runs.lock_file import read_lock
 from agentforge.app.runs.lookup import Runs
+from agentforge.app.runs.work import RunWork
 from agentforge.definition.compiler import compile_pipeline
 from agentforge.engine.normalise import (
     MAX_OUTPUT_BYTES,
@@ -44,6 +46,7 @@ from agentforge.runtime.controls import given_answers, pending_controls
 from agentforge.runtime.exit_record import exit_of, read_claim, read_exit
 from agentforge.tool_loop.conversation import SessionStore
 from agentforge.views.lines.tail import event_line
+from agentforge.views.lines.work import work_line, work_rows
 
 HERE = Path(__file__).parent
 STREAMS = HERE.parent / "adapters" / "streams"
@@ -114,6 +117,13 @@ def look(project: Path) -> None:
     for event in runs.events("s"):
         event_line(event, event.at.tzinfo)  # type: ignore[arg-type]
     runs.info("s")
+    work = RunWork(runs, "s")
+    for one in work.iterations:
+        assert work.output(one) is None or one.folder or one.text
+        work.prompt(one)
+        work.files(one)
+        list(work_rows(one, None, "running"))
+        work_line(one, None, "running", 80)
 
 
 def log(project: Path, content: bytes) -> None:
@@ -175,6 +185,11 @@ def lock(project: Path, content: bytes) -> None:
     read_lock(str(project), "s")
 
 
+def tree(project: Path, content: bytes) -> None:
+    objects = GitObjects(str(project), "sha1")
+    assert len(list(objects.tree(objects.add("tree", content)))) <= len(content)
+
+
 def stop_reason(project: Path, content: bytes) -> None:
     put(Path(stop_reason_file(str(project), "s")), content)
     for reason in Runs(project).stopped():
@@ -216,6 +231,7 @@ TARGETS = {
     "controls": Target(in_project(controls)),
     "attempt": Target(in_project(attempt)),
     "lock": Target(in_project(lock)),
+    "tree": Target(in_project(tree), UNREADABLE),
     "stop_reason": Target(in_project(stop_reason)),
     "conversation": Target(in_project(conversation)),
 }

@@ -75,7 +75,7 @@ def confinement(
 
 
 def test_of_all_runs_only_its_own_stages_are_visible(tmp_path: Path, layout: RunLayout) -> None:
-    for name in ("stage-01-other", "parallel-02-both", "pipeline-03-inner", "payloads", "control"):
+    for name in ("stage-01-other", "parallel-02-both", "pipeline-03-inner", "payloads", "control", "trees"):
         (Path(layout.root) / name).mkdir(parents=True)
     (Path(layout.root) / "events.jsonl").write_text("")
     within = confinement(tmp_path, layout)

@@ -1,6 +1,6 @@
 """The list of mutations. One that no test can catch says why; a new one comes with the test that catches it."""
 
-from tests.mutants.bugs import engine, log, model, redaction, runtime, sandbox, supervisor, surfaces
+from tests.mutants.bugs import engine, log, model, redaction, runtime, sandbox, supervisor, surfaces, trees
 from tests.mutants.mutation import ROOT
 
 ALL = (
@@ -12,6 +12,7 @@ ALL = (
     *sandbox.BUGS,
     *redaction.BUGS,
     *surfaces.BUGS,
+    *trees.BUGS,
 )
 
 

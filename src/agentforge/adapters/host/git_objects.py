@@ -36,7 +36,9 @@ class GitObjects:
         """Objects that are known to be in the folder."""
 
     def id_of(self, kind: ObjectType, content: bytes) -> str:
-        return hashlib.new(self._hash_name, _framed(kind, content), usedforsecurity=False).hexdigest()
+        hashed = hashlib.new(self._hash_name, _header(kind, content), usedforsecurity=False)
+        hashed.update(content)
+        return hashed.hexdigest()
 
     def has(self, id: str) -> bool:
         if id not in self._stored and files.is_file(self._path(id)):
@@ -49,7 +51,7 @@ class GitObjects:
         if not self.has(id):
             path = self._path(id)
             files.make_dir(os.path.dirname(path))
-            files.replace(path, zlib.compress(_framed(kind, content), _LEVEL))
+            files.replace(path, zlib.compress(_header(kind, content) + content, _LEVEL))
             self._stored.add(id)
         return id
 
@@ -107,8 +109,8 @@ class GitObjects:
 _Folder = dict[str, "_Folder | TreeEntry"]
 
 
-def _framed(kind: ObjectType, content: bytes) -> bytes:
-    return f"{kind} {len(content)}\0".encode() + content
+def _header(kind: ObjectType, content: bytes) -> bytes:
+    return f"{kind} {len(content)}\0".encode()
 
 
 def _parsed(content: bytes, width: int) -> Iterator[tuple[str, str, str]]:

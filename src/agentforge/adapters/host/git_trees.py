@@ -13,6 +13,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from agentforge.adapters.host.git_objects import UNREADABLE, GitObjects, TreeEntry
 from agentforge.adapters.host.project_files import OURS
@@ -119,7 +120,8 @@ class GitTrees:
         """The latest tree of an earlier engine."""
         id = (files.read_usable(self._note, 100) or b"").decode("ascii", "replace")
         try:
-            return dict(objects.tree(id)) if is_tree_id(id) else None
+            found = islice(objects.tree(id), self._limits.files) if is_tree_id(id) else ()
+            return dict(found) or None
         except UNREADABLE:
             return None
 

@@ -1,0 +1,60 @@
+"""Bugs in the trees of a run: taken, recorded, compared."""
+
+from tests.mutants.mutation import Mutation as Bug
+
+TREES = ("tests/adapters/test_git_trees.py",)
+RECORD = ("tests/runtime/test_tree_record.py",)
+GIT = "agentforge.adapters.host.git_trees"
+SCAN = "agentforge.adapters.host.tree_scan"
+
+BUGS = (
+    Bug(
+        GIT,
+        "content that only git has is not copied when it changes",
+        "        if not missing:\n            return\n",
+        "        return\n",
+        TREES,
+    ),
+    Bug(
+        GIT,
+        "a new engine forgets the tree of the earlier one",
+        "self._latest = self._noted(self._objects)",
+        "self._latest = None",
+        TREES,
+    ),
+    Bug(
+        SCAN,
+        "a file that was changed a moment ago counts as known",
+        "None if self._is_racy(stamp) else stamp",
+        "stamp",
+        equivalent="only two changes within one tick of the file system's clock show it",
+    ),
+    Bug(
+        SCAN,
+        "secrets are kept",
+        "        content = self._redactor.bytes(content)\n",
+        "",
+        TREES,
+    ),
+    Bug(
+        "agentforge.runtime.tree_record",
+        "an outcome is lost when the engine stops waiting for its tree",
+        "            self.forget()\n            return outcome\n",
+        "            raise\n",
+        RECORD,
+    ),
+    Bug(
+        "agentforge.runtime.tree_record",
+        "the tree before every attempt is recorded, changed or not",
+        "        if taken != before:\n            report(_fact(attempt, taken))\n",
+        "        report(_fact(attempt, taken))\n",
+        RECORD,
+    ),
+    Bug(
+        "agentforge.views.work",
+        "a log may name anything as a tree",
+        "return tree if tree is not None and is_tree_id(tree) else None",
+        "return tree",
+        ("tests/views/test_work.py",),
+    ),
+)
