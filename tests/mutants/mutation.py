@@ -3,6 +3,7 @@
 import os
 import shutil
 from dataclasses import dataclass
+from importlib.util import cache_from_source
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -49,8 +50,11 @@ class Mutation:
     def apply(self, folder: Path) -> Path:
         """Copy the source with the bug; returns the folder for PYTHONPATH."""
         source = folder / "src"
-        shutil.copytree(SOURCE, source, ignore=shutil.ignore_patterns("__pycache__"))
-        self.path(source).write_text(self.mutated())
+        # With the bytecode of all the other modules; files with another end are being written.
+        shutil.copytree(SOURCE, source, ignore=shutil.ignore_patterns("*.pyc.*"))
+        path = self.path(source)
+        path.write_text(self.mutated())
+        Path(cache_from_source(str(path))).unlink(missing_ok=True)
         return source
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.parity import scripted_cli
 from tests.parity.recorded import LEFTOVERS, RUNS, Case, Command, read_events
+from tests.surface.warm_program import warm_program
 
 import agentforge
 
@@ -205,19 +206,14 @@ class _Stage:
     def _run(self, command: Command) -> Outcome:
         self._prepare_failures(command)
         environment = self._environment(command.environment, command.note)
+        seconds = command.seconds or SECONDS
         try:
-            done = subprocess.run(
-                self._argv(command),
-                cwd=self.project,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=command.seconds or SECONDS,
-                check=False,
+            code, out, err = warm_program().run(
+                command.words, self.project, environment, seconds, str(self._program)
             )
         except subprocess.TimeoutExpired as stopped:
             return Outcome(command, 124, _decoded(stopped.stdout), _decoded(stopped.stderr))
-        outcome = Outcome(command, done.returncode, _decoded(done.stdout), _decoded(done.stderr))
+        outcome = Outcome(command, code, _decoded(out), _decoded(err))
         if UNTRUSTED in outcome.err and "--trust" not in command.words:
             # A run of the shell engine that was put in place: a person trusts it.
             return self._run(replace(command, words=(*command.words, "--trust")))

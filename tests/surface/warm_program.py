@@ -17,11 +17,14 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
 
+import agentforge
+
 BASE = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TZ": "UTC"}
 FIXED_AT_START = ("LANG", "LC_", "PYTHON")
 """Python reads variables with these names only when it starts."""
 LEFT_OUT = ("agentforge.tool_loop.", "agentforge.testing.", "agentforge.builtin.", "agentforge.__main__")
 DESCRIPTOR = "WARM_PROGRAM"
+MODULE = str(Path(agentforge.__path__[0], "__main__.py"))
 
 
 class WarmProgram:
@@ -40,22 +43,25 @@ class WarmProgram:
             )
 
     def run(
-        self, arguments: tuple[str, ...], cwd: Path, env: dict[str, str], seconds: float
+        self, arguments: tuple[str, ...], cwd: Path, env: dict[str, str], seconds: float, name: str = ""
     ) -> tuple[int, bytes, bytes]:
-        """The exit status, stdout and stderr."""
-        call = {"arguments": arguments, "cwd": str(cwd), "env": env}
+        """The exit status, stdout and stderr. `name`: what the program is called, if not `-m agentforge`."""
+        call = {"argv": (name or MODULE, *arguments), "cwd": str(cwd), "env": env}
         files = [os.memfd_create(name) for name in ("call", "out", "err")]
         try:
             os.pwrite(files[0], json.dumps(call).encode(), 0)
             socket.send_fds(self._channel, [b"call"], files)
-            code = self._awaited(arguments, seconds)
+            code = self._awaited(seconds)
             out, err = (os.pread(file, os.fstat(file).st_size, 0) for file in files[1:])
-            return code, out, err
         finally:
             for file in files:
                 os.close(file)
+        if code is None:
+            raise subprocess.TimeoutExpired(arguments, seconds, out, err)
+        return code, out, err
 
-    def _awaited(self, arguments: tuple[str, ...], seconds: float) -> int:
+    def _awaited(self, seconds: float) -> int | None:
+        """The exit status, or None if it was killed because it took too long."""
         self._channel.settimeout(None)
         pid = int(self._channel.recv(20))
         self._channel.settimeout(seconds)
@@ -65,7 +71,7 @@ class WarmProgram:
             os.kill(pid, signal.SIGKILL)
             self._channel.settimeout(None)
             self._channel.recv(20)
-            raise subprocess.TimeoutExpired(arguments, seconds) from None
+            return None
 
 
 @cache
@@ -80,8 +86,6 @@ def can_run(env: dict[str, str]) -> bool:
 
 
 def import_all() -> None:
-    import agentforge
-
     for module in walk_packages(agentforge.__path__, "agentforge."):
         if not module.name.startswith(LEFT_OUT):
             import_module(module.name)
@@ -115,7 +119,7 @@ def become(call: int, out: int, err: int) -> None:
     os.environ.update(wanted["env"])
     time.tzset()
     os.chdir(wanted["cwd"])
-    sys.argv[1:] = wanted["arguments"]
+    sys.argv[:] = wanted["argv"]
 
 
 if __name__ == "__main__":
@@ -124,8 +128,6 @@ if __name__ == "__main__":
     with socket.socket(fileno=int(os.environ.pop(DESCRIPTOR))) as channel:
         import_all()
         serve(channel)
-    import agentforge
     from agentforge.cli.main import main
 
-    sys.argv[0] = str(Path(agentforge.__path__[0], "__main__.py"))
     main()
