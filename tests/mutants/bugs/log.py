@@ -155,7 +155,7 @@ BUGS = (
     Bug(
         FILE,
         "the name of a saved torn line isn't synced",
-        "            self._disk.sync_directory(str(target.parent))\n",
+        "            self._disk.sync_directory(os.path.dirname(target))\n",
         "",
     ),
     Bug(
@@ -222,7 +222,10 @@ BUGS = (
         ("tests/sdk/test_forked_workers.py",),
     ),
     Bug(
-        FILE, "a saved torn line is overwritten", "        while target.exists():\n", "        while False:\n"
+        FILE,
+        "a saved torn line is overwritten",
+        "        while os.path.lexists(target):\n",
+        "        while False:\n",
     ),
     Bug(
         FILE,

@@ -187,8 +187,8 @@ BUGS = (
     Bug(
         FILES,
         "a file is replaced in place",
-        "        _fill(folder, draft, content, _NEW, mode)\n        _rename(folder, draft, folder, name)\n",
-        "        os.unlink(name, dir_fd=folder)\n        _fill(folder, name, content, _NEW, mode)\n",
+        "        _fill(open_regular(draft, _NEW, mode, folder=folder), content)\n        _rename(folder, draft, folder, name)\n",
+        "        os.unlink(name, dir_fd=folder)\n        _fill(open_regular(name, _NEW, mode, folder=folder), content)\n",
         ("tests/system/test_files.py",),
     ),
     Bug(

@@ -329,14 +329,16 @@ BUGS = (
     Bug(
         ENGINE,
         "an agent starts after its cancellation",
-        '        if take_claim(place):\n            return SupervisedExit(lost="ended before it was started", started=False)\n',
-        '        if read_claim(place, mark) is None:\n            return SupervisedExit(lost="ended before it was started", started=False)\n',
+        "        claim = None if take_claim(place) else read_claim(place, mark)\n"
+        "        if read_exit(place, mark) is None:\n",
+        "        claim = read_claim(place, mark)\n        if read_exit(place, mark) is None:\n",
     ),
     Bug(
         ENGINE,
         "a recovering engine doesn't claim an attempt that never started",
-        '        if take_claim(place):\n            return SupervisedExit(lost="the engine died',
-        '        if not os.path.exists(place.claim):\n            return SupervisedExit(lost="the engine died',
+        "        claim = None if take_claim(place) else read_claim(place, mark)\n"
+        "        if read_exit(place, mark) is not None:\n",
+        "        claim = read_claim(place, mark)\n        if read_exit(place, mark) is not None:\n",
     ),
     Bug(
         ENGINE,
@@ -362,7 +364,12 @@ BUGS = (
         "        await self._processes.end_marked(named(mark))\n",
         "",
     ),
-    Bug(ENGINE, "the container of a dead supervisor survives", "        await run_cleanup(cleanup)\n", ""),
+    Bug(
+        ENGINE,
+        "the container of a dead supervisor survives",
+        "        await self._processes.end_marked(named(mark))\n        await run_cleanup(cleanup)\n",
+        "        await self._processes.end_marked(named(mark))\n",
+    ),
     Bug(
         ENGINE,
         "the exit of an agent isn't awaited",
