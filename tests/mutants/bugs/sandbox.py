@@ -133,7 +133,7 @@ BUGS = (
     Bug(
         CONFINE,
         "missing definitions can be created",
-        "            if is_folder:\n                files.make_dir(path)\n",
+        "            if is_folder:\n                self._placeholders.make(path)\n",
         "            if False:\n                pass\n",
     ),
     Bug(CONFINE, "the sandbox is skipped", "if not is_confined(choice):", "if True:"),
