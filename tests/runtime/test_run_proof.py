@@ -55,6 +55,20 @@ def test_restored_log_counts_only_if_it_ends_where_the_log_ended(tmp_path: Path)
     assert origin(project, home, run_id).kind == "replaced"
 
 
+def test_log_that_was_replaced_and_got_the_same_inode_is_not_from_here(tmp_path: Path) -> None:
+    """As after a pull of a repository that contains the log, with more events than were written here."""
+    project, home = project_of(tmp_path), tmp_path / "home"
+    run_id = completed(project, home)
+    log = run_dir(project) / "events.jsonl"
+    content = log.read_bytes()
+    log.unlink()
+    log.write_bytes(content + b"{}\n")
+    assert origin(project, home, run_id).kind == "replaced"
+    log.unlink()
+    log.write_bytes(content)
+    assert origin(project, home, run_id).kind == "restored"
+
+
 def test_moved_run_is_recognised_also_on_another_disk(tmp_path: Path) -> None:
     project, home = project_of(tmp_path), tmp_path / "home"
     run_id = completed(project, home)

@@ -2,7 +2,7 @@
 
 A run folder may have come with a repository. Its log then names programs that the user did not choose, so the
 engine drives a run without asking only if the proof of it is in the user's state folder. The proof names
-the run, its folder and the log's inode; it is durable before the run's first event.
+the run, its folder and the log's inode with its generation; it is durable before the run's first event.
 """
 
 import logging
@@ -41,6 +41,8 @@ class Proof(Struct, frozen=True):
     run_dir: str
     inode: int
     """Of the log. There is no device: its number may change at a reboot."""
+    generation: int = 0
+    """Of the inode, which a file that replaces the log may have got; 0: unknown."""
 
 
 class RunProof:
@@ -69,9 +71,8 @@ class RunProof:
     def origin(self, run_id: str, event_log: EventLog) -> RunOrigin:
         if self._folder.problem or not run_id:
             return RunOrigin("foreign")
-        inode = self._inode()
         known = _read(self._folder.path(KIND, run_id))
-        if known is not None and known.inode == inode:
+        if known is not None and self._is_same_file(known):
             return RunOrigin("here")
         if known is not None:
             is_same = _ends_at(self._heads.kept(run_id), event_log)
@@ -106,7 +107,7 @@ class RunProof:
     def _elsewhere(self, proof: Proof, event_log: EventLog) -> RunOrigin:
         """Whether this is the log of a run that was in another folder, or a copy of it."""
         head = self._heads.kept(proof.run_id, proof.run_dir)
-        if proof.inode == self._inode():
+        if self._is_same_file(proof):
             is_moved = _intact_head(event_log) is not None and _holds(head, event_log)
         else:
             is_moved = not self._is_at(proof.run_dir) and _ends_at(head, event_log)
@@ -117,6 +118,13 @@ class RunProof:
         is_here = os.path.realpath(run_dir) == self._folder.run_dir
         return not is_here and os.path.lexists(os.path.join(run_dir, "events.jsonl"))
 
+    def _is_same_file(self, proof: Proof) -> bool:
+        """Whether the log is the file that the proof names."""
+        if proof.inode != self._inode():
+            return False
+        found = files.generation(self._log)
+        return proof.generation == found or 0 in (proof.generation, found)
+
     def _inode(self) -> int:
         try:
             return os.lstat(self._log).st_ino
@@ -125,7 +133,9 @@ class RunProof:
 
     def _store(self, run_id: str) -> None:
         path = self._folder.path(KIND, run_id)
-        content = files.compact(Proof(run_id, self._folder.run_dir, self._inode()))
+        content = files.compact(
+            Proof(run_id, self._folder.run_dir, self._inode(), files.generation(self._log))
+        )
         self._folder.make(KIND)
         if not files.place(path, content):
             files.remove(path)

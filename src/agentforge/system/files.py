@@ -43,6 +43,8 @@ LOCK_SECONDS = 3.0
 PRIVATE = 0o700
 """The mode of a run's folders: prompts and outputs are for their owner."""
 
+_GET_GENERATION = 0x80087601
+"""FS_IOC_GETVERSION of 64-bit Linux."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
@@ -505,6 +507,22 @@ def about(path: str) -> os.stat_result | None:
     except OSError:
         return None
     return found if stat.S_ISREG(found.st_mode) else None
+
+
+def generation(path: str) -> int:
+    """A number that tells a file from an earlier one with the same inode; 0 if the file system has none."""
+    if sys.platform != "linux":
+        return 0
+    try:
+        descriptor = open_file(path)
+    except OSError:
+        return 0
+    try:
+        return int.from_bytes(fcntl.ioctl(descriptor, _GET_GENERATION, bytes(8))[:4], sys.byteorder)
+    except OSError:
+        return 0
+    finally:
+        os.close(descriptor)
 
 
 def read_text(path: str, max_bytes: int = MAX_BYTES) -> str | None:
