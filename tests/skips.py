@@ -15,7 +15,6 @@ CLASSES = {
     "npm-agent": "opencode or gemini isn't installed; `make agents` does, with npm",
     "peers": "the systems that are measured beside AgentForge aren't installed; `make peers` does",
     "contract": "what the contract of a port leaves open for such an adapter",
-    "cases": "recorded runs of agent-pipelines, which are kept outside this repository",
 }
 
 

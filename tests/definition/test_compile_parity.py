@@ -4,23 +4,20 @@ Ours may hold more. Where it differs, the difference is listed here with the rul
 """
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from tests.parity.kept_cases import kept_cases
 
 from agentforge.adapters.host.project_files import FileSources
 from agentforge.definition.compiler import compile_pipeline
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Overrides
 
-CASES = Path(os.environ.get("PARITY_CASES") or Path(__file__).resolve().parents[3] / "shared" / "parity")
+CASES = kept_cases()
 MATRIX = CASES / "26-compile-matrix"
-pytestmark = pytest.mark.skipif(
-    not MATRIX.is_dir(), reason="cases: the recorded plans of agent-pipelines aren't beside this repository"
-)
 
 SAME = [
     "m01-st-none",

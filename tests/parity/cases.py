@@ -1,13 +1,7 @@
-"""Where the recorded cases of agent-pipelines lie."""
+"""Where the complete recorded cases of agent-pipelines are, if there are any."""
 
 import os
 from pathlib import Path
 
-import pytest
-
 REPOSITORY = Path(__file__).resolve().parents[2]
 CASES = Path(os.environ.get("PARITY_CASES") or REPOSITORY.parent / "shared" / "parity")
-
-needs_cases = pytest.mark.skipif(
-    not CASES.is_dir(), reason="cases: none are beside this repository; PARITY_CASES names another folder"
-)

@@ -8,23 +8,39 @@ from typing import Any
 
 import pytest
 from tests.parity.__main__ import examine
-from tests.parity.cases import CASES, REPOSITORY, needs_cases
+from tests.parity.cases import REPOSITORY
 from tests.parity.compare import Report
+from tests.parity.differences import differ, fingerprint
+from tests.parity.kept_cases import NAMES, kept_case, pack, unpack
 from tests.parity.mini_case import SESSION, write_mini_case, write_pipeline_case
 from tests.parity.recorded import load_case
 from tests.parity.report import lines, rule_table
 from tests.sampling import one_in
 
-RECORDED = sorted(path.name for path in CASES.iterdir() if path.is_dir()) if CASES.is_dir() else []
 RUN = Path("after-run/.claude/pipeline-runs") / SESSION
 CONTEXT = RUN / "stage-00-work/iterations/001/context.json"
 
 
-@needs_cases
-@pytest.mark.parametrize("name", one_in(4, RECORDED or ["none"]))
+@pytest.mark.parametrize("name", one_in(4, NAMES))
 def test_recorded_case_of_agent_pipelines_differs_only_by_a_rule(name: str) -> None:
-    report = examine(load_case(CASES / name))
+    report = examine(load_case(kept_case(name)))
     assert not report.unexplained, "\n".join(lines([report]))
+
+
+def test_kept_case_has_fingerprints_instead_of_the_sentences_of_the_shell_engine(
+    case: Path, tmp_path: Path
+) -> None:
+    text = pack(case)
+    assert "Completed 1 iterations" not in text
+    assert "Mock execution" not in text
+    assert "Do it: ${CTX}" in text
+    assert unexplained(unpack(text, tmp_path / "kept")) == []
+    assert text == pack(tmp_path / "kept"), "what is kept can be kept again"
+
+
+def test_fingerprint_stands_for_one_text() -> None:
+    assert list(differ("x", fingerprint("a b"), "a b")) == []
+    assert [found.ours for found in differ("x", fingerprint("a b"), "a c")] == ["a c"]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.parity.cases import CASES, needs_cases
+from tests.parity.kept_cases import kept_case
 from tests.sdk.original_runs import SESSION, ShellRun, plan_json
 
 from agentforge.adapters.log.log import verify
@@ -271,15 +271,12 @@ GOLDEN = [
 ]
 
 
-@needs_cases
 @pytest.mark.parametrize(("case", "moment", "session", "iterations"), GOLDEN)
 def test_recorded_run_of_the_shell_engine_is_resumed(
     tmp_path: Path, case: str, moment: str, session: str, iterations: int
 ) -> None:
-    if not (CASES / case).is_dir():
-        pytest.skip(f"cases: {case} isn't among the recorded cases")
     project = tmp_path / "project"
-    shutil.copytree(CASES / case / moment, project)
+    shutil.copytree(kept_case(case) / moment, project)
     for path in [project, *project.rglob("*")]:
         path.chmod(0o755 if path.is_dir() else 0o644)
         if path.is_file():
