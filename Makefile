@@ -29,7 +29,7 @@ PEERS    := .peers
 PYTEST    = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 PURE     := model engine definition views
 
-.PHONY: demo test check lint types layers coverage crash mutants soak fuzz parity bench bench-peers peers wheel docs hashes agents agents-pypi agents-npm test-agents clean
+.PHONY: demo test check lint types layers coverage crash mutants soak fuzz parity bench bench-peers peers wheel docs pictures hashes agents agents-pypi agents-npm test-agents clean
 
 demo: $(STAMP)
 	$(BIN)/agentforge demo
@@ -80,6 +80,9 @@ peers: $(PEERS)/.installed ## install the systems of bench-peers into .peers/
 
 docs: $(STAMP)             ## write the pages that are made from the code: events, variables, the manual page
 	$(BIN)/python -m tools.pages
+
+pictures: $(STAMP)         ## draw the pictures of docs/pictures by running the program on a terminal
+	$(BIN)/python -m tools.pictures
 
 wheel: $(STAMP)            ## build the wheel and run it from an empty environment
 	$(BIN)/python -m pytest -q tests/surface/test_wheel.py

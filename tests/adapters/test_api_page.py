@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
+from tests.code_blocks import code_blocks
 from tests.runtime.agents import ENVIRON
 from tests.sdk.projects import iteration_dir, run
 
@@ -20,7 +21,7 @@ from agentforge.tool_loop.task import DEFAULT_ALLOWED, TOOLS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "providers-api.md").read_text()
 EXAMPLES: list[dict[str, Any]] = [
-    yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    yaml.safe_load(block.text) for block in code_blocks("docs/providers-api.md", "yaml")
 ]
 FINDINGS = {"verdict": "pass", "findings": ["none"]}
 DONE = Script((Turn("", (Call("complete", {"summary": "done", "result": FINDINGS}),)),))

@@ -10,16 +10,15 @@ from typing import Any
 import msgspec
 import pytest
 from tests.adapters.fake_clis import STREAMS, put_cli, speaking
+from tests.code_blocks import code_blocks
 
 from agentforge.adapters.cli_agents.cli_agent import CliAgent, CliConfig
 from agentforge.adapters.cli_agents.description import AgentCli, OutputFields
-from agentforge.adapters.host.project_files import FileSources
 from agentforge.adapters.providers.claude import CLAUDE
 from agentforge.adapters.providers.codex import CODEX
 from agentforge.adapters.providers.gemini import GEMINI
 from agentforge.adapters.providers.opencode import OPENCODE
 from agentforge.app.providers.offers import described_provider, find_described
-from agentforge.definition.compiler import compile_pipeline
 from agentforge.engine.decide.failure import ATTEMPTS_PER_KIND
 from agentforge.model.failure import LIMITS
 from agentforge.model.failure import FailureKind as K
@@ -28,11 +27,10 @@ from agentforge.sdk.sync import SyncEngine
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/providers.md").read_text()
 SOURCE = Path(__file__).resolve().parents[2] / "src"
-YAML = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+YAML = [block.text for block in code_blocks("docs/providers.md", "yaml")]
 FILES = {
     found[1]: text for text in YAML if (found := re.match(r"# \.agentforge/providers/(\S+)\.yaml\n", text))
 }
-PIPELINES = [text for text in YAML if not text.startswith("#")]
 
 
 @pytest.fixture
@@ -61,11 +59,6 @@ def asked(folder: Path, model: str) -> ExecuteRequest:
         result_path=str(folder / "result.json"),
         prompt_path=str(folder / "prompt.md"),
     )
-
-
-@pytest.mark.parametrize("text", PIPELINES, ids=lambda text: text.split("\n")[0])
-def test_pipelines_of_the_page_compile(text: str, tmp_path: Path) -> None:
-    assert compile_pipeline(FileSources(tmp_path, {}), text, "x").warnings == ()
 
 
 def test_described_providers_of_the_page_load(agents: dict[str, CliAgent]) -> None:

@@ -1,24 +1,10 @@
-"""docs/sdk.md: its blocks run as they are, one after the other, with nothing but the public API."""
+"""docs/sdk.md: its blocks use nothing but the public API."""
 
 import ast
-import re
-import subprocess
-import sys
-from pathlib import Path
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs/sdk.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+from tests.code_blocks import code_blocks
 
-
-def test_every_block_of_the_page_runs(tmp_path: Path) -> None:
-    program = tmp_path / "page.py"
-    program.write_text("\n\n".join(BLOCKS), encoding="utf-8")
-    project = tmp_path / "project"
-    project.mkdir()
-    ran = subprocess.run(
-        [sys.executable, str(program)], cwd=project, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert ran.returncode == 0, ran.stderr[-3000:]
+BLOCKS = [block.text for block in code_blocks("docs/sdk.md", "python")]
 
 
 def test_blocks_import_the_public_api_only() -> None:

@@ -1,10 +1,14 @@
 """The pages that are made from the code are up to date, and the manual page is one that groff accepts."""
 
+import html
+import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 from tools.pages import PAGES, ROOT
+from tools.pictures import DRAWN, PICTURES, lint
 
 from agentforge.cli.main import COMMANDS
 from agentforge.model.facts import FACTS
@@ -30,6 +34,26 @@ def test_every_variable_and_command_is_on_its_page() -> None:
     assert [variable.name for variable in VARIABLES if f"| `{variable.name}` |" not in page] == []
     manual = (ROOT / "docs/man/agentforge.1").read_text(encoding="utf-8").replace("\\-", "-")
     assert [name for name in COMMANDS if f".SS agentforge {name} [OPTIONS]" not in manual] == []
+
+
+def test_every_picture_is_on_a_page_and_every_picture_of_a_page_exists() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    shown = {
+        (page.parent / name).resolve()
+        for page in pages
+        for name in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text(encoding="utf-8"))
+    }
+    assert [path for path in shown if not path.is_file()] == []
+    drawn = {PICTURES / f"{name}.svg" for name in DRAWN}
+    assert drawn == set(PICTURES.iterdir())
+    assert drawn <= shown
+
+
+def test_a_picture_shows_what_the_program_prints(tmp_path: Path) -> None:
+    picture = html.unescape(re.sub(r"<[^>]*>", "", lint(tmp_path))).replace("\xa0", " ")
+    assert "$ agentforge lint feature.yaml" in picture
+    assert "unknown key `sandbx` in node" in picture
+    assert str(tmp_path) not in picture
 
 
 def test_groff_accepts_the_manual_page() -> None:

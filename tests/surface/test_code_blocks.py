@@ -1,0 +1,106 @@
+"""Every code block of README and docs works as it is printed, each page in a fresh folder."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.adapters.fake_clis import put_cli, speaking
+from tests.code_blocks import ROOT, CodeBlock, code_blocks
+
+from agentforge.adapters.host.project_files import FileSources
+from agentforge.definition.compiler import compile_pipeline
+
+PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+BLOCKS = [block for page in PAGES for block in code_blocks(page)]
+SHELLS = ("sh", "bash")
+PROGRAMS = {
+    page for page in PAGES if any(block.language in (*SHELLS, "python") for block in code_blocks(page))
+}
+SHOWN = {"text", "lua", "ini"}
+"""Output, synopses, and settings of other programs."""
+NOT_RUN = {
+    "README.md": 2,
+    "docs/agents.md": 1,
+    "docs/benchmarks.md": 2,
+    "docs/durability.md": 2,
+    "docs/providers-api.md": 1,
+    "docs/runs.md": 1,
+}
+"""How many shell blocks of a page can't run in an empty folder."""
+
+
+def test_every_block_has_a_language() -> None:
+    known = {*SHELLS, *SHOWN, "python", "yaml", "markdown", "json", "jsonl"}
+    assert [block.place for block in BLOCKS if block.language not in known] == []
+
+
+def test_blocks_that_are_not_run_are_few() -> None:
+    assert Counter(block.page for block in BLOCKS if block.marker) == NOT_RUN
+
+
+@pytest.mark.parametrize(
+    "block", [block for block in BLOCKS if block.language.startswith("json")], ids=lambda block: block.place
+)
+def test_json_is_valid(block: CodeBlock) -> None:
+    for text in [block.text] if block.language == "json" else block.text.splitlines():
+        json.loads(text)
+
+
+PIPELINES = [block for block in BLOCKS if block.language == "yaml" and "\nnodes:" in f"\n{block.text}"]
+
+
+@pytest.mark.parametrize("block", PIPELINES, ids=lambda block: block.place)
+def test_pipelines_compile_without_a_warning(block: CodeBlock, tmp_path: Path) -> None:
+    written = [other for other in code_blocks(block.page) if other.path and "/" in other.path]
+    put_files(tmp_path, written)
+    compiled = compile_pipeline(FileSources(tmp_path, {}), block.text, "x")
+    assert compiled.warnings == ()
+
+
+@pytest.mark.parametrize("page", sorted(PROGRAMS))
+def test_blocks_of_a_page_run_as_printed(page: str, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    environ = environment(tmp_path)
+    program = ""
+    for block in code_blocks(page):
+        if block.path:
+            put_files(project, [block])
+        elif block.language in SHELLS and not block.marker:
+            run(["bash", "-euo", "pipefail", "-c", block.text], project, environ, block.place)
+        elif block.language == "python":
+            program += f"\n\n{block.text}"
+    if program:
+        (tmp_path / "page.py").write_text(program, encoding="utf-8")
+        run([sys.executable, str(tmp_path / "page.py")], project, environ, page)
+
+
+def put_files(project: Path, blocks: list[CodeBlock]) -> None:
+    for block in blocks:
+        path = project / block.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(block.text, encoding="utf-8")
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Of a user whose agents are stand-ins: they write a result and print what the real ones once printed."""
+    programs, home = folder / "bin", folder / "home"
+    home.mkdir()
+    for name in ("claude", "my-agent"):
+        put_cli(programs, name, speaking("claude").replace('"done"', '"done", "decision": "stop"'))
+    for name in ("agentforge", "agent-pipelines"):
+        code = f"import sys; sys.path[:0] = [{str(ROOT / 'src')!r}, *{sys.path!r}]; sys.argv[0] = {name!r}"
+        put_cli(programs, name, f"{code}\nfrom agentforge.cli.main import main\nmain()")
+    path = f"{programs}:{os.environ['PATH']}"
+    return {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8", "PYTHONPATH": str(ROOT / "src")}
+
+
+def run(line: list[str], folder: Path, environ: dict[str, str], place: str) -> None:
+    done = subprocess.run(
+        line, cwd=folder, env=environ, stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, f"{place}\n{done.stdout.decode()[-2000:]}\n{done.stderr.decode()[-2000:]}"

@@ -1,0 +1,148 @@
+"""Draws the pictures of docs/pictures by running the program on a terminal: `make pictures`."""
+
+import io
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from agentforge.cli.commands.demo import Demo
+from agentforge.cli.commands.demo import Screen as DemoScreen
+from tools.terminal import Terminal
+
+PICTURES = Path(__file__).resolve().parents[1] / "docs/pictures"
+COLUMNS = 92
+SPACE = "&#160;"
+LETTER = 12.2
+"""The width of a letter in the pictures."""
+_TEXT = re.compile(rf'(<text [^>]*\bx=")([\d.]+)("[^>]* textLength=")([\d.]+)("[^>]*>)((?:{SPACE})+)(?=[^<])')
+AGENT = """\
+cat > /dev/null
+say() { echo "$1"; sleep 0.2; }
+"""
+FEATURE = """\
+name: feature
+nodes:
+  - {id: plan, stage: plan, runs: 2}
+  - {id: build, stage: build, runs: 3}
+  - {id: review, stage: review}
+"""
+STAGES = {
+    "plan": """say "Reading the code"
+if [ -e plan.md ]; then result "made the steps in plan.md smaller"
+else touch plan.md; result "wrote plan.md: the parser, then its tests"; fi""",
+    "build": """if [ -e built ]; then
+say "Writing the tests"; while [ ! -e go ]; do sleep 0.05; done
+fi
+touch built; result "wrote the parser" """,
+    "review": """result "no findings" """,
+}
+MISTAKES = """\
+name: feature
+nodes:
+  - id: plan
+    prompt: Write a plan for ${SESION}. Write your result to ${RESULT}.
+    runs: two
+  - id: build
+    prompt: Build it. Write your result to ${RESULT}.
+    sandbx: bwrap
+    inputs:
+      from: plann
+"""
+
+
+def main(names: list[str]) -> None:
+    PICTURES.mkdir(exist_ok=True)
+    for name in names or DRAWN:
+        with tempfile.TemporaryDirectory() as folder:
+            (PICTURES / f"{name}.svg").write_text(DRAWN[name](Path(folder)), encoding="utf-8")
+
+
+def live(folder: Path) -> str:
+    project = _project(folder)
+    with _terminal(project, 16, "run", "-p", "feature.yaml", "-s", "auth") as terminal:
+        terminal.until("Writing the tests")
+        picture = _picture("agentforge run -p feature.yaml -s auth", terminal)
+        (project / "go").touch()
+        terminal.end()
+    return picture
+
+
+def lint(folder: Path) -> str:
+    project = folder / "project"
+    project.mkdir()
+    (project / "feature.yaml").write_text(MISTAKES)
+    with _terminal(project, 40, "lint", "feature.yaml") as terminal:
+        terminal.end()
+        return _picture("agentforge lint feature.yaml", terminal)
+
+
+def demo(folder: Path) -> str:
+    console = _console(96)
+    screen = DemoScreen(console)
+
+    def show(kind: str, text: str) -> None:
+        if kind != "note":  # It names a temporary folder.
+            screen.show(kind, text)
+
+    screen.show_table(Demo(str(folder), show).play(), None)
+    return _svg(console, "agentforge demo")
+
+
+DRAWN: dict[str, Callable[[Path], str]] = {"live": live, "lint": lint, "demo": demo}
+
+
+def _project(folder: Path) -> Path:
+    """A project whose agents are scripts."""
+    project = folder / "project"
+    for name, work in STAGES.items():
+        stage = project / ".claude/stages" / name
+        stage.mkdir(parents=True)
+        (stage / "stage.yaml").write_text(f"delay: 0\nprovider: {{type: command, run: sh {name}.sh}}\n")
+        (stage / "prompt.md").write_text("Write your result to ${RESULT}.\n")
+        result = 'result() { echo "{\\"summary\\": \\"$1\\"}" > "$AGENTFORGE_RESULT"; }\n'
+        (project / f"{name}.sh").write_text(AGENT + result + work + "\n")
+    (project / "feature.yaml").write_text(FEATURE)
+    return project
+
+
+def _terminal(project: Path, rows: int, *arguments: str) -> Terminal:
+    environ = {"PATH": os.environ["PATH"], "HOME": str(project.parent), "LANG": "C.UTF-8", "TZ": "UTC"}
+    line = [sys.executable, "-m", "agentforge", *arguments]
+    return Terminal(line, str(project), environ, COLUMNS, rows)
+
+
+def _picture(command: str, terminal: Terminal) -> str:
+    console = _console(COLUMNS)
+    console.print(Text.assemble(("$ ", "dim"), (command, "bold")))
+    for line in terminal.screen.ansi_lines():
+        console.print(Text.from_ansi(line), soft_wrap=True)
+    return _svg(console, "agentforge")
+
+
+def _console(columns: int) -> Console:
+    return Console(record=True, width=columns, file=io.StringIO(), force_terminal=True, highlight=False)
+
+
+def _svg(console: Console, title: str) -> str:
+    """The reader's own monospaced font will do: the picture fetches nothing."""
+    picture = console.export_svg(title=title, unique_id="agentforge")
+    picture = _TEXT.sub(_without_indent, picture)
+    picture = re.sub(r"\s*@font-face \{.*?\}", "", picture, flags=re.DOTALL)
+    return re.sub(r"\s*<!--.*?-->", "", picture, flags=re.DOTALL).replace("Fira Code", "DejaVu Sans Mono")
+
+
+def _without_indent(found: re.Match[str]) -> str:
+    """Some programs drop spaces at the start of a text, so it begins where its first letter is."""
+    before, x, between, length, after, indent = found.groups()
+    width = len(indent) // len(SPACE) * LETTER
+    return f"{before}{float(x) + width:.1f}{between}{float(length) - width:.1f}{after}"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
