@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -15,7 +16,8 @@ from agentforge.cli.commands.demo import Demo
 from agentforge.cli.commands.demo import Screen as DemoScreen
 from tools.terminal import Terminal
 
-PICTURES = Path(__file__).resolve().parents[1] / "docs/pictures"
+ROOT = Path(__file__).resolve().parents[1]
+PICTURES = ROOT / "docs/pictures"
 COLUMNS = 92
 SPACE = "&#160;"
 LETTER = 12.2
@@ -36,10 +38,11 @@ STAGES = {
     "plan": """say "Reading the code"
 if [ -e plan.md ]; then result "made the steps in plan.md smaller"
 else touch plan.md; result "wrote plan.md: the parser, then its tests"; fi""",
-    "build": """if [ -e built ]; then
+    "build": """if [ -e parser.py ]; then
 say "Writing the tests"; while [ ! -e go ]; do sleep 0.05; done
 fi
-touch built; result "wrote the parser" """,
+printf "def parse(text):\\n    return text.split()\\n" >> parser.py
+echo "The parser reads all three formats."; result "wrote the parser" """,
     "review": """result "no findings" """,
 }
 MISTAKES = """\
@@ -73,6 +76,18 @@ def live(folder: Path) -> str:
     return picture
 
 
+def show(folder: Path) -> str:
+    project = _project(folder)
+    (project / "go").touch()
+    for command in (["git", "init", "-q"], ["git", "add", "."], _commit()):
+        subprocess.run(command, cwd=project, check=True)
+    with _terminal(project, 40, "run", "-p", "feature.yaml", "-s", "auth") as terminal:
+        terminal.end()
+    with _terminal(project, 40, "show", "auth", "build", "1") as terminal:
+        terminal.end()
+        return _picture("agentforge show auth build 1", terminal)
+
+
 def lint(folder: Path) -> str:
     project = folder / "project"
     project.mkdir()
@@ -94,7 +109,7 @@ def demo(folder: Path) -> str:
     return _svg(console, "agentforge demo")
 
 
-DRAWN: dict[str, Callable[[Path], str]] = {"live": live, "lint": lint, "demo": demo}
+DRAWN: dict[str, Callable[[Path], str]] = {"live": live, "show": show, "lint": lint, "demo": demo}
 
 
 def _project(folder: Path) -> Path:
@@ -111,10 +126,15 @@ def _project(folder: Path) -> Path:
     return project
 
 
+def _commit() -> list[str]:
+    return ["git", "-c", "user.name=you", "-c", "user.email=you@example.com", "commit", "-qm", "Start"]
+
+
 def _terminal(project: Path, rows: int, *arguments: str) -> Terminal:
-    environ = {"PATH": os.environ["PATH"], "HOME": str(project.parent), "LANG": "C.UTF-8", "TZ": "UTC"}
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "src"), "LANG": "C.UTF-8", "TZ": "UTC"}
+    environ["HOME"] = str(project.parent)
     line = [sys.executable, "-m", "agentforge", *arguments]
-    return Terminal(line, str(project), environ, COLUMNS, rows)
+    return Terminal(line, str(project), environ, COLUMNS, rows, spelled={str(project): "~/shop"})
 
 
 def _picture(command: str, terminal: Terminal) -> str:

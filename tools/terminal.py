@@ -124,8 +124,17 @@ class Terminal:
     """A program that runs on a terminal of this size."""
 
     def __init__(
-        self, line: Sequence[str], folder: str, environ: Mapping[str, str], columns: int, rows: int
+        self,
+        line: Sequence[str],
+        folder: str,
+        environ: Mapping[str, str],
+        columns: int,
+        rows: int,
+        *,
+        spelled: Mapping[str, str],
     ) -> None:
+        """`spelled`: texts that are shown in another spelling, such as temporary folders."""
+        self._spelled = spelled
         self.screen = ScreenState(columns, rows)
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -173,5 +182,8 @@ class Terminal:
             found = os.read(self._master, 65536)
         except OSError:
             return False
-        self.screen.feed(found.decode("utf-8", "replace"))
+        text = found.decode("utf-8", "replace")
+        for written, shown in self._spelled.items():
+            text = text.replace(written, shown)
+        self.screen.feed(text)
         return bool(found)

@@ -27,10 +27,11 @@ NEXT = (
 @click.option("--test", metavar="COMMAND", help="The command that runs the tests; empty for none.")
 @project_options
 def init(yes: bool, agent: str | None, test: str | None) -> None:
-    """Prepare a project: a first stage, a first pipeline, .gitignore lines.
+    """Write a first stage and a first pipeline for a project.
 
-    Finds out the language, the test command and the agents that are logged in. Asks at most two questions,
-    and none without a terminal. Overwrites nothing, and executes nothing of the project.
+    Finds out the language, the test command and the agents that are logged in. Also adds the folders of
+    runs to .gitignore. Asks at most two questions, and none without a terminal. Overwrites nothing, and
+    executes nothing of the project.
     """
     from agentforge import examine_project, init_project
 
