@@ -189,7 +189,8 @@ def test_lint_takes_a_pipeline_before_a_stage_and_reports_both_kinds() -> None:
         {".claude/pipelines/a.yaml": "nodes: []\n", ".claude/stages/a/stage.yaml": "delay: -1\n"}
     )
     assert [where(d) for d in lint(world, "a")] == ["empty-pipeline 1:8"]
-    assert [where(d) for d in lint(world, "a", "stage")] == ["bad-value 1:8", "missing-prompt 1:1"]
+    assert [where(d) for d in lint(world, "a", "stage")] == ["missing-prompt 1:1", "bad-value 1:8"]
+    assert {d.place.file for d in lint(world, "a", "stage")} == {".claude/stages/a/stage.yaml"}
     assert [d.code for d in lint(world, "b")] == ["unknown-stage"]
     assert [d.code for d in lint(world, "../b")] == ["unknown-pipeline"]
 

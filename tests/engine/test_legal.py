@@ -156,7 +156,7 @@ def test_only_facts_about_the_log_follow_a_final_status(status: RunStatus) -> No
 def test_resume_of_completed_run_suggests_force() -> None:
     with pytest.raises(IllegalMove, match=r"^Session already completed\.$") as caught:
         refuse_resume(replace(RUNNING, status=RunStatus.COMPLETED))
-    assert "--force" in caught.value.hint
+    assert caught.value.hint == "to start over, run its pipeline or stage again with --force"
 
 
 def test_resume_on_aborted_is_refused() -> None:

@@ -1,5 +1,6 @@
 """Runs with the providers claude and codex, on stand-ins for their CLIs."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +54,9 @@ def test_cli_that_goes_missing_during_a_run_fails_it_at_once(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("stage", "says"),
     [
-        ({}, "s, the limit of provider 'codex'"),
-        ({"timeout": 10}, "s, the limit of provider 'codex'"),
-        ({"timeout": 0.1}, "ended after 0.1 s"),
+        ({}, r"ended after the time limit of provider 'codex' \(\d\.\d s in all\)"),
+        ({"timeout": 10}, r"ended after the time limit of provider 'codex' \(\d+\.\d s in all\)"),
+        ({"timeout": 0.1}, r"ended after 0\.1 s"),
     ],
 )
 def test_codex_timeout_and_the_stage_s_the_tighter_one_ends_the_agent(
@@ -64,4 +65,4 @@ def test_codex_timeout_and_the_stage_s_the_tighter_one_ends_the_agent(
     put_cli(tmp_path / "bin", "codex", "import time\ntime.sleep(300)\n")
     result = go(tmp_path, node(provider="codex", retry=ONCE, **stage), CODEX_TIMEOUT="0.3")
     assert result.error_type == "iteration_timeout"
-    assert str(result.error).endswith(says)
+    assert re.search(f"{says}$", str(result.error))

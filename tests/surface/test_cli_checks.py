@@ -29,11 +29,11 @@ def test_lint_takes_a_kind_a_name_or_a_file(project: Project) -> None:
     project.stage("good", "provider: mock\n")
     file = project.pipeline(f"plan={WRITE_RESULT}")
     assert project.call("lint", "loop", "good").code == 0
-    assert project.call("lint", "loop").lines[-1] == "Summary: 1 targets, 1 passed, 0 failed"
+    assert project.call("lint", "loop").lines[-1] == "Summary: 1 target, 1 passed, 0 failed"
     assert project.call("lint", "pipeline", file).lines == [
         "  p.yaml",
         "    [PASS] All checks passed",
-        "Summary: 1 targets, 1 passed, 0 failed",
+        "Summary: 1 target, 1 passed, 0 failed",
     ]
     assert project.call("lint", file).code == 0
     missing = project.call("lint", "pipeline", "nosuch")

@@ -135,7 +135,7 @@ def test_ctrl_c_then_recover_does_not_restart_it(project: Project) -> None:
     assert project.types("auth") == before
     resumed = project.call("resume")
     assert resumed.code == 0
-    assert resumed.out.startswith("Resuming session 'auth' from stage plan, iteration 2\n")
+    assert resumed.out.startswith("Resuming session 'auth' from stage plan, after iteration 1\n")
     assert project.types("auth").count("iteration_complete") == 2
 
 

@@ -1,13 +1,16 @@
 """One table from every way to end to an exit status."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 from signal import SIGINT, SIGTERM
 
 import pytest
 
 from agentforge.app.results import RunResult
 from agentforge.cli import exit_codes
+from agentforge.cli.invocation import Invocation
 from agentforge.model import errors
+from agentforge.model.errors import InvalidRequest
 from agentforge.model.state import Request, RequestKind
 from agentforge.model.status import RunStatus
 
@@ -66,3 +69,11 @@ def test_exit_code_of_a_run(ended: RunResult, signal: object, code: int) -> None
 )
 def test_the_worst_of_several_runs_decides(codes: list[int], worst: int) -> None:
     assert exit_codes.worst(codes) == worst
+
+
+def test_a_current_folder_that_was_deleted_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(InvalidRequest, match="the current folder no longer exists"):
+        _ = Invocation().root

@@ -70,7 +70,12 @@ class Invocation:
 
 def existing_folder(path: str, option: str) -> str:
     """The project's folder as an absolute path. Raises InvalidRequest if it doesn't exist."""
-    root = os.path.abspath(path)
+    try:
+        root = os.path.abspath(path)
+    except FileNotFoundError:
+        raise InvalidRequest(
+            "the current folder no longer exists", hint=f"change to another folder, or give one {option}"
+        ) from None
     if not os.path.isdir(root):
         raise InvalidRequest(f"project folder not found: {root}", hint=f"give an existing folder {option}")
     return root

@@ -211,8 +211,10 @@ def _print_open_requests(call: Invocation, info: "RunInfo") -> None:
 def _place(info: "RunInfo") -> str:
     """Where the run continues, as in `stage build, iteration 2`."""
     state = info.state
-    completed = state.node.completed if state.node else 0
-    number = state.iteration.number if state.iteration else completed + 1
     step = current_step(info.plan, state)
     stage = f"stage {step.node.id}, " if step and info.plan.mode != "loop" else ""
-    return f"{stage}iteration {number}"
+    completed = state.node.completed if state.node else 0
+    if state.iteration is None and completed:
+        # Whether another one follows is decided when the run continues.
+        return f"{stage}after iteration {completed}"
+    return f"{stage}iteration {state.iteration.number if state.iteration else 1}"

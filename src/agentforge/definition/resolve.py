@@ -6,7 +6,7 @@ from posixpath import basename, dirname, join
 
 from msgspec import Struct
 
-from agentforge.definition.diagnostics import Report
+from agentforge.definition.diagnostics import ARGUMENTS, Report
 from agentforge.definition.read.file_keys import read_pipeline, read_stage
 from agentforge.definition.specs import (
     NodeSpec,
@@ -174,6 +174,8 @@ class StageLookup:
         named = stage.work.prompt
         search = find_prompt(self._sources, directory, named.value if named else None)
         at = named.at if named else ref.at
+        if at.file == ARGUMENTS and stage.source.text:
+            at = stage.source.start
         searched = ", ".join(self._shown(path) for path in search.searched)
         if search.path is None:
             self._report.error(

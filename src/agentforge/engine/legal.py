@@ -52,6 +52,8 @@ _JUDGE_TARGET: dict[type[f.AnyFact], TaskStatus] = {
 _ALLOWS_NEXT_ATTEMPT = frozenset({TaskStatus.DUE, TaskStatus.LOST, TaskStatus.CANCELLED})
 """After these, another attempt may start."""
 
+START_OVER = "to start over, run its pipeline or stage again with --force"
+
 _LOG_FACTS = (f.LogRepaired, f.DamageAccepted, f.FileRefused)
 _REQUEST_FACTS = (f.RequestOpened, f.RequestAnswered, f.RequestResolved)
 
@@ -151,11 +153,11 @@ def _refuse_in_iteration(iteration: IterationState, fact: f.AnyFact) -> None:
 def refuse_resume(state: RunState) -> None:
     """Raise IllegalMove, with a message for people, if the run can't be resumed."""
     if state.status is RunStatus.COMPLETED:
-        raise IllegalMove("Session already completed.", hint="run it with --force to start over")
+        raise IllegalMove("Session already completed.", hint=START_OVER)
     if state.status is RunStatus.ABORTED:
         raise IllegalMove(
             f"Session {state.session!r} was cancelled and can't be resumed.",
-            hint="run it with --force to start over",
+            hint=START_OVER,
         )
 
 

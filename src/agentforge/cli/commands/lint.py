@@ -8,6 +8,7 @@ import click
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import invocation, project_options
 from agentforge.cli.output import echo, print_json, styled
+from agentforge.views.text import counted
 
 if TYPE_CHECKING:
     from agentforge import Definitions, LintResult
@@ -37,7 +38,7 @@ def lint(kind: str | None, name: str | None, strict: bool) -> int:
         if not found:
             echo("Nothing to check: no stages in .claude/stages, no pipelines in .claude/pipelines")
         passed = len(found) - len(failed)
-        echo(f"Summary: {len(found)} targets, {passed} passed, {len(failed)} failed")
+        echo(f"Summary: {counted(len(found), 'target')}, {passed} passed, {len(failed)} failed")
     return exit_codes.USAGE if failed else exit_codes.COMPLETED
 
 

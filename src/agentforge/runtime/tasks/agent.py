@@ -273,5 +273,5 @@ def _supervisor_failure(record: ExitRecord, about: Attempted) -> Failure | None:
 def _limit_reached(record: ExitRecord, about: Attempted) -> str:
     # The record's duration is truncated to whole milliseconds.
     if about.timeout is None or record.duration_ms + 1 < about.timeout * 1000:
-        return f"{record.duration_ms / 1000:.1f} s, the limit of provider {about.by.type!r}"
+        return f"the time limit of provider {about.by.type!r} ({record.duration_ms / 1000:.1f} s in all)"
     return f"{about.node.timeout:g} s" if about.node.timeout else "the runtime limit"
