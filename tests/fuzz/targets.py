@@ -26,6 +26,9 @@ from agentforge.app.recording import read_recording
 from agentforge.app.runs.lock_file import read_lock
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.runs.work import RunWork
+
+
+from agentforge.app.starter.init import examine_project
 from agentforge.definition.compiler import compile_pipeline
 from agentforge.engine.normalise import (
     MAX_OUTPUT_BYTES,
@@ -212,7 +215,17 @@ def text(read: Callable[[str], object]) -> Callable[[bytes], object]:
     return lambda content: read(content.decode("utf-8", "replace"))
 
 
+def repository(root: Path, content: bytes) -> object:
+    """Whatever is in these files, the test command is one of ours."""
+    for name in ("package.json", "Makefile", ".gitignore"):
+        (root / name).write_bytes(content)
+    survey = examine_project(root, {})
+    assert survey.test in ("", "npm test", "make test")
+    return survey
+
+
 TARGETS = {
+    "repository": Target(in_project(repository)),
     "claude": stream_of(CLAUDE),
     "codex": stream_of(CODEX),
     "opencode": stream_of(OPENCODE),

@@ -38,6 +38,11 @@ def test_the_wheel_holds_nothing_that_only_the_repository_has(agentforge: Path) 
     assert "pytest" not in names
 
 
+def test_the_wheel_brings_the_manual_page(agentforge: Path) -> None:
+    page = agentforge.parents[1] / "share/man/man1/agentforge.1"
+    assert ".SH NAME\nagentforge" in page.read_text(encoding="utf-8")
+
+
 def test_the_demo_runs_from_the_wheel_outside_the_repository(agentforge: Path, tmp_path: Path) -> None:
     done = _run(agentforge, tmp_path, "demo", "--json")
     numbers = json.loads(done.stdout)
