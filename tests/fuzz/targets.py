@@ -26,8 +26,6 @@ from agentforge.app.recording import read_recording
 from agentforge.app.runs.lock_file import read_lock
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.runs.work import RunWork
-
-
 from agentforge.app.starter.init import examine_project
 from agentforge.definition.compiler import compile_pipeline
 from agentforge.engine.normalise import (

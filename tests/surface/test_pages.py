@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tools.pages import PAGES, ROOT
 from tools.pictures import DRAWN, PICTURES, lint
+from tools.terminal import ScreenState
 
 from agentforge.cli.main import COMMANDS
 from agentforge.model.facts import FACTS
@@ -47,6 +48,25 @@ def test_every_picture_is_on_a_page_and_every_picture_of_a_page_exists() -> None
     drawn = {PICTURES / f"{name}.svg" for name in DRAWN}
     assert drawn == set(PICTURES.iterdir())
     assert drawn <= shown
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("one\r\ntwo", "one\ntwo"),
+        ("one\rtwo", "two"),
+        ("wrapped text", "wrapped\ntext"),
+        ("1\r\n2\r\n3\r\n4", "2\n3\n4"),
+        ("one\r\ntwo\x1b[1A\r\x1b[2Kthree", "three\ntwo"),
+        ("a\r\nb\x1b[2J\x1b[1;1Hc", "c"),
+        ("\x1b[?25l\x1b[1;32mgreen\x1b[0m", "green"),
+        ("abcdef\x1b[3D\x1b[K", "abc"),
+    ],
+)
+def test_the_terminal_of_the_pictures(written: str, shown: str) -> None:
+    screen = ScreenState(8, 3)
+    screen.feed(written)
+    assert screen.text.rstrip("\n") == shown
 
 
 def test_a_picture_shows_what_the_program_prints(tmp_path: Path) -> None:
