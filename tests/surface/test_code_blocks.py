@@ -1,4 +1,4 @@
-"""Every code block of README and docs works as it is printed, each page in a fresh folder."""
+"""Every code block of README and docs works as it is printed, each page in a fresh repository."""
 
 import json
 import os
@@ -66,6 +66,7 @@ def test_blocks_of_a_page_run_as_printed(page: str, tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     environ = environment(tmp_path)
+    run(["git", "init", "-q"], project, environ, page)
     program = ""
     for block in code_blocks(page):
         if block.path:

@@ -76,6 +76,11 @@ def test_a_picture_shows_what_the_program_prints(tmp_path: Path) -> None:
     assert str(tmp_path) not in picture
 
 
+def test_the_readme_names_every_page() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [path.name for path in (ROOT / "docs").glob("*.md") if f"](docs/{path.name})" not in readme] == []
+
+
 def test_groff_accepts_the_manual_page() -> None:
     if shutil.which("groff") is None:
         pytest.skip("program: groff isn't installed")
