@@ -72,7 +72,7 @@ def _command(command: click.Command, name: str, parent: click.Context) -> Iterat
 
 def _options(command: click.Command, context: click.Context) -> str:
     records = [parameter.get_help_record(context) for parameter in command.get_params(context)]
-    return "".join(_item(*record) for record in records if record)
+    return "".join(_item(*record) for record in records if record and record[1])
 
 
 def _item(name: str, text: str) -> str:
