@@ -45,12 +45,6 @@ def program(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-def test_an_old_file_at_the_output_path_is_replaced(project: Path) -> None:
-    (project / "out.md").write_text("of last week")
-    assert go(project, shell(f"echo new; {WRITES}", output_path="out.md")).completed
-    assert (project / "out.md").read_text() == "new\n"
-
-
 def test_a_file_that_the_agent_wrote_at_the_output_path_stays(project: Path) -> None:
     (project / "out.md").write_text("of last week")
     assert go(project, shell(f"echo said; echo mine > out.md; {WRITES}", output_path="out.md")).completed

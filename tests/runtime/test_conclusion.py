@@ -29,8 +29,9 @@ from agentforge.runtime.conclusion import (
     archive_leftovers,
     conclude,
     note_attempt,
-    note_target,
 )
+from agentforge.runtime.output_copies import MAX_COPY, OutputCopies
+from agentforge.system.confined import ConfinedFolder
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SECRET = "sk-0123456789-secret"
@@ -110,21 +111,56 @@ def test_an_output_path_that_is_a_link_stays_one(here: Path, tmp_path: Path) -> 
     target, link = tmp_path / "real.md", tmp_path / "link.md"
     target.write_text("old")
     link.symlink_to(target)
-    about = attempted(here, output_path=str(link))
-    note_target(about)
-    completed(about, ExecuteResult("said", result={"summary": "x"}))
+    completed(attempted(here, output_path=str(link)), ExecuteResult("said", result={"summary": "x"}))
     assert link.is_symlink()
     assert target.read_text() == "said\n"
 
 
-def test_what_the_agent_itself_put_at_the_output_path_stays(here: Path, tmp_path: Path) -> None:
-    target = tmp_path / "docs.md"
-    target.write_text("old")
-    about = attempted(here, output_path=str(target))
-    note_target(about)
+def copies(tmp_path: Path, state: Path | None = None) -> OutputCopies:
+    environ = {"XDG_STATE_HOME": str(state)} if state else {}
+    return OutputCopies(str(tmp_path), str(tmp_path / ".claude/pipeline-runs/s"), environ)
+
+
+def test_messages_replace_each_other_at_the_output_path_and_nothing_else(
+    here: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    target, kept = tmp_path / "docs.md", copies(tmp_path, tmp_path_factory.mktemp("state"))
+    about = attempted(here, output_path=str(target), copies=kept)
+    for said in ("one", "two"):
+        completed(about, ExecuteResult(said, result={"summary": "x"}))
+        assert target.read_text() == f"{said}\n"
     target.write_text("the agent's own")
-    completed(about, ExecuteResult("said", result={"summary": "x"}))
+    completed(about, ExecuteResult("three", result={"summary": "x"}))
     assert target.read_text() == "the agent's own"
+
+
+@pytest.mark.parametrize("is_copied", [False, True], ids=["before the copy", "after it"])
+def test_copy_whose_engine_was_killed_is_still_the_engine_s(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, is_copied: bool
+) -> None:
+    state, target = tmp_path_factory.mktemp("state"), str(tmp_path / "docs.md")
+    with ConfinedFolder(str(tmp_path)) as project:
+        assert copies(tmp_path, state).claim(project, target, b"one")
+        project.write(target, b"one")
+        assert copies(tmp_path, state).claim(project, target, b"two")
+        if is_copied:
+            project.write(target, b"two")
+        assert copies(tmp_path, state).claim(project, target, b"two")
+        project.write(target, b"a person's")
+        assert not copies(tmp_path, state).claim(project, target, b"three")
+
+
+def test_without_a_state_folder_only_a_missing_file_is_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    target = str(tmp_path / "docs.md")
+    with ConfinedFolder(str(tmp_path)) as project:
+        assert copies(tmp_path).claim(project, target, b"one")
+        assert "will not be replaced by later messages" in caplog.text
+        project.write(target, b"one")
+        assert not copies(tmp_path).claim(project, target, b"two")
+        project.write(target, b"x" * (MAX_COPY + 1))
+        assert not copies(tmp_path).claim(project, target, b"two")
 
 
 # -- what counts as an outcome

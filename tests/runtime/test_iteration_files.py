@@ -362,27 +362,43 @@ def test_output_is_copied_to_the_output_path_of_each_iteration(tmp_path: Path) -
     assert (tmp_path / "docs" / "s" / "plan.md").read_text() == "two\n"
 
 
-def test_output_path_that_the_agent_wrote_itself_is_left_alone(tmp_path: Path) -> None:
+def test_report_that_an_agent_wrote_is_not_replaced_by_the_message_of_a_later_iteration(
+    tmp_path: Path,
+) -> None:
     target = tmp_path / "plan.md"
-    target.write_text("of a person\n")
 
     def writes_it(request: ExecuteRequest) -> ExecuteResult:
         target.write_text(f"of the agent, iteration {request.iteration}\n")
         return says("x", output="only said")(request)
 
-    go(tmp_path, [writes_it, says("x", output="said"), writes_it], node(runs=2, output_path="plan.md"))
-    assert target.read_text() == "said\n"
-    assert (iteration_dir(tmp_path, 2) / "output.md").read_text() == "said\n"
-    go_again = SyncEngine(tmp_path, providers={"scripted": ScriptedProvider([writes_it])}, environ=ENVIRON)
-    with go_again as sdk:
-        sdk.run(pipeline(node(output_path="plan.md")), session="t")
+    go(tmp_path, [writes_it, says("x", output="said")], node(runs=2, output_path="plan.md"))
     assert target.read_text() == "of the agent, iteration 1\n"
+    assert (iteration_dir(tmp_path, 2) / "output.md").read_text() == "said\n"
 
 
-def test_output_path_replaces_what_a_person_had_there(tmp_path: Path) -> None:
+def test_agent_may_replace_the_copy_of_a_message(tmp_path: Path) -> None:
+    target = tmp_path / "plan.md"
+
+    def extends_it(request: ExecuteRequest) -> ExecuteResult:
+        target.write_text(target.read_text() + "more\n")
+        return says("x", output="extended")(request)
+
+    go(tmp_path, [says("x", output="said"), extends_it], node(runs=2, output_path="plan.md"))
+    assert target.read_text() == "said\nmore\n"
+
+
+def test_copy_of_another_run_is_replaced(tmp_path: Path) -> None:
+    go(tmp_path, [says("x", output="first")], node(output_path="plan.md"))
+    scripted = ScriptedProvider([says("x", output="second")])
+    with SyncEngine(tmp_path, providers={"scripted": scripted}, environ=ENVIRON) as sdk:
+        sdk.run(pipeline(node(output_path="plan.md")), session="t")
+    assert (tmp_path / "plan.md").read_text() == "second\n"
+
+
+def test_output_path_keeps_what_a_person_had_there(tmp_path: Path) -> None:
     (tmp_path / "plan.md").write_text("old\n")
     go(tmp_path, [says("x", output="new")], node(output_path="plan.md"))
-    assert (tmp_path / "plan.md").read_text() == "new\n"
+    assert (tmp_path / "plan.md").read_text() == "old\n"
 
 
 def test_nothing_is_copied_without_output(tmp_path: Path) -> None:

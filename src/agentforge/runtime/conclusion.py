@@ -7,7 +7,6 @@ import errno
 import json
 import logging
 import os
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 from zlib import crc32
@@ -26,6 +25,7 @@ from agentforge.model.protected_names import protected_step
 from agentforge.model.result import Decision, Result
 from agentforge.model.secrets import Redactor
 from agentforge.ports.provider import ExecuteResult
+from agentforge.runtime.output_copies import OutputCopies
 from agentforge.system import files
 from agentforge.system.confined import ConfinedFolder
 from agentforge.system.folders import NotRegular, OutsideRoot
@@ -74,6 +74,8 @@ class Attempted(Struct, frozen=True):
     progress: str = ""
     """The file with the notes."""
     output_path: str | None = None
+    copies: OutputCopies | None = None
+    """Which files at output paths the engine wrote; None: it may replace any."""
     repeatable: bool = False
     """Whether a later engine may repeat this: then files must be replaced atomically."""
     honors_promise: bool = False
@@ -237,28 +239,17 @@ def _write_result(about: Attempted, content: bytes) -> None:
         files.replace(about.here.result, content)
 
 
-def note_target(about: Attempted) -> None:
-    """Record the state of the stage's output path before the agent starts."""
-    if about.output_path:
-        found = None
-        with suppress(OSError), ConfinedFolder(about.project) as project:
-            found = _file_stamp(project, about.output_path)
-        files.make_dir(about.here.attempt(about.number).root)
-        files.write(_target_note(about), files.compact(found))
-
-
 def _copy_output(about: Attempted, target: str, text: str) -> Failure | None:
-    """Copy the output to the stage's output path, unless the agent wrote that file itself. A link on the path
-    must stay in the workspace: otherwise the attempt fails."""
+    """Copy the output to the stage's output path, unless an agent or a person wrote that file. A link on the
+    path must stay in the workspace: otherwise the attempt fails."""
+    content = text.encode()
     try:
         with files.storage(target), ConfinedFolder(about.project) as project:
-            found = _file_stamp(project, target)
-            before = files.read_usable(_target_note(about), MAX_RECORDS_BYTES)
-            if found is None or before == files.compact(found):
+            if about.copies is None or about.copies.claim(project, target, content):
                 # Runs that share the target have drafts of their own.
                 owner = f"{crc32(about.here.root.encode('utf-8', 'replace')):08x}"
                 named = os.path.relpath(target, about.project)
-                project.write(target, text.encode(), lambda place: _refuse_guarded(place, named), owner)
+                project.write(target, content, lambda place: _refuse_guarded(place, named), owner)
     except StorageFailed as error:
         if not isinstance(error.__cause__, NotRegular | OutsideRoot | NotADirectoryError):
             raise
@@ -272,16 +263,6 @@ def _refuse_guarded(place: str, named: str) -> None:
     """A link must not lead to what a confined agent can't write itself."""
     if place != named and not named.startswith(f"{place}/") and (found := protected_step(place)):
         raise OutsideRoot(errno.EXDEV, f"is a link that leads into {found}")
-
-
-def _file_stamp(project: ConfinedFolder, path: str) -> tuple[int, int, int] | None:
-    """Enough metadata to detect that a file was written, or None if it is missing."""
-    found = project.stat(path)
-    return found and (found.st_ino, found.st_size, found.st_mtime_ns)
-
-
-def _target_note(about: Attempted) -> str:
-    return os.path.join(about.here.attempt(about.number).root, "target.json")
 
 
 def note_attempt(

@@ -4,6 +4,7 @@ from tests.mutants.mutation import Mutation as Bug
 
 AGENT = "agentforge.runtime.tasks.agent"
 CALL = "agentforge.runtime.tasks.call"
+COPIES = "agentforge.runtime.output_copies"
 JUDGE = "agentforge.runtime.tasks.judge"
 PREPARE = "agentforge.runtime.tasks.prepare"
 CONCLUDE = "agentforge.runtime.conclusion"
@@ -347,9 +348,9 @@ BUGS = (
     ),
     Bug(AGENT, "the files of an earlier attempt aren't archived", "        archive_leftovers(about)\n", ""),
     Bug(
-        AGENT,
-        "the file at the output path isn't recorded before the attempt",
-        "        note_target(about)\n",
+        COPIES,
+        "a report that an agent wrote is replaced by its message",
+        "        if found is not None and found not in self._kept(target).made:\n            return False\n",
         "",
     ),
     Bug(

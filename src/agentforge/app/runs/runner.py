@@ -34,6 +34,7 @@ from agentforge.runtime.driver import Driver, Performers
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.iteration_files import write_iteration_files
 from agentforge.runtime.journal import Journal
+from agentforge.runtime.output_copies import OutputCopies
 from agentforge.runtime.placeholders import Placeholders
 from agentforge.runtime.supervision import Supervised, SupervisorLimits
 from agentforge.runtime.tasks.agent import AgentPerformer
@@ -189,6 +190,7 @@ class Runner:
             environment=_agent_environment(plan),
             redactor=environment_redactor(self._environ),
             secrets=SecretReferences(named_secrets(self._environ)),
+            copies=OutputCopies(self._runs.project, layout.root, self._environ),
             recorder=recorder_of(journal, layout, self._runs.project, self._environ),
             is_replay=state.settings.replay is not None,
         )

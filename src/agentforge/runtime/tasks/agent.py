@@ -22,7 +22,6 @@ from agentforge.runtime.conclusion import (
     conclude,
     hide_secrets,
     note_attempt,
-    note_target,
 )
 from agentforge.runtime.controls import Refuse
 from agentforge.runtime.exit_record import ExitRecord
@@ -154,6 +153,7 @@ class AgentPerformer:
             outbox=outbox_of(setting.project, task.mark(setting.run_id)),
             progress=self._progress(task),
             output_path=output_path(setting.project, node, setting.plan.session.name),
+            copies=setting.copies,
             honors_promise=setting.plan.mode == "loop" and isinstance(node.termination, Queue),
             redactor=setting.redactor,
             at=task.place,
@@ -181,7 +181,6 @@ class AgentPerformer:
 
     def _request(self, task: AgentTask, about: Attempted, mark: str) -> ExecuteRequest:
         archive_leftovers(about)
-        note_target(about)
         setting, here = self._setting, about.here
         prompt = about.prompt or (files.read_usable(here.prompt) or b"").decode("utf-8", "replace")
         # The id is from the log, which may have been written elsewhere.

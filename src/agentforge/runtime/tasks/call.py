@@ -24,6 +24,7 @@ from agentforge.runtime.confinement import Confiner
 from agentforge.runtime.controls import Refuse
 from agentforge.runtime.exit_record import KILLED, ExitRecord, exit_of, make_folder
 from agentforge.runtime.outbox import make_outbox
+from agentforge.runtime.output_copies import OutputCopies
 from agentforge.runtime.recorder import Recorder
 from agentforge.runtime.returned import checked
 from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit
@@ -47,6 +48,8 @@ class RunSetting(Struct, frozen=True):
     redactor: Redactor = Redactor(())
     secrets: SecretReferences = SecretReferences({})
     """The secrets of the engine's environment."""
+    copies: OutputCopies | None = None
+    """Which files at output paths the engine wrote."""
     recorder: Recorder | None = None
     """None if the run is not recorded."""
     is_replay: bool = False
