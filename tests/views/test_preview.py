@@ -18,7 +18,7 @@ from agentforge.model.plan import (
     RetryPolicy,
     SandboxChoice,
 )
-from agentforge.views.lines.preview import preview, readiness_lines
+from agentforge.views.lines.preview import APPENDED, preview, readiness_lines
 
 LAYOUT = RunLayout("/run", "auth")
 
@@ -178,6 +178,7 @@ def test_preview_shows_fallbacks_permissions_sandbox_attempts_and_limits() -> No
         "- Sandbox: docker, without network, image tools:1, writable: /cache, hidden: secrets keys",
         "- Iterations: 1 iteration",
         "- Prompt: do it",
+        f"- Result: {APPENDED}",
         "- Attempts: at_most_once, a person decides whether a failed one is retried",
         "- Limits: 30s without output, 10m 00s for the stage, at a quota or rate limit: wait",
     ]

@@ -107,6 +107,7 @@ def lower_stage(path: str, node: ResolvedStage, levels: Levels, wiring: Wiring) 
         fallbacks=wiring.fallbacks,
         on_limit=choose_policy(LimitPolicy, (level.on_limit for level in given)),
         semantics=_semantics(given),
+        result_instructions=_result_instructions(given),
         sandbox=choose_sandbox(level.sandbox for level in given),
         **_prompt(node, levels.project),
     )
@@ -119,6 +120,11 @@ def guardrails(limit: Written[float] | None) -> Guardrails | None:
 def _semantics(levels: Sequence[WorkSpec]) -> Semantics:
     written = first_text(*(level.semantics for level in reversed(levels)))
     return "at_most_once" if written == "at_most_once" else "at_least_once"
+
+
+def _result_instructions(levels: Sequence[WorkSpec]) -> bool:
+    written = [level.result_instructions for level in levels if level.result_instructions]
+    return written[-1].value if written else True
 
 
 def _prompt(node: ResolvedStage, project: str) -> dict[str, Any]:

@@ -100,6 +100,7 @@ class WorkSpec(Struct, frozen=True):
     """`guardrails.max_runtime_seconds`"""
     on_limit: LimitSpec | None = None
     semantics: Written[str] | None = None
+    result_instructions: Written[bool] | None = None
     sandbox: SandboxSpec | None = None
 
 

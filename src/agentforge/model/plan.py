@@ -202,6 +202,8 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
     sandbox: SandboxChoice | None = None
     judge: ProviderChoice | None = None
     """Its judge, if not that of the plan."""
+    result_instructions: bool = True
+    """Whether a prompt that doesn't ask for the result is extended."""
 
     @property
     def label(self) -> str:

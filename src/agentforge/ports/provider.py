@@ -77,6 +77,9 @@ class Capabilities(Struct, frozen=True):
     """For in-process providers: whether `execute` reads or writes the iteration's files (prompt.md,
     context.json, the progress file, result.json, status.json). If not, it gets its prompt in the request and
     returns its result, and the engine writes only the log. Programs always get the files."""
+    writes_result: bool = False
+    """Whether its agent writes the result only if the prompt asks for it, as agent CLIs do. The engine then
+    extends prompts that don't."""
     can_judge: bool = True
     """Whether it answers any prompt, as a judge must; a fixed command doesn't."""
     concurrent: bool = True

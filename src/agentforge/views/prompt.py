@@ -10,6 +10,16 @@ LEGACY = ("PERSPECTIVE", "OUTPUT_PATH", "PROGRESS_FILE")
 
 VARIABLES = (*CURRENT, *DEPRECATED, *LEGACY)
 
+RESULT_INSTRUCTIONS = """
+---
+
+When you have finished, write your result as a JSON object to the file ${RESULT}, for example:
+
+{"decision": "continue", "summary": "what you did, in a sentence or two", "reason": ""}
+
+The decision is "continue" if another iteration would improve the work, "stop" if nothing is left to do, and
+"error" if you cannot do the work. For "stop" and "error", give the reason.
+"""
 _PLACEHOLDER = re.compile(r"\$\{(" + "|".join(VARIABLES) + r")\}")
 _ANY = re.compile(r"\$\{([A-Z_]+)\}")
 _SESSION = re.compile(r"\$\{SESSION(?:_NAME)?\}")
@@ -18,6 +28,15 @@ _SESSION = re.compile(r"\$\{SESSION(?:_NAME)?\}")
 def render(text: str, values: Mapping[str, str]) -> str:
     """Replace all known variables; missing values become empty, unknown variables are kept."""
     return _PLACEHOLDER.sub(lambda found: values.get(found.group(1), ""), text)
+
+
+def asks_for_result(template: str) -> bool:
+    return "${RESULT}" in template or "${STATUS}" in template
+
+
+def with_result_instructions(template: str) -> str:
+    """The template, extended if it doesn't ask for the result."""
+    return template if asks_for_result(template) else f"{template.rstrip()}\n{RESULT_INSTRUCTIONS}"
 
 
 def substitute_session(path: str, session: str) -> str:

@@ -86,6 +86,7 @@ class CliAgent(ProgramProvider):
             supports_tools=self.cli.tools,
             supports_reasoning_control=bool(self.cli.efforts),
             supports_resume=bool(self.cli.resume_arguments),
+            writes_result=True,
         )
 
     def validate(self) -> None:
@@ -274,7 +275,9 @@ class InlineCli(ProgramProvider):
 
     def capabilities(self) -> Capabilities:
         # Whether a stage's program can resume a session depends on the stage.
-        return Capabilities(supports_tools=True, supports_reasoning_control=True, supports_resume=True)
+        return Capabilities(
+            supports_tools=True, supports_reasoning_control=True, supports_resume=True, writes_result=True
+        )
 
     def validate(self) -> None:
         """Nothing to check: the program is defined by the stage."""

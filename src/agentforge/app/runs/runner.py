@@ -41,7 +41,7 @@ from agentforge.runtime.tasks.agent import AgentPerformer
 from agentforge.runtime.tasks.call import Calls, RunSetting
 from agentforge.runtime.tasks.judge import JudgePerformer
 from agentforge.runtime.tasks.manifest import ManifestPerformer
-from agentforge.runtime.tasks.prepare import LightStages, Preparer
+from agentforge.runtime.tasks.prepare import LightStages, Preparer, result_writers
 from agentforge.runtime.tasks.queue import QueuePerformer
 from agentforge.runtime.tree_record import TreeRecord
 from agentforge.system import openat2
@@ -221,7 +221,8 @@ class Runner:
         calls = Calls(provider_of, self._registry.locks, supervised, confiner)
         history = journal.view.history
         light = LightStages(plan, provider_of, is_kept=setting.recorder is not None)
-        preparer = Preparer(project, layout, plan, history, is_light=light)
+        writers = result_writers(provider_of)
+        preparer = Preparer(project, layout, plan, history, is_light=light, writes_result=writers)
         queue = Beads(project, plan.session.name, self._environ)
         trees = TreeRecord(trees_of(project, layout, self._environ, setting.redactor), self._clock)
         judge = JudgePerformer(setting, calls, history)

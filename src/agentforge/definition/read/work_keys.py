@@ -201,6 +201,11 @@ DEFAULT_KEYS = (
         "`at_most_once`: ask a person before retrying a failed attempt.",
     ),
     Key("sandbox", Nested(SANDBOX, short="type"), "The sandbox of the agent."),
+    Key(
+        "result_instructions",
+        Flag(switch=True),
+        "Whether a prompt that names neither `${RESULT}` nor `${STATUS}` is extended to ask for the result.",
+    ),
 )
 
 WORK_KEYS = (

@@ -5,6 +5,7 @@ Repeating it after a crash writes the same files again; nothing is appended.
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import sha256
 
 from msgspec import Struct
@@ -22,7 +23,7 @@ from agentforge.runtime.tasks.call import is_program
 from agentforge.system import files
 from agentforge.views.files.context import MAX_PREVIOUS_OUTPUTS, ContextFile, context_file
 from agentforge.views.history import History
-from agentforge.views.prompt import render, substitute_session
+from agentforge.views.prompt import render, substitute_session, with_result_instructions
 
 SESSION_PROGRESS = """\
 # Progress: {session}
@@ -59,13 +60,16 @@ class Preparer:
         history: History,
         *,
         is_light: Callable[[Place, StageNode], bool] = lambda _place, _node: False,
+        writes_result: Callable[[StageNode], bool] = lambda _node: False,
     ) -> None:
-        """`is_light`: whether a stage's iterations need no files."""
+        """`is_light`: whether a stage's iterations need no files. `writes_result`: whether its prompt must
+        ask for the result."""
         self._project = project
         self._layout = layout
         self._plan = plan
         self._history = history
         self.is_light = is_light
+        self._writes_result = writes_result
         self._ready: dict[tuple[Place, int], Prepared] = {}
         """Prepared by this engine, with the agent not started yet."""
 
@@ -85,6 +89,8 @@ class Preparer:
                 stage=node.id,
                 attempt=0,
             )
+        if node.result_instructions and self._writes_result(node):
+            template = with_result_instructions(template)
         text, is_new = self._rendered(task, template, max_outputs)
         self._ready[task.place, task.iteration] = Prepared(text, is_new)
         return IterationStarted(
@@ -200,6 +206,19 @@ def output_path(project: str, node: StageNode, session: str) -> str | None:
     if node.output_path is None:
         return None
     return os.path.join(project, substitute_session(node.output_path, session))
+
+
+def result_writers(provider_of: Callable[[str], Provider]) -> Callable[[StageNode], bool]:
+    """Whether any provider of a stage writes its result only if the prompt asks for it."""
+
+    def writes(node: StageNode) -> bool:
+        for choice in node.chain:
+            with suppress(AgentForgeError):
+                if provider_of(choice.type).capabilities().writes_result:
+                    return True
+        return False
+
+    return writes
 
 
 class LightStages:

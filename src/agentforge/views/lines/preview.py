@@ -19,10 +19,12 @@ from agentforge.model.plan import (
     Step,
     Termination,
 )
+from agentforge.views.prompt import asks_for_result
 from agentforge.views.text import counted, one_line, span
 
 TEXT_CHARS = 100
 OWN_PERMISSIONS = "those of the CLI's own settings"
+APPENDED = "a paragraph that asks for it is appended to the prompt (`result_instructions: off` omits it)"
 
 Permissions = Mapping[str, Sequence[str]]
 """By provider: the arguments that let its CLI work without asking, unless the stage sets others."""
@@ -110,6 +112,9 @@ def _stage(node: StageNode, session: str, permissions: Permissions) -> Iterator[
     yield f"- Sandbox: {_sandbox(node.sandbox)}"
     yield f"- Iterations: {_iterations(node.termination)}"
     yield f"- Prompt: {node.prompt_path or one_line(node.prompt or '', TEXT_CHARS)}"
+    is_cli = any(choice.type in permissions for choice in node.chain)
+    if is_cli and node.result_instructions and not asks_for_result(node.prompt or ""):
+        yield f"- Result: {APPENDED}"
     if node.delay:
         yield f"- Delay: {node.delay:g} s between iterations"
     yield f"- Attempts: {_attempts(node)}"
