@@ -9,8 +9,10 @@ from agentforge.views.lines.live import header_lines
 
 def test_the_header_of_a_pipeline() -> None:
     lines = header_lines(plan_of(stage("plan"), stage("build")))
-    assert lines[-1] == "2 stages: plan → build"
-    assert header_lines(plan_of(stage("plan"), passes=3))[-1] == "1 stage: plan, 3 times"
+    assert lines[-2:] == ["2 stages: plan → build", "Providers: claude / opus"]
+    assert header_lines(plan_of(stage("plan"), passes=3))[-2] == "1 stage: plan, 3 times"
+    chain = replace(stage("b"), fallbacks=(ProviderChoice("codex", "small"), ProviderChoice("mine", "")))
+    assert header_lines(plan_of(stage("a"), chain))[-1] == "Providers: claude / opus, codex / small, mine"
 
 
 def test_the_header_of_a_single_stage() -> None:

@@ -6,7 +6,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from agentforge.model.plan import Plan
-from agentforge.model.state import Request, RunState
+from agentforge.model.state import Request, RunState, Spending
 from agentforge.model.status import RunStatus
 from agentforge.model.stop_reason import StopReason
 from agentforge.ports.event_log import BufferHealth, Damage
@@ -31,6 +31,8 @@ class RunResult(Struct, frozen=True):
     requests: tuple[Request, ...] = ()
     cassette: str | None = None
     """The path of the cassette, or None if the run isn't recorded."""
+    spending: Spending = Spending()
+    """Of the whole run; what is unknown is named."""
 
     @property
     def completed(self) -> bool:
@@ -87,4 +89,5 @@ def result_of(state: RunState, summary: Summary, run_dir: str) -> RunResult:
         error_type=failure.kind.value if failure else None,
         requests=state.open_requests,
         cassette=f"{run_dir}/cassette.jsonl" if state.settings.record else None,
+        spending=state.spending,
     )

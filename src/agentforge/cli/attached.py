@@ -22,7 +22,7 @@ from agentforge.model.facts import SessionStarted
 from agentforge.views.lines.requests import request_lines
 from agentforge.views.run_model import RunModel
 from agentforge.views.status import resume_command
-from agentforge.views.text import counted, one_line, span
+from agentforge.views.text import cost, counted, one_line, span
 
 T = TypeVar("T")
 
@@ -100,7 +100,7 @@ def conclude(call: Invocation, driven: DriveResult) -> int:
     with ignore_closed_stdout():
         if call.as_json:
             seconds = round(driven.seconds, 3)
-            print_json({**asdict(result), "duration_seconds": seconds, "resume_command": command})
+            print_json({**_as_json(result), "duration_seconds": seconds, "resume_command": command})
         else:
             lines = conclusion(result, driven.seconds, call.program)
             lines += [f"  Recorded: {_shown(result.cassette)}"] if result.cassette else []
@@ -108,8 +108,21 @@ def conclude(call: Invocation, driven: DriveResult) -> int:
     return status
 
 
+def _as_json(result: RunResult) -> dict[str, object]:
+    spent = result.spending
+    shown = {key: value for key, value in asdict(result).items() if key != "spending"}
+    return {
+        **shown,
+        "cost_usd": spent.cost_usd or None,
+        "unpriced_models": spent.unpriced,
+        "input_tokens": spent.input_tokens,
+        "output_tokens": spent.output_tokens,
+    }
+
+
 def conclusion(result: RunResult, seconds: float, program: str = "agentforge") -> list[str]:
-    amount = f"{counted(result.iterations, 'iteration')} in {span(seconds)}"
+    spent = cost(result.spending.cost_usd, result.spending.unpriced)
+    amount = f"{counted(result.iterations, 'iteration')} in {span(seconds)}{f', {spent}' if spent else ''}"
     match result.status.value:
         case "completed":
             return [f"{styled('✓ Completed', 'good')}: {amount}", f"  {_shown(result.run_dir)}"]

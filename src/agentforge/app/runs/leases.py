@@ -153,6 +153,19 @@ class Leases:
         except UnknownRun:
             return True  # Another engine has archived it.
 
+    def set_aside(self, session: str) -> None:
+        """Move a folder that has the session's name but no log out of the way of a new run: what it contains
+        is of another run."""
+        root, now = self._runs.layout(session).root, self._clock.now()
+        try:
+            if not files.listing(root) or self._runs.log_file(session).is_held():
+                return
+        except StorageFailed:
+            return  # It is refused when the log is opened.
+        aside = f"{root}.{now:%Y%m%d-%H%M%S}-{now.microsecond:06d}"
+        files.move(root, aside)
+        log.warning("%s has no log, so it is not a run: it was moved to %s", root, os.path.basename(aside))
+
     def _is_in_progress(self, session: str) -> bool:
         try:
             state = self._runs.info(session).state

@@ -124,6 +124,7 @@ async def _free_name(context: RunContext, session: str, *, force: bool) -> bool:
     if not force:
         context.leases.refuse_taken(session)
     if not context.leases.is_taken(session):
+        context.leases.set_aside(session)
         return False
     _refuse_untrusted(context, session)
     _refuse_own_agent(context, session)

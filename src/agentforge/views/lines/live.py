@@ -233,4 +233,12 @@ def header_lines(plan: Plan) -> list[str]:
         f"Pipeline: {plan.pipeline.name}",
         f"Session: {plan.session.name}",
         f"{counted(len(plan.nodes), 'stage').capitalize()}: {stages}{again}",
+        f"Providers: {', '.join(_providers(plan))}",
     ]
+
+
+def _providers(plan: Plan) -> list[str]:
+    """Each provider with its model once, in the order of their stages; the model may be a default."""
+    chains = (choice for step in plan.steps for stage in step.stages for choice in stage.chain)
+    named = (f"{choice.type} / {choice.model}" if choice.model else choice.type for choice in chains)
+    return list(dict.fromkeys(named))
