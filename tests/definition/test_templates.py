@@ -10,6 +10,7 @@ from agentforge.views.prompt import (
     fill,
     render,
     substitute_session,
+    with_result_instructions,
 )
 
 
@@ -73,3 +74,11 @@ def test_output_path_knows_the_session() -> None:
 def test_fill_replaces_exactly_the_given_variables_in_one_pass() -> None:
     values = {"OUTPUT": "${CTX}", "COMMAND": "make"}
     assert fill("${OUTPUT} ${CTX} ${COMMAND} $COMMAND ${}", values) == "${CTX} ${CTX} make $COMMAND ${}"
+
+
+def test_only_a_prompt_that_does_not_ask_for_the_result_is_extended() -> None:
+    for text in ("write to ${RESULT}", "write to ${STATUS}"):
+        assert with_result_instructions(text) == text
+    extended = with_result_instructions("do it\n\n")
+    assert extended.startswith("do it\n\n---\n")
+    assert render(extended, {"RESULT": "/r.json"}).count("/r.json") == 1
