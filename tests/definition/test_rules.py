@@ -429,3 +429,29 @@ class TestSingleStage:
         with pytest.raises(DefinitionError) as refused:
             compile_stage(TextWorld(stage()), name, "session")
         assert "bad-value" in {diagnostic.code for diagnostic in refused.value.diagnostics}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "place"),
+    [
+        ("Write to ${RESULT}.\nSay ${RESLUT} and ${CTX}.", "2:5"),
+        ("${RESLUT}", "1:1"),
+    ],
+)
+def test_an_unknown_variable_in_a_prompt_file_is_reported_where_it_is(prompt: str, place: str) -> None:
+    (diagnostic,) = found(HEAD, {".claude/stages/s/prompt.md": prompt})
+    assert (diagnostic.place.file, where(diagnostic)) == (
+        ".claude/stages/s/prompt.md",
+        f"unknown-variable {place}",
+    )
+    assert not diagnostic.is_error
+    assert diagnostic.message.startswith("unknown variable `${RESLUT}`")
+    assert diagnostic.hint.startswith("did you mean `RESULT`?")
+    assert diagnostic.text == prompt.splitlines()[-1]
+
+
+def test_unknown_variables_are_reported_in_inline_prompts_and_blocks() -> None:
+    inline = "nodes: [{id: a, prompt: 'x ${SESION} ${lower} $HOME'}]"
+    assert [where(diagnostic) for diagnostic in found(inline)] == ["unknown-variable 1:25"]
+    block = "{id: b, parallel: {providers: [claude], stages: [{id: s, prompt: '${NOPE}'}]}}"
+    assert [diagnostic.code for diagnostic in found(f"nodes: [{block}]")] == ["unknown-variable"]

@@ -2,16 +2,8 @@
 
 import pytest
 
-from agentforge.views.prompt import (
-    CURRENT,
-    DEPRECATED,
-    LEGACY,
-    VARIABLES,
-    fill,
-    render,
-    substitute_session,
-    with_result_instructions,
-)
+from agentforge.model.prompt_variables import CURRENT, DEPRECATED, LEGACY, VARIABLES
+from agentforge.views.prompt import fill, render, substitute_session, with_result_instructions
 
 
 def test_the_known_variables() -> None:

@@ -52,6 +52,19 @@ def test_lint_strict_counts_warnings(project: Project) -> None:
     assert project.call("lint", "loop", "odd", "--strict").code == 2
 
 
+def test_lint_checks_what_the_machine_lacks_unless_it_is_static(project: Project) -> None:
+    project.stage("tidy", "provider: codex\n")
+    (project.root / ".agentforge/providers").mkdir(parents=True)
+    (project.root / ".agentforge/providers/mine.yaml").write_text("program: sh\n")
+    done = project.call("lint")
+    assert done.code == 2
+    assert "[ERROR] .claude/stages/tidy/stage.yaml:1:1: provider-unusable: Codex CLI not found." in done.out
+    static = project.call("lint", "--static", "--json")
+    assert static.code == 0
+    kinds = [(target["name"], target["kind"]) for target in static.json["targets"]]
+    assert kinds == [("tidy", "stage"), (".agentforge/providers/mine.yaml", "provider")]
+
+
 def test_lint_of_an_empty_project_prints_a_message(project: Project) -> None:
     done = project.call("lint")
     assert done.code == 0

@@ -1,7 +1,7 @@
 """The stages and pipelines of a project: listing, linting and recompiling them."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
@@ -9,7 +9,15 @@ from msgspec import Struct
 
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.wiring import known_providers, sources_of
-from agentforge.definition.compiler import INLINE, Compiled, PipelineSource, lint
+from agentforge.definition.compiler import (
+    INLINE,
+    Compiled,
+    PipelineSource,
+    compile_pipeline,
+    compile_stage,
+    lint,
+)
+from agentforge.definition.diagnostics import Report
 from agentforge.definition.provider_settings import merge_settings, settings_from_pairs
 from agentforge.definition.read.file_keys import pipeline_schema, stage_schema
 from agentforge.definition.resolve import (
@@ -21,16 +29,18 @@ from agentforge.definition.resolve import (
     stage_roots,
 )
 from agentforge.legacy.migration import Migration, examine_migration
-from agentforge.model.diagnostic import Diagnostic, SourcePlace
+from agentforge.model.diagnostic import Diagnostic, Severity, SourcePlace
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.plan import Overrides, Plan
 
 DefinitionKind = Literal["pipeline", "stage"]
+LintKind = Literal["pipeline", "stage", "provider"]
 
 
 class LintResult(Struct, frozen=True):
     name: str
-    kind: DefinitionKind
+    """Of a provider: its file."""
+    kind: LintKind
     diagnostics: tuple[Diagnostic, ...]
 
     @property
@@ -60,20 +70,48 @@ class Definitions:
     def pipeline_names(self) -> list[str]:
         return sorted(pipeline_names(self._sources))
 
-    def lint(self, name: str, kind: DefinitionKind) -> LintResult:
-        found = lint(self._sources, name, kind, known_providers=self._known_providers)
-        return LintResult(name, kind, (*found, *self._untrusted_providers))
+    def lint(
+        self, name: str, kind: DefinitionKind, *, known_providers: Collection[str] | None = None
+    ) -> LintResult:
+        """What is wrong with the files of a stage or pipeline, and with the descriptions of its providers.
+        Starts nothing; `Engine.lint` also checks what the run needs on this machine."""
+        known = known_providers or self._known_providers
+        found = lint(self._sources, name, kind, known_providers=known)
+        if any(diagnostic.is_error for diagnostic in found):
+            return LintResult(name, kind, tuple(found))
+        compiler = compile_pipeline if kind == "pipeline" else compile_stage
+        used = compiler(self._sources, name, "lint", known_providers=known).plan.descriptions
+        described = (diagnostic for one in sorted(used) for diagnostic in self._lint_described(one))
+        return LintResult(name, kind, (*found, *described, *self._untrusted(used)))
+
+    def lint_provider(self, name: str) -> LintResult:
+        """What is wrong with the project's description of a provider."""
+        return LintResult(self._described[name], "provider", self._lint_described(name))
+
+    def _lint_described(self, name: str) -> tuple[Diagnostic, ...]:
+        from agentforge.app.providers.offers import read_description
+
+        report = Report()
+        if name in self._described:
+            read_description(self._project, name, self._described[name], report)
+        return report.diagnostics
 
     @cached_property
-    def _untrusted_providers(self) -> tuple[Diagnostic, ...]:
+    def _described(self) -> dict[str, str]:
+        from agentforge.app.providers.offers import find_described
+
+        return find_described(self._project)
+
+    def _untrusted(self, used: Collection[str]) -> Iterator[Diagnostic]:
+        """Files that would override built-in providers: an error if the run would use one."""
+        from agentforge.adapters.providers.mock import is_mock_mode
         from agentforge.app.providers.offers import untrusted_files
         from agentforge.app.providers.trust import untrusted
 
-        files = untrusted_files(self._project, self._environ)
-        found = ((untrusted(name, file), SourcePlace(file, 1, 1)) for name, file in files.items())
-        return tuple(
-            Diagnostic("untrusted-provider", "warning", error.message, at, error.hint) for error, at in found
-        )
+        for name, file in untrusted_files(self._project, self._environ).items():
+            error, at = untrusted(name, file), SourcePlace(file, 1, 1)
+            severity: Severity = "error" if name in used and not is_mock_mode(self._environ) else "warning"
+            yield Diagnostic("untrusted-provider", severity, error.message, at, error.hint)
 
     @cached_property
     def _known_providers(self) -> list[str] | None:
@@ -90,8 +128,17 @@ class Definitions:
 
     def lint_all(self) -> list[LintResult]:
         """Lint all definitions in the project folder, not built-in ones or those elsewhere."""
-        stages = [self.lint(stage.name, "stage") for stage in self.stages() if _is_inside(stage)]
-        return stages + [self.lint(found.name, "pipeline") for found in self.pipelines() if _is_inside(found)]
+        found = [self.lint(name, kind) for name, kind in self.own()]
+        return found + [self.lint_provider(name) for name in self.own_providers()]
+
+    def own(self) -> Iterator[tuple[str, DefinitionKind]]:
+        """The stages and pipelines in the project folder."""
+        yield from ((stage.name, "stage") for stage in self.stages() if _is_inside(stage))
+        yield from ((found.name, "pipeline") for found in self.pipelines() if _is_inside(found))
+
+    def own_providers(self) -> list[str]:
+        """The providers that the project describes."""
+        return sorted(self._described)
 
 
 def _is_inside(found: Available) -> bool:

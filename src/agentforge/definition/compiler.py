@@ -21,6 +21,7 @@ from agentforge.definition.precedence import (
     gather,
     naming_level,
 )
+from agentforge.definition.prompt_text import validate_prompt
 from agentforge.definition.read.file_keys import read_pipeline
 from agentforge.definition.read.values import COUNT, refuse_control_characters
 from agentforge.definition.resolve import (
@@ -156,8 +157,10 @@ class Compilation:
                 self._validate_block(node.block)
                 for stage in filter(None, node.stages):
                     validate_termination(stage, default_runs, self._report)
+                    validate_prompt(stage, self._sources, self._report)
             elif isinstance(node, ResolvedStage):
                 validate_termination(node, default_runs, self._report)
+                validate_prompt(node, self._sources, self._report)
                 named = naming_level(provider_levels(pipeline.spec, node, self._override_levels))
                 for spec in (named, *named.fallbacks) if named else ():
                     if spec.type:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from agentforge.adapters.host.clock import SystemClock
-from agentforge.app.definitions import Definitions, recompiled
+from agentforge.app.definitions import DefinitionKind, Definitions, LintResult, recompiled
 from agentforge.app.providers.offers import find_offers, refuse_untrusted
 from agentforge.app.providers.pinned import RunProviders
 from agentforge.app.providers.readiness import ProviderInfo, Readiness, probe_providers
@@ -330,6 +330,22 @@ class Engine:
     def tail(self, session: str, after: Head | None = None) -> Tail:
         """A reader of the run's new events, from the start or after a known head."""
         return Tail(self.runs, session, after)
+
+    async def lint(self, name: str, kind: DefinitionKind) -> LintResult:
+        """All that a run of a stage or pipeline would be refused for here, and more: what is wrong with its
+        files (`definitions.lint`), and what it lacks on this machine."""
+        found = self.definitions.lint(name, kind, known_providers=self._known_providers())
+        if not found.passed:
+            return found
+        pipeline, stage = (name, None) if kind == "pipeline" else (None, name)
+        compiled = self.compile(pipeline, stage=stage, session="lint")
+        lacks = (await self.readiness(compiled)).diagnostics(compiled.plan.source.path)
+        return replace(found, diagnostics=(*found.diagnostics, *lacks))
+
+    async def lint_all(self) -> Sequence[LintResult]:
+        """Lint all definitions and descriptions of providers in the project folder."""
+        found = [await self.lint(name, kind) for name, kind in self.definitions.own()]
+        return [*found, *map(self.definitions.lint_provider, self.definitions.own_providers())]
 
     async def readiness(self, compiled: Compiled) -> Readiness:
         """Whether the plan can run here: all that `start` would refuse, and the plan that it would run."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from agentforge.app.definitions import Definitions
+from agentforge.app.definitions import DefinitionKind, Definitions, LintResult
 from agentforge.app.providers.readiness import ProviderInfo, Readiness
 from agentforge.app.recording import Recording
 from agentforge.app.replay import CourseComparison
@@ -69,6 +69,12 @@ class SyncEngine:
 
     def providers(self) -> Sequence[ProviderInfo]:
         return self._runner.run(self.engine.providers())
+
+    def lint(self, name: str, kind: DefinitionKind) -> LintResult:
+        return self._runner.run(self.engine.lint(name, kind))
+
+    def lint_all(self) -> Sequence[LintResult]:
+        return self._runner.run(self.engine.lint_all())
 
     def readiness(self, compiled: Compiled) -> Readiness:
         return self._runner.run(self.engine.readiness(compiled))

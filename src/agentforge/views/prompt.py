@@ -3,12 +3,7 @@
 import re
 from collections.abc import Mapping
 
-CURRENT = ("CTX", "STATUS", "RESULT", "PROGRESS", "OUTPUT")
-DEPRECATED = ("SESSION", "SESSION_NAME", "ITERATION", "INDEX", "CONTEXT")
-LEGACY = ("PERSPECTIVE", "OUTPUT_PATH", "PROGRESS_FILE")
-"""Variables of agent-pipelines, rarely used."""
-
-VARIABLES = (*CURRENT, *DEPRECATED, *LEGACY)
+from agentforge.model.prompt_variables import VARIABLES
 
 RESULT_INSTRUCTIONS = """
 ---

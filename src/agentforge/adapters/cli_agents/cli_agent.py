@@ -241,13 +241,14 @@ def _timeout(cli: AgentCli, config: CliConfig, environment: Mapping[str, str]) -
     if config.timeout is not None:
         return parse_seconds("`timeout`", config.timeout)
     written = environment.get(cli.timeout_variable, "")
-    return parse_seconds(cli.timeout_variable, written) if written else cli.timeout
+    if written:
+        return parse_seconds(cli.timeout_variable, written)
+    return None if cli.timeout is None else parse_seconds("`timeout`", cli.timeout)
 
 
 def _idle_timeout(cli: AgentCli, config: CliConfig) -> float | None:
-    if config.idle_timeout is None:
-        return cli.idle_timeout
-    return parse_seconds("`idle_timeout`", config.idle_timeout)
+    seconds = cli.idle_timeout if config.idle_timeout is None else config.idle_timeout
+    return None if seconds is None else parse_seconds("`idle_timeout`", seconds)
 
 
 def _program(cli: AgentCli, config: CliConfig, workdir: str, environment: Mapping[str, str]) -> str:

@@ -13,6 +13,7 @@ from agentforge.app.providers.judges import usable_judges
 from agentforge.app.providers.offers import Origin
 from agentforge.app.providers.pinned import RunProviders
 from agentforge.app.providers.registry import Registry
+from agentforge.model.diagnostic import Diagnostic, SourcePlace
 from agentforge.model.errors import AgentForgeError, InvalidSettings, ProviderUnusable
 from agentforge.model.failure import Failure
 from agentforge.model.plan import Judgment, Plan, ProviderChoice, Queue, StageNode
@@ -36,6 +37,15 @@ class Readiness(Struct, frozen=True):
     problems: tuple[AgentForgeError, ...] = ()
     """Why it can't start."""
     warnings: tuple[str, ...] = ()
+
+    def diagnostics(self, file: str) -> tuple[Diagnostic, ...]:
+        """What `lint` reports about a definition in this file."""
+        at = SourcePlace(file, 1, 1)
+        errors = (
+            Diagnostic(one.code.replace("_", "-"), "error", one.message, at, one.hint)
+            for one in self.problems
+        )
+        return (*errors, *(Diagnostic("not-ready", "warning", text, at) for text in self.warnings))
 
     def confirmed(self) -> Plan:
         """The plan to run. Raises the first problem, and logs the warnings."""

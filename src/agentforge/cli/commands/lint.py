@@ -1,6 +1,6 @@
 """`agentforge lint`: check stages and pipelines."""
 
-import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -11,24 +11,26 @@ from agentforge.cli.output import echo, print_json, styled
 from agentforge.views.text import counted
 
 if TYPE_CHECKING:
-    from agentforge import Definitions, LintResult
+    from agentforge import Definitions, LintResult, SyncEngine
 
 
 @click.command()
 @click.argument("kind", metavar="[loop|pipeline]", required=False)
 @click.argument("name", required=False)
 @click.option("--strict", is_flag=True, help="Count warnings as failures.")
+@click.option("--static", is_flag=True, help="Check only the files, not what this machine lacks to run them.")
 @project_options
-def lint(kind: str | None, name: str | None, strict: bool) -> int:
+def lint(kind: str | None, name: str | None, strict: bool, static: bool) -> int:
     """Check stages and pipelines.
 
-    Without arguments, checks all stages and pipelines of the project. `loop` checks the stages,
-    `pipeline` the pipelines, and `agentforge lint FILE.yaml` that pipeline file.
+    Without arguments, checks all stages, pipelines and providers of the project. `loop` checks the stages,
+    `pipeline` the pipelines, and `agentforge lint FILE.yaml` that pipeline file. What `run` would refuse is
+    an error, also a program that is missing on this machine; with --static, only the files are checked.
     """
-    from agentforge import Definitions
+    from agentforge.cli.attached import open_engine
 
-    call = invocation()
-    found = _targets(Definitions(call.root, os.environ), kind, name)
+    with open_engine(call := invocation()) as engine:
+        found = _targets(engine.definitions if static else engine, kind, name)
     failed = [linted for linted in found if not linted.passed or (strict and linted.diagnostics)]
     if call.as_json:
         print_json(_as_json(found, failed))
@@ -42,19 +44,21 @@ def lint(kind: str | None, name: str | None, strict: bool) -> int:
     return exit_codes.USAGE if failed else exit_codes.COMPLETED
 
 
-def _targets(definitions: "Definitions", kind: str | None, name: str | None) -> "list[LintResult]":
+def _targets(
+    linter: "Definitions | SyncEngine", kind: str | None, name: str | None
+) -> "Sequence[LintResult]":
     if kind is None:
-        return definitions.lint_all()
+        return linter.lint_all()
     if kind not in ("loop", "stage", "pipeline"):
         if name is None and ("/" in kind or kind.endswith((".yaml", ".yml"))):
-            return [definitions.lint(kind, "pipeline")]
+            return [linter.lint(kind, "pipeline")]
         raise click.UsageError(
             f"expected `loop` or `pipeline`, got '{kind}'; try `agentforge lint pipeline {kind}`"
         )
     given: Literal["pipeline", "stage"] = "pipeline" if kind == "pipeline" else "stage"
     if name is not None:
-        return [definitions.lint(name, given)]
-    return [linted for linted in definitions.lint_all() if linted.kind == given]
+        return [linter.lint(name, given)]
+    return [linted for linted in linter.lint_all() if linted.kind == given]
 
 
 def _print(linted: "LintResult", *, passed: bool) -> None:
@@ -72,7 +76,7 @@ def _print(linted: "LintResult", *, passed: bool) -> None:
         echo(f"    {level} {first}", *(f"    {line}" for line in rest))
 
 
-def _as_json(found: "list[LintResult]", failed: "list[LintResult]") -> dict[str, object]:
+def _as_json(found: "Sequence[LintResult]", failed: "Sequence[LintResult]") -> dict[str, object]:
     targets = [
         {
             "name": linted.name,

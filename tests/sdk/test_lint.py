@@ -1,0 +1,118 @@
+"""`lint` refuses what a run would refuse, with the same words."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.sdk.projects import ENVIRON, node, pipeline, run, run_dir
+
+from agentforge.app.definitions import LintResult
+from agentforge.model.errors import AgentForgeError, DefinitionError
+from agentforge.sdk.engine import Engine
+
+COMMAND = {"type": "command", "run": "true"}
+JUDGED = {"termination": {"type": "judgment", "max": 3}}
+PROVIDERS = ".agentforge/providers"
+
+
+class Case(msgspec.Struct):
+    stage: dict[str, Any]
+    message: str
+    files: dict[str, str] = {}
+    environ: dict[str, str] = {}
+    is_static: bool = True
+    """Whether it is wrong on every machine."""
+
+
+REFUSED = {
+    "unknown provider": Case({"provider": "nosuch"}, "no provider named `nosuch`"),
+    "unknown stage": Case({"stage": "nosuch"}, "no stage named `nosuch`"),
+    "wrong value": Case({"delay": -1}, "`delay` must be"),
+    "description of the provider": Case(
+        {"provider": "mine"}, "unknown key `programm`", {f"{PROVIDERS}/mine.yaml": "programm: x\n"}
+    ),
+    "override of a built-in provider": Case(
+        {"provider": "claude"},
+        "would override the built-in one",
+        {f"{PROVIDERS}/claude.yaml": "program: sh\n"},
+    ),
+    "prompt of the judge": Case(
+        JUDGED, "JUDGE_PROMPT_PATH names no file", environ={"JUDGE_PROMPT_PATH": "missing.md"}
+    ),
+    "settings of the provider": Case(
+        {"provider": {"type": "cli", "program": "sh", "timeout": -4}}, "`timeout` must be", is_static=False
+    ),
+    "missing program": Case({"provider": "codex"}, "Codex CLI not found", is_static=False),
+    "missing judge": Case(JUDGED, "stage 'plan' has no judge", is_static=False),
+    "missing queue": Case({"termination": {"type": "queue", "max": 3}}, "command: bd", is_static=False),
+    "sandbox that does not work here": Case(
+        {"sandbox": {"type": "docker", "image": "x"}}, "docker", is_static=False
+    ),
+    "provider that cannot be sandboxed": Case(
+        {"provider": "mock", "sandbox": "bwrap"}, "cannot be sandboxed", is_static=False
+    ),
+}
+
+
+def prepared(project: Path, case: Case) -> dict[str, Any]:
+    for name, text in case.files.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+    stage = {**node(provider=COMMAND), **case.stage}
+    if "stage" in stage:
+        del stage["prompt"]
+    definition = pipeline(stage)
+    (project / "p.yaml").write_bytes(msgspec.json.encode(definition))
+    return definition
+
+
+def errors(found: LintResult) -> list[str]:
+    return [diagnostic.message for diagnostic in found.diagnostics if diagnostic.is_error]
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+def test_lint_and_a_run_refuse_the_same(tmp_path: Path, case: Case) -> None:
+    prepared(tmp_path, case)
+
+    async def main() -> tuple[LintResult, LintResult, AgentForgeError]:
+        async with Engine(tmp_path, environ={**ENVIRON, "PATH": "/nowhere", **case.environ}) as sdk:
+            with pytest.raises(AgentForgeError) as caught:
+                await sdk.run("p.yaml", session="s")
+            static = sdk.definitions.lint("p.yaml", "pipeline")
+            return await sdk.lint("p.yaml", "pipeline"), static, caught.value
+
+    found, static, error = run(main())
+    assert not run_dir(tmp_path).exists()
+    assert static.passed is not case.is_static
+    assert any(case.message in message for message in errors(found)), errors(found)
+    if isinstance(error, DefinitionError):
+        assert set(error.diagnostics) <= set(found.diagnostics)
+    else:
+        assert any(message in error.message for message in errors(found)), error.message
+
+
+def test_what_runs_passes(tmp_path: Path) -> None:
+    prepared(tmp_path, Case({}, ""))
+
+    async def main() -> LintResult:
+        async with Engine(tmp_path, environ=ENVIRON) as sdk:
+            return await sdk.lint("p.yaml", "pipeline")
+
+    assert run(main()).diagnostics == ()
+
+
+def test_every_description_of_a_provider_is_checked_also_if_no_stage_uses_it(tmp_path: Path) -> None:
+    good, bad = f"{PROVIDERS}/good.yaml", f"{PROVIDERS}/bad.yaml"
+    prepared(tmp_path, Case({}, "", {good: "program: sh\n", bad: "program: sh\nlike: nosuch\n"}))
+
+    async def main() -> list[LintResult]:
+        async with Engine(tmp_path, environ=ENVIRON) as sdk:
+            assert (await sdk.lint("p.yaml", "pipeline")).passed
+            return list(await sdk.lint_all())
+
+    found = {linted.name: linted for linted in run(main())}
+    assert found[good].passed
+    assert found[bad].kind == "provider"
+    (diagnostic,) = found[bad].diagnostics
+    assert (diagnostic.place.file, diagnostic.place.line) == (bad, 2)
