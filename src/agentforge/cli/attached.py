@@ -122,7 +122,8 @@ def _as_json(result: RunResult) -> dict[str, object]:
 
 def conclusion(result: RunResult, seconds: float, program: str = "agentforge") -> list[str]:
     spent = cost(result.spending.cost_usd, result.spending.unpriced)
-    amount = f"{counted(result.iterations, 'iteration')} in {span(seconds)}{f', {spent}' if spent else ''}"
+    amount = f"{counted(result.iterations, 'iteration')} in {span(seconds)}"
+    amount += f", cost {spent}" if spent else ""
     match result.status.value:
         case "completed":
             return [f"{styled('✓ Completed', 'good')}: {amount}", f"  {_shown(result.run_dir)}"]
