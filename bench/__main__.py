@@ -8,7 +8,7 @@ from time import perf_counter
 
 from msgspec import Struct
 
-from bench import growth, iteration, log, sessions, startup
+from bench import growth, iteration, log, sessions, startup, trees
 from bench.machine import machine
 from bench.report import Report, text, write_json
 
@@ -23,6 +23,8 @@ class Sizes(Struct, frozen=True):
     append_rounds: int = 300
     replay_rounds: int = 7
     status_rounds: int = 12
+    tree_files: int = 10_000
+    tree_rounds: int = 12
     session_counts: tuple[int, ...] = (20, 50, 100)
     session_rounds: int = 5
     long_run: int = 10_000
@@ -37,6 +39,8 @@ QUICK = Sizes(
     append_rounds=20,
     replay_rounds=2,
     status_rounds=2,
+    tree_files=100,
+    tree_rounds=2,
     session_counts=(4, 6),
     session_rounds=1,
     long_run=60,
@@ -65,6 +69,7 @@ def measure_all(root: Path, sizes: Sizes, *, quick: bool) -> Report:
     measures += log.replays(root, sizes.lengths, sizes.replay_rounds)
     measures += startup.status(root, sizes.lengths[-1], sizes.status_rounds)
     measures += log.appends(root, (0, *sizes.lengths), sizes.append_rounds)
+    measures += trees.trees(root, sizes.tree_files, sizes.tree_rounds)
     measures += sessions.sessions(root, sizes.session_counts, sizes.session_rounds)
     stretches = growth.long_run(root, sizes.long_run, sizes.stretch)
     measures += growth.measures(stretches)

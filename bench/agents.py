@@ -65,6 +65,8 @@ class InProcess:
 def engine_in(root: Path, agent: InProcess | None = None) -> Engine:
     """An engine whose every trace lies below `root`, whatever the caller's environment says."""
     environ = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(root)}
+    # Measured without version control, although the folder may be inside a repository.
+    environ["GIT_CEILING_DIRECTORIES"] = os.path.dirname(os.path.realpath(root))
     return Engine(root, providers={agent.name: agent} if agent else {}, environ=environ)
 
 

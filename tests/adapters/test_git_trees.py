@@ -248,6 +248,16 @@ def test_without_a_repository_there_is_nothing_to_take(tmp_path: Path) -> None:
     assert not trees.is_possible()
 
 
+def test_git_looks_for_a_repository_below_the_ceiling_only(repository: Repository) -> None:
+    def possible(ceiling: Path) -> bool:
+        environ = {**ENVIRON, "GIT_CEILING_DIRECTORIES": f"/elsewhere:{ceiling}"}
+        made = GitTrees(str(repository.root / "src/deep"), str(repository.store), environ, Redactor(()))
+        return made.is_possible()
+
+    assert possible(repository.root.parent)
+    assert not possible(repository.root)
+
+
 def _without_git(repository: Repository) -> GitTrees:
     return GitTrees(str(repository.root), str(repository.store), {"PATH": "/nonexistent"}, Redactor(()))
 

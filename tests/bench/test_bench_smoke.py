@@ -11,6 +11,7 @@ MEASURED = {
     "iteration in process",
     "iteration with a program",
     "append + sync",
+    "tree of",
     "replay of",
     "status,",
     "mock loop of",

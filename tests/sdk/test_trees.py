@@ -9,8 +9,6 @@ from tests.security.trapped_repository import ENVIRON as GIT
 
 from agentforge.model import facts as f
 from agentforge.sdk.engine import Engine
-from agentforge.testing import ScriptedProvider
-from agentforge.testing.scripted_provider import returns
 
 from .projects import ENVIRON, engine, node, pipeline, run
 
@@ -70,11 +68,9 @@ def test_the_engines_copy_of_the_output_belongs_to_the_iteration(project: Path) 
     run(main())
 
 
-def test_a_light_iteration_takes_no_tree(project: Path) -> None:
-    light = ScriptedProvider([returns("done")], uses_files=False)
-
+def test_an_iteration_inside_the_engine_takes_no_tree(project: Path) -> None:
     async def main() -> None:
-        async with engine(project, light) as made:
+        async with engine(project) as made:
             assert (await made.run(pipeline(), session="s")).completed
             assert trees(made) == [("iteration_complete", None)]
 

@@ -50,6 +50,7 @@ class GitTrees:
         self._environ = environ
         self._redactor = redactor
         self._limits = limits
+        self._ceilings = frozenset(environ.get("GIT_CEILING_DIRECTORIES", "").split(os.pathsep))
         self._objects: GitObjects | None = None
         self._listing: tuple[bytes, dict[str, str]] = (b"", {})
         """The latest output of `git ls-files`, and what it lists."""
@@ -64,7 +65,7 @@ class GitTrees:
         folder = self._project
         while not os.path.lexists(os.path.join(folder, ".git")):
             above = os.path.dirname(folder)
-            if above == folder:
+            if above == folder or above in self._ceilings:
                 return False
             folder = above
         return True

@@ -16,7 +16,7 @@ from agentforge.system import files
 from agentforge.views.work import IterationWork, RunTrees, fold_work
 
 MAX_TEXT_BYTES = 2 * 1024 * 1024
-NOT_RECORDED = "changes are recorded in a git repository, for agents that work with files"
+NOT_RECORDED = "changes are recorded in a git repository, for agents that are programs"
 
 
 class RunChange(Struct, frozen=True):

@@ -68,7 +68,8 @@ class AgentPerformer:
         """The variables to which each stage refers."""
 
     async def perform(self, task: AgentTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:
-        if self._preparer.is_light(task.place, task.node):
+        if not self._setting.is_replay and not self._calls.runs_program(task.by.type):
+            # What an in-process provider does is quick; a tree would cost more than its iteration.
             self._trees.forget()
             return await self._perform(task, fresh=fresh, report=report)
         if fresh and not task.ending:

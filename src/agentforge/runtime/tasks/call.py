@@ -112,6 +112,13 @@ class Calls:
         self._confiner = confiner
         self._interpret_seconds = interpret_seconds
 
+    def runs_program(self, name: str) -> bool:
+        """Whether the provider's agent is a program."""
+        try:
+            return is_program(self._provider_of(name))
+        except (ProviderUnusable, UnknownProvider):
+            return False
+
     async def make(
         self, call: ProviderCall, request: Callable[[], ExecuteRequest], refuse: Refuse
     ) -> Finished | Lost | CallRefused:
