@@ -1,6 +1,7 @@
 """The provider api: its command, the interpretation of its exit, and the provider contract."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -110,6 +111,23 @@ def test_schema_is_read_from_a_file(tmp_path: Path) -> None:
             (tmp_path / "s.json").write_text(content)
         with pytest.raises(ProviderUnusable, match=r"can't read the schema .*s\.json"):
             provider.command(request(tmp_path, config={"schema": "s.json"}))
+
+
+def test_a_schema_outside_the_workspace_by_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "project/schemas").mkdir(parents=True)
+    (tmp_path / "secret.json").write_text('{"description": "secret"}')
+    (tmp_path / "project/s.json").symlink_to("../secret.json")
+    (tmp_path / "project/schemas/up").symlink_to("../..")
+    os.mkfifo(tmp_path / "project/pipe.json")
+    for name in ("s.json", "schemas/up/secret.json", "pipe.json"):
+        with pytest.raises(ProviderUnusable, match="can't read the schema") as refusal:
+            ApiProvider(ENVIRON).command(request(tmp_path / "project", config={"schema": name}))
+        assert "secret" not in refusal.value.message.replace("secret.json", "")
+
+
+def test_a_schema_that_was_not_readable_when_the_run_was_compiled_is_refused() -> None:
+    with pytest.raises(ProviderUnusable, match=r"the schema s\.json is missing"):
+        ApiProvider(ENVIRON).validate_settings("", {"schema": "s.json"})
 
 
 def test_only_what_is_needed_reaches_the_program(tmp_path: Path) -> None:

@@ -71,6 +71,22 @@ def test_a_schema_in_a_file_is_read(content: str | None, pinned: Any) -> None:
     assert node.fallbacks[0].config == {}
 
 
+def test_the_file_of_a_schema_is_noted() -> None:
+    places = {
+        "schemas/s.json": "schemas/s.json",
+        "/elsewhere/s.json": "/elsewhere/s.json",
+        "~/s.json": "/me/s.json",
+    }
+    for written, place in places.items():
+        provider = {"type": "api", "schema": written}
+        files = {place: '{"type": "object"}'}
+        pipeline = json.dumps({"nodes": [{"id": "n", "prompt": "x", "provider": provider}]})
+        node = only(compiled(pipeline, files, HOME="/me"))
+        assert node.provider.config["schema"] == {"type": "object"}
+        assert node.provider.schema_path is not None
+        assert node.provider.schema_path.endswith(place.removeprefix("/"))
+
+
 def test_a_schema_in_the_stage_stays() -> None:
     provider = {"type": "api", "schema": {"type": "string"}}
     node = only(compiled(json.dumps({"nodes": [{"id": "a", "prompt": "x", "provider": provider}]})))

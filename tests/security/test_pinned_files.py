@@ -3,10 +3,14 @@
 from pathlib import Path
 
 import pytest
-from tests.sdk.projects import engine, load, run, run_dir
+from tests.sdk.projects import engine, load, node, pipeline, run, run_dir
 from tests.security.confined import WORK, attempts, could, need_bwrap, ran, script
 
+from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.status import RunStatus
+from agentforge.ports.provider import ExecuteRequest, ExecuteResult
+from agentforge.testing import ScriptedProvider
+from agentforge.testing.scripted_provider import fails, says
 
 
 def stage(project: Path, name: str, prompt: str) -> Path:
@@ -25,6 +29,36 @@ def test_an_agent_without_a_sandbox_does_not_change_the_prompt_of_a_later_stage(
     assert ended.status is RunStatus.COMPLETED
     assert (tmp_path / "seen").read_text() == "as it was"
     assert load(run_dir(tmp_path) / "plan.json")["nodes"][1]["prompt"] == "as it was"
+
+
+def test_an_agent_does_not_change_the_schema_of_a_later_stage_also_after_a_resume(tmp_path: Path) -> None:
+    """The schema of the plan is what the provider gets; that of the file has no effect."""
+    (tmp_path / "s.json").write_text('{"title": "as it was"}')
+    seen: list[object] = []
+
+    class Noting(ScriptedProvider):
+        async def execute(self, request: ExecuteRequest) -> ExecuteResult:
+            seen.append(request.config["schema"])
+            return await super().execute(request)
+
+    first = script(f"""echo '{{"title": "changed"}}' > s.json\n{WORK}""", "first", sandbox="none")
+    second = node("second", provider={"type": "scripted", "schema": "s.json"}, retry={"max_attempts": 1})
+    failure = Failure(FailureKind.AGENT_ERROR, "once")
+    failing = Noting([fails(failure), says("done")])
+    sdk = engine(tmp_path, failing)
+    assert run(sdk.run(pipeline(first, second), session="s")).status is RunStatus.FAILED
+    assert run(sdk.resume("s")).status is RunStatus.COMPLETED
+    assert seen == [{"title": "as it was"}] * 2
+
+
+def test_a_confined_agent_can_not_change_the_schema_of_the_plan(tmp_path: Path) -> None:
+    need_bwrap()
+    (tmp_path / "schemas").mkdir()
+    (tmp_path / "schemas/s.json").write_text("{}")
+    actions = ("echo x > schemas/s.json", "rm schemas/s.json", "mv schemas elsewhere")
+    run_it = {"type": "command", "run": attempts(*actions), "schema": "schemas/s.json"}
+    assert ran(tmp_path, script("", provider=run_it)).status is RunStatus.COMPLETED
+    assert could(tmp_path) == []
 
 
 def test_a_confined_worker_does_not_become_its_own_judge(tmp_path: Path) -> None:

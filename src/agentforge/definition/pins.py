@@ -45,14 +45,20 @@ class _Pins:
 
     def _choice(self, choice: ProviderChoice) -> ProviderChoice:
         named = choice.config.get(_SCHEMA)
-        text = pinned_text(named, self._sources) if isinstance(named, str) else None
+        path = self._in_home(named) if isinstance(named, str) else ""
+        text = pinned_text(path, self._sources) if path else None
         if text is None:
             return choice
         try:
             schema = msgspec.json.decode(text, type=dict[str, Any])
         except NOT_JSON:
             return choice  # The provider reports it.
-        return replace(choice, config={**choice.config, _SCHEMA: schema})
+        place = relative(self._sources.project, absolute(self._sources.project, path))
+        return replace(choice, config={**choice.config, _SCHEMA: schema}, schema_path=place)
+
+    def _in_home(self, path: str) -> str:
+        home = self._sources.environment.get("HOME", "")
+        return join(home, path[2:]) if path.startswith("~/") and home else path
 
     def _sandbox(self, choice: SandboxChoice) -> SandboxChoice:
         return replace(choice, resolved=self._resolved((*choice.writable, *choice.hidden)))

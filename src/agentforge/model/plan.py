@@ -58,6 +58,8 @@ class ProviderChoice(Struct, frozen=True, omit_defaults=True):
     model: str
     config: dict[str, Any] = field(default_factory=dict)
     """Passed to the provider unchanged: argv of `command`, the cassette of `replay`."""
+    schema_path: str | None = None
+    """The file that the schema in `config` was read from; relative to the project if inside it."""
 
 
 SandboxType = Literal["none", "bwrap", "docker"]

@@ -147,8 +147,10 @@ def is_confined(choice: SandboxChoice | None) -> TypeGuard[SandboxChoice]:
 
 def _definition_files(plan: Plan, project: str) -> Iterator[str]:
     """The files of the project that the plan was compiled from."""
-    prompts = (stage.prompt_path for step in plan.steps for stage in step.stages)
-    for name in (plan.source.path, *prompts):
+    stages = [stage for step in plan.steps for stage in step.stages]
+    prompts = (stage.prompt_path for stage in stages)
+    schemas = (choice.schema_path for stage in stages for choice in stage.chain)
+    for name in (plan.source.path, *prompts, *schemas):
         path = os.path.normpath(os.path.join(project, name or ""))
         if _is_below(path, [project]) and files.is_file(path) and not _link_in(path, project):
             yield path

@@ -75,6 +75,10 @@ def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {**inherited, **_VARIABLES}
 
 
+def _resolved(argv: tuple[str, ...], environ: Mapping[str, str], project: str) -> tuple[str, ...]:
+    return (find_tool("git", environ, project) or _MISSING, *argv[1:])
+
+
 def object_program(
     project: str,
     repository: str,
@@ -97,7 +101,7 @@ def object_program(
         "GIT_CONFIG_NOSYSTEM": "1",
     }
     return Program(
-        git_argv("-c", f"core.bigFileThreshold={MAX_COMPARED}", *arguments),
+        _resolved(git_argv("-c", f"core.bigFileThreshold={MAX_COMPARED}", *arguments), environ, project),
         timeout,
         cwd=repository,
         env={**git_environment(tool_environment(environ, project)), **own},
@@ -123,9 +127,8 @@ def git_program(
     """A call of the engine, in the repository that contains `root`."""
     if arguments[0] not in SAFE_COMMANDS or _CONVERTS.intersection(arguments):
         raise ValueError(f"git {arguments[0]} may start programs that the repository configures")
-    _, *words = git_argv(*arguments)
     return Program(
-        (find_tool("git", environ, root) or _MISSING, *words),
+        _resolved(git_argv(*arguments), environ, root),
         timeout,
         cwd=os.path.abspath(root),
         env=git_environment(tool_environment(environ, root)),

@@ -25,7 +25,9 @@ from agentforge.model.key_hosts import host_problem
 from agentforge.model.layout import LOCKS, RUNS
 from agentforge.model.result import Usage
 from agentforge.ports.provider import Capabilities, Command, ExecuteRequest, ExecuteResult, Exit
+from agentforge.ports.sources import MAX_SOURCE_BYTES
 from agentforge.system import files
+from agentforge.system.named_files import read_project_file
 from agentforge.tool_loop.endpoint import ADDRESSES, KEYS, TOKEN, endpoint_of
 from agentforge.tool_loop.task import (
     DEFAULT_ALLOWED,
@@ -101,6 +103,12 @@ class ApiProvider(ProgramProvider):
 
     def validate_settings(self, model: str, config: Mapping[str, Any]) -> None:
         settings = self._config.read(config)
+        if isinstance(path := config.get("schema"), str):
+            # The content of a readable one is part of the plan instead of its path.
+            raise ProviderUnusable(
+                f"provider api: the schema {path} is missing, or no JSON object",
+                hint="fix `schema` in the provider's config: it is read when the run starts",
+            )
         # The key is checked only when it is needed: the next provider of a chain may have one.
         keys = dict.fromkeys([*KEYS.values(), settings.api_key_env], "any")
         self._endpoint(settings, model, {**self._declared(settings), **keys})
@@ -205,10 +213,12 @@ def _schema(given: dict[str, Any] | str | None, workdir: str) -> dict[str, Any] 
         return given
     path = os.path.join(workdir, os.path.expanduser(given))
     try:
-        return msgspec.json.decode(files.read_existing(path), type=dict[str, Any])
+        content = read_project_file(workdir, path, MAX_SOURCE_BYTES)
+        return msgspec.json.decode(content if content is not None else b"", type=dict[str, Any])
     except (StorageFailed, *NOT_JSON) as error:
+        reason = error.message if isinstance(error, StorageFailed) else "it is missing, or no JSON object"
         raise ProviderUnusable(
-            f"provider api: can't read the schema {path}: {error}",
+            f"provider api: can't read the schema {path}: {reason}",
             hint="fix `schema` in the provider's config",
         ) from error
 
