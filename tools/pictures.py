@@ -76,13 +76,34 @@ def live(folder: Path) -> str:
     return picture
 
 
+def top(folder: Path) -> str:
+    project = _project(folder)
+    _finished(project, "docs")
+    (project / "go").unlink()
+    with _terminal(project, 16, "run", "-p", "feature.yaml", "-s", "auth") as running:
+        running.until("Writing the tests")
+        with _terminal(project, 16, "top") as terminal:
+            terminal.until("docs")
+            picture = _picture("agentforge top", terminal)
+            terminal.type("q")
+            terminal.end()
+        (project / "go").touch()
+        running.end()
+    return picture
+
+
+def _finished(project: Path, session: str) -> None:
+    """A run that is over."""
+    (project / "go").touch()
+    with _terminal(project, 40, "run", "-p", "feature.yaml", "-s", session) as terminal:
+        terminal.end()
+
+
 def show(folder: Path) -> str:
     project = _project(folder)
-    (project / "go").touch()
     for command in (["git", "init", "-q"], ["git", "add", "."], _commit()):
         subprocess.run(command, cwd=project, check=True)
-    with _terminal(project, 40, "run", "-p", "feature.yaml", "-s", "auth") as terminal:
-        terminal.end()
+    _finished(project, "auth")
     with _terminal(project, 40, "show", "auth", "build", "1") as terminal:
         terminal.end()
         return _picture("agentforge show auth build 1", terminal)
@@ -109,7 +130,7 @@ def demo(folder: Path) -> str:
     return _svg(console, "agentforge demo")
 
 
-DRAWN: dict[str, Callable[[Path], str]] = {"live": live, "show": show, "lint": lint, "demo": demo}
+DRAWN: dict[str, Callable[[Path], str]] = {"live": live, "top": top, "show": show, "lint": lint, "demo": demo}
 
 
 def _project(folder: Path) -> Path:
