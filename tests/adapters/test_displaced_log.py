@@ -57,6 +57,24 @@ def replace_by(path: Path, content: bytes) -> None:
     draft.replace(path)
 
 
+def test_name_of_a_restored_log_is_synced(path: Path) -> None:
+    disk = FailingDisk()
+    with opened(path, disk=disk) as writer:
+        path.unlink()
+        disk.calls.clear()
+        refused(writer)
+    assert disk.calls[-1] == "sync_directory"
+
+
+def test_log_that_was_saved_before_is_kept(path: Path) -> None:
+    saved = path.with_name(f"events.jsonl.replaced-{len(WRITTEN)}")
+    with opened(path) as writer:
+        saved.write_text("earlier")
+        replace_by(path, b"another file\n")
+        refused(writer)
+    assert saved.read_text() == "earlier"
+
+
 def test_removed_log_is_restored_without_what_was_not_written(path: Path) -> None:
     writer = opened(path)
     path.unlink()

@@ -14,6 +14,7 @@ from agentforge.model.key_hosts import host_problem, names_address
         "http://[::1]:11434/v1",
         "https://api.anthropic.com",
         "https://API.OpenAI.com/v1",
+        "https://api.openai.com./v1",
         "https://gateway.example.com/openai/v1?region=eu",
         "https://other.example.com",
         "https://proxy.example.com:8443",

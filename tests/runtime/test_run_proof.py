@@ -1,6 +1,7 @@
 """The proof that a run was started here: what it recognises, and what it doesn't."""
 
 import os
+import shutil
 from pathlib import Path
 
 from tests.runtime.test_head_keeper import environ, project_of
@@ -8,6 +9,7 @@ from tests.sdk.projects import engine, pipeline, run, run_dir
 
 from agentforge.adapters.log.log import JsonlLog
 from agentforge.runtime.run_proof import RunOrigin, RunProof
+from agentforge.runtime.state_folder import StateFolder
 from agentforge.sdk.engine import Engine
 
 
@@ -79,6 +81,21 @@ def test_moved_run_is_recognised_also_on_another_disk(tmp_path: Path) -> None:
     assert origin(moved, home, run_id).kind == "moved"
     log.write_bytes(log.read_bytes() + b"{}\n")
     assert origin(moved, home, run_id).kind == "copied"
+
+
+def test_copy_is_not_moved_while_the_original_is_there(tmp_path: Path) -> None:
+    project, home = project_of(tmp_path), tmp_path / "home"
+    run_id = completed(project, home)
+    copy = shutil.copytree(project, tmp_path / "copy")
+    assert origin(copy, home, run_id) == RunOrigin("copied", str(run_dir(project)))
+
+
+def test_nothing_is_kept_in_the_project_or_in_a_relative_folder(tmp_path: Path) -> None:
+    folder = str(run_dir(tmp_path))
+    assert StateFolder(folder, {"XDG_STATE_HOME": str(tmp_path.parent)}).problem == ""
+    inside = StateFolder(folder, {"XDG_STATE_HOME": str(tmp_path / "state")})
+    assert "is inside the project" in inside.problem
+    assert "is an absolute path" in StateFolder(folder, {"HOME": "home"}).problem
 
 
 def test_what_is_kept_follows_a_moved_run(tmp_path: Path) -> None:

@@ -411,3 +411,18 @@ def test_link_in_the_place_of_a_tree_is_refused(tmp_path: Path) -> None:
     (tmp_path / "tree").symlink_to("kept")
     refused(lambda: files.remove_tree(str(tmp_path / "tree")))
     assert names(tmp_path) == ["kept", "tree"]
+
+
+def test_links_are_neither_subfolders_nor_files(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "link-to-folder").symlink_to("folder")
+    (tmp_path / "link-to-file").symlink_to("file")
+    assert files.subfolders(str(tmp_path)) == ["folder"]
+    assert files.is_file(str(tmp_path / "file"))
+    assert not files.is_file(str(tmp_path / "link-to-file"))
+
+
+def test_folders_of_a_run_are_for_their_owner(tmp_path: Path) -> None:
+    files.make_dir(str(tmp_path / "run"))
+    assert (tmp_path / "run").stat().st_mode & 0o777 == 0o700

@@ -69,3 +69,12 @@ def test_tools_are_looked_up_together_at_the_start(project: Path, tmp_path: Path
     assert tool_environment(environ, str(project)) == {"PATH": str(first.parent)}
     resolve_tools(environ, str(project))
     assert find_tool("git", environ, str(project)) == str(second / "git")
+
+
+def test_relative_entry_outside_the_project_is_not_searched(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path / "bin")
+    monkeypatch.chdir(tmp_path)
+    assert find_tool("git", {"PATH": "bin"}, str(project)) is None
+    assert tool_environment({"PATH": "bin"}, str(project)) == {"PATH": ""}

@@ -1,6 +1,17 @@
 """The list of mutations. One that no test can catch says why; a new one comes with the test that catches it."""
 
-from tests.mutants.bugs import engine, log, model, redaction, runtime, sandbox, supervisor, surfaces, trees
+from tests.mutants.bugs import (
+    confinement,
+    engine,
+    log,
+    model,
+    redaction,
+    runtime,
+    sandbox,
+    supervisor,
+    surfaces,
+    trees,
+)
 from tests.mutants.mutation import ROOT
 
 ALL = (
@@ -10,6 +21,7 @@ ALL = (
     *runtime.BUGS,
     *supervisor.BUGS,
     *sandbox.BUGS,
+    *confinement.BUGS,
     *redaction.BUGS,
     *surfaces.BUGS,
     *trees.BUGS,
