@@ -136,7 +136,7 @@ BUGS = (
         (*OF_TOOLS, "tests/security/test_engine_tools.py"),
     ),
     # -- runs that were started here
-    Bug(PROOF, "any log counts as started here", "known.inode == inode:", "True:", OF_PROOF),
+    Bug(PROOF, "any log counts as started here", "and self._is_same_file(known):", "and True:", OF_PROOF),
     Bug(
         PROOF,
         "a replaced log counts as restored",

@@ -318,7 +318,7 @@ BUGS = (
     Bug(
         CONCLUDE,
         "a file that the agent wrote to the output path is overwritten",
-        "            if found is None or before == files.compact(found):\n",
+        "            if about.copies is None or about.copies.claim(project, target, content):\n",
         "            if True:\n",
     ),
     Bug(
