@@ -44,8 +44,10 @@ def _check_judge(run: ScriptedRun, spot: Spot, verdict: str) -> None:
     file = run.run_dir / run.folders[place] / "iterations" / f"{iteration:03d}" / "judge.json"
     if verdict in ("stop", "go"):
         assert json.loads(file.read_bytes())["stop"] == (verdict == "stop")
-    else:
-        assert not file.exists()
+    elif file.exists():
+        # It says why the judge failed, unless the files were lost.
+        written = json.loads(file.read_bytes())
+        assert (written["stop"], bool(written["error"])) == (False, True)
 
 
 def _check_manifests(run: ScriptedRun, expected: Expected, before: set[str]) -> None:

@@ -68,4 +68,4 @@ def test_a_link_is_one_clear_error(tmp_path: Path, capsys: pytest.CaptureFixture
     assert call(["-C", str(tmp_path / "project"), "init"]) == 1
     assert "Error: " in (shown := capsys.readouterr().err)
     assert ".gitignore is a link" in shown
-    assert "hint: correct this, then run `agentforge init` again" in shown
+    assert f"hint: correct this, then run `agentforge -C {tmp_path / 'project'} init` again" in shown

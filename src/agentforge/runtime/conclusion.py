@@ -302,7 +302,7 @@ def _earlier_records(about: Attempted) -> bytes:
 def _with_own_output(about: Attempted, record: dict[str, Any]) -> bytes | None:
     """The record of an earlier attempt whose output was archived, or None if it can stay as it is."""
     archive = about.here.attempt(int(record["attempt"])).root
-    if record["output_path"] != OUTPUT or not files.is_file(os.path.join(archive, OUTPUT)):
+    if record.get("output_path") != OUTPUT or not files.is_file(os.path.join(archive, OUTPUT)):
         return None
     return files.compact({**record, "output_path": f"{os.path.basename(archive)}/{OUTPUT}"})
 
