@@ -157,6 +157,9 @@ class Leases:
         """Move a folder that has the session's name but no log out of the way of a new run: what it contains
         is of another run."""
         root, now = self._runs.layout(session).root, self._clock.now()
+        begun = files.about(self._runs.layout(session).log)
+        if begun is not None and begun.st_size:
+            return  # A torn first line: the writer accepts it or cuts it off.
         try:
             if not files.listing(root) or self._runs.log_file(session).is_held():
                 return
