@@ -9,16 +9,14 @@ from collections.abc import Mapping, Sequence, Set
 
 from agentforge.adapters.host.project_files import WorkspaceFiles, committed_files
 from agentforge.app.recording import Replay
-from agentforge.model.cassette import Cassette, Say, WriteFile
+from agentforge.model.cassette import Cassette, WriteFile
 from agentforge.model.errors import InvalidRequest
-from agentforge.model.plan import Plan
-from agentforge.runtime.tasks.prepare import output_path
 
 MAX_FILE = 64 * 1024 * 1024
 MAX_SHOWN = 5
 
 
-def refuse_unsafe_replay(replay: Replay, plan: Plan, project: str, environ: Mapping[str, str]) -> None:
+def refuse_unsafe_replay(replay: Replay, project: str, environ: Mapping[str, str]) -> None:
     cassette, path = replay.recording.cassette, replay.recording.path
     if cassette.commands and not replay.allow_commands:
         commands = [f"`{shlex.join(argv)}`" for argv in cassette.commands]
@@ -26,7 +24,7 @@ def refuse_unsafe_replay(replay: Replay, plan: Plan, project: str, environ: Mapp
             f"{path} runs commands: {_shown(commands)}",
             hint="read them, then allow them with --allow-commands (in Python: allow_commands=True)",
         )
-    if not replay.overwrite and (changed := uncommitted(_written(cassette, plan, project), project, environ)):
+    if not replay.overwrite and (changed := uncommitted(_written(cassette), project, environ)):
         raise InvalidRequest(
             f"the replay would overwrite work that is not committed: {_shown(changed)}",
             hint="use a clean checkout (`git worktree add`), commit or move the files, or allow it with "
@@ -34,15 +32,11 @@ def refuse_unsafe_replay(replay: Replay, plan: Plan, project: str, environ: Mapp
         )
 
 
-def _written(cassette: Cassette, plan: Plan, project: str) -> dict[str, set[bytes | None]]:
-    """The files that a replay changes, each with all contents that the recording gives it."""
+def _written(cassette: Cassette) -> dict[str, set[bytes | None]]:
+    """The files that a replay changes, each with all contents that the recording gives it. The engine itself
+    replaces no one's file at an `output_path`."""
     steps = cassette.file_steps.items()
-    found = {path: {_content(step) for step in given if isinstance(step, WriteFile)} for path, given in steps}
-    said = [step.text for exchange in cassette.exchanges for step in exchange.steps if isinstance(step, Say)]
-    for stage in (stage for step in plan.steps for stage in step.stages):
-        if target := output_path(project, stage, plan.session.name):
-            found.setdefault(os.path.relpath(target, project), set()).update(text.encode() for text in said)
-    return found
+    return {path: {_content(step) for step in given if isinstance(step, WriteFile)} for path, given in steps}
 
 
 def uncommitted(
