@@ -176,6 +176,15 @@ def test_a_damaged_note_of_the_latest_tree_is_ignored(repository: Repository, no
     assert taken(repository.trees()) == first
 
 
+def test_an_object_that_a_power_failure_emptied_is_written_again(repository: Repository) -> None:
+    repository.put("new.txt", "new")
+    first = taken(repository.trees())
+    for path in repository.store.glob("??/*"):
+        path.write_bytes(b"")
+    assert taken(repository.trees()) == first
+    assert all(path.stat().st_size for path in repository.store.glob("??/*"))
+
+
 def test_no_link_is_followed(repository: Repository, tmp_path: Path) -> None:
     (tmp_path / "secret").mkdir()
     (tmp_path / "secret" / "a.py").write_text("secret")

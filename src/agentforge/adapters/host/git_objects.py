@@ -5,6 +5,7 @@ The folder has the layout of `.git/objects`, so that git can compare what is in 
 
 import hashlib
 import os
+import stat
 import zlib
 from collections.abc import Iterator, Mapping
 from typing import Literal
@@ -41,8 +42,11 @@ class GitObjects:
         return hashed.hexdigest()
 
     def has(self, id: str) -> bool:
-        if id not in self._stored and files.is_file(self._path(id)):
-            self._stored.add(id)
+        if id not in self._stored:
+            found = files.about(self._path(id))
+            # Objects are not synced: a power failure may leave empty files.
+            if found is not None and stat.S_ISREG(found.st_mode) and found.st_size > 0:
+                self._stored.add(id)
         return id in self._stored
 
     def add(self, kind: ObjectType, content: bytes) -> str:
