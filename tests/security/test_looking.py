@@ -1,0 +1,152 @@
+"""Commands that only look read no device, wait for no pipe and show no file from elsewhere, whatever a
+repository has in the place of the files that they read."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.sampling import one_in
+from tests.sdk.projects import engine, node, run
+
+from agentforge.cli.main import call
+
+RUN = ".claude/pipeline-runs/s"
+FILES = (
+    ".claude/pipelines/p.yaml",
+    ".claude/stages/one/stage.yaml",
+    ".claude/stages/one/prompt.md",
+    ".agentforge/providers/x.yaml",
+    f"{RUN}/state.json",
+    f"{RUN}/events.jsonl",
+    f"{RUN}/plan.json",
+    f"{RUN}/pipeline.yaml",
+    f"{RUN}/stage-00-plan/iterations/001/output.md",
+    f"{RUN}/stage-00-plan/iterations/001/context.json",
+    f"{RUN}/control/1.json",
+    f"{RUN}/answers/1.json",
+    ".claude/locks/s.lock",
+    ".claude/loop-completions.json",
+    ".claude/pipeline-runs/.gitignore",
+    ".claude/pipeline-runs/.placeholders",
+    ".git/HEAD",
+    ".git",
+)
+OF_DEFINITIONS = (("lint",), ("stages",), ("pipelines",), ("dry-run", "p"), ("migrate", "check"))
+OF_RUNS = (("list",), ("status", "s"), ("tail", "s"), ("show", "s"), ("log", "verify", "s"))
+COMMANDS = (*OF_DEFINITIONS, *OF_RUNS)
+WHOLE = (f"{RUN}/events.jsonl", "huge file")
+"""A log is read as a whole: a long one is legitimate."""
+
+
+def _linked(target: str) -> Callable[[Path], None]:
+    return lambda path: path.symlink_to(target)
+
+
+def _filled(content: bytes) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        path.write_bytes(content)
+
+    return make
+
+
+def _huge(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 60 << 30)
+
+
+ODD: dict[str, Callable[[Path], None]] = {
+    "pipe": os.mkfifo,
+    "folder": lambda path: path.mkdir(),
+    "device": _linked("/dev/zero"),
+    "file elsewhere": _linked("/etc/passwd"),
+    "folder elsewhere": _linked("/"),
+    "loop": lambda path: path.symlink_to(path.name),
+    "huge file": _huge,
+    "deep JSON": _filled(b"[" * 200_000),
+    "deep YAML": _filled(b"- " * 20_000),
+    "escapes": _filled(b'{"name": "\x1b]0;owned\x07", "type": "\x1b[2J"}\n'),
+    "not text": _filled(bytes(range(256)) * 40),
+    "empty": _filled(b""),
+}
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with definitions and a finished run."""
+    project = tmp_path_factory.mktemp("looking") / "project"
+    stage = project / ".claude/stages/one"
+    stage.mkdir(parents=True)
+    (stage / "stage.yaml").write_text("name: one\n")
+    (stage / "prompt.md").write_text("Write to ${RESULT}.")
+    (project / ".claude/pipelines").mkdir()
+    (project / ".claude/pipelines/p.yaml").write_text("nodes:\n  - {id: plan, stage: one, provider: mock}\n")
+    run(engine(project).run({"name": "p", "nodes": [node("plan")]}, session="s"))
+    return project
+
+
+@pytest.mark.parametrize("name", one_in(4, FILES))
+def test_looking_at_a_hostile_repository(
+    template: Path,
+    tmp_path: Path,
+    name: str,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    commands = OF_RUNS if "pipeline-runs/" in name else OF_DEFINITIONS
+    for kind, make in ODD.items():
+        if (name, kind) == WHOLE:
+            continue
+        project = tmp_path / "project"
+        shutil.copytree(template, project)
+        path = project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            path.unlink() if path.is_file() else shutil.rmtree(path)
+        make(path)
+        before = _entries(project)
+        for command in commands:
+            call(["-C", str(project), *command])
+            said = "".join(capfd.readouterr())
+            for wrong in ("Traceback", "unexpected", "root:", "\x1b]", "\x1b[2J"):
+                assert wrong not in said, (kind, command, said)
+        assert _entries(project) == before, kind
+        shutil.rmtree(project)
+
+
+def _entries(project: Path) -> list[str]:
+    return sorted(str(path) for path in project.rglob("*"))
+
+
+def test_looking_at_names_with_control_characters(
+    template: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    project = tmp_path / "project"
+    shutil.copytree(template, project)
+    odd = "a\x1b]0;owned\x07\nb\u202ec"
+    for name in (
+        f".claude/stages/{odd}/stage.yaml",
+        f".claude/pipelines/{odd}.yaml",
+        f"{RUN}{odd}/events.jsonl",
+    ):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text("name: x\n")
+    for command in COMMANDS:
+        call(["-C", str(project), *command])
+        said = "".join(capfd.readouterr())
+        for wrong in ("Traceback", "unexpected", "\x1b]", "\x07", "\u202e"):
+            assert wrong not in said, (command, said)
+
+
+def test_looking_at_very_many_folders(
+    template: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    project = tmp_path / "project"
+    shutil.copytree(template, project)
+    for number in range(10_000):
+        os.mkdir(project / ".claude/pipeline-runs" / f"s{number}")
+    for command in (("list",), ("status", "s"), ("tail", "s")):
+        assert call(["-C", str(project), *command]) == 0
+        assert "Traceback" not in "".join(capfd.readouterr())
