@@ -1,6 +1,7 @@
 """The program under the name `agent-pipelines`: the arguments, flags and conventions of the shell engine."""
 
 import json
+import os
 import stat
 import sys
 from pathlib import Path
@@ -57,10 +58,12 @@ def test_help_of_a_command(program: ShellEngineName) -> None:
 
 def test_hints_name_the_program_as_it_was_called(program: ShellEngineName, project: Project) -> None:
     file = project.pipeline("plan=exit 3", extra="    retry: {max_attempts: 1}\n")
-    done = program("pipeline", file, "auth", "--foreground")
+    on_path = {"PATH": f"{program.path.parent}:{os.environ['PATH']}"}
+    done = program("pipeline", file, "auth", "--foreground", env=on_path)
     assert done.code == 1
     assert "  Resume: agent-pipelines resume auth" in done.lines
-    assert "hint: agent-pipelines resume auth   (or" in program("pipeline", file, "auth", "--foreground").err
+    again = program("pipeline", file, "auth", "--foreground")
+    assert f"hint: {program.path} resume auth   (or" in again.err
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,10 @@ OPEN_STATUSES = frozenset({"running", "interrupted", "paused", "awaiting_approva
 class Invocation:
     """One call of the program. Options may come before or after the command's name."""
 
-    def __init__(self, name: str = "agentforge") -> None:
+    def __init__(self, name: str = "agentforge", path: str = "") -> None:
         self.name = name
         """The name that the program was called by."""
+        self._path = path
         self.project = os.environ.get("PROJECT_ROOT") or "."
         self.as_json = False
         self.log_level: str | None = None
@@ -61,11 +62,20 @@ class Invocation:
     @property
     def program(self) -> str:
         """The command that calls this program for the same project from the current folder."""
-        if self.root == os.getcwd():
-            return self.name
         import shlex
 
-        return f"{self.name} -C {shlex.quote(self.root)}"
+        typed = self.name if self._is_on_path else shlex.quote(self._path)
+        return typed if self.root == os.getcwd() else f"{typed} -C {shlex.quote(self.root)}"
+
+    @property
+    def _is_on_path(self) -> bool:
+        """Whether the name alone calls this program. Modules (`python -m`) count."""
+        if os.path.basename(self._path) != self.name or os.sep not in self._path:
+            return True
+        import shutil
+
+        found = shutil.which(self.name)
+        return found is not None and os.path.realpath(found) == os.path.realpath(self._path)
 
 
 def existing_folder(path: str, option: str) -> str:

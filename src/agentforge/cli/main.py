@@ -214,16 +214,17 @@ def app() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else arguments
-    sys.exit(call(list(given), os.path.basename(sys.argv[0])))
+    sys.exit(call(list(given), sys.argv[0]))
 
 
-def call(arguments: list[str], name: str = "agentforge") -> int:
-    """Run one command and return its exit status. `name`: the name that the program was called by."""
+def call(arguments: list[str], path: str = "agentforge") -> int:
+    """Run one command and return its exit status. `path`: by which the program was called."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             # A character that the terminal's encoding lacks must not end a run.
             stream.reconfigure(errors="replace")
-    seen = Invocation(SHELL_ENGINE_NAME if name == SHELL_ENGINE_NAME else "agentforge")
+    is_shell_engine_name = os.path.basename(path) == SHELL_ENGINE_NAME
+    seen = Invocation(SHELL_ENGINE_NAME if is_shell_engine_name else "agentforge", path)
     if completion_variable(seen.name) in os.environ:
         # A shell shows what is printed: errors would be in the way.
         with suppress(Exception):
