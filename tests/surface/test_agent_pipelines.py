@@ -17,6 +17,9 @@ if __name__ == "__main__":
     sys.exit(main())
 """
 MOCK = {"MOCK_MODE": "true"}
+RESULT_ASKED = (
+    "- Result: a paragraph that asks for it is appended to the prompt (`result_instructions: off` omits it)"
+)
 
 
 class ShellEngineName:
@@ -205,6 +208,7 @@ def test_dry_run_of_a_pipeline_shows_what_it_would_do(program: ShellEngineName, 
         "- Sandbox: none",
         "- Iterations: 3 iterations, fewer if the agent requests stop",
         "- Prompt: think",
+        RESULT_ASKED,
         "- Delay: 2 s between iterations",
         "- Attempts: at_least_once, at most 2 of an iteration",
         "- Limits: none",
@@ -219,6 +223,7 @@ def test_dry_run_of_a_pipeline_shows_what_it_would_do(program: ShellEngineName, 
         "- Sandbox: none",
         "- Iterations: 1 iteration",
         "- Prompt: have ideas",
+        RESULT_ASKED,
         "- Attempts: at_least_once, at most 2 of an iteration",
         "- Limits: none",
         f"- Directory: {run}/parallel-01-duel/providers/claude/stage-00-ideas",
@@ -229,6 +234,7 @@ def test_dry_run_of_a_pipeline_shows_what_it_would_do(program: ShellEngineName, 
         "- Sandbox: none",
         "- Iterations: 1 iteration",
         "- Prompt: have ideas",
+        RESULT_ASKED,
         "- Attempts: at_least_once, at most 2 of an iteration",
         "- Limits: none",
         f"- Directory: {run}/parallel-01-duel/providers/codex/stage-00-ideas",
@@ -239,6 +245,7 @@ def test_dry_run_of_a_pipeline_shows_what_it_would_do(program: ShellEngineName, 
         "- Sandbox: none",
         "- Iterations: 1 iteration",
         "- Prompt: do it",
+        RESULT_ASKED,
         "- Attempts: at_least_once, at most 2 of an iteration",
         "- Limits: none",
         "- Input: plan (its latest output)",
