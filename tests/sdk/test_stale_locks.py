@@ -5,6 +5,7 @@ import concurrent.futures.thread  # noqa: F401 - loaded before the descriptors a
 import fcntl
 import os
 import resource
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -112,3 +113,25 @@ def test_state_file_that_could_not_be_written_at_the_end_is_written_by_the_next_
     made.tidy()
     assert load(run_dir(tmp_path) / "state.json")["status"] == "completed"
     assert not Path(lock_file(str(tmp_path), "s")).exists()
+
+
+ODD = {
+    "folder": lambda path: path.mkdir(),
+    "FIFO": os.mkfifo,
+    "link": lambda path: path.symlink_to("/etc/hostname"),
+    "dangling link": lambda path: path.symlink_to("missing"),
+}
+
+
+@pytest.mark.parametrize("make", ODD.values(), ids=ODD)
+def test_what_is_no_lock_file_does_not_prevent_a_run(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    lock = Path(lock_file(str(tmp_path), "s"))
+    lock.parent.mkdir(parents=True)
+    make(lock)
+
+    async def main() -> None:
+        async with engine(tmp_path) as sdk:
+            assert (await sdk.run(pipeline(), session="s")).completed
+
+    run(main())
+    assert not lock.exists()

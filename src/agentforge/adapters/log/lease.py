@@ -7,6 +7,7 @@ from collections.abc import Callable
 from threading import RLock
 
 from agentforge.system.files import open_file
+from agentforge.system.folders import NotRegular
 
 # A probe holds a shared lock only for an instant; a lock held longer belongs to an owner.
 _WAIT_SECONDS = 1.0
@@ -57,10 +58,10 @@ os.register_at_fork(before=_no_fork.acquire, after_in_parent=_no_fork.release, a
 
 
 def is_held(path: str) -> bool:
-    """Whether this or another process holds the lease now."""
+    """Whether this or another process holds the lease now. What is no regular file carries none."""
     try:
         fd = open_file(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotRegular):
         return False
     try:
         return not _try_lock(fd, fcntl.LOCK_SH)

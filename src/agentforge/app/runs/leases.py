@@ -131,8 +131,10 @@ class Leases:
 
     def refuse_other_engine(self, session: str, *, force: bool) -> None:
         """Raise if the shell engine runs the session: it locks the lock file instead of the log."""
-        if not lease.is_held(lock_file(self._runs.project, session)):
-            return
+        path = lock_file(self._runs.project, session)
+        with files.storage(path):
+            if not lease.is_held(path):
+                return
         by = _owner(self._runs, session)
         if not force:
             raise RunActive(f"Session {session!r} is already running{by}", hint="use --force to override")
