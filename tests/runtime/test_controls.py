@@ -238,7 +238,13 @@ def test_unreadable_folder_of_controls_is_moved_aside(layout: RunLayout, journal
     assert os.listdir(layout.root) == ["control.refused"]
 
 
-@pytest.mark.parametrize("make", [_holding(b"x"), _link, os.mkfifo], ids=["file", "link", "FIFO"])
+def _dangling(path: Path) -> None:
+    path.symlink_to("missing")
+
+
+@pytest.mark.parametrize(
+    "make", [_holding(b"x"), _link, os.mkfifo, _dangling], ids=["file", "link", "FIFO", "dangling link"]
+)
 def test_what_is_in_the_place_of_the_folders_is_moved_aside(
     layout: RunLayout, journal: Journal, make: Callable[[Path], None]
 ) -> None:

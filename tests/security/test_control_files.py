@@ -50,3 +50,25 @@ def test_file_in_the_place_of_the_controls_does_not_stop_a_run(project: Project)
     done = project.call("run", "-p", file, "-s", "s")
     assert done.code == 0, done.err
     assert "refused control: it is not a folder; moved to control.refused" in done.out
+
+
+FOLDERS = {
+    "FIFO": "mkfifo stage-00-one/iterations/002",
+    "link": "ln -s $HOME stage-00-one/iterations/002",
+    "file": "echo x > stage-00-one/iterations/002",
+    "link to a stage": "ln -s $HOME stage-01-two",
+    "file in the place of a stage": "echo x > stage-01-two",
+}
+
+
+@pytest.mark.parametrize("plant", FOLDERS.values(), ids=FOLDERS)
+def test_what_is_in_the_place_of_a_folder_is_moved_aside_and_reported(project: Project, plant: str) -> None:
+    planting = f"[ -e planted ] || (touch planted; cd .claude/pipeline-runs/s; {plant}); {WRITE_RESULT}"
+    file = project.pipeline(f"one*2={planting}", f"two={WRITE_RESULT}")
+    before = sorted(project.home.iterdir())
+    done = project.call("run", "-p", file, "-s", "s")
+    assert done.code == 0, done.err
+    (refused,) = [event["data"] for event in project.events("s") if event["type"] == "file_refused"]
+    assert refused["name"] == plant.rsplit(maxsplit=1)[-1]
+    assert refused["reason"] == "it is in the place of a folder of the run"
+    assert [path for path in project.home.iterdir() if path not in before and path.name != ".local"] == []

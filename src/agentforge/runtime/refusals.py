@@ -93,6 +93,17 @@ def take_answers(
     return answered
 
 
+def refuse_here(journal: Journal, layout: RunLayout) -> Refuse:
+    """For the driver's own loop: refuses a file at once."""
+
+    def refuse(path: str, reason: str) -> None:
+        refusals = Refusals(journal, layout)
+        refusals.add(path, reason)
+        refusals.settle()
+
+    return refuse
+
+
 def refuse_with(layout: RunLayout, report: Callable[[FileRefused], None]) -> Refuse:
     """For a task, whose reports are durable when they return."""
 

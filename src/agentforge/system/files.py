@@ -209,6 +209,16 @@ def is_dir(path: str) -> bool:
     return True
 
 
+def obstacle(path: str, *, below: str) -> str:
+    """The first thing on the way down to the path that isn't a folder, also a link; empty: none."""
+    step = below
+    for name in os.path.relpath(path, below).split(os.sep):
+        step = os.path.join(step, name)
+        if os.path.lexists(step) and (os.path.islink(step) or not os.path.isdir(step)):
+            return step
+    return ""
+
+
 def listing(path: str) -> list[str]:
     """The names in a folder, or [] if the folder is missing."""
     with storage(path):

@@ -58,7 +58,7 @@ os.register_at_fork(before=_no_fork.acquire, after_in_parent=_no_fork.release, a
 
 
 def is_held(path: str) -> bool:
-    """Whether this or another process holds the lease now. What is no regular file carries none."""
+    """Whether this or another process holds the lease now. Only a regular file can have one."""
     try:
         fd = open_file(path)
     except (FileNotFoundError, NotRegular):

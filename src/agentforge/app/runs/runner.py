@@ -36,6 +36,7 @@ from agentforge.runtime.iteration_files import write_iteration_files
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.output_copies import OutputCopies
 from agentforge.runtime.placeholders import Placeholders
+from agentforge.runtime.refusals import refuse_here
 from agentforge.runtime.supervision import Supervised, SupervisorLimits
 from agentforge.runtime.tasks.agent import AgentPerformer
 from agentforge.runtime.tasks.call import Calls, RunSetting
@@ -222,7 +223,10 @@ class Runner:
         history = journal.view.history
         light = LightStages(plan, provider_of, is_kept=setting.recorder is not None)
         writers = result_writers(provider_of)
-        preparer = Preparer(project, layout, plan, history, is_light=light, writes_result=writers)
+        refuse = refuse_here(journal, layout)
+        preparer = Preparer(
+            project, layout, plan, history, is_light=light, writes_result=writers, refuse=refuse
+        )
         queue = Beads(project, plan.session.name, self._environ)
         trees = TreeRecord(trees_of(project, layout, self._environ, setting.redactor), self._clock)
         judge = JudgePerformer(setting, calls, history)

@@ -11,7 +11,7 @@ from hashlib import sha256
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.model.errors import AgentForgeError
+from agentforge.model.errors import AgentForgeError, StorageFailed
 from agentforge.model.facts import AnyFact, ErrorOccurred, IterationStarted
 from agentforge.model.failure import FailureKind
 from agentforge.model.layout import IterationLayout, RunLayout
@@ -19,6 +19,7 @@ from agentforge.model.place import Place
 from agentforge.model.plan import Judgment, Plan, StageNode
 from agentforge.model.task import AgentTask, PrepareTask
 from agentforge.ports.provider import Provider
+from agentforge.runtime.controls import Refuse, leave
 from agentforge.runtime.tasks.call import is_program
 from agentforge.system import files
 from agentforge.views.files.context import MAX_PREVIOUS_OUTPUTS, ContextFile, context_file
@@ -61,15 +62,17 @@ class Preparer:
         *,
         is_light: Callable[[Place, StageNode], bool] = lambda _place, _node: False,
         writes_result: Callable[[StageNode], bool] = lambda _node: False,
+        refuse: Refuse = leave,
     ) -> None:
         """`is_light`: whether a stage's iterations need no files. `writes_result`: whether its prompt must
-        ask for the result."""
+        ask for the result. `refuse`: moves aside what is in the place of a folder."""
         self._project = project
         self._layout = layout
         self._plan = plan
         self._history = history
         self.is_light = is_light
         self._writes_result = writes_result
+        self._refuse = refuse
         self._ready: dict[tuple[Place, int], Prepared] = {}
         """Prepared by this engine, with the agent not started yet."""
 
@@ -108,11 +111,22 @@ class Preparer:
         if self.is_light(task.place, task.node):
             return text, True
         here = self._here(task)
-        is_new = files.make_dir(here.root)
+        is_new = self._make_folder(here.root)
         self._ensure_progress(task.place, task.node, progress)
         files.write(here.context, files.pretty(self._context(task, max_outputs)))
         files.write(here.prompt, text.encode())
         return text, is_new
+
+    def _make_folder(self, path: str) -> bool:
+        """Create the folder; False if it exists. An agent may have put something else in its place."""
+        try:
+            return files.make_dir(path)
+        except StorageFailed:
+            obstacle = files.obstacle(path, below=self._layout.root)
+            if not obstacle:
+                raise
+            self._refuse(obstacle, "it is in the place of a folder of the run")
+            return files.make_dir(path)
 
     def prepared(self, task: AgentTask) -> Prepared | ErrorOccurred:
         """The iteration of an attempt that is about to start."""
