@@ -1,5 +1,6 @@
 """What an attempt's program may touch: the workspace, but of all runs only what its iteration writes."""
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,13 @@ def confinement(
     assert mark == MARK
     assert confiner.cleanup(choice, None, MARK) == ("end", MARK)
     return within
+
+
+def test_missing_folders_of_definitions_are_made_as_folders(tmp_path: Path, layout: RunLayout) -> None:
+    within = confinement(tmp_path, layout)
+    made = [str(tmp_path / name) for name in CONTROL]
+    assert all(map(os.path.isdir, made))
+    assert set(made) <= set(within.protected)
 
 
 def test_of_all_runs_only_its_own_stages_are_visible(tmp_path: Path, layout: RunLayout) -> None:
