@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from agentforge.app.results import RunRow as RunRow
     from agentforge.app.runs.lookup import Runs as Runs
     from agentforge.app.runs.lookup import Tail as Tail
+    from agentforge.app.runs.overview import Overview as Overview
     from agentforge.app.runs.removal import OutdatedRuns as OutdatedRuns
     from agentforge.app.runs.work import RunChange as RunChange
     from agentforge.app.runs.work import RunWork as RunWork
@@ -144,6 +145,7 @@ _HOME = {
     "app.redaction": ("RedactingFilter",),
     "app.results": ("RunInfo", "RunResult", "RunRow"),
     "app.runs.lookup": ("Runs", "Tail"),
+    "app.runs.overview": ("Overview",),
     "app.runs.removal": ("OutdatedRuns",),
     "app.runs.work": ("RunChange", "RunWork"),
     "app.starter.init": ("ProjectSurvey", "StarterFiles", "examine_project", "init_project"),

@@ -17,7 +17,17 @@ import agentforge
 import agentforge.provider
 from agentforge.model import errors
 
-ENGINE = ("Engine", "SyncEngine", "Runs", "Definitions", "Background", "Tail", "AgentOutput", "OutputTail")
+ENGINE = (
+    "Engine",
+    "SyncEngine",
+    "Runs",
+    "Definitions",
+    "Background",
+    "Tail",
+    "AgentOutput",
+    "OutputTail",
+    "Overview",
+)
 RESULTS = (
     *(
         "RunResult",

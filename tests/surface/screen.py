@@ -20,16 +20,21 @@ class Screen:
         self._descriptor = descriptor
         self._process = process
         self.raw = ""
+        self._forgotten = 0
 
     @property
     def text(self) -> str:
-        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.raw)
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.raw[self._forgotten :])
 
     def until(self, text: str) -> None:
         deadline = time.monotonic() + PATIENCE
         while text not in self.text:
             assert time.monotonic() < deadline, f"{text!r} never came: {self.text[-2000:]}"
             assert self._read(), f"{text!r} never came: {self.text[-2000:]}"
+
+    def forget(self) -> None:
+        """What was drawn so far."""
+        self._forgotten = len(self.raw)
 
     def type(self, text: str) -> None:
         os.write(self._descriptor, text.encode())

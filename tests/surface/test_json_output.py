@@ -76,6 +76,7 @@ COMMANDS = {
     "pipeline --foreground": ["pipeline", "p.yaml", "four", "--foreground"],
     "status": ["status", "one"],
     "list": ["list"],
+    "top": ["top"],
     "tail": ["tail", "one", "1", "--no-follow"],
     "show": ["show", "one"],
     "show SESSION STAGE": ["show", "one", "a"],

@@ -126,7 +126,7 @@ def display_for(call: Invocation, *, several: bool = False, began_at: datetime |
     time counts from there; by default, from now."""
     if call.as_json:
         return Display(None)
-    if _can_draw() and not several:
+    if can_draw() and not several:
         from agentforge.cli.live import LivePainter
 
         return Display(LivePainter(call.root, began_at or datetime.now(UTC)))
@@ -138,5 +138,5 @@ def coloured(line: RunLine) -> str:
     return f"{marked(line.mark)} {text}"
 
 
-def _can_draw() -> bool:
+def can_draw() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")

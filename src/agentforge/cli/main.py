@@ -44,6 +44,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Watch": {
         "status": "status:status",
         "list": "list_runs:list_runs",
+        "top": "top:top",
         "tail": "tail:tail",
         "logs": "tail:logs",
         "attach": "attach:attach",

@@ -7,6 +7,7 @@ import click
 from agentforge.cli.diff_output import echo_patch
 from agentforge.cli.invocation import Invocation, choose_session_to_show, invocation, project_options
 from agentforge.cli.output import columns, echo, hanging, is_terminal, marked, note, print_json, styled
+from agentforge.views.lines.status import status_text
 from agentforge.views.lines.work import output_lines, stage_title, stages_of, work_line, work_rows
 from agentforge.views.shown_work import iteration_view
 from agentforge.views.text import counted, padded, session_argument
@@ -61,7 +62,8 @@ def _show_run(call: Invocation, work: "RunWork") -> None:
         return
     number = counted(len(iterations), "iteration")
     info = work.info
-    echo(f"{styled(work.session, 'strong')}: {info.status}, {number} of pipeline {info.plan.pipeline.name}")
+    status, pipeline = status_text(info.status), info.plan.pipeline.name
+    echo(f"{styled(work.session, 'strong')}: {status}, {number} of pipeline {pipeline}")
     known = dict(zip(map(id, iterations), changes, strict=True))
     for visit in stages_of(iterations):
         echo("", styled(stage_title(visit[0]), "strong"))

@@ -1,0 +1,185 @@
+"""The screen of `top`, drawn with Rich: a table of runs, and keys that act on the selected one."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+import click
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+
+from agentforge import Overview, SyncEngine
+from agentforge.cli.commands.attach import follow_run
+from agentforge.cli.commands.top import current_rows
+from agentforge.cli.invocation import Invocation
+from agentforge.cli.keyboard import Keyboard
+from agentforge.cli.live import STYLES, shown
+from agentforge.cli.output import echo, note
+from agentforge.model.errors import AgentForgeError
+from agentforge.views.lines.status import STATUS_TONES
+from agentforge.views.text import one_line
+from agentforge.views.top import HEADS, TopRow, column_widths, totals
+
+TICK_SECONDS = 0.25
+REFRESH_SECONDS = 1.0
+KEYS = "↑↓ select   a attach   s show   p pause   c cancel   q quit"
+AROUND = 6
+"""Lines that are not rows of the table."""
+
+
+class TopScreen:
+    def __init__(self, call: Invocation, overview: Overview) -> None:
+        self._call = call
+        self._overview = overview
+        self._console = Console(highlight=False)
+        self._rows: Sequence[TopRow] = ()
+        self._selected = ""
+        self._message = ""
+        self._to_cancel = ""
+        """The session that the user is asked about."""
+
+    def run(self) -> None:
+        """Draw until the user quits."""
+        # Messages of the engine would be printed across the screen; its errors are shown below the table.
+        logging.getLogger("agentforge").addHandler(logging.NullHandler())
+        leave: Callable[[], object] | None = self._draw()
+        while leave is not None:
+            leave()
+            leave = self._draw()
+
+    def _draw(self) -> Callable[[], object] | None:
+        """Draw until a key leaves the screen. Returns what to do instead, or None to quit."""
+        read_at = 0.0
+        with (
+            Keyboard() as keyboard,
+            Live(console=self._console, screen=True, auto_refresh=False, redirect_stderr=False) as live,
+        ):
+            try:
+                while True:
+                    if time.monotonic() - read_at > REFRESH_SECONDS:
+                        self._read()
+                        read_at = time.monotonic()
+                    live.update(self._picture(), refresh=True)
+                    key = keyboard.key(TICK_SECONDS)
+                    if key == "q" and not self._to_cancel:
+                        return None
+                    if key is not None and (leave := self._press(key)):
+                        return leave
+                    read_at = read_at if key is None else 0.0
+            except (KeyboardInterrupt, EOFError):
+                return None
+
+    def _read(self) -> None:
+        self._rows = current_rows(self._call, self._overview)
+        names = [row.session for row in self._rows]
+        if self._selected not in names:
+            self._selected = names[0] if names else ""
+
+    def _press(self, key: str) -> Callable[[], object] | None:
+        session, self._message = self._selected, ""
+        if self._to_cancel:
+            asked, self._to_cancel = self._to_cancel, ""
+            if key in ("y", "Y"):
+                self._act(lambda engine: _cancel(engine, asked))
+        elif key in ("up", "k", "down", "j"):
+            self._move(-1 if key in ("up", "k") else 1)
+        elif not session:
+            return None
+        elif key in ("a", "enter"):
+            return lambda: self._attach(session)
+        elif key == "s":
+            return lambda: self._show(session)
+        elif key == "p":
+            self._act(lambda engine: _pause(engine, session))
+        elif key == "c":
+            self._to_cancel = session
+        return None
+
+    def _move(self, step: int) -> None:
+        names = [row.session for row in self._rows]
+        if names:
+            position = names.index(self._selected) + step
+            self._selected = names[min(max(0, position), len(names) - 1)]
+
+    def _act(self, act: Callable[[SyncEngine], str]) -> None:
+        try:
+            with SyncEngine(self._call.root) as engine:
+                self._message = act(engine)
+        except AgentForgeError as error:
+            self._message = error.message
+
+    def _attach(self, session: str) -> None:
+        try:
+            follow_run(self._call, session)
+        except AgentForgeError as error:
+            self._message = error.message
+            return
+        _wait_for_key()
+
+    def _show(self, session: str) -> None:
+        context = click.get_current_context()
+        group = context.find_root().command
+        assert isinstance(group, click.Group)
+        command = group.get_command(context, "show")
+        assert command is not None
+        try:
+            context.invoke(command, session=session)
+        except AgentForgeError as error:
+            note(error.message)
+        _wait_for_key()
+
+    def _picture(self) -> RenderableType:
+        head = shown(f"AgentForge  {self._call.root}", "bold")
+        if not self._rows:
+            return Group(head, shown(""), shown("No runs yet."), shown(""), shown("q quit", "dim"))
+        below = shown(KEYS, "dim")
+        if self._to_cancel:
+            below = shown(f"Cancel session '{self._to_cancel}'? It can't be resumed. [y/N]", "yellow")
+        elif self._message:
+            below = shown(self._message, "yellow")
+        return Group(head, shown(totals(self._rows), "dim"), shown(""), self._table(), shown(""), below)
+
+    def _table(self) -> Table:
+        rows = self._window()
+        lines = [HEADS, *(tuple(one_line(cell, 200) for cell in row.cells) for row in rows)]
+        table = Table.grid(padding=(0, 1))
+        table.add_column(width=1)
+        columns = column_widths(lines, self._console.width - 2)
+        for room in columns:
+            table.add_column(width=room, no_wrap=True, overflow="ellipsis")
+        for row, line in zip((None, *rows), lines, strict=True):
+            texts = [shown(cell, "bold" if row is None else "") for cell in line[: len(columns)]]
+            is_selected = row is not None and row.session == self._selected
+            if row is not None:
+                texts[1].stylize(STYLES.get(STATUS_TONES.get(row.status, "plain"), ""))
+            table.add_row("›" if is_selected else "", *texts, style="reverse" if is_selected else "")
+        return table
+
+    def _window(self) -> Sequence[TopRow]:
+        """The rows around the selected one if there are too many to show."""
+        room = max(1, self._console.height - AROUND)
+        names = [row.session for row in self._rows]
+        first = min(max(0, names.index(self._selected) - room // 2), max(0, len(names) - room))
+        return self._rows[first : first + room]
+
+
+def _cancel(engine: SyncEngine, session: str) -> str:
+    if engine.cancel(session) is None:
+        return f"Cancelling session '{session}': its engine is stopping the agent."
+    return f"Cancelled session '{session}'."
+
+
+def _pause(engine: SyncEngine, session: str) -> str:
+    engine.pause(session)
+    return f"Session '{session}' will pause after its current iteration."
+
+
+def _wait_for_key() -> None:
+    with Keyboard() as keyboard:
+        echo("", "Press any key to return to the list.")
+        try:
+            while keyboard.key(60.0) is None:
+                pass
+        except (KeyboardInterrupt, EOFError):
+            return

@@ -1,0 +1,122 @@
+"""The data of `top`: a row for each run of a project, which is also its JSON output, and its cells."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from msgspec import Struct
+
+from agentforge.views.lines.status import status_text
+from agentforge.views.status import StatusView
+from agentforge.views.text import cost, one_line, span, width
+
+ORDER = ("running", "awaiting_approval", "paused", "interrupted", "failed")
+"""The statuses that come first; those of ended runs follow."""
+FLEXIBLE = (0, 2, 5, 6)
+"""The columns whose texts may be shortened."""
+MIN_WIDTH = 10
+HEADS = ("SESSION", "STATUS", "STAGE", "ITER", "ELAPSED", "COST", "WAITS FOR")
+
+
+class TopRow(Struct, frozen=True):
+    session: str
+    status: str
+    stage: str = ""
+    iteration: int = 0
+    iterations_max: int = 0
+    attempt: int = 0
+    duration_seconds: float = 0.0
+    cost_usd: float | None = None
+    unpriced_models: tuple[str, ...] = ()
+    waits_for: str = ""
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """As text, in the order of HEADS."""
+        return (
+            self.session,
+            status_text(self.status),
+            self.stage,
+            f"{self.iteration}/{self.iterations_max}" if self.iterations_max else "",
+            span(self.duration_seconds),
+            cost(self.cost_usd or 0.0, self.unpriced_models),
+            self.waits_for,
+        )
+
+
+def top_row(view: StatusView, now: datetime) -> TopRow:
+    return TopRow(
+        view.session,
+        view.status,
+        view.node.id if view.node else "",
+        view.iteration,
+        view.iterations_max,
+        view.attempt,
+        view.duration_seconds,
+        view.cost_usd,
+        view.unpriced_models,
+        waits_for(view, now),
+    )
+
+
+def in_order(rows: Iterable[TopRow]) -> list[TopRow]:
+    """Unfinished runs first; otherwise the order stays."""
+    rank = {status: number for number, status in enumerate(ORDER)}
+    return sorted(rows, key=lambda row: rank.get(row.status, len(ORDER)))
+
+
+def column_widths(lines: Sequence[Sequence[str]], room: int) -> list[int]:
+    """The width of each column in so many terminal columns, with a blank after each. Long texts are
+    shortened, the longest first; if that is not enough, the last columns are left out."""
+    widths = [max(width(line[number]) for line in lines) for number in range(len(HEADS))]
+    while sum(widths) + len(widths) > room:
+        longest = max(FLEXIBLE, key=lambda number: widths[number] if number < len(widths) else 0)
+        if widths[longest] > MIN_WIDTH:
+            widths[longest] -= 1
+        elif len(widths) > 1:
+            del widths[-1]
+        else:
+            break
+    return widths
+
+
+def totals(rows: Sequence[TopRow]) -> str:
+    """`2 running, 1 paused · $0.42`"""
+    counts = Counter(status_text(row.status) for row in rows)
+    parts = [", ".join(f"{count} {status}" for status, count in counts.items())]
+    unpriced = sorted({model for row in rows for model in row.unpriced_models})
+    if spent := cost(sum(row.cost_usd or 0.0 for row in rows), unpriced):
+        parts.append(spent)
+    return " · ".join(parts)
+
+
+def waits_for(view: StatusView, now: datetime) -> str:
+    """What has to happen before the run continues; empty if it has ended."""
+    match view.status:
+        case "running":
+            return _while_running(view, now)
+        case "interrupted":
+            return "recover"
+        case "failed":
+            return f"resume: {view.failure.type}" if view.failure else "resume"
+        case "paused" | "awaiting_approval":
+            return _question(view) or f"resume: {one_line(view.pause.reason if view.pause else '')}"
+        case _:
+            return ""
+
+
+def _while_running(view: StatusView, now: datetime) -> str:
+    for wait in view.waiting:
+        return f"{wait.provider}, another {span((wait.until - now).total_seconds())}"
+    if question := _question(view):
+        return question
+    if view.node is None:
+        return ""
+    if any(stage.mark == "current" and stage.branches for stage in view.stages):
+        return f"agents ({view.node.provider})"
+    again = f", attempt {view.attempt}" if view.attempt > 1 else ""
+    return f"agent ({view.node.provider}){again}" if view.attempt else ""
+
+
+def _question(view: StatusView) -> str:
+    return f"answer: {one_line(view.requests[0].question)}" if view.requests else ""
