@@ -29,6 +29,7 @@ from agentforge.model.status import (
     NodeStatus,
     RunStatus,
     TaskStatus,
+    status_text,
 )
 
 PLAN = plan_of(stage())
@@ -172,7 +173,8 @@ def test_resume_on_anything_else_is_legal(status: RunStatus) -> None:
 @pytest.mark.parametrize("status", [status for status in RunStatus if status is not RunStatus.RUNNING])
 def test_pause_of_a_run_that_is_not_running_is_refused(status: RunStatus) -> None:
     refuse_pause(RUNNING)
-    with pytest.raises(IllegalMove, match=f"'auth' is {status}; only a running session can be paused"):
+    shown = status_text(status)
+    with pytest.raises(IllegalMove, match=f"'auth' is {shown}; only a running session can be paused"):
         refuse_pause(replace(RUNNING, status=status))
 
 

@@ -67,10 +67,48 @@ def test_a_resumed_run_shows_what_was_done_before(project: Project) -> None:
 
 def test_a_terminal_that_can_not_draw_gets_plain_lines(project: Project) -> None:
     file = project.pipeline(f"plan={WRITE_RESULT}")
-    with on_a_terminal(project, "run", "-p", file, "-s", "auth", TERM="dumb", NO_COLOR="1") as screen:
+    with on_a_terminal(project, "run", "-p", file, "-s", "auth", TERM="dumb") as screen:
         assert screen.end() == 0
     assert "\x1b" not in screen.raw
     assert "▸ plan 1/1 started" in screen.text
+    with on_a_terminal(project, "status", "auth", TERM="dumb") as screen:
+        assert screen.end() == 0
+    assert "\x1b" not in screen.raw
+
+
+def test_bars_remain_without_colours(project: Project) -> None:
+    file = project.pipeline(f"plan*2={AGENT}")
+    with on_a_terminal(project, "run", "-p", file, "-s", "auth", NO_COLOR="1") as screen:
+        screen.until(f"plan {'─' * 24} 0/2  iteration 1")
+        (project.root / "go").touch()
+        assert screen.end() == 0
+    assert f"plan {'━' * 12}{'─' * 12} 1/2" in screen.text
+    assert f"plan {'━' * 24} 2/2" in screen.text
+
+
+def test_long_lines_are_wrapped_at_words(project: Project) -> None:
+    words = " ".join(f"word{number:02d}" for number in range(22))
+    shell = f"echo {words}; exit 3"
+    file = project.pipeline(f"plan={shell}", extra="    retry: {max_attempts: 1}\n")
+    commands = (
+        ("run", "-p", file, "-s", "live"),
+        ("status", "live"),
+        ("tail", "live"),
+        ("run", "-p", f"{words}.yaml"),
+    )
+    shown = []
+    for arguments in commands:
+        with on_a_terminal(project, *arguments, COLUMNS="80") as screen:
+            screen.end()
+        shown.append(screen.text)
+    with on_a_terminal(project, "run", "-p", file, "-s", "plain", COLUMNS="80", TERM="dumb") as screen:
+        screen.end()
+    for text in (*shown, screen.text):
+        # Excerpts of files are not wrapped: a caret is below them.
+        lines = [line for line in re.split(r"[\r\n]+", text) if not line.startswith("  |")]
+        assert [line for line in lines if len(line) > 80] == []
+        assert "word12" in text
+        assert [line for line in lines if re.search(r"\bwor?d?$|^\s*(ord|rd|d)\d", line)] == []
 
 
 def test_status_on_a_terminal_is_in_columns_and_colours(project: Project) -> None:

@@ -204,7 +204,7 @@ def test_list_is_a_table_of_the_latest_runs(project: Project) -> None:
         "  two                  failed     Ns ago       plan (0 iters)",
         "  one                  completed  Ns ago       build (3 iters)",
     ]
-    assert project.call("runs", "1").lines[1:] == done.lines[1:2]
+    assert project.call("runs", "1").lines[1:] == [done.lines[1], "  1 more: agentforge list 2"]
     assert [row["session"] for row in project.call("list", "--json").json] == ["two", "one"]
     assert project.call("list", "0").code == 2
 

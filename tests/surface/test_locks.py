@@ -178,3 +178,20 @@ def test_lock_that_its_owner_died_writing_is_tidied_up(project: Project) -> None
     assert project.call("recover").code == 0
     assert not draft.exists()
     assert not project.lock("auth").exists()
+
+
+def test_warning_at_the_start_names_the_session_that_works_in_the_same_folder(project: Project) -> None:
+    waiting = f"touch up; while [ ! -e go ]; do sleep 0.02; done; {WRITE_RESULT}"
+    with project.started("run", "-p", project.pipeline(f"plan={waiting}"), "-s", "first") as first:
+        wait_for((project.root / "up").exists, "the agent")
+        file = project.pipeline(f"plan={WRITE_RESULT}", name="q.yaml")
+        second = project.call("run", "-p", file, "-s", "second")
+        assert second.code == 0
+        (warning,) = logged(second.err)
+        assert warning == (
+            f"Session 'first' is running in the same folder (PID {first.process.pid}): "
+            "the agents of both change the same files"
+        )
+        (project.root / "go").touch()
+        assert first.end().code == 0
+    assert logged(project.call("run", "-p", file, "-s", "third").err) == []

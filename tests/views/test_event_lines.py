@@ -80,8 +80,8 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     ),
     (
         f.RetryScheduled(2, 3, SOON, "Attempt 2/3"),
-        "node=1 run=1 iter=2 attempt=2/3",
-        "build 2/3 retrying in 4.0s (attempt 2 of 3)",
+        "node=1 run=1 iter=2 try=2/3",
+        "build 2/3 retrying in 4.0s (try 2 of 3)",
     ),
     (
         f.LimitMet(1, "claude", 0, SOON, SOON, "usage limit"),

@@ -15,7 +15,7 @@ from agentforge.cli import exit_codes
 from agentforge.cli.display import Display, display_for
 from agentforge.cli.invocation import Invocation
 from agentforge.cli.log_output import log_event, set_up_logs
-from agentforge.cli.output import echo, ignore_closed_stdout, note, print_json, styled
+from agentforge.cli.output import echo, ignore_closed_stdout, note, print_json, styled, wrapped
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
@@ -104,7 +104,8 @@ def conclude(call: Invocation, driven: DriveResult) -> int:
         else:
             lines = conclusion(result, driven.seconds, call.program)
             lines += [f"  Recorded: {_shown(result.cassette)}"] if result.cassette else []
-            echo(*lines, *([f"  Resume: {styled(command, 'busy')}"] if command else ()))
+            lines += [f"  Resume: {styled(command, 'busy')}"] if command else []
+            echo(*(part for line in lines for part in wrapped(line)))
     return status
 
 

@@ -2,7 +2,6 @@
 the run, and a closed one ends the display, not the run."""
 
 import logging
-import os
 import queue
 import sys
 import threading
@@ -13,7 +12,7 @@ from typing import Protocol
 
 from agentforge import Engine
 from agentforge.cli.invocation import Invocation
-from agentforge.cli.output import drop_stdout, echo, marked, styled
+from agentforge.cli.output import drop_stdout, echo, is_dumb, marked, styled, wrapped
 from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
 from agentforge.views.lines.live import RunLine, header_lines, run_line
@@ -109,7 +108,8 @@ class PlainLines:
         line = run_line(event, plan)
         if line is not None:
             session = f"{event.session}: " if self._name_sessions else ""
-            echo(f"{styled(f'[{event.at.astimezone():%H:%M:%S}]', 'dim')} {session}{coloured(line)}")
+            at = styled(f"[{event.at.astimezone():%H:%M:%S}]", "dim")
+            echo(*wrapped(f"{at} {session}{coloured(line)}"))
 
     def say(self, text: str) -> None:
         echo(text, err=True)
@@ -139,4 +139,4 @@ def coloured(line: RunLine) -> str:
 
 
 def can_draw() -> bool:
-    return sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
+    return sys.stdout.isatty() and not is_dumb()

@@ -8,6 +8,7 @@ import click
 
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.layout import RUNS
+from agentforge.model.status import status_text
 
 if TYPE_CHECKING:
     from agentforge import RunRow, Runs
@@ -156,8 +157,8 @@ engine_options = options_of(
         type=click.Choice(LOG_LEVELS, case_sensitive=False),
         callback=_keep,
         expose_value=False,
-        help="Minimum level to log to stderr.  [default: $AGENT_PIPELINES_LOG_LEVEL, "
-        "else warn on a terminal and info otherwise]",
+        help="Minimum level to log to stderr; info also logs the run's events.  "
+        "[default: $AGENT_PIPELINES_LOG_LEVEL, else warn on a terminal and info without events otherwise]",
     ),
     click.option(
         "--log-format",
@@ -213,7 +214,7 @@ def note_others(call: Invocation) -> None:
 
 
 def _named(rows: "Sequence[RunRow]") -> str:
-    return ", ".join(f"{row.session} ({row.status})" for row in rows)
+    return ", ".join(f"{row.session} ({status_text(row.status)})" for row in rows)
 
 
 def _known(rows: "Sequence[RunRow]") -> str:

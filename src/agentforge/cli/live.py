@@ -6,7 +6,6 @@ from time import monotonic
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
@@ -62,7 +61,7 @@ class LivePainter:
         if isinstance(event.fact, NodeStarted | IterationStarted | SessionStarted):
             return
         if line := run_line(event, plan):
-            live.console.print(_line(line), soft_wrap=True)
+            live.console.print(_line(line))
 
     def say(self, text: str) -> None:
         self._notice = text
@@ -158,12 +157,16 @@ class LivePainter:
         return shown("    " + " · ".join(parts), "dim")
 
 
-def _line(line: RunLine) -> Text:
+def _line(line: RunLine) -> Table:
+    """Text that is longer than a line is wrapped at words, below its start."""
     mark, tone = MARKS[line.mark]
-    text = shown(f"  {mark} ", STYLES[tone])
-    if line.subject:
-        append(text, f"{line.subject} ", "bold")
-    return append(text, line.text, "red" if line.level == "error" else "default")
+    text = shown(f"{line.subject} ", "bold") if line.subject else shown("")
+    append(text, line.text, "red" if line.level == "error" else "default")
+    table = Table.grid(padding=(0, 1))
+    table.add_column(width=3, justify="right")
+    table.add_column(overflow="fold")
+    table.add_row(shown(mark, STYLES[tone]), text)
+    return table
 
 
 def _name_style(row: StageProgress | BranchProgress) -> str:
@@ -173,10 +176,12 @@ def _name_style(row: StageProgress | BranchProgress) -> str:
 def _bar(row: StageProgress | BranchProgress) -> RenderableType:
     if row.mark == "waiting" or not row.total:
         return shown("")
-    colour = STYLES[MARKS[row.mark][1]]
     # A stage that ended early is complete.
     completed = row.total if row.mark == "done" else row.completed
-    return ProgressBar(row.total, completed, BAR_COLUMNS, complete_style=colour, finished_style=colour)
+    filled = min(BAR_COLUMNS, BAR_COLUMNS * completed // row.total)
+    # Two characters, so that the bar can be read without colours.
+    bar = shown("━" * filled, STYLES[MARKS[row.mark][1]])
+    return append(bar, "─" * (BAR_COLUMNS - filled), "dim")
 
 
 def _window(rows: tuple[StageProgress, ...]) -> tuple[StageProgress, ...]:

@@ -45,8 +45,9 @@ def set_up_logs(call: Invocation) -> None:
     root.handlers[:] = [handler]
     root.setLevel(_LEVELS[level])
     root.propagate = False
-    # The display on the same terminal already shows the events.
-    log.setLevel(logging.NOTSET if requested or not on_terminal else NEVER)
+    # The display already shows the events; with --json there is none.
+    wanted = requested in ("debug", "info") or (call.as_json and not on_terminal)
+    log.setLevel(logging.NOTSET if wanted else NEVER)
 
 
 def log_event(event: Event, plan: Plan) -> None:

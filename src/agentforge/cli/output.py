@@ -49,9 +49,34 @@ _TONES = re.compile(f"{_MARK}(\\w*){_MARK}")
 
 def styled(text: str, tone: str) -> str:
     """A part of a line for `echo`."""
-    if not COLOURS[tone] or os.environ.get("NO_COLOR"):
+    if not COLOURS[tone] or os.environ.get("NO_COLOR") or is_dumb():
         return text
     return f"{_MARK}{tone}{_MARK}{text}{_MARK}{_MARK}"
+
+
+def is_dumb() -> bool:
+    """Whether the terminal knows no escape codes."""
+    return os.environ.get("TERM", "dumb") in ("", "dumb")
+
+
+def wrapped(line: str, indent: int = 4, *, err: bool = False) -> list[str]:
+    """A line, on a terminal broken at words if it is too long; the lines after the first are indented."""
+    import shutil
+
+    from agentforge.views.text import width
+
+    stream = sys.stderr if err else sys.stdout
+    room = shutil.get_terminal_size().columns
+    if not stream.isatty() or room < 30 or width(_TONES.sub("", line)) <= room:
+        return [line]
+    lines, current = [], ""
+    for number, word in enumerate(line.split(" ")):
+        longer = f"{current} {word}" if number else word
+        if current.strip() and width(_TONES.sub("", longer)) > room:
+            lines.append(current)
+            longer = " " * indent + word
+        current = longer
+    return [*lines, current]
 
 
 def echo(*lines: str, err: bool = False) -> None:
@@ -136,7 +161,7 @@ def show_error(error: "AgentForgeError", *, as_json: bool, program: str = PROGRA
     if diagnostics and not as_json:
         from agentforge.model.diagnostic import render
 
-        echo(*render(diagnostics).split("\n"), "", err=True)
+        note(f"{render(diagnostics)}\n")
     if executes := getattr(error, "executes", ()):
         about["executes"] = executes
         if not as_json:
@@ -197,9 +222,17 @@ def drop_stdout() -> None:
 
 def note(text: str) -> None:
     """Print a remark to stderr."""
-    echo(*text.split("\n"), err=True)
+    echo(*_wrapped_text(text), err=True)
+
+
+def _wrapped_text(text: str) -> list[str]:
+    """Lines of text for stderr; excerpts of files stay as they are."""
+    return [
+        part
+        for line in text.split("\n")
+        for part in ([line] if line.lstrip().startswith("|") else wrapped(line, err=True))
+    ]
 
 
 def _print_labelled(label: str, text: str, tone: str, indent: str = "") -> None:
-    first, *rest = text.split("\n")
-    echo(f"{indent}{styled(label + ':', tone)} {first}", *rest, err=True)
+    echo(*_wrapped_text(f"{indent}{styled(label + ':', tone)} {text}"), err=True)

@@ -16,6 +16,7 @@ from agentforge.model.status import (
     RunStatus,
     TaskStatus,
     move,
+    status_text,
 )
 
 _RUN_TARGET: dict[type[f.AnyFact], RunStatus] = {
@@ -165,11 +166,13 @@ def refuse_pause(state: RunState) -> None:
     refuse_shell_run(state)
     if state.status is not RunStatus.RUNNING:
         raise IllegalMove(
-            f"Session {state.session!r} is {state.status}; only a running session can be paused."
+            f"Session {state.session!r} is {status_text(state.status)}; only a running session can be paused."
         )
 
 
 def refuse_cancel(state: RunState) -> None:
     refuse_shell_run(state)
     if RunStatus.ABORTED not in RUN_MOVES[state.status]:
-        raise IllegalMove(f"Session {state.session!r} is {state.status} and cannot be cancelled.")
+        raise IllegalMove(
+            f"Session {state.session!r} is {status_text(state.status)} and cannot be cancelled."
+        )

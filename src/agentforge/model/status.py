@@ -96,3 +96,8 @@ def move(table: Mapping[Status, frozenset[Status]], current: Status, to: Status)
     if to not in table[current]:
         raise IllegalMove(f"invalid transition: {current} → {to}")
     return to
+
+
+def status_text(status: str) -> str:
+    """The status for people; files and events have `aborted`."""
+    return "cancelled" if status == "aborted" else status

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from agentforge.views.lines.status import status_text
+from agentforge.model.status import status_text
 from agentforge.views.status import StatusView
 from agentforge.views.text import cost, one_line, span, width
 

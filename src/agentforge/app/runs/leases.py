@@ -109,6 +109,16 @@ class Leases:
             self.release(journal)
             raise
 
+    def warn_about_others(self, session: str) -> None:
+        """Name the sessions that work in the same folder at the same time."""
+        for other in locked_sessions(self._runs.project):
+            if other != session and self._runs.is_held(other):
+                log.warning(
+                    "Session %r is running in the same folder%s: the agents of both change the same files",
+                    other,
+                    _owner(self._runs, other),
+                )
+
     # -- names in use
 
     def is_taken(self, session: str) -> bool:

@@ -127,13 +127,14 @@ class Runs:
         """Why engines in the background stopped without recording the end of their run, or before its
         start."""
         sessions = (name for name in stopped_sessions(self.project) if not _not_a_name(name))
-        reasons = (reason_of(self.project, name) for name in sessions if not self._is_held(name))
+        reasons = (reason_of(self.project, name) for name in sessions if not self.is_held(name))
         return [reason for reason in reasons if reason is not None]
 
-    def _is_held(self, session: str) -> bool:
+    def is_held(self, session: str) -> bool:
+        """Whether an engine drives a run of that name now."""
         try:
             return self.log_file(session).is_held()
-        except InvalidRequest:
+        except AgentForgeError:
             return False
 
     def events(self, session: str) -> Iterator[Event]:

@@ -115,6 +115,7 @@ async def reopen_to_work(
 ) -> Journal:
     """Open a run to continue it with its own plan, or with another that is ready already."""
     freed = await context.leases.clean()
+    context.leases.warn_about_others(session)
     journal = await reopen(context, session, accept_damage=accept_damage, to_work=not is_recompiled)
     with context.leases.released_on_error(journal):
         if journal.state.status is RunStatus.RUNNING and session not in freed:

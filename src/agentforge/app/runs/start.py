@@ -52,6 +52,7 @@ async def start_run(
     compiled = replace(compiled, plan=plan)
     leases.refuse_other_engine(session, force=force)
     await leases.clean()
+    leases.warn_about_others(session)
     if await _free_name(context, session, force=force):
         await leases.release_tasks(session)
     journal = leases.open_new(session)
@@ -87,6 +88,7 @@ async def validate_start(
         refuse_unsafe_replay(replay, context.runs.project, context.runs.environ)
     settings = run_settings(context.runs.environ, replay=replay)
     await context.runner.make_ready(compiled.plan, settings, is_new=True)
+    context.leases.warn_about_others(session)
     if not force:
         context.leases.refuse_other_engine(session, force=False)
         context.leases.refuse_taken(session)

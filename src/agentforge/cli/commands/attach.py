@@ -11,7 +11,7 @@ from agentforge.cli.commands.tail import ABANDONED_SECONDS
 from agentforge.cli.invocation import Invocation, choose_session, invocation, project_options
 from agentforge.cli.output import note
 from agentforge.model.errors import InvalidRequest
-from agentforge.views.lines.status import status_text
+from agentforge.model.status import status_text
 from agentforge.views.run_model import RunModel
 from agentforge.views.text import session_argument
 

@@ -7,7 +7,7 @@ import click
 
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import invocation, project_options
-from agentforge.cli.output import echo, print_json, styled
+from agentforge.cli.output import echo, print_json, styled, wrapped
 from agentforge.views.text import counted
 
 if TYPE_CHECKING:
@@ -73,7 +73,9 @@ def _print(linted: "LintResult", *, passed: bool) -> None:
     for diagnostic in linted.diagnostics:
         level = styled("[ERROR]", "bad") if diagnostic.is_error else styled("[WARN]", "warn")
         first, *rest = render_one(diagnostic).split("\n")
-        echo(f"    {level} {first}", *(f"    {line}" for line in rest))
+        echo(*wrapped(f"    {level} {first}", 12))
+        for line in rest:
+            echo(*([f"    {line}"] if line.lstrip().startswith("|") else wrapped(f"    {line}", 12)))
 
 
 def _as_json(found: "Sequence[LintResult]", failed: "Sequence[LintResult]") -> dict[str, object]:

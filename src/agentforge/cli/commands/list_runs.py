@@ -8,7 +8,8 @@ import click
 
 from agentforge.cli.invocation import Invocation, invocation, note_others, project_options
 from agentforge.cli.output import echo, note, print_json, styled
-from agentforge.views.lines.status import STATUS_TONES, status_text
+from agentforge.model.status import status_text
+from agentforge.views.lines.status import STATUS_TONES
 from agentforge.views.text import age, one_line, padded, width
 
 if TYPE_CHECKING:
@@ -32,8 +33,10 @@ def list_runs(count: int) -> None:
         echo(f"  Start one: {call.program} run -p FILE")
         return
     now = datetime.now(UTC)
-    for line in table(rows, now):
-        echo(line)
+    echo(*table(rows, now))
+    total = len(call.runs.sessions())
+    if total > len(rows):
+        echo(f"  {total - len(rows)} more: {call.program} list {total}")
 
 
 def _note_stopped(call: Invocation) -> None:

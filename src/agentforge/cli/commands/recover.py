@@ -11,6 +11,7 @@ from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation, engine_options, invocation, note_others
 from agentforge.cli.output import echo, note, print_json, show_error, styled
 from agentforge.model.errors import AgentForgeError, UntrustedRun
+from agentforge.model.status import status_text
 from agentforge.views.lines.status import STATUS_TONES
 from agentforge.views.status import resume_command
 from agentforge.views.text import padded, session_argument, width
@@ -132,7 +133,7 @@ def _reason_not_to_recover(call: Invocation, session: str) -> str:
     if status == "interrupted" or info.state.is_stopped_by_shutdown:
         return ""
     if status in ("running", "completed", "aborted"):
-        return f"Session '{session}' is {status}: nothing to recover."
+        return f"Session '{session}' is {status_text(status)}: nothing to recover."
     command = resume_command(session, status, call.program)
     return f"Session '{session}' is {status}, not interrupted; run `{command}` to resume it."
 
@@ -192,7 +193,7 @@ def _conclude_all(call: Invocation, found: list[Recovered], signal: Any, skipped
         columns = max(width(row.session) for row in found)
         echo(f"Recovered {len(found)} sessions:")
         for row in found:
-            status = styled(f"{row.status:<11}", STATUS_TONES.get(row.status, "plain"))
+            status = styled(f"{status_text(row.status):<11}", STATUS_TONES.get(row.status, "plain"))
             echo(f"  {padded(row.session, columns)}  {status}  {row.reason}".rstrip())
     codes = [row.exit_code for row in found]
     return exit_codes.worst(codes) if codes or signal is None else exit_codes.of_signal(signal)

@@ -9,7 +9,7 @@ from agentforge.cli.invocation import Invocation, engine_options, invocation
 from agentforge.cli.output import echo
 from agentforge.cli.removal import confirm_or_refuse, remove_all, yes_option
 from agentforge.model.errors import UnknownRun
-from agentforge.views.lines.status import status_text
+from agentforge.model.status import status_text
 from agentforge.views.text import age, counted
 
 if TYPE_CHECKING:

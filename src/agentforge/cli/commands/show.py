@@ -7,7 +7,7 @@ import click
 from agentforge.cli.diff_output import echo_patch
 from agentforge.cli.invocation import Invocation, choose_session_to_show, invocation, project_options
 from agentforge.cli.output import columns, echo, hanging, is_terminal, marked, note, print_json, styled
-from agentforge.views.lines.status import status_text
+from agentforge.model.status import status_text
 from agentforge.views.lines.work import output_lines, stage_title, stages_of, work_line, work_rows
 from agentforge.views.shown_work import iteration_view
 from agentforge.views.text import counted, padded, session_argument

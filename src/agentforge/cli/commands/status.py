@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentforge.cli.invocation import choose_session_to_show, invocation, project_options
-from agentforge.cli.output import echo, is_terminal, marked, print_json, styled
+from agentforge.cli.output import echo, is_terminal, marked, print_json, styled, wrapped
 from agentforge.views.lines.status import StatusRow, branch_text, status_rows
 from agentforge.views.stage_progress import BranchProgress, StageProgress
 from agentforge.views.status import LogStatus, StatusView, status_view
@@ -14,6 +14,9 @@ from agentforge.views.text import padded, width
 
 if TYPE_CHECKING:
     from agentforge import RunInfo
+
+
+LABEL = 13
 
 
 @click.command()
@@ -32,7 +35,7 @@ def status(session: str | None) -> None:
         print_json(view)
         return
     for row in status_rows(view, now, local_zone()):
-        echo(_line(row, aligned=is_terminal()))
+        echo(*wrapped(_line(row, aligned=is_terminal()), LABEL + 1))
     if len(view.stages) > 1 or any(stage.branches for stage in view.stages):
         echo(styled("Stages:", "dim") if is_terminal() else "Stages:")
         columns = max(width(stage.id) for stage in view.stages)
@@ -87,5 +90,5 @@ def _line(row: StatusRow, *, aligned: bool) -> str:
     """In columns on a terminal; elsewhere as `Label: value`, which existing tools parse."""
     value = styled(row.value, row.tone)
     if aligned:
-        return f"{styled(padded(row.label + ':', 13), 'dim')} {value}"
+        return f"{styled(padded(row.label + ':', LABEL), 'dim')} {value}"
     return f"{row.label}: {value}"

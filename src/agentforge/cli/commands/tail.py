@@ -16,7 +16,7 @@ from agentforge.cli.invocation import (
     options_of,
     project_options,
 )
-from agentforge.cli.output import echo, echo_json, note, styled
+from agentforge.cli.output import echo, echo_json, note, styled, wrapped
 from agentforge.views.lines.tail import event_json, event_line, output_json
 from agentforge.views.status import resume_command
 from agentforge.views.text import MAX_LINE, shortened
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 POLL_SECONDS = 0.2
+AFTER_TIME = len("[HH:MM:SS] ")
 ABANDONED_SECONDS = 2.0
 """How long an unfinished run may be without an engine before tail stops waiting for it."""
 TONES = {
@@ -137,7 +138,8 @@ class Watch:
             return
         line = event_line(event, self._zone)
         tone = TONES.get(line.type, "plain")
-        echo(f"{styled(f'[{line.time}]', 'dim')} {styled(line.type, tone)} {line.details}".rstrip())
+        text = f"{styled(f'[{line.time}]', 'dim')} {styled(line.type, tone)} {line.details}"
+        echo(*wrapped(text.rstrip(), AFTER_TIME))
 
     def _show_running(self) -> None:
         if self._output:
@@ -150,7 +152,7 @@ class Watch:
                 continue
             branch = line.cursor.provider
             text = f"{branch}: {line.text}" if branch else line.text
-            echo(styled(f"  │ {shortened(text, MAX_LINE)}", "dim"))
+            echo(*wrapped(styled(f"  │ {shortened(text, MAX_LINE)}", "dim")))
 
 
 def _output_tail(call: Invocation) -> "OutputTail":

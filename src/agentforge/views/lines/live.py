@@ -86,7 +86,7 @@ def _after_failure(
     match fact:
         case f.RetryScheduled():
             wait = span((fact.due_at - at).total_seconds())
-            text = f"retrying in {wait} (attempt {fact.attempt} of {fact.of})"
+            text = f"retrying in {wait} (try {fact.attempt} of {fact.of})"
         case f.LimitMet():
             wait = span((fact.due_at - at).total_seconds())
             text = f"waiting {wait} for the limit of {fact.provider}"

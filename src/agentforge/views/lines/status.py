@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from agentforge.model.status import status_text
 from agentforge.views.lines.live import refused_text
 from agentforge.views.stage_progress import BranchProgress
 from agentforge.views.status import StatusView
@@ -70,11 +71,6 @@ def branch_text(branch: BranchProgress) -> str:
         return f"{place}  done"
     error = f"  {one_line(branch.error)}" if branch.error else ""
     return f"{place}  {branch.stage}{error}"
-
-
-def status_text(status: str) -> str:
-    """The status for people; files and events have `aborted`."""
-    return "cancelled" if status == "aborted" else status
 
 
 def _status(view: StatusView) -> str:

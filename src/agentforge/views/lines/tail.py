@@ -150,7 +150,7 @@ def _of_attempt(fact: f.AttemptStarted | f.AttemptReattached) -> list[tuple[str,
 def _after_failure(fact: f.RetryScheduled | f.LimitMet | f.ProviderChanged) -> list[tuple[str, Any]]:
     match fact:
         case f.RetryScheduled():
-            return [("attempt", f"{fact.attempt}/{fact.of}")]
+            return [("try", f"{fact.attempt}/{fact.of}")]
         case f.LimitMet():
             until = f"{fact.until:%Y-%m-%dT%H:%M:%SZ}"
             why = _quoted(fact.message, MESSAGE_CHARS)
