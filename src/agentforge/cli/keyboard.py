@@ -39,8 +39,8 @@ class Keyboard:
         termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._before)
 
     def key(self, seconds: float) -> str | None:
-        """The next key: `up`, `down`, `enter`, `escape` or a character; None if there is none in that time.
-        Raises EOFError if the terminal is closed."""
+        """The next key: `up`, `down`, `enter`, `escape` or a character, or None if no key is pressed in that
+        time. Raises EOFError if the terminal is closed."""
         if not self._pending:
             if not select.select([self._descriptor], [], [], seconds)[0]:
                 return None

@@ -9,9 +9,8 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 
-from agentforge import Overview, SyncEngine
+from agentforge import SyncEngine
 from agentforge.cli.commands.attach import follow_run
-from agentforge.cli.commands.top import current_rows
 from agentforge.cli.invocation import Invocation
 from agentforge.cli.keyboard import Keyboard
 from agentforge.cli.live import STYLES, shown
@@ -29,9 +28,9 @@ AROUND = 6
 
 
 class TopScreen:
-    def __init__(self, call: Invocation, overview: Overview) -> None:
+    def __init__(self, call: Invocation, rows: Callable[[], Sequence[TopRow]]) -> None:
         self._call = call
-        self._overview = overview
+        self._current = rows
         self._console = Console(highlight=False)
         self._rows: Sequence[TopRow] = ()
         self._selected = ""
@@ -71,7 +70,7 @@ class TopScreen:
                 return None
 
     def _read(self) -> None:
-        self._rows = current_rows(self._call, self._overview)
+        self._rows = self._current()
         names = [row.session for row in self._rows]
         if self._selected not in names:
             self._selected = names[0] if names else ""

@@ -66,7 +66,7 @@ def in_order(rows: Iterable[TopRow]) -> list[TopRow]:
 
 
 def column_widths(lines: Sequence[Sequence[str]], room: int) -> list[int]:
-    """The width of each column in so many terminal columns, with a blank after each. Long texts are
+    """The width of each column, `room` in total with a blank after each. Long texts are
     shortened, the longest first; if that is not enough, the last columns are left out."""
     widths = [max(width(line[number]) for line in lines) for number in range(len(HEADS))]
     while sum(widths) + len(widths) > room:

@@ -48,7 +48,7 @@ def top(once: bool) -> None:
     else:
         from agentforge.cli.top_screen import TopScreen
 
-        TopScreen(call, overview).run()
+        TopScreen(call, lambda: current_rows(call, overview)).run()
 
 
 def current_rows(call: Invocation, overview: "Overview") -> list[TopRow]:
