@@ -3,7 +3,15 @@
 import pytest
 from tests.engine.plans import block, nested, plan_of, stage
 
-from agentforge.model.layout import RunLayout, is_inside, lock_file, loop_completions, runs_dir
+from agentforge.model.failure import short_message
+from agentforge.model.layout import (
+    RunLayout,
+    is_inside,
+    lock_file,
+    loop_completions,
+    runs_dir,
+    stop_reason_file,
+)
 from agentforge.model.place import branch_place, folder_of, inner_place
 from agentforge.model.plan import Plan, visit_dir
 from agentforge.model.state import BlockState, StageState
@@ -25,6 +33,17 @@ def test_files_of_a_run() -> None:
     assert LAYOUT.recording == f"{RUN}/recording.json"
     assert LAYOUT.replayed == f"{RUN}/replayed.jsonl"
     assert loop_completions("/project") == "/project/.claude/loop-completions.json"
+
+
+def test_trees_and_reasons_have_their_place() -> None:
+    assert RunLayout.of("/project", "auth").trees == "/project/.claude/pipeline-runs/auth/trees"
+    assert stop_reason_file("/project", "auth") == "/project/.claude/locks/auth.stopped"
+
+
+def test_a_message_is_cut_to_what_the_log_can_hold() -> None:
+    assert short_message("abc", 3) == "abc"
+    assert short_message("abcd\ud800", 3) == "ab…"
+    assert short_message("a\ud800") == "a?"
 
 
 def test_files_of_an_attempt() -> None:
