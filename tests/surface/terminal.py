@@ -54,11 +54,15 @@ class Project:
 
     # -- calling
 
-    def call(self, *arguments: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> Done:
+    def call(
+        self, *arguments: str, env: dict[str, str] | None = None, cwd: Path | None = None, name: str = ""
+    ) -> Done:
+        """`name`: the path of the program, if not `python -m agentforge`."""
         whole = {**self.env, **(env or {})}
         if not can_run(whole):
-            return self.call_program(sys.executable, "-m", "agentforge", *arguments, env=env, cwd=cwd)
-        code, out, err = warm_program().run(arguments, cwd or self.root, whole, PATIENCE)
+            program = (name,) if name else (sys.executable, "-m", "agentforge")
+            return self.call_program(*program, *arguments, env=env, cwd=cwd)
+        code, out, err = warm_program().run(arguments, cwd or self.root, whole, PATIENCE, name)
         return Done(code, out.decode(), err.decode())
 
     def call_program(self, *line: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> Done:

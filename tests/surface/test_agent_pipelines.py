@@ -32,7 +32,7 @@ class ShellEngineName:
         self.path.chmod(self.path.stat().st_mode | stat.S_IXUSR)
 
     def __call__(self, *arguments: str, env: dict[str, str] | None = None) -> Done:
-        return self.project.call_program(str(self.path), *arguments, env=env)
+        return self.project.call(*arguments, env=env, name=str(self.path))
 
 
 @pytest.fixture
