@@ -160,7 +160,7 @@ class LivePainter:
 def _line(line: RunLine) -> Table:
     """Text that is longer than a line is wrapped at words, below its start."""
     mark, tone = MARKS[line.mark]
-    text = shown(f"{line.subject} ", "bold") if line.subject else shown("")
+    text = append(shown(""), f"{line.subject} " if line.subject else "", "bold")
     append(text, line.text, "red" if line.level == "error" else "default")
     table = Table.grid(padding=(0, 1))
     table.add_column(width=3, justify="right")
