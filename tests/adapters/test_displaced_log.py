@@ -66,15 +66,6 @@ def test_name_of_a_restored_log_is_synced(path: Path) -> None:
     assert disk.calls[-1] == "sync_directory"
 
 
-def test_log_that_was_saved_before_is_kept(path: Path) -> None:
-    saved = path.with_name(f"events.jsonl.replaced-{len(WRITTEN)}")
-    with opened(path) as writer:
-        saved.write_text("earlier")
-        replace_by(path, b"another file\n")
-        refused(writer)
-    assert saved.read_text() == "earlier"
-
-
 def test_removed_log_is_restored_without_what_was_not_written(path: Path) -> None:
     writer = opened(path)
     path.unlink()
@@ -162,6 +153,17 @@ def test_another_file_is_never_changed_and_the_log_is_saved_beside_it(path: Path
     saved = path.with_name(f"events.jsonl.replaced-{len(WRITTEN)}")
     assert str(saved) in error.message
     assert saved.read_bytes() == WRITTEN
+
+
+def test_name_that_is_taken_is_not_overwritten_and_the_log_is_saved_under_another(path: Path) -> None:
+    writer = opened(path)
+    taken = path.with_name(f"events.jsonl.replaced-{len(WRITTEN)}")
+    taken.write_bytes(b"planted\n")
+    replace_by(path, b"something else\n")
+    error = refused(writer)
+    writer.close()
+    assert f"saved to {taken}-2" in error.message
+    assert (taken.read_bytes(), Path(f"{taken}-2").read_bytes()) == (b"planted\n", WRITTEN)
 
 
 def test_copy_that_another_engine_has_taken_is_not_changed(path: Path) -> None:

@@ -37,19 +37,11 @@ class _Refusal(Struct, frozen=True):
 
 
 def _refusal(layout: RunLayout, path: str, reason: str) -> _Refusal:
-    target = _free_name(path)
-    name, moved_to = _text(layout.relative(path)), _text(os.path.basename(target))
-    return _Refusal(path, target, RefusedFile(name, reason, moved_to))
-
-
-def _free_name(path: str) -> str:
     folder, name = os.path.split(path)
     kept = os.fsdecode(os.fsencode(name)[:_MAX_NAME_BYTES])
-    target, number = os.path.join(folder, f"{kept}.refused"), 1
-    while os.path.lexists(target):
-        number += 1
-        target = os.path.join(folder, f"{kept}.refused-{number}")
-    return target
+    target = files.free_name(os.path.join(folder, f"{kept}.refused"))
+    reported = RefusedFile(_text(layout.relative(path)), reason, _text(os.path.basename(target)))
+    return _Refusal(path, target, reported)
 
 
 def _text(name: str) -> str:

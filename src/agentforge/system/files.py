@@ -433,6 +433,15 @@ def move_aside(path: str) -> str | None:
             return None
 
 
+def free_name(path: str) -> str:
+    """The path, or if something is there, the path with the first number that makes it free."""
+    free, number = path, 1
+    while os.path.lexists(free):
+        number += 1
+        free = f"{path}-{number}"
+    return free
+
+
 def _aside(folder: int, name: str) -> str:
     aside = f"{name[:200]}.{secrets.token_hex(4)}"
     os.rename(name, aside, src_dir_fd=folder, dst_dir_fd=folder)

@@ -312,8 +312,8 @@ BUGS = (
     Bug(
         DISPLACEMENT,
         "a saved log replaces an earlier one",
-        "        with suppress(FileExistsError):\n            self._disk.fill(saved, self._content())\n",
-        "        with suppress(FileExistsError):\n            files.remove(saved)\n            self._disk.fill(saved, self._content())\n",
+        'files.free_name(f"{self._path}.replaced-{self._length}")\n',
+        'f"{self._path}.replaced-{self._length}"\n        files.remove(saved)\n',
         OF_DISPLACEMENT,
     ),
 )

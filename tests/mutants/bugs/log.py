@@ -224,8 +224,8 @@ BUGS = (
     Bug(
         FILE,
         "a saved torn line is overwritten",
-        "        while os.path.lexists(target):\n",
-        "        while False:\n",
+        'files.free_name(f"{self._path}.torn-{start}")\n',
+        'f"{self._path}.torn-{start}"\n        files.remove(target)\n',
     ),
     Bug(
         FILE,

@@ -9,7 +9,6 @@ that overwrites nothing.
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
 
 from agentforge.adapters.log.lease import LogLease
 from agentforge.adapters.log.scan import CHUNK_BYTES
@@ -85,10 +84,9 @@ class DisplacedLog:
                 hint=CONTINUE,
                 restored=True,
             )
-        saved = f"{self._path}.replaced-{self._length}"
-        with suppress(FileExistsError):
-            self._disk.fill(saved, self._content())
-            self._disk.sync_directory(os.path.dirname(saved))
+        saved = files.free_name(f"{self._path}.replaced-{self._length}")
+        self._disk.fill(saved, self._content())
+        self._disk.sync_directory(os.path.dirname(saved))
         return LogConflict(
             f"the log {self._path} was replaced by another file while the run was working: "
             f"the run was stopped and its log saved to {saved}",

@@ -145,10 +145,7 @@ class JsonlFile:
             self._check_place()
 
     def save_tail(self, start: int) -> str:
-        target, number = f"{self._path}.torn-{start}", 1
-        while os.path.lexists(target):
-            number += 1
-            target = f"{self._path}.torn-{start}-{number}"
+        target = files.free_name(f"{self._path}.torn-{start}")
         with storage(f"can't save the torn line to {target}"):
             self._disk.fill(target, self.chunks(start, self.length))
             self._disk.sync_directory(os.path.dirname(target))
