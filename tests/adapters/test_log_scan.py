@@ -1,13 +1,17 @@
 """Any single accident to a log is found, costs no more than the lines it touches, and invents nothing."""
 
+import itertools
 import tracemalloc
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentforge.adapters.log.log import JsonlLog
+from agentforge.adapters.log.scan import CHUNK_BYTES, Scan
 from agentforge.model import codec
+from agentforge.model.errors import LogCorrupt
 from agentforge.testing.event_log_contract import lines_of, timer_events
 from agentforge.testing.memory_log import MemoryLog
 
@@ -71,3 +75,10 @@ def test_reading_takes_constant_memory(tmp_path: Path) -> None:
         tracemalloc.stop()
     assert count == replayed == 20_000
     assert peak < 6 * codec.MAX_LINE_BYTES
+
+
+def test_line_of_any_length_is_not_read_to_its_end() -> None:
+    endless = itertools.repeat(bytes(CHUNK_BYTES))
+    with pytest.raises(LogCorrupt, match="which AgentForge never writes") as caught:
+        list(Scan().lines(endless))
+    assert "agentforge rm" in caught.value.hint

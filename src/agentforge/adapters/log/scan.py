@@ -13,13 +13,15 @@ from hashlib import sha256
 
 from agentforge.legacy.upcaster import Upcaster, is_event, is_shell_log
 from agentforge.model import codec
-from agentforge.model.errors import LogTooNew
+from agentforge.model.errors import LogCorrupt, LogTooNew
 from agentforge.model.event import Event
 from agentforge.ports.event_log import Damage, Head
 
 _HASH_CHARS = 32
 EMPTY = Head(seq=0, hash=codec.GENESIS, length=0)
 CHUNK_BYTES = 256 * 1024
+MAX_DAMAGED_BYTES = 64 * 1024 * 1024
+"""The longest damaged line that is skipped: reading a line of any length could take for ever."""
 # How many bytes before a known head are needed to recognise that head.
 TAIL_BYTES = codec.SUFFIX_BYTES + 1
 
@@ -75,6 +77,11 @@ class Lines:
             if len(self.rest) > codec.MAX_LINE_BYTES:
                 self.dropped += len(self.rest) - codec.SUFFIX_BYTES
                 self.rest = self.rest[-codec.SUFFIX_BYTES :]
+            if self.dropped > MAX_DAMAGED_BYTES:
+                raise LogCorrupt(
+                    f"the log has a line of over {MAX_DAMAGED_BYTES:,} bytes, which AgentForge never writes",
+                    hint="restore events.jsonl from a copy, or delete the run with `agentforge rm`",
+                )
 
 
 class Scan:
