@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 N      ?= 200
 SEED   ?= 1
-JOBS   ?= $(shell $(PYTHON) -c 'import os; print(max(2, os.cpu_count() or 1) + 1)')
+JOBS   ?= $(shell $(PYTHON) -c 'import os; print(2 * max(2, os.cpu_count() or 1))')
 ROUNDS ?= 1
 EXAMPLES ?= 20000
 CASES  ?= ../shared/parity
@@ -34,7 +34,7 @@ PURE     := model engine definition views
 demo: $(STAMP)
 	$(BIN)/agentforge demo
 
-test: $(STAMP)             ## a worker more than cores, as some tests wait; JOBS=1: one after the other
+test: $(STAMP)             ## two workers for each core, as many tests wait; JOBS=1: one after the other
 	$(PYTEST) -m "not soak and not agents"
 
 check: lint types layers coverage test

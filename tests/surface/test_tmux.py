@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -304,8 +305,8 @@ def test_tmux_kill_session_pauses_the_run(project: Project, tmux: TmuxServer) ->
     wait_for((project.root / "up").exists, "the agent")
     tmux.call("kill-session", "-t", "pipeline-auth")
     wait_for(lambda: "pause_requested" in project.types("auth"), "that it is heard")
-    # A second time at once ends the agent, too.
-    os.kill(json.loads(project.lock("auth").read_text())["pid"], 1)
+    # Another signal at once ends the agent, too.
+    os.kill(json.loads(project.lock("auth").read_text())["pid"], signal.SIGTERM)
     wait_for(lambda: "session_paused" in project.types("auth"), "the pause")
 
 
