@@ -1,6 +1,6 @@
 """What an iteration costs beside writing the same files and events plainly, and beside bare processes."""
 
-import json
+import marshal
 import os
 import socket
 import subprocess
@@ -167,6 +167,6 @@ def _spawn_bare(folder: Path, prompt: Path, lease: str) -> float:
         )
     with ours:
         ours.recv(1)
-        ours.sendall(json.dumps(spec).encode())
+        ours.sendall(marshal.dumps(spec))
     assert child.wait() == 0
     return perf_counter() - began

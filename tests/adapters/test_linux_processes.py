@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+import marshal
 import os
 import signal
 import subprocess
@@ -68,7 +69,7 @@ def spec(folder: Path, *argv: str) -> bytes:
         "orphan_grace": 900,
         "mark": f"AGENTFORGE_ATTEMPT={os.getpid()}-{folder.name}",
     }
-    return json.dumps(content).encode()
+    return marshal.dumps(content)
 
 
 def start(processes: LinuxProcesses, folder: Path, *argv: str) -> Identity:
@@ -152,8 +153,8 @@ def test_a_supervisor_that_is_gone_before_the_handover_is_waited_for(
 
 
 def test_a_large_specification_is_handed_over_in_parts(processes: LinuxProcesses, tmp_path: Path) -> None:
-    large = json.loads(spec(tmp_path, "cat")) | {"stdin": "x" * 3_000_000, "output_cap": 5_000_000}
-    started = asyncio.run(processes.start_supervisor(str(tmp_path), json.dumps(large).encode()))
+    large = marshal.loads(spec(tmp_path, "cat")) | {"stdin": "x" * 3_000_000, "output_cap": 5_000_000}
+    started = asyncio.run(processes.start_supervisor(str(tmp_path), marshal.dumps(large)))
     asyncio.run(asyncio.wait_for(processes.wait(started), 60))
     assert (tmp_path / "output.log").stat().st_size == 3_000_000
 

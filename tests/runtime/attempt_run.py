@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import marshal
 import os
 import signal
 import socket
@@ -107,7 +108,7 @@ class AttemptRun:
             "secrets": [],
             "cleanup": [],
         }
-        return json.dumps(spec | changes).encode()
+        return marshal.dumps(spec | changes)
 
     def start(
         self, *argv: str, program: tuple[str, ...] = SUPERVISE, **changes: Any

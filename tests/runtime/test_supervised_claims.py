@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import marshal
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -49,7 +50,7 @@ class FakeProcesses:
     async def start_supervisor(self, folder: str, spec: bytes) -> Identity:
         assert folder == self.place.root
         self.asked.append("start")
-        self.specs.append(json.loads(spec))
+        self.specs.append(marshal.loads(spec))
         return SOMEBODY
 
     async def wait(self, identity: Identity) -> None:
@@ -111,7 +112,7 @@ def late_supervisor_starts(place: AttemptLayout, spec: dict[str, Any]) -> bool:
     child, connection = late.spawn()
     with connection:
         connection.recv(1)
-        connection.sendall(json.dumps(spec).encode())
+        connection.sendall(marshal.dumps(spec))
     assert child.wait(60) == 3
     return Path(place.exit).exists()
 

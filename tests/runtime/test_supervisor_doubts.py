@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import marshal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -70,7 +71,7 @@ def test_room_for_the_exit_record_is_taken_before_it_is_due(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    record = ExitRecordFile(Folder(Spec(json.loads(AttemptRun(tmp_path).spec("true")))))
+    record = ExitRecordFile(Folder(Spec(marshal.loads(AttemptRun(tmp_path).spec("true")))))
     assert (tmp_path / "exit.json.draft").stat().st_size == 2048
     assert record.place({"status": "exited"})
     assert json.loads((tmp_path / "exit.json").read_text()) == {"status": "exited"}

@@ -1,6 +1,7 @@
 """The supervisor's record of an agent: exit, output, input, environment, failure to start."""
 
 import json
+import marshal
 import os
 import subprocess
 import time
@@ -197,14 +198,14 @@ def test_exit_record_is_retried_until_it_can_be_placed(attempt: AttemptRun) -> N
 
 # Plays the engine on the small disk.
 ENGINE = """
-import json, os, socket, subprocess, sys
+import json, marshal, os, socket, subprocess, sys
 spec, here = json.loads(sys.argv[1]), os.stat(".")
 spec["place"] |= {"device": here.st_dev, "inode": here.st_ino}
 ours, theirs = socket.socketpair()
 child = subprocess.Popen([sys.executable, "-I", "-S", sys.argv[2], "."], stdin=theirs)
 theirs.close()
 ours.recv(1)
-ours.sendall(json.dumps(spec).encode())
+ours.sendall(marshal.dumps(spec))
 ours.close()
 sys.exit(child.wait())
 """
@@ -212,7 +213,7 @@ sys.exit(child.wait())
 
 def test_full_disk_does_not_cost_the_outcome(attempt: AttemptRun) -> None:
     (attempt.folder / "disk").mkdir()
-    spec = attempt.spec("sh", "-c", "head -c 200000 /dev/zero; exit 5").decode()
+    spec = json.dumps(marshal.loads(attempt.spec("sh", "-c", "head -c 200000 /dev/zero; exit 5")))
     # In a mount namespace of its own, so that nothing stays mounted.
     script = 'mount -t tmpfs -o size=64k none disk || exit 77; cd disk; "$@" && cp exit.json ../seen.json'
     command = ["unshare", "-m", "sh", "-c", script, "sh", *python(ENGINE), spec, str(SUPERVISOR)]

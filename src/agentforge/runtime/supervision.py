@@ -5,6 +5,7 @@ The claim file decides which process may start one, so everything here is safe t
 
 import json
 import logging
+import marshal
 from collections.abc import Callable
 
 import msgspec
@@ -151,7 +152,9 @@ class Supervised:
             "lease": self._lease,
             "mark": named(mark),
         }
-        return json.dumps(spec).encode()
+        # The supervisor is the same Python, and importing json would delay it. A provider may have used
+        # subclasses of str and dict, which only json accepts.
+        return marshal.dumps(json.loads(json.dumps(spec)))
 
     async def _follow(
         self, place: AttemptLayout, mark: str, supervisor: Identity, cleanup: Cleanup

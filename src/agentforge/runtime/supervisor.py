@@ -44,24 +44,28 @@ started are gone, and the output is complete. Its space is reserved before the a
 disk can't lose the outcome.
 """
 
-# contextlib would slow down the start of every attempt; starting programs is the purpose of this one.
+# Importing json, re, contextlib or signal (for its enums) would double the time that every attempt takes to
+# start; starting programs is the purpose of this one.
 # ruff: noqa: SIM105, S606
 
 from __future__ import annotations
 
 import fcntl
-import json
+import marshal
 import os
-import re  # Free: json has loaded it.
 import select
-import signal
 import sys
 import time
+from _json import encode_basestring_ascii as quoted
 
 TYPE_CHECKING = False  # Importing typing would slow down the start, too.
 if TYPE_CHECKING:
+    import re
+    import signal
     from collections.abc import Callable
     from typing import Any, NoReturn
+else:
+    import _signal as signal
 
 LINUX = sys.platform == "linux"
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
@@ -167,6 +171,18 @@ def load_prctl() -> Callable[..., int]:
 # --- Files --------------------------------------------------------------------------------------------------
 
 
+def json_of(value: Any) -> str:
+    """The JSON text of a record: of text, numbers, None, and dictionaries of them."""
+    if isinstance(value, dict):
+        fields = [f"{quoted(name)}: {json_of(item)}" for name, item in value.items()]
+        return f"{{{', '.join(fields)}}}"
+    if isinstance(value, str):
+        return quoted(value)
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else "true" if value else "false"
+    return repr(value)
+
+
 def create(name: str) -> int:
     """Create a file in the attempt's folder; an existing one is an error."""
     return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
@@ -175,7 +191,7 @@ def create(name: str) -> int:
 def write_draft(name: str, record: dict[str, Any]) -> None:
     draft = create(name)
     try:
-        os.write(draft, json.dumps(record).encode())
+        os.write(draft, json_of(record).encode())
         os.fsync(draft)
     finally:
         os.close(draft)
@@ -222,7 +238,7 @@ class Folder:
         draft = f"{CLAIM}.{pid}"
         identity = {"pid": pid, "start_time": start_time(pid), "boot_id": boot_id()}
         claim = {**identity, "host": os.uname().nodename, "mark": self.mark, "place": self.place}
-        self.claim = json.dumps(claim).encode()
+        self.claim = json_of(claim).encode()
         try:
             write_draft(draft, claim)
             os.link(draft, CLAIM)
@@ -254,7 +270,7 @@ class ExitRecordFile:
     def place(self, record: dict[str, Any]) -> bool:
         for _ in range(RECORD_TRIES):
             try:
-                self._write(json.dumps(record).encode())
+                self._write(json_of(record).encode())
             except OSError:
                 time.sleep(0.5)
                 self._renew()
@@ -317,6 +333,8 @@ class StreamRedactor:
         if self.pattern is None:
             if not any(value in text for value in self.values):
                 return None  # The common case, which avoids compiling the pattern.
+            import re
+
             self.pattern = re.compile(b"|".join(map(re.escape, self.values)))
         return self.pattern.search(text, start)
 
@@ -827,9 +845,9 @@ def receive_spec() -> Spec | None:
         while select.select([0], [], [], HANDOVER_SECONDS)[0]:
             part = os.read(0, CHUNK)
             if not part:
-                return Spec(json.loads(b"".join(parts)))
+                return Spec(marshal.loads(b"".join(parts)))  # noqa: S302 - from the engine.
             parts.append(part)
-    except (OSError, ValueError):
+    except (OSError, EOFError, ValueError, TypeError):
         pass
     return None
 

@@ -17,8 +17,8 @@ BUGS = (
     Bug(
         PROGRAM,
         "a claim's content isn't durable",
-        "        os.write(draft, json.dumps(record).encode())\n        os.fsync(draft)\n",
-        "        os.write(draft, json.dumps(record).encode())\n",
+        "        os.write(draft, json_of(record).encode())\n        os.fsync(draft)\n",
+        "        os.write(draft, json_of(record).encode())\n",
         ORDER,
     ),
     Bug(
