@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -39,3 +40,9 @@ def test_process_that_takes_too_long_is_killed_and_the_next_one_works(
     with pytest.raises(subprocess.TimeoutExpired):
         warm_program().run(("run", "-p", "p.yaml", "-s", "s"), project.root, project.env, 0.5)
     assert project.call("version").code == 0
+
+
+def test_commands_of_several_threads_are_not_confused(project: Project) -> None:
+    commands, codes = [("version",), ("--what",)] * 3, [0, 2] * 3
+    with ThreadPoolExecutor(len(commands)) as pool:
+        assert list(pool.map(lambda words: project.call(*words).code, commands)) == codes

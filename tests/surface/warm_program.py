@@ -12,10 +12,10 @@ import socket
 import subprocess
 import sys
 import time
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
+from threading import local
 
 import agentforge
 
@@ -41,6 +41,11 @@ class WarmProgram:
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
             )
+
+    def __del__(self) -> None:
+        """When its thread has ended."""
+        self._channel.close()
+        self._process.wait()
 
     def run(
         self, arguments: tuple[str, ...], cwd: Path, env: dict[str, str], seconds: float, name: str = ""
@@ -74,9 +79,15 @@ class WarmProgram:
             return None
 
 
-@cache
+_OF_THREAD = local()
+
+
 def warm_program() -> WarmProgram:
-    return WarmProgram()
+    """One for each thread: it runs one command at a time."""
+    if not hasattr(_OF_THREAD, "program"):
+        _OF_THREAD.program = WarmProgram()
+    program: WarmProgram = _OF_THREAD.program
+    return program
 
 
 def can_run(env: dict[str, str]) -> bool:
