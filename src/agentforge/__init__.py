@@ -106,8 +106,8 @@ if TYPE_CHECKING:
     from agentforge.views.summary import Summary as Summary
     from agentforge.views.work import AttemptWork as AttemptWork
     from agentforge.views.work import IterationWork as IterationWork
+    from agentforge.views.work import JudgeWork as JudgeWork
     from agentforge.views.work import RunTrees as RunTrees
-    from agentforge.views.work import Verdict as Verdict
 
 _ERRORS = (
     "AgentForgeError",
@@ -176,7 +176,7 @@ _HOME = {
     "sdk.sync": ("SyncEngine",),
     "system.protection": ("protect_process",),
     "views.summary": ("Health", "Summary"),
-    "views.work": ("AttemptWork", "IterationWork", "RunTrees", "Verdict"),
+    "views.work": ("AttemptWork", "IterationWork", "RunTrees", "JudgeWork"),
 }
 _MODULES = {name: f"agentforge.{module}" for module, names in _HOME.items() for name in names}
 

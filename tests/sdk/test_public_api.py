@@ -47,7 +47,7 @@ RESULTS = (
         "IterationWork",
         "AttemptWork",
         "Spending",
-        "Verdict",
+        "JudgeWork",
         "Changes",
         "FileChange",
     ),

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from agentforge.model.file_change import Changes, FileChange
 from agentforge.model.result import Decision, Result
-from agentforge.views.work import AttemptWork, IterationWork, Verdict, WorkStatus
+from agentforge.views.work import AttemptWork, IterationWork, JudgeWork, WorkStatus
 
 
 class IterationView(Struct, frozen=True):
@@ -24,7 +24,7 @@ class IterationView(Struct, frozen=True):
     reason: str
     result: Result | None
     attempts: tuple[AttemptWork, ...]
-    judge: Verdict | None
+    judge: JudgeWork | None
     cost_usd: float | None
     """None if no agent reported its cost."""
     unpriced_models: tuple[str, ...]

@@ -31,7 +31,7 @@ class AttemptWork(Struct, frozen=True):
     """What failed, with its kind; or why it was lost or cancelled."""
 
 
-class Verdict(Struct, frozen=True):
+class JudgeWork(Struct, frozen=True):
     """What the judge said about an iteration."""
 
     status: Literal["success", "failed", "skipped"]
@@ -60,7 +60,7 @@ class IterationWork(Struct, frozen=True):
     attempts: tuple[AttemptWork, ...] = ()
     result: Result | None = None
     reason: str = ""
-    judge: Verdict | None = None
+    judge: JudgeWork | None = None
     spending: Spending = Spending()
     """Of all attempts and judges."""
     folder: str = ""
@@ -122,8 +122,8 @@ class WorkFold:
                 self._end(event, at, fact)
             case f.JudgeCompleted(status=status, result=result):
                 spending = self._of(at, event).spending.plus(fact.usage)
-                verdict = Verdict(status, result.stop, result.reason, result.confidence, fact.error)
-                self._change(at, judge=verdict, spending=spending)
+                judged = JudgeWork(status, result.stop, result.reason, result.confidence, fact.error)
+                self._change(at, judge=judged, spending=spending)
 
     def _begun(self, event: Event, at: Cursor, fact: f.IterationStarted) -> IterationWork:
         plan, state = self._model.plan, self._model.state

@@ -114,7 +114,7 @@ class RunWork:
             return _compared(comparison, first, tree, binary=binary, is_now=True)
 
     def prompt(self, work: IterationWork) -> str | None:
-        """The rendered prompt, or None if there is no file."""
+        """The rendered prompt, or None if its file is missing."""
         here = self._here(work)
         content = files.read_usable(here.prompt, MAX_TEXT_BYTES) if here else None
         return None if content is None else content.decode("utf-8", "replace")

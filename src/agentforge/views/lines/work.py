@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from agentforge.model.file_change import Changes, FileChange
 from agentforge.views.text import cost, counted, one_line, padded, shortened, span, width
-from agentforge.views.work import AttemptWork, IterationWork, Verdict
+from agentforge.views.work import AttemptWork, IterationWork, JudgeWork
 
 MAX_FILES = 30
 MAX_OUTPUT_LINES = 12
@@ -146,10 +146,10 @@ def _cost(work: IterationWork) -> str:
     return cost(work.spending.cost_usd, work.spending.unpriced)
 
 
-def _judged(verdict: Verdict) -> str:
-    decided = "stop" if verdict.stop else "continue"
-    said = decided if verdict.status == "success" else verdict.status
-    reason = one_line(verdict.error or verdict.reason, MESSAGE_CHARS)
+def _judged(judge: JudgeWork) -> str:
+    decided = "stop" if judge.stop else "continue"
+    said = decided if judge.status == "success" else judge.status
+    reason = one_line(judge.error or judge.reason, MESSAGE_CHARS)
     return f"{said}: {reason}" if reason else said
 
 
