@@ -46,6 +46,9 @@ def workspace(root: Path) -> Iterator[WorkspaceFolder]:
         "src/.Git/config",
         ".g\u200cit/config",
         "．git/config",
+        ".git./config",
+        ".git /config",
+        "src/.git::$INDEX_ALLOCATION/config",
     ],
 )
 def test_git_s_own_files_are_not_written(workspace: WorkspaceFolder, root: Path, path: str) -> None:
@@ -67,6 +70,7 @@ def test_what_only_looks_like_them_is(workspace: WorkspaceFolder, root: Path, pa
         ("runs/run/events.jsonl", False),
         ("./runs/run/events.jsonl", False),
         ("Runs/RUN/events.jsonl", False),
+        ("runs/run./events.jsonl", False),
         ("runs/run/iterations/001/output.md", True),
         ("runs/run/iterations/0011/output.md", False),
         ("runs/run-2/notes.md", True),

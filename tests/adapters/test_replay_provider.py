@@ -18,7 +18,7 @@ from agentforge.adapters.providers.replay_player import NO_EXCHANGE, STEP_FAILED
 from agentforge.model.cassette import VERSION, ExchangeKind, ExchangeQuery, Say, parse_cassette
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import FailureKind
-from agentforge.model.protected_names import PROTECTED
+from agentforge.model.protected_names import PROTECTED, folded
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, Provider
 from agentforge.testing.provider_contract import ProcessProviderContract, run
 
@@ -206,6 +206,19 @@ def test_no_link_leads_to_a_protected_folder(player: Player, link: str) -> None:
 
 def test_the_player_protects_the_same_folders() -> None:
     assert replay_player.PROTECTED == PROTECTED
+    for name in (
+        ".Git",
+        ".git. ",
+        ".git::$x",
+        "．git",
+        ".g\u200cit",
+        ".g\ufe0fit",
+        ".gít",
+        "Straße",
+        "..",
+        ":",
+    ):
+        assert replay_player.folded(name) == folded(name)
 
 
 def test_a_run_of_a_missing_program_fails_clearly(player: Player) -> None:

@@ -48,6 +48,7 @@ def test_commands_need_permission(project: Project) -> None:
         ".git/hooks/pre-commit",
         "sub/.git/hooks/pre-commit",
         ".GIT/config",
+        ".git. /config",
         ".claude/pipeline-runs/other/events.jsonl",
         ".claude/settings.json",
         ".Agentforge/providers/claude.yaml",

@@ -241,7 +241,7 @@ BUGS = (
         OF_HOSTS,
     ),
     # -- names and text
-    Bug(NAMES, "another case of a protected name passes", ".casefold()", "", OF_NAMES),
+    Bug(NAMES, "another case of a protected name passes", "plain).casefold())", "plain).upper())", OF_NAMES),
     Bug(
         NAMES,
         "an invisible character hides a protected name",
@@ -249,7 +249,14 @@ BUGS = (
         "",
         OF_NAMES,
     ),
-    Bug(NAMES, "a compatibility form hides a protected name", '"NFKC", visible', '"NFC", visible', OF_NAMES),
+    Bug(
+        NAMES,
+        "a compatibility form hides a protected name",
+        '"NFKC", unicodedata.normalize("NFKD", plain)',
+        '"NFC", unicodedata.normalize("NFD", plain)',
+        OF_NAMES,
+    ),
+    Bug(NAMES, "a dot at the end hides a protected name", '.rstrip(". ")', "", OF_NAMES),
     Bug(
         NAMES,
         "a protected name is found only at the beginning",

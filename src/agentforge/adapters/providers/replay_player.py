@@ -8,6 +8,7 @@ import argparse
 import base64
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -23,6 +24,10 @@ FAILED = 67
 FAILURE = "replay-failure:"
 
 PROTECTED = (".git", ".claude", ".agentforge")
+IGNORABLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
+    "\U000e0000-\U000e0fff]"
+)
 
 StepData = dict[str, Any]
 ExchangeData = dict[str, Any]
@@ -133,10 +138,17 @@ def inside(path: str) -> Path:
     if root not in target.parents:
         raise StepFailed(f"{path} is outside the workdir")
     for name in (*path.split("/"), *target.relative_to(root).parts):
-        visible = "".join(letter for letter in name if unicodedata.category(letter) != "Cf")
-        if unicodedata.normalize("NFKC", visible).casefold() in PROTECTED:
+        if folded(name) in PROTECTED:
             raise StepFailed(f"{path}: a replay writes nothing below {name}")
     return target
+
+
+def folded(path: str) -> str:
+    """The same as in `agentforge.model.protected_names`."""
+    visible = "".join(letter for letter in path if unicodedata.category(letter) != "Cf")
+    plain = unicodedata.normalize("NFD", IGNORABLE.sub("", visible)).casefold()
+    plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKD", plain).casefold())
+    return "/".join(step.partition(":")[0].rstrip(". ") or step for step in plain.split("/"))
 
 
 def write(step: StepData) -> None:
