@@ -111,7 +111,7 @@ def test_an_iteration_is_found_by_stage_path_branch_and_number(finished: Path) -
     assert work.find().name == "ideas@q"
     assert work.find("build").iteration == work.find("0").iteration == 2
     assert work.find("build", 1, 1).iteration == 1
-    assert work.find("ideas@p").branch == "p"
+    assert work.find("ideas@p").branch == work.find("1.0@p").branch == "p"
 
 
 @pytest.mark.parametrize(
@@ -121,6 +121,8 @@ def test_an_iteration_is_found_by_stage_path_branch_and_number(finished: Path) -
         (("other",), "no iteration of a stage 'other'", "stages with iterations: build, ideas@p, ideas@q"),
         (("build", 3), "stage 'build' has no iteration 3", "iterations: 1, 2"),
         (("build", 1, 2), "stage 'build' has no visit 2", "visits: 1"),
+        ((None, None, 9), "the run has no visit 9", "visits: 1"),
+        ((None, 9), "the run has no iteration 9", "iterations: 1, 2"),
         (("ideas",), "stage 'ideas' runs in several branches", "name one of them: ideas@p, ideas@q"),
     ],
 )
@@ -177,7 +179,7 @@ def test_a_running_run_is_compared_with_the_files_as_they_are_now(tmp_path: Path
             await eventually((project / "ready").exists)
             work = made.work("s")
             assert work.find().status == "running"
-            with pytest.raises(InvalidRequest, match="is still running"):
+            with pytest.raises(InvalidRequest, match="has not ended: its changes are known when it has"):
                 work.patch(work.find())
             total = await asyncio.to_thread(work.total)
             assert total.is_now

@@ -4,6 +4,7 @@ import os
 import pty
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tests.surface.terminal import WRITE_RESULT, Project
@@ -77,7 +78,7 @@ def test_show_of_an_iteration(project: Project) -> None:
         f"  Files:     {here}/",
         "    attempt-1, context.json, output.md, prompt.md, result.json",
         "",
-        "More: agentforge show auth plan 1 --output | --prompt | --diff",
+        "More: agentforge show [--output | --prompt | --diff] auth plan 1",
     ]
 
 
@@ -106,3 +107,16 @@ def test_errors_name_what_exists(project: Project) -> None:
     done = project.call("show", "auth", "nosuch")
     assert (done.code, done.out) == (2, "")
     assert "hint: stages with iterations: plan" in done.err
+
+
+def test_show_counts_completed_iterations_and_a_change_of_nothing_is_stated(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    subprocess.run(["git", "init", "-q", str(project.root)], check=True, env=project.env)
+    file = project.pipeline(f"plan={WRITE_RESULT}", "build=exit 3")
+    assert project.call("run", "-p", file, "-s", "auth").code == 1
+    shown = project.call("show", "auth").lines
+    assert shown[0] == "auth: failed, 1 iteration of pipeline demo"
+    assert sum(line.startswith("  ✗") for line in shown) == 1
+    nothing = project.call("show", "auth", "plan", "--diff")
+    assert (nothing.code, nothing.out, nothing.err) == (0, "", "plan, iteration 1, changed no files.\n")
+    assert project.call("diff", "auth").err == "No files changed during session 'auth'.\n"

@@ -16,6 +16,7 @@ from agentforge.views.lines.work import (
     changes_text,
     file_lines,
     output_lines,
+    show_command,
     stage_title,
     stages_of,
     work_line,
@@ -190,9 +191,12 @@ def test_rows_of_a_failed_and_of_a_running_iteration() -> None:
         ("Provider", "claude / opus"),
         ("Changed", "not recorded"),
     ]
+    story.add(f.TreeTaken(1, tree=A), here())
+    for status in ("running", "interrupted"):
+        assert dict(rows(story.last, None, status))["Changed"] == "known when the iteration ends"
     story.add(f.ErrorOccurred(FailureKind.AGENT_ERROR, "no", "plan", 1), here())
     row = next(row for row in work_rows(story.last, None, "failed") if row.label == "Attempts")
-    assert row.lines == ("1 claude failed after 1.0s: agent_error: no",)
+    assert row.lines == ("1 claude failed after 2.0s: agent_error: no",)
     story.add(f.AttemptStarted(2, 2, "command", ""), here())
     assert dict(rows(story.last))["Provider"] == "command"
     bare = IterationWork("0", "plan", 1, 1, story.events[0].at)
@@ -245,7 +249,38 @@ def test_a_line_of_the_list_is_cut_to_the_columns() -> None:
     assert work_line(story.last, None, "failed", 80).text == "  2  2.0s  failed: agent_error: no"
     bare = IterationWork("0", "plan", 2, 1, story.events[0].at)
     assert work_line(bare, None, "running", 80).text == "  1  running"
-    assert stage_title(bare) == "plan, visit 2"
+    assert stage_title(bare, [bare]) == "plan, visit 2"
+
+
+def test_a_command_shows_the_same_iteration_again() -> None:
+    """Stages of the same name are told apart by their paths, earlier visits by their number."""
+    at = entered().events[0].at
+    works = [
+        IterationWork("0.0", "build", 1, 1, at),
+        IterationWork("0.0", "build", 2, 1, at),
+        IterationWork("1", "build", 1, 3, at),
+        IterationWork("2.0", "ideas", 1, 1, at, "p"),
+        IterationWork("3.0", "ideas", 1, 2, at, "p"),
+        IterationWork("4", "check", 1, 1, at),
+    ]
+    assert [show_command(work, works, "s", "agentforge") for work in works] == [
+        "agentforge show --visit 1 s 0.0 1",
+        "agentforge show s 0.0 1",
+        "agentforge show s 1 3",
+        "agentforge show s 2.0@p 1",
+        "agentforge show s 3.0@p 2",
+        "agentforge show s check 1",
+    ]
+    assert show_command(works[5], works, "-s", "af", "--diff") == "af show --diff -- -s check 1"
+    titles = [stage_title(work, works) for work in works]
+    assert titles == [
+        "build (0.0)",
+        "build (0.0), visit 2",
+        "build (1)",
+        "ideas@p (2.0)",
+        "ideas@p (3.0)",
+        "check",
+    ]
 
 
 def test_iterations_are_listed_by_visit() -> None:

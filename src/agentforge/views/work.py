@@ -83,6 +83,16 @@ class IterationWork(Struct, frozen=True):
         """The stage as it is named on the command line."""
         return f"{self.stage}@{self.branch}" if self.branch else self.stage
 
+    @property
+    def exact_name(self) -> str:
+        """For the command line if stages of several paths have the same name."""
+        return f"{self.path}@{self.branch}" if self.branch else self.path
+
+    @property
+    def awaits_changes(self) -> bool:
+        """Whether its changes will be known when it has ended."""
+        return self.status == "running" and self.before is not None and not self.problem
+
 
 class RunTrees(Struct, frozen=True):
     """The first and the latest known tree of a run."""

@@ -13,9 +13,11 @@ from agentforge.model.errors import InvalidRequest
 from agentforge.model.file_change import Changes
 from agentforge.model.layout import IterationLayout, is_inside
 from agentforge.system import files
+from agentforge.views.text import session_argument
 from agentforge.views.work import IterationWork, RunTrees, fold_work
 
 MAX_TEXT_BYTES = 2 * 1024 * 1024
+MAX_NUMBERS = 20
 NOT_RECORDED = "changes are recorded in a git repository, for agents that are programs"
 
 
@@ -33,7 +35,8 @@ class RunChange(Struct, frozen=True):
 
 
 class RunWork:
-    """Reads the whole log when it is created; reads nothing but the run's folder, and changes nothing."""
+    """Reads the whole log when it is created, later the run's folder, and the project's files for the total
+    of a run that is in progress. Changes none of them, and starts no program but git."""
 
     def __init__(self, runs: Runs, session: str) -> None:
         self.session = session
@@ -55,8 +58,8 @@ class RunWork:
     def find(
         self, stage: str | None = None, iteration: int | None = None, visit: int | None = None
     ) -> IterationWork:
-        """An iteration of the stage (its id, its path, in a block `ID@PROVIDER`), by default its latest, of
-        its latest visit. Without a stage: the latest iteration of the run."""
+        """An iteration of the stage (its id or its path, in a block followed by `@PROVIDER`), by default the
+        latest of its latest visit. Without a stage: the latest iteration of the run."""
         named = [work for work in self.iterations if stage is None or stage in _names(work)]
         if not named:
             raise self._unknown_stage(stage)
@@ -69,7 +72,7 @@ class RunWork:
         visited = [work for work in named if wanted is None or work.visit == wanted]
         found = [work for work in visited if iteration is None or work.iteration == iteration]
         if not visited or not found:
-            raise _unknown_iteration(stage or "", iteration, visit, visited or named)
+            raise _unknown_iteration(stage, iteration, visit, visited or named)
         return found[-1]
 
     def changes(self, works: Iterable[IterationWork]) -> list[Changes | None]:
@@ -86,11 +89,9 @@ class RunWork:
         pair = _pair(work)
         if pair is None:
             where = f"{work.name}, iteration {work.iteration}"
-            if work.status == "running":
-                raise InvalidRequest(
-                    f"{where} is still running: its changes are known when it ends",
-                    hint=f"`agentforge diff {self.session}` shows the files as they are now",
-                )
+            if work.awaits_changes:
+                now = f"`agentforge diff {session_argument(self.session)}` shows the files as they are now"
+                raise InvalidRequest(f"{where} has not ended: its changes are known when it has", hint=now)
             raise InvalidRequest(
                 f"the changes of {where} were not recorded" + (f": {work.problem}" if work.problem else ""),
                 hint=NOT_RECORDED,
@@ -146,7 +147,7 @@ class RunWork:
     def _unknown_stage(self, stage: str | None) -> InvalidRequest:
         known = list(dict.fromkeys(work.name for work in self.iterations))
         if not known:
-            see = f"see `agentforge status {self.session}`"
+            see = f"see `agentforge status {session_argument(self.session)}`"
             return InvalidRequest(f"session {self.session!r} has no iteration yet", hint=see)
         hint = did_you_mean(stage or "", known) or f"stages with iterations: {', '.join(known)}"
         return InvalidRequest(f"session {self.session!r} has no iteration of a stage {stage!r}", hint=hint)
@@ -160,7 +161,7 @@ def _compared(
 
 
 def _names(work: IterationWork) -> tuple[str, ...]:
-    return (work.stage, work.path, work.name)
+    return (work.stage, work.path, work.name, work.exact_name)
 
 
 def _pair(work: IterationWork) -> tuple[str, str] | None:
@@ -168,15 +169,18 @@ def _pair(work: IterationWork) -> tuple[str, str] | None:
 
 
 def _unknown_iteration(
-    stage: str, iteration: int | None, visit: int | None, known: Sequence[IterationWork]
+    stage: str | None, iteration: int | None, visit: int | None, known: Sequence[IterationWork]
 ) -> InvalidRequest:
+    where = "the run" if stage is None else f"stage {stage!r}"
     visits = sorted({work.visit for work in known})
     if visit is not None and visit not in visits:
-        return InvalidRequest(
-            f"stage {stage!r} has no visit {visit}", hint=f"visits: {', '.join(map(str, visits))}"
-        )
-    numbers = ", ".join(str(work.iteration) for work in known[-20:])
-    return InvalidRequest(f"stage {stage!r} has no iteration {iteration}", hint=f"iterations: {numbers}")
+        return InvalidRequest(f"{where} has no visit {visit}", hint=f"visits: {_listed(visits)}")
+    numbers = sorted({work.iteration for work in known})
+    return InvalidRequest(f"{where} has no iteration {iteration}", hint=f"iterations: {_listed(numbers)}")
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers[-MAX_NUMBERS:]))
 
 
 def _text(path: str) -> str | None:

@@ -15,8 +15,9 @@ from agentforge.views.lines.work import changes_text, file_lines
 def diff(session: str | None, stat: bool) -> None:
     """Show what changed in the project's files since a run began.
 
-    While the run is running, the files are compared as they are now; afterwards, as they were when its last
-    attempt ended. Needs a git repository. On a pipe, the output is exactly what `git apply` takes.
+    While the run is running or interrupted, the files are compared as they are now; otherwise, as they were
+    when its last attempt ended. Needs a git repository. On a pipe, the output is exactly what `git apply`
+    takes.
     """
     from agentforge import RunWork
 
@@ -35,7 +36,8 @@ def diff(session: str | None, stat: bool) -> None:
         }
         print_json(shown)
     elif not total.changes.files:
-        note(f"Nothing has changed since session '{work.session}' began.")
+        when = f"since session '{work.session}' began" if total.is_now else f"during session '{work.session}'"
+        note(f"No files changed {when}.")
     elif stat:
         echo(*file_lines(total.changes, most=len(total.changes.files)), changes_text(total.changes))
     else:

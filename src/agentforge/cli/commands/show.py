@@ -8,15 +8,23 @@ from agentforge.cli.diff_output import echo_patch
 from agentforge.cli.invocation import Invocation, choose_session_to_show, invocation, project_options
 from agentforge.cli.output import columns, echo, hanging, is_terminal, marked, note, print_json, styled
 from agentforge.model.status import status_text
-from agentforge.views.lines.work import output_lines, stage_title, stages_of, work_line, work_rows
+from agentforge.views.lines.work import (
+    output_lines,
+    show_command,
+    stage_title,
+    stages_of,
+    work_line,
+    work_rows,
+)
 from agentforge.views.shown_work import iteration_view
-from agentforge.views.text import counted, padded, session_argument
+from agentforge.views.text import counted, padded
 
 if TYPE_CHECKING:
     from agentforge import RunWork
     from agentforge.views.work import IterationWork
 
 LABEL = 10
+PARTS = "[--output | --prompt | --diff]"
 
 
 @click.command()
@@ -34,8 +42,8 @@ def show(
     """Show what the agents of a run did.
 
     Without STAGE: all iterations, by stage. With STAGE: its latest iteration, or ITERATION, with its result,
-    attempts, changed files and output. In a parallel block, STAGE is `ID@PROVIDER`. With --output, --prompt
-    or --diff and without STAGE: that of the latest iteration.
+    attempts, changed files and output. STAGE is an id or a path such as 1.0, in a parallel block followed by
+    `@PROVIDER`. With --output, --prompt or --diff and without STAGE: that of the latest iteration.
     """
     from agentforge import RunWork
 
@@ -60,24 +68,23 @@ def _show_run(call: Invocation, work: "RunWork") -> None:
         views = [iteration_view(one, changed) for one, changed in zip(iterations, changes, strict=True)]
         print_json({**_head(work), "iterations": views})
         return
-    number = counted(len(iterations), "iteration")
+    number = counted(sum(one.status == "completed" for one in iterations), "iteration")
     info = work.info
     status, pipeline = status_text(info.status), info.plan.pipeline.name
     echo(f"{styled(work.session, 'strong')}: {status}, {number} of pipeline {pipeline}")
     known = dict(zip(map(id, iterations), changes, strict=True))
     for visit in stages_of(iterations):
-        echo("", styled(stage_title(visit[0]), "strong"))
+        echo("", styled(stage_title(visit[0], iterations), "strong"))
         for one in visit:
             line = work_line(one, known[id(one)], info.status, columns() - 4)
             echo(f"  {marked(line.mark)} {line.text}")
     if iterations:
-        last = iterations[-1]
-        command = f"{call.program} show {session_argument(work.session)} {last.name} {last.iteration}"
+        command = show_command(iterations[-1], iterations, work.session, call.program)
         echo("", styled(f"Details: {command}", "dim"))
 
 
 def _show_iteration(call: Invocation, work: "RunWork", one: "IterationWork") -> None:
-    title = f"{stage_title(one)}, iteration {one.iteration}"
+    title = _title(work, one)
     echo(f"{styled(work.session, 'strong')}: {styled(title, 'strong')}")
     for row in work_rows(one, work.changes([one])[0], work.info.status):
         label = styled(padded(row.label + ":", LABEL), "dim")
@@ -90,8 +97,8 @@ def _show_iteration(call: Invocation, work: "RunWork", one: "IterationWork") -> 
         folder, names = files[0].rpartition("/")[0], [path.rpartition("/")[2] for path in files]
         echo(f"  {styled(padded('Files:', LABEL), 'dim')} {folder}/")
         _echo_wrapped(f"    {hanging(', '.join(names), 4)}")
-    command = f"{call.program} show {session_argument(work.session)} {one.name} {one.iteration}"
-    echo("", styled(f"More: {command} --output | --prompt | --diff", "dim"))
+    command = show_command(one, work.iterations, work.session, call.program, PARTS)
+    echo("", styled(f"More: {command}", "dim"))
 
 
 def _echo_wrapped(text: str) -> None:
@@ -100,13 +107,20 @@ def _echo_wrapped(text: str) -> None:
 
 def _show_part(work: "RunWork", one: "IterationWork", part: str) -> None:
     if part == "diff":
-        echo_patch(work.patch(one, binary=not is_terminal()))
+        if patch := work.patch(one, binary=not is_terminal()):
+            echo_patch(patch)
+        else:
+            note(f"{_title(work, one)}, changed no files.")
         return
     text = work.output(one) if part == "output" else work.prompt(one)
     if text:
         echo(*text.splitlines())
     else:
-        note(f"There is no {part} of {stage_title(one)}, iteration {one.iteration}.")
+        note(f"There is no {part} of {_title(work, one)}.")
+
+
+def _title(work: "RunWork", one: "IterationWork") -> str:
+    return f"{stage_title(one, work.iterations)}, iteration {one.iteration}"
 
 
 def _head(work: "RunWork") -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from agentforge.model.file_change import Changes, FileChange
-from agentforge.views.text import cost, counted, one_line, padded, shortened, span, width
+from agentforge.views.text import cost, counted, one_line, padded, session_argument, shortened, span, width
 from agentforge.views.work import AttemptWork, IterationWork, JudgeWork
 
 MAX_FILES = 30
@@ -34,9 +34,27 @@ def shown_status(work: IterationWork, run_status: str) -> str:
     return run_status if work.status == "running" and run_status != "running" else work.status
 
 
-def stage_title(work: IterationWork) -> str:
+def stage_title(work: IterationWork, works: Sequence[IterationWork]) -> str:
+    """The stage, with what tells it from the other stages and visits of the run."""
+    path = f" ({work.path})" if _is_ambiguous(work, works) else ""
     visit = f", visit {work.visit}" if work.visit > 1 else ""
-    return f"{one_line(work.name)}{visit}"
+    return f"{one_line(work.name)}{path}{visit}"
+
+
+def show_command(
+    work: IterationWork, works: Sequence[IterationWork], session: str, program: str, *options: str
+) -> str:
+    """The command that shows an iteration of the run."""
+    same = [other.visit for other in works if other.exact_name == work.exact_name]
+    visit = [] if work.visit == same[-1] else ["--visit", str(work.visit)]
+    stage = work.exact_name if _is_ambiguous(work, works) else work.name
+    return " ".join(
+        [program, "show", *visit, *options, session_argument(session), stage, str(work.iteration)]
+    )
+
+
+def _is_ambiguous(work: IterationWork, works: Sequence[IterationWork]) -> bool:
+    return any(other.name == work.name and other.path != work.path for other in works)
 
 
 def work_line(work: IterationWork, changes: Changes | None, run_status: str, columns: int) -> WorkLine:
@@ -86,6 +104,8 @@ def changed_row(work: IterationWork, changes: Changes | None) -> WorkRow:
         if reported:
             names = one_line(", ".join(reported), MESSAGE_CHARS)
             return WorkRow("Changed", f"as reported by the agent: {names}")
+        if work.awaits_changes:
+            return WorkRow("Changed", "known when the iteration ends")
         return WorkRow("Changed", f"not recorded{problem}")
     notes = ["also by other branches at the same time"] if work.shared else []
     notes += [f"{counted(work.omitted, 'large file')} left out"] if work.omitted else []
