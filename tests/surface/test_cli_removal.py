@@ -38,8 +38,9 @@ def test_rm_asks_on_a_terminal_and_refuses_elsewhere(project: Project) -> None:
 def test_rm_refuses_a_run_whose_engine_or_agent_is_running(project: Project) -> None:
     with project.started("run", "-p", project.pipeline(f"plan={PATIENT}"), "-s", "auth") as run:
         wait_for((project.root / "up").exists, "the agent")
-        done = project.call("rm", "auth", "--yes")
-        assert done.code == 1
+        done = project.call("rm", "auth", "--yes", "-C", str(project.root), cwd=project.home)
+        assert (done.code, done.out) == (1, "")
+        assert f"hint: stop it first: agentforge -C {project.root} cancel auth" in done.err
         assert f"session 'auth' is running (PID {run.process.pid})" in done.err
         run.process.kill()
         run.process.wait(60)
@@ -64,3 +65,4 @@ def test_clean_lists_asks_and_deletes_old_runs(project: Project) -> None:
     done = project.call("clean", "--older-than", "0m", "--yes")
     assert (done.code, done.lines) == (0, ["Deleted session 'two'.", "Deleted session 'one'."])
     assert project.call("clean", "--older-than", "yesterday").code == 2
+    assert "must be a number up to 10,000 and a unit" in project.call("clean", "--older-than", "99999d").err

@@ -66,3 +66,15 @@ def test_top_on_a_terminal_selects_attaches_pauses_and_cancels(project: Project)
     assert screen.raw.count("\x1b[?1049h") == screen.raw.count("\x1b[?1049l")
     assert screen.raw.rindex("\x1b[?25h") > screen.raw.rindex("\x1b[?25l")
     assert "pause_requested" in project.types("auth")
+
+
+def test_a_pause_of_an_interrupted_run_waits_for_its_recovery(project: Project) -> None:
+    assert project.call("run", "-p", project.pipeline(f"plan={WRITE_RESULT}"), "-s", "auth").code == 0
+    log = project.run_dir("auth") / "events.jsonl"
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-2]))
+    with on_a_terminal(project, "top") as screen:
+        screen.until("1 interrupted")
+        screen.type("p")
+        screen.until("Session 'auth' has no active engine; it will pause as soon as it is recovered.")
+        screen.type("q")
+        assert screen.end() == 0

@@ -14,6 +14,7 @@ from agentforge.cli.invocation import Invocation
 from agentforge.cli.main import COMMANDS, app, call
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
+GOLDEN = Path(__file__).resolve().parents[1] / "sdk/golden"
 
 
 def completed(folder: Path, *words: str) -> list[str]:
@@ -55,6 +56,10 @@ def test_commands_and_stages_come_first(project: Path) -> None:
         (("status", "b"), ["billing"]),
         (("log", "verify", "a"), ["auth"]),
         (("resume", "--force", "a"), ["auth"]),
+        (("rm", "a"), ["auth"]),
+        (("rm", "auth", "b"), ["billing"]),
+        (("show", "auth", ""), []),
+        (("show", "nosuch", "ti"), []),
         (("loop", "tid"), ["tidy", "tidy-up"]),
         (("tidy", "bi"), ["billing"]),
         (("run", "-p", "sh"), ["<file>", "ship"]),
@@ -69,6 +74,13 @@ def test_commands_and_stages_come_first(project: Path) -> None:
 )
 def test_names_of_the_project(project: Path, words: tuple[str, ...], offered: list[str]) -> None:
     assert sorted(completed(project, *words)) == offered
+
+
+def test_the_stages_of_a_session_are_completed(project: Path) -> None:
+    run = project / ".claude/pipeline-runs/duel"
+    run.mkdir()
+    shutil.copy(GOLDEN / "block.jsonl", run / "events.jsonl")
+    assert completed(project, "show", "duel", "") == ["draft@p", "check@p", "draft@q", "check@q", "merge"]
 
 
 def test_every_session_is_completed(project: Path) -> None:

@@ -1,4 +1,4 @@
-"""Names that a shell completes: commands, stages, sessions, pipelines and providers of the project.
+"""Names that a shell completes: commands, and the sessions, stages and pipelines of the project.
 
 A callback is quick, prints nothing and never fails. It offers only names that mean nothing to a shell, since
 a repository chooses the names of its stages and pipelines.
@@ -11,16 +11,18 @@ from collections.abc import Callable, Iterable
 import click
 from click.shell_completion import CompletionItem
 
-from agentforge.cli.invocation import Invocation, invocation
+from agentforge.cli.invocation import invocation
+from agentforge.model.plan import StageNode
 
 MAX_NAMES = 500
-_HARMLESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,/+-]{0,199}")
+Find = Callable[[click.Context], Iterable[str]]
+_HARMLESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,/+@-]{0,199}")
 
 
 class Names(click.types.StringParamType):
     """A word that is completed with names."""
 
-    def __init__(self, find: Callable[[Invocation], Iterable[str]], *, or_file: bool = False) -> None:
+    def __init__(self, find: Find, *, or_file: bool = False) -> None:
         self._find = find
         self._or_file = or_file
 
@@ -35,54 +37,67 @@ class Names(click.types.StringParamType):
         return [*files, *names_for(ctx, self._find, incomplete)]
 
 
-def names_for(
-    ctx: click.Context, find: Callable[[Invocation], Iterable[str]], incomplete: str
-) -> list[CompletionItem]:
+def names_for(ctx: click.Context, find: Find, incomplete: str) -> list[CompletionItem]:
     try:
-        names = list(find(invocation(ctx)))
+        names = list(find(ctx))
     except Exception:
         return []
     fitting = (name for name in names if name.startswith(incomplete) and _HARMLESS.fullmatch(name))
     return [CompletionItem(name) for name, _ in zip(fitting, range(MAX_NAMES), strict=False)]
 
 
-def sessions(call: Invocation) -> Iterable[str]:
-    return call.runs.sessions()
+def sessions(ctx: click.Context) -> Iterable[str]:
+    return invocation(ctx).runs.sessions()
 
 
-def stages(call: Invocation) -> Iterable[str]:
+def stages(ctx: click.Context) -> Iterable[str]:
     from agentforge import Definitions
 
-    return Definitions(call.root, os.environ).stage_names()
+    return Definitions(invocation(ctx).root, os.environ).stage_names()
 
 
-def pipelines(call: Invocation) -> Iterable[str]:
+def stages_of_session(ctx: click.Context) -> Iterable[str]:
+    """Those of the run that is named before, as `show` takes them."""
+    from agentforge import Runs
+
+    plan = Runs(invocation(ctx).root, os.environ).info(ctx.params["session"]).plan
+    for step in plan.steps:
+        if isinstance(step.node, StageNode):
+            yield step.node.id
+        else:
+            yield from (f"{stage.id}@{one.provider}" for one in step.node.branches for stage in one.stages)
+
+
+def pipelines(ctx: click.Context) -> Iterable[str]:
     from agentforge import Definitions
 
-    return Definitions(call.root, os.environ).pipeline_names()
+    return Definitions(invocation(ctx).root, os.environ).pipeline_names()
 
 
-def definitions(call: Invocation) -> Iterable[str]:
-    return sorted({*stages(call), *pipelines(call)})
+def definitions(ctx: click.Context) -> Iterable[str]:
+    return sorted({*stages(ctx), *pipelines(ctx)})
 
 
 PARAMETERS = {
     "session": Names(sessions),
+    "sessions": Names(sessions),
     "source": Names(sessions, or_file=True),
     "stage": Names(stages),
     "pipeline": Names(pipelines, or_file=True),
     "file": Names(pipelines, or_file=True),
     "name": Names(definitions, or_file=True),
-    "words": Names(lambda call: ["loop", "pipeline", *definitions(call)], or_file=True),
+    "words": Names(lambda ctx: ["loop", "pipeline", *definitions(ctx)], or_file=True),
     "kind": Names(lambda _: ["loop", "pipeline", "stage"], or_file=True),
 }
 """By the name of an argument or option of any command."""
+OF_SHOW = {**PARAMETERS, "stage": Names(stages_of_session)}
 
 
 def complete_names(command: click.Command) -> None:
     """Give the parameters of a command their names."""
+    known = OF_SHOW if command.name == "show" else PARAMETERS
     for parameter in command.params:
-        names = PARAMETERS.get(parameter.name or "")
+        names = known.get(parameter.name or "")
         if names is not None and type(parameter.type) is click.types.StringParamType:
             parameter.type = names
     if isinstance(command, click.Group):

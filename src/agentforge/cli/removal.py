@@ -40,7 +40,7 @@ def remove_all(call: Invocation, sessions: Sequence[str], ended_before: datetime
     if call.as_json:
         errors = [{"session": name, "message": error.message} for name, error in failed.items()]
         print_json({"removed": removed, "failed": errors})
-    else:
-        echo(*(f"Deleted session '{session}'." for session in removed))
-    codes = [show_error(error, as_json=False) for error in failed.values()]
+    for session in removed if not call.as_json else ():
+        echo(f"Deleted session '{session}'.")
+    codes = [show_error(error, as_json=False, program=call.program) for error in failed.values()]
     return exit_codes.worst(codes)

@@ -11,6 +11,8 @@ from rich.table import Table
 
 from agentforge import SyncEngine
 from agentforge.cli.commands.attach import follow_run
+from agentforge.cli.commands.cancel import cancel_text
+from agentforge.cli.commands.pause import pause_text
 from agentforge.cli.invocation import Invocation
 from agentforge.cli.keyboard import Keyboard
 from agentforge.cli.live import STYLES, shown
@@ -164,14 +166,12 @@ class TopScreen:
 
 
 def _cancel(engine: SyncEngine, session: str) -> str:
-    if engine.cancel(session) is None:
-        return f"Cancelling session '{session}': its engine is stopping the agent."
-    return f"Cancelled session '{session}'."
+    return cancel_text(session, cancelled=engine.cancel(session) is not None)
 
 
 def _pause(engine: SyncEngine, session: str) -> str:
     engine.pause(session)
-    return f"Session '{session}' will pause after its current iteration."
+    return pause_text(session, driven=engine.runs.info(session).status == "running")
 
 
 def _wait_for_key() -> None:

@@ -22,6 +22,7 @@ from agentforge.ports.process import Processes
 from agentforge.ports.sources import Sources
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
+from agentforge.views.text import session_argument
 
 
 class RunContext(Struct, frozen=True):
@@ -77,7 +78,8 @@ def refuse_own_agent(state: RunState, environ: Mapping[str, str], verb: str = "r
 
 def _refuse_damage(session: str, damage: Sequence[Damage]) -> None:
     for first in damage:
+        see = f"see `agentforge log verify {session_argument(session)}`"
         raise LogCorrupt(
             f"the log of session {session!r} is damaged: line {first.line}: {first.reason}",
-            hint=f"see `agentforge log verify {session}`; --accept-damage continues without those lines",
+            hint=f"{see}; --accept-damage continues without those lines",
         )

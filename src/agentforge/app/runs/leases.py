@@ -37,6 +37,7 @@ from agentforge.runtime.journal import Journal
 from agentforge.runtime.state_writer import StateWriter
 from agentforge.runtime.supervision import has_living_agent
 from agentforge.system import files
+from agentforge.views.text import session_argument
 
 log = logging.getLogger("agentforge.run")
 
@@ -205,7 +206,7 @@ class Leases:
         shown = "is interrupted" if status is RunStatus.RUNNING else f"is {status.value}"
         raise RunExists(
             f"Session {session!r} {'failed' if status is RunStatus.FAILED else shown} and can be resumed.",
-            hint=f"agentforge resume {session}   (or --force to start over)",
+            hint=f"agentforge resume {session_argument(session)}   (or --force to start over)",
         )
 
     # -- cleanup after dead owners
@@ -283,9 +284,10 @@ class Leases:
 
 
 def active(runs: Runs, session: str) -> RunActive:
+    watch = f"watch it with `agentforge tail {session_argument(session)}`"
     return RunActive(
         f"Session {session!r} is already running{_owner(runs, session)}",
-        hint=f"watch it with `agentforge tail {session}`, or use --force to stop it and take over",
+        hint=f"{watch}, or use --force to stop it and take over",
     )
 
 

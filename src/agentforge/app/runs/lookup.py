@@ -40,6 +40,7 @@ from agentforge.views.files.state import SNAPSHOT_VERSION, StateSnapshot
 from agentforge.views.run_model import RunModel, fold_events
 from agentforge.views.stage_progress import current_step
 from agentforge.views.summary import health
+from agentforge.views.text import session_argument
 
 __all__ = ["LogReport", "Runs", "Tail", "shown_status"]
 
@@ -152,9 +153,10 @@ class Runs:
         self.log(source)
         path = self.layout(source).cassette
         if not files.is_file(path):
+            check = f"`agentforge replay --check {session_argument(source)}`"
             raise InvalidRequest(
                 f"session {source!r} was not recorded: {path} not found",
-                hint=f"run it with --record; `agentforge replay {source} --check` needs only its log",
+                hint=f"run it with --record; {check} needs only its log",
             )
         return read_recording(path)
 

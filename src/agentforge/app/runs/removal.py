@@ -21,6 +21,7 @@ from agentforge.ports.event_log import EventLog
 from agentforge.runtime.run_proof import RunProof
 from agentforge.runtime.supervision import has_living_agent
 from agentforge.system import files
+from agentforge.views.text import session_argument
 
 PREFIX = ".removed."
 LOG = "events.jsonl"
@@ -128,7 +129,7 @@ def _refuse_living_agent(context: RunContext, session: str) -> None:
     if has_living_agent(info.plan, info.state, context.runs.layout(session), context.processes):
         raise RunActive(
             f"the agent of session {session!r} is still running, without an engine",
-            hint=f"stop it first: agentforge cancel {session}",
+            hint=f"stop it first: agentforge cancel {session_argument(session)}",
         )
 
 
@@ -136,5 +137,6 @@ def _active(context: RunContext, session: str) -> RunActive:
     lock = read_lock(context.runs.project, session)
     by = f" (PID {lock.pid})" if lock else ""
     return RunActive(
-        f"session {session!r} is running{by}", hint=f"stop it first: agentforge cancel {session}"
+        f"session {session!r} is running{by}",
+        hint=f"stop it first: agentforge cancel {session_argument(session)}",
     )

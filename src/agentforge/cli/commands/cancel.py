@@ -28,7 +28,11 @@ def cancel(session: str | None, reason: str, trust: bool) -> None:
         result = engine.cancel(name, reason)
     if call.as_json:
         print_json({"session": name, "asked": "cancel", "cancelled": result is not None})
-    elif result is not None:
-        echo(f"Cancelled session '{name}'.")
     else:
-        echo(f"Cancelling session '{name}': its engine is stopping the agent.")
+        echo(cancel_text(name, cancelled=result is not None))
+
+
+def cancel_text(session: str, *, cancelled: bool) -> str:
+    if cancelled:
+        return f"Cancelled session '{session}'."
+    return f"Cancelling session '{session}': its engine is stopping the agent."

@@ -19,7 +19,7 @@ MAX_COUNT = 10_000
 def _age(context: click.Context, parameter: click.Parameter, value: str) -> timedelta:
     found = re.fullmatch(r"([0-9]{1,5})([mhdw])", value)
     if found is None or int(found[1]) > MAX_COUNT:
-        text = f"must be a number and a unit (m, h, d, w), as in 30d, got '{value}'"
+        text = f"must be a number up to {MAX_COUNT:,} and a unit (m, h, d, w), as in 30d, got '{value}'"
         raise click.BadParameter(text, context, parameter)
     return timedelta(**{UNITS[found[2]]: int(found[1])})
 
@@ -36,7 +36,7 @@ def _age(context: click.Context, parameter: click.Parameter, value: str) -> time
 @yes_option
 @engine_options
 def clean(older_than: timedelta, dry_run: bool, yes: bool) -> int:
-    """Delete completed and cancelled runs of some age.
+    """Delete old completed and cancelled runs.
 
     Lists them first and asks for confirmation. Paused, failed and interrupted runs are kept, and so are runs
     that were not started on this machine by you: `agentforge rm SESSION` deletes one.
@@ -76,6 +76,6 @@ def _note_foreign(call: Invocation, names: list[str]) -> None:
         listed = ", ".join(f"'{name}'" for name in names[:5])
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
         note(
-            f"Kept {listed}{more}, which were not started on this machine by you. "
+            f"Kept {counted(len(names), 'run')} not started on this machine by you: {listed}{more}. "
             f"`{call.program} rm SESSION` deletes one."
         )

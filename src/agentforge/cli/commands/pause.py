@@ -25,8 +25,12 @@ def pause(session: str | None, now: bool, reason: str) -> None:
     driven = call.runs.info(name).status == "running"
     if call.as_json:
         print_json({"session": name, "asked": "pause", "now": now, "driven": driven})
-    elif not driven:
-        echo(f"Session '{name}' has no active engine; it will pause as soon as it is recovered.")
     else:
-        when = "now" if now else "after its current iteration"
-        echo(f"Session '{name}' will pause {when}.")
+        echo(pause_text(name, driven=driven, now=now))
+
+
+def pause_text(session: str, *, driven: bool, now: bool = False) -> str:
+    """What was asked for. `driven`: whether the run has an engine."""
+    if not driven:
+        return f"Session '{session}' has no active engine; it will pause as soon as it is recovered."
+    return f"Session '{session}' will pause {'now' if now else 'after its current iteration'}."

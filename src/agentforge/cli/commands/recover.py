@@ -101,7 +101,7 @@ def _detach_all(
         print_json({"detached": [run.shown for run in launched], "failed": errors, "skipped": list(skipped)})
     for run in launched if not call.as_json else ():
         show_detached(call, run)
-    codes = [show_error(error, as_json=False) for error in failed.values()]
+    codes = [show_error(error, as_json=False, program=call.program) for error in failed.values()]
     return exit_codes.worst(codes)
 
 
