@@ -29,7 +29,6 @@ def test_refusals_of_the_disk_name_the_path_and_the_next_step(tmp_path: Path) ->
     inside = str(tmp_path / "file" / "x")
     for act in (
         lambda: files.write(inside, b"x"),
-        lambda: files.write_private(inside, b"x"),
         lambda: files.replace(inside, b"x"),
         lambda: files.make_dir(inside),
         lambda: files.make_dir(str(tmp_path / "file")),
@@ -38,11 +37,6 @@ def test_refusals_of_the_disk_name_the_path_and_the_next_step(tmp_path: Path) ->
     ):
         with pytest.raises(StorageFailed, match=str(tmp_path)):
             act()
-
-
-def test_private_file_is_for_its_owner_only(tmp_path: Path) -> None:
-    files.write_private(str(tmp_path / "spec.json"), b"secret")
-    assert (tmp_path / "spec.json").stat().st_mode & 0o777 == 0o600
 
 
 def test_missing_files_and_folders_read_as_none(tmp_path: Path) -> None:

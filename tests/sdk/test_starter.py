@@ -56,7 +56,8 @@ def test_files_fit_the_repository_and_pass_lint(name: str, tmp_path: Path) -> No
     files, language, test = REPOSITORIES[name]
     survey = examine_project(repository(tmp_path, files), {})
     assert (survey.language, survey.test) == (language, test)
-    assert len(init_project(tmp_path, environ={}).created) == 4
+    made = init_project(tmp_path, environ={})
+    assert (made.agent, made.test, len(made.created)) == ("claude", test, 4)
     found = Definitions(tmp_path, {}).lint_all()
     assert [(linted.name, linted.diagnostics) for linted in found] == [("change", ())] * 2
     pipeline = (tmp_path / ".claude/pipelines/change.yaml").read_text()

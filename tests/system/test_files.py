@@ -24,7 +24,6 @@ folder = sys.argv[1]
 open(f"{folder}/kept", "wb").write(b"old")
 acts = {
     "write": lambda: files.write(f"{folder}/a", bytes(2 << 20)),
-    "private": lambda: files.write_private(f"{folder}/a", bytes(2 << 20)),
     "append": lambda: files.append(f"{folder}/a", bytes(2 << 20)),
     "replace": lambda: files.replace(f"{folder}/kept", bytes(2 << 20)),
     "place": lambda: files.place(f"{folder}/once", bytes(2 << 20)),
@@ -62,11 +61,6 @@ def test_write_makes_a_new_file_and_truncates_an_old_one(tmp_path: Path) -> None
 def test_write_makes_a_folder_that_was_removed(tmp_path: Path) -> None:
     files.write(str(tmp_path / "x" / "y" / "a"), b"1")
     assert (tmp_path / "x" / "y" / "a").read_bytes() == b"1"
-
-
-def test_private_file_is_for_its_owner_only(tmp_path: Path) -> None:
-    files.write_private(str(tmp_path / "a"), b"secret")
-    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
 
 
 def test_replace_leaves_no_draft_and_another_inode(tmp_path: Path) -> None:
@@ -260,7 +254,6 @@ def test_file_in_the_place_of_a_folder_is_named_with_the_next_step(tmp_path: Pat
     inside = str(tmp_path / "file" / "x")
     acts: list[Callable[[], object]] = [
         lambda: files.write(inside, b"x"),
-        lambda: files.write_private(inside, b"x"),
         lambda: files.replace(inside, b"x"),
         lambda: files.place(inside, b"x"),
         lambda: files.create(inside),
@@ -345,7 +338,6 @@ def test_full_file_system_is_reported_and_leaves_no_drafts(tmp_path: Path) -> No
     full = "No space left on device -> free some space, then resume the run"
     assert said == [
         f"write /a: {full}",
-        f"private /a: {full}",
         f"append /a: {full}",
         f"replace /kept: {full}",
         f"place /once: {full}",

@@ -18,7 +18,6 @@ Act = Callable[[str], object]
 
 WRITES: dict[str, Act] = {
     "write": lambda path: files.write(path, b"new"),
-    "write_private": lambda path: files.write_private(path, b"new"),
     "replace": lambda path: files.replace(path, b"new"),
     "place": lambda path: files.place(path, b"new"),
     "create": files.create,

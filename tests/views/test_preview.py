@@ -65,7 +65,7 @@ def test_preview_of_everything_a_stage_may_say() -> None:
         "- Iterations: until the queue is empty; at most 4 iterations",
         "- Prompt: stages/ralph/prompt.md",
         "- Delay: 2.5 s between iterations",
-        "- Attempts: at_least_once, at most 2 of an iteration",
+        "- Attempts: at_least_once, at most 2 per iteration",
         "- Limits: 1m 00s for an attempt",
         "- Context: be brief",
         "- Input: plan (every output)",
@@ -106,7 +106,7 @@ def test_preview_of_a_judged_pipeline_with_limits_commands_and_passes() -> None:
         "- Sandbox: none",
         "- Iterations: until the judge decides 3 stops in a row, from iteration 2; at most 9 iterations",
         "- Prompt: do it",
-        "- Attempts: at_least_once, at most 2 of an iteration",
+        "- Attempts: at_least_once, at most 2 per iteration",
         "- Limits: none",
         "- Directory: /run/stage-00-plan",
         "",
@@ -194,7 +194,7 @@ def test_preview_shows_settings_of_a_wrong_type_and_a_plain_sandbox() -> None:
     lines = preview(plan_of(node), LAYOUT, {"claude": ("--skip-all",)})
     assert "- Permissions: those of the CLI's own settings" in lines
     assert "- Sandbox: bwrap, with network" in lines
-    assert "- Attempts: at_least_once, at most 5 of an iteration" in lines
+    assert "- Attempts: at_least_once, at most 5 per iteration" in lines
 
 
 def test_preview_names_each_judge_once() -> None:

@@ -256,39 +256,34 @@ def remove_drafts(path: str, of: str = "") -> None:
 # -- writing
 
 
-def write(path: str, content: bytes, mode: int = 0o666) -> None:
+def write(path: str, content: bytes) -> None:
     """Write a file without waiting for the disk; creates its folder if it is missing."""
     with storage(path):
         try:
-            _write(path, content, mode)
+            _write(path, content)
         except FileNotFoundError:
             _make_parents(path)
-            _write(path, content, mode)
+            _write(path, content)
 
 
-def _write(path: str, content: bytes, mode: int) -> None:
+def _write(path: str, content: bytes) -> None:
     try:
-        _fill(open_file(path, _NEW, mode), content)
+        _fill(open_file(path, _NEW), content)
     except FileExistsError:
         with _Parent(path) as folder:
-            _replace(folder, os.path.basename(path), content, mode)
-
-
-def write_private(path: str, content: bytes) -> None:
-    """Write a file that only its owner can read: it contains an environment, which may contain secrets."""
-    write(path, content, 0o600)
+            _replace(folder, os.path.basename(path), content)
 
 
 def replace(path: str, content: bytes) -> None:
     """Replace a file atomically: a reader sees the old or the new content, never a part."""
     with storage(path), _Parent(path) as folder:
-        _replace(folder, os.path.basename(path), content, 0o666)
+        _replace(folder, os.path.basename(path), content)
 
 
-def _replace(folder: int, name: str, content: bytes, mode: int) -> None:
+def _replace(folder: int, name: str, content: bytes) -> None:
     draft = draft_name(name)
     try:
-        _fill(open_regular(draft, _NEW, mode, folder=folder), content)
+        _fill(open_regular(draft, _NEW, folder=folder), content)
         _rename(folder, draft, folder, name)
     except BaseException:
         with suppress(OSError):

@@ -188,16 +188,9 @@ BUGS = (
     Bug(
         FILES,
         "a file is replaced in place",
-        "        _fill(open_regular(draft, _NEW, mode, folder=folder), content)\n        _rename(folder, draft, folder, name)\n",
-        "        os.unlink(name, dir_fd=folder)\n        _fill(open_regular(name, _NEW, mode, folder=folder), content)\n",
+        "        _fill(open_regular(draft, _NEW, folder=folder), content)\n        _rename(folder, draft, folder, name)\n",
+        "        os.unlink(name, dir_fd=folder)\n        _fill(open_regular(name, _NEW, folder=folder), content)\n",
         ("tests/system/test_files.py",),
-    ),
-    Bug(
-        FILES,
-        "other users can read the environment",
-        "    write(path, content, 0o600)",
-        "    write(path, content)",
-        ("tests/system/test_files.py", "tests/runtime/test_supervised.py"),
     ),
     Bug(
         FILES,

@@ -36,8 +36,11 @@ class ProjectSurvey(Struct, frozen=True):
 
 
 class StarterFiles(Struct, frozen=True):
-    """What `init` wrote, as paths relative to the project."""
+    """What `init` wrote, as paths relative to the project, and for what."""
 
+    agent: str
+    test: str
+    """The command that runs the tests; empty if there are none."""
     created: tuple[str, ...]
     kept: tuple[str, ...]
     """What was there already."""
@@ -78,7 +81,7 @@ def init_project(
         _append(root, survey.ignores)
     except StorageFailed as error:
         raise _refused(error) from error
-    return StarterFiles(tuple(created), tuple(kept), survey.ignores)
+    return StarterFiles(agent, test, tuple(created), tuple(kept), survey.ignores)
 
 
 def _refused(error: StorageFailed) -> StorageFailed:

@@ -43,17 +43,15 @@ def init(yes: bool, agent: str | None, test: str | None) -> None:
     if asks:
         agent = agent or _asked_agent(survey)
         test = _asked_test(survey) if test is None else test
-    chosen = agent or next(iter(survey.usable), AGENTS[0])
     if not call.as_json:
         _show_ignores(survey)
-    made = init_project(call.root, agent=chosen, test=test)
-    tested = survey.test if test is None else test.strip()
+    made = init_project(call.root, agent=agent, test=test)
     if call.as_json:
-        found = {"language": survey.language, "test": tested, "agent": chosen, "agents": survey.agents}
+        found = {"language": survey.language, "test": made.test, "agent": made.agent, "agents": survey.agents}
         print_json({**found, "created": made.created, "kept": made.kept, "gitignore": made.ignores})
         return
     _show_files(made)
-    _show_next(call, survey, chosen)
+    _show_next(call, survey, made.agent)
 
 
 def _show_survey(survey: "ProjectSurvey") -> None:

@@ -24,8 +24,9 @@ def lint(kind: str | None, name: str | None, strict: bool, static: bool) -> int:
     """Check stages and pipelines.
 
     Without arguments, checks all stages, pipelines and providers of the project. `loop` checks the stages,
-    `pipeline` the pipelines, and `agentforge lint FILE.yaml` that pipeline file. What `run` would refuse is
-    an error, also a program that is missing on this machine; with --static, only the files are checked.
+    `pipeline` the pipelines, and `agentforge lint FILE.yaml` that pipeline file. Whatever
+    `run` would refuse is an error, including a program that this machine lacks; --static checks only the
+    files.
     """
     from agentforge.cli.attached import open_engine
 

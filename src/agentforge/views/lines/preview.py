@@ -160,7 +160,7 @@ def _sandbox(sandbox: SandboxChoice | None) -> str:
 def _attempts(node: StageNode) -> str:
     if node.semantics == "at_most_once":
         return "at_most_once, a person decides whether a failed one is retried"
-    return f"{node.semantics}, at most {(node.retry or RetryPolicy()).max_attempts} of an iteration"
+    return f"{node.semantics}, at most {(node.retry or RetryPolicy()).max_attempts} per iteration"
 
 
 def _limits(node: StageNode) -> Iterator[str]:
