@@ -26,6 +26,9 @@ PACKAGE   = $(AGENTS)/venv/bin/python -c 'import sys; from importlib.util import
 # The systems that bench-peers compares with AgentForge.
 PEERS    := .peers
 
+# Every worker imports all tests, and they start hundreds of programs: compiled once.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTEST    = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 PURE     := model engine definition views
 

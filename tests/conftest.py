@@ -1,5 +1,6 @@
 """Skipped tests have a reason of a known class, and are counted by it."""
 
+import gc
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,17 @@ from tests.skips import CLASSES, class_of, error
 def _reason(report: Any) -> str:
     """Of a skip; pytest gives it as file, line and `Skipped: …`."""
     return str(report.longrepr[2]).removeprefix("Skipped: ")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Every worker collects all tests: the garbage collector need not look at them, neither now nor later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

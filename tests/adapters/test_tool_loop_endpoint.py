@@ -7,7 +7,6 @@ import pytest
 
 from agentforge.model.errors import ProviderUnusable
 from agentforge.tool_loop.endpoint import endpoint_of
-from agentforge.tool_loop.models import resets_at
 from agentforge.tool_loop.task import Endpoint
 
 KEYS = {"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o", "MY_KEY": "m"}
@@ -112,4 +111,7 @@ def test_end_of_a_limit_is_the_latest_of_those_used_up(
     headers: dict[str, str], retry_after: float | None, seconds: int | None
 ) -> None:
     expected = None if seconds is None else NOW + timedelta(seconds=seconds)
+    # Its libraries take a second to import.
+    from agentforge.tool_loop.models import resets_at
+
     assert resets_at(headers, retry_after, NOW) == expected

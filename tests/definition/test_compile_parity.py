@@ -4,20 +4,19 @@ Ours may hold more. Where it differs, the difference is listed here with the rul
 """
 
 import json
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
 import msgspec
 import pytest
-from tests.parity.kept_cases import kept_cases
+from tests.parity.kept_cases import NAMES, kept_case, kept_files
 
 from agentforge.adapters.host.project_files import FileSources
 from agentforge.definition.compiler import compile_pipeline
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Overrides
 
-CASES = kept_cases()
-MATRIX = CASES / "26-compile-matrix"
+MATRIX = "26-compile-matrix"
 
 SAME = [
     "m01-st-none",
@@ -92,7 +91,7 @@ ENVIRONMENT = {"COMPILE_TIMESTAMP": "2026-01-14T00:00:00Z", "SESSION_CREATED_AT"
 
 
 def ours(case: str, overrides: Overrides | None = None, **environment: str) -> dict[str, Any]:
-    project = MATRIX / "final"
+    project = kept_case(MATRIX) / "final"
     sources = FileSources(project, ENVIRONMENT | {"STAGES_DIR": str(project / "stages")} | environment)
     compiled = compile_pipeline(sources, f"{case}.yaml", "golden", overrides or Overrides())
     data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(compiled.plan))
@@ -100,7 +99,7 @@ def ours(case: str, overrides: Overrides | None = None, **environment: str) -> d
 
 
 def theirs(name: str) -> dict[str, Any]:
-    data: dict[str, Any] = json.loads((MATRIX / f"{name}.plan.json").read_text())
+    data: dict[str, Any] = json.loads((kept_case(MATRIX) / f"{name}.plan.json").read_text())
     return data
 
 
@@ -140,7 +139,7 @@ def test_golden_case_that_is_refused(case: str) -> None:
 
 
 def test_every_golden_case_is_accounted_for() -> None:
-    recorded = {path.stem for path in MATRIX.glob("m*.yaml")}
+    recorded = {path.stem for path in kept_case(MATRIX).glob("m*.yaml")}
     assert recorded == set(SAME) | set(DIFFERENT) | set(REFUSED)
 
 
@@ -171,9 +170,12 @@ def test_golden_environment_override_leaves_another_providers_model_behind() -> 
 
 
 # The plans of whole runs, compiled again from the files that lie around them.
-RUNS = sorted(
-    path for path in CASES.glob("*/*/.claude/pipeline-runs/*/plan.json") if "source" in path.read_text()
-)
+RUNS = [
+    (case, path)
+    for case in NAMES
+    for path, content in sorted(kept_files(case).items())
+    if PurePath(path).match("*/.claude/pipeline-runs/*/plan.json") and "source" in content
+]
 DIFFERENT_RUNS: dict[str, dict[str, Any]] = {
     # RUNS_WIN
     "04-multi-stage-inputs": {"nodes.0.termination.max": 3, "nodes.1.termination.max": 1},
@@ -184,10 +186,11 @@ DIFFERENT_RUNS: dict[str, dict[str, Any]] = {
 REFUSED_RUNS = ("31-zero-iterations",)
 
 
-@pytest.mark.parametrize("path", RUNS, ids=lambda path: str(path.relative_to(CASES).parts[0]))
-def test_golden_plan_of_a_run(path: Path) -> None:
-    project, case = path.parents[3], path.relative_to(CASES).parts[0]
-    golden = json.loads(path.read_text().replace("@PROJECT@", str(project)))
+@pytest.mark.parametrize(("case", "path"), RUNS, ids=[case for case, _ in RUNS])
+def test_golden_plan_of_a_run(case: str, path: str) -> None:
+    plan = kept_case(case) / path
+    project = plan.parents[3]
+    golden = json.loads(plan.read_text().replace("@PROJECT@", str(project)))
     environment = {
         "COMPILE_TIMESTAMP": golden["compiled_at"],
         "SESSION_CREATED_AT": golden["session"]["created_at"],
@@ -205,7 +208,7 @@ def test_golden_plan_of_a_run(path: Path) -> None:
 
 def test_golden_array_of_parallel_sources_is_accepted() -> None:
     """The shell engine rejected the list form on a node, which its documentation describes."""
-    project = CASES / "06b-parallel-array-rejected" / "final"
+    project = kept_case("06b-parallel-array-rejected") / "final"
     sources = FileSources(project, {"STAGES_DIR": str(project / "stages")})
     sources_of = compile_pipeline(sources, "pipe.yaml", "p2").plan.nodes[1].sources
     assert [(found.path, found.providers) for found in sources_of.from_parallel] == [

@@ -40,11 +40,9 @@ def kept_case(name: str) -> Path:
     return unpack((KEPT / f"{name}.json").read_text(), Path(_unpacked.name) / name)
 
 
-def kept_cases() -> Path:
-    """A folder with the folders of all kept cases."""
-    for name in NAMES:
-        kept_case(name)
-    return Path(_unpacked.name)
+def kept_files(name: str) -> dict[str, str]:
+    """The contents of a kept case by their paths in its folder."""
+    return files_of((KEPT / f"{name}.json").read_text())
 
 
 def pack(root: Path) -> str:
@@ -62,12 +60,16 @@ def pack(root: Path) -> str:
     return f'{{"contents": [\n{contents}\n],\n"files": {{\n{places}\n}}}}\n'
 
 
-def unpack(text: str, root: Path) -> Path:
+def files_of(text: str) -> dict[str, str]:
     case = json.loads(text)
-    for name, number in case["files"].items():
-        path, content = root / name, case["contents"][number]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content if isinstance(content, str) else json.dumps(content))
+    contents = [found if isinstance(found, str) else json.dumps(found) for found in case["contents"]]
+    return {name: contents[number] for name, number in case["files"].items()}
+
+
+def unpack(text: str, root: Path) -> Path:
+    for name, content in files_of(text).items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(content)
     return root
 
 

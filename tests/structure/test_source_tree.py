@@ -3,6 +3,7 @@
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -15,7 +16,10 @@ def module_of(path: Path) -> str:
     return ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
 
 
-TREES = {module_of(path): ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+@cache
+def trees() -> dict[str, ast.Module]:
+    """By the names of the modules."""
+    return {module_of(path): ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
 
 def imports(tree: ast.AST) -> Iterator[str]:
@@ -24,13 +28,13 @@ def imports(tree: ast.AST) -> Iterator[str]:
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
-                yield inner if inner in TREES else node.module
+                yield inner if inner in trees() else node.module
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
 
 
 def test_no_import_cycles_also_not_through_lazy_imports() -> None:
-    graph = {name: {found for found in imports(tree) if found in TREES} for name, tree in TREES.items()}
+    graph = {name: {found for found in imports(tree) if found in trees()} for name, tree in trees().items()}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -39,8 +43,7 @@ def test_no_import_cycles_also_not_through_lazy_imports() -> None:
 
 def test_no_type_name_exists_twice() -> None:
     places = defaultdict(set)
-    for module, tree in TREES.items():
-        assert isinstance(tree, ast.Module)
+    for module, tree in trees().items():
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
                 places[node.name].add(module)
@@ -52,5 +55,5 @@ def test_no_type_name_exists_twice() -> None:
 
 
 def test_module_names_are_no_gerunds() -> None:
-    names = {module.rpartition(".")[2] for module in TREES}
+    names = {module.rpartition(".")[2] for module in trees()}
     assert {name for name in names if name.endswith("ing")} <= NOUNS_IN_ING | {"testing"}
