@@ -25,6 +25,7 @@ from agentforge.model.protected_names import protected_step
 from agentforge.model.result import Decision, Result
 from agentforge.model.secrets import Redactor
 from agentforge.ports.provider import ExecuteResult
+from agentforge.runtime.outbox import outbox_of
 from agentforge.runtime.output_copies import OutputCopies
 from agentforge.system import files
 from agentforge.system.confined import ConfinedFolder
@@ -69,8 +70,8 @@ class Attempted(Struct, frozen=True):
     """Whether the iteration's folder can't contain leftovers."""
     project: str = ""
     """The folder that the output path must stay in."""
-    outbox: str = ""
-    """Where the agent may have written its result and notes instead."""
+    mark: str = ""
+    """Identifies its processes."""
     progress: str = ""
     """The file with the notes."""
     output_path: str | None = None
@@ -87,6 +88,11 @@ class Attempted(Struct, frozen=True):
     @property
     def place(self) -> AttemptLayout:
         return self.here.attempt(self.number)
+
+    @property
+    def outbox(self) -> str:
+        """Where the agent may have written its result and notes instead."""
+        return outbox_of(self.project, self.mark)
 
 
 def conclude(about: Attempted, ended: ExecuteResult, now: datetime) -> f.AnyFact:

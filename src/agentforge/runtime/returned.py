@@ -7,7 +7,6 @@ the engine.
 import logging
 import math
 from datetime import datetime
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -22,6 +21,23 @@ log = logging.getLogger("agentforge.run")
 MAX_COUNT = 2**53 - 1
 """The largest number that every reader of JSON can represent."""
 MAX_MODEL_CHARS = 200
+
+Types = tuple[tuple[str, tuple[type, ...]], ...]
+_NONE = type(None)
+RESULT_TYPES: Types = (
+    ("output", (str,)),
+    ("exit_code", (int,)),
+    ("duration_ms", (int,)),
+    ("result", (dict, _NONE)),
+    ("usage", (Usage, _NONE)),
+    ("failure", (Failure, _NONE)),
+)
+FAILURE_TYPES: Types = (
+    ("kind", (FailureKind,)),
+    ("message", (str,)),
+    ("exit_code", (int, _NONE)),
+    ("resets_at", (datetime, _NONE)),
+)
 
 
 def checked(returned: object, provider: str) -> ExecuteResult:
@@ -45,24 +61,17 @@ def checked(returned: object, provider: str) -> ExecuteResult:
 
 def _problem(returned: ExecuteResult) -> str:
     """The first field with a value of another type, or ""."""
-    expected: list[tuple[str, object, Any]] = [
-        ("output", returned.output, str),
-        ("exit_code", returned.exit_code, int),
-        ("duration_ms", returned.duration_ms, int),
-        ("result", returned.result, dict | None),
-        ("usage", returned.usage, Usage | None),
-        ("failure", returned.failure, Failure | None),
-    ]
-    if isinstance(returned.failure, Failure):
-        expected += [
-            ("failure.kind", returned.failure.kind, FailureKind),
-            ("failure.message", returned.failure.message, str),
-            ("failure.exit_code", returned.failure.exit_code, int | None),
-            ("failure.resets_at", returned.failure.resets_at, datetime | None),
-        ]
-    for name, value, types in expected:
-        if not isinstance(value, types):
-            return f"`{name}` of its result is of type {type(value).__name__}"
+    problem = _mistyped(returned, RESULT_TYPES)
+    if not problem and returned.failure is not None:
+        problem = _mistyped(returned.failure, FAILURE_TYPES, "failure.")
+    return problem
+
+
+def _mistyped(value: object, expected: Types, prefix: str = "") -> str:
+    for name, types in expected:
+        found = getattr(value, name)
+        if not isinstance(found, types):
+            return f"`{prefix}{name}` of its result is of type {type(found).__name__}"
     return ""
 
 

@@ -374,8 +374,8 @@ BUGS = (
     Bug(
         CALL,
         "the lock of a provider isn't awaited",
-        "self._locks.get(provider.name, nullcontext())",
-        "nullcontext()",
+        "lock = self._locks.get(provider.name)",
+        "lock = None",
     ),
     Bug(
         CALL,

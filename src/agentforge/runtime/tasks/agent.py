@@ -9,7 +9,6 @@ from agentforge.engine.node_keys import recorded_key
 from agentforge.model import facts as f
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.model.layout import IterationLayout
 from agentforge.model.plan import Judgment, Queue, Termination
 from agentforge.model.result import is_agent_session
 from agentforge.model.secrets import references_in
@@ -25,7 +24,7 @@ from agentforge.runtime.conclusion import (
 )
 from agentforge.runtime.controls import Refuse
 from agentforge.runtime.exit_record import ExitRecord
-from agentforge.runtime.outbox import empty_outbox, outbox_of
+from agentforge.runtime.outbox import empty_outbox
 from agentforge.runtime.refusals import refuse_with
 from agentforge.runtime.supervision import AttemptLimits
 from agentforge.runtime.tasks.call import (
@@ -83,7 +82,7 @@ class AgentPerformer:
         if fresh:
             return await self._start(task, refuse_with(self._setting.layout, report))
         about = self._about(task)
-        call = self._call(task, about.here)
+        call = self._call(task, about)
         ended = await self._calls.reattach(call, lambda pid: report(f.AttemptReattached(task.attempt, pid)))
         return self._outcome(about, ended)
 
@@ -92,13 +91,13 @@ class AgentPerformer:
         if isinstance(prepared, f.ErrorOccurred):
             return prepared
         about = self._about(task, prepared)
-        call = self._call(task, about.here)
-        ended = await self._calls.make(call, lambda: self._request(task, about, call.mark), refuse)
+        call = self._call(task, about)
+        ended = await self._calls.make(call, lambda: self._request(task, about), refuse)
         return self._outcome(about, ended)
 
     async def _end(self, task: AgentTask) -> f.AnyFact:
         about = self._about(task)
-        ended = await self._calls.end(self._call(task, about.here))
+        ended = await self._calls.end(self._call(task, about))
         if isinstance(ended, Finished):
             return self._outcome(about, ended)
         empty_outbox(about.outbox, about.here, about.number, about.progress)
@@ -151,8 +150,8 @@ class AgentPerformer:
             started_at=task.started_at,
             timeout=task.timeout,
             project=setting.project,
-            outbox=outbox_of(setting.project, task.mark(setting.run_id)),
-            progress=self._progress(task),
+            mark=task.mark(setting.run_id),
+            progress=setting.layout.progress(setting.plan.mode, task.place.folder, task.place.scope),
             output_path=output_path(setting.project, node, setting.plan.session.name),
             copies=setting.copies,
             honors_promise=setting.plan.mode == "loop" and isinstance(node.termination, Queue),
@@ -163,24 +162,20 @@ class AgentPerformer:
             is_clean=prepared.is_new or light,
         )
 
-    def _call(self, task: AgentTask, here: IterationLayout) -> ProviderCall:
+    def _call(self, task: AgentTask, about: Attempted) -> ProviderCall:
         return ProviderCall(
             by=task.by,
-            place=here.attempt(task.attempt),
-            mark=task.mark(self._setting.run_id),
+            place=about.place,
+            mark=about.mark,
             stage=task.name,
             limits=AttemptLimits(task.timeout, task.idle_timeout),
             sandbox=task.node.sandbox,
             scope=task.place.scope,
-            writable=writable_in(here, self._progress(task)),
+            writable=writable_in(about.here, about.progress),
             before=task.before,
         )
 
-    def _progress(self, task: AgentTask) -> str:
-        layout, mode = self._setting.layout, self._setting.plan.mode
-        return layout.progress(mode, task.place.folder, task.place.scope)
-
-    def _request(self, task: AgentTask, about: Attempted, mark: str) -> ExecuteRequest:
+    def _request(self, task: AgentTask, about: Attempted) -> ExecuteRequest:
         archive_leftovers(about)
         setting, here = self._setting, about.here
         prompt = about.prompt or (files.read_usable(here.prompt) or b"").decode("utf-8", "replace")
@@ -197,7 +192,7 @@ class AgentPerformer:
                 **{name: setting.secrets.value(name) or "" for name in names},
                 **setting.environment,
                 **_limit_variables(task.node.termination),
-                MARK: mark,
+                MARK: about.mark,
                 "MOCK_STATUS_FILE": here.status,
                 "MOCK_RESULT_FILE": here.result,
                 "MOCK_ITERATION": str(task.iteration),
@@ -212,7 +207,7 @@ class AgentPerformer:
             prompt_path=here.prompt,
             context_path=here.context,
             progress_path=about.progress,
-            outbox=about.outbox,
+            outbox="" if about.light else about.outbox,
             resume=resume,
             node=recorded_key(setting.plan, task.place.path, task.place.run),
             branch=task.place.branch or "",

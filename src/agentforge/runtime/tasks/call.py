@@ -7,7 +7,6 @@ A call is started at most once, as its claim file ensures. So everything here is
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
 from time import monotonic
 from typing import TypeGuard
 
@@ -127,17 +126,24 @@ class Calls:
             provider = self._provider_of(call.by.type)
         except (ProviderUnusable, UnknownProvider) as error:
             return _unusable(error)
-        turn: AbstractAsyncContextManager[object] = self._locks.get(provider.name, nullcontext())
-        async with turn:
-            if is_program(provider):
-                make_folder(call.place, refuse)
-            try:
-                asked = request()
-            except ProviderUnusable as error:
-                return _unusable(error)
-            if is_program(provider):
-                return await self._run(call, provider, asked)
-            return await _execute(call, provider, asked)
+        lock = self._locks.get(provider.name)
+        if lock is None:
+            return await self._make(call, provider, request, refuse)
+        async with lock:
+            return await self._make(call, provider, request, refuse)
+
+    async def _make(
+        self, call: ProviderCall, provider: Provider, request: Callable[[], ExecuteRequest], refuse: Refuse
+    ) -> Finished | Lost | CallRefused:
+        if is_program(provider):
+            make_folder(call.place, refuse)
+        try:
+            asked = request()
+        except ProviderUnusable as error:
+            return _unusable(error)
+        if is_program(provider):
+            return await self._run(call, provider, asked)
+        return await _execute(call, provider, asked)
 
     async def reattach(
         self, call: ProviderCall, reattached: Callable[[int], None]
@@ -222,15 +228,17 @@ def is_program(provider: Provider) -> TypeGuard[ProcessProvider]:
 
 async def _execute(call: ProviderCall, provider: Provider, request: ExecuteRequest) -> Finished:
     """In the engine's own process."""
-    began = monotonic()
-    limit = asyncio.timeout(call.limits.timeout)
+    began, seconds = monotonic(), call.limits.timeout
+    limit = None if seconds is None else asyncio.timeout(seconds)
     try:
-        async with limit:
+        if limit is None:
             ended = await provider.execute(request)
+        else:
+            async with limit:
+                ended = await provider.execute(request)
     except Exception as error:
         failure = _raised(call, error)
-        if limit.expired():
-            seconds = call.limits.timeout or 0
+        if limit is not None and limit.expired():
             message = f"stage {call.stage!r} took longer than {seconds:g} s"
             failure = Failure(FailureKind.ITERATION_TIMEOUT, message)
         ended = ExecuteResult(duration_ms=int((monotonic() - began) * 1000), failure=failure)

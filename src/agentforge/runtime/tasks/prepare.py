@@ -92,9 +92,12 @@ class Preparer:
                 stage=node.id,
                 attempt=0,
             )
-        if node.result_instructions and self._writes_result(node):
+        light = self.is_light(task.place, node)
+        if node.result_instructions and not light and self._writes_result(node):
             template = with_result_instructions(template)
-        text, is_new = self._rendered(task, template, max_outputs)
+        progress = self._layout.progress(self._plan.mode, task.place.folder, task.place.scope)
+        text = render(template, self._values(task, progress))
+        is_new = light or self._write_files(task, text, progress, max_outputs)
         self._ready[task.place, task.iteration] = Prepared(text, is_new)
         return IterationStarted(
             stage=node.label,
@@ -104,18 +107,14 @@ class Preparer:
             prompt_sha256=sha256(text.encode()).hexdigest(),
         )
 
-    def _rendered(self, task: PrepareTask, template: str, max_outputs: int) -> tuple[str, bool]:
-        """Write the iteration's files, if it needs any; returns the prompt and whether the folder is new."""
-        progress = self._layout.progress(self._plan.mode, task.place.folder, task.place.scope)
-        text = render(template, self._values(task, progress))
-        if self.is_light(task.place, task.node):
-            return text, True
+    def _write_files(self, task: PrepareTask, prompt: str, progress: str, max_outputs: int) -> bool:
+        """Whether the folder is new."""
         here = self._here(task)
         is_new = self._make_folder(here.root)
         self._ensure_progress(task.place, task.node, progress)
         files.write(here.context, files.pretty(self._context(task, max_outputs)))
-        files.write(here.prompt, text.encode())
-        return text, is_new
+        files.write(here.prompt, prompt.encode())
+        return is_new
 
     def _make_folder(self, path: str) -> bool:
         """Create the folder; False if it exists. An agent may have put something else in its place."""
