@@ -1,7 +1,6 @@
 """The command provider: the contract, and how prompt, environment and program reach the agent."""
 
 import json
-import logging
 import os
 import sys
 from pathlib import Path
@@ -236,14 +235,11 @@ def test_the_longest_prompt_that_an_argument_holds(request_for: MakeRequest) -> 
     assert len(output_of(request)) == MAX_ARGUMENT_BYTES + 1
 
 
-def test_unknown_config_keys_are_warned_about_once(
-    request_for: MakeRequest, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_unknown_config_keys_are_warned_about_and_misspelled_ones_refused() -> None:
     provider = CommandProvider()
-    request = request_for({"run": "true", "colour": "red"})
-    with caplog.at_level(logging.WARNING):
-        provider.command(request)
-        provider.command(request)
-    assert [record.getMessage() for record in caplog.records] == [
-        "provider command: unknown config key 'colour' is ignored (known: argv, env, pass_env, prompt, run)"
+    assert provider.validate_settings("", {"run": "true", "colour": "red", "x-mine": 1}) == [
+        "provider command: unknown config key `colour` is ignored (known: argv, env, pass_env, prompt, run)"
     ]
+    with pytest.raises(ProviderUnusable, match="unknown config key `pasenv`") as refusal:
+        provider.validate_settings("", {"run": "true", "pasenv": []})
+    assert refusal.value.hint == "did you mean `pass_env`?"

@@ -8,7 +8,7 @@ import pytest
 from tests.sdk.projects import ENVIRON, node, pipeline, run, run_dir
 
 from agentforge.app.definitions import LintResult
-from agentforge.model.errors import AgentForgeError, DefinitionError
+from agentforge.model.errors import AgentForgeError, DefinitionError, ProviderUnusable
 from agentforge.sdk.engine import Engine
 
 COMMAND = {"type": "command", "run": "true"}
@@ -42,6 +42,9 @@ REFUSED = {
     ),
     "settings of the provider": Case(
         {"provider": {"type": "cli", "program": "sh", "timeout": -4}}, "`timeout` must be", is_static=False
+    ),
+    "misspelled setting": Case(
+        {"provider": {**COMMAND, "pasenv": ["HOME"]}}, "unknown config key `pasenv`", is_static=False
     ),
     "missing program": Case({"provider": "codex"}, "Codex CLI not found", is_static=False),
     "missing judge": Case(JUDGED, "stage 'plan' has no judge", is_static=False),
@@ -92,6 +95,22 @@ def test_lint_and_a_run_refuse_the_same(tmp_path: Path, case: Case) -> None:
         assert any(message in error.message for message in errors(found)), error.message
 
 
+def test_a_run_reports_all_that_prevents_it(tmp_path: Path) -> None:
+    stages = [node("a", provider="codex"), node("b", provider="gemini"), node("c", provider="gemini")]
+
+    async def refused(sdk: Engine, *nodes: dict[str, Any]) -> list[str]:
+        with pytest.raises(ProviderUnusable) as caught:
+            await sdk.run(pipeline(*nodes), session="s")
+        return [text.partition(".")[0] for text in str(caught.value).split("\n")]
+
+    async def main() -> None:
+        async with Engine(tmp_path, environ={**ENVIRON, "PATH": "/nowhere"}) as sdk:
+            assert await refused(sdk, *stages) == ["Codex CLI not found", "Gemini CLI not found"]
+            assert await refused(sdk, stages[0]) == ["Codex CLI not found"]
+
+    run(main())
+
+
 def test_what_runs_passes(tmp_path: Path) -> None:
     prepared(tmp_path, Case({}, ""))
 
@@ -100,6 +119,16 @@ def test_what_runs_passes(tmp_path: Path) -> None:
             return await sdk.lint("p.yaml", "pipeline")
 
     assert run(main()).diagnostics == ()
+
+
+def test_a_setting_that_the_provider_ignores_is_a_warning(tmp_path: Path) -> None:
+    engine = Engine(tmp_path, environ=ENVIRON)
+    path = tmp_path / "p.yaml"
+    path.write_bytes(msgspec.json.encode(pipeline(node(provider={**COMMAND, "retry": 2}))))
+    linted = run(engine.lint("p.yaml", "pipeline"))
+    assert linted.passed
+    assert [(one.severity, one.code) for one in linted.diagnostics] == [("warning", "not-ready")]
+    assert "provider command: unknown config key `retry` is ignored" in linted.diagnostics[0].message
 
 
 def test_every_description_of_a_provider_is_checked_also_if_no_stage_uses_it(tmp_path: Path) -> None:

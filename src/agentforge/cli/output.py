@@ -153,9 +153,9 @@ def print_json(value: Any) -> None:
 
 def show_error(error: "AgentForgeError", *, as_json: bool, program: str = PROGRAM) -> int:
     """Print the error and its hint, with commands that can be typed as they are. Returns the exit status."""
-    about: dict[str, Any] = {"code": error.code, "message": error.message}
-    if error.hint:
-        about["hint"] = _COMMAND.sub(lambda _: program, error.hint)
+    about = _about(error, program)
+    if error.others:
+        about["others"] = [_about(other, program) for other in error.others]
     if diagnostics := getattr(error, "diagnostics", ()):
         about["diagnostics"] = diagnostics
     if diagnostics and not as_json:
@@ -168,6 +168,11 @@ def show_error(error: "AgentForgeError", *, as_json: bool, program: str = PROGRA
             show_executions(executes)
     _show(about, as_json=as_json)
     return exit_codes.BY_ERROR.get(error.code, exit_codes.FAILED)
+
+
+def _about(error: "AgentForgeError", program: str) -> dict[str, Any]:
+    hint = {"hint": _COMMAND.sub(lambda _: program, error.hint)} if error.hint else {}
+    return {"code": error.code, "message": error.message, **hint}
 
 
 def show_executions(executes: "Sequence[Execution]") -> None:
@@ -201,9 +206,10 @@ def _show(about: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         print_json({"error": about})
         return
-    _print_labelled("Error", about["message"], "bad")
-    if hint := about.get("hint"):
-        _print_labelled("hint", hint, "busy", indent="  ")
+    for one in (about, *about.get("others", ())):
+        _print_labelled("Error", one["message"], "bad")
+        if hint := one.get("hint"):
+            _print_labelled("hint", hint, "busy", indent="  ")
 
 
 @contextmanager

@@ -91,6 +91,10 @@ def closest(name: str, known: Iterable[str], cutoff: float = _SIMILAR) -> str | 
     return lowered[found[0]] if found else None
 
 
+USER_PREFIX = "x-"
+"""Keys that begin with it are the user's own: never reported."""
+
+
 def is_misspelled(name: str, known: Iterable[str]) -> bool:
     """Whether the name is so close to a known one that it must be a typo or an abbreviation."""
     return closest(name, known, _MISSPELLED) is not None

@@ -19,6 +19,11 @@ class AgentForgeError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.others: tuple[AgentForgeError, ...] = ()
+        """What else was found to be wrong at the same time."""
+
+    def __str__(self) -> str:
+        return "\n".join(error.message for error in (self, *self.others))
 
 
 class InvalidSession(AgentForgeError):

@@ -1,5 +1,6 @@
 """Providers do the work of an iteration: an agent program, a model, or user code."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from posixpath import basename
 from typing import Any, Protocol, runtime_checkable
@@ -186,9 +187,10 @@ class CleansUp(Protocol):
 class ValidatesSettings(Protocol):
     """A provider that can validate a stage's settings before a run starts."""
 
-    def validate_settings(self, model: str, config: dict[str, Any]) -> None:
-        """Raises ProviderUnusable. Must not check what may appear during the run, such as a program that an
-        earlier stage builds, nor API keys: the next provider of a chain may have one."""
+    def validate_settings(self, model: str, config: dict[str, Any]) -> Sequence[str] | None:
+        """Returns what to warn about. Raises ProviderUnusable. Must not check what may appear during the run,
+        such as a program that an earlier stage builds, nor API keys: the next provider of a chain may have
+        one."""
         ...
 
 

@@ -92,8 +92,9 @@ class CliAgent(ProgramProvider):
     def validate(self) -> None:
         _program(self.cli, self._config.read({}), str(Path.cwd()), self._environ)
 
-    def validate_settings(self, model: str, config: Mapping[str, Any]) -> None:
+    def validate_settings(self, model: str, config: Mapping[str, Any]) -> list[str]:
         validate_config(self.cli, self._config.read(config), model, self._environ)
+        return self._config.warnings(config)
 
     def builds_sandbox(self, config: Mapping[str, Any]) -> str:
         if not _lacks(self.cli, self._config.read(config), self.cli.own_sandbox_unless):
@@ -283,8 +284,10 @@ class InlineCli(ProgramProvider):
     def validate(self) -> None:
         """Nothing to check: the program is defined by the stage."""
 
-    def validate_settings(self, model: str, config: Mapping[str, Any]) -> None:
-        validate_config(cli_from_config(config), self._config.read(_settings(config)), model, self._environ)
+    def validate_settings(self, model: str, config: Mapping[str, Any]) -> list[str]:
+        settings = _settings(config)
+        validate_config(cli_from_config(config), self._config.read(settings), model, self._environ)
+        return self._config.warnings(settings)
 
     def command(self, request: ExecuteRequest) -> Command:
         cli = cli_from_config(request.config)

@@ -1,12 +1,12 @@
 """A provider's settings: the stage's override the provider's defaults; validates them."""
 
-import logging
 import re
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from agentforge.model.diagnostic import USER_PREFIX, did_you_mean, is_misspelled
 from agentforge.model.errors import ProviderUnusable
 
 _NAMES = {
@@ -45,36 +45,41 @@ def _kinds(types: str) -> str:
     return " or ".join(dict.fromkeys(_NAMES.get(name, f"`{name}`") for name in names))
 
 
-_log = logging.getLogger(__name__)
-
 Config = TypeVar("Config", bound=msgspec.Struct)
 
 
 class ConfigReader(Generic[Config]):
-    """Reads one provider's config into its struct. Warns once about each unknown key."""
+    """Reads one provider's config into its struct; unknown keys are ignored."""
 
     def __init__(self, provider: str, kind: type[Config], defaults: Mapping[str, Any] | None = None) -> None:
         self._provider = provider
         self._kind = kind
         self._known = frozenset(field.encode_name for field in msgspec.structs.fields(kind))
-        self._warned: set[str] = set()
         self.defaults: dict[str, Any] = dict(defaults or {})
 
     def read(self, config: Mapping[str, Any]) -> Config:
-        merged = {**self.defaults, **config}
-        for key in sorted(merged.keys() - self._known - self._warned):
-            self._warned.add(key)
-            _log.warning(
-                "provider %s: unknown config key %r is ignored (known: %s)",
-                self._provider,
-                key,
-                ", ".join(sorted(self._known)),
-            )
         try:
             # Number keys come back as text when a plan was stored as JSON.
-            return msgspec.convert(merged, self._kind, str_keys=True)
+            return msgspec.convert({**self.defaults, **config}, self._kind, str_keys=True)
         except msgspec.ValidationError as error:
             raise ProviderUnusable(
                 f"provider {self._provider}: {describe_error(error)}",
                 hint="fix the provider's config in the stage",
             ) from error
+
+    def warnings(self, config: Mapping[str, Any]) -> list[str]:
+        """About keys that are ignored. Raises ProviderUnusable for one that resembles a known key: ignoring
+        it could run an agent without its limits."""
+        merged = {**self.defaults, **config}
+        unknown = sorted(key for key in merged.keys() - self._known if not key.startswith(USER_PREFIX))
+        for key in unknown:
+            if is_misspelled(key, self._known):
+                raise ProviderUnusable(
+                    f"provider {self._provider}: unknown config key `{key}`",
+                    hint=did_you_mean(key, self._known),
+                )
+        known = ", ".join(sorted(self._known))
+        return [
+            f"provider {self._provider}: unknown config key `{key}` is ignored (known: {known})"
+            for key in unknown
+        ]

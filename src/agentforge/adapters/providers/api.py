@@ -101,7 +101,7 @@ class ApiProvider(ProgramProvider):
         if self._config.defaults:
             self._config.read({})
 
-    def validate_settings(self, model: str, config: Mapping[str, Any]) -> None:
+    def validate_settings(self, model: str, config: Mapping[str, Any]) -> list[str]:
         settings = self._config.read(config)
         if isinstance(path := config.get("schema"), str):
             # The content of a readable one is part of the plan instead of its path.
@@ -112,6 +112,7 @@ class ApiProvider(ProgramProvider):
         # The key is checked only when it is needed: the next provider of a chain may have one.
         keys = dict.fromkeys([*KEYS.values(), settings.api_key_env], "any")
         self._endpoint(settings, model, {**self._declared(settings), **keys})
+        return self._config.warnings(config)
 
     def command(self, request: ExecuteRequest) -> Command:
         config = self._config.read(request.config)

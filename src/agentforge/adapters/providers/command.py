@@ -56,8 +56,9 @@ class CommandProvider(ProgramProvider):
         if self._config.defaults:
             _words(self._config.read({}), str(Path.cwd()), self._environ)
 
-    def validate_settings(self, model: str, config: Mapping[str, Any]) -> None:  # noqa: ARG002 - the port's
+    def validate_settings(self, model: str, config: Mapping[str, Any]) -> list[str]:  # noqa: ARG002 - the port's
         _refuse_unclear(self._config.read(config))
+        return self._config.warnings(config)
 
     def command(self, request: ExecuteRequest) -> Command:
         config = self._config.read(request.config)

@@ -145,8 +145,9 @@ class MockProvider:
                 f"mock fixtures folder {folder} doesn't exist", hint="create it, or fix MOCK_FIXTURES_DIR"
             )
 
-    def validate_settings(self, model: str, config: Mapping[str, Any]) -> None:  # noqa: ARG002 - the port's
+    def validate_settings(self, model: str, config: Mapping[str, Any]) -> list[str]:  # noqa: ARG002 - the port's
         self._config.read(config)
+        return self._config.warnings(config)
 
     async def execute(self, request: ExecuteRequest) -> ExecuteResult:
         began = time.monotonic()

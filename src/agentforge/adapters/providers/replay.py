@@ -78,8 +78,10 @@ class ReplayProvider(ProgramProvider):
         if self._config.defaults:
             load_cassette(_cassette_path(self._config.read({}), str(Path.cwd())))
 
-    def validate_settings(self, model: str, config: Mapping[str, Any]) -> None:  # noqa: ARG002 - the port's
-        _cassette_path(self._config.read({} if self._for_all else config), "")
+    def validate_settings(self, model: str, config: Mapping[str, Any]) -> list[str]:  # noqa: ARG002 - the port's
+        given = {} if self._for_all else config
+        _cassette_path(self._config.read(given), "")
+        return self._config.warnings(given)
 
     def command(self, request: ExecuteRequest) -> Command:
         config = self._config.read({} if self._for_all else request.config)

@@ -1,7 +1,6 @@
 """Checks before a run starts: its providers, their settings, its judges, its sandboxes and its queue.
 
-All checks are in `examine`, which returns everything that it finds. A start raises the first problem; `lint`
-and `dry-run` show them all."""
+All checks are in `examine`, which returns all that it finds. `run`, `lint` and `dry-run` show all of it."""
 
 import asyncio
 import logging
@@ -48,9 +47,11 @@ class Readiness(Struct, frozen=True):
         return (*errors, *(Diagnostic("not-ready", "warning", text, at) for text in self.warnings))
 
     def confirmed(self) -> Plan:
-        """The plan to run. Raises the first problem, and logs the warnings."""
-        for problem in self.problems:
-            raise problem
+        """The plan to run. Raises the first problem with all others, and logs the warnings."""
+        if self.problems:
+            first, *others = self.problems
+            first.others = tuple(others)
+            raise first
         for warning in self.warnings:
             log.warning("%s", warning)
         return self.plan
@@ -73,10 +74,11 @@ async def examine(
     broken = await registry.try_ready(sorted(plan.providers() | plan.judges()))
     plan, refused, notes = usable_judges(plan, registry, broken, chooses=chooses_judge)
     stages = _stages(plan)
+    invalid, doubts = _validate_settings(stages, registry, broken)
     unusable_sandboxes = await _unusable_sandboxes(stages, sandboxes)
     problems = [
         *_unusable_chains(stages, broken),
-        *_invalid_settings(stages, registry, broken),
+        *invalid,
         *unusable_sandboxes,
         *_unconfined(plan, stages, registry, sandboxed=sandboxed),
         *([] if unusable_sandboxes else _nested_sandboxes(stages, registry, sandboxes)),
@@ -90,7 +92,7 @@ async def examine(
         for name, error in fallbacks.items()
         if error.message not in distinct
     )
-    warnings = [*_offline(stages, registry), *unusable, *notes]
+    warnings = [*doubts, *_offline(stages, registry), *unusable, *notes]
     return Readiness(plan, tuple(distinct.values()), tuple(dict.fromkeys(warnings)))
 
 
@@ -127,19 +129,24 @@ def _unusable_chains(
             yield broken[stage.provider.type]
 
 
-def _invalid_settings(
+def _validate_settings(
     stages: Iterable[StageNode], registry: RunProviders, broken: Mapping[str, AgentForgeError]
-) -> Iterator[AgentForgeError]:
-    """Validate the settings of all providers of each chain, including fallbacks."""
+) -> tuple[list[AgentForgeError], list[str]]:
+    """Problems and warnings: of the settings of all providers of each chain, including fallbacks."""
+    problems: list[AgentForgeError] = []
+    warnings: list[str] = []
     for stage in stages:
         for choice in stage.chain:
             provider = registry[choice.type]
             if choice.type in broken or not isinstance(provider, ValidatesSettings):
                 continue
             try:
-                provider.validate_settings(choice.model, choice.config)
+                found = provider.validate_settings(choice.model, choice.config)
             except ProviderUnusable as error:
-                yield InvalidSettings(f"stage {stage.id!r}: {error.message}", hint=error.hint)
+                problems.append(InvalidSettings(f"stage {stage.id!r}: {error.message}", hint=error.hint))
+            else:
+                warnings += (f"stage {stage.id!r}: {text}" for text in found or ())
+    return problems, warnings
 
 
 async def _unusable_sandboxes(

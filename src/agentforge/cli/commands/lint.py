@@ -7,11 +7,13 @@ import click
 
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import invocation, project_options
-from agentforge.cli.output import echo, print_json, styled, wrapped
+from agentforge.cli.output import echo, note, print_json, styled, wrapped
 from agentforge.views.text import counted
 
 if TYPE_CHECKING:
     from agentforge import Definitions, LintResult, SyncEngine
+
+OF_THIS_MACHINE = "provider-unusable"
 
 
 @click.command()
@@ -42,6 +44,8 @@ def lint(kind: str | None, name: str | None, strict: bool, static: bool) -> int:
             echo("Nothing to check: no stages in .claude/stages, no pipelines in .claude/pipelines")
         passed = len(found) - len(failed)
         echo(f"Summary: {counted(len(found), 'target')}, {passed} passed, {len(failed)} failed")
+        if any(one.code == OF_THIS_MACHINE for linted in failed for one in linted.diagnostics):
+            note(f"To check only the files, not what this machine lacks: {call.program} lint --static")
     return exit_codes.USAGE if failed else exit_codes.COMPLETED
 
 

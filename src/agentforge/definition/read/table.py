@@ -8,11 +8,10 @@ from msgspec import Struct
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.values import Required, Schema, ValueKind, as_mapping
 from agentforge.definition.yaml.tree import Entry, Keyed, Listed, Scalar, Tree, is_null, kind_of, shown
-from agentforge.model.diagnostic import SourcePlace, did_you_mean, is_misspelled
+from agentforge.model.diagnostic import USER_PREFIX, SourcePlace, did_you_mean, is_misspelled
 
 T = TypeVar("T")
 
-USER_PREFIX = "x-"
 """Keys with this prefix belong to the user and are ignored."""
 
 
