@@ -137,6 +137,8 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
         if isinstance(value, str | int):
             return f"`{_json(value)}`, always written"
         return "empty" if not isinstance(value, dict | tuple) or not value else f"`{_json(value)}`"
+    if field.default is msgspec.UNSET:
+        return "left out"
     return "" if field.default is msgspec.NODEFAULT else f"`{_json(field.default)}`"
 
 

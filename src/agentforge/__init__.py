@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from agentforge.model.layout import RunLayout as RunLayout
     from agentforge.model.plan import Overrides as Overrides
     from agentforge.model.plan import Plan as Plan
-    from agentforge.model.state import Request as Request
+    from agentforge.model.request import Request as Request
     from agentforge.model.state import RunState as RunState
     from agentforge.model.state import Spending as Spending
     from agentforge.model.status import RunStatus as RunStatus
@@ -164,7 +164,8 @@ _HOME = {
     "model.file_change": ("Changes", "FileChange"),
     "model.layout": ("RunLayout",),
     "model.plan": ("Overrides", "Plan"),
-    "model.state": ("Request", "RunState", "Spending"),
+    "model.request": ("Request",),
+    "model.state": ("RunState", "Spending"),
     "model.status": ("RunStatus",),
     "model.stop_reason": ("StopReason",),
     "ports.clock": ("Clock",),

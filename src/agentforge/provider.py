@@ -7,7 +7,7 @@ from agentforge.adapters.cli_agents.program import ProgramProvider, agent_enviro
 from agentforge.adapters.cli_agents.settings import ConfigReader
 from agentforge.model.errors import InvalidSettings, ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.model.result import Artifacts, Decision, Result, Signals, Usage, WorkReport
+from agentforge.model.result import AgentQuestion, Artifacts, Decision, Result, Signals, Usage, WorkReport
 from agentforge.ports.provider import (
     Capabilities,
     CleansUp,
@@ -23,6 +23,7 @@ from agentforge.ports.provider import (
 
 __all__ = [
     "AgentCli",
+    "AgentQuestion",
     "Artifacts",
     "Capabilities",
     "CleansUp",

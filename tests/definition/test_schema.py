@@ -12,7 +12,7 @@ from agentforge.definition.read.file_keys import DIALECT, pipeline_schema, stage
 from agentforge.definition.read.values import as_data
 from agentforge.definition.yaml.parser import SourceText, parse_value
 
-from .test_compile_parity import DIFFERENT, MATRIX, SAME
+from .test_compile_parity import DIFFERENT, MATRIX, SAME, kept_case
 from .test_pipelines_page import EXAMPLES
 
 SANDBOXES = [block.text for block in code_blocks("docs/sandboxes.md", "yaml")]
@@ -56,7 +56,7 @@ def test_examples_of_the_documentation_fit_the_schema(example: str) -> None:
 
 @pytest.mark.parametrize("case", [*SAME, *DIFFERENT])
 def test_definitions_of_agent_pipelines_that_compile_fit_the_schema(case: str) -> None:
-    PIPELINE.validate(loaded((MATRIX / f"{case}.yaml").read_text()))
+    PIPELINE.validate(loaded((kept_case(MATRIX) / f"{case}.yaml").read_text()))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Judgment, Plan, ProviderChoice, Queue
+from agentforge.model.request import Feedback
 from agentforge.model.result import Decision, Result, Signals, Usage
 from agentforge.model.state import Between, BlockState, BranchState, RunSettings, StageRecord, StageState
 from agentforge.model.status import NodeStatus
@@ -97,15 +98,40 @@ _own_names: dict[tuple[type, str], st.SearchStrategy[Any]] = {
         ),
     ),
     (f.LogImported, "left"): st.just((f.ImportedStage("0", 2, ("1.md", "2.md")),)),
-    (f.RequestOpened, "kind"): st.sampled_from(["escalation", "approval"]),
+    (f.RequestOpened, "kind"): st.sampled_from(["escalation", "approval", "checkpoint", "question", "pause"]),
     (f.RequestOpened, "scope"): st.sampled_from(["run", "branch"]),
     (f.RequestOpened, "answerers"): st.just(("person",)),
     (f.RequestOpened, "due_at"): st.none() | _times,
     (f.RequestOpened, "reason"): st.sampled_from(
-        ["attempts_lost", "runtime_limit", "at_most_once", "recoveries_without_progress", "provider_limit"]
+        [
+            "attempts_lost",
+            "runtime_limit",
+            "at_most_once",
+            "recoveries_without_progress",
+            "provider_limit",
+            "approval_rounds",
+            "question_rounds",
+        ]
     ),
-    (f.RequestAnswered, "answer"): st.sampled_from(["resume", "cancel", "succeeded", "other"]),
-    (f.RequestResolved, "effect"): st.sampled_from(["continue", "succeeded", "cancel"]),
+    (f.RequestAnswered, "answer"): st.sampled_from(
+        ["resume", "retry", "approve", "reject", "7", "cancel", "succeeded", "other"]
+    ),
+    (f.RequestResolved, "effect"): st.sampled_from(
+        [
+            "approved",
+            "rejected",
+            "answered",
+            "continue",
+            "reset",
+            "granted",
+            "succeeded",
+            "cancel",
+            "withdrawn",
+        ]
+    ),
+    (f.NodeRestarted, "cause"): st.sampled_from(["rejected", "requested"]),
+    (f.NodeRestarted, "feedback"): st.none() | st.just(Feedback("Shorter.", "person")),
+    (f.RestartRequested, "provider"): st.none() | st.sampled_from(["claude", "codex"]),
     (f.PauseRequested, "due_at"): st.none() | _times,
     (f.ProviderChanged, "until"): st.none() | _times,
     (f.NodeStarted, "kind"): st.none() | st.just("parallel"),

@@ -24,6 +24,7 @@ from agentforge.model.errors import IllegalMove
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import (
+    Approval,
     Fixed,
     Judgment,
     LimitPolicy,
@@ -35,7 +36,7 @@ from agentforge.model.plan import (
     Semantics,
     StageNode,
 )
-from agentforge.model.result import Decision, Result, Signals
+from agentforge.model.result import AgentQuestion, Decision, Result, Signals
 from agentforge.model.state import MACHINE_SHUTDOWN, RunState
 from agentforge.model.status import FINAL, RunStatus
 from agentforge.model.task import (
@@ -64,6 +65,7 @@ STEPS = 40
 LUCK = {
     "mixed": ["fine", "fine", "fine", "stop", "error", "lost"],
     "good": ["fine", "fine", "fine", "fine", "stop"],
+    "asking": ["fine", "ask", "ask", "stop"],
     "dying": ["lost", "lost", "lost", "fine"],
     "failing": ["error", "error", "fine"],
 }
@@ -78,6 +80,21 @@ _kinds = st.sampled_from(
         FailureKind.AGENT_ERROR,
     ]
 )
+
+
+_questions = st.lists(
+    st.builds(
+        AgentQuestion,
+        id=st.sampled_from(["q1", "q2", "q3"]),
+        question=st.sampled_from(["Which one?", "How many?", "Why?"]),
+        options=st.sampled_from([(), ("a", "b")]),
+        default=st.just("a"),
+        blocking=st.booleans(),
+    ),
+    min_size=1,
+    max_size=3,
+    unique_by=lambda question: question.id,
+).map(tuple)
 
 
 class _World:
@@ -156,6 +173,8 @@ class _World:
             self.record(f.CancelRequested("asked"), self.state.cursor)
         elif happens == 9:
             return self._recovered()
+        elif happens == 10 and self.wild:
+            self._control()
         else:
             # Several may come in before the engine is asked again.
             for work in self.draw(
@@ -187,19 +206,33 @@ class _World:
         for request in self.state.open_requests:
             if "resume" in request.options:
                 self.record(f.RequestAnswered(request.id, "resume", "person"), self.state.cursor)
-        self.record(f.SessionResumed("person"), self.state.cursor)
+        if self.wild and self.rarely(4):
+            self._restart()
+        self.record(f.SessionResumed("person", approve=self.wild and self.rarely(8)), self.state.cursor)
         return True
 
+    def _control(self) -> None:
+        """As people send them to a running run."""
+        if self.draw(st.booleans()):
+            self.record(f.NoteAdded("mind the tests", "person"), self.state.cursor)
+        else:
+            self._restart()
+
+    def _restart(self) -> None:
+        branches = [branch for branch, _ in self.state.under_way()]
+        if branches:
+            asked = f.RestartRequested("once more", "person", self.draw(st.sampled_from(branches)))
+            self.record(asked, self.state.cursor)
+
     def _people(self) -> bool:
-        """Somebody asks or answers something; False if there is nothing to answer."""
-        if self.wild and self.state.status is RunStatus.RUNNING and self.draw(st.booleans()):
-            self._ask()
-            return True
+        """Somebody answers something; False if there is nothing to answer."""
         open_requests = [request for request in self.state.open_requests if not request.is_overdue]
         if not open_requests:
             return False
         for request in self.draw(st.lists(st.sampled_from(open_requests), min_size=1, max_size=3)):
-            answer = f.RequestAnswered(request.id, self.draw(st.sampled_from(request.options)), "person")
+            options = [*request.options, *(["2"] if request.grants else [])] or ["any text"]
+            text = self.draw(st.sampled_from(["", "Shorter.", "Shorter."]))
+            answer = f.RequestAnswered(request.id, self.draw(st.sampled_from(options)), "person", text)
             if request.id in {known.id for known in self.state.open_requests}:
                 self.record(answer, request.at)
             else:
@@ -212,16 +245,6 @@ class _World:
         except IllegalMove:
             return
         raise AssertionError(f"not refused: {fact}")
-
-    def _ask(self) -> None:
-        """As approvals will."""
-        id = f"approval-{len(self.events) + 1}"
-        due = self.draw(st.none() | st.just(self.now + timedelta(seconds=40)))
-        options = ("yes", "no", "cancel")
-        self.record(
-            f.RequestOpened(id, "approval", id, "approval", "May it?", options, due_at=due, default="no"),
-            self.state.cursor,
-        )
 
     def _recompiled(self) -> None:
         """A node more at the end; in the wild also at the beginning, or one less, which may come back."""
@@ -279,8 +302,11 @@ class _World:
             return f.AttemptLost(attempt, "the engine died", started=True)
         if said == "error":
             return f.ErrorOccurred(self.draw(_kinds), "it went wrong", "x", attempt)
-        decision = Decision.STOP if said == "stop" else Decision.CONTINUE
-        result = Result(signals=Signals(plateau_suspected=self.draw(st.booleans())), decision=decision)
+        decision = {"stop": Decision.STOP, "ask": Decision.ASK}.get(said, Decision.CONTINUE)
+        signals = Signals(plateau_suspected=self.draw(st.booleans()))
+        result = Result(signals=signals, decision=decision)
+        if said == "ask":
+            result = replace(result, questions=self.draw(_questions))
         return f.IterationCompleted("x", attempt, decision, "", "result.json", result, 10)
 
 
@@ -310,25 +336,34 @@ def any_plan(draw: st.DrawFn) -> Plan:
             semantics=draw(st.sampled_from(["at_least_once", "at_least_once", "at_most_once"])),
             retry=draw(st.none() | st.builds(RetryPolicy, st.integers(1, 3))),
             on_limit=draw(st.none() | st.builds(LimitPolicy, st.sampled_from(["wait", "next", "fail"]))),
+            approve=draw(st.none() | _approvals),
         )
         return replace(node, **changes)
 
     def any_node(depth: int) -> Node:
         kind = draw(st.sampled_from(["stage", "stage", "block", "nested"]))
+        checkpoint = draw(st.sampled_from([None, None, "legal", "budget"]))
         if kind == "block":
             stages = [any_stage() for _ in range(draw(st.integers(1, 2)))]
-            return block("claude codex", *stages, id=next(names))
+            return replace(block("claude codex", *stages, id=next(names)), checkpoint=checkpoint)
         if kind == "nested" and depth:
             inside = [any_node(depth - 1) for _ in range(draw(st.integers(1, 2)))]
-            return nested(next(names), *inside, runs=draw(st.integers(1, 2)))
+            found = nested(next(names), *inside, runs=draw(st.integers(1, 2)))
+            return replace(found, checkpoint=checkpoint)
         fallbacks = draw(st.sampled_from([(), (), (ProviderChoice("codex", "gpt"),)]))
-        return any_stage(fallbacks=fallbacks)
+        return any_stage(fallbacks=fallbacks, checkpoint=checkpoint)
 
     nodes = [any_node(2) for _ in range(draw(st.integers(1, 3)))]
     limit = draw(st.sampled_from([None, None, 60.0, 3000.0]))
     return plan_of(*nodes, passes=draw(st.integers(1, 2)), max_runtime=limit)
 
 
+_approvals = st.builds(
+    Approval,
+    timeout=st.none() | st.just(40.0),
+    on_timeout=st.sampled_from(["wait", "approve", "abort"]),
+    rounds=st.integers(1, 3),
+)
 _terminations = st.one_of(
     st.builds(Fixed, st.integers(1, 3)),
     st.builds(Judgment, st.integers(1, 3), st.integers(0, 2), st.integers(1, 2)),

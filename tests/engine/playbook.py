@@ -348,7 +348,9 @@ FACTS_BY_VERB: dict[str, Callable[[Play, list[str]], f.AnyFact]] = {
     "pause": _pause,
     "cancel": lambda play, words: f.CancelRequested(words[0]),
     "asked": _asked,
-    "answer": lambda play, words: f.RequestAnswered(words[0], words[1] if words[1:] else "resume", "person"),
+    "answer": lambda play, words: f.RequestAnswered(
+        words[0], words[1] if words[1:] else "retry", "person", " ".join(words[2:])
+    ),
     "resume": lambda play, words: f.SessionResumed("person", " ".join(words) or None),
     "recover": lambda play, _: f.SessionRecovered(4711, "here"),
     "taken-up-by-person": lambda play, words: f.SessionRecovered(

@@ -489,7 +489,7 @@ def test_branch_asks_at_once_while_the_others_continue() -> None:
         < session_paused attempts_lost
         = paused
         > resume
-        < codex: request_resolved attempts_lost-14 continue
+        < codex: request_resolved attempts_lost-14 reset
         < codex: attempt_start 4
         ? codex: execute draft 1 attempt 4
         """,
@@ -509,7 +509,7 @@ def test_runtime_limit_opens_one_request_for_all_branches() -> None:
         > codex: completed
         < session_paused runtime_limit
         > resume
-        < claude: request_resolved runtime_limit-10 continue
+        < claude: request_resolved runtime_limit-10 reset
         ? claude: prepare draft 2
         ? codex: prepare draft 2
         """,

@@ -330,7 +330,7 @@ def test_engine_dying_repeatedly_during_judgment_asks_a_person() -> None:
         < request_opened recoveries_without_progress-11
         < session_paused recoveries_without_progress
         > resume
-        < request_resolved recoveries_without_progress-11 continue
+        < request_resolved recoveries_without_progress-11 reset
         < judge_start 2
         ? judge plan 1 attempt 2
         """,

@@ -4,7 +4,7 @@ import pytest
 from tests.engine.plans import plan_of, stage
 from tests.engine.playbook import Play, play
 
-from agentforge.engine.decide.stage import max_runtime, stage_at
+from agentforge.engine.decide.stage_at import max_runtime, stage_at
 from agentforge.model.plan import Guardrails, Plan, RetryPolicy
 
 
@@ -25,7 +25,7 @@ def test_runtime_limit_asks_and_a_resume_grants_the_same_again() -> None:
         = paused
         @ 3600
         > resume
-        < request_resolved runtime_limit-6 continue
+        < request_resolved runtime_limit-6 reset
         ? prepare plan 2
         @ 30
         > prepared
@@ -55,7 +55,7 @@ def test_runtime_limit_opens_a_request_before_another_attempt() -> None:
         < request_opened runtime_limit-8
         < session_paused runtime_limit
         > resume
-        < request_resolved runtime_limit-8 continue
+        < request_resolved runtime_limit-8 reset
         < attempt_start 2 timeout=60
         ? execute plan 1 attempt 2
         """,
@@ -77,7 +77,7 @@ def test_runtime_limit_that_ended_the_last_attempt_opens_a_request() -> None:
         < request_opened runtime_limit-6
         < session_paused runtime_limit
         > resume
-        < request_resolved runtime_limit-6 continue
+        < request_resolved runtime_limit-6 reset
         < attempt_start 2 timeout=60
         ? execute plan 1 attempt 2
         """,

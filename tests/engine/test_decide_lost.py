@@ -72,7 +72,7 @@ def test_three_attempts_lost_in_a_row_ask_a_person() -> None:
         < session_paused attempts_lost
         = paused
         > resume
-        < request_resolved attempts_lost-10 continue
+        < request_resolved attempts_lost-10 reset
         < attempt_start 4
         ? execute plan 1 attempt 4
         = running
@@ -82,7 +82,7 @@ def test_three_attempts_lost_in_a_row_ask_a_person() -> None:
         """,
     )
     opened = conversation.events[9].fact
-    assert opened.options == ("resume", "cancel")  # type: ignore[union-attr]
+    assert opened.options == ("resume", "retry", "cancel")  # type: ignore[union-attr]
     assert "3 attempts at iteration 1 of stage 'plan' were lost in a row" in opened.question  # type: ignore[union-attr]
 
 
@@ -125,7 +125,7 @@ def test_three_recoveries_without_progress_ask_a_person() -> None:
         < session_paused recoveries_without_progress
         = paused
         > resume
-        < request_resolved recoveries_without_progress-6 continue
+        < request_resolved recoveries_without_progress-6 reset
         ? prepare plan 1
         > recover
         ? prepare plan 1

@@ -89,7 +89,7 @@ def test_limit_that_lasts_too_long_asks_a_person() -> None:
         < session_paused provider_limit
         = paused
         > resume
-        < request_resolved provider_limit-6 continue
+        < request_resolved provider_limit-6 reset
         < attempt_start 2
         ? execute plan 1 attempt 2
         """,
@@ -410,7 +410,7 @@ def test_limit_that_outlasts_the_runtime_limit_asks_at_once() -> None:
         < session_paused runtime_limit
         = paused
         > resume
-        < request_resolved runtime_limit-10 continue
+        < request_resolved runtime_limit-10 reset
         < attempt_start 3 timeout=300
         ? execute plan 1 attempt 3
         """,

@@ -234,7 +234,7 @@ def test_answer_between_crash_and_recovery_or_after_it_is_consumed_once(after_re
 def test_engine_that_died_between_question_and_pause_takes_the_answer_without_pausing() -> None:
     whole = play(plan_of(stage()), BEGIN + LOST)
     again = recovered(whole, lengths(whole, f.RequestOpened)[0])
-    again.record(f.RequestAnswered("attempts_lost-10", "resume", "person"), None)
+    again.record(f.RequestAnswered("attempts_lost-10", "retry", "person"), None)
     assert again.happens("recover") == [
         "< request_resolved attempts_lost-10 continue",
         "< attempt_start 4",
@@ -353,7 +353,7 @@ def test_failures_count_on_after_an_answer_and_no_more_after_a_resume(word: str,
         < session_paused attempts_lost
         > {word.replace("15", "14")}
         {continued.replace("15", "14")}
-        < request_resolved attempts_lost-14 continue
+        < request_resolved attempts_lost-14 {"continue" if continued else "reset"}
         < attempt_start 5
         ? execute plan 1 attempt 5
         > error provider_crashed
@@ -419,7 +419,7 @@ def test_runtime_is_kept_after_an_answer_and_reset_after_a_resume(word: str, tim
         @ 5000
         > {"answer attempts_lost-10" if word == "answer" else "resume"}
         {continued}
-        < request_resolved attempts_lost-10 continue
+        < request_resolved attempts_lost-10 {"continue" if continued else "reset"}
         < attempt_start 4 timeout={timeout}
         ? execute plan 1 attempt 4
         """,
@@ -459,7 +459,7 @@ def test_default_applies_without_an_answer_in_time() -> None:
         f"""{ASKED}
         > fired request:question-1
         < request_answered question-1 no default
-        < request_resolved question-1 continue
+        < request_resolved question-1 answered
         ? execute plan 1 attempt 1
         """,
     )
@@ -472,7 +472,7 @@ def test_answer_in_time_makes_the_timer_moot() -> None:
         f"""{ASKED}
         @ 59
         > answer question-1 yes
-        < request_resolved question-1 continue
+        < request_resolved question-1 answered
         ? execute plan 1 attempt 1
         """,
     )
@@ -496,7 +496,7 @@ def test_answer_before_the_timer_in_the_log_counts() -> None:
     conversation.now += timedelta(seconds=60)
     conversation.record(f.RequestAnswered("question-1", "yes", "person"), None)
     conversation.record(f.TimerFired("request:question-1"), None)
-    assert conversation.answer()[0] == "< request_resolved question-1 continue"
+    assert conversation.answer()[0] == "< request_resolved question-1 answered"
     assert count(conversation, f.RequestAnswered) == 1
 
 
@@ -517,9 +517,9 @@ def test_default_of_a_run_that_waits_continues_it() -> None:
         > fired request:approval-1
         < request_answered approval-1 cancel default
         < session_continued approval-1
-        < cancel_requested answered by default
+        < cancel_requested rejected by default
         < request_resolved approval-1 cancel
-        < session_aborted answered by default
+        < session_aborted rejected by default
         = aborted
         """,
     )
@@ -557,9 +557,9 @@ def test_run_awaits_approval_again_while_the_other_request_is_open() -> None:
         > asked approval-2
         ? execute plan 1 attempt 1
         {lost_beside("-12", "awaiting_approval approval-1 approval-2 attempts_lost-12")}
-        > answer approval-1 yes
+        > answer approval-1 approve
         < session_continued approval-1
-        < request_resolved approval-1 continue
+        < request_resolved approval-1 approved
         < awaiting_approval approval-2 attempts_lost-12
         = awaiting_approval
         > cancel enough

@@ -194,7 +194,7 @@ def test_at_most_once_asks_a_person_before_a_retry(ending: str) -> None:
         < session_paused at_most_once
         = paused
         > resume
-        < request_resolved at_most_once-6 continue
+        < request_resolved at_most_once-6 reset
         < attempt_start 2
         ? execute plan 1 attempt 2
         """,
@@ -251,7 +251,7 @@ def test_at_most_once_asks_after_a_pause_about_the_failed_attempt(pause: str, en
         < request_opened at_most_once-{seq + 1}
         < session_paused at_most_once
         > resume
-        < request_resolved at_most_once-{seq + 1} continue
+        < request_resolved at_most_once-{seq + 1} reset
         < attempt_start 2
         ? execute plan 1 attempt 2
         """,

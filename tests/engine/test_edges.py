@@ -22,8 +22,9 @@ from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.errors import IllegalMove, LogTooOld
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.plan import Judgment, Plan, RetryPolicy
+from agentforge.model.request import Request
 from agentforge.model.result import Result
-from agentforge.model.state import Between, Request, RunState, StageState, TaskState, Unavailable
+from agentforge.model.state import Between, RunState, StageState, TaskState, Unavailable
 from agentforge.model.status import TaskStatus
 from agentforge.model.task import AgentTask, JudgeTask, Wait
 

@@ -41,7 +41,7 @@ from agentforge.model.errors import AgentForgeError, DefinitionError, InvalidSet
 from agentforge.model.failure import Failure
 from agentforge.model.layout import RunLayout, lock_file, stop_reason_file
 from agentforge.model.plan import ProviderChoice
-from agentforge.model.state import Request
+from agentforge.model.request import Request
 from agentforge.ports.provider import Exit, ProcessProvider, ShowsProgress
 from agentforge.runtime.controls import given_answers, pending_controls
 from agentforge.runtime.exit_record import exit_of, read_claim, read_exit

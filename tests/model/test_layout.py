@@ -70,7 +70,7 @@ def test_directory_naming_convention() -> None:
 def test_provider_of_a_parallel_block_has_its_own_directory() -> None:
     plan = plan_of(stage("plan"), block("claude codex", stage("draft"), stage("check")))
     place = inner_place(plan.places["1"], 1, "codex", 1)
-    assert place == branch_place(plan, BlockState("1", 1), "codex", "1.1")
+    assert place == branch_place(plan, BlockState("1", 1), "codex", StageState("1.1", 1))
     assert place.scope == "parallel-01-duel/providers/codex"
     assert place.folder == "parallel-01-duel/providers/codex/stage-01-check"
     assert LAYOUT.branch_state(place.scope) == f"{RUN}/parallel-01-duel/providers/codex/state.json"
@@ -82,7 +82,7 @@ def test_later_visits_of_a_node_lie_beside_its_first() -> None:
     second = [visit_dir(folder, 2) for folder in folders(plan)]
     assert second == ["stage-00-plan/run-002", "parallel-01-duel/run-002"]
     assert LAYOUT.progress("pipeline", second[0]) == f"{RUN}/stage-00-plan/run-002/progress.md"
-    drafted = branch_place(plan, BlockState("1", 2), "claude", "1.0")
+    drafted = branch_place(plan, BlockState("1", 2), "claude", StageState("1.0", 2))
     assert drafted.folder == "parallel-01-duel/run-002/providers/claude/stage-00-draft"
 
 

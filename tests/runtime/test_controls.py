@@ -14,7 +14,8 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import StorageFailed
 from agentforge.model.layout import RunLayout
-from agentforge.model.state import MAX_REFUSED, RefusedFile, Request
+from agentforge.model.request import Request
+from agentforge.model.state import MAX_REFUSED, RefusedFile
 from agentforge.runtime.controls import (
     Answer,
     Control,

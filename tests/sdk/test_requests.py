@@ -28,7 +28,8 @@ from agentforge.app.results import RunResult
 from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove, InvalidRequest
 from agentforge.model.layout import RunLayout
-from agentforge.model.state import MAX_NOTES_BYTES, Request
+from agentforge.model.request import Request
+from agentforge.model.state import MAX_NOTES_BYTES
 from agentforge.model.status import RunStatus
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
 from agentforge.runtime.controls import Answer, give_answer
@@ -68,7 +69,7 @@ def test_answer_continues_a_paused_run_and_resets_no_counters(tmp_path: Path) ->
     async def main() -> None:
         async with engine(tmp_path, ScriptedProvider([crashes()])) as sdk:
             first = await asked(sdk)
-            result = await sdk.answer("s", "resume", by="anna")
+            result = await sdk.answer("s", "retry", by="anna")
             assert result is not None
             (second,) = result.requests
             assert (result.status, second.id != first) == (RunStatus.PAUSED, True)
@@ -106,7 +107,7 @@ def test_time_waiting_for_an_answer_does_not_count_as_runtime(tmp_path: Path) ->
             limited = pipeline(node(semantics="at_most_once"), guardrails={"max_runtime_seconds": 100})
             await asked(sdk, limited)
             clock.advance(5000)
-            result = await sdk.answer("s", "resume")
+            result = await sdk.answer("s", "retry")
         assert result is not None
         assert result.completed
 
@@ -226,7 +227,7 @@ def test_invalid_answer_does_not_prevent_a_valid_one_for_a_run_without_an_engine
             file = answer_file(tmp_path, request)
             file.parent.mkdir()
             file.write_bytes(content.replace(b"ID", request.encode()))
-            result = await (sdk.answer("s", "resume") if verb == "answer" else sdk.resume("s"))
+            result = await (sdk.answer("s", "retry") if verb == "answer" else sdk.resume("s"))
         assert result is not None
         assert result.completed
         assert load(file) == {"request": request, "answer": "resume", "by": "person"}
@@ -258,7 +259,7 @@ def test_answer_waits_for_a_driver_that_is_about_to_release_the_run(tmp_path: Pa
         async with engine(tmp_path, ScriptedProvider([crashes(), says("done")])) as sdk:
             request = await asked(sdk)
             leaving = JsonlLog(layout_of(tmp_path).log).open()
-            answering = asyncio.create_task(sdk.answer("s", "resume"))
+            answering = asyncio.create_task(sdk.answer("s", "retry"))
             await eventually(answer_file(tmp_path, request).exists)
             leaving.close()
             result = await answering
@@ -283,7 +284,7 @@ def test_answer_left_before_the_engine_is_started_counts_when_the_run_is_recover
         cut_log(tmp_path, lines[:-1])
         async with engine(tmp_path) as sdk:
             assert sdk.status("s").status == "interrupted"
-            assert await sdk.answer("s", "resume") is None, "answering isn't recovering"
+            assert await sdk.answer("s", "retry") is None, "answering isn't recovering"
             result = await sdk.recover("s")
         assert result is not None
         assert result.completed
@@ -317,7 +318,7 @@ def test_second_answer_is_refused_with_the_name_of_who_was_first(tmp_path: Path)
             with pytest.raises(
                 IllegalMove, match=f"request '{request}' was already answered by anna: cancel"
             ):
-                await sdk.answer("s", "resume", by="ben")
+                await sdk.answer("s", "retry", by="ben")
 
     run(main())
 
@@ -329,10 +330,10 @@ def test_answer_to_a_request_that_is_not_open_or_not_offered_is_refused(tmp_path
             with pytest.raises(InvalidRequest, match=f"'sing' is not an option of request '{request}'"):
                 await sdk.answer("s", "sing")
             with pytest.raises(InvalidRequest, match="has no open request 'other-1'"):
-                await sdk.answer("s", "resume", request="other-1")
+                await sdk.answer("s", "retry", request="other-1")
             await sdk.answer("s", "succeeded")
             with pytest.raises(InvalidRequest, match="has no open request"):
-                await sdk.answer("s", "resume")
+                await sdk.answer("s", "retry")
             assert not list(answer_file(tmp_path, request).parent.glob("*.refused"))
 
     run(main())
@@ -424,7 +425,7 @@ def test_default_counts_when_its_time_comes_in_a_run_that_waits(tmp_path: Path) 
             await asked(sdk)
             inject(tmp_path, due)
             result = await sdk.resume("s")
-        assert (result.status, result.reason) == (RunStatus.ABORTED, "answered by default")
+        assert (result.status, result.reason) == (RunStatus.ABORTED, "rejected by default")
 
     run(main())
 
@@ -507,7 +508,7 @@ def test_state_file_shows_open_requests_and_when_a_person_resumed(tmp_path: Path
             assert state["resumed_at"] is None
             assert [entry["id"] for entry in state["requests"]] == [request]
             assert state["requests"][0]["question"].startswith("attempt 1 at iteration 1 of stage 'plan'")
-            await sdk.answer("s", "resume")
+            await sdk.answer("s", "retry")
             state = load(run_dir(tmp_path) / "state.json")
             assert state["resumed_at"] is None, "an answer isn't a resume"
             result = await sdk.resume("s")

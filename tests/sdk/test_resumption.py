@@ -11,7 +11,7 @@ from agentforge.app.runs.resume import record_resume
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.layout import RunLayout
-from agentforge.model.state import RequestKind
+from agentforge.model.request import RequestKind
 from agentforge.runtime.journal import Journal
 
 AT = Cursor("0", 1, 1)

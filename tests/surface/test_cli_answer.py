@@ -18,7 +18,7 @@ def asking(project: Project) -> Project:
     file = project.pipeline(f"plan={AGENT}", extra=ONCE)
     done = project.call("run", "-p", file, "-s", "auth")
     assert done.code == 22
-    assert "  Answer: agentforge answer auth resume\n" in done.out
+    assert "  Answer: agentforge answer auth retry\n" in done.out
     return project
 
 
@@ -53,14 +53,14 @@ def test_answer_without_an_answer_lists_the_requests_with_the_exact_command(
     question, command = done.out.splitlines()
     assert done.code == 0
     assert question.startswith("attempt 1 at iteration 1 of stage 'plan' failed (")
-    assert command == "  agentforge answer auth resume"
+    assert command == "  agentforge answer auth retry"
 
 
 def test_answer_lists_several_requests_each_with_its_name(asking: Project) -> None:
     inject(asking)
     commands = asking.call("answer", "auth").out.splitlines()[1::2]
     assert commands == [
-        "  agentforge answer --request at_most_once-6 auth resume",
+        "  agentforge answer --request at_most_once-6 auth retry",
         "  agentforge answer --request approval-1 auth yes",
     ]
 
@@ -70,7 +70,7 @@ def test_answer_lists_as_json(asking: Project) -> None:
     assert listed["session"] == "auth"
     (request,) = listed["requests"]
     assert (request["id"], request["kind"]) == (request_of(asking), "escalation")
-    assert request["options"] == ["resume", "succeeded", "cancel"]
+    assert request["options"] == ["retry", "succeeded", "resume", "cancel"]
 
 
 def test_answer_without_open_requests_prints_a_message(project: Project) -> None:
@@ -85,9 +85,9 @@ def test_answer_without_open_requests_prints_a_message(project: Project) -> None
 
 def test_answer_continues_the_run_attached_to_its_end(asking: Project) -> None:
     (asking.root / "ok").touch()
-    done = asking.call("answer", "auth", "resume")
+    done = asking.call("answer", "auth", "retry")
     assert done.code == 0
-    assert "· person answered: resume" in done.out
+    assert "· person answered: retry" in done.out
     assert "· continuing after an answer" in done.out
     assert done.lines[-2] == "✓ Completed: 1 iteration in Ns"
     assert (asking.root / "count").read_text() == "run\nrun\n"
@@ -95,9 +95,9 @@ def test_answer_continues_the_run_attached_to_its_end(asking: Project) -> None:
 
 def test_answer_that_leads_to_another_question_ends_as_a_run_that_needs_a_person(asking: Project) -> None:
     first = request_of(asking)
-    done = asking.call("answer", "auth", "resume", "--request", first)
+    done = asking.call("answer", "auth", "retry", "--request", first)
     assert done.code == 22
-    assert "  Answer: agentforge answer auth resume\n" in done.out
+    assert "  Answer: agentforge answer auth retry\n" in done.out
     assert request_of(asking) != first
 
 
@@ -116,7 +116,7 @@ def test_answer_may_cancel_the_run(asking: Project) -> None:
 
 def test_answer_as_json_reports_how_the_run_stopped(asking: Project) -> None:
     (asking.root / "ok").touch()
-    done = asking.call("answer", "auth", "resume", "--json")
+    done = asking.call("answer", "auth", "retry", "--json")
     assert (done.code, done.json["status"], done.json["requests"]) == (0, "completed", [])
 
 
@@ -127,8 +127,8 @@ def test_answer_as_json_reports_how_the_run_stopped(asking: Project) -> None:
     ("arguments", "message"),
     [
         (["auth", "sing"], "Error: 'sing' is not an option of request 'at_most_once-6'"),
-        (["auth", "resume", "--request", "other-1"], "Error: session 'auth' has no open request 'other-1'"),
-        (["nobody", "resume"], "Error: no session 'nobody'"),
+        (["auth", "retry", "--request", "other-1"], "Error: session 'auth' has no open request 'other-1'"),
+        (["nobody", "retry"], "Error: no session 'nobody'"),
     ],
 )
 def test_answer_that_is_not_offered_or_not_asked_for_is_a_usage_error(
@@ -144,12 +144,12 @@ def test_answer_that_is_not_offered_or_not_asked_for_is_a_usage_error(
 
 
 def test_answer_names_the_options(asking: Project) -> None:
-    assert "hint: use one of: resume, succeeded, cancel" in asking.call("answer", "auth", "sing").err
+    assert "hint: use one of: retry, succeeded, resume, cancel" in asking.call("answer", "auth", "sing").err
 
 
 def test_answer_to_a_run_without_requests_is_a_usage_error(asking: Project) -> None:
     asking.call("answer", "auth", "succeeded")
-    done = asking.call("answer", "auth", "resume")
+    done = asking.call("answer", "auth", "retry")
     assert (done.code, done.err) == (
         2,
         "Error: session 'auth' has no open requests\n  hint: `agentforge status auth` shows its status\n",
@@ -190,11 +190,11 @@ def test_resume_shows_the_command_for_what_it_does_not_answer(asking: Project) -
 def test_answer_to_a_run_without_an_engine_prints_the_next_step(asking: Project) -> None:
     record(asking, f.SessionResumed("person"))  # And the engine died.
     (asking.root / "ok").touch()
-    done = asking.call("answer", "auth", "resume")
+    done = asking.call("answer", "auth", "retry")
     assert done.code == 0
     assert (
         done.err
-        == "Answered session 'auth': resume. It has no active engine; run `agentforge recover auth`.\n"
+        == "Answered session 'auth': retry. It has no active engine; run `agentforge recover auth`.\n"
     )
     assert asking.call("recover", "auth").code == 0
     assert asking.state("auth")["status"] == "completed"

@@ -104,7 +104,7 @@ def test_a_run_that_needs_a_person_exits_22_and_shows_the_question(project: Proj
     assert done.code == 22
     assert done.lines[-4:] == [
         "‖ Paused after 0 iterations in Ns: runtime_limit",
-        "  the runtime limit of 0.5 s is used up. Extend it by the same amount? [resume, cancel]",
+        "  the runtime limit of 0.5 s is used up. Extend it by the same amount? [resume, retry, cancel]",
         "  Answer: agentforge answer auth resume",
         "  Resume: agentforge resume auth",
     ]

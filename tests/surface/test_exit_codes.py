@@ -11,7 +11,7 @@ from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation
 from agentforge.model import errors
 from agentforge.model.errors import InvalidRequest
-from agentforge.model.state import Request, RequestKind
+from agentforge.model.request import Request, RequestKind
 from agentforge.model.status import RunStatus
 
 

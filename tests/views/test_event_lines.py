@@ -146,6 +146,32 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
         'id=r-1 answer="resume" by=person',
         "person answered: resume",
     ),
+    (
+        f.RequestAnswered("r-1", "reject", "person", "Too\nlong."),
+        'id=r-1 answer="reject" by=person text="Too long."',
+        "person answered: reject: Too long.",
+    ),
+    (f.CheckpointCleared("legal", "person"), "name=legal by=person", "checkpoint legal cleared by person"),
+    (
+        f.NodeRestarted("build", "rejected", "Too long.", "person", 3, 2),
+        'node=1 run=1 id=build cause=rejected reason="Too long." by=person',
+        "build rejected by person: Too long.; starting over",
+    ),
+    (
+        f.NodeRestarted("build", "requested", "wrong model", "person", 3),
+        'node=1 run=1 id=build cause=requested reason="wrong model" by=person',
+        "build restarted by person: wrong model",
+    ),
+    (
+        f.RestartRequested("wrong model", "person"),
+        'reason="wrong model" by=person',
+        "restart requested: wrong model",
+    ),
+    (
+        f.NoteAdded("Mind\nthe tests.", "person"),
+        'text="Mind the tests." by=person',
+        "person added: Mind the tests.",
+    ),
     (f.RequestResolved("r-1", "continue"), "id=r-1 effect=continue", None),
     (f.AwaitingApproval(("r-1", "r-2")), "requests=r-1,r-2", "awaiting approval"),
     (f.SessionContinued(("r-1",)), "requests=r-1", "continuing after an answer"),

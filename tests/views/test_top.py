@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.views.samples import NOON
 from tests.views.test_status_view import ATTEMPT, ITERATION, NODE, STARTED, seen
 
-from agentforge.model.state import Request
+from agentforge.model.request import Request
 from agentforge.views.stage_progress import BranchProgress, StageProgress
 from agentforge.views.status import FailureStatus, PauseStatus, WaitStatus
 from agentforge.views.top import HEADS, TopRow, column_widths, in_order, top_row, totals

@@ -6,7 +6,8 @@ from typing import Literal
 from msgspec import Struct, field
 
 from agentforge.model.plan import Plan
-from agentforge.model.state import Request, RunState, Spending
+from agentforge.model.request import Request
+from agentforge.model.state import RunState, Spending
 from agentforge.model.status import RunStatus
 from agentforge.model.stop_reason import StopReason
 from agentforge.ports.event_log import BufferHealth, Damage

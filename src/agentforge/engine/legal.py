@@ -32,6 +32,7 @@ _RUN_TARGET: dict[type[f.AnyFact], RunStatus] = {
 _STAGE_TARGET: dict[type[f.AnyFact], NodeStatus] = {
     f.NodeStarted: NodeStatus.RUNNING,
     f.NodeCompleted: NodeStatus.COMPLETED,
+    f.NodeRestarted: NodeStatus.COMPLETED,
 }
 
 _ATTEMPT_TARGET: dict[type[f.AnyFact], TaskStatus] = {
@@ -78,7 +79,7 @@ def refuse_illegal(state: RunState | None, fact: f.AnyFact, cursor: Cursor | Non
     elif target := _RUN_TARGET.get(kind):
         move(RUN_MOVES, state.status, target)
     elif target_status := _STAGE_TARGET.get(kind):
-        move(STAGE_MOVES, _node_status(state), target_status)
+        move(STAGE_MOVES, _node_status(state, cursor), target_status)
     else:
         if isinstance(fact, _REQUEST_FACTS):
             _refuse_request(state, fact)
@@ -103,6 +104,8 @@ def _refuse_request(state: RunState, fact: f.RequestOpened | f.RequestAnswered |
             raise IllegalMove(f"request {fact.key!r} is already open")
         return
     known = next((request for request in state.requests if request.id == fact.id), None)
+    if known is not None and isinstance(fact, f.RequestResolved) and fact.effect == "withdrawn":
+        return
     if known is None or known.is_open != isinstance(fact, f.RequestAnswered):
         raise IllegalMove(f"{fact.TYPE} is not expected for request {fact.id!r}")
     if isinstance(fact, f.RequestAnswered) and known.is_overdue and fact.by != "default":
@@ -132,7 +135,9 @@ def refuse_shell_run(state: RunState) -> None:
         )
 
 
-def _node_status(state: RunState) -> NodeStatus:
+def _node_status(state: RunState, at: Cursor | None) -> NodeStatus:
+    if at is not None and at.provider is not None:
+        return NodeStatus.RUNNING if state.stage(at.provider) else NodeStatus.PENDING
     return NodeStatus.RUNNING if isinstance(state.at, StageState | BlockState) else NodeStatus.PENDING
 
 
@@ -168,6 +173,30 @@ def refuse_pause(state: RunState) -> None:
         raise IllegalMove(
             f"Session {state.session!r} is {status_text(state.status)}; only a running session can be paused."
         )
+
+
+def refuse_restart(state: RunState, provider: str | None = None) -> None:
+    """Raise IllegalMove, with a message for people, if there is no such stage to start over."""
+    refuse_shell_run(state)
+    name = f"Session {state.session!r}"
+    if state.status in FINAL:
+        raise IllegalMove(f"{name} is {status_text(state.status)}; no stage can be restarted.")
+    if state.block is not None and provider is None:
+        running = ", ".join(branch for branch, _ in state.under_way() if branch)
+        raise IllegalMove(
+            f"{name} is in a parallel block, whose branches are restarted separately.",
+            hint=f"name one with --provider: {running}" if running else "",
+        )
+    if state.stage(provider) is None:
+        where = f"provider {provider!r} of it" if provider else "it"
+        raise IllegalMove(f"{name} can't restart a stage: {where} is not in a stage.")
+
+
+def refuse_note(state: RunState) -> None:
+    """Raise IllegalMove, with a message for people, if nothing can be added to the run's context."""
+    refuse_shell_run(state)
+    if state.status in FINAL:
+        raise IllegalMove(f"Session {state.session!r} is {status_text(state.status)}: no iteration follows.")
 
 
 def refuse_cancel(state: RunState) -> None:

@@ -16,16 +16,8 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Destination
 from agentforge.model.errors import IllegalMove
 from agentforge.model.plan import ParallelNode, Plan, StageNode, Step
-from agentforge.model.state import (
-    Between,
-    BlockState,
-    BranchState,
-    Position,
-    Request,
-    RunState,
-    StageState,
-    Start,
-)
+from agentforge.model.request import Request
+from agentforge.model.state import Between, BlockState, BranchState, Position, RunState, StageState, Start
 
 _INDEX = re.compile(r"(^|/)(stage|parallel|pipeline)-\d+-")
 _HINT = "restore it, resume without --recompile, or start over with --force"
@@ -59,7 +51,7 @@ def apply_plan_change(state: RunState, fact: f.PlanChanged) -> RunState:
     """The state after a plan change."""
     paths = fact.paths
     known = ((record, paths.get(record.path, record.path)) for record in state.stages)
-    visits = ((paths.get(p, p) or fact.gone.get(p), count) for p, count in state.visits.items())
+    visits = ((_visited(key, fact), count) for key, count in state.visits.items())
     moved = replace(
         state,
         stages=tuple(replace(record, path=path) for record, path in known if path is not None),
@@ -68,6 +60,13 @@ def apply_plan_change(state: RunState, fact: f.PlanChanged) -> RunState:
         recompiled=True,
     )
     return replace(moved, at=_position(moved.at, fact), rounds=fact.at.rounds if fact.at else moved.rounds)
+
+
+def _visited(key: str, fact: f.PlanChanged) -> str | None:
+    """The key of a node's visits in the new plan; None for a stage of a branch that was removed."""
+    path, at, provider = key.partition("@")
+    now = fact.paths.get(path, path) or (fact.gone.get(path) if not at else None)
+    return f"{now}{at}{provider}" if now is not None else None
 
 
 def _asked_in(request: Request, paths: dict[str, str | None]) -> Request:
@@ -83,8 +82,10 @@ def _asked_in(request: Request, paths: dict[str, str | None]) -> Request:
 
 def _position(at: Position, fact: f.PlanChanged) -> Position:
     match at:
-        case Start() | Between():
+        case Start():
             return Between(fact.at)
+        case Between():
+            return Between(fact.at, at.reentry)
         case StageState():
             path = fact.at.path if fact.at else at.path
             return replace(_under_new_plan(at, fact.plan.stage(path)), path=path)
@@ -105,7 +106,8 @@ def _between(
     """After the completed node, else at the next one; a jump to another node is kept."""
     done = state.stages[-1].path if state.stages else ""
     path = paths.get(done)
-    if path is not None and following == next_node(old, done, state.rounds):
+    is_back = isinstance(state.at, Between) and state.at.reentry is not None
+    if path is not None and not is_back and following == next_node(old, done, state.rounds):
         return next_node(new, path, state.rounds)
     upcoming = paths.get(following.path) if following else None
     if following is not None and upcoming is not None:

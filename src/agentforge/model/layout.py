@@ -43,6 +43,11 @@ def is_inside(path: str) -> bool:
     return not isabs(path) and ".." not in path.split("/")
 
 
+def iteration_dir(folder: str, number: int) -> str:
+    """The directory of an iteration; `folder` comes from its `Place`."""
+    return f"{folder}/iterations/{number:03d}"
+
+
 class RunLayout(Struct, frozen=True):
     """The files of one run; `root` is the run directory."""
 
@@ -127,7 +132,7 @@ class RunLayout(Struct, frozen=True):
         return f"{self.root}/{scope}/state.json"
 
     def iteration(self, folder: str, number: int) -> "IterationLayout":
-        return IterationLayout(f"{self.root}/{folder}/iterations/{number:03d}")
+        return IterationLayout(f"{self.root}/{iteration_dir(folder, number)}")
 
 
 class IterationLayout(Struct, frozen=True):

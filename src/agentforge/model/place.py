@@ -30,15 +30,20 @@ def place_of(plan: Plan, state: RunState, provider: str | None, at: StageState) 
         return Place(at.path, at.run, folder_of(plan, at))
     if state.block is None or state.block.path not in plan.places:
         return None
-    return branch_place(plan, state.block, provider, at.path)
+    return branch_place(plan, state.block, provider, at)
 
 
-def branch_place(plan: Plan, block: BlockState, provider: str, path: str) -> Place:
+def branch_place(plan: Plan, block: BlockState, provider: str, at: StageState) -> Place:
     """Place of a stage in a provider's branch."""
     scope = f"{folder_of(plan, block)}/providers/{provider}"
-    node, position = plan.stage(path, provider), path.rpartition(".")[2]
-    folder = f"{scope}/stage-{int(position):02d}-{node.id if node else ''}"
-    return Place(path, block.run, folder, provider, scope)
+    node = plan.stage(at.path, provider)
+    folder = at.folder or f"{scope}/stage-{at.position:02d}-{node.id if node else ''}"
+    return Place(at.path, at.run, folder, provider, scope)
+
+
+def visits_key(path: str, provider: str | None) -> str:
+    """The key of a stage in `RunState.visits`."""
+    return path if provider is None else f"{path}@{provider}"
 
 
 def folder_of(plan: Plan, at: StageState | BlockState) -> str:

@@ -8,6 +8,8 @@ from typing import Any, Literal, get_args
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from agentforge.model.request import Answerer
+
 PLAN_VERSION = 1
 
 Mode = Literal["loop", "pipeline"]
@@ -51,6 +53,8 @@ class PipelineInfo(Struct, frozen=True, omit_defaults=True):
     inputs: tuple[str, ...] | None = None
     guardrails: Guardrails | None = None
     """Limits of the whole run."""
+    views: tuple[str, ...] = ()
+    """Additional files to keep up to date, outside the run directory: `escalations`."""
 
 
 class ProviderChoice(Struct, frozen=True, omit_defaults=True):
@@ -94,6 +98,22 @@ class LimitPolicy(Struct, frozen=True):
     max_delay: float = 900.0
     max_wait: float = 86_400.0
     """If the wait would be longer, a person is asked instead."""
+
+
+OnTimeout = Literal["wait", "approve", "abort"]
+
+
+class Approval(Struct, frozen=True, omit_defaults=True):
+    """When a stage has ended, someone approves its result or sends it back."""
+
+    message: str | None = None
+    """The question; there is a default."""
+    by: Answerer = "person"
+    """`agent`: an agent that isn't part of the run may answer, too."""
+    timeout: float | None = None
+    on_timeout: OnTimeout = "wait"
+    rounds: int = 3
+    """How often the result is shown; after a rejection in the last round, the run escalates."""
 
 
 Semantics = Literal["at_least_once", "at_most_once"]
@@ -206,6 +226,9 @@ class StageNode(Struct, frozen=True, tag="stage", tag_field="kind", omit_default
     """Its judge, if not that of the plan."""
     result_instructions: bool = True
     """Whether a prompt that doesn't ask for the result is extended."""
+    approve: Approval | None = None
+    checkpoint: str | None = None
+    """The name of the checkpoint that is asked once, before this node."""
 
     @property
     def label(self) -> str:
@@ -239,6 +262,7 @@ class ParallelNode(Struct, frozen=True, tag="parallel", tag_field="kind", omit_d
     branches: tuple[Branch, ...]
     description: str | None = None
     failure_mode: str | None = None
+    checkpoint: str | None = None
 
 
 class NestedNode(Struct, frozen=True, tag="pipeline", tag_field="kind", omit_defaults=True):
@@ -251,6 +275,7 @@ class NestedNode(Struct, frozen=True, tag="pipeline", tag_field="kind", omit_def
     plan: "Plan"
     ref: str
     description: str | None = None
+    checkpoint: str | None = None
 
 
 Node = StageNode | ParallelNode | NestedNode
@@ -297,6 +322,14 @@ class Plan(Struct, frozen=True, dict=True):
         blocks = (step for step in self.steps if isinstance(step.node, ParallelNode))
         inner = {step.inner_path(stage): stage for step in blocks for stage in step.stages}
         return {step.path: step.node for step in self.steps} | inner
+
+    def checkpoints(self, path: str) -> tuple[str, ...]:
+        """The names of the checkpoints before a node: those of the pipelines around it first."""
+        return self._checkpoints.get(path, ())
+
+    @cached_property
+    def _checkpoints(self) -> dict[str, tuple[str, ...]]:
+        return {path: names for path, names in _checkpoints(self, "", ()) if names}
 
     def stage(self, path: str, branch: str | None = None) -> StageNode | None:
         """The stage at that path (in a block: of that provider's branch), or None."""
@@ -380,6 +413,15 @@ def _steps(plan: Plan, path: str, folder: str) -> Iterator[Step]:
             yield from _steps(node.plan, f"{path}{node.path}.", f"{here}/")
         else:
             yield Step(node, f"{path}{node.path}", here)
+
+
+def _checkpoints(plan: Plan, prefix: str, outer: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for node in plan.nodes:
+        names = (*outer, node.checkpoint) if node.checkpoint else outer
+        if isinstance(node, NestedNode):
+            yield from _checkpoints(node.plan, f"{prefix}{node.path}.", names)
+        else:
+            yield f"{prefix}{node.path}", names
 
 
 def visit_dir(folder: str, run: int) -> str:

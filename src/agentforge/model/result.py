@@ -4,13 +4,14 @@ import re
 from enum import StrEnum
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 
 class Decision(StrEnum):
     CONTINUE = "continue"
     STOP = "stop"
     ERROR = "error"
+    ASK = "ask"
 
 
 class WorkReport(Struct, frozen=True):
@@ -29,6 +30,18 @@ class Signals(Struct, frozen=True):
     notes: str = ""
 
 
+class AgentQuestion(Struct, frozen=True, omit_defaults=True):
+    """A question that an agent asks in its result."""
+
+    id: str
+    question: str
+    options: tuple[str, ...] = ()
+    """Empty: any text is an answer."""
+    default: str | None = None
+    blocking: bool = True
+    """Whether the stage waits for the answer; otherwise the default is used."""
+
+
 class Result(Struct, frozen=True):
     """The result schema (v3), plus the agent's decision."""
 
@@ -39,6 +52,12 @@ class Result(Struct, frozen=True):
     decision: Decision = Decision.CONTINUE
     reason: str = ""
     errors: tuple[str, ...] = ()
+    questions: tuple[AgentQuestion, ...] | UnsetType = UNSET
+    """Only with the decision `ask`."""
+
+    @property
+    def asked(self) -> tuple[AgentQuestion, ...]:
+        return () if isinstance(self.questions, UnsetType) else self.questions
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):

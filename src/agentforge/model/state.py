@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -10,12 +9,9 @@ from msgspec.structs import replace
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.plan import Mode
-from agentforge.model.result import Decision, Usage
+from agentforge.model.request import AnsweredQuestion, Feedback, Request
+from agentforge.model.result import AgentQuestion, Decision, Usage
 from agentforge.model.status import IterationStatus, NodeStatus, RunStatus, TaskStatus
-
-RequestKind = Literal["approval", "checkpoint", "question", "escalation", "pause"]
-RequestScope = Literal["run", "branch"]
-Answerer = Literal["person", "agent"]
 
 AT_MOST_ONCE = "at_most_once"
 """The pause reason of a run that asks whether to retry an attempt."""
@@ -37,6 +33,8 @@ class RunSettings(Struct, frozen=True, omit_defaults=True):
     """Replay a cassette at this speed instead of running agents."""
     replay_commands: bool = False
     """Whether the replay runs the commands of the cassette."""
+    approve: bool = False
+    """Whether approvals are given without asking; checkpoints are still asked."""
 
 
 class TaskState(Struct, frozen=True):
@@ -157,11 +155,49 @@ class StageState(Struct, frozen=True, tag="stage"):
     queue_left: int = 0
     unavailable: tuple[Unavailable, ...] = ()
     """Unavailable providers; at most the length of the chain."""
+    round: int = 1
+    """How often its result was shown for approval, including this visit."""
+    rounds_granted: int = 0
+    """Rounds that a person granted beyond the approval's own."""
+    approved: bool = False
+    rejected: Feedback | None = None
+    """A rejection of its result that hasn't led to another visit yet."""
+    feedback: Feedback | None = None
+    """What was said about the previous visit."""
+    questions: tuple[AgentQuestion, ...] = ()
+    """What the agent asked in its latest iteration."""
+    asked: int = 0
+    """How many iterations of this visit asked something new."""
+    asks_granted: int = 0
+    """Rounds of questions that a person granted beyond the limit."""
+    answers: tuple[AnsweredQuestion, ...] = ()
+    """The latest answers to the agent's questions; at most MAX_ANSWERS."""
+    restart: "Restart | None" = None
+    """A restart that was requested and is not done yet."""
 
     @property
     def position(self) -> int:
         """The index of this stage in its branch."""
         return position_of(self.path)
+
+
+class Restart(Struct, frozen=True):
+    """Someone asked to start the stage over."""
+
+    reason: str
+    by: str
+
+
+class Reentry(Struct, frozen=True):
+    """What the next visit of a stage gets from the previous one."""
+
+    round: int = 1
+    rounds_granted: int = 0
+    feedback: Feedback | None = None
+    answers: tuple[AnsweredQuestion, ...] = ()
+
+
+MAX_ANSWERS = 64
 
 
 class StageRecord(Struct, frozen=True):
@@ -188,6 +224,8 @@ class BranchState(Struct, frozen=True):
     stages: tuple[StageRecord, ...] = ()
     failure: Failure | None = None
     started_at: datetime | None = None
+    reentry: Reentry | None = None
+    """Set while its next stage is one that it visits again."""
 
     @property
     def next_stage(self) -> int:
@@ -230,6 +268,8 @@ class Between(Struct, frozen=True, tag="between"):
 
     next: Destination | None
     """None at the end of the run."""
+    reentry: Reentry | None = None
+    """Set if the next node is the one that was left, visited again."""
 
 
 Position = Start | Between | StageState | BlockState
@@ -249,36 +289,6 @@ class Stop(Struct, frozen=True):
     reason: str
     now: bool
     due_at: datetime | None = None
-
-
-class Request(Struct, frozen=True, omit_defaults=True):
-    """A question that is open, or answered and not yet resolved."""
-
-    id: str
-    kind: RequestKind
-    key: str
-    reason: str
-    question: str
-    options: tuple[str, ...]
-    opened_at: datetime
-    answerers: tuple[Answerer, ...] = ("person",)
-    scope: RequestScope = "run"
-    due_at: datetime | None = None
-    default: str | None = None
-    at: Cursor | None = None
-    """Where it was asked."""
-    overdue: bool = False
-    answer: str | None = None
-    answered_by: str = ""
-
-    @property
-    def is_open(self) -> bool:
-        return self.answer is None
-
-    @property
-    def is_overdue(self) -> bool:
-        """Whether it timed out unanswered, so that the default is the answer."""
-        return self.is_open and self.overdue and self.default is not None
 
 
 class Note(Struct, frozen=True):
@@ -371,6 +381,10 @@ class RunState(Struct, frozen=True):
     """Ids of the latest processed controls, so that none is processed twice."""
     refused: tuple[RefusedFile, ...] = ()
     """The latest files that were refused; at most MAX_REFUSED."""
+    cleared: tuple[str, ...] = ()
+    """The names of the checkpoints that were cleared; at most as many as the plan has."""
+    runtime_granted: float | None = None
+    """Seconds that a person granted, from `clock_from`, instead of the runtime limit."""
     accepted_damage: tuple[int, ...] = ()
     """Damaged log lines that a person chose to ignore."""
     recoveries: int = 0

@@ -12,6 +12,7 @@ from msgspec import Struct
 from agentforge.model.cursor import Cursor
 from agentforge.model.place import Place
 from agentforge.model.plan import ProviderChoice, StageNode
+from agentforge.model.request import AnsweredQuestion, Feedback
 from agentforge.model.result import Usage
 
 MARK = "AGENTFORGE_ATTEMPT"
@@ -78,6 +79,8 @@ class PrepareTask(Task, frozen=True, kw_only=True, tag="prepare"):
     """Seconds left under the runtime limit, or None without a limit."""
     notes: tuple[str, ...] = ()
     """What people added to the context."""
+    feedback: Feedback | None = None
+    answers: tuple[AnsweredQuestion, ...] = ()
 
 
 class AgentTask(Task, frozen=True, kw_only=True, tag="agent"):
@@ -101,6 +104,8 @@ class AgentTask(Task, frozen=True, kw_only=True, tag="agent"):
     """Whether an earlier attempt timed out: the agent is then given fewer earlier outputs."""
     remaining: float | None = None
     notes: tuple[str, ...] = ()
+    feedback: Feedback | None = None
+    answers: tuple[AnsweredQuestion, ...] = ()
 
     def mark(self, run_id: str) -> str:
         return agent_mark(run_id, self.cursor, self.attempt, self.started_at)

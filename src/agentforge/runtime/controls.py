@@ -17,7 +17,7 @@ from msgspec import Struct
 from agentforge.model.errors import InvalidRequest, StorageFailed
 from agentforge.model.json_text import NOT_JSON
 from agentforge.model.layout import RunLayout
-from agentforge.model.state import Request
+from agentforge.model.request import Request
 from agentforge.system import files
 
 T = TypeVar("T")

@@ -12,7 +12,8 @@ from msgspec import Struct
 from agentforge.model.errors import StorageFailed
 from agentforge.model.facts import FileRefused
 from agentforge.model.layout import RunLayout
-from agentforge.model.state import MAX_REFUSED, RefusedFile, Request
+from agentforge.model.request import Request
+from agentforge.model.state import MAX_REFUSED, RefusedFile
 from agentforge.runtime.controls import Answer, Refuse, given_answers
 from agentforge.runtime.journal import Journal
 from agentforge.system import files

@@ -6,7 +6,8 @@ from datetime import datetime
 from msgspec import Struct
 
 from agentforge.model.plan import Mode, Plan, ProviderChoice, StageNode, Step
-from agentforge.model.state import RefusedFile, Request, RunState, StageState
+from agentforge.model.request import Request
+from agentforge.model.state import RefusedFile, RunState, StageState
 from agentforge.model.status import RunStatus, TaskStatus
 from agentforge.model.stop_reason import StopReason
 from agentforge.ports.event_log import BufferHealth

@@ -6,6 +6,7 @@ BLOCK = "agentforge.engine.decide.block"
 DECIDE = "agentforge.engine.decide.run"
 FAILURE = "agentforge.engine.decide.failure"
 STAGE = "agentforge.engine.decide.stage"
+STAGE_AT = "agentforge.engine.decide.stage_at"
 EVOLVE = "agentforge.engine.evolve.run"
 OF_ATTEMPT = "agentforge.engine.evolve.attempt"
 OF_BLOCK = "agentforge.engine.evolve.block"
@@ -33,14 +34,14 @@ BUGS = (
     Bug(
         DECIDE,
         "a request to stop kills agents immediately",
-        "if stop.now and known.status is TaskStatus.RUNNING",
-        "if known.status is TaskStatus.RUNNING",
+        "if stop.now and (ends := ended(flight, stop.reason)):",
+        "if ends := ended(flight, stop.reason):",
     ),
     Bug(
-        DECIDE,
+        STAGE_AT,
         "an agent that is already being stopped is stopped again",
-        "if stop.now and known.status is TaskStatus.RUNNING and ending",
-        "if stop.now and ending",
+        "if known.status is not TaskStatus.RUNNING or ending is None:",
+        "if ending is None:",
     ),
     Bug(DECIDE, "the grace period of a pause never expires", "if stop.due_at and not stop.now:", "if False:"),
     Bug(DECIDE, "a second visit reuses the number of the first", "state.visits.get(step.path, 0) + 1", "1"),
@@ -136,7 +137,7 @@ BUGS = (
     Bug(
         STAGE,
         "an attempt may exceed the remaining runtime",
-        "timeout = _tightest(node.timeout, here.remaining)",
+        "timeout = tightest(node.timeout, here.remaining)",
         "timeout = node.timeout",
     ),
     Bug(
@@ -196,8 +197,8 @@ BUGS = (
     Bug(
         EVOLVE,
         "recorded controls are forgotten",
-        "controls = (*controls, fact.control)[-MAX_CONTROLS:]",
-        "controls = (fact.control,)",
+        "controls=(*state.controls, control)[-MAX_CONTROLS:]",
+        "controls=(control,)",
     ),
     Bug(
         EVOLVE,
@@ -217,8 +218,8 @@ BUGS = (
     Bug(
         EVOLVE,
         "an earlier visit lowers the count of visits",
-        "max(at.run, state.visits.get(at.path, 0))",
-        "at.run",
+        "max(run, state.visits.get(key, 0))",
+        "run",
         equivalent="the visits of a path only increase in an undamaged log",
     ),
     Bug(
@@ -260,7 +261,7 @@ BUGS = (
     Bug(
         OF_BLOCK,
         "a branch continues in its previous stage",
-        "at is not None and at.path == path else",
+        "at is not None and (at.path, at.run) == (path, run) else",
         "at is not None else",
     ),
     Bug(
@@ -336,20 +337,20 @@ BUGS = (
     Bug(
         REQUESTS,
         "the same question is asked twice",
-        "if question.key in asked or any(request.key == question.key for request in state.requests):",
-        "if question.key in asked:",
+        "if known is not None:",
+        "if False:",
     ),
     Bug(
         REQUESTS,
         "two branches ask the same question of the run",
-        "if question.key in asked or any(",
-        "if any(",
+        "if question.key in asked:",
+        "if False:",
     ),
     Bug(
         REQUESTS,
         "a request is closed before its consequence is recorded",
-        'return Draft(cancel, at), Draft(f.RequestResolved(request.id, "cancel"), at)',
-        'return Draft(f.RequestResolved(request.id, "cancel"), at), Draft(cancel, at)',
+        "return (*(Draft(fact, at) for fact in before), Draft(resolved, at))",
+        "return (Draft(resolved, at), *(Draft(fact, at) for fact in before))",
     ),
     Bug(
         REQUESTS,
@@ -376,8 +377,8 @@ BUGS = (
     Bug(
         TERMINATION,
         "a stage has one iteration too many",
-        'iterations (max: {limit})" if at.completed >= limit',
-        'iterations (max: {limit})" if at.completed > limit',
+        'iterations (max: {limit})" if _counted(at) >= limit',
+        'iterations (max: {limit})" if _counted(at) > limit',
     ),
     Bug(
         TERMINATION,

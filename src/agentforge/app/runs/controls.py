@@ -10,7 +10,8 @@ from agentforge.app.runs.context import RunContext, refuse_own_agent, reopen
 from agentforge.app.runs.resume import reopen_to_work
 from agentforge.engine.legal import refuse_cancel, refuse_pause
 from agentforge.model.errors import IllegalMove, InvalidRequest, RunActive
-from agentforge.model.state import Request, RunState
+from agentforge.model.request import Request
+from agentforge.model.state import RunState
 from agentforge.runtime.controls import (
     Answer,
     Control,

@@ -18,7 +18,6 @@ from agentforge.app.runs.start import run_settings, without_secrets, write_defin
 from agentforge.definition.compiler import INLINE, Compiled
 from agentforge.definition.pins import pinned_text
 from agentforge.definition.yaml.parser import SourceText
-from agentforge.engine.decide.requests import RESUME
 from agentforge.engine.legal import refuse_resume
 from agentforge.engine.replan import plan_change
 from agentforge.legacy.import_run import import_run
@@ -26,6 +25,7 @@ from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest, RunActive
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import NestedNode, Plan
+from agentforge.model.request import RESUME
 from agentforge.model.state import MAX_NOTES_BYTES, RunState
 from agentforge.model.status import RunStatus
 from agentforge.ports.sources import Sources

@@ -3,13 +3,14 @@
 from msgspec.structs import replace
 
 from agentforge.engine.decide.requests import Ruling, opened
-from agentforge.engine.decide.stage import decide_stage, stage_in, stuck
+from agentforge.engine.decide.stage import decide_stage, stuck
+from agentforge.engine.decide.stage_at import stage_in
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Draft
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.model.place import Place, branch_place, folder_of
-from agentforge.model.plan import ParallelNode, Plan, Step
+from agentforge.model.place import Place, branch_place, folder_of, visits_key
+from agentforge.model.plan import ParallelNode, Plan, StageNode, Step
 from agentforge.model.state import BlockState, BranchState, RunState, StageState
 from agentforge.model.status import NodeStatus
 from agentforge.model.task import ManifestTask, Work
@@ -27,8 +28,7 @@ def decide_block(plan: Plan, state: RunState, step: Step, block: BlockState) -> 
         ruling = _decide_branch(plan, state, step, block, branch)
         facts += ruling.facts
         work += ruling.work
-        asks = opened(state, ruling.question, facts) if ruling.question else None
-        facts += [asks] if asks else []
+        facts += opened(state, ruling.question, facts) if ruling.question else ()
     return Ruling(tuple(facts), tuple(work))
 
 
@@ -49,8 +49,10 @@ def _decide_branch(plan: Plan, state: RunState, step: Step, block: BlockState, b
     if branch.next_stage >= len(stages):
         return Ruling((Draft(f.ProviderCompleted(branch.provider), here),))
     at = branch.stage if branch.stage and plan.stage(branch.stage.path, branch.provider) else None
-    at = at or StageState(step.inner_path(stages[branch.next_stage]), block.run)
-    place, node = branch_place(plan, block, branch.provider, at.path), stages[at.position]
+    at = at or _first_visit(state, block, branch, step.inner_path(stages[branch.next_stage]))
+    place, node = branch_place(plan, block, branch.provider, at), stages[at.position]
+    if branch.reentry is not None:
+        return _visited_again(state, place, node)
     stage = stage_in(plan, state, place, node, at)
     ruling = decide_stage(stage)
     if ruling.done is not None:
@@ -59,6 +61,29 @@ def _decide_branch(plan: Plan, state: RunState, step: Step, block: BlockState, b
         error = f"{node.id}: {ruling.failure.message}"
         return Ruling((Draft(f.ProviderCompleted(branch.provider, "failed", error), here),))
     return ruling
+
+
+def _first_visit(state: RunState, block: BlockState, branch: BranchState, path: str) -> StageState:
+    """The number of a visit is that of the block's, unless a stage was visited again in an earlier one."""
+    before = state.visits.get(visits_key(path, branch.provider), 0)
+    return StageState(path, max(block.run, before + 1))
+
+
+def _visited_again(state: RunState, place: Place, node: StageNode) -> Ruling:
+    run = max(place.run, state.visits.get(visits_key(place.path, place.branch), 0) + 1)
+    folder = f"{place.folder}/run-{run:03d}"
+    started = f.NodeStarted(
+        name=node.id,
+        path=place.path,
+        run=run,
+        folder=folder,
+        rounds=state.rounds,
+        type=node.stage,
+        provider=node.provider.type,
+        model=node.provider.model,
+        runs=node.runs,
+    )
+    return Ruling((Draft(started, Cursor(place.path, run, 0, place.branch)),))
 
 
 def _after_all(

@@ -1,6 +1,8 @@
 """Questions to people: opening a request, and the consequences of its answer."""
 
 from collections.abc import Sequence
+from datetime import timedelta
+from typing import assert_never
 
 from msgspec import Struct
 
@@ -9,31 +11,54 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.event import Draft
 from agentforge.model.failure import Failure
 from agentforge.model.plan import Plan
+from agentforge.model.request import (
+    ABORT,
+    APPROVE,
+    CANCEL,
+    REJECT,
+    RESUME,
+    RETRY,
+    SUCCEEDED,
+    Answerer,
+    Request,
+    RequestKind,
+    RequestScope,
+    granted,
+)
 from agentforge.model.result import Decision, Result
-from agentforge.model.state import AT_MOST_ONCE, Request, RequestScope, RunState, StageState
+from agentforge.model.state import AT_MOST_ONCE, RunState, StageState
 from agentforge.model.task import Wait, Work, task_place
-
-RESUME, CANCEL, SUCCEEDED = "resume", "cancel", "succeeded"
 
 
 class Question(Struct, frozen=True):
-    """A question that a person must answer before more work starts."""
+    """A question that must be answered before more work starts."""
 
     reason: str
     text: str
-    options: tuple[str, ...] = (RESUME, CANCEL)
+    options: tuple[str, ...] = (RESUME, RETRY, CANCEL)
     scope: RequestScope = "branch"
     """`run`: the answer applies to the whole run, so only the first branch asks."""
     at: Cursor | None = None
     number: int = 0
     """Number of the task that it is about, or 0."""
+    kind: RequestKind = "escalation"
+    answerers: tuple[Answerer, ...] = ("person",)
+    timeout: float | None = None
+    """After so many seconds the default is the answer, if there is one."""
+    default: str | None = None
+    subject: str = ""
+    grants: str = ""
+    answer: str | None = None
+    """Set if it is answered without asking, so that the log shows it."""
+    answered_by: str = ""
 
     @property
     def key(self) -> str:
-        """The subject of the question; each question is open only once."""
+        """What the question is about; each question is open only once."""
+        about = f"{self.reason}:{self.subject}" if self.subject else self.reason
         if self.scope == "run" or self.at is None:
-            return self.reason
-        return f"{self.reason}@{task_place(self.at, self.number)}"
+            return about
+        return f"{about}@{task_place(self.at, self.number)}"
 
 
 class Ruling(Struct, frozen=True):
@@ -51,21 +76,44 @@ TIMER = "request:"
 """Prefix of a timer's name, before the request id."""
 
 
-def opened(state: RunState, question: Question, before: Sequence[Draft] = ()) -> Draft | None:
-    """The request, or None if it is already open. `before`: facts that are recorded first."""
+def opened(state: RunState, question: Question, before: Sequence[Draft] = ()) -> tuple[Draft, ...]:
+    """The request, and its answer if that is known; empty if it is already open. `before`: facts that are
+    recorded first."""
     asked = [draft.fact.key for draft in before if isinstance(draft.fact, f.RequestOpened)]
-    if question.key in asked or any(request.key == question.key for request in state.requests):
-        return None
-    request = f.RequestOpened(
-        id=f"{question.reason}-{state.seq + 1 + len(before)}",
-        kind="escalation",
+    known = next((request for request in state.requests if request.key == question.key), None)
+    if question.key in asked:
+        return ()
+    if known is not None:
+        return _answered(question, known.id) if known.is_open else ()
+    request = _request(state, question, f"{question.reason}-{state.seq + 1 + len(before)}")
+    return Draft(request, question.at), *_answered(question, request.id)
+
+
+def _answered(question: Question, id: str) -> tuple[Draft, ...]:
+    if question.answer is None:
+        return ()
+    return (Draft(f.RequestAnswered(id, question.answer, question.answered_by), question.at),)
+
+
+def _request(state: RunState, question: Question, id: str) -> f.RequestOpened:
+    due_at = None
+    if question.timeout is not None:
+        # A question is asked because of the latest event, so that is now.
+        due_at = state.updated_at + timedelta(seconds=question.timeout)
+    return f.RequestOpened(
+        id=id,
+        kind=question.kind,
         key=question.key,
         reason=question.reason,
         question=question.text,
         options=question.options,
+        answerers=question.answerers,
         scope=question.scope,
+        due_at=due_at,
+        default=question.default,
+        subject=question.subject,
+        grants=question.grants,
     )
-    return Draft(request, question.at)
 
 
 def request_waits(state: RunState) -> tuple[Wait, ...]:
@@ -87,13 +135,54 @@ def consequences(plan: Plan, state: RunState, request: Request) -> tuple[Draft, 
     """The consequences of an answer. The request is closed last, so that a crash in between loses nothing:
     recorded facts aren't decided again."""
     at = request.at or state.cursor
-    if request.answer == CANCEL:
-        cancel = f.CancelRequested(f"answered by {request.answered_by}")
-        return Draft(cancel, at), Draft(f.RequestResolved(request.id, "cancel"), at)
-    if request.answer == SUCCEEDED and request.reason == AT_MOST_ONCE:
-        done = _done(plan, state, request)
-        return (*done, Draft(f.RequestResolved(request.id, "succeeded"), at))
-    return (Draft(f.RequestResolved(request.id, "continue"), at),)
+    before, resolved = _consequences(plan, state, request)
+    return (*(Draft(fact, at) for fact in before), Draft(resolved, at))
+
+
+def _consequences(
+    plan: Plan, state: RunState, request: Request
+) -> tuple[tuple[f.AnyFact, ...], f.RequestResolved]:
+    answer = request.answer or ""
+    if request.kind != "question" and (answer in (CANCEL, ABORT) or _is_plain_rejection(request)):
+        return (f.CancelRequested(_why_cancelled(request)),), f.RequestResolved(request.id, "cancel")
+    match request.kind:
+        case "approval":
+            return (), f.RequestResolved(request.id, "approved" if answer == APPROVE else "rejected")
+        case "checkpoint":
+            cleared = f.CheckpointCleared(request.subject, request.answered_by)
+            return (cleared,), f.RequestResolved(request.id, "cleared")
+        case "question":
+            return (), f.RequestResolved(request.id, "answered")
+        case "pause":
+            return (), f.RequestResolved(request.id, "continue")
+        case "escalation":
+            return _after_escalation(plan, state, request, answer)
+        case _:
+            assert_never(request.kind)
+
+
+def _after_escalation(
+    plan: Plan, state: RunState, request: Request, answer: str
+) -> tuple[tuple[f.AnyFact, ...], f.RequestResolved]:
+    if answer == SUCCEEDED and request.reason == AT_MOST_ONCE:
+        return _done(plan, state, request), f.RequestResolved(request.id, "succeeded")
+    if answer == RESUME:
+        return (), f.RequestResolved(request.id, "reset")
+    if request.grants and (number := granted(answer)):
+        return (), f.RequestResolved(request.id, "granted", number)
+    return (), f.RequestResolved(request.id, "continue")
+
+
+def _is_plain_rejection(request: Request) -> bool:
+    """A rejection without feedback gives the stage nothing to improve."""
+    return request.kind == "approval" and request.answer == REJECT and not request.text.strip()
+
+
+def _why_cancelled(request: Request) -> str:
+    if request.text.strip():
+        return request.text
+    verb = "rejected" if request.kind == "approval" else "answered"
+    return f"{verb} by {request.answered_by}"
 
 
 def stage_of_request(state: RunState, at: Cursor | None) -> StageState | None:
@@ -105,7 +194,7 @@ def stage_of_request(state: RunState, at: Cursor | None) -> StageState | None:
     return stage if number == at.iteration else None
 
 
-def _done(plan: Plan, state: RunState, request: Request) -> tuple[Draft, ...]:
+def _done(plan: Plan, state: RunState, request: Request) -> tuple[f.AnyFact, ...]:
     """Complete the iteration, because a person confirmed that its work was done."""
     stage = stage_of_request(state, request.at)
     iteration = stage.iteration if stage else None
@@ -124,4 +213,4 @@ def _done(plan: Plan, state: RunState, request: Request) -> tuple[Draft, ...]:
         result=result,
         duration_ms=0,
     )
-    return (Draft(done, request.at),)
+    return (done,)

@@ -14,17 +14,26 @@ from typing import assert_never
 from msgspec import Struct
 
 from agentforge.engine.decide.block import decide_block
-from agentforge.engine.decide.requests import APPROVALS, Ruling, consequences, defaults, opened, request_waits
+from agentforge.engine.decide.requests import (
+    APPROVALS,
+    Question,
+    Ruling,
+    consequences,
+    defaults,
+    opened,
+    request_waits,
+)
 from agentforge.engine.decide.routing import first_node, next_node
-from agentforge.engine.decide.stage import decide_stage, in_flight, stage_at
-from agentforge.engine.task_families import FAMILIES
+from agentforge.engine.decide.stage import decide_stage
+from agentforge.engine.decide.stage_at import ended, in_flight, stage_at
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Draft
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import ParallelNode, Plan, Step, visit_dir
+from agentforge.model.request import ABORT, APPROVE
 from agentforge.model.state import AT_MOST_ONCE, Between, BlockState, RunState, StageState, Start
-from agentforge.model.status import RunStatus, TaskStatus
+from agentforge.model.status import RunStatus
 from agentforge.model.task import Wait, Work
 
 WAITING = frozenset({RunStatus.PAUSED, RunStatus.AWAITING_APPROVAL})
@@ -91,17 +100,15 @@ def _stopping(plan: Plan, state: RunState) -> Directive | None:
         flight = in_flight(here) if here else None
         if flight is None:
             continue
-        task, known = flight
-        ending = FAMILIES[task.KIND].ending
-        if stop.now and known.status is TaskStatus.RUNNING and ending is not None:
-            facts.append(Draft(ending(known.number, stop.reason), task.cursor))
+        if stop.now and (ends := ended(flight, stop.reason)):
+            facts.append(ends)
         else:
-            work.append(task)
+            work.append(flight[0])
     if facts:
         return Directive(tuple(facts))
     if not work:
-        ended = f.SessionAborted(stop.reason) if stop.cancel else f.SessionPaused(stop.reason)
-        return Directive((Draft(ended, state.cursor),))
+        over = f.SessionAborted(stop.reason) if stop.cancel else f.SessionPaused(stop.reason)
+        return Directive((Draft(over, state.cursor),))
     if stop.due_at and not stop.now:
         work.append(Wait("stop", stop.due_at))
     return Directive(work=tuple(work))
@@ -167,8 +174,7 @@ def _run_directive(plan: Plan, state: RunState, at: StageState | BlockState, rul
     if ruling.failure is not None:
         failed = f.SessionFailed(ruling.failure.kind, ruling.failure.message, node.id)
         return Directive((Draft(failed, here),))
-    asks = opened(state, ruling.question) if ruling.question else None
-    return Directive((asks,)) if asks else IDLE
+    return Directive(opened(state, ruling.question)) if ruling.question else IDLE
 
 
 # -- between two nodes
@@ -182,7 +188,23 @@ def _enter(plan: Plan, state: RunState, destination: Destination | None) -> Dire
     if step is None:
         return _missing_node(state, destination.path)
     run = state.visits.get(step.path, 0) + 1
-    return Directive((Draft(_entered(step, run, destination.rounds), Cursor(step.path, run, 0)),))
+    here = Cursor(step.path, run, 0)
+    for name in plan.checkpoints(step.path):
+        if name not in state.cleared:
+            return Directive(opened(state, _checkpoint(name, step.node.id, here)))
+    return Directive((Draft(_entered(step, run, destination.rounds), here),))
+
+
+def _checkpoint(name: str, node: str, here: Cursor) -> Question:
+    return Question(
+        "checkpoint",
+        f"Checkpoint {name!r}: continue with {node!r}?",
+        (APPROVE, ABORT),
+        scope="run",
+        at=here,
+        kind="checkpoint",
+        subject=name,
+    )
 
 
 def _entered(step: Step, run: int, rounds: tuple[int, ...]) -> f.NodeStarted:

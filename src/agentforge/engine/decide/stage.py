@@ -10,7 +10,6 @@ own level.
 from collections.abc import Callable
 from datetime import timedelta
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.engine.decide.failure import (
@@ -19,23 +18,17 @@ from agentforge.engine.decide.failure import (
     choose_provider,
     decide_after_failure,
 )
-from agentforge.engine.decide.requests import CANCEL, RESUME, SUCCEEDED, Question, Ruling
+from agentforge.engine.decide.people import approval, asked_by_agent, awaits_approval, rejected, restarted
+from agentforge.engine.decide.requests import Question, Ruling
+from agentforge.engine.decide.stage_at import StageAt, in_flight, max_runtime, tightest
 from agentforge.engine.decide.termination import MAX_JUDGE_FAILURES, end_of, wants_judge, wants_queue
 from agentforge.model import facts as f
-from agentforge.model.event import Draft
 from agentforge.model.failure import Failure, FailureKind
-from agentforge.model.place import Place, place_of
-from agentforge.model.plan import Plan, StageNode
-from agentforge.model.state import (
-    AT_MOST_ONCE,
-    AttemptState,
-    IterationState,
-    RunState,
-    StageState,
-    TaskState,
-)
+from agentforge.model.request import CANCEL, RESUME, RETRY, SUCCEEDED
+from agentforge.model.result import Decision
+from agentforge.model.state import AT_MOST_ONCE, AttemptState, IterationState, RunState
 from agentforge.model.status import TaskStatus
-from agentforge.model.task import AgentTask, JudgeTask, PrepareTask, QueueTask, Wait
+from agentforge.model.task import PrepareTask, QueueTask, Wait
 
 DEFAULT_DELAY = 3.0
 MAX_LOST_IN_A_ROW = 3
@@ -44,46 +37,20 @@ MAX_CONTINUED = 5
 """How often an agent session is resumed before a new one is started."""
 
 
-class StageAt(Struct, frozen=True):
-    """A stage in progress, with everything that a decision depends on."""
-
-    plan: Plan
-    state: RunState
-    place: Place
-    node: StageNode
-    at: StageState
-    remaining: float | None
-    """The seconds that the runtime limit leaves as of the latest event, or None without a limit."""
-
-    def record(self, fact: f.AnyFact) -> Ruling:
-        number = self.at.iteration.number if self.at.iteration else self.at.completed
-        return Ruling((Draft(fact, self.place.cursor(number)),))
-
-
 StageGate = Callable[[StageAt], Ruling | None]
 AttemptGate = Callable[[StageAt, IterationState, AttemptState], Ruling | None]
-Flight = tuple[AgentTask | JudgeTask, TaskState]
-
-
-def stage_in(plan: Plan, state: RunState, place: Place, node: StageNode, at: StageState) -> StageAt:
-    limit, remaining = max_runtime(plan, node), None
-    if limit is not None:
-        remaining = max(0.0, limit - (state.updated_at - state.clock_from).total_seconds())
-    return StageAt(plan, state, place, node, at, remaining)
-
-
-def stage_at(plan: Plan, state: RunState, provider: str | None, at: StageState) -> StageAt | None:
-    """None if a damaged log names a stage that isn't in the plan."""
-    node, place = plan.stage(at.path, provider), place_of(plan, state, provider, at)
-    return stage_in(plan, state, place, node, at) if node and place else None
 
 
 def decide_stage(here: StageAt) -> Ruling:
     iteration, judge = here.at.iteration, here.at.judge
-    ruling = _running(here) or (
-        _between_iterations(here) if iteration is None else _within_iteration(here, iteration)
+    ruling = (
+        restarted(here)
+        or _running(here)
+        or (_between_iterations(here) if iteration is None else _within_iteration(here, iteration))
     )
     if ruling.question is None:
+        return ruling
+    if ruling.question.at is not None:
         return ruling
     at = here.place.cursor(iteration.number if iteration else here.at.completed)
     number = iteration.attempts if iteration else judge.number if judge else 0
@@ -105,49 +72,6 @@ def _within_iteration(here: StageAt, iteration: IterationState) -> Ruling:
     return _stuck(here) or _runtime(here) or _next_attempt(here, iteration)
 
 
-# -- tasks in flight, of either kind
-
-
-def in_flight(here: StageAt) -> Flight | None:
-    """The task that was started and hasn't ended: it is awaited, reattached to after a crash, or stopped. A
-    recorded kill is carried out even if another engine recorded it."""
-    iteration, judge = here.at.iteration, here.at.judge
-    if iteration is not None and iteration.attempt is not None and iteration.attempt.in_flight:
-        return agent_task(here, iteration, iteration.attempt), iteration.attempt
-    if judge is not None and judge.in_flight:
-        return judge_task(here, judge), judge
-    return None
-
-
-def agent_task(here: StageAt, iteration: IterationState, attempt: AttemptState) -> AgentTask:
-    return AgentTask(
-        here.place,
-        here.node.id,
-        iteration.number,
-        attempt.number,
-        attempt.status is TaskStatus.ENDING,
-        node=here.node,
-        by=here.node.chosen(attempt.choice),
-        started_at=attempt.started_at,
-        timeout=attempt.timeout,
-        idle_timeout=attempt.idle_timeout,
-        resume=attempt.resume,
-        before=attempt.before,
-        prompt_sha256=iteration.prompt_sha256,
-        brief=FailureKind.ITERATION_TIMEOUT in iteration.failures,
-        remaining=here.remaining,
-        notes=here.state.note_texts,
-    )
-
-
-def judge_task(here: StageAt, judge: TaskState) -> JudgeTask:
-    ending = judge.status is TaskStatus.ENDING
-    at, by = here.at.completed, here.plan.judge_of(here.node)
-    return JudgeTask(
-        here.place, here.node.id, at, judge.number, ending, node=here.node, by=by, started_at=judge.started_at
-    )
-
-
 def _running(here: StageAt) -> Ruling | None:
     flight = in_flight(here)
     return Ruling(work=(flight[0],)) if flight else None
@@ -162,7 +86,7 @@ def _preparation_failed(here: StageAt) -> Ruling | None:
 
 def _judge(here: StageAt) -> Ruling | None:
     at = here.at
-    if not wants_judge(here.node.termination, at) or here.state.settings.plateau_test:
+    if not wants_judge(here.node.termination, at) or here.state.settings.plateau_test or _is_asking(here):
         return None
     if at.judge_failures >= MAX_JUDGE_FAILURES:
         unheard = f.JudgeResult(stop=False, reason="judge_unreliable")
@@ -175,14 +99,21 @@ def _judge(here: StageAt) -> Ruling | None:
 
 
 def _queue(here: StageAt) -> Ruling | None:
-    if not wants_queue(here.node.termination, here.at):
+    if not wants_queue(here.node.termination, here.at) or _is_asking(here):
         return None
     return _stuck(here) or Ruling(work=(QueueTask(here.place, here.node.id, here.at.completed),))
 
 
 def _end(here: StageAt) -> Ruling | None:
+    if _is_asking(here):
+        return None
     reason = end_of(here.node.termination, here.at, plateau_test=here.state.settings.plateau_test)
-    return Ruling(done=reason) if reason else None
+    return (approval(here) or Ruling(done=reason)) if reason else None
+
+
+def _is_asking(here: StageAt) -> bool:
+    """An iteration that asks is followed by another, which gets the answers."""
+    return here.at.last_decision is Decision.ASK
 
 
 def _delay(here: StageAt) -> Ruling | None:
@@ -206,6 +137,8 @@ def _next_iteration(here: StageAt) -> Ruling:
                 node=here.node,
                 remaining=here.remaining,
                 notes=here.state.note_texts,
+                feedback=here.at.feedback,
+                answers=here.at.answers,
             ),
         )
     )
@@ -226,9 +159,9 @@ def _once(here: StageAt, iteration: IterationState, attempt: AttemptState) -> Ru
         question=Question(
             AT_MOST_ONCE,
             f"{who}attempt {attempt.number} at iteration {iteration.number} of stage {here.node.id!r} failed"
-            f" ({why}) and may have partially run. Retry it ({RESUME}), mark it as done ({SUCCEEDED}), or"
+            f" ({why}) and may have partially run. Retry it ({RETRY}), mark it as done ({SUCCEEDED}), or"
             f" cancel the run ({CANCEL})?",
-            (RESUME, SUCCEEDED, CANCEL),
+            (RETRY, SUCCEEDED, RESUME, CANCEL),
         )
     )
 
@@ -277,7 +210,7 @@ def _lost_question(here: StageAt, what: str) -> str:
 
 def _next_attempt(here: StageAt, iteration: IterationState) -> Ruling:
     node = here.node
-    timeout = _tightest(node.timeout, here.remaining)
+    timeout = tightest(node.timeout, here.remaining)
     choice = choose_provider(1 + len(node.fallbacks), here.at, here.state.updated_at)
     provider, agent = node.chosen(choice), iteration.agent
     continues = agent is not None and agent.choice == choice and agent.continued < MAX_CONTINUED
@@ -299,18 +232,6 @@ def _next_attempt(here: StageAt, iteration: IterationState) -> Ruling:
 # -- limits of the run
 
 
-def max_runtime(plan: Plan, node: StageNode) -> float | None:
-    """The lower of the limits of the run and the stage, or None."""
-    run, stage = plan.pipeline.guardrails, node.guardrails
-    return _tightest(run.max_runtime_seconds if run else None, stage.max_runtime_seconds if stage else None)
-
-
-def _tightest(one: float | None, other: float | None) -> float | None:
-    if one is None or other is None:
-        return one if other is None else other
-    return min(one, other)
-
-
 def _stuck(here: StageAt) -> Ruling | None:
     question = stuck(here.state)
     return Ruling(question=question) if question else None
@@ -330,13 +251,16 @@ def stuck(state: RunState) -> Question | None:
 def _runtime(here: StageAt) -> Ruling | None:
     if here.remaining != 0.0:
         return None
-    limit = max_runtime(here.plan, here.node)
+    limit = here.state.runtime_granted or max_runtime(here.plan, here.node)
     text = f"the runtime limit of {limit:g} s is used up. Extend it by the same amount?"
-    return Ruling(question=Question("runtime_limit", text, scope="run"))
+    return Ruling(question=Question("runtime_limit", text, scope="run", grants="seconds"))
 
 
 BETWEEN_ITERATIONS: tuple[StageGate, ...] = (
+    awaits_approval,
+    rejected,
     _preparation_failed,
+    asked_by_agent,
     _judge,
     _queue,
     _end,

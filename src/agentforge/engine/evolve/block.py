@@ -4,25 +4,34 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from agentforge.engine.evolve.stage import StageFact, evolve_stage
+from agentforge.engine.evolve.stage import StageFact, entered_again, evolve_stage, reentry_of
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.state import BlockState, BranchState, StageRecord, StageState
 from agentforge.model.status import NodeStatus
 
-BlockFact = f.ProviderStarted | f.ProviderCompleted | f.StageCompleted | f.ManifestWritten
+BlockFact = (
+    f.ProviderStarted
+    | f.ProviderCompleted
+    | f.StageCompleted
+    | f.ManifestWritten
+    | f.NodeStarted
+    | f.NodeRestarted
+)
 
 
 def block_of(block: BlockState | None, event: Event) -> BlockState:
     """The current block; rebuilt from the cursor if a damaged log lacks its start."""
     assert event.cursor is not None
     path, run = event.cursor.node_path, event.cursor.node_run
-    if not isinstance(event.fact, f.ProviderStarted | f.ProviderCompleted | f.ManifestWritten):
-        path = path.rpartition(".")[0]
-    if block is not None and (block.path, block.run) == (path, run):
-        return block
-    return BlockState(path, run)
+    if isinstance(event.fact, f.ProviderStarted | f.ProviderCompleted | f.ManifestWritten):
+        return (
+            block if block is not None and (block.path, block.run) == (path, run) else BlockState(path, run)
+        )
+    # A stage of a branch can have more visits than the block.
+    path = path.rpartition(".")[0]
+    return block if block is not None and block.path == path else BlockState(path, run)
 
 
 def with_branch_stage(block: BlockState, event: Event, fact: StageFact) -> BlockState:
@@ -46,9 +55,18 @@ def evolve_block(block: BlockState, event: Event, fact: BlockFact) -> BlockState
             failure = Failure(FailureKind.PARALLEL_BLOCK_FAILED, error or "no reason given")
             return _with(block, replace(branch, status=NodeStatus.FAILED, failure=failure))
         case f.StageCompleted():
-            path = _stage(branch, event).path
-            record = StageRecord(fact.name, path, fact.iterations, event.at, fact.reason)
+            at = _stage(branch, event)
+            record = StageRecord(fact.name, at.path, fact.iterations, event.at, fact.reason, at.run)
             return _with(block, replace(branch, stage=None, stages=(*branch.stages, record)))
+        case f.NodeRestarted():
+            reentry = reentry_of(_stage(branch, event), fact)
+            return _with(block, replace(branch, stage=None, reentry=reentry))
+        case f.NodeStarted():
+            assert event.cursor is not None
+            at = entered_again(
+                StageState(event.cursor.node_path, event.cursor.node_run, fact.folder), branch.reentry
+            )
+            return _with(block, replace(branch, stage=at, reentry=None))
         case _:
             assert_never(fact)
 
@@ -68,5 +86,5 @@ def _with(block: BlockState, changed: BranchState) -> BlockState:
 def _stage(branch: BranchState, event: Event) -> StageState:
     """The branch's current stage, or a new one."""
     assert event.cursor is not None
-    at, path = branch.stage, event.cursor.node_path
-    return at if at is not None and at.path == path else StageState(path, event.cursor.node_run)
+    at, path, run = branch.stage, event.cursor.node_path, event.cursor.node_run
+    return at if at is not None and (at.path, at.run) == (path, run) else StageState(path, run)

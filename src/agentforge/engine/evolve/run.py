@@ -14,13 +14,23 @@ from agentforge.engine.evolve.block import (
     evolve_block,
     with_branch_stage,
 )
-from agentforge.engine.evolve.stage import StageFact, evolve_stage, excused, on_resume
+from agentforge.engine.evolve.stage import (
+    StageFact,
+    answered,
+    entered_again,
+    evolve_stage,
+    excused,
+    on_resume,
+    reentry_of,
+)
 from agentforge.engine.replan import apply_plan_change
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import LogCorrupt, LogTooOld
 from agentforge.model.event import Event
 from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.place import visits_key
+from agentforge.model.request import Feedback, Request
 from agentforge.model.state import (
     MACHINE_SHUTDOWN,
     MAX_REFUSED,
@@ -29,7 +39,7 @@ from agentforge.model.state import (
     BranchState,
     Note,
     RefusedFile,
-    Request,
+    Restart,
     RunState,
     StageRecord,
     StageState,
@@ -120,14 +130,16 @@ def _apply(state: RunState, event: Event) -> RunState:
     match fact:
         case f.TimerFired(timer=timer):
             return _fired(state, event, timer)
-        case f.NodeStarted() | f.NodeCompleted():
+        case f.NodeStarted() | f.NodeCompleted() | f.NodeRestarted():
             return _apply_node(state, event, fact)
         case f.ProviderStarted() | f.ProviderCompleted() | f.StageCompleted() | f.ManifestWritten():
             return _apply_block(state, event, fact)
         case f.RequestOpened() | f.RequestAnswered() | f.RequestResolved():
             return _apply_request(state, event, fact)
-        case f.PauseRequested() | f.CancelRequested():
-            return _stop_requested(state, fact)
+        case f.CheckpointCleared(name=name):
+            return state if name in state.cleared else replace(state, cleared=(*state.cleared, name))
+        case f.PauseRequested() | f.CancelRequested() | f.RestartRequested() | f.NoteAdded():
+            return _apply_control(_with_control(state, fact.control), fact)
         case f.DamageAccepted(lines=lines):
             return replace(state, accepted_damage=(*state.accepted_damage, *lines))
         case f.FileRefused(name=name, reason=reason, moved_to=moved_to):
@@ -181,12 +193,24 @@ def _fired(state: RunState, event: Event, timer: str) -> RunState:
     return state
 
 
-def _apply_node(state: RunState, event: Event, fact: f.NodeStarted | f.NodeCompleted) -> RunState:
+def _apply_node(
+    state: RunState, event: Event, fact: f.NodeStarted | f.NodeCompleted | f.NodeRestarted
+) -> RunState:
+    if (
+        event.cursor is not None
+        and event.cursor.provider is not None
+        and not isinstance(fact, f.NodeCompleted)
+    ):
+        return _apply_branch_node(state, event, fact, event.cursor)
     match fact:
         case f.NodeStarted():
             at = _entered(event, fact)
-            visits = {**state.visits, at.path: max(at.run, state.visits.get(at.path, 0))}
-            return replace(state, at=at, visits=visits, rounds=fact.rounds)
+            if isinstance(at, StageState) and isinstance(state.at, Between):
+                at = entered_again(at, state.at.reentry)
+            return replace(_visited(state, at.path, at.run), at=at, rounds=fact.rounds)
+        case f.NodeRestarted():
+            left = _node(state, event)
+            return replace(state, at=Between(fact.next, reentry_of(left, fact)))
         case f.NodeCompleted():
             at = state.block or _node(state, event)
             done = StageRecord(
@@ -205,6 +229,20 @@ def _apply_node(state: RunState, event: Event, fact: f.NodeStarted | f.NodeCompl
             assert_never(fact)
 
 
+def _apply_branch_node(
+    state: RunState, event: Event, fact: f.NodeStarted | f.NodeRestarted, at: Cursor
+) -> RunState:
+    """A stage of a branch is left, or visited again."""
+    changed = replace(state, at=evolve_block(block_of(state.block, event), event, fact))
+    if isinstance(fact, f.NodeRestarted):
+        return changed
+    return _visited(changed, visits_key(at.node_path, at.provider), at.node_run)
+
+
+def _visited(state: RunState, key: str, run: int) -> RunState:
+    return replace(state, visits={**state.visits, key: max(run, state.visits.get(key, 0))})
+
+
 def _entered(event: Event, fact: f.NodeStarted) -> StageState | BlockState:
     here = event.cursor or Cursor("", 1, 0)
     at = StageState(fact.path or here.node_path, max(fact.run, here.node_run), fact.folder)
@@ -221,16 +259,33 @@ def _apply_request(
             fields = msgspec.structs.asdict(fact)
             request = Request(**fields, opened_at=event.at, at=event.cursor)
             return replace(state, requests=(*state.requests, request))
-        case f.RequestAnswered(id=id, answer=answer, by=by):
-            return _with_request(state, id, answer=answer, answered_by=by)
-        case f.RequestResolved(id=id, effect=effect):
-            request_closed = next((r for r in state.requests if r.id == id), None)
+        case f.RequestAnswered(id=id, answer=answer, by=by, text=text):
+            return _with_request(state, id, answer=answer, answered_by=by, text=text)
+        case f.RequestResolved(id=id):
+            closed = next((request for request in state.requests if request.id == id), None)
             left = replace(state, requests=tuple(r for r in state.requests if r.id != id))
-            if request_closed is None or effect != "continue":
-                return left
-            return _allow_escalated(left, event, request_closed)
+            return _resolved(left, event, fact, closed) if closed else left
         case _:
             assert_never(fact)
+
+
+def _resolved(state: RunState, event: Event, fact: f.RequestResolved, request: Request) -> RunState:
+    """The state after the effect of an answer."""
+    if request.kind == "escalation":
+        return _allow_escalated(state, event, fact, request)
+    stage = stage_of_request(state, request.at)
+    if stage is None:
+        return state
+    match fact.effect:
+        case "approved":
+            return _with_stage(state, request.at, replace(stage, approved=True))
+        case "rejected":
+            said = Feedback(request.text, request.answered_by)
+            return _with_stage(state, request.at, replace(stage, rejected=said))
+        case "answered":
+            return _with_stage(state, request.at, answered(stage, request))
+        case _:
+            return state
 
 
 def _with_request(state: RunState, id: str, **changes: object) -> RunState:
@@ -238,16 +293,38 @@ def _with_request(state: RunState, id: str, **changes: object) -> RunState:
     return replace(state, requests=tuple(changed))
 
 
-def _allow_escalated(state: RunState, event: Event, request: Request) -> RunState:
-    """Let the escalated work continue. Counters are kept, so a limit can be hit again."""
-    if request.kind != "escalation":
+def _allow_escalated(state: RunState, event: Event, fact: f.RequestResolved, request: Request) -> RunState:
+    """Let the escalated work continue. Counters are kept, so a limit can be hit again, unless the answer
+    resets them."""
+    if fact.effect not in ("continue", "reset", "granted"):
         return state
+    if fact.effect == "reset":
+        state = _reset(state, request)
     if request.reason == "recoveries_without_progress":
         return replace(state, recoveries_excused=state.recoveries)
     if request.reason == "runtime_limit":
-        state = _extend_runtime(replace(state, clock_from=event.at), request)
+        granted = float(fact.granted) if fact.effect == "granted" else None
+        state = _extend_runtime(replace(state, clock_from=event.at, runtime_granted=granted), request)
     stage = stage_of_request(state, request.at)
-    return state if stage is None else _with_stage(state, request.at, excused(stage))
+    if stage is None:
+        return state
+    more = fact.granted if fact.effect == "granted" else 1 if fact.effect == "continue" else 0
+    match request.reason:
+        case "approval_rounds":
+            stage = replace(stage, rounds_granted=stage.rounds_granted + more)
+        case "question_rounds":
+            stage = replace(stage, asks_granted=stage.asks_granted + more)
+        case _:
+            stage = excused(stage)
+    return _with_stage(state, request.at, stage)
+
+
+def _reset(state: RunState, request: Request) -> RunState:
+    """Earlier failures no longer count: in the stage that asked, or everywhere."""
+    if request.scope == "run":
+        return _with_fresh_stages(replace(state, recoveries=0, recoveries_excused=0))
+    stage = stage_of_request(state, request.at)
+    return state if stage is None else _with_stage(state, request.at, on_resume(stage))
 
 
 def _extend_runtime(state: RunState, request: Request) -> RunState:
@@ -272,10 +349,30 @@ def _with_stage(state: RunState, at: Cursor | None, stage: StageState) -> RunSta
     return replace(state, at=replace(state.block, branches=tuple(branches)))
 
 
+def _with_control(state: RunState, control: str | None) -> RunState:
+    """Remember the control, so that it isn't processed twice."""
+    return replace(state, controls=(*state.controls, control)[-MAX_CONTROLS:]) if control else state
+
+
+def _apply_control(
+    state: RunState, fact: f.PauseRequested | f.CancelRequested | f.RestartRequested | f.NoteAdded
+) -> RunState:
+    match fact:
+        case f.PauseRequested() | f.CancelRequested():
+            return _stop_requested(state, fact)
+        case f.NoteAdded(text=text, by=by):
+            return replace(state, notes=latest_notes((*state.notes, Note(text, by))))
+        case f.RestartRequested(reason=reason, by=by, provider=provider):
+            stage = state.stage(provider)
+            if stage is None:
+                return state
+            restarts = replace(stage, restart=Restart(reason, by))
+            return _with_stage(state, Cursor(stage.path, stage.run, 0, provider), restarts)
+        case _:
+            assert_never(fact)
+
+
 def _stop_requested(state: RunState, fact: f.PauseRequested | f.CancelRequested) -> RunState:
-    controls = state.controls
-    if fact.control:
-        controls = (*controls, fact.control)[-MAX_CONTROLS:]
     match fact:
         case f.CancelRequested():
             stop = Stop(cancel=True, reason=fact.reason, now=True)
@@ -288,7 +385,7 @@ def _stop_requested(state: RunState, fact: f.PauseRequested | f.CancelRequested)
                 stop = state.stop
         case _:
             assert_never(fact)
-    return replace(state, stop=stop, controls=controls)
+    return replace(state, stop=stop)
 
 
 def _apply_session(
@@ -321,9 +418,11 @@ def _apply_session(
         case f.SessionContinued() | f.SessionRecovered(by="recovery"):
             return _continued(state, event)
         case f.SessionRecovered() | f.SessionResumed():
-            if fact.record:
-                state = replace(state, settings=replace(state.settings, record=True))
-            return _resumed(state, event, fact)
+            known = state.settings
+            settings = replace(
+                known, record=known.record or fact.record, approve=known.approve or fact.approve
+            )
+            return _resumed(replace(state, settings=settings), event, fact)
         case _:
             assert_never(fact)
 
@@ -369,15 +468,20 @@ def _resumed(state: RunState, event: Event, fact: f.SessionResumed | f.SessionRe
         stop=state.stop if state.stop and state.stop.cancel else None,
         recoveries=0,
         recoveries_excused=0,
+        runtime_granted=None,
         notes=notes,
     )
-    match fresh.at:
+    return _with_fresh_stages(fresh)
+
+
+def _with_fresh_stages(state: RunState) -> RunState:
+    match state.at:
         case StageState() as stage:
-            return replace(fresh, at=on_resume(stage))
+            return replace(state, at=on_resume(stage))
         case BlockState() as block:
-            return replace(fresh, at=block.resumed(on_resume))
+            return replace(state, at=block.resumed(on_resume))
         case _:
-            return fresh
+            return state
 
 
 def _node(state: RunState, event: Event) -> StageState:

@@ -14,7 +14,9 @@ from agentforge.engine.evolve.attempt import (
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.failure import LIMITS, Failure
-from agentforge.model.state import AttemptState, IterationState, StageState, TaskState
+from agentforge.model.request import AnsweredQuestion, Request
+from agentforge.model.result import Decision
+from agentforge.model.state import MAX_ANSWERS, AttemptState, IterationState, Reentry, StageState, TaskState
 from agentforge.model.status import IterationStatus, TaskStatus
 
 _AttemptFact = f.AttemptReattached | f.AttemptLost | f.AttemptEnding | f.AttemptCancelled
@@ -63,12 +65,39 @@ def evolve_stage(at: StageState, event: Event, fact: StageFact) -> StageState:
             return _apply_attempt(at, fact)
 
 
+def reentry_of(at: StageState, fact: f.NodeRestarted) -> Reentry:
+    """What the next visit of the stage gets from this one."""
+    return Reentry(fact.round, at.rounds_granted, fact.feedback, at.answers)
+
+
+def entered_again(at: StageState, reentry: Reentry | None) -> StageState:
+    if reentry is None:
+        return at
+    return replace(
+        at,
+        round=reentry.round,
+        rounds_granted=reentry.rounds_granted,
+        feedback=reentry.feedback,
+        answers=reentry.answers,
+    )
+
+
 def on_resume(at: StageState) -> StageState:
     """The stage after a resume: failures no longer count, the end of a delay is computed again, and an
     attempt in flight continues. The count of judge failures is kept. A failed at_most_once attempt is kept,
     too: an answer decides about it."""
     judge = at.judge and replace(at.judge, lost=0)
-    fresh = replace(at, failure=None, unavailable=(), judge=judge, delay_due=None)
+    fresh = replace(
+        at,
+        failure=None,
+        unavailable=(),
+        judge=judge,
+        delay_due=None,
+        # The rejection that is pending is the last one of the rounds before.
+        round=at.round if at.rejected is None else 0,
+        rounds_granted=0,
+        asks_granted=at.asked,
+    )
     attempt = at.iteration.attempt if at.iteration else None
     if attempt is not None and not attempt.in_flight:
         attempt = replace(attempt, lost=0) if attempt.once and attempt.ended_without_result else None
@@ -86,6 +115,14 @@ def excused(at: StageState) -> StageState:
         return at
     waits = attempt.status in (TaskStatus.FAILED, TaskStatus.WAITING)
     return with_attempt(at, excused=True, status=TaskStatus.DUE if waits else attempt.status)
+
+
+def answered(at: StageState, request: Request) -> StageState:
+    """The stage with the answer to a question of its agent."""
+    asked = next((question for question in at.questions if question.id == request.subject), None)
+    text = asked.question if asked else request.question
+    known = AnsweredQuestion(request.subject, text, request.answer or "", request.answered_by, request.text)
+    return replace(at, answers=(*at.answers, known)[-MAX_ANSWERS:])
 
 
 def _attempt_started(at: StageState, event: Event, fact: f.AttemptStarted) -> StageState:
@@ -118,7 +155,14 @@ def _completed(at: StageState, event: Event, fact: f.IterationCompleted) -> Stag
         delay_due=None,
         delay_over=False,
         plateaus=at.plateaus + 1 if fact.result.signals.plateau_suspected else 0,
+        **_asked(at, fact),
     )
+
+
+def _asked(at: StageState, fact: f.IterationCompleted) -> dict[str, object]:
+    if fact.decision is not Decision.ASK:
+        return {"questions": ()} if at.questions else {}
+    return {"questions": fact.result.asked, "asked": at.asked + 1}
 
 
 def _apply_attempt(at: StageState, fact: _AttemptFact) -> StageState:

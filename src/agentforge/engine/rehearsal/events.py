@@ -35,7 +35,15 @@ def step_of_work(work: Work, place: NodeKey | None) -> CourseStep | None:
 
 
 _WITHOUT_ITERATION = frozenset(
-    {"node_entered", "branch_begun", "branch_over", "manifest", "stop_requested", "resumed"}
+    {
+        "node_entered",
+        "branch_begun",
+        "branch_over",
+        "manifest",
+        "stop_requested",
+        "restart_requested",
+        "resumed",
+    }
 )
 
 _Found = tuple[CourseStepKind, int, str] | None
@@ -49,6 +57,8 @@ def _in_node(fact: f.AnyFact) -> _Found:
             return "node_entered", 0, ""
         case f.NodeCompleted(reason=reason):
             return "node_over", 0, reason
+        case f.NodeRestarted(cause=cause):
+            return "node_restarted", 0, cause
         case f.ProviderStarted():
             return "branch_begun", 0, ""
         case f.ProviderCompleted(status=status):
@@ -96,6 +106,8 @@ def _of_run(fact: f.AnyFact) -> _Found:
             return "person_asked", 0, reason
         case f.PauseRequested(reason=reason) | f.CancelRequested(reason=reason):
             return "stop_requested", 0, reason
+        case f.RestartRequested():
+            return "restart_requested", 0, ""
         case f.SessionResumed() | f.SessionRecovered(by="person"):
             return "resumed", 0, ""
         case f.SessionCompleted(reason=reason):

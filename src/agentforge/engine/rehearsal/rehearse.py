@@ -35,6 +35,8 @@ _COPIED = (
     f.WorkerCompleted,
     f.PauseRequested,
     f.CancelRequested,
+    f.RestartRequested,
+    f.NoteAdded,
     f.SessionResumed,
     f.SessionRecovered,
     f.RequestAnswered,
@@ -47,6 +49,7 @@ _COPIED = (
 _DECIDED = (
     f.NodeStarted,
     f.NodeCompleted,
+    f.NodeRestarted,
     f.ProviderStarted,
     f.ProviderCompleted,
     f.StageCompleted,

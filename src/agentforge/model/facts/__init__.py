@@ -34,6 +34,7 @@ from agentforge.model.facts.node import (
     DelayStarted,
     ManifestWritten,
     NodeCompleted,
+    NodeRestarted,
     NodeStarted,
     ProviderCompleted,
     ProviderStarted,
@@ -41,13 +42,15 @@ from agentforge.model.facts.node import (
     TimerFired,
     WorkerCompleted,
 )
-from agentforge.model.facts.request import RequestAnswered, RequestOpened, RequestResolved
+from agentforge.model.facts.request import CheckpointCleared, RequestAnswered, RequestOpened, RequestResolved
 from agentforge.model.facts.run import (
     AwaitingApproval,
     CancelRequested,
     FileRefused,
+    NoteAdded,
     PauseRequested,
     PlanChanged,
+    RestartRequested,
     SessionAborted,
     SessionCompleted,
     SessionContinued,
@@ -70,6 +73,7 @@ __all__ = [
     "AttemptStarted",
     "AwaitingApproval",
     "CancelRequested",
+    "CheckpointCleared",
     "DamageAccepted",
     "DelayStarted",
     "ErrorOccurred",
@@ -88,7 +92,9 @@ __all__ = [
     "LogRepaired",
     "ManifestWritten",
     "NodeCompleted",
+    "NodeRestarted",
     "NodeStarted",
+    "NoteAdded",
     "PauseRequested",
     "PlanChanged",
     "ProviderChanged",
@@ -98,6 +104,7 @@ __all__ = [
     "RequestAnswered",
     "RequestOpened",
     "RequestResolved",
+    "RestartRequested",
     "RetryScheduled",
     "SessionAborted",
     "SessionCompleted",
@@ -126,6 +133,7 @@ AnyFact = (
     | TimerFired
     | NodeStarted
     | NodeCompleted
+    | NodeRestarted
     | ProviderStarted
     | ProviderCompleted
     | StageCompleted
@@ -157,6 +165,9 @@ AnyFact = (
     | RequestOpened
     | RequestAnswered
     | RequestResolved
+    | CheckpointCleared
+    | RestartRequested
+    | NoteAdded
     | AwaitingApproval
     | SessionContinued
     | LogImported

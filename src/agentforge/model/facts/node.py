@@ -5,6 +5,7 @@ from typing import Literal
 
 from agentforge.model.cursor import Destination
 from agentforge.model.facts.fact import Fact, written
+from agentforge.model.request import Feedback
 
 
 class NodeStarted(Fact, frozen=True):
@@ -39,6 +40,23 @@ class NodeCompleted(Fact, frozen=True):
     status: Literal["completed"] = written("completed")
     next: Destination | None = None
     """The next node; None at the end of the run."""
+
+
+class NodeRestarted(Fact, frozen=True):
+    """A visit to a stage ended without completing the stage, which is visited again."""
+
+    TYPE = "node_restart"
+
+    name: str
+    cause: Literal["rejected", "requested"]
+    reason: str
+    by: str
+    iterations: int
+    round: int = 1
+    """The round of approval of the next visit."""
+    feedback: Feedback | None = None
+    next: Destination | None = None
+    """The stage itself; None in a branch, whose next stage it is."""
 
 
 class ProviderStarted(Fact, frozen=True):

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Literal
 
 from agentforge.model.facts.fact import Fact
-from agentforge.model.state import Answerer, RequestKind, RequestScope
+from agentforge.model.request import Answerer, RequestKind, RequestScope
 
 
 class RequestOpened(Fact, frozen=True):
@@ -25,6 +25,10 @@ class RequestOpened(Fact, frozen=True):
     due_at: datetime | None = None
     """When the default becomes the answer."""
     default: str | None = None
+    subject: str = ""
+    """The name of the checkpoint, or the id of the agent's question."""
+    grants: str = ""
+    """What a number as the answer grants. Empty: numbers are not accepted."""
 
 
 class RequestAnswered(Fact, frozen=True):
@@ -35,6 +39,8 @@ class RequestAnswered(Fact, frozen=True):
     id: str
     answer: str
     by: str
+    text: str = ""
+    """What was said with it: the feedback of a rejection, or a remark."""
 
 
 class RequestResolved(Fact, frozen=True):
@@ -43,4 +49,26 @@ class RequestResolved(Fact, frozen=True):
     TYPE = "request_resolved"
 
     id: str
-    effect: Literal["continue", "succeeded", "cancel"]
+    effect: Literal[
+        "approved",
+        "rejected",
+        "cleared",
+        "answered",
+        "continue",
+        "reset",
+        "granted",
+        "succeeded",
+        "cancel",
+        "withdrawn",
+    ]
+    """`continue`: one more try, counters are kept; `reset`: counters are reset."""
+    granted: int = 0
+
+
+class CheckpointCleared(Fact, frozen=True):
+    """A checkpoint was approved; it isn't asked again in this run."""
+
+    TYPE = "checkpoint_cleared"
+
+    name: str
+    by: str

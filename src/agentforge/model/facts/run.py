@@ -42,6 +42,8 @@ class SessionRecovered(Fact, frozen=True):
     context: str | None = None
     record: bool = False
     """From now on the agents' work is recorded to a cassette."""
+    approve: bool = False
+    """From now on approvals are given without asking."""
 
 
 class SessionContinued(Fact, frozen=True):
@@ -90,6 +92,8 @@ class SessionResumed(Fact, frozen=True):
     context: str | None = None
     record: bool = False
     """From now on the agents' work is recorded to a cassette."""
+    approve: bool = False
+    """From now on approvals are given without asking."""
 
 
 class SessionAborted(Fact, frozen=True):
@@ -127,6 +131,28 @@ class CancelRequested(Fact, frozen=True):
     TYPE = "cancel_requested"
 
     reason: str
+    control: str | None = None
+
+
+class RestartRequested(Fact, frozen=True):
+    """Someone asked to start the current stage over, as its next visit."""
+
+    TYPE = "restart_requested"
+
+    reason: str
+    by: str
+    provider: str | None = None
+    """The branch, inside a parallel block."""
+    control: str | None = None
+
+
+class NoteAdded(Fact, frozen=True):
+    """Text for all later iterations, added while the run is running."""
+
+    TYPE = "note_added"
+
+    text: str
+    by: str
     control: str | None = None
 
 

@@ -29,6 +29,8 @@ _PHRASES: dict[CourseStepKind, tuple[str, str]] = {
     "branch_over": ("ended for {branch} ({detail})", "end for {branch} ({detail})"),
     "node_over": ("ended after iteration {n} ({detail})", "end after iteration {n} ({detail})"),
     "person_asked": ("asked a person ({detail})", "ask a person ({detail})"),
+    "node_restarted": ("started over ({detail})", "start over ({detail})"),
+    "restart_requested": ("was asked to start over", "be asked to start over"),
     "stop_requested": ("was asked to stop ({detail})", "be asked to stop ({detail})"),
     "resumed": ("was resumed", "be resumed"),
     "manifest": ("wrote the manifest", "write the manifest"),
@@ -92,7 +94,7 @@ def course_lines(steps: Iterable[CourseStep]) -> list[str]:
     return [*lines, last]
 
 
-_ABOUT_THE_RUN = frozenset({"person_asked", "stop_requested", "resumed"})
+_ABOUT_THE_RUN = frozenset({"person_asked", "stop_requested", "restart_requested", "resumed"})
 
 
 def _stage_line(stage: StageCourse) -> str:

@@ -44,6 +44,8 @@ def run_line(event: Event, plan: Plan) -> RunLine | None:
             return _completed(place, fact)
         case f.NodeCompleted() as fact:
             return RunLine(stage, f"is done: {one_line(fact.reason)}", "done")
+        case f.NodeRestarted() as fact:
+            return RunLine(stage, _restarted(fact), "note", "warn")
         case f.ErrorOccurred() as fact:
             message = one_line(fact.message, MESSAGE_CHARS)
             tried = f" (attempt {fact.attempt})" if fact.attempt else ""
@@ -124,6 +126,13 @@ def _judged(place: str, fact: f.JudgeCompleted) -> RunLine:
     return RunLine(place, f"judged: {'stop' if fact.result.stop else 'continue'}{because}")
 
 
+def _restarted(fact: f.NodeRestarted) -> str:
+    who, why = one_line(fact.by), one_line(fact.reason, MESSAGE_CHARS)
+    if fact.cause == "rejected":
+        return f"rejected by {who}: {why}; starting over"
+    return f"restarted by {who}: {why}"
+
+
 def _of_session(fact: AnyFact) -> RunLine | None:
     match fact:
         case f.SessionRecovered():
@@ -139,7 +148,14 @@ def _of_session(fact: AnyFact) -> RunLine | None:
             text = f"question: {one_line(fact.question, MESSAGE_CHARS)} ({options})"
             return RunLine("", text, "wait", "warn")
         case f.RequestAnswered():
-            return RunLine("", f"{one_line(fact.by)} answered: {one_line(fact.answer)}")
+            text = f": {one_line(fact.text, MESSAGE_CHARS)}" if fact.text else ""
+            return RunLine("", f"{one_line(fact.by)} answered: {one_line(fact.answer)}{text}")
+        case f.CheckpointCleared():
+            return RunLine("", f"checkpoint {one_line(fact.name)} cleared by {one_line(fact.by)}")
+        case f.RestartRequested():
+            return RunLine("", f"restart requested: {one_line(fact.reason)}", "wait")
+        case f.NoteAdded():
+            return RunLine("", f"{one_line(fact.by)} added: {one_line(fact.text, MESSAGE_CHARS)}")
         case f.SessionContinued():
             return RunLine("", "continuing after an answer")
         case f.PlanChanged():

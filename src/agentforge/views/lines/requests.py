@@ -1,6 +1,6 @@
 """Text of open requests: the question, its options, and the command that answers it."""
 
-from agentforge.model.state import Request
+from agentforge.model.request import Request
 from agentforge.views.text import one_line, session_argument
 
 

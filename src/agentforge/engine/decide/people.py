@@ -1,0 +1,192 @@
+"""Gates of a stage that involve people: approvals, an agent's questions, and restarts."""
+
+from msgspec.structs import replace
+
+from agentforge.engine.decide.requests import Question, Ruling
+from agentforge.engine.decide.stage_at import StageAt, ended, in_flight
+from agentforge.model import facts as f
+from agentforge.model.cursor import Destination
+from agentforge.model.event import Draft
+from agentforge.model.layout import iteration_dir
+from agentforge.model.plan import Approval
+from agentforge.model.request import ABORT, APPROVE, REJECT, Feedback, Request
+from agentforge.model.result import AgentQuestion, Decision
+from agentforge.model.state import StageState
+
+MAX_QUESTION_ROUNDS = 3
+"""How often a stage may ask during a visit, before a person decides whether it may continue to ask."""
+
+APPROVED = "approved"
+"""Why a stage ended whose result was approved."""
+BY_OPTION = "--yes"
+"""Who approved, if the run was started with that option."""
+
+
+# -- approvals
+
+
+def awaits_approval(here: StageAt) -> Ruling | None:
+    """A result that was shown stays as it is: the stage waits for the answer, and is over when it is
+    approved, even if the run was recompiled since."""
+    if here.at.approved:
+        return Ruling(done=APPROVED)
+    if not any(request.kind == "approval" for request in requests_of(here)):
+        return None
+    return approval(here) if here.state.settings.approve else Ruling()
+
+
+def approval(here: StageAt) -> Ruling | None:
+    """The stage has ended: its result is shown, unless that isn't needed."""
+    if here.node.approve is None:
+        return None
+    question = _approval_question(here, here.node.approve)
+    if here.state.settings.approve:
+        question = replace(question, answer=APPROVE, answered_by=BY_OPTION)
+    return Ruling(question=question)
+
+
+def _approval_question(here: StageAt, wanted: Approval) -> Question:
+    round = f" (round {here.at.round} of {_rounds(here)})" if here.at.round > 1 else ""
+    text = wanted.message or f"Approve the result of stage {here.node.id!r}?"
+    defaults = {"approve": APPROVE, "abort": ABORT}
+    return Question(
+        "approval",
+        f"{_who(here)}{text}{round}",
+        (APPROVE, REJECT, ABORT),
+        at=here.place.cursor(here.at.completed),
+        kind="approval",
+        answerers=("person",) if wanted.by == "person" else ("person", "agent"),
+        timeout=wanted.timeout,
+        default=defaults.get(wanted.on_timeout) if wanted.timeout is not None else None,
+    )
+
+
+def rejected(here: StageAt) -> Ruling | None:
+    """After a rejection, the stage is visited again with the feedback. When the rounds are used up, a person
+    decides whether there is another."""
+    feedback = here.at.rejected
+    if feedback is None:
+        return None
+    if here.at.round >= _rounds(here):
+        return Ruling(
+            question=Question(
+                "approval_rounds",
+                f"{_who(here)}the result of stage {here.node.id!r} was rejected {here.at.round} times, by "
+                f"{feedback.by} the last time. Run the stage again?",
+                grants="rounds",
+            )
+        )
+    folder = iteration_dir(here.place.folder, here.at.completed)
+    shown = (f"{folder}/output.md", f"{folder}/result.json") if here.at.completed else ()
+    return here.record(
+        f.NodeRestarted(
+            here.node.id,
+            cause="rejected",
+            reason=feedback.text,
+            by=feedback.by,
+            iterations=here.at.completed,
+            round=here.at.round + 1,
+            feedback=Feedback(feedback.text, feedback.by, shown),
+            next=_itself(here),
+        )
+    )
+
+
+def _rounds(here: StageAt) -> int:
+    return (here.node.approve.rounds if here.node.approve else 1) + here.at.rounds_granted
+
+
+# -- questions of the agent
+
+
+def asked_by_agent(here: StageAt) -> Ruling | None:
+    """The agent's blocking questions are asked; others are recorded with their defaults."""
+    if here.at.last_decision is not Decision.ASK:
+        return None
+    if here.at.asked > MAX_QUESTION_ROUNDS + here.at.asks_granted:
+        return Ruling(
+            question=Question(
+                "question_rounds",
+                f"{_who(here)}the agent of stage {here.node.id!r} asks for the {here.at.asked}th time"
+                " without finishing. Let it ask?",
+                grants="rounds",
+            )
+        )
+    missing = [question for question in here.at.questions if not is_answered(question, here.at)]
+    keys = {request.key for request in here.state.requests}
+    for question in missing:
+        asked = _agent_question(here, question)
+        if not question.blocking:
+            return Ruling(question=replace(asked, answer=question.default or "", answered_by="default"))
+        if asked.key not in keys:
+            return Ruling(question=asked)
+    return Ruling() if missing else None
+
+
+def _agent_question(here: StageAt, question: AgentQuestion) -> Question:
+    return Question(
+        "question",
+        f"{_who(here)}{question.question}",
+        question.options,
+        at=here.place.cursor(here.at.completed),
+        kind="question",
+        subject=question.id,
+        default=question.default,
+    )
+
+
+def is_answered(question: AgentQuestion, at: StageState) -> bool:
+    """Agents reuse ids, so the text counts."""
+    text = _words(question.question)
+    return any(_words(answer.question) == text for answer in at.answers)
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+# -- restarts
+
+
+def restarted(here: StageAt) -> Ruling | None:
+    """Stop what is running, withdraw the stage's requests, and visit the stage again."""
+    restart = here.at.restart
+    if restart is None:
+        return None
+    if flight := in_flight(here):
+        ends = ended(flight, restart.reason)
+        return Ruling((ends,)) if ends else Ruling(work=(flight[0],))
+    withdrawn = (Draft(f.RequestResolved(r.id, "withdrawn"), r.at) for r in requests_of(here))
+    again = f.NodeRestarted(
+        here.node.id,
+        cause="requested",
+        reason=restart.reason,
+        by=restart.by,
+        iterations=here.at.completed,
+        round=here.at.round,
+        feedback=here.at.feedback,
+        next=_itself(here),
+    )
+    return Ruling((*withdrawn, *here.record(again).facts))
+
+
+def _itself(here: StageAt) -> Destination | None:
+    """Where the run goes to visit the stage again; a branch has no destination of its own."""
+    return Destination(here.place.path, here.state.rounds) if here.place.branch is None else None
+
+
+def requests_of(here: StageAt) -> list[Request]:
+    """The requests that this visit of the stage opened for itself."""
+    at = here.place.cursor(0)
+    return [
+        request
+        for request in here.state.requests
+        if request.scope == "branch"
+        and request.at is not None
+        and (request.at.node_path, request.at.node_run, request.at.provider)
+        == (at.node_path, at.node_run, at.provider)
+    ]
+
+
+def _who(here: StageAt) -> str:
+    return f"{here.place.branch}: " if here.place.branch else ""

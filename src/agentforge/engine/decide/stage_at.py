@@ -1,0 +1,109 @@
+"""A stage in progress, as the gates see it: its plan, its state, its limits and its tasks."""
+
+from msgspec import Struct
+
+from agentforge.engine.decide.requests import Ruling
+from agentforge.engine.task_families import FAMILIES
+from agentforge.model import facts as f
+from agentforge.model.event import Draft
+from agentforge.model.failure import FailureKind
+from agentforge.model.place import Place, place_of
+from agentforge.model.plan import Plan, StageNode
+from agentforge.model.state import AttemptState, IterationState, RunState, StageState, TaskState
+from agentforge.model.status import TaskStatus
+from agentforge.model.task import AgentTask, JudgeTask
+
+
+class StageAt(Struct, frozen=True):
+    """A stage in progress, with everything that a decision depends on."""
+
+    plan: Plan
+    state: RunState
+    place: Place
+    node: StageNode
+    at: StageState
+    remaining: float | None
+    """The seconds that the runtime limit leaves as of the latest event, or None without a limit."""
+
+    def record(self, fact: f.AnyFact) -> Ruling:
+        number = self.at.iteration.number if self.at.iteration else self.at.completed
+        return Ruling((Draft(fact, self.place.cursor(number)),))
+
+
+Flight = tuple[AgentTask | JudgeTask, TaskState]
+
+
+def stage_in(plan: Plan, state: RunState, place: Place, node: StageNode, at: StageState) -> StageAt:
+    limit, remaining = state.runtime_granted or max_runtime(plan, node), None
+    if limit is not None:
+        remaining = max(0.0, limit - (state.updated_at - state.clock_from).total_seconds())
+    return StageAt(plan, state, place, node, at, remaining)
+
+
+def stage_at(plan: Plan, state: RunState, provider: str | None, at: StageState) -> StageAt | None:
+    """None if a damaged log names a stage that isn't in the plan."""
+    node, place = plan.stage(at.path, provider), place_of(plan, state, provider, at)
+    return stage_in(plan, state, place, node, at) if node and place else None
+
+
+def in_flight(here: StageAt) -> Flight | None:
+    """The task that was started and hasn't ended: it is awaited, reattached to after a crash, or stopped. A
+    recorded kill is carried out even if another engine recorded it."""
+    iteration, judge = here.at.iteration, here.at.judge
+    if iteration is not None and iteration.attempt is not None and iteration.attempt.in_flight:
+        return agent_task(here, iteration, iteration.attempt), iteration.attempt
+    if judge is not None and judge.in_flight:
+        return judge_task(here, judge), judge
+    return None
+
+
+def agent_task(here: StageAt, iteration: IterationState, attempt: AttemptState) -> AgentTask:
+    return AgentTask(
+        here.place,
+        here.node.id,
+        iteration.number,
+        attempt.number,
+        attempt.status is TaskStatus.ENDING,
+        node=here.node,
+        by=here.node.chosen(attempt.choice),
+        started_at=attempt.started_at,
+        timeout=attempt.timeout,
+        idle_timeout=attempt.idle_timeout,
+        resume=attempt.resume,
+        before=attempt.before,
+        prompt_sha256=iteration.prompt_sha256,
+        brief=FailureKind.ITERATION_TIMEOUT in iteration.failures,
+        remaining=here.remaining,
+        notes=here.state.note_texts,
+        feedback=here.at.feedback,
+        answers=here.at.answers,
+    )
+
+
+def judge_task(here: StageAt, judge: TaskState) -> JudgeTask:
+    ending = judge.status is TaskStatus.ENDING
+    at, by = here.at.completed, here.plan.judge_of(here.node)
+    return JudgeTask(
+        here.place, here.node.id, at, judge.number, ending, node=here.node, by=by, started_at=judge.started_at
+    )
+
+
+def ended(flight: Flight, reason: str) -> Draft | None:
+    """The fact that stops the task, or None if that is recorded already."""
+    task, known = flight
+    ending = FAMILIES[task.KIND].ending
+    if known.status is not TaskStatus.RUNNING or ending is None:
+        return None
+    return Draft(ending(known.number, reason), task.cursor)
+
+
+def max_runtime(plan: Plan, node: StageNode) -> float | None:
+    """The lower of the limits of the run and the stage, or None."""
+    run, stage = plan.pipeline.guardrails, node.guardrails
+    return tightest(run.max_runtime_seconds if run else None, stage.max_runtime_seconds if stage else None)
+
+
+def tightest(one: float | None, other: float | None) -> float | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return min(one, other)

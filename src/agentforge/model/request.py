@@ -1,0 +1,94 @@
+"""Requests to people: what is asked, and what was said."""
+
+from datetime import datetime
+from typing import Literal
+
+from msgspec import Struct
+
+from agentforge.model.cursor import Cursor
+
+RequestKind = Literal["approval", "checkpoint", "question", "escalation", "pause"]
+RequestScope = Literal["run", "branch"]
+Answerer = Literal["person", "agent"]
+
+APPROVE, REJECT, ABORT = "approve", "reject", "abort"
+"""Answers to an approval; a checkpoint takes the first and the last."""
+RESUME, RETRY, CANCEL, SUCCEEDED = "resume", "retry", "cancel", "succeeded"
+"""Answers to an escalation."""
+
+MAX_GRANT = 1_000_000
+
+
+class Request(Struct, frozen=True, omit_defaults=True):
+    """A question that is open, or answered and not yet resolved."""
+
+    id: str
+    kind: RequestKind
+    key: str
+    reason: str
+    question: str
+    options: tuple[str, ...]
+    opened_at: datetime
+    answerers: tuple[Answerer, ...] = ("person",)
+    scope: RequestScope = "run"
+    due_at: datetime | None = None
+    default: str | None = None
+    subject: str = ""
+    """The name of the checkpoint, or the id of the agent's question."""
+    grants: str = ""
+    """What a number as the answer grants: `seconds`, `rounds`. Empty: numbers are not accepted."""
+    at: Cursor | None = None
+    """Where it was asked."""
+    overdue: bool = False
+    answer: str | None = None
+    answered_by: str = ""
+    text: str = ""
+    """What was said with the answer: the feedback of a rejection, or a remark."""
+
+    @property
+    def is_open(self) -> bool:
+        return self.answer is None
+
+    @property
+    def takes_text(self) -> bool:
+        """Whether any text is an answer."""
+        return self.kind == "question" and not self.options
+
+    def accepts(self, answer: str) -> bool:
+        """Whether the answer was offered."""
+        if self.takes_text:
+            return bool(answer.strip())
+        return answer in self.options or (bool(self.grants) and granted(answer) > 0)
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether it timed out unanswered, so that the default is the answer."""
+        return self.is_open and self.overdue and self.default is not None
+
+
+def granted(answer: str) -> int:
+    """The number that the answer grants, or 0 if it isn't a number in range."""
+    if not answer.isascii() or not answer.isdigit() or len(answer) > len(str(MAX_GRANT)):
+        return 0
+    number = int(answer)
+    return number if number <= MAX_GRANT else 0
+
+
+class Feedback(Struct, frozen=True, omit_defaults=True):
+    """What was said about a visit of a stage; its next visit receives it."""
+
+    text: str
+    by: str
+    files: tuple[str, ...] = ()
+    """What it is about, relative to the run directory."""
+
+
+class AnsweredQuestion(Struct, frozen=True, omit_defaults=True):
+    """A question of an agent, with its answer."""
+
+    id: str
+    question: str
+    answer: str
+    by: str
+    text: str = ""
+    """A remark."""
