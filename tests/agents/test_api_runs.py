@@ -122,6 +122,11 @@ def test_stage_is_done_with_files_and_a_result(server: ModelServer, format: str,
         assert path.is_dir() or KEY.encode() not in path.read_bytes(), path
 
 
+# What the loop does by itself is tested in its own process, where the model's libraries are imported once:
+# tests/adapters/test_tool_loop*.py. Runs that end as it ends are samples here.
+
+
+@pytest.mark.soak
 def test_limit_that_passes_is_waited_for(server: ModelServer, any_format: str, project: Path) -> None:
     script = replace(WORK, faults=(Fault(429, times=2, retry_after=0),))
     assert go(project, node(server, script, any_format)).completed
@@ -131,7 +136,7 @@ def test_limit_that_passes_is_waited_for(server: ModelServer, any_format: str, p
 @pytest.mark.parametrize(
     ("fault", "kind", "requests"),
     [
-        (Fault(429, retry_after=0), "provider_rate_limited", 3),
+        pytest.param(Fault(429, retry_after=0), "provider_rate_limited", 3, marks=pytest.mark.soak),
         pytest.param(Fault(500, retry_after=0), "provider_overloaded", 3, marks=pytest.mark.soak),
         (Fault(401), "provider_auth", 1),
         pytest.param(Fault(404), "provider_missing", 1, marks=pytest.mark.soak),
@@ -147,6 +152,7 @@ def test_permanent_errors_fail_by_their_kind(
     assert KEY not in str(result.error)
 
 
+@pytest.mark.soak
 def test_streams_that_break_off_twice_are_retried(
     server: ModelServer, any_format: str, project: Path
 ) -> None:
@@ -154,11 +160,13 @@ def test_streams_that_break_off_twice_are_retried(
     assert (project / "hello.txt").exists()
 
 
+@pytest.mark.soak
 def test_streams_that_always_break_off_fail(server: ModelServer, any_format: str, project: Path) -> None:
     result = go(project, node(server, replace(WORK, cuts=FOREVER), any_format))
     assert result.error_type == "provider_unreachable"
 
 
+@pytest.mark.soak
 def test_slow_model_is_waited_for(server: ModelServer, any_format: str, project: Path) -> None:
     assert go(project, node(server, replace(WORK, delay=0.5, drip=0.02), any_format)).completed
 
@@ -166,9 +174,9 @@ def test_slow_model_is_waited_for(server: ModelServer, any_format: str, project:
 @pytest.mark.parametrize(
     ("limits", "kind"),
     [
-        ({"config": {"timeout": 4}}, "iteration_timeout"),
+        pytest.param({"config": {"timeout": 4}}, "iteration_timeout", marks=pytest.mark.soak),
         ({"timeout": 4}, "iteration_timeout"),
-        ({"config": {"request_timeout": 0.5}}, "provider_timeout"),
+        pytest.param({"config": {"request_timeout": 0.5}}, "provider_timeout", marks=pytest.mark.soak),
     ],
 )
 def test_model_that_hangs_is_ended_by_the_first_limit(
@@ -223,11 +231,11 @@ def test_agent_outlives_its_engine_and_is_reattached_to(
     assert facts(project, "iteration_complete")[0]["usage"]["input_tokens"] == 2000
 
 
-def test_next_attempt_resumes_the_session(server: ModelServer, format: str, project: Path) -> None:
+def test_next_attempt_resumes_the_session(server: ModelServer, any_format: str, project: Path) -> None:
     """The server refuses in the middle; the second attempt has the conversation of the first before it."""
     script = replace(WORK, faults=(Fault(500, after=1, times=1, retry_after=0),))
     stage = node(
-        server, script, format, retry={"max_attempts": 2, "initial_delay": 0.01}, config={"retries": 0}
+        server, script, any_format, retry={"max_attempts": 2, "initial_delay": 0.01}, config={"retries": 0}
     )
     assert go(project, stage).completed
     first, second = facts(project, "attempt_start")

@@ -7,7 +7,10 @@ import sys
 import time
 import uuid
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+from tests.fork_server import Forked, ForkServer
 
 from . import killer
 from .scenarios import HOME, SCENARIOS, SESSION, Scenario
@@ -47,6 +50,12 @@ class Moment:
 
 
 PlannedKill = Cut | Moment
+EngineProcess = subprocess.Popen[bytes] | Forked
+
+
+@cache
+def _server() -> ForkServer:
+    return ForkServer(str(HOME / "launch.py"))
 
 
 @dataclass(frozen=True)
@@ -137,7 +146,7 @@ class CrashRun:
         began = time.monotonic()
         length = story.log.stat().st_size if (story := self.story).log.exists() else 0
         engine = self.start("engine", command, env)
-        senders: list[subprocess.Popen[bytes]] = []
+        senders: list[EngineProcess] = []
         killed = isinstance(planned_kill, Cut) or planned_kill is None
         while any(process.poll() is None for process in (engine, *senders)):
             if not killed and time.monotonic() - began >= planned_kill.seconds:
@@ -170,12 +179,16 @@ class CrashRun:
         ledger = str(self.story.ledger)
         return {**self._env, **self.also, "CRASH_COUNTS": str(counts), "CRASH_LEDGER": ledger, **injector}
 
-    def start(self, role: str, command: tuple[str, ...], env: dict[str, str]) -> subprocess.Popen[bytes]:
-        argv = [sys.executable, str(HOME / "launch.py"), role, *command]
+    def start(self, role: str, command: tuple[str, ...], env: dict[str, str]) -> EngineProcess:
+        argv = (str(HOME / "launch.py"), role, *command)
         self.story.commands.append(command[0])
         with (self.output_dir / f"{role}-{self.turns}.txt").open("ab") as said:
+            if "PYTHONPATH" not in env:
+                return _server().start(
+                    argv, self.story.project, env, said.fileno(), said.fileno(), session=True
+                )
             return subprocess.Popen(
-                argv,
+                [sys.executable, *argv],
                 cwd=self.story.project,
                 env=env,
                 stdin=subprocess.DEVNULL,
@@ -193,7 +206,7 @@ class CrashRun:
                 found[role, kind] = file.stat().st_size
         return found
 
-    def _is_time_for_control(self, senders: list[subprocess.Popen[bytes]]) -> bool:
+    def _is_time_for_control(self, senders: list[EngineProcess]) -> bool:
         control = self.story.scenario.control
         if control is None or self._was_asked():
             return False
@@ -215,7 +228,7 @@ class CrashRun:
         if self.story.log.exists():
             os.truncate(self.story.log, int(synced.read_text()) if synced.exists() else before)
 
-    def _take_stock(self, counts: Path, command: tuple[str, ...], engine: subprocess.Popen[bytes]) -> None:
+    def _take_stock(self, counts: Path, command: tuple[str, ...], engine: EngineProcess) -> None:
         story = self.story
         if (counts / "killed").exists():
             for line in (counts / "killed").read_text().splitlines():

@@ -20,6 +20,7 @@ ROLES = ("engine", "sender", "supervisor", "agent", "tool")
 WRITES = ("append", "keep", "write", "send")
 WHENS = ("before", "during", "after")
 
+PR_SET_NAME = 15
 MARK = re.compile(rb"AGENTFORGE_ATTEMPT=[^/]*/([^/]*)/[^/]*/(\d+)/(\d+)(/judge)?@")
 FOLDER = re.compile(
     rb"(?:parallel-(\d+)-[^/]*/providers/([^/]*)/)?"
@@ -89,11 +90,28 @@ class FaultInjector:
         return result
 
 
+def name_process(role: str) -> None:
+    """So that others can find this one, which was forked: command line and environment in /proc aren't its
+    own."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(PR_SET_NAME, _name(role, os.environ["CRASH_RUN"]).encode(), 0, 0, 0)
+
+
+def _name(role: str, run: str) -> str:
+    return f"{role[:6]}-{run[:8]}"
+
+
 def processes(run: str) -> dict[int, str]:
     """All living processes of a crash run, each with its role."""
     found = {}
+    roles = {_name(role, run): role for role in ("engine", "sender", "other")}
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
+            with _plain_open(f"/proc/{name}/comm", encoding="utf-8", errors="replace") as file:
+                if role := roles.get(file.read().strip()):
+                    found[int(name)] = role
+                    continue
             with _plain_open(f"/proc/{name}/environ", "rb") as file:
                 is_one = f"CRASH_RUN={run}".encode() in file.read().split(b"\0")
             with _plain_open(f"/proc/{name}/cmdline", "rb") as file:

@@ -1,4 +1,5 @@
-"""Runs the command line with the fault injector in its process: `launch.py ROLE ARGUMENTS…`."""
+"""Runs the command line with the fault injector in its process: `launch.py ROLE ARGUMENTS…`. Without
+arguments it is the process from which such processes are forked (`tests/fork_server.py`)."""
 
 import contextlib
 import io
@@ -20,8 +21,8 @@ def supervisor_program(original: str) -> str:
     known["CRASH_SUPERVISOR"] = original
     _place(
         program,
-        f"import os, runpy\nos.environ.update({known!r})\n"
-        f"runpy.run_path({os.path.join(HOME, 'supervised.py')!r}, run_name='__main__')\n",
+        f"import os, sys\nos.environ.update({known!r})\nsys.path.insert(0, {HOME!r})\n"
+        "import supervised\nsupervised.run()\n",
     )
     with contextlib.suppress(OSError):  # The disk may be full or read-only, where no agent reads it.
         _place(os.path.join(known["CRASH_BASE"], "bin", "environment.json"), json.dumps(known))
@@ -36,7 +37,7 @@ def _place(path: str, text: str) -> None:
     posix.rename(draft, path)
 
 
-if __name__ == "__main__":
+def launch() -> None:
     role, *arguments = sys.argv[1:]
     killer.install(role)
     killer.record_calls(role)
@@ -45,3 +46,25 @@ if __name__ == "__main__":
 
     wiring.SUPERVISOR = supervisor_program(wiring.SUPERVISOR)
     main(arguments)
+
+
+def serve(fork_server) -> None:
+    """Fork; returns in the forked processes."""
+    # What most of them use.
+    import ctypes  # noqa: F401
+
+    import agentforge.cli.commands.recover
+    import agentforge.cli.commands.run
+    import agentforge.sdk.engine  # noqa: F401
+
+    fork_server.serve()
+    killer.name_process(sys.argv[1])
+
+
+if __name__ == "__main__":
+    sys.path.append(os.path.dirname(HOME))
+    import fork_server
+
+    if not sys.argv[1:]:
+        serve(fork_server)
+    fork_server.run_and_exit(launch)

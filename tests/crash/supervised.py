@@ -1,16 +1,15 @@
 """The real supervisor program, run with the fault injector in its process."""
 
 import os
-import sys
-
-sys.path.insert(0, os.environ["CRASH_HOME"])
+from importlib.machinery import SourceFileLoader
 
 import killer
 
-if __name__ == "__main__":
+
+def run() -> None:
     program = os.environ["CRASH_SUPERVISOR"]
-    with open(program, encoding="utf-8") as file:
-        code = compile(file.read(), program, "exec")
+    # Like the engine, which uses the bytecode if there is any.
+    code = SourceFileLoader("supervisor", program).get_code("supervisor")
     killer.install("supervisor")
     killer.record_calls("supervisor")
     exec(code, {"__name__": "__main__", "__file__": program})

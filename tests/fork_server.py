@@ -1,0 +1,169 @@
+"""Processes that are forked from one that has imported what they need: imports take most of the time of a
+short command.
+
+A forked process is like any other in what it can do and what it leaves behind; only its command line and its
+environment in /proc are those of the first one, and its interpreter frees nothing at the end. Only the
+standard library.
+"""
+
+import atexit
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+BASE = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TZ": "UTC"}
+DESCRIPTOR = "FORK_SERVER"
+"""The variable with the number of the socket on which the server is asked to fork."""
+MAX_ANSWER = 20
+
+
+class Forked:
+    """As of `subprocess.Popen`: one of the server's processes, which reports its pid and its exit status."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self.returncode: int | None = None
+        self.pid = int(connection.recv(MAX_ANSWER))
+
+    def poll(self) -> int | None:
+        return self.returncode if self._ended(0) else None
+
+    def wait(self, timeout: float | None = None) -> int:
+        if not self._ended(timeout):
+            raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
+        assert self.returncode is not None
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def _ended(self, seconds: float | None) -> bool:
+        if self.returncode is None and select.select([self._connection], [], [], seconds)[0]:
+            self.returncode = int(self._connection.recv(MAX_ANSWER))
+            self._connection.close()
+        return self.returncode is not None
+
+
+class ForkServer:
+    """`program` calls `serve`. Any thread may start processes."""
+
+    def __init__(self, program: str) -> None:
+        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # Where the source is, if not where it is installed.
+        path = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, program],
+                cwd="/",
+                env={**BASE, **path, DESCRIPTOR: str(theirs.fileno())},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+            )
+
+    def __del__(self) -> None:
+        self._channel.close()
+        self._process.wait()
+
+    def start(
+        self, argv: tuple[str, ...], cwd: Path, env: dict[str, str], out: int, err: int, session: bool = False
+    ) -> Forked:
+        """`out`, `err`: descriptors; `session`: whether it has a session of its own."""
+        call = {"argv": argv, "cwd": str(cwd), "env": env, "session": session}
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        file = os.memfd_create("call")
+        with theirs:
+            os.pwrite(file, json.dumps(call).encode(), 0)
+            socket.send_fds(self._channel, [b"call"], [file, out, err, theirs.fileno()])
+        os.close(file)
+        return Forked(ours)
+
+
+def serve() -> None:
+    """Fork for each call; returns in the forked processes only, each as it was asked for."""
+    # The forked processes leave these objects alone, so that their memory stays shared.
+    gc.freeze()
+    with socket.socket(fileno=int(os.environ.pop(DESCRIPTOR))) as channel:
+        call, *files = _call_of_child(channel)
+    for number, file in enumerate(files, 1):
+        os.dup2(file, number)
+        os.close(file)
+    with open(call, "rb") as content:
+        _become(**json.load(content))
+
+
+def _call_of_child(channel: socket.socket) -> list[int]:
+    """Serve until we are the forked process; returns the descriptors of its call, stdout and stderr."""
+    started: dict[int, tuple[int, int]] = {}
+    """Process and connection of each that is running, by its descriptor."""
+    waiting = select.poll()
+    waiting.register(channel, select.POLLIN)
+    while True:
+        for ready, _ in waiting.poll():
+            if ready != channel.fileno():
+                waiting.unregister(ready)
+                _report_exit(ready, *started.pop(ready))
+                continue
+            content, files, _, _ = socket.recv_fds(channel, MAX_ANSWER, 4)
+            if not content:
+                os._exit(0)
+            connection = files.pop()
+            if (pid := os.fork()) == 0:
+                for descriptor in (connection, *started, *(other for _, other in started.values())):
+                    os.close(descriptor)
+                return files
+            for file in files:
+                os.close(file)
+            os.write(connection, str(pid).encode())
+            descriptor = os.pidfd_open(pid)
+            started[descriptor] = pid, connection
+            waiting.register(descriptor, select.POLLIN)
+
+
+def _report_exit(descriptor: int, pid: int, connection: int) -> None:
+    _, status = os.waitpid(pid, 0)
+    with suppress(BrokenPipeError):  # It is no longer waited for.
+        os.write(connection, str(os.waitstatus_to_exitcode(status)).encode())
+    os.close(connection)
+    os.close(descriptor)
+
+
+def _become(argv: list[str], cwd: str, env: dict[str, str], session: bool) -> None:
+    if session:
+        os.setsid()
+    os.environ.clear()
+    os.environ.update(env)
+    time.tzset()
+    os.chdir(cwd)
+    sys.argv[:] = argv
+
+
+def run_and_exit(main: Callable[[], object]) -> None:
+    """Run the program and end as the interpreter does, except for freeing every object, which takes longer
+    than most commands."""
+    try:
+        main()
+        code: object = 0
+    except SystemExit as end:
+        if end.code is not None and not isinstance(end.code, int):
+            raise
+        code = end.code or 0
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(int(str(code)))
