@@ -17,7 +17,6 @@ pytestmark = [
 NOTICED = {
     "an intent isn't synced before its act": ("stage", "the intent of"),
     "a control is dropped before its record is durable": ("cancel", "removed before its record is synced"),
-    "state.json is ahead of the log": ("block", "bytes of the log, of which"),
     "a control's content isn't durable": ("cancel", "visible before its content is synced"),
     "a control's name isn't durable": ("cancel", "isn't synced by now"),
     "a claim's content isn't durable": ("stage", "visible before its content is synced"),
@@ -39,3 +38,14 @@ def test_it_is_noticed_that(words: str, tmp_path: Path) -> None:
     scenario, error = NOTICED[words]
     run = recorded(tmp_path / "run", scenario, bug(words).apply(tmp_path))
     assert any(error in told for told in judged(run))
+
+
+def test_it_is_noticed_that_state_json_is_ahead_of_the_log(tmp_path: Path) -> None:
+    source = bug("state.json is ahead of the log").apply(tmp_path)
+    writer = source / "agentforge/runtime/state_writer.py"
+    # At every step, and not when some time has passed, which is another moment on every machine.
+    often = writer.read_text().replace("SECONDS_BETWEEN = 1.0", "SECONDS_BETWEEN = 0.0")
+    assert often != writer.read_text()
+    writer.write_text(often)
+    run = recorded(tmp_path / "run", "retry", source)
+    assert any("bytes of the log, of which" in told for told in judged(run))
