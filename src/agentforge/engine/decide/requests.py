@@ -44,7 +44,7 @@ class Question(Struct, frozen=True):
     kind: RequestKind = "escalation"
     answerers: tuple[Answerer, ...] = ("person",)
     timeout: float | None = None
-    """After so many seconds the default is the answer, if there is one."""
+    """After this number of seconds the default is the answer, if there is one."""
     default: str | None = None
     subject: str = ""
     grants: str = ""
