@@ -11,7 +11,7 @@ from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.file_keys import PIPELINE, STAGE
 from agentforge.definition.read.node_keys import NodeKind
 from agentforge.definition.read.table import Key, Nested, Table
-from agentforge.definition.read.values import Anything, Flag, Given, ListOf, Number, Text, Texts
+from agentforge.definition.read.values import Anything, Flag, Given, ListOf, Name, Number, Text, Texts
 from agentforge.definition.yaml.parser import SourceText, parse_mapping
 from agentforge.model.diagnostic import Diagnostic
 
@@ -49,11 +49,13 @@ def named(value: Any) -> str:
 def sample(kind: Any) -> Any:
     match kind:
         case Text():
-            return kind.options[1] if kind.options else (*kind.proposed, "x")[0]
+            return kind.options[:2][-1] if kind.options else (*kind.proposed, "x")[0]
         case Number():
             return kind.low + 1
         case Flag() | Given():
             return True
+        case Name():
+            return "before-release"
         case Texts():
             return {"test": "make"}
         case ListOf():
@@ -90,7 +92,7 @@ def test_the_tables_cover_every_mapping() -> None:
     assert set(ALL) == {
         *("pipeline", "defaults", "stage", "node", "stage of the block", "parallel node", "pipeline node"),
         *("parallel", "provider of the block", "provider", "termination", "retry", "on_limit", "sandbox"),
-        *("guardrails", "inputs", "from_parallel"),
+        *("guardrails", "approve", "inputs", "from_parallel"),
     }
 
 

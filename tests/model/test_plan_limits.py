@@ -13,7 +13,7 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.event import Event
 from agentforge.model.fact_limits import fact_problem
-from agentforge.model.plan import Fixed, Plan, PlanSession, ProviderChoice
+from agentforge.model.plan import Approval, Fixed, Overrides, PipelineInfo, Plan, PlanSession, ProviderChoice
 from agentforge.model.plan_limits import MAX_DEPTH, MAX_NODES, MAX_RUNS, MAX_STEPS, plan_problem
 from agentforge.model.state import Between, StageState
 
@@ -48,6 +48,16 @@ BAD = {
     "iterations": (plan_of(stage(termination=Fixed(MAX_RUNS + 1))), "1,000,001 iterations"),
     "provider": (plan_of(stage(provider=ProviderChoice("a\nb", ""))), "control character U+000A"),
     "model": (plan_of(stage(fallbacks=(ProviderChoice("a", "\x1b"),))), "control character U+001B"),
+    "rounds": (plan_of(stage(approve=Approval(rounds=0))), "0 rounds of approval"),
+    "timeout": (plan_of(stage(approve=Approval(timeout=1e300))), "timeout of 1e+300 s"),
+    "no time": (plan_of(stage(approve=Approval(timeout=0))), "timeout of 0 s"),
+    "message": (plan_of(stage(approve=Approval("x" * 2001))), "more than 2,000 characters"),
+    "checkpoint": (plan_of(stage(checkpoint="a\nb")), "not the name of a checkpoint"),
+    "checkpoint of a branch": (plan_of(block("p", stage(checkpoint="a"))), "has a checkpoint"),
+    "view": (
+        replace(plan_of(stage()), pipeline=PipelineInfo("p", Overrides(), {}, views=("x",))),
+        "'x' is not a view",
+    ),
     "session": (replace(plan_of(stage()), session=PlanSession("../x", NOON)), "Session name"),
 }
 
@@ -66,6 +76,10 @@ def test_usual_plans_are_accepted() -> None:
     plan = plan_of(stage("a b"), block("p q", stage("größe")), nested("n", stage(), runs=3), passes=2)
     assert plan_problem(plan) == ""
     assert plan_problem(plan_of(stage(), mode="loop")) == ""
+    asking = stage(approve=Approval("Good?", "agent", 60, "abort", 9), checkpoint="v1.0")
+    plan = plan_of(asking, block("p", stage(approve=Approval())))
+    info = replace(plan.pipeline, views=("escalations", "escalations"))
+    assert plan_problem(replace(plan, pipeline=info)) == ""
     assert plan_problem(deep(MAX_DEPTH)) == ""
     assert plan_problem(plan_of(*(stage(f"s{n}") for n in range(MAX_NODES)))) == ""
     assert plan_problem(plan_of(stage(termination=Fixed(MAX_RUNS)), passes=MAX_STEPS)) == ""

@@ -5,6 +5,7 @@ from tests.engine.plans import block, nested, plan_of, stage
 
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import (
+    Approval,
     FromParallel,
     FromStage,
     Guardrails,
@@ -195,6 +196,34 @@ def test_preview_shows_settings_of_a_wrong_type_and_a_plain_sandbox() -> None:
     assert "- Permissions: those of the CLI's own settings" in lines
     assert "- Sandbox: bwrap, with network" in lines
     assert "- Attempts: at_least_once, at most 5 per iteration" in lines
+
+
+def test_preview_shows_approvals_checkpoints_and_views() -> None:
+    asking = stage("a", approve=Approval("Good\nenough?", "agent", 3600, "abort", 1), checkpoint="one")
+    inner = replace(
+        nested("n", replace(asking, checkpoint="two"), stage("b", approve=Approval())), checkpoint="one"
+    )
+    plan = plan_of(asking, inner, stage("c", approve=Approval(timeout=60)))
+    plan = replace(plan, pipeline=replace(plan.pipeline, views=("escalations",)))
+    lines = shown(plan)
+    assert "- Views: escalations" in lines
+    asked = [line for line in lines if line.startswith(("###", "- Approval", "- Question"))]
+    by_agent = "- Approval: by a person or another agent when the stage has ended; at most 1 round; "
+    by_person = "- Approval: by a person when the stage has ended; at most 3 rounds"
+    assert asked == [
+        "### Checkpoint one: the run waits for an approval",
+        "### 0 a",
+        f"{by_agent}after 1h 00m without an answer: abort",
+        "- Question: Good enough?",
+        "### Checkpoint two: the run waits for an approval",
+        "### 1.0 a",
+        f"{by_agent}after 1h 00m without an answer: abort",
+        "- Question: Good enough?",
+        "### 1.1 b",
+        by_person,
+        "### 2 c",
+        f"{by_person}; after 1m 00s without an answer: still waits",
+    ]
 
 
 def test_preview_names_each_judge_once() -> None:

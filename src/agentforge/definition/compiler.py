@@ -18,7 +18,9 @@ from agentforge.definition.precedence import (
     DEFAULT_PROVIDER,
     JUDGE_PROVIDER,
     OverrideLevels,
+    block_approval,
     gather,
+    merge_approvals,
     naming_level,
 )
 from agentforge.definition.prompt_text import validate_prompt
@@ -33,6 +35,7 @@ from agentforge.definition.resolve import (
     missing_pipeline,
 )
 from agentforge.definition.specs import (
+    ApprovalSpec,
     BlockSpec,
     NodeSpec,
     PipelineSpec,
@@ -44,6 +47,8 @@ from agentforge.definition.specs import (
     Written,
 )
 from agentforge.definition.validate import (
+    validate_approval,
+    validate_checkpoints,
     validate_nodes,
     validate_provider,
     validate_size,
@@ -128,11 +133,12 @@ class Compilation:
         self._validate_overrides()
         for part, depth in _pipelines(pipeline):
             self._validate(part, DEFAULT_RUNS["pipeline" if depth else mode], depth)
+        specs = [part.spec for part, _ in _pipelines(pipeline)]
+        validate_checkpoints(specs, self._report)
         validate_size(pipeline, passes, self._report)
         if judge := self._sources.environment.get(JUDGE_PROVIDER):
             self._validate_provider(Written(judge, self._report.variable(JUDGE_PROVIDER, judge)))
         compiled_at, created_at = self._time("COMPILE_TIMESTAMP"), self._time("SESSION_CREATED_AT")
-        specs = [part.spec for part, _ in _pipelines(pipeline)]
         inputs = _session_inputs(self._sources, self._override_levels.overrides.inputs, specs, self._report)
         if self._report.has_errors:
             raise DefinitionError(self._report.diagnostics)
@@ -147,26 +153,37 @@ class Compilation:
 
     def _validate(self, pipeline: ResolvedPipeline, default_runs: int, depth: int) -> None:
         validate_nodes(pipeline.spec, self._report)
-        limit = pipeline.spec.max_runtime
-        if depth and limit:
-            message = "`guardrails` of a nested pipeline have no effect"
-            hint = "set them in the outermost pipeline or in the stages"
-            self._report.warning("ignored-key", limit.at, message, hint)
+        if depth:
+            self._validate_nested(pipeline.spec)
         for node in pipeline.nodes:
             if isinstance(node, ResolvedBlock):
                 self._validate_block(node.block)
-                for stage in filter(None, node.stages):
-                    validate_termination(stage, default_runs, self._report)
-                    validate_prompt(stage, self._sources, self._report)
+                for position, stage in enumerate(node.stages):
+                    if stage:
+                        approve = merge_approvals(pipeline.spec.levels, block_approval(node, position), stage)
+                        self._validate_stage(stage, default_runs, approve)
             elif isinstance(node, ResolvedStage):
-                validate_termination(node, default_runs, self._report)
-                validate_prompt(node, self._sources, self._report)
+                self._validate_stage(node, default_runs, merge_approvals(pipeline.spec.levels, None, node))
                 named = naming_level(provider_levels(pipeline.spec, node, self._override_levels))
                 for spec in (named, *named.fallbacks) if named else ():
                     if spec.type:
                         self._validate_provider(spec.type)
                 if named is None and node.is_found:
                     self._validate_provider(Written(DEFAULT_PROVIDER, node.spec.at))
+
+    def _validate_nested(self, spec: PipelineSpec) -> None:
+        where = "set them in the outermost pipeline"
+        if limit := spec.max_runtime:
+            message = "`guardrails` of a nested pipeline have no effect"
+            self._report.warning("ignored-key", limit.at, message, f"{where} or in the stages")
+        for view in spec.views[:1]:
+            message = "`views` of a nested pipeline have no effect"
+            self._report.warning("ignored-key", view.at, message, where)
+
+    def _validate_stage(self, stage: ResolvedStage, default_runs: int, approve: ApprovalSpec | None) -> None:
+        validate_termination(stage, default_runs, self._report)
+        validate_prompt(stage, self._sources, self._report)
+        validate_approval(approve, self._report)
 
     def _validate_block(self, block: BlockSpec) -> None:
         for branch in block.branches:

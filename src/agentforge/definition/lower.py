@@ -6,20 +6,25 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentforge.definition.link import Links, inherited
 from agentforge.definition.precedence import (
     OverrideLevels,
+    block_approval,
     choose_fallbacks,
     choose_in_block,
     choose_policy,
     choose_provider,
     choose_sandbox,
     first_text,
+    lower_approval,
+    merge_approvals,
     merge_commands,
     strongest,
 )
 from agentforge.definition.specs import (
+    ApprovalLevel,
     BranchSpec,
     PipelineSpec,
     ProviderSpec,
@@ -65,6 +70,8 @@ class Levels(Struct, frozen=True):
     override_levels: OverrideLevels
     project: str
     default_runs: int
+    approve: ApprovalLevel | None = None
+    """Of the block around the stage."""
 
 
 class Wiring(Struct, frozen=True):
@@ -109,6 +116,8 @@ def lower_stage(path: str, node: ResolvedStage, levels: Levels, wiring: Wiring) 
         semantics=_semantics(given),
         result_instructions=_result_instructions(given),
         sandbox=choose_sandbox(level.sandbox for level in given),
+        approve=lower_approval(merge_approvals(levels.pipeline, levels.approve, node)),
+        checkpoint=first_text(node.spec.checkpoint),
         **_prompt(node, levels.project),
     )
 
@@ -183,6 +192,7 @@ class _Lowering:
                 description=spec.description,
                 inputs=None if spec.inputs is None else tuple(written.value for written in spec.inputs),
                 guardrails=guardrails(spec.max_runtime),
+                views=tuple(dict.fromkeys(view.value for view in spec.views)),
             ),
             # The tools that agent-pipelines would need for this plan; agentforge needs only `bd`.
             dependencies={"jq": True, "yq": True, "tmux": spec.tmux, "bd": any(map(_needs_bd, nodes))},
@@ -225,11 +235,12 @@ class _Lowering:
             inputs=node.spec.inputs.written,
             plan=self.plan(node.pipeline, f"{prefix}{path}.", commands, 1),
             ref=ref.value if ref else "",
-            description=work.description.value if work.description else None,
+            description=first_text(work.description),
+            checkpoint=first_text(node.spec.checkpoint),
         )
 
     def _block(self, path: str, node: ResolvedBlock, prefix: str, levels: Levels) -> ParallelNode:
-        block, node_id, description = node.block, node.spec.id, node.spec.work.description
+        block, node_id = node.block, node.spec.id
         return ParallelNode(
             path=path,
             id=node_id.value if node_id else path,
@@ -237,8 +248,9 @@ class _Lowering:
             stages=tuple(self._shared(path, node, levels)),
             inputs=node.spec.inputs.written,
             branches=tuple(self._branch(path, node, branch, prefix, levels) for branch in block.branches),
-            description=description.value if description else None,
-            failure_mode=block.failure_mode.value if block.failure_mode else None,
+            description=first_text(node.spec.work.description),
+            failure_mode=first_text(block.failure_mode),
+            checkpoint=first_text(node.spec.checkpoint),
         )
 
     def _shared(self, path: str, node: ResolvedBlock, levels: Levels) -> Iterator[dict[str, Any]]:
@@ -246,7 +258,8 @@ class _Lowering:
         for position, stage in enumerate(node.stages):
             if stage:  # sound
                 wiring = Wiring(_NO_PROVIDER, stage.spec.inputs.written)
-                lowered = lower_stage(f"{path}.{position}", stage, levels, wiring)
+                inside = replace(levels, approve=block_approval(node, position))
+                lowered = lower_stage(f"{path}.{position}", stage, inside, wiring)
                 shared: dict[str, Any] = msgspec.to_builtins(lowered)
                 del shared["provider"]
                 own = stage.spec.work.provider
@@ -265,7 +278,8 @@ class _Lowering:
                 chosen = choose_in_block(weaker, branch.provider, stage.spec.work.provider, override_levels)
                 inputs = inherited(stage.spec.inputs, branch.inputs, node.spec.inputs)
                 wiring = Wiring(chosen, inputs, self._links.get((f"{prefix}{here}", name)))
-                stages.append(lower_stage(here, stage, levels, wiring))
+                inside = replace(levels, approve=block_approval(node, position))
+                stages.append(lower_stage(here, stage, inside, wiring))
         return Branch(name, tuple(stages))
 
 

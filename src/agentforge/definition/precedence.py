@@ -13,9 +13,20 @@ from agentforge.definition.provider_settings import (
     settings_from_data,
     settings_from_environment,
 )
-from agentforge.definition.specs import LimitSpec, ProviderSpec, RetrySpec, SandboxSpec, WorkSpec, Written
+from agentforge.definition.specs import (
+    ApprovalLevel,
+    ApprovalSpec,
+    LimitSpec,
+    ProviderSpec,
+    ResolvedBlock,
+    ResolvedStage,
+    RetrySpec,
+    SandboxSpec,
+    WorkSpec,
+    Written,
+)
 from agentforge.model.json_text import NOT_JSON
-from agentforge.model.plan import LimitPolicy, Overrides, ProviderChoice, RetryPolicy, SandboxChoice
+from agentforge.model.plan import Approval, LimitPolicy, Overrides, ProviderChoice, RetryPolicy, SandboxChoice
 
 DEFAULT_PROVIDER = "claude"
 JUDGE_MODEL = "haiku"
@@ -136,6 +147,33 @@ def choose_sandbox(levels: Iterable[SandboxSpec | None]) -> SandboxChoice | None
     """The strongest level as a whole: sandboxes aren't merged."""
     given = [_plain(level) for level in levels if level]
     return msgspec.convert(given[-1], SandboxChoice) if given else None
+
+
+def block_approval(block: ResolvedBlock, position: int) -> ApprovalLevel | None:
+    """What a block says about one of its stages: the last stage has the result of a branch."""
+    level = block.spec.work.approve
+    is_off = isinstance(level, Written) and not level.value
+    return level if is_off or position == len(block.stages) - 1 else None
+
+
+def merge_approvals(
+    pipeline: Iterable[WorkSpec], block: ApprovalLevel | None, node: ResolvedStage
+) -> ApprovalSpec | None:
+    """Merge the levels key by key; None if no approval is needed. A level that switches approvals off
+    discards the keys of weaker levels."""
+    merged: ApprovalSpec | None = None
+    defaults = (level.approve for level in pipeline)
+    for level in (*defaults, block, node.stage_work.approve, node.spec.work.approve):
+        if isinstance(level, ApprovalSpec):
+            own = {name: value for name in level.__struct_fields__ if (value := getattr(level, name))}
+            merged = replace(merged or ApprovalSpec(), **own)
+        elif level:
+            merged = (merged or ApprovalSpec()) if level.value else None
+    return merged
+
+
+def lower_approval(merged: ApprovalSpec | None) -> Approval | None:
+    return msgspec.convert(_plain(merged), Approval) if merged else None
 
 
 def _plain(spec: Struct | None) -> dict[str, Any]:

@@ -80,6 +80,18 @@ class SandboxSpec(Struct, frozen=True):
     hidden: tuple[Written[str], ...] | None = None
 
 
+class ApprovalSpec(Struct, frozen=True):
+    message: Written[str] | None = None
+    by: Written[str] | None = None
+    timeout: Written[float] | None = None
+    on_timeout: Written[str] | None = None
+    rounds: Written[int] | None = None
+
+
+ApprovalLevel = ApprovalSpec | Written[bool]
+"""A flag switches approvals on or off; a mapping switches them on."""
+
+
 class WorkSpec(Struct, frozen=True):
     """How to run a stage. A node, its stage and the pipeline's defaults may each set some of it."""
 
@@ -102,6 +114,7 @@ class WorkSpec(Struct, frozen=True):
     semantics: Written[str] | None = None
     result_instructions: Written[bool] | None = None
     sandbox: SandboxSpec | None = None
+    approve: ApprovalLevel | None = None
 
 
 class ParallelRef(Struct, frozen=True):
@@ -151,6 +164,7 @@ class NodeSpec(Struct, frozen=True):
     inputs: InputsSpec = InputsSpec()
     block: BlockSpec | None = None
     pipeline: Written[str] | None = None
+    checkpoint: Written[str] | None = None
     is_stage: bool = True
     """Also False for a node of another kind that couldn't be read."""
 
@@ -171,6 +185,7 @@ class PipelineSpec(Struct, frozen=True):
     inputs: tuple[Written[str], ...] | None = None
     commands: dict[str, str] = field(default_factory=dict)
     max_runtime: Written[float] | None = None
+    views: tuple[Written[str], ...] = ()
     tmux: bool = True
 
 

@@ -1,6 +1,6 @@
 """Fifth pass: rules about names, and rules that span several mappings or files."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.precedence import canonical
@@ -9,6 +9,7 @@ from agentforge.definition.specs import (
     FIXED,
     KINDS,
     UNSUPPORTED,
+    ApprovalSpec,
     BlockSpec,
     NodeSpec,
     PipelineSpec,
@@ -51,6 +52,36 @@ def validate_termination(node: ResolvedStage, default_runs: int, report: Report)
         if kind.value == "judgment" and minimum and minimum.value > runs:
             message = f"never judged: `min_iterations` is {minimum.value}, but the maximum is {runs}"
             report.warning("never-judged", minimum.at, message, hint="raise `max` or lower `min_iterations`")
+
+
+def validate_approval(merged: ApprovalSpec | None, report: Report) -> None:
+    """Validate the merged approval of a node, its stage and the pipeline."""
+    if merged is None:
+        return
+    due, then = merged.timeout, merged.on_timeout
+    if due and then is None:
+        message = "`approve.timeout` without `on_timeout` only shows when an answer is due"
+        hint = "add `on_timeout: approve` or `abort`, or `wait` to keep waiting"
+        report.warning("no-effect", due.at, message, hint)
+    if then and then.value != "wait" and due is None:
+        message = f"`on_timeout: {then.value}` has no effect without `timeout`"
+        report.warning("no-effect", then.at, message, hint="add `timeout`, in seconds")
+
+
+def validate_checkpoints(pipelines: Iterable[PipelineSpec], report: Report) -> None:
+    """A checkpoint is asked once in a run, so a second one of the same name would never be asked."""
+    seen: dict[str, Written[str]] = {}
+    for name in (node.checkpoint for spec in pipelines for node in spec.nodes if node.checkpoint):
+        first = seen.setdefault(name.value, name)
+        if first.at == name.at:
+            continue
+        hint = "give it another name"
+        if first.at.file == name.at.file:
+            message = f"the checkpoint {shown(name.value)} is already on line {first.at.line}"
+            report.error("duplicate-checkpoint", name.at, message, hint)
+        else:
+            message = f"the checkpoint {shown(name.value)} is also in {first.at.file}; the run asks only once"
+            report.warning("duplicate-checkpoint", name.at, message, hint)
 
 
 def validate_provider(named: Written[str], known: Collection[str] | None, report: Report) -> None:

@@ -16,6 +16,14 @@ MAX_STEPS = 100_000
 MAX_NODES = 5_000
 MAX_DEPTH = 16
 MAX_NAME_BYTES = 200
+MAX_SECONDS = 365 * 24 * 3600.0
+"""Of every duration."""
+MAX_MESSAGE = 2_000
+"""Characters of the question that an approval asks."""
+VIEWS = ("escalations",)
+"""What a pipeline's `views` can name."""
+NAME_PATTERN = "[A-Za-z0-9._-]{1,100}"
+"""Of checkpoints."""
 
 _DIRECTORY_NAME = re.compile(r"[\w-](?:[\w .-]*[\w.-])?")
 _PATH = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,99}")
@@ -24,6 +32,10 @@ _PATH = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,99}")
 def is_directory_name(name: str) -> bool:
     """Whether a node's id or a provider's name in a block can be used as the name of a directory."""
     return bool(_DIRECTORY_NAME.fullmatch(name)) and len(name.encode()) <= MAX_NAME_BYTES
+
+
+def is_plain_name(name: str) -> bool:
+    return re.fullmatch(NAME_PATTERN, name) is not None
 
 
 def plan_problem(plan: Plan) -> str:
@@ -41,6 +53,9 @@ def _problems(plan: Plan) -> Iterator[str]:
         yield "a loop has no stage"
     for node in _nodes(plan):
         yield from _node_problems(node)
+    for view in plan.pipeline.views:
+        if view not in VIEWS:
+            yield f"{view!r} is not a view"
 
 
 def _size_problems(plan: Plan) -> Iterator[str]:
@@ -79,11 +94,15 @@ def _node_problems(node: Node) -> Iterator[str]:
     names = [node.id]
     if isinstance(node, ParallelNode):
         names += [branch.provider for branch in node.branches]
+        if any(stage.checkpoint for branch in node.branches for stage in branch.stages):
+            yield f"a stage of block {node.id!r} has a checkpoint"
     for name in names:
         if not is_directory_name(name):
             yield f"{name!r} cannot be used as a directory name"
     if not _PATH.fullmatch(node.path):
         yield f"{node.path!r} is not the path of a node"
+    if node.checkpoint is not None and not is_plain_name(node.checkpoint):
+        yield f"{node.checkpoint!r} is not the name of a checkpoint"
     if isinstance(node, StageNode):
         yield from _stage_problems(node)
 
@@ -91,7 +110,21 @@ def _node_problems(node: Node) -> Iterator[str]:
 def _stage_problems(stage: StageNode) -> Iterator[str]:
     if not 0 <= stage.termination.max <= MAX_RUNS:
         yield f"stage {stage.id!r} has {stage.termination.max:,} iterations; the maximum is {MAX_RUNS:,}"
+    yield from _approval_problems(stage)
     for choice in stage.chain:
         for name in (choice.type, choice.model):
             if found := control_character(name):
                 yield f"stage {stage.id!r} has a provider or model with the control character {found}"
+
+
+def _approval_problems(stage: StageNode) -> Iterator[str]:
+    """A due time is computed from it, and a number of rounds is counted up to."""
+    wanted = stage.approve
+    if wanted is None:
+        return
+    if not 1 <= wanted.rounds <= MAX_RUNS:
+        yield f"stage {stage.id!r} has {wanted.rounds:,} rounds of approval; the maximum is {MAX_RUNS:,}"
+    if wanted.timeout is not None and not 0 < wanted.timeout <= MAX_SECONDS:
+        yield f"stage {stage.id!r} has a timeout of {wanted.timeout:g} s for its approval"
+    if len(wanted.message or "") > MAX_MESSAGE:
+        yield f"the approval of stage {stage.id!r} has a question of more than {MAX_MESSAGE:,} characters"

@@ -17,13 +17,23 @@ from agentforge.definition.read.values import (
     ListOf,
     Required,
     Schema,
+    Text,
     Texts,
     refuse_control_characters,
 )
-from agentforge.definition.read.work_keys import DEFAULT_KEYS, GUARDRAILS, UNSUPPORTED, WORK_KEYS, build_work
+from agentforge.definition.read.work_keys import (
+    DEFAULT_KEYS,
+    GUARDRAILS,
+    NOT_FOR_STAGES,
+    UNSUPPORTED,
+    VIEWS_OF_PIPELINE,
+    WORK_KEYS,
+    build_work,
+)
 from agentforge.definition.specs import PipelineSpec, StageSpec, WorkSpec
 from agentforge.definition.yaml.parser import SourceText
 from agentforge.definition.yaml.tree import Keyed
+from agentforge.model.plan_limits import VIEWS
 
 UNNAMED = "pipeline"
 
@@ -36,7 +46,15 @@ def _identity(entries: Entries) -> Entries:
     return entries
 
 
-DEFAULTS = Table("defaults", DEFAULT_KEYS, build_work, unsupported=UNSUPPORTED)
+_CHECKPOINT_OF_NODE = {"checkpoint": "put it on a node"}
+
+DEFAULTS = Table(
+    "defaults",
+    DEFAULT_KEYS,
+    build_work,
+    unsupported=UNSUPPORTED,
+    misplaced={**_CHECKPOINT_OF_NODE, **VIEWS_OF_PIPELINE},
+)
 
 PIPELINE = Table(
     "pipeline",
@@ -48,6 +66,7 @@ PIPELINE = Table(
         Key("commands", Texts(), "The project's commands, added to the agents' context."),
         Key("tmux", FLAG, "Whether the plan lists tmux as a dependency."),
         Key("guardrails", Nested(GUARDRAILS), "Limits of the whole run."),
+        Key("views", ListOf(Text(VIEWS), or_one=True), "Additional files that are kept up to date."),
         Key("defaults", Nested(DEFAULTS), "Defaults for all nodes; stage.yaml overrides them."),
         Key("nodes", _NODES, "The nodes to run, in order."),
         Key("stages", _NODES, "Use `nodes`.", deprecated=True),
@@ -56,6 +75,7 @@ PIPELINE = Table(
     _identity,
     required=(_REQUIRED,),
     unsupported=UNSUPPORTED,
+    misplaced=_CHECKPOINT_OF_NODE,
 )
 
 STAGE = Table(
@@ -68,6 +88,7 @@ STAGE = Table(
     ),
     _identity,
     unsupported=UNSUPPORTED,
+    misplaced=NOT_FOR_STAGES,
 )
 
 
@@ -90,6 +111,7 @@ def read_pipeline(source: SourceText, tree: Keyed, report: Report) -> PipelineSp
         inputs=get("inputs"),
         commands=get("commands", {}),
         max_runtime=get("guardrails"),
+        views=get("views", ()),
         tmux=tmux.value if tmux else True,
     )
 

@@ -13,12 +13,20 @@ from agentforge.definition.read.values import (
     TEXT,
     Given,
     ListOf,
+    Name,
     Required,
     Schema,
     Text,
     as_data,
 )
-from agentforge.definition.read.work_keys import UNSUPPORTED, WORK_KEYS, build_work, read_settings
+from agentforge.definition.read.work_keys import (
+    DEFAULT_KEYS,
+    UNSUPPORTED,
+    VIEWS_OF_PIPELINE,
+    WORK_KEYS,
+    build_work,
+    read_settings,
+)
 from agentforge.definition.specs import BlockSpec, BranchSpec, InputsSpec, NodeSpec, ParallelRef, ProviderSpec
 from agentforge.definition.yaml.tree import Keyed, Listed, Scalar, Tree, kind_of
 from agentforge.model.plan import Select
@@ -123,6 +131,7 @@ _ID_KEYS = (
     Key("name", TEXT, "Alias of `id`."),
     Key("inputs", Nested(INPUTS), "Nodes whose outputs are added to the stage's context."),
 )
+_CHECKPOINT = Key("checkpoint", Name(), "A name: someone approves before this node, once in a run.")
 _STAGE_KEYS = (
     *_ID_KEYS,
     Key("stage", TEXT, "The name of the stage: its folder."),
@@ -139,19 +148,27 @@ def _stage_node(entries: Entries) -> NodeSpec:
 def _node(entries: Entries, work: tuple[Key, ...], **more: Any) -> NodeSpec:
     node_id = entries.get("id") or entries.get("name")
     inputs = entries.get("inputs", InputsSpec())
-    return NodeSpec(entries.at, node_id, work=build_work(entries.of(work)), inputs=inputs, **more)
+    work_spec, checkpoint = build_work(entries.of(work)), entries.get("checkpoint")
+    return NodeSpec(entries.at, node_id, work=work_spec, inputs=inputs, checkpoint=checkpoint, **more)
 
 
-STAGE_NODE, STAGE_OF_BLOCK = (
-    Table(
-        where,
-        _STAGE_KEYS,
-        _stage_node,
-        "stageNode",
-        required=(Required(_OF_A_STAGE),),
-        unsupported=UNSUPPORTED,
-    )
-    for where in ("node", "stage of the block")
+STAGE_NODE = Table(
+    "node",
+    (*_STAGE_KEYS, _CHECKPOINT),
+    _stage_node,
+    "stageNode",
+    required=(Required(_OF_A_STAGE),),
+    unsupported=UNSUPPORTED,
+    misplaced=VIEWS_OF_PIPELINE,
+)
+STAGE_OF_BLOCK = Table(
+    "stage of the block",
+    _STAGE_KEYS,
+    _stage_node,
+    "stageOfBlock",
+    required=(Required(_OF_A_STAGE),),
+    unsupported=UNSUPPORTED,
+    misplaced={"checkpoint": "put it on the block, beside `parallel`", **VIEWS_OF_PIPELINE},
 )
 
 
@@ -212,32 +229,38 @@ BLOCK = Table(
     ),
     name="parallel",
     required=(_PROVIDERS, _STAGES),
+    misplaced=dict.fromkeys(("approve", "checkpoint"), "put it beside `parallel`") | VIEWS_OF_PIPELINE,
 )
 
+_APPROVE = next(key for key in DEFAULT_KEYS if key.name == "approve")
 _DESCRIPTION = Key("description", PROSE, "What the node is for.")
 # Supported only for stages so far. Ignoring them at a block or nested pipeline would silently drop a setting.
 _UNSUPPORTED = UNSUPPORTED | {"sandbox", "semantics", "timeout", "idle_timeout", "retry", "on_limit"}
+_BLOCK_WORK = (_DESCRIPTION, _APPROVE)
 PARALLEL_NODE = Table(
     "parallel node",
     (
         *_ID_KEYS,
-        _DESCRIPTION,
+        *_BLOCK_WORK,
+        _CHECKPOINT,
         Key("parallel", Nested(BLOCK), "Stages that several providers run in parallel."),
     ),
-    lambda entries: _node(entries, (_DESCRIPTION,), block=entries.get("parallel"), is_stage=False),
+    lambda entries: _node(entries, _BLOCK_WORK, block=entries.get("parallel"), is_stage=False),
     name="parallelNode",
     required=(
         Required(("parallel",), "`parallel` is empty", "add `providers: [claude, codex]` and `stages:`"),
     ),
     unsupported=_UNSUPPORTED,
+    misplaced=VIEWS_OF_PIPELINE,
 )
 _NESTED_WORK = (_DESCRIPTION, Key("runs", COUNT, "How often the pipeline runs."))
 PIPELINE_NODE = Table(
     "pipeline node",
-    (*_ID_KEYS, *_NESTED_WORK, Key("pipeline", TEXT, "The name or path of a pipeline.")),
+    (*_ID_KEYS, *_NESTED_WORK, _CHECKPOINT, Key("pipeline", TEXT, "The name or path of a pipeline.")),
     lambda entries: _node(entries, _NESTED_WORK, pipeline=entries.get("pipeline"), is_stage=False),
     name="pipelineNode",
     required=(Required(("pipeline",), "`pipeline` is empty", "add its name or path"),),
     unsupported=_UNSUPPORTED,
+    misplaced={"approve": "put it on a stage of that pipeline", **VIEWS_OF_PIPELINE},
 )
 NODE = NodeKind(STAGE_NODE, {"parallel": PARALLEL_NODE, "pipeline": PIPELINE_NODE})

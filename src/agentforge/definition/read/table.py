@@ -68,6 +68,8 @@ class Table(Struct, Generic[T], frozen=True):
     required: tuple[Required, ...] = ()
     unsupported: frozenset[str] = frozenset()
     """Keys that this version doesn't support yet. Ignoring one would silently drop a setting."""
+    misplaced: dict[str, str] = {}
+    """Keys that belong elsewhere, each with the hint where. Ignoring one would silently drop a setting."""
     is_open: bool = False
     """Whether unknown keys are allowed because another component reads them."""
 
@@ -107,7 +109,7 @@ class Table(Struct, Generic[T], frozen=True):
             schema["properties"][key.name] = {**key.kind.schema(definitions), "description": key.about, **old}
         if not self.is_open:
             schema["patternProperties"] = {misspellings([key.name for key in self.keys]): False}
-            schema["properties"] |= dict.fromkeys(sorted(self.unsupported), False)
+            schema["properties"] |= dict.fromkeys(sorted({*self.unsupported, *self.misplaced}), False)
         schema["required"] = [one.names[0] for one in self.required if len(one.names) == 1]
         several = [one.names for one in self.required if len(one.names) > 1]
         schema["allOf"] = [{"anyOf": [{"required": [name]} for name in names]} for names in several]
@@ -119,7 +121,10 @@ class Table(Struct, Generic[T], frozen=True):
             at, what = entry.key.at, f"unknown key {shown(name)} in {self.where}"
             if name in known or name in skipped or self.is_open or name.startswith(USER_PREFIX):
                 continue
-            if name in self.unsupported:
+            if name in self.misplaced:
+                message = f"misplaced key {shown(name)} in {self.where}"
+                entries.report.error("misplaced-key", at, message, self.misplaced[name])
+            elif name in self.unsupported:
                 hint = "remove the key; this version does not support it"
                 entries.report.error("unsupported", at, f"`{self.prefix}{name}` is not supported yet", hint)
             elif is_misspelled(name, known):

@@ -14,11 +14,9 @@ from agentforge.definition.specs import Written
 from agentforge.definition.yaml.tree import Keyed, Listed, Scalar, Tree, kind_of, plain_value, shown
 from agentforge.model.control_characters import control_character
 from agentforge.model.diagnostic import SourcePlace, choice
-from agentforge.model.plan_limits import MAX_RUNS
+from agentforge.model.plan_limits import MAX_RUNS, MAX_SECONDS, NAME_PATTERN, is_plain_name
 
 Schema = dict[str, Any]
-
-MAX_SECONDS = 365 * 24 * 3600.0
 
 _SWITCH = {"on": True, "off": False}
 _WHOLE = r"^[-+]?[0-9]+$"
@@ -55,6 +53,8 @@ class Text(Struct, frozen=True):
     """Whether it is a text instead of a name, a model or a path: then it may have lines."""
     inside: bool = False
     """Whether it is a path that must stay in the project."""
+    longest: int | None = None
+    """The maximum number of characters."""
 
     def read(self, tree: Tree, name: str, report: Report) -> Written[str] | None:
         text = as_text(tree, name, report)
@@ -66,11 +66,31 @@ class Text(Struct, frozen=True):
         if text and self.inside and leaves_project(text.value):
             message = f"{name} leads outside the project: {shown(text.value)}"
             report.error("bad-value", text.at, message, hint="use a path relative to the project")
+        if text and self.longest is not None and len(text.value) > self.longest:
+            message = f"{name} has {len(text.value):,} characters; the maximum is {self.longest:,}"
+            report.error("bad-value", text.at, message, hint="shorten it")
         return text
 
     def schema(self, _: dict[str, Schema]) -> Schema:
-        allowed = self.options or self.proposed
-        return {"enum": list(allowed)} if allowed else {"type": ["string", "number", "boolean"]}
+        if allowed := self.options or self.proposed:
+            return {"enum": list(allowed)}
+        limit = {"maxLength": self.longest} if self.longest is not None else {}
+        return {"type": ["string", "number", "boolean"], **limit}
+
+
+class Name(Struct, frozen=True):
+    """A name that appears in commands and logs. Not a boolean: its writer takes the key for a switch."""
+
+    def read(self, tree: Tree, name: str, report: Report) -> Written[str] | None:
+        text = tree.text if isinstance(tree, Scalar) and not isinstance(tree.value, bool) else None
+        if text is not None and is_plain_name(text):
+            return Written(text, tree.at)
+        code, hint = "bad-type" if text is None else "bad-value", "use letters, digits, `.`, `_` and `-`"
+        report.error(code, tree.at, f"{name} must be a name, got {kind_of(tree)}", hint)
+        return None
+
+    def schema(self, _: dict[str, Schema]) -> Schema:
+        return {"type": ["string", "number"], "pattern": f"^{NAME_PATTERN}$"}
 
 
 def leaves_project(path: str) -> bool:

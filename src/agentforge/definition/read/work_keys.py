@@ -28,6 +28,7 @@ from agentforge.definition.read.values import (
 )
 from agentforge.definition.specs import (
     KINDS,
+    ApprovalSpec,
     LimitSpec,
     ProviderSpec,
     RetrySpec,
@@ -37,12 +38,14 @@ from agentforge.definition.specs import (
     Written,
 )
 from agentforge.definition.yaml.tree import Keyed, Tree
-from agentforge.model.plan import SANDBOXES, OnLimit, Semantics
+from agentforge.model.plan import SANDBOXES, OnLimit, OnTimeout, Semantics
+from agentforge.model.plan_limits import MAX_MESSAGE
+from agentforge.model.request import Answerer
 
 UNSUPPORTED = frozenset(
     (
-        *("approve", "artifact", "checks", "context_strategy", "executor", "hooks", "limits", "network"),
-        *("on", "setup", "views", "workspace"),
+        *("artifact", "checks", "context_strategy", "executor", "hooks", "limits", "network"),
+        *("on", "setup", "workspace"),
     )
 )
 # Termination types of the older stage format.
@@ -180,6 +183,23 @@ GUARDRAILS: Table[Written[float] | None] = Table(
     prefix="guardrails.",
 )
 
+APPROVAL = Table(
+    "approve",
+    (
+        Key("message", Text(prose=True, longest=MAX_MESSAGE), "The question that is asked."),
+        Key("by", Text(get_args(Answerer)), "`agent`: an agent that isn't part of the run may answer, too."),
+        Key("timeout", TIME_LIMIT, "Seconds until an answer is due."),
+        Key("on_timeout", Text(get_args(OnTimeout)), "What happens then; `wait` keeps waiting."),
+        Key("rounds", COUNT, "How often the result is shown; a rejection in the last round escalates."),
+    ),
+    lambda entries: ApprovalSpec(**entries.values),
+    name="approve",
+    prefix="approve.",
+)
+
+VIEWS_OF_PIPELINE = {"views": "put it at the top of the pipeline file"}
+NOT_FOR_STAGES = {"checkpoint": "put it on the node that runs the stage", **VIEWS_OF_PIPELINE}
+
 _NAMED = Required(("provider",), "`provider` is an empty list", "name one or more: `[claude, codex]`")
 
 DEFAULT_KEYS = (
@@ -201,6 +221,11 @@ DEFAULT_KEYS = (
         "`at_most_once`: ask a person before retrying a failed attempt.",
     ),
     Key("sandbox", Nested(SANDBOX, short="type"), "The sandbox of the agent."),
+    Key(
+        "approve",
+        Nested(APPROVAL, plain=FLAG),
+        "Whether someone approves the result of a stage before the run continues.",
+    ),
     Key(
         "result_instructions",
         Flag(switch=True),

@@ -5,6 +5,7 @@ from typing import assert_never
 
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import (
+    Approval,
     Fixed,
     FromParallel,
     FromStage,
@@ -66,6 +67,8 @@ def _head(plan: Plan, layout: RunLayout) -> Iterator[str]:
     judged = (plan.judge_of(stage) for stage in stages if isinstance(stage.termination, Judgment))
     if judges := dict.fromkeys(map(_provider, judged)):
         yield f"- Judge: {', '.join(judges)}"
+    if plan.pipeline.views:
+        yield f"- Views: {', '.join(plan.pipeline.views)}"
 
 
 def _initial(plan: Plan) -> Iterator[str]:
@@ -76,8 +79,14 @@ def _initial(plan: Plan) -> Iterator[str]:
 
 
 def _steps(plan: Plan, layout: RunLayout, permissions: Permissions) -> Iterator[str]:
+    cleared: set[str] = set()
     for step in plan.steps:
         yield ""
+        for name in plan.checkpoints(step.path):
+            if name not in cleared:
+                yield f"### Checkpoint {name}: the run waits for an approval"
+                yield ""
+        cleared.update(plan.checkpoints(step.path))
         if isinstance(step.node, ParallelNode):
             yield from _block(step, step.node, layout, permissions)
         else:
@@ -115,6 +124,10 @@ def _stage(node: StageNode, session: str, permissions: Permissions) -> Iterator[
     is_cli = any(choice.type in permissions for choice in node.chain)
     if is_cli and node.result_instructions and not asks_for_result(node.prompt or ""):
         yield f"- Result: {APPENDED}"
+    if node.approve:
+        yield f"- Approval: {_approval(node.approve)}"
+        if node.approve.message:
+            yield f"- Question: {one_line(node.approve.message, TEXT_CHARS)}"
     if node.delay:
         yield f"- Delay: {node.delay:g} s between iterations"
     yield f"- Attempts: {_attempts(node)}"
@@ -127,6 +140,15 @@ def _stage(node: StageNode, session: str, permissions: Permissions) -> Iterator[
         yield f"- Input: {_from_parallel(block)}"
     if node.output_path:
         yield f"- Output: {node.output_path.replace('${SESSION}', session)}"
+
+
+def _approval(wanted: Approval) -> str:
+    who = "a person" if wanted.by == "person" else "a person or another agent"
+    parts = [f"by {who} when the stage has ended", f"at most {counted(wanted.rounds, 'round')}"]
+    if wanted.timeout is not None:
+        then = "still waits" if wanted.on_timeout == "wait" else wanted.on_timeout
+        parts.append(f"after {span(wanted.timeout)} without an answer: {then}")
+    return "; ".join(parts)
 
 
 def _provider(choice: ProviderChoice) -> str:
