@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from agentforge.app.recording import Replay as Replay
     from agentforge.app.redaction import RedactingFilter as RedactingFilter
     from agentforge.app.replay import CourseComparison as CourseComparison
+    from agentforge.app.results import OpenRequest as OpenRequest
     from agentforge.app.results import RunInfo as RunInfo
     from agentforge.app.results import RunResult as RunResult
     from agentforge.app.results import RunRow as RunRow
@@ -58,8 +59,11 @@ if TYPE_CHECKING:
     from agentforge.model.diagnostic import Diagnostic as Diagnostic
     from agentforge.model.diagnostic import SourcePlace as SourcePlace
     from agentforge.model.errors import AgentForgeError as AgentForgeError
+    from agentforge.model.errors import AlreadyAnswered as AlreadyAnswered
     from agentforge.model.errors import DefinitionError as DefinitionError
+    from agentforge.model.errors import ForeignRequest as ForeignRequest
     from agentforge.model.errors import IllegalMove as IllegalMove
+    from agentforge.model.errors import InvalidAnswer as InvalidAnswer
     from agentforge.model.errors import InvalidRequest as InvalidRequest
     from agentforge.model.errors import InvalidSession as InvalidSession
     from agentforge.model.errors import InvalidSettings as InvalidSettings
@@ -67,11 +71,14 @@ if TYPE_CHECKING:
     from agentforge.model.errors import LogCorrupt as LogCorrupt
     from agentforge.model.errors import LogTooNew as LogTooNew
     from agentforge.model.errors import LogTooOld as LogTooOld
+    from agentforge.model.errors import NotPermitted as NotPermitted
     from agentforge.model.errors import ProviderUnusable as ProviderUnusable
+    from agentforge.model.errors import RequestClosed as RequestClosed
     from agentforge.model.errors import RunActive as RunActive
     from agentforge.model.errors import RunExists as RunExists
     from agentforge.model.errors import StorageFailed as StorageFailed
     from agentforge.model.errors import UnknownProvider as UnknownProvider
+    from agentforge.model.errors import UnknownRequest as UnknownRequest
     from agentforge.model.errors import UnknownRun as UnknownRun
     from agentforge.model.errors import UntrustedRun as UntrustedRun
     from agentforge.model.errors import UnusableFile as UnusableFile
@@ -111,8 +118,11 @@ if TYPE_CHECKING:
 
 _ERRORS = (
     "AgentForgeError",
+    "AlreadyAnswered",
     "DefinitionError",
+    "ForeignRequest",
     "IllegalMove",
+    "InvalidAnswer",
     "InvalidRequest",
     "InvalidSession",
     "InvalidSettings",
@@ -120,11 +130,14 @@ _ERRORS = (
     "LogCorrupt",
     "LogTooNew",
     "LogTooOld",
+    "NotPermitted",
     "ProviderUnusable",
+    "RequestClosed",
     "RunActive",
     "RunExists",
     "StorageFailed",
     "UnknownProvider",
+    "UnknownRequest",
     "UnknownRun",
     "UntrustedRun",
     "UnusableFile",
@@ -143,7 +156,7 @@ _HOME = {
     "app.recording": ("Recording", "Replay"),
     "app.replay": ("CourseComparison",),
     "app.redaction": ("RedactingFilter",),
-    "app.results": ("RunInfo", "RunResult", "RunRow"),
+    "app.results": ("OpenRequest", "RunInfo", "RunResult", "RunRow"),
     "app.runs.lookup": ("Runs", "Tail"),
     "app.runs.overview": ("Overview",),
     "app.runs.removal": ("OutdatedRuns",),

@@ -325,3 +325,29 @@ print(asyncio.run(LinuxProcesses("unused").end_marked({mark!r})), child.wait())
         check=False,
     )
     assert done.stdout == "1 -15\nsurvived\n"
+
+
+INHERITED = """
+import sys
+from agentforge.adapters.processes.local import LinuxProcesses
+print(sorted(LinuxProcesses(sys.argv[1]).inherited("AGENTFORGE_ATTEMPT")))
+"""
+
+
+def test_variable_of_an_ancestor_is_found_although_the_process_has_another_environment() -> None:
+    """The outer shell has one mark, the inner one another, and the process itself none."""
+    inner = 'env -i "$0" -c "$1" "$2"; :'
+    outer = 'AGENTFORGE_ATTEMPT=inner/1 sh -c "$0" "$@"; :'
+    said = subprocess.run(
+        ["sh", "-c", outer, inner, sys.executable, INHERITED, SUPERVISOR],
+        env={"PATH": os.environ["PATH"], "AGENTFORGE_ATTEMPT": "outer/1", "AGENTFORGE_ATTEMPT_PATH": "x"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert said.stdout == "['inner/1', 'outer/1']\n"
+
+
+def test_process_that_no_marked_one_started_inherits_nothing(processes: LinuxProcesses) -> None:
+    assert processes.inherited("AGENTFORGE_NO_SUCH_VARIABLE") == frozenset()

@@ -142,3 +142,16 @@ def test_asking_the_system_is_independent_of_language_and_time_zone(monkeypatch:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     code = "import os; print(os.environ['TZ'], os.environ['LC_ALL'])"
     assert ask_system((sys.executable, "-c", code)) == "UTC C\n"
+
+
+def test_variable_of_an_ancestor_is_found_in_the_listing() -> None:
+    me = os.getpid()
+    system = FakeSystem()
+    row = f"1 S {START}"
+    system.listings = [
+        f"{me} 70 {row} python -m x\n70 60 {row} sh -c x A=1 MARK=one\n60 0 {row} login MARKED=no MARK=two\n"
+        f"80 60 {row} other MARK=three\n"
+    ]
+    assert MacProcesses("supervisor.py", system).inherited("MARK") == {"one", "two"}
+    system.listings = [f"{me} {me} {row} python\n"]
+    assert MacProcesses("supervisor.py", system).inherited("MARK") == frozenset()

@@ -43,7 +43,8 @@ from agentforge.model.layout import RunLayout, lock_file, stop_reason_file
 from agentforge.model.plan import ProviderChoice
 from agentforge.model.request import Request
 from agentforge.ports.provider import Exit, ProcessProvider, ShowsProgress
-from agentforge.runtime.controls import given_answers, pending_controls
+from agentforge.runtime.answers import given_answers
+from agentforge.runtime.controls import pending_controls
 from agentforge.runtime.exit_record import exit_of, read_claim, read_exit
 from agentforge.tool_loop.conversation import SessionStore
 from agentforge.views.lines.tail import event_line
@@ -168,7 +169,7 @@ def controls(project: Path, content: bytes) -> None:
     put(Path(layout.control) / "1.json", content)
     put(Path(layout.answers) / "r.json", content)
     pending_controls(layout)
-    list(given_answers(layout, [REQUEST]))
+    list(given_answers(layout, "run", [REQUEST]))
 
 
 def attempt(project: Path, content: bytes) -> None:

@@ -99,6 +99,7 @@ def imported(plan: Plan, at: StageState | Between) -> f.LogImported:
         (f.NodeStarted("n", folder="/etc"), "outside the run"),
         (f.NodeStarted("n", providers=("ok", "../p")), "directory name"),
         (f.ProviderStarted("a/b", ()), "directory name"),
+        (f.RequestOpened("../x-1", "approval", "k", "x", "?", ("yes",)), "directory name"),
         (f.PlanChanged(BAD["passes"][0]), "its plan is not valid"),
     ],
 )
@@ -115,6 +116,7 @@ def test_other_facts_have_no_problem() -> None:
     assert fact_problem(f.SessionCompleted("x"), "..") == ""
     assert fact_problem(f.NodeStarted("n", folder="stage-00-a", providers=("p",)), SESSION) == ""
     assert fact_problem(f.ProviderStarted("p", ()), SESSION) == ""
+    assert fact_problem(f.RequestOpened("limit-1", "approval", "k", "x", "?", ("yes",)), SESSION) == ""
     assert fact_problem(imported(GOOD_PLAN, Between(None)), SESSION) == ""
 
 

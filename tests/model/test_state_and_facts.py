@@ -1,7 +1,9 @@
 """What the records say about themselves."""
 
+from datetime import timedelta
+
 import pytest
-from tests.engine.plans import block, event, plan_of, stage, started
+from tests.engine.plans import NOON, block, event, plan_of, stage, started
 
 from agentforge.engine.evolve.run import evolve
 from agentforge.model import facts as f
@@ -51,3 +53,28 @@ def test_stage_of_a_branch_has_no_place_outside_its_block() -> None:
 )
 def test_specified_fields_are_written_even_if_they_have_their_default(fact: f.AnyFact, field: bytes) -> None:
     assert field in encode_fact(fact)
+
+
+def asks(id: str, due: float | None, default: str | None) -> f.RequestOpened:
+    due_at = NOON + timedelta(seconds=due) if due is not None else None
+    return f.RequestOpened(id, "approval", id, "x", "?", ("yes", "no"), due_at=due_at, default=default)
+
+
+def test_run_that_waits_wakes_at_the_earliest_time_with_a_default() -> None:
+    facts = [
+        started(plan_of(stage())),
+        asks("a-1", 50, None),
+        asks("b-2", 90, "yes"),
+        asks("c-3", 70, "no"),
+        asks("d-4", None, "no"),
+    ]
+    state = None
+    for seq, fact in enumerate(facts, 1):
+        state = evolve(state, event(seq, fact, Cursor("0", 1, 1)))
+    assert state is not None
+    assert state.wake_at is None, "it is running"
+    state = evolve(state, event(6, f.AwaitingApproval(("a-1", "b-2", "c-3", "d-4"))))
+    assert state.wake_at == NOON + timedelta(seconds=70)
+    assert evolve(state, event(7, f.CancelRequested("enough"))).wake_at is None
+    state = evolve(state, event(7, f.RequestAnswered("c-3", "yes", "ada")))
+    assert state.wake_at == NOON + timedelta(seconds=90)

@@ -1,13 +1,16 @@
 """Controls and answers as files: what a resume takes back, and which answers count."""
 
-import json
 import os
 import resource
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
-from tests.engine.plans import plan_of, stage, started
+from msgspec.structs import replace
+from tests.engine.plans import NOON, RUN_ID, plan_of, stage, started
 from tests.privileges import permissions_count
 
 from agentforge.model import facts as f
@@ -16,24 +19,16 @@ from agentforge.model.errors import StorageFailed
 from agentforge.model.layout import RunLayout
 from agentforge.model.request import Request
 from agentforge.model.state import MAX_REFUSED, RefusedFile
-from agentforge.runtime.controls import (
-    Answer,
-    Control,
-    drop_control,
-    drop_pauses,
-    give_answer,
-    given_answers,
-    has_invalid_answer,
-    pending_controls,
-    send_control,
-)
+from agentforge.runtime.answers import MAX_TEXT_BYTES, Answer, give_answer, given_answers, has_invalid_answer
+from agentforge.runtime.controls import Control, drop_control, drop_pauses, pending_controls, send_control
 from agentforge.runtime.journal import Journal
+from agentforge.runtime.left_files import MAX_FILE_BYTES
 from agentforge.runtime.refusals import Refusals, take_answers
 from agentforge.testing import FakeClock
 from agentforge.testing.memory_log import MemoryLog
 
-PAUSE = Control("20260101-a", "pause", "lunch")
-CANCEL = Control("20260101-b", "cancel", "enough")
+PAUSE = Control("pause", "lunch", id="20260101-a")
+CANCEL = Control("cancel", "enough", id="20260101-b")
 
 
 @pytest.fixture
@@ -60,7 +55,7 @@ def drained(layout: RunLayout, journal: Journal) -> list[Control]:
 
 def request(id: str, *options: str) -> Request:
     fields = {"id": id, "kind": "approval", "key": id, "reason": "approval", "question": "?"}
-    return Request(**fields, options=options, opened_at=None)  # type: ignore[arg-type]
+    return Request(**fields, options=options, opened_at=NOON)  # type: ignore[arg-type]
 
 
 def test_a_resume_takes_pauses_back_and_no_cancel(layout: RunLayout) -> None:
@@ -73,35 +68,68 @@ def test_a_resume_takes_pauses_back_and_no_cancel(layout: RunLayout) -> None:
     assert pending_controls(layout) == []
 
 
+def answer(text: str = "yes", **changes: Any) -> Answer:
+    return replace(Answer("r", text, "ada", RUN_ID, NOON), **changes)
+
+
 def test_the_first_answer_stands(layout: RunLayout) -> None:
-    first, second = Answer("r", "yes", "ada"), Answer("r", "no", "bob")
-    assert give_answer(layout, first) == first
-    assert give_answer(layout, second) == first
+    first = answer()
+    assert give_answer(layout, first) is None
+    assert give_answer(layout, answer("no", by="bob")) == first
+    assert give_answer(layout, first) == first, "whoever comes second is told so"
+    assert os.listdir(layout.answers) == ["r.json"]
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"request": "r", "answer": "perhaps", "by": "ada"},
-        {"request": "other", "answer": "yes", "by": "ada"},
-        {"answer": "yes"},
-        "yes",
-    ],
-)
+INVALID = {
+    "not offered": (answer("perhaps"), "it is not an answer to request 'r', which accepts: yes, no"),
+    "of another request": (answer(request="other"), "it answers request 'other', not 'r'"),
+    "of another run": (answer(run="r2"), "it answers a request of another run"),
+    "empty": (answer("  "), "it is empty"),
+    "too long": (answer(text="é" * (MAX_TEXT_BYTES // 2)), f"it says more than {MAX_TEXT_BYTES} bytes"),
+    "too early": (
+        answer(at=NOON - timedelta(microseconds=1)),
+        "it was given before request 'r' was asked",
+    ),
+    "without a run": ({"request": "r", "answer": "yes", "by": "ada", "at": NOON}, "it is not an answer"),
+    "without a time zone": (
+        {"request": "r", "answer": "yes", "by": "ada", "run": RUN_ID, "at": "2026-01-15T12:00:00"},
+        "it is not an answer",
+    ),
+    "no object": ("yes", "it is not an answer"),
+}
+
+
+@pytest.mark.parametrize(("given", "reason"), INVALID.values(), ids=INVALID)
 def test_an_answer_that_makes_no_sense_is_put_aside(
-    layout: RunLayout, journal: Journal, given: object
+    layout: RunLayout, journal: Journal, given: object, reason: str
 ) -> None:
     folder = Path(layout.answers)
     folder.mkdir()
-    (folder / "r.json").write_text(json.dumps(given))
+    (folder / "r.json").write_bytes(msgspec.json.encode(given))
     asked = request("r", "yes", "no")
-    assert list(given_answers(layout, [asked])) == []
-    assert has_invalid_answer(layout, asked)
+    assert list(given_answers(layout, RUN_ID, [asked])) == []
+    assert has_invalid_answer(layout, RUN_ID, asked)
     assert take_answers(journal, layout, [asked]) == []
+    assert journal.state.refused == (RefusedFile("answers/r.json", reason, "r.json.refused"),)
     assert [path.name for path in folder.iterdir()] == ["r.json.refused"]
-    assert not has_invalid_answer(layout, asked)
-    answer = give_answer(layout, Answer("r", "yes", "ada"))
-    assert list(given_answers(layout, [asked])) == [(asked, answer)]
+    assert not has_invalid_answer(layout, RUN_ID, asked)
+    assert give_answer(layout, answer()) is None
+    assert list(given_answers(layout, RUN_ID, [asked])) == [(asked, answer())]
+
+
+@pytest.mark.parametrize(
+    ("changes", "given"),
+    [
+        ({"kind": "question", "options": ()}, "any text"),
+        ({"kind": "escalation", "options": ("resume",), "grants": "rounds"}, "3"),
+    ],
+)
+def test_an_answer_that_is_no_option_counts_where_the_request_accepts_it(
+    layout: RunLayout, changes: dict[str, Any], given: str
+) -> None:
+    asked = replace(request("r", "yes"), **changes)
+    assert give_answer(layout, answer(given)) is None
+    assert list(given_answers(layout, RUN_ID, [asked])) == [(asked, answer(given))]
 
 
 GIVEN = b'{"action": "cancel", "reason": "enough"}'
@@ -130,7 +158,7 @@ ODD: dict[str, Callable[[Path], None]] = {
     "not utf-8": _holding(b'{"action": "cancel", "reason": "\xff"}'),
     "another action": _holding(b'{"action": "reboot", "reason": "x"}'),
     "deep": _holding(b"[" * 60_000),
-    "too large": _holding(GIVEN + b" " * 70_000),
+    "too large": _holding(GIVEN + b" " * MAX_FILE_BYTES),
     "folder": _folder,
     "FIFO": os.mkfifo,
     "link": _link,
@@ -164,9 +192,9 @@ def test_odd_answer_is_moved_aside_and_another_can_be_given(
     make(Path(layout.answers) / "r.json")
     asked = request("r", "yes", "no")
     assert take_answers(journal, layout, [asked]) == []
-    reason = "it is not a valid answer to request 'r', which takes one of: yes, no"
-    assert journal.state.refused == (RefusedFile("answers/r.json", reason, "r.json.refused"),)
-    assert give_answer(layout, Answer("r", "yes", "ada")) == Answer("r", "yes", "ada")
+    reported = RefusedFile("answers/r.json", "it is not an answer", "r.json.refused")
+    assert journal.state.refused == (reported,)
+    assert give_answer(layout, answer()) is None
 
 
 @pytest.mark.parametrize("id", ["../../../package", "", "/etc/passwd", "x" * 300, "a\\u0000b"])

@@ -117,7 +117,7 @@ def test_controls_are_taken_oldest_first_and_dropped_once(tmp_path: Path) -> Non
     layout = RunLayout.of(str(tmp_path), "s")
     assert pending_controls(layout) == []
     for id in ("20260115T2", "20260115T1"):
-        send_control(layout, Control(id, "pause", "x"))
+        send_control(layout, Control("pause", "x", id=id))
     assert [control.id for control in pending_controls(layout)] == ["20260115T1", "20260115T2"]
     for control in pending_controls(layout):
         drop_control(layout, control)
@@ -130,7 +130,7 @@ def test_control_that_cannot_be_placed_is_a_clear_error(tmp_path: Path) -> None:
     Path(layout.root).mkdir(parents=True)
     Path(layout.control).write_text("a file, not a folder")
     with pytest.raises(StorageFailed):
-        send_control(layout, Control("1", "pause", "x"))
+        send_control(layout, Control("pause", "x", id="1"))
 
 
 # -- what a supervisor leaves behind

@@ -64,6 +64,9 @@ class FakeProcesses:
         self.asked.append(f"end {mark}")
         return 0
 
+    def inherited(self, variable: str) -> frozenset[str]:
+        return frozenset()
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> AttemptLayout:

@@ -32,6 +32,7 @@ RESULTS = (
     *(
         "RunResult",
         "RunInfo",
+        "OpenRequest",
         "RunRow",
         "ProviderInfo",
         "BackgroundRun",

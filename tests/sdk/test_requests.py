@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,19 @@ from agentforge.adapters.host.clock import SystemClock
 from agentforge.adapters.log.log import JsonlLog
 from agentforge.app.results import RunResult
 from agentforge.model import facts as f
-from agentforge.model.errors import IllegalMove, InvalidRequest
+from agentforge.model.errors import (
+    AlreadyAnswered,
+    InvalidAnswer,
+    InvalidRequest,
+    NotPermitted,
+    UnknownRequest,
+)
 from agentforge.model.layout import RunLayout
 from agentforge.model.request import Request
 from agentforge.model.state import MAX_NOTES_BYTES
 from agentforge.model.status import RunStatus
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
-from agentforge.runtime.controls import Answer, give_answer
+from agentforge.runtime.answers import Answer, give_answer
 from agentforge.runtime.journal import Journal
 from agentforge.sdk.engine import Engine
 from agentforge.testing import FakeClock, ScriptedProvider
@@ -52,6 +59,13 @@ def answer_file(project: Path, request: str) -> Path:
 
 def counted(project: Path, kind: str) -> int:
     return types(project).count(kind)
+
+
+def leave_answer(project: Path, request: str, answer: str, *, early: float = 0.0) -> None:
+    """As another process does; `early`: so many seconds before its time."""
+    run_id = next(iter(JsonlLog(layout_of(project).log).reader().events())).trace_id
+    at = SystemClock().now() + timedelta(seconds=early)
+    assert give_answer(layout_of(project), Answer(request, answer, "anna", run_id, at)) is None
 
 
 async def asked(sdk: Engine, what: dict[str, Any] = ONCE) -> str:
@@ -137,7 +151,7 @@ def test_answer_given_as_a_file_continues_a_branch_before_the_other_is_done(tmp_
             await gate.working.wait()
             request = await open_request(sdk)
             assert sdk.status("s").status == "running"
-            give_answer(layout_of(tmp_path), Answer(request, "resume", "anna"))
+            leave_answer(tmp_path, request, "resume")
             await eventually(lambda: counted(tmp_path, "parallel_provider_complete") == 1)
             assert not gate.finish.is_set()
             gate.finish.set()
@@ -208,7 +222,7 @@ def test_invalid_answer_is_archived_and_a_later_one_counts(tmp_path: Path, conte
             assert file.with_name(f"{file.name}.refused").exists()
             assert counted(tmp_path, "file_refused") == 1
             assert counted(tmp_path, "request_answered") == 0
-            give_answer(layout_of(tmp_path), Answer(request, "resume", "anna"))
+            leave_answer(tmp_path, request, "resume")
             await eventually(lambda: counted(tmp_path, "parallel_provider_complete") == 1)
             gate.finish.set()
             assert (await going).completed
@@ -230,7 +244,8 @@ def test_invalid_answer_does_not_prevent_a_valid_one_for_a_run_without_an_engine
             result = await (sdk.answer("s", "retry") if verb == "answer" else sdk.resume("s"))
         assert result is not None
         assert result.completed
-        assert load(file) == {"request": request, "answer": "resume", "by": "person"}
+        kept = load(file)
+        assert (kept["request"], kept["by"]) == (request, "person")
         assert file.with_name(f"{file.name}.refused").exists()
         assert counted(tmp_path, "file_refused") == 1
 
@@ -243,7 +258,7 @@ def test_answer_that_comes_while_the_run_is_being_paused_is_taken_before_the_dri
     """It exists when the question and the pause are recorded."""
 
     def crash_and_answer(request: ExecuteRequest) -> ExecuteResult:
-        give_answer(layout_of(tmp_path), Answer("at_most_once-6", "resume", "anna"))
+        leave_answer(tmp_path, "at_most_once-6", "resume", early=60)
         return crashes()(request)
 
     async def main() -> None:
@@ -272,7 +287,7 @@ def test_answer_waits_for_a_driver_that_is_about_to_release_the_run(tmp_path: Pa
 # -- before a driver is running
 
 
-def test_answer_left_before_the_engine_is_started_counts_when_the_run_is_recovered(tmp_path: Path) -> None:
+def test_answer_to_a_run_whose_engine_died_continues_it(tmp_path: Path) -> None:
     """The engine died between the question and the pause."""
 
     async def main() -> None:
@@ -284,8 +299,7 @@ def test_answer_left_before_the_engine_is_started_counts_when_the_run_is_recover
         cut_log(tmp_path, lines[:-1])
         async with engine(tmp_path) as sdk:
             assert sdk.status("s").status == "interrupted"
-            assert await sdk.answer("s", "retry") is None, "answering isn't recovering"
-            result = await sdk.recover("s")
+            result = await sdk.answer("s", "retry")
         assert result is not None
         assert result.completed
         assert request in answer_file(tmp_path, request).read_text()
@@ -299,8 +313,8 @@ def test_answer_left_for_a_paused_run_counts_when_an_engine_drives_it(tmp_path: 
     async def main() -> None:
         async with engine(tmp_path, ScriptedProvider([crashes()])) as sdk:
             request = await asked(sdk)
-            give_answer(layout_of(tmp_path), Answer(request, "succeeded", "anna"))
-            result = await sdk.answer("s", "succeeded", by="ben")
+            leave_answer(tmp_path, request, "succeeded")
+            result = await sdk.recover("s")
         assert result is not None
         assert result.completed
 
@@ -314,9 +328,10 @@ def test_second_answer_is_refused_with_the_name_of_who_was_first(tmp_path: Path)
     async def main() -> None:
         async with engine(tmp_path, ScriptedProvider([crashes()])) as sdk:
             request = await asked(sdk)
-            give_answer(layout_of(tmp_path), Answer(request, "cancel", "anna"))
+            leave_answer(tmp_path, request, "cancel")
             with pytest.raises(
-                IllegalMove, match=f"request '{request}' was already answered by anna: cancel"
+                AlreadyAnswered,
+                match=f"request '{request}' of session 's' was already answered by anna: cancel",
             ):
                 await sdk.answer("s", "retry", by="ben")
 
@@ -327,12 +342,12 @@ def test_answer_to_a_request_that_is_not_open_or_not_offered_is_refused(tmp_path
     async def main() -> None:
         async with engine(tmp_path, ScriptedProvider([crashes()])) as sdk:
             request = await asked(sdk)
-            with pytest.raises(InvalidRequest, match=f"'sing' is not an option of request '{request}'"):
+            with pytest.raises(InvalidAnswer, match=f"'sing' is not an option of request '{request}'"):
                 await sdk.answer("s", "sing")
-            with pytest.raises(InvalidRequest, match="has no open request 'other-1'"):
+            with pytest.raises(UnknownRequest, match="has no open request 'other-1'"):
                 await sdk.answer("s", "retry", request="other-1")
             await sdk.answer("s", "succeeded")
-            with pytest.raises(InvalidRequest, match="has no open request"):
+            with pytest.raises(UnknownRequest, match="has no open request"):
                 await sdk.answer("s", "retry")
             assert not list(answer_file(tmp_path, request).parent.glob("*.refused"))
 
@@ -346,7 +361,7 @@ def test_agent_of_a_run_may_not_answer_it(tmp_path: Path) -> None:
             run_id = sdk.status("s").state.run_id
         environ = {**ENVIRON, "AGENTFORGE_ATTEMPT": f"{run_id}/0/1/1/1"}
         async with engine(tmp_path, environ=environ) as agents:
-            with pytest.raises(InvalidRequest, match="must not answer it"):
+            with pytest.raises(NotPermitted, match="must not answer it"):
                 await agents.answer("s", "resume")
         assert not answer_file(tmp_path, request).exists()
 

@@ -7,7 +7,7 @@ from tests.engine.plans import plan_of, stage, started
 
 from agentforge.adapters.host.clock import SystemClock
 from agentforge.adapters.log.log import JsonlLog
-from agentforge.app.runs.resume import record_resume
+from agentforge.app.runs.resume import Resumption, record_resume
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.layout import RunLayout
@@ -34,7 +34,7 @@ def test_a_resume_answers_escalations_that_offer_it_and_nothing_else(
     journal.record(started(plan_of(stage())), Cursor("0", 0, 0))
     journal.record(f.RequestOpened("r-1", kind, "r-1", "why", "May it?", options), AT)
     journal.record(f.SessionPaused("why", ("r-1",)), AT)
-    record_resume(journal, layout, f.SessionResumed("ada"))
+    record_resume(journal, layout, Resumption(f.SessionResumed("ada")))
     (request,) = journal.state.requests
     assert request.is_open is not answered
     assert request.answer == ("resume" if answered else None)

@@ -34,8 +34,9 @@ ALONE = f'mkdir busy || echo overlap >> "$EFFECTS"; echo ran >> "$EFFECTS"; {WRI
 def paused(project: Project) -> Project:
     """A project with a run `s` that is paused after the first of two nodes."""
     project.env["EFFECTS"] = str(project.home / "effects")
-    file = project.pipeline(f"one=agentforge pause s; {ALONE}", f"two={ALONE}")
-    project.env["PATH"] = f"{Path(sys.executable).parent}:{project.env['PATH']}"
+    control = ".claude/pipeline-runs/s/control"
+    pause = f'mkdir {control}; printf \'%s\' \'{{"action": "pause", "reason": "x"}}\' > {control}/1.json'
+    file = project.pipeline(f"one={pause}; {ALONE}", f"two={ALONE}")
     done = project.call("run", "-p", file, "-s", "s")
     assert project.call("status", "s", "--json").json["status"] == "paused", done.err
     return project
@@ -130,6 +131,6 @@ def test_agent_can_neither_stop_nor_replace_its_own_run(project: Project, comman
     said = (project.root / "said").read_text()
     assert done.code == 0, done.err + said
     assert "an agent of session 's' must not" in said
-    assert said.splitlines()[-1] == "2"
+    assert said.splitlines()[-1] == "1"
     assert project.types("s").count("attempt_start") == 1
     assert archived(project) == []

@@ -93,6 +93,7 @@ def test_state_file_has_all_fields_while_an_agent_works() -> None:
         "pause_reason": None,
         "completion_reason": None,
         "requests": [],
+        "wake_at": None,
         "cursor": {"node_path": "0", "node_run": 1, "iteration": 1},
         "failed_at": None,
         "resumed_at": None,

@@ -64,6 +64,21 @@ class RunInfo(Struct, frozen=True):
         return result_of(self.state, self.summary, self.run_dir)
 
 
+class OpenRequest(Struct, frozen=True):
+    """A request of a run that is not answered yet."""
+
+    session: str
+    status: ShownStatus
+    """Of the run."""
+    request: Request
+    stage: str
+    """The stage or block that asked; empty if the whole run did."""
+    branch: str | None = None
+    """The provider whose branch asked, inside a parallel block."""
+    is_own: bool = True
+    """Whether the run was started here; others are answered only after they are trusted."""
+
+
 class RunRow(Struct, frozen=True):
     """A run in a list."""
 

@@ -79,6 +79,42 @@ class IllegalMove(AgentForgeError):
     code = "illegal_move"
 
 
+class UnknownRequest(AgentForgeError):
+    """The run has no such request."""
+
+    code = "unknown_request"
+
+
+class ForeignRequest(UnknownRequest):
+    """The request is one of another run."""
+
+    code = "foreign_request"
+
+
+class RequestClosed(AgentForgeError):
+    """The request was withdrawn, or its run is over, without an answer."""
+
+    code = "request_closed"
+
+
+class AlreadyAnswered(AgentForgeError):
+    """Another answer to the request was first."""
+
+    code = "already_answered"
+
+
+class InvalidAnswer(AgentForgeError):
+    """The request doesn't offer this answer, or the text is too long."""
+
+    code = "invalid_answer"
+
+
+class NotPermitted(AgentForgeError):
+    """An agent tried what only a person may do, or what no agent of the run itself may do."""
+
+    code = "not_permitted"
+
+
 class UntrustedRun(AgentForgeError):
     """The run was not started here, so nothing of it is executed until a person trusts it. Carries what it
     would execute."""

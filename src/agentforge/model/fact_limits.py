@@ -7,6 +7,7 @@ from agentforge.model.facts import (
     NodeStarted,
     PlanChanged,
     ProviderStarted,
+    RequestOpened,
     SessionStarted,
 )
 from agentforge.model.layout import is_inside
@@ -14,7 +15,7 @@ from agentforge.model.plan_limits import is_directory_name, plan_problem
 from agentforge.model.session_name import session_name
 from agentforge.model.state import BlockState, StageState
 
-CHECKED = frozenset({SessionStarted, PlanChanged, LogImported, NodeStarted, ProviderStarted})
+CHECKED = frozenset({SessionStarted, PlanChanged, LogImported, NodeStarted, ProviderStarted, RequestOpened})
 """The only facts that need a check; all others are passed without one."""
 
 
@@ -32,6 +33,8 @@ def fact_problem(fact: AnyFact, session: str) -> str:
             return _folder_problem(folder) or _names_problem(providers)
         case ProviderStarted(provider=provider):
             return _names_problem((provider,))
+        case RequestOpened(id=id):
+            return _names_problem((id,))
     return ""
 
 

@@ -415,6 +415,15 @@ class RunState(Struct, frozen=True):
         return tuple(request for request in self.requests if request.is_open)
 
     @property
+    def wake_at(self) -> datetime | None:
+        """When a run that waits for people continues without an answer: the earliest time at which a default
+        becomes one."""
+        if not self.waits or self.stop is not None:
+            return None
+        times = (r.due_at for r in self.open_requests if r.due_at and r.default is not None)
+        return min(times, default=None)
+
+    @property
     def node(self) -> StageState | None:
         """The current stage outside blocks, or None."""
         return self.at if isinstance(self.at, StageState) else None

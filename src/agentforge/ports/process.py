@@ -40,3 +40,8 @@ class Processes(Protocol):
         """End every process that has the mark in its environment, with all descendants; return the count.
         For agents whose supervisor died: none may be running when the next attempt starts."""
         ...
+
+    def inherited(self, variable: str) -> frozenset[str]:
+        """The values of the variable with which this process and those that started it were started, as far
+        as they can be read."""
+        ...

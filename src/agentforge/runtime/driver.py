@@ -12,18 +12,22 @@ from datetime import timedelta
 from msgspec import Struct
 
 from agentforge.engine.decide.run import decide
+from agentforge.engine.legal import refuse_restart
 from agentforge.engine.task_families import STARTED
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
+from agentforge.model.errors import IllegalMove
 from agentforge.model.event import Draft
 from agentforge.model.layout import RunLayout
 from agentforge.model.state import RunState
 from agentforge.model.status import FINAL, RunStatus
 from agentforge.model.task import AnyTask, TaskKind, Wait, Work
-from agentforge.runtime.controls import Control, drop_control, pending_controls
+from agentforge.runtime.controls import Control, control_path, drop_control, pending_controls, visit_name
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
-from agentforge.runtime.refusals import Refusals, take_answers
+from agentforge.runtime.notes import record_note
+from agentforge.runtime.refusals import Refusals
+from agentforge.runtime.requests import record_answers
 from agentforge.runtime.state_writer import StateWriter
 from agentforge.runtime.tasks.performer import Immediate, Performer
 
@@ -69,7 +73,7 @@ class Driver:
                 await self._take_controls()
                 self._take_answers()
                 wanted = self._settle()
-                if self._journal.state.status is not RunStatus.RUNNING and not wanted:
+                if self._journal.state.status is not RunStatus.RUNNING and not self._is_due(wanted):
                     await self._journal.sync()
                     # A process that answers later than this sees the waiting run and resumes it.
                     if not self._take_answers():
@@ -96,6 +100,12 @@ class Driver:
         self._is_news = True
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
+
+    def _is_due(self, wanted: tuple[Work, ...]) -> bool:
+        """Whether a run that waits for people has something to do now. Later timers fire in the process
+        that opens the run then."""
+        now = self._journal.now()
+        return any(not isinstance(work, Wait) or work.due_at <= now for work in wanted)
 
     # -- deciding and recording
 
@@ -126,7 +136,11 @@ class Driver:
 
     async def _take_controls(self) -> None:
         refusals = Refusals(self._journal, self._layout)
-        taken = pending_controls(self._layout, refusals.add)
+        taken = [
+            control
+            for control in pending_controls(self._layout, refusals.add)
+            if not self._refuse_late(control, refusals)
+        ]
         refusals.settle()
         if not taken and not self._pause_requests:
             return
@@ -139,22 +153,35 @@ class Driver:
             for control in taken:
                 drop_control(self._layout, control)
 
+    def _refuse_late(self, control: Control, refusals: Refusals) -> bool:
+        """Refuse the restart of a stage that is over, as of one that another restart has left."""
+        state = self._journal.state
+        if control.action != "restart" or state.status in FINAL or control.id in state.controls:
+            return False
+        try:
+            refuse_restart(state, control.provider)
+        except IllegalMove as error:
+            refusals.add(control_path(self._layout, control), error.message)
+            return True
+        stage = state.stage(control.provider)
+        if stage is None or visit_name(stage.path, stage.run) == control.visit:
+            return False
+        refusals.add(control_path(self._layout, control), "the stage that it is about is over")
+        return True
+
     def _take_answers(self) -> bool:
         """Record new answers unchanged; the engine decides what follows. Returns whether there were any."""
-        state = self._journal.state
-        if not state.requests or state.status in FINAL:
+        if not self._journal.state.requests or self._journal.state.status in FINAL:
             return False
-        # An answer after the timeout is too late: the order in the log decides.
-        in_time = [request for request in state.open_requests if not request.is_overdue]
-        answered = take_answers(self._journal, self._layout, in_time)
-        for request, answer in answered:
-            self._journal.record(f.RequestAnswered(request.id, answer.answer, answer.by), request.at)
-        return bool(answered)
+        return record_answers(self._journal, self._layout)
 
     def _record_asked(self, controls: list[Control]) -> None:
         for control in controls:
             if control.id not in self._journal.state.controls:
-                self._journal.record(_requested(control), self._journal.state.cursor)
+                if control.action == "steer":
+                    record_note(self._journal, control.fact)
+                else:
+                    self._journal.record(control.fact, self._journal.state.cursor)
         for asked in self._pause_requests:
             self._journal.record(asked, self._journal.state.cursor)
 
@@ -246,9 +273,3 @@ class Driver:
         """Stop waiting for agents; they keep running under their supervisors."""
         for id in list(self._running):
             await self._drop(id)
-
-
-def _requested(control: Control) -> f.PauseRequested | f.CancelRequested:
-    if control.action == "cancel":
-        return f.CancelRequested(control.reason, control=control.id)
-    return f.PauseRequested(control.reason, now=control.now, control=control.id)

@@ -16,7 +16,7 @@ from agentforge.model.result import Usage
 from agentforge.model.task import MARK
 from agentforge.ports.process import Identity
 from agentforge.ports.provider import Exit
-from agentforge.runtime.controls import Refuse
+from agentforge.runtime.left_files import Refuse
 from agentforge.system import files
 
 T = TypeVar("T")

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
+from agentforge.model import facts as f
 from agentforge.model.errors import StorageFailed
-from agentforge.model.facts import FileRefused
 from agentforge.model.layout import RunLayout
 from agentforge.model.request import Request
 from agentforge.model.state import MAX_REFUSED, RefusedFile
-from agentforge.runtime.controls import Answer, Refuse, given_answers
+from agentforge.runtime.answers import Answer, given_answers
 from agentforge.runtime.journal import Journal
+from agentforge.runtime.left_files import Refuse
 from agentforge.system import files
 
 _MAX_NAME_BYTES = 200
@@ -33,8 +34,8 @@ class _Refusal(Struct, frozen=True):
             if os.path.lexists(self.path):
                 raise
 
-    def fact(self) -> FileRefused:
-        return FileRefused(self.reported.name, self.reported.reason, self.reported.moved_to)
+    def fact(self) -> f.FileRefused:
+        return f.FileRefused(self.reported.name, self.reported.reason, self.reported.moved_to)
 
 
 def _refusal(layout: RunLayout, path: str, reason: str) -> _Refusal:
@@ -81,7 +82,7 @@ def take_answers(
 ) -> list[tuple[Request, Answer]]:
     """The valid answers to these requests; an invalid one is refused, so that another can be given."""
     refusals = Refusals(journal, layout)
-    answered = list(given_answers(layout, requests, refusals.add))
+    answered = list(given_answers(layout, journal.state.run_id, requests, refusals.add))
     refusals.settle()
     return answered
 
@@ -97,7 +98,7 @@ def refuse_here(journal: Journal, layout: RunLayout) -> Refuse:
     return refuse
 
 
-def refuse_with(layout: RunLayout, report: Callable[[FileRefused], None]) -> Refuse:
+def refuse_with(layout: RunLayout, report: Callable[[f.FileRefused], None]) -> Refuse:
     """For a task, whose reports are durable when they return."""
 
     def refuse(path: str, reason: str) -> None:

@@ -19,14 +19,16 @@ from agentforge.app.providers.readiness import ProviderInfo, Readiness, probe_pr
 from agentforge.app.providers.registry import Registry
 from agentforge.app.recording import Recording, Replay, is_cassette_file
 from agentforge.app.replay import CourseComparison, compare_course, compiled_for_replay
-from agentforge.app.results import RunInfo, RunResult, RunRow
+from agentforge.app.results import OpenRequest, RunInfo, RunResult, RunRow
 from agentforge.app.runs import controls
+from agentforge.app.runs.answers import Response, respond
 from agentforge.app.runs.context import RunContext
 from agentforge.app.runs.follower import Follower
 from agentforge.app.runs.leases import Leases
 from agentforge.app.runs.lookup import Runs, Tail
 from agentforge.app.runs.removal import OutdatedRuns, outdated_runs, remove_run
-from agentforge.app.runs.resume import recover_run, resume_run, validate_resume
+from agentforge.app.runs.requests import open_requests
+from agentforge.app.runs.resume import Resumption, recover_run, resume_run, validate_resume
 from agentforge.app.runs.runner import Runner
 from agentforge.app.runs.start import run_settings, start_run, validate_start
 from agentforge.app.runs.trust import Trust
@@ -115,10 +117,12 @@ class Engine:
         passes: int = 1,
         force: bool = False,
         record: bool = False,
+        approve: bool = False,
     ) -> RunResult:
         """Run a pipeline (a file, a name, YAML text or a mapping) or a single stage until it ends or pauses.
         `provider`, `model` and `provider_config` override the definition. `passes`: how often to run the
-        whole pipeline. `record`: record the agents' work as a cassette, `cassette.jsonl`.
+        whole pipeline. `record`: record the agents' work as a cassette, `cassette.jsonl`. `approve`: give the
+        approvals of stages without asking; checkpoints are still asked.
 
         Cancelling the task is a graceful stop: the agent may finish its iteration, then the run is paused.
         """
@@ -131,7 +135,7 @@ class Engine:
             overrides=replace(overrides, config=dict(provider_config or {})),
             passes=passes,
         )
-        return await self.start(compiled, force=force, record=record)
+        return await self.start(compiled, force=force, record=record, approve=approve)
 
     def compile(
         self,
@@ -183,11 +187,18 @@ class Engine:
         notes: Sequence[f.AnyFact] = (),
         record: bool = False,
         replay: Replay | None = None,
+        approve: bool = False,
     ) -> RunResult:
         """Run a compiled pipeline. `force` stops and archives an existing run with the name. `notes` are
         facts about the start, for the log. `replay` is played back instead of calling providers."""
         return await start_run(
-            self._context, compiled, force=force, notes=notes, record=record, replay=replay
+            self._context,
+            compiled,
+            force=force,
+            notes=notes,
+            record=record,
+            replay=replay,
+            approve=approve,
         )
 
     def trust(self, session: str) -> None:
@@ -211,9 +222,15 @@ class Engine:
         notes: Sequence[f.AnyFact] = (),
         by: str = "person",
         record: bool = False,
+        restart_stage: bool = False,
+        provider: str | None = None,
+        approve: bool = False,
     ) -> RunResult:
-        """Resume a paused, failed or interrupted run. Resets failure counters.
-        `record`: record the agents' work from now on; a recorded run stays recorded.
+        """Resume a paused, failed or interrupted run. Resets failure counters. A run that waits for nothing
+        but approvals and agents' questions is refused: answer them.
+        `record`: record the agents' work from now on; a recorded run stays recorded. `restart_stage`: start
+        the current stage over as its next visit; inside a parallel block, that of the `provider`. `approve`:
+        give the approvals of stages without asking from now on.
 
         The run keeps the plan that it was started with unless `recompile` is given: True compiles its
         current definition; the result of `recompile()` can be another pipeline.
@@ -221,11 +238,14 @@ class Engine:
         return await resume_run(
             self._context,
             session,
-            f.SessionResumed(by, context, record),
-            recompile=self._recompilation(session, recompile),
-            force=force,
-            accept_damage=accept_damage,
-            notes=notes,
+            Resumption(
+                f.SessionResumed(by, context, record, approve),
+                f.RestartRequested("requested", by, provider) if restart_stage else None,
+                force=force,
+                accept_damage=accept_damage,
+                notes=notes,
+            ),
+            self._recompilation(session, recompile),
         )
 
     async def validate_start(
@@ -235,14 +255,27 @@ class Engine:
         await validate_start(self._context, compiled, force=force, replay=replay)
 
     def validate_resume(
-        self, session: str, *, force: bool = False, recompile: Compiled | bool = False
+        self,
+        session: str,
+        *,
+        force: bool = False,
+        recompile: Compiled | bool = False,
+        restart_stage: bool = False,
+        provider: str | None = None,
+        approve: bool = False,
     ) -> None:
         """Raise the errors of `resume` that can be found without opening the run."""
-        validate_resume(self._context, session, self._recompilation(session, recompile), force=force)
+        how = Resumption(
+            f.SessionResumed("person", approve=approve),
+            f.RestartRequested("requested", "person", provider) if restart_stage else None,
+            force=force,
+        )
+        validate_resume(self._context, session, how, self._recompilation(session, recompile))
 
     async def recover(self, session: str, *, accept_damage: bool = False) -> RunResult | None:
-        """Recover a run whose engine died, or that was paused by a shutdown of the machine. Returns None if a
-        person stopped the run or another engine drives it."""
+        """Recover a run whose engine died, that was paused by a shutdown of the machine, or that waits
+        although a request was answered or timed out. Returns None if a person stopped the run or another
+        engine drives it."""
         return await recover_run(self._context, session, accept_damage=accept_damage)
 
     def tidy(self, session: str | None = None) -> None:
@@ -254,12 +287,39 @@ class Engine:
         else:
             self._context.leases.repair(session)
 
+    def requests(self, session: str | None = None) -> Sequence[OpenRequest]:
+        """The open requests of a run, or of all runs of the project, oldest first. Answers that no engine
+        applied and defaults that are due are recorded first; `recover` continues their runs."""
+        return open_requests(self._context, session)
+
     async def answer(
-        self, session: str, answer: str, *, request: str | None = None, by: str = "person"
+        self,
+        session: str,
+        answer: str,
+        *,
+        request: str | None = None,
+        text: str = "",
+        by: str = "person",
+        as_agent: bool = False,
     ) -> RunResult | None:
-        """Answer an open request of the run, and continue the run if it waits for it. Counters and limits
-        stay as they are. Returns None if another process drives the run or a person paused it."""
-        return await controls.answer(self._context, session, answer, request=request, by=by)
+        """Answer an open request of the run, and continue the run if it waits for it or its engine died.
+        `request`: its id, if several are open. `text`: the feedback of a rejection, or a remark; a rejection
+        without it cancels the run. `as_agent`: the answer is an agent's, which not every request accepts.
+        Returns None if another process drives the run or a person paused it. Raises AlreadyAnswered if
+        another answer was first."""
+        response = Response(answer, request, text, by, as_agent)
+        return await respond(self._context, session, response)
+
+    async def steer(self, session: str, text: str, *, by: str = "person") -> None:
+        """Add a note to the context of all later iterations, from the next one on."""
+        controls.steer(self._context, session, text, by=by)
+
+    async def restart_stage(
+        self, session: str, reason: str = "requested", *, provider: str | None = None, by: str = "person"
+    ) -> RunResult | None:
+        """Start the current stage over as its next visit; inside a parallel block, that of the `provider`.
+        Stops its agent, and resumes the run if it is stopped. Returns None if another process drives it."""
+        return await controls.restart_stage(self._context, session, reason, provider=provider, by=by)
 
     async def pause(self, session: str, reason: str = "requested", *, now: bool = False) -> None:
         """Pause the run after its current iteration; `now` stops its agent."""

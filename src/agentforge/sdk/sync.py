@@ -10,7 +10,7 @@ from agentforge.app.definitions import DefinitionKind, Definitions, LintResult
 from agentforge.app.providers.readiness import ProviderInfo, Readiness
 from agentforge.app.recording import Recording
 from agentforge.app.replay import CourseComparison
-from agentforge.app.results import RunInfo, RunResult, RunRow
+from agentforge.app.results import OpenRequest, RunInfo, RunResult, RunRow
 from agentforge.app.runs.lookup import Runs, Tail
 from agentforge.app.runs.removal import OutdatedRuns
 from agentforge.app.runs.work import RunWork
@@ -54,6 +54,12 @@ class SyncEngine:
 
     def answer(self, session: str, answer: str, **options: Any) -> RunResult | None:
         return self._runner.run(self.engine.answer(session, answer, **options))
+
+    def steer(self, session: str, text: str, **options: Any) -> None:
+        self._runner.run(self.engine.steer(session, text, **options))
+
+    def restart_stage(self, session: str, reason: str = "requested", **options: Any) -> RunResult | None:
+        return self._runner.run(self.engine.restart_stage(session, reason, **options))
 
     def pause(self, session: str, reason: str = "requested", *, now: bool = False) -> None:
         self._runner.run(self.engine.pause(session, reason, now=now))
@@ -142,6 +148,9 @@ class SyncEngine:
     def interrupt(self, reason: str = "signal_interrupt", *, now: bool = False) -> bool:
         """May be called from another thread or a signal handler."""
         return self.engine.interrupt(reason, now=now)
+
+    def requests(self, session: str | None = None) -> Sequence[OpenRequest]:
+        return self.engine.requests(session)
 
     def status(self, session: str) -> RunInfo:
         return self.engine.status(session)

@@ -111,6 +111,8 @@ class StatusView(Struct, frozen=True):
     resting: tuple[RestStatus, ...] = ()
     requests: tuple[Request, ...] = ()
     """Open requests, even while the rest of the run continues."""
+    wake_at: datetime | None = None
+    """When a run that waits for people continues without an answer."""
     answer_commands: tuple[str, ...] = ()
     refused: tuple[RefusedFile, ...] = ()
     """Files in the run directory that couldn't be used: the latest ones."""
@@ -170,6 +172,7 @@ def status_view(
         waiting=tuple(waiting(plan, state)) if state.status is RunStatus.RUNNING else (),
         resting=tuple(_resting(plan, state, now)),
         requests=state.open_requests,
+        wake_at=state.wake_at,
         answer_commands=tuple(c for _, c in request_lines(state.session, state.open_requests, program)),
         refused=state.refused,
         stopped=stopped,

@@ -3,6 +3,7 @@
 from tests.mutants.mutation import Mutation as Bug
 
 AGENT = "agentforge.runtime.tasks.agent"
+ANSWERS = "agentforge.runtime.answers"
 CALL = "agentforge.runtime.tasks.call"
 COPIES = "agentforge.runtime.output_copies"
 JUDGE = "agentforge.runtime.tasks.judge"
@@ -143,17 +144,17 @@ BUGS = (
         ("tests/runtime/test_controls.py",),
     ),
     Bug(
-        CONTROL,
+        ANSWERS,
         "any text is accepted as an answer",
-        "answer.request == request.id and answer.answer in request.options",
-        "answer.request == request.id",
+        "if not request.accepts(given.answer):",
+        "if False:",
         ("tests/runtime/test_controls.py",),
     ),
     Bug(
-        CONTROL,
+        ANSWERS,
         "an answer to another request is accepted",
-        "answer.request == request.id and answer.answer in request.options",
-        "answer.answer in request.options",
+        "if given.request != request.id:",
+        "if False:",
         ("tests/runtime/test_controls.py",),
     ),
     Bug(FILES, "a control's content isn't durable", "content, durable=True)", "content)", ORDER),

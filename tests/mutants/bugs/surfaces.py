@@ -81,17 +81,17 @@ BUGS = (
         ("tests/order/test_recorded_runs.py",),
     ),
     Bug(
-        "agentforge.app.runs.context",
+        "agentforge.app.runs.caller",
         "a run's own agent resumes it",
-        'if environ.get(MARK, "").startswith(f"{state.run_id}/"):',
+        'if any(mark.startswith(f"{state.run_id}/") for mark in _marks(context)):',
         "if False:",
-        ("tests/sdk/test_requests.py", "tests/surface/test_cli_answer.py"),
+        ("tests/sdk/test_answers.py", "tests/surface/test_cli_answer.py"),
     ),
     Bug(
         "agentforge.app.runs.resume",
         "a resume answers requests that aren't escalations",
-        'if request.kind == "escalation" and RESUME in request.options and',
-        "if RESUME in request.options and",
+        'return request.kind == "escalation" and RESUME in request.options and',
+        "return RESUME in request.options and",
         ("tests/sdk/test_resumption.py", "tests/sdk/test_requests.py"),
     ),
     Bug(

@@ -23,6 +23,7 @@ POLL_SECONDS = 0.05
 PS_POLL_SECONDS = 0.1
 ASK_SECONDS = 10.0
 MAX_LISTING = 64 * 1024 * 1024
+MAX_ANCESTORS = 64
 # The supervisor's whole environment; some installations of Python need one of these to start.
 LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
 
@@ -185,6 +186,16 @@ class LinuxProcesses:
         self._starter.reap()
         return await MarkedTree(lambda: _table(mark)).end(seconds)
 
+    def inherited(self, variable: str) -> frozenset[str]:
+        found, pid = set(), os.getpid()
+        for _ in range(MAX_ANCESTORS):
+            stat = _stat(pid)
+            if stat is None:
+                break
+            found |= _values(_environ(pid), variable)
+            pid = stat.parent
+        return frozenset(found)
+
     async def _poll(self, identity: Identity) -> None:
         while self.is_alive(identity):  # noqa: ASYNC110 - there is no event to wait for.
             await asyncio.sleep(POLL_SECONDS)
@@ -222,10 +233,19 @@ def _table(mark: str) -> dict[int, ProcessRow]:
 
 
 def _carries(pid: int, mark: bytes) -> bool:
+    return mark in _environ(pid)
+
+
+def _environ(pid: int) -> list[bytes]:
     try:
-        return mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:  # Exited, or owned by another user.
-        return False
+        return []
+
+
+def _values(environ: list[bytes], variable: str) -> set[str]:
+    prefix = f"{variable}=".encode()
+    return {os.fsdecode(entry[len(prefix) :]) for entry in environ if entry.startswith(prefix)}
 
 
 async def _readable(descriptor: int) -> None:
@@ -237,6 +257,8 @@ async def _readable(descriptor: int) -> None:
     finally:
         loop.remove_reader(descriptor)
 
+
+LISTING = ("ps", "-axww", "-E", "-o", "pid=,ppid=,pgid=,stat=,lstart=,command=")
 
 Ask = Callable[[tuple[str, ...]], str]
 """Runs a program and returns its output; empty if it failed."""
@@ -293,6 +315,16 @@ class MacProcesses:
         self._starter.reap()
         return await MarkedTree(lambda: self._table(mark)).end(seconds)
 
+    def inherited(self, variable: str) -> frozenset[str]:
+        rows = {row[0]: row[1:] for row in map(str.split, self._ask(LISTING).splitlines())}
+        found, pid = set(), str(os.getpid())
+        for _ in range(MAX_ANCESTORS):
+            if pid not in rows:
+                break
+            found |= _values([os.fsencode(word) for word in rows[pid]], variable)
+            pid = rows[pid][0]
+        return frozenset(found)
+
     def _identity(self, pid: int, start_time: str) -> Identity:
         return Identity(pid, start_time, self._boot_id, self._host)
 
@@ -304,8 +336,7 @@ class MacProcesses:
     def _table(self, mark: str) -> dict[int, ProcessRow]:
         """The process group replaces the session, which `ps` doesn't report on macOS."""
         table: dict[int, ProcessRow] = {}
-        listing = self._ask(("ps", "-axww", "-E", "-o", "pid=,ppid=,pgid=,stat=,lstart=,command="))
-        for line in listing.splitlines():
+        for line in self._ask(LISTING).splitlines():
             pid, parent, group, state, *rest = line.split()
             if not state.startswith("Z"):
                 start_time, command = " ".join(rest[:5]), rest[5:]

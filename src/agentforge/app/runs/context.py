@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -13,9 +13,7 @@ from agentforge.app.runs.runner import Runner
 from agentforge.app.runs.trust import Trust
 from agentforge.app.wiring import sources_of
 from agentforge.model import facts as f
-from agentforge.model.errors import InvalidRequest, LogCorrupt
-from agentforge.model.state import RunState
-from agentforge.model.task import MARK
+from agentforge.model.errors import LogCorrupt
 from agentforge.ports.clock import Clock
 from agentforge.ports.event_log import Damage
 from agentforge.ports.process import Processes
@@ -41,9 +39,13 @@ class RunContext(Struct, frozen=True):
 
 
 def recovered(
-    by: Literal["recovery", "person"], context: str | None = None, *, record: bool = False
+    by: Literal["recovery", "person"],
+    context: str | None = None,
+    *,
+    record: bool = False,
+    approve: bool = False,
 ) -> f.SessionRecovered:
-    return f.SessionRecovered(os.getpid(), socket.gethostname(), by, context, record)
+    return f.SessionRecovered(os.getpid(), socket.gethostname(), by, context, record, approve)
 
 
 async def reopen(context: RunContext, session: str, *, accept_damage: bool, to_work: bool = True) -> Journal:
@@ -65,15 +67,6 @@ async def reopen(context: RunContext, session: str, *, accept_damage: bool, to_w
             lines = tuple(d.line for d in damage)
             journal.record(f.DamageAccepted(lines), journal.state.cursor)
     return journal
-
-
-def refuse_own_agent(state: RunState, environ: Mapping[str, str], verb: str = "resume") -> None:
-    """A run's own agents must not act for a person."""
-    if environ.get(MARK, "").startswith(f"{state.run_id}/"):
-        raise InvalidRequest(
-            f"an agent of session {state.session!r} must not {verb} it",
-            hint=f"{verb} it outside the run",
-        )
 
 
 def _refuse_damage(session: str, damage: Sequence[Damage]) -> None:

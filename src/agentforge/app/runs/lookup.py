@@ -35,6 +35,7 @@ from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
 from agentforge.model.stop_reason import StopReason
 from agentforge.ports.event_log import EventLog, Head, LogReader
+from agentforge.runtime.answers import given_answers
 from agentforge.system import files
 from agentforge.views.files.state import SNAPSHOT_VERSION, StateSnapshot
 from agentforge.views.run_model import RunModel, fold_events
@@ -226,10 +227,13 @@ class Runs:
         found = []
         for session in self.sessions():
             with suppress(AgentForgeError):
-                info = self.info(session)
-                if info.session == session and is_recoverable(info):
+                if self.is_recoverable(session):
                     found.append(session)
         return found
+
+    def is_recoverable(self, session: str) -> bool:
+        info = self.info(session)
+        return info.session == session and is_recoverable(info, self.layout(session), datetime.now(UTC))
 
     def rows(self, count: int) -> list[RunRow]:
         return [self.row(session) for session in self.sessions()[:count]]
@@ -329,11 +333,22 @@ def _obstacle(root: str) -> tuple[str, int]:
     return "", found.st_mtime_ns
 
 
-def is_recoverable(info: RunInfo) -> bool:
-    """Whether recovery continues the run: its engine died, or the machine was shut down. Runs of the shell
-    engine are only imported on request."""
+def is_recoverable(info: RunInfo, layout: RunLayout, now: datetime) -> bool:
+    """Whether recovery continues the run: its engine died, the machine was shut down, or the run waits and an
+    answer or a timer continues it. Runs of the shell engine are only imported on request."""
+    if is_shell_run(info.state) or info.status == "running":
+        return False
     is_stopped = info.status == "interrupted" or info.state.is_stopped_by_shutdown
-    return is_stopped and not is_shell_run(info.state)
+    return is_stopped or is_answered(info.state, layout, now)
+
+
+def is_answered(state: RunState, layout: RunLayout, now: datetime) -> bool:
+    """Whether a run that waits for people would continue now: a request was answered, or its time is over."""
+    if not state.waits:
+        return False
+    if len(state.open_requests) < len(state.requests) or (state.wake_at is not None and state.wake_at <= now):
+        return True
+    return any(given_answers(layout, state.run_id, state.open_requests))
 
 
 def shown_status(state: RunState, *, held: bool) -> ShownStatus:

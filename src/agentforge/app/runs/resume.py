@@ -5,96 +5,145 @@ A run keeps the plan that it started with unless it is recompiled.
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.app.redaction import stored_text
 from agentforge.app.results import RunResult
-from agentforge.app.runs.context import RunContext, recovered, refuse_own_agent, reopen
+from agentforge.app.runs.caller import refuse_own_agent
+from agentforge.app.runs.context import RunContext, recovered, reopen
 from agentforge.app.runs.leases import active, stop_owner
-from agentforge.app.runs.lookup import is_recoverable
+from agentforge.app.runs.lookup import is_answered, is_recoverable
 from agentforge.app.runs.start import run_settings, without_secrets, write_definition
 from agentforge.definition.compiler import INLINE, Compiled
 from agentforge.definition.pins import pinned_text
 from agentforge.definition.yaml.parser import SourceText
-from agentforge.engine.legal import refuse_resume
+from agentforge.engine.legal import refuse_restart, refuse_resume
 from agentforge.engine.replan import plan_change
 from agentforge.legacy.import_run import import_run
 from agentforge.model import facts as f
-from agentforge.model.errors import InvalidRequest, RunActive
+from agentforge.model.errors import IllegalMove, InvalidRequest, RunActive
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import NestedNode, Plan
-from agentforge.model.request import RESUME
+from agentforge.model.request import RESUME, Request
 from agentforge.model.state import MAX_NOTES_BYTES, RunState
 from agentforge.model.status import RunStatus
 from agentforge.ports.sources import Sources
-from agentforge.runtime.controls import Answer, drop_pauses, give_answer
+from agentforge.runtime.answers import Answer, give_answer
+from agentforge.runtime.controls import drop_pauses
 from agentforge.runtime.journal import Journal
-from agentforge.runtime.refusals import take_answers
+from agentforge.runtime.notes import record_note
+from agentforge.runtime.requests import record_answers, record_due
 from agentforge.system import files
+from agentforge.views.lines.requests import answer_command
+from agentforge.views.text import one_line
 
 log = logging.getLogger("agentforge.run")
+
+
+class Resumption(Struct, frozen=True):
+    """How a person continues a run."""
+
+    resumed: f.SessionResumed
+    restart: f.RestartRequested | None = None
+    """Start a stage over."""
+    force: bool = False
+    accept_damage: bool = False
+    notes: Sequence[f.AnyFact] = ()
 
 
 async def resume_run(
     context: RunContext,
     session: str,
-    resumed: f.SessionResumed,
-    *,
-    recompile: Callable[[], Compiled | None],
-    force: bool,
-    accept_damage: bool,
-    notes: Sequence[f.AnyFact],
+    how: Resumption,
+    recompile: Callable[[], Compiled | None] = lambda: None,
 ) -> RunResult:
     context.trust.refuse_untrusted(session)
     environ = context.runs.environ
-    if resumed.context:
-        resumed = replace(resumed, context=stored_text(resumed.context, environ, "the context"))
-    _refuse_long_note(resumed.context)
-    context.leases.refuse_other_engine(session, force=force)
+    how = replace(how, resumed=_stored(how.resumed, environ))
+    context.leases.refuse_other_engine(session, force=how.force)
     _import_shell_run(context, session)
     compiled = recompile()
     if compiled is not None:
         settings = context.runs.info(session).state.settings
         plan = await context.runner.make_ready(compiled.plan, settings, is_new=True)
         compiled = without_secrets(replace(compiled, plan=plan), environ)
-    if force:
-        refuse_own_agent(context.runs.info(session).state, context.runs.environ)
+    if how.force:
+        refuse_own_agent(context, context.runs.info(session).state, "resume")
         await stop_owner(context.runs, session, context.processes)
     journal = await reopen_to_work(
-        context, session, accept_damage=accept_damage, is_recompiled=compiled is not None
+        context, session, accept_damage=how.accept_damage, is_recompiled=compiled is not None
     )
     layout = context.runs.layout(session)
     with context.leases.released_on_error(journal):
-        refuse_own_agent(journal.state, context.runs.environ)
+        refuse_own_agent(context, journal.state, "resume")
         refuse_resume(journal.state)
-        if compiled is not None:
+        record_due(journal, layout)
+        if compiled is None:
+            _refuse_unanswered(journal.state, how)
+        else:
             _change_plan(journal, layout, compiled)
-        for note in notes:
+        for note in how.notes:
             journal.record(note, journal.state.cursor)
-        record_resume(journal, layout, resumed)
+        record_resume(journal, layout, how)
     return await context.runner.drive(journal)
 
 
+def _stored(resumed: f.SessionResumed, environ: Mapping[str, str]) -> f.SessionResumed:
+    if not resumed.context:
+        return resumed
+    refuse_long_note(resumed.context, "the context")
+    return replace(resumed, context=stored_text(resumed.context, environ, "the context"))
+
+
+def _refuse_unanswered(state: RunState, how: Resumption) -> None:
+    """Raise IllegalMove, with the command to use instead, if the run waits for nothing but approvals."""
+    waiting = state.open_requests
+    if not state.waits or not waiting or len(waiting) < len(state.requests) or how.restart:
+        return
+    if any(
+        _is_resumable(request) or (how.resumed.approve and request.kind == "approval") for request in waiting
+    ):
+        return
+    command = answer_command(state.session, waiting[0], "agentforge", only=len(waiting) == 1)
+    raise IllegalMove(
+        f"Session {state.session!r} waits for an answer: {one_line(waiting[0].question)}",
+        hint=f"answer it instead: `{command}`",
+    )
+
+
+def _is_resumable(request: Request) -> bool:
+    return request.kind == "escalation" and RESUME in request.options and not request.is_overdue
+
+
 def validate_resume(
-    context: RunContext, session: str, recompile: Callable[[], Compiled | None], *, force: bool
+    context: RunContext,
+    session: str,
+    how: Resumption,
+    recompile: Callable[[], Compiled | None] = lambda: None,
 ) -> None:
     """Raise the errors of `resume` that can be found without opening the run."""
     info = context.runs.info(session)
     context.trust.refuse_untrusted(session)
-    if not force:
+    if not how.force:
         context.leases.refuse_other_engine(session, force=False)
-    if info.status == "running" and not force:
+    if info.status == "running" and not how.force:
         raise active(context.runs, session)
     refuse_resume(info.state)
+    if how.restart is not None:
+        refuse_restart(info.state, how.restart.provider)
     if (compiled := recompile()) is not None:
         _plan_changed(compiled.plan, info.plan, info.state)
+    elif not is_answered(info.state, context.runs.layout(session), context.clock.now()):
+        _refuse_unanswered(info.state, how)
 
 
 async def recover_run(context: RunContext, session: str, *, accept_damage: bool) -> RunResult | None:
     """The result, or None if there is nothing to recover or another engine has recovered it."""
-    if not is_recoverable(context.runs.info(session)):
+    layout, now = context.runs.layout(session), context.clock.now()
+    if not is_recoverable(context.runs.info(session), layout, now):
         return None
     context.trust.refuse_untrusted(session)
     try:
@@ -102,11 +151,12 @@ async def recover_run(context: RunContext, session: str, *, accept_damage: bool)
         journal = await reopen_to_work(context, session, accept_damage=accept_damage)
     except RunActive:
         return None
-    if journal.state.status is not RunStatus.RUNNING and not journal.state.is_stopped_by_shutdown:
+    if journal.state.status is RunStatus.RUNNING or journal.state.is_stopped_by_shutdown:
+        with context.leases.released_on_error(journal):
+            journal.record(recovered("recovery"), journal.state.cursor)
+    elif not is_answered(journal.state, layout, now):
         context.leases.release(journal)
         return None
-    with context.leases.released_on_error(journal):
-        journal.record(recovered("recovery"), journal.state.cursor)
     return await context.runner.drive(journal)
 
 
@@ -141,36 +191,38 @@ def _import_shell_run(context: RunContext, session: str) -> None:
         context.leases.release(journal)
 
 
-def _refuse_long_note(text: str | None) -> None:
-    size = len((text or "").encode("utf-8", "replace"))
+def refuse_long_note(text: str, what: str) -> None:
+    size = len(text.encode("utf-8", "replace"))
     if size > MAX_NOTES_BYTES:
         raise InvalidRequest(
-            f"the context must have at most {MAX_NOTES_BYTES} bytes, got {size}",
+            f"{what} must have at most {MAX_NOTES_BYTES} bytes, got {size}",
             hint="put the text into a file of the project and name the file instead",
         )
 
 
-def record_resume(journal: Journal, layout: RunLayout, resumed: f.SessionResumed) -> None:
+def record_resume(journal: Journal, layout: RunLayout, how: Resumption) -> None:
     """Answer the escalations that offer `resume`, and record that the run continues, as recovered if its
     engine died. Other requests stay open."""
     drop_pauses(layout)
-    for request in journal.state.open_requests:
-        if request.kind == "escalation" and RESUME in request.options and not request.is_overdue:
-            first = next(iter(take_answers(journal, layout, (request,))), None)
-            # Another answer may have been first; the first one counts.
-            given = first[1] if first else give_answer(layout, Answer(request.id, RESUME, resumed.by))
-            journal.record(f.RequestAnswered(request.id, given.answer, given.by), request.at)
-    before = len(journal.state.notes)
+    resumed, run_id = how.resumed, journal.state.run_id
+    for request in filter(_is_resumable, journal.state.open_requests):
+        first = give_answer(layout, Answer(request.id, RESUME, resumed.by, run_id, journal.now()))
+        if first is None:
+            journal.record(f.RequestAnswered(request.id, RESUME, resumed.by), request.at)
+    # Another answer may have been first; the first one counts.
+    record_answers(journal, layout)
+    if how.restart is not None:
+        journal.record(how.restart, journal.state.cursor)
     is_running = journal.state.status is RunStatus.RUNNING
-    fact = recovered("person", resumed.context, record=resumed.record) if is_running else resumed
-    journal.record(fact, journal.state.cursor)
-    dropped = before + bool(resumed.context) - len(journal.state.notes)
-    if dropped > 0:
-        log.warning(
-            "the oldest notes no longer fit into the context (%d bytes in total): dropped %d",
-            MAX_NOTES_BYTES,
-            dropped,
-        )
+    fact = _as_recovered(resumed) if is_running else resumed
+    if resumed.context:
+        record_note(journal, fact)
+    else:
+        journal.record(fact, journal.state.cursor)
+
+
+def _as_recovered(resumed: f.SessionResumed) -> f.SessionRecovered:
+    return recovered("person", resumed.context, record=resumed.record, approve=resumed.approve)
 
 
 def _warn_if_changed(plan: Plan, sources: Sources) -> None:

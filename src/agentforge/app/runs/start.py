@@ -14,7 +14,8 @@ from agentforge.app.recording import Replay
 from agentforge.app.redaction import environment_redactor, stored_text
 from agentforge.app.replay_refusals import refuse_unsafe_replay
 from agentforge.app.results import RunResult
-from agentforge.app.runs.context import RunContext, refuse_own_agent, reopen
+from agentforge.app.runs.caller import refuse_own_agent
+from agentforge.app.runs.context import RunContext, reopen
 from agentforge.app.runs.leases import stop_owner
 from agentforge.definition.compiler import Compiled
 from agentforge.definition.yaml.parser import SourceText
@@ -39,11 +40,12 @@ async def start_run(
     notes: Sequence[f.AnyFact],
     record: bool,
     replay: Replay | None,
+    approve: bool,
 ) -> RunResult:
     session, leases = compiled.plan.session.name, context.leases
     environ = context.runs.environ
     compiled = without_secrets(compiled, environ)
-    settings = run_settings(environ, record=record, replay=replay)
+    settings = run_settings(environ, record=record, replay=replay, approve=approve)
     if replay is not None:
         refuse_unsafe_replay(replay, context.runs.project, environ)
     if environ.get("AGENT_PIPELINES_LEGACY") == "1":
@@ -97,7 +99,7 @@ async def validate_start(
 
 
 def run_settings(
-    environ: Mapping[str, str], *, record: bool = False, replay: Replay | None = None
+    environ: Mapping[str, str], *, record: bool = False, replay: Replay | None = None, approve: bool = False
 ) -> RunSettings:
     """The settings of a new run, from the environment and the caller."""
     if replay is not None:
@@ -107,10 +109,12 @@ def run_settings(
             record=record,
             replay=replay.speed,
             replay_commands=replay.allow_commands,
+            approve=approve,
         )
     is_mock = is_mock_mode(environ)
     delay = mock_delay(environ) if is_mock else None
-    return RunSettings(is_mock, delay, environ.get("PLATEAU_TEST_MODE") == "1", record)
+    plateau_test = environ.get("PLATEAU_TEST_MODE") == "1"
+    return RunSettings(is_mock, delay, plateau_test, record, approve=approve)
 
 
 def write_definition(layout: RunLayout, compiled: Compiled) -> None:
@@ -146,7 +150,7 @@ def _refuse_untrusted(context: RunContext, session: str) -> None:
 
 def _refuse_own_agent(context: RunContext, session: str) -> None:
     with suppress(LogCorrupt, UnknownRun):
-        refuse_own_agent(context.runs.info(session).state, context.runs.environ, "replace")
+        refuse_own_agent(context, context.runs.info(session).state, "replace")
 
 
 async def _cancel_interrupted(context: RunContext, session: str) -> None:

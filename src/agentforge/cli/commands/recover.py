@@ -40,8 +40,9 @@ def recover(session: str | None, accept_damage: bool, detach: bool) -> int:
     """Recover interrupted runs.
 
     A run is interrupted if its engine died or the machine went down; a run that was paused by a shutdown of
-    the machine counts, too. Recovery reattaches to agents that are still running. Without SESSION, recovers
-    all interrupted runs of the project concurrently. Runs that a person paused or cancelled are not affected.
+    the machine counts, too, and one that waits although its request was answered or timed out. Recovery
+    reattaches to agents that are still running. Without SESSION, recovers all these runs of the project
+    concurrently. Runs that a person paused or cancelled are not affected.
     Runs that were not started on this machine by you are skipped: `agentforge resume SESSION --trust`
     continues one.
     """
@@ -130,7 +131,7 @@ def _reason_not_to_recover(call: Invocation, session: str) -> str:
     if status == "interrupted" and call.runs.is_shell_run(session):
         command = resume_command(session, status, call.program, by_person=True)
         return f"Session '{session}' was started by the shell engine; run `{command}` to import it."
-    if status == "interrupted" or info.state.is_stopped_by_shutdown:
+    if call.runs.is_recoverable(session):
         return ""
     if status in ("running", "completed", "aborted"):
         return f"Session '{session}' is {status_text(status)}: nothing to recover."

@@ -22,8 +22,8 @@ from agentforge.runtime.conclusion import (
     hide_secrets,
     note_attempt,
 )
-from agentforge.runtime.controls import Refuse
 from agentforge.runtime.exit_record import ExitRecord
+from agentforge.runtime.left_files import Refuse
 from agentforge.runtime.outbox import empty_outbox
 from agentforge.runtime.refusals import refuse_with
 from agentforge.runtime.supervision import AttemptLimits

@@ -19,7 +19,7 @@ from agentforge.model.place import Place
 from agentforge.model.plan import Judgment, Plan, StageNode
 from agentforge.model.task import AgentTask, PrepareTask
 from agentforge.ports.provider import Provider
-from agentforge.runtime.controls import Refuse, leave
+from agentforge.runtime.left_files import Refuse, leave
 from agentforge.runtime.tasks.call import is_program
 from agentforge.system import files
 from agentforge.views.files.context import MAX_PREVIOUS_OUTPUTS, ContextFile, context_file

@@ -69,6 +69,8 @@ class StateFile(Struct, frozen=True):
     pause_reason: str | None
     completion_reason: str | None
     requests: tuple[dict[str, Any], ...]
+    wake_at: datetime | None
+    """When a run that waits for people continues without an answer."""
     cursor: Cursor | None
     failed_at: datetime | None
     resumed_at: datetime | None
@@ -112,6 +114,7 @@ def state_file(
         pause_reason=state.pause_reason,
         completion_reason=state.completion_reason,
         requests=tuple({"id": r.id, "question": r.question} for r in state.open_requests),
+        wake_at=state.wake_at,
         cursor=state.cursor,
         failed_at=state.completed_at if state.status is RunStatus.FAILED else None,
         resumed_at=state.resumed_at,

@@ -1,0 +1,96 @@
+"""Answers to a run's requests, as write-once files in `answers/`: the first one counts."""
+
+import os
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from agentforge.model.errors import InvalidRequest
+from agentforge.model.layout import RunLayout
+from agentforge.model.request import Request
+from agentforge.runtime.left_files import Refuse, is_folder, leave, leave_file, read_left
+
+MAX_TEXT_BYTES = 32 * 1024
+"""Of an answer with its text and its author."""
+
+
+class Answer(Struct, frozen=True, omit_defaults=True):
+    request: str
+    answer: str
+    by: str
+    run: str
+    """The id of the run: a file that was copied from another run doesn't count."""
+    at: Annotated[datetime, Meta(tz=True)]
+    text: str = ""
+    """What is said with it: the feedback of a rejection, or a remark."""
+
+    @property
+    def size(self) -> int:
+        return len(f"{self.by}{self.answer}{self.text}".encode("utf-8", "replace"))
+
+
+def give_answer(layout: RunLayout, given: Answer) -> Answer | None:
+    """Answer a request, once. Returns the answer that was first, if it isn't this one."""
+    if leave_file(layout.answers, given.request, given):
+        return None
+    path = _path(layout, given.request)
+    first = read_left(path, Answer)
+    if first is None:
+        raise InvalidRequest(f"the answer to request {given.request!r} can't be read: {path}", hint="retry")
+    return first
+
+
+def given_answers(
+    layout: RunLayout, run_id: str, requests: Iterable[Request], refuse: Refuse = leave
+) -> Iterator[tuple[Request, Answer]]:
+    """The valid answers to these requests of the run."""
+    if not is_folder(layout.answers, refuse):
+        return
+    for request in requests:
+        path = _path(layout, request.id)
+        if not os.path.lexists(path):
+            continue
+        answer = read_left(path, Answer)
+        problem = "it is not an answer" if answer is None else _problem(answer, run_id, request)
+        if answer is None or problem:
+            refuse(path, problem)
+        else:
+            yield request, answer
+
+
+def has_invalid_answer(layout: RunLayout, run_id: str, request: Request) -> bool:
+    found: list[str] = []
+    for _ in given_answers(layout, run_id, (request,), lambda path, _reason: found.append(path)):
+        pass
+    return bool(found)
+
+
+def offered(request: Request) -> str:
+    """What the request accepts, for people."""
+    if request.takes_text:
+        return "any text"
+    options = ", ".join(request.options)
+    return f"{options}, or a number of {request.grants}" if request.grants else options
+
+
+def _problem(given: Answer, run_id: str, request: Request) -> str:
+    """Why the answer doesn't count, or an empty string."""
+    if given.run != run_id:
+        return "it answers a request of another run"
+    if given.request != request.id:
+        return f"it answers request {given.request!r}, not {request.id!r}"
+    if given.at < request.opened_at:
+        return f"it was given before request {request.id!r} was asked"
+    if given.size > MAX_TEXT_BYTES:
+        return f"it says more than {MAX_TEXT_BYTES} bytes"
+    if not given.answer.strip():
+        return "it is empty"
+    if not request.accepts(given.answer):
+        return f"it is not an answer to request {request.id!r}, which accepts: {offered(request)}"
+    return ""
+
+
+def _path(layout: RunLayout, request: str) -> str:
+    return os.path.join(layout.answers, f"{request}.json")

@@ -1,0 +1,29 @@
+"""What was said to a run's open requests, recorded by the process that owns the run. Its engine decides what
+follows."""
+
+from agentforge.engine.decide.requests import defaults, request_waits
+from agentforge.model import facts as f
+from agentforge.model.layout import RunLayout
+from agentforge.runtime.journal import Journal
+from agentforge.runtime.refusals import take_answers
+
+
+def record_answers(journal: Journal, layout: RunLayout) -> bool:
+    """Record the answers to the open requests unchanged. Returns whether there were any."""
+    # An answer after the timeout is too late: the order in the log decides.
+    in_time = [request for request in journal.state.open_requests if not request.is_overdue]
+    answered = take_answers(journal, layout, in_time)
+    for request, answer in answered:
+        journal.record(f.RequestAnswered(request.id, answer.answer, answer.by, answer.text), request.at)
+    return bool(answered)
+
+
+def record_due(journal: Journal, layout: RunLayout) -> None:
+    """Record the answers, then the default answers of the requests whose time is over."""
+    record_answers(journal, layout)
+    now = journal.now()
+    for wait in request_waits(journal.state):
+        if wait.due_at <= now:
+            journal.record(f.TimerFired(wait.timer), journal.state.cursor)
+    for draft in defaults(journal.state):
+        journal.record(draft.fact, draft.cursor)

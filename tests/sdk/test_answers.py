@@ -1,0 +1,367 @@
+"""Answers through the SDK: what they do, who may give them, and which are refused."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.sdk import blocks
+from tests.sdk.approvals import awaited, events, started, with_approval
+from tests.sdk.projects import ENVIRON, cut_log, engine, node, pipeline, run, run_dir, types
+
+from agentforge.app.results import RunResult
+from agentforge.model.errors import (
+    AlreadyAnswered,
+    ForeignRequest,
+    InvalidAnswer,
+    NotPermitted,
+    RequestClosed,
+    UnknownRequest,
+    UntrustedRun,
+)
+from agentforge.model.plan import Approval
+from agentforge.model.request import Request
+from agentforge.model.status import RunStatus
+from agentforge.runtime.answers import Answer, give_answer
+from agentforge.sdk.engine import Engine
+from agentforge.sdk.sync import SyncEngine
+from agentforge.testing import FakeClock, ScriptedProvider
+from agentforge.testing.scripted_provider import says
+
+LIMITED = pipeline(node(), guardrails={"max_runtime_seconds": 100})
+
+
+async def approved(sdk: Engine, **options: Any) -> RunResult:
+    result = await sdk.answer("s", "approve", **options)
+    assert result is not None
+    return result
+
+
+# -- what they do
+
+
+def test_approval_completes_the_stage_without_running_it_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        provider = ScriptedProvider([says("done")])
+        async with engine(tmp_path, provider) as sdk:
+            request = await awaited(sdk)
+            assert (request.kind, request.options) == ("approval", ("approve", "reject", "abort"))
+            assert "node_complete" not in types(tmp_path)
+            assert (await approved(sdk, by="anna", text="fine")).completed
+        assert len(provider.calls) == 1
+
+    run(main())
+    (said,) = events(tmp_path, "request_answered")
+    assert (said.fact.answer, said.fact.by, said.fact.text) == ("approve", "anna", "fine")
+
+
+def test_rejection_with_feedback_visits_the_stage_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        provider = ScriptedProvider([says("first"), says("second")])
+        async with engine(tmp_path, provider) as sdk:
+            first = await awaited(sdk)
+            result = await sdk.answer("s", "reject", text="use tabs", by="anna")
+            assert result is not None
+            (second,) = result.requests
+            assert (second.kind, second.id != first.id) == ("approval", True)
+            assert (await approved(sdk)).completed
+        assert len(provider.calls) == 2
+
+    run(main())
+    assert [event.fact.run for event in events(tmp_path, "node_start")] == [1, 2]
+    assert events(tmp_path, "node_restart")[0].fact.feedback.text == "use tabs"
+
+
+@pytest.mark.parametrize(("answer", "text"), [("reject", ""), ("reject", "  "), ("abort", "no use")])
+def test_rejection_without_feedback_and_abort_cancel_the_run(tmp_path: Path, answer: str, text: str) -> None:
+    async def main() -> None:
+        async with engine(tmp_path) as sdk:
+            await awaited(sdk)
+            result = await sdk.answer("s", answer, text=text, by="anna")
+        assert result is not None
+        assert (result.status, result.reason) == (
+            RunStatus.ABORTED,
+            text if text.strip() else "rejected by anna",
+        )
+
+    run(main())
+
+
+def test_run_that_was_started_with_approve_asks_nobody(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with engine(tmp_path) as sdk:
+            assert (await started(sdk, approve=True)).completed
+
+    run(main())
+    assert events(tmp_path, "request_answered")[0].fact.by == "--yes"
+
+
+def test_branches_ask_separately_and_are_answered_in_any_order(tmp_path: Path) -> None:
+    names = [f"p{number}" for number in range(8)]
+
+    async def main() -> None:
+        providers = {name: ScriptedProvider([says("done")], name=name) for name in names}
+        async with blocks.engine(tmp_path, providers) as sdk:
+            result = await started(sdk, what=pipeline(blocks.block(names, blocks.inner())))
+            asked = {request.branch: request for request in sdk.requests("s")}
+            assert sorted(map(str, asked)) == names
+            assert {entry.stage for entry in asked.values()} == {"draft"}
+            for name in reversed(names):
+                answered = await sdk.answer("s", "approve", request=asked[name].request.id)
+                assert answered is not None
+                result = answered
+        assert result.completed
+
+    run(main())
+    assert types(tmp_path).count("request_resolved") == 8
+
+
+def test_answer_continues_a_run_whose_engine_died_before_it_stopped(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with engine(tmp_path) as sdk:
+            await awaited(sdk)
+        lines = (run_dir(tmp_path) / "events.jsonl").read_bytes().splitlines(keepends=True)
+        assert b"awaiting_approval" in lines[-1]
+        cut_log(tmp_path, lines[:-1])
+        async with engine(tmp_path) as sdk:
+            assert sdk.status("s").status == "interrupted"
+            assert (await approved(sdk)).completed
+
+    run(main())
+
+
+def test_approval_that_was_open_for_two_days_uses_no_runtime(tmp_path: Path) -> None:
+    async def main() -> None:
+        clock = FakeClock(hold=True)
+        async with engine(tmp_path, clock=clock) as sdk:
+            await awaited(sdk, what=LIMITED)
+            clock.advance(2 * 24 * 3600)
+            result = await sdk.answer("s", "reject", text="again")
+            assert result is not None
+            assert [request.kind for request in result.requests] == ["approval"]
+            assert (await approved(sdk)).completed
+
+    run(main())
+
+
+def test_feedback_in_many_rounds_leaves_the_state_bounded(tmp_path: Path) -> None:
+    rounds = 30
+
+    async def main() -> int:
+        async with engine(tmp_path, ScriptedProvider([says("x")])) as sdk:
+            await awaited(sdk, Approval(rounds=1000))
+            size = 0
+            for number in range(rounds):
+                await sdk.answer("s", "reject", text=f"round {number:04d} " + "x" * 2000)
+                size = size or (run_dir(tmp_path) / "state.json").stat().st_size
+            grown = (run_dir(tmp_path) / "state.json").stat().st_size - size
+            state = sdk.status("s").state
+            assert state.node is not None
+            assert (state.node.run, len(state.requests)) == (rounds + 1, 1)
+            return grown
+
+    assert run(main()) < 20_000
+
+
+# -- which are refused
+
+
+@pytest.mark.parametrize("answer", ["approve", "reject"])
+def test_second_answer_is_refused_with_who_answered_what_and_when(tmp_path: Path, answer: str) -> None:
+    async def main() -> None:
+        async with engine(tmp_path) as sdk:
+            request = await awaited(sdk)
+            await approved(sdk, by="anna")
+            at = events(tmp_path, "request_answered")[0].at
+            said = f"request '{request.id}' of session 's' was already answered by anna: approve"
+            with pytest.raises(AlreadyAnswered, match=re.escape(f"{said} ({at:%Y-%m-%d %H:%M:%S} UTC)")):
+                await sdk.answer("s", answer, request=request.id, text="x", by="ben")
+
+    run(main())
+    assert types(tmp_path).count("request_answered") == 1
+
+
+def test_answer_that_nobody_applied_counts_and_recovery_continues_the_run(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with engine(tmp_path) as sdk:
+            request = await awaited(sdk)
+            _leave(sdk, request, "approve")
+            with pytest.raises(AlreadyAnswered, match="answered by anna: approve") as error:
+                await sdk.answer("s", "approve")
+            assert error.value.hint.startswith("`agentforge recover s`")
+            assert sdk.runs.recoverable() == ["s"]
+            result = await sdk.recover("s")
+            assert result is not None
+            assert result.completed
+            assert await sdk.recover("s") is None
+
+    run(main())
+
+
+def _leave(sdk: Engine, request: Request, answer: str) -> None:
+    """As a process that died right after it had answered."""
+    state = sdk.status("s").state
+    given = Answer(request.id, answer, "anna", state.run_id, request.opened_at + timedelta(seconds=1))
+    assert give_answer(sdk.runs.layout("s"), given) is None
+
+
+def test_requests_of_other_runs_and_unknown_ones_are_refused(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with engine(tmp_path) as sdk:
+            request = await awaited(sdk)
+            await sdk.run(pipeline(), session="other")
+            with pytest.raises(ForeignRequest, match=f"'{request.id}' is not of session 'other', but of"):
+                await sdk.answer("other", "approve", request=request.id)
+            with pytest.raises(
+                UnknownRequest, match="session 's' has no open request 'approval-99'"
+            ) as error:
+                await sdk.answer("s", "approve", request="approval-99")
+            assert error.value.hint == f"open requests: {request.id}"
+            with pytest.raises(UnknownRequest, match="session 'other' has no open requests"):
+                await sdk.answer("other", "approve")
+            with pytest.raises(InvalidAnswer, match="'sing' is not an option") as refused:
+                await sdk.answer("s", "sing")
+            assert refused.value.hint == "use one of: approve, reject, abort"
+            with pytest.raises(InvalidAnswer, match="at most 32768 bytes"):
+                await sdk.answer("s", "reject", text="x" * 40_000)
+            assert not (run_dir(tmp_path) / "answers").exists()
+            await sdk.cancel("s")
+            with pytest.raises(RequestClosed, match="is closed: the session is cancelled"):
+                await sdk.answer("s", "approve", request=request.id)
+
+    run(main())
+
+
+def test_request_that_was_withdrawn_is_closed(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with engine(tmp_path) as sdk:
+            request = await awaited(sdk)
+            result = await sdk.restart_stage("s", "another idea")
+            assert result is not None
+            assert [known.kind for known in result.requests] == ["approval"]
+            with pytest.raises(RequestClosed, match="is closed: it was withdrawn"):
+                await sdk.answer("s", "approve", request=request.id)
+
+    run(main())
+
+
+def test_value_of_a_secret_in_feedback_is_not_stored(tmp_path: Path) -> None:
+    environ = {**ENVIRON, "DEPLOY_TOKEN": "hunter2-hunter2"}
+
+    async def main() -> None:
+        async with engine(tmp_path, environ=environ) as sdk:
+            await awaited(sdk)
+            await sdk.answer("s", "reject", text="use hunter2-hunter2")
+            await sdk.steer("s", "also hunter2-hunter2")
+            await approved(sdk)
+
+    run(main())
+    stored = [path.read_bytes() for path in run_dir(tmp_path).rglob("*") if path.is_file()]
+    assert not any(b"hunter2" in content for content in stored if b"prompt" not in content)
+    assert events(tmp_path, "request_answered")[0].fact.text == "use ${secret:DEPLOY_TOKEN}"
+    assert events(tmp_path, "note_added")[0].fact.text == "also ${secret:DEPLOY_TOKEN}"
+
+
+# -- who may answer
+
+
+def test_only_a_person_answers_unless_the_approval_accepts_agents(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with engine(tmp_path) as sdk:
+            await awaited(sdk)
+            with pytest.raises(NotPermitted, match="must be answered by a person"):
+                await sdk.answer("s", "approve", as_agent=True)
+        elsewhere = {**ENVIRON, "AGENTFORGE_ATTEMPT": "another/0/1/1/1"}
+        async with engine(tmp_path, environ=elsewhere) as agents:
+            with pytest.raises(NotPermitted, match="must be answered by a person"):
+                await agents.answer("s", "approve")
+            await started(agents, Approval(by="agent"), force=True)
+            assert (await approved(agents)).completed
+
+    run(main())
+    assert events(tmp_path, "request_answered")[0].fact.by == "agent"
+
+
+VERBS: dict[str, Any] = {
+    "answer": lambda sdk: sdk.answer("s", "approve"),
+    "resume": lambda sdk: sdk.resume("s", approve=True),
+    "cancel": lambda sdk: sdk.cancel("s"),
+    "pause": lambda sdk: sdk.pause("s"),
+    "steer": lambda sdk: sdk.steer("s", "hello"),
+    "restart a stage of": lambda sdk: sdk.restart_stage("s"),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_agent_of_the_run_may_do_nothing_to_it(tmp_path: Path, verb: str) -> None:
+    async def main() -> None:
+        async with engine(tmp_path) as sdk:
+            await awaited(sdk, Approval(by="agent"))
+            run_id = sdk.status("s").state.run_id
+        before = (run_dir(tmp_path) / "events.jsonl").read_bytes()
+        own = {**ENVIRON, "AGENTFORGE_ATTEMPT": f"{run_id}/0/1/1/1"}
+        async with engine(tmp_path, environ=own) as agents:
+            with pytest.raises(NotPermitted, match=f"an agent of session 's' must not {verb} it"):
+                await VERBS[verb](agents)
+        assert (run_dir(tmp_path) / "events.jsonl").read_bytes() == before
+        assert not (run_dir(tmp_path) / "answers").exists()
+        assert not (run_dir(tmp_path) / "control").exists()
+
+    run(main())
+
+
+# -- the list
+
+
+def test_requests_lists_those_of_all_runs_oldest_first(tmp_path: Path) -> None:
+    async def main() -> None:
+        clock = FakeClock(hold=True)
+        async with engine(tmp_path, clock=clock) as sdk:
+            for session in ("first", "second", "third"):
+                clock.advance(60)
+                compiled = sdk.compile(pipeline(node()), session=session)
+                await sdk.start(with_approval(compiled))
+            await sdk.answer("second", "approve")
+            (run_dir(tmp_path, "broken")).mkdir()
+            (run_dir(tmp_path, "broken") / "events.jsonl").write_bytes(b"no log\n")
+            found = sdk.requests()
+            assert [(each.session, each.stage, each.status) for each in found] == [
+                ("first", "plan", "awaiting_approval"),
+                ("third", "plan", "awaiting_approval"),
+            ]
+            assert all(each.is_own and each.branch is None for each in found)
+            assert [each.session for each in sdk.requests("third")] == ["third"]
+            assert sdk.requests("second") == []
+
+    run(main())
+
+
+def test_requests_of_a_run_that_was_not_started_here_are_marked(tmp_path: Path) -> None:
+    stranger = {**ENVIRON, "XDG_STATE_HOME": str(tmp_path / "elsewhere")}
+
+    async def main() -> None:
+        async with engine(tmp_path) as sdk:
+            await awaited(sdk)
+        async with engine(tmp_path, environ=stranger) as sdk:
+            (found,) = sdk.requests()
+            assert not found.is_own
+            with pytest.raises(UntrustedRun):
+                await sdk.answer("s", "approve")
+            sdk.trust("s")
+            assert (await approved(sdk)).completed
+
+    run(main())
+
+
+def test_blocking_engine_answers_too(tmp_path: Path) -> None:
+    providers = {"scripted": ScriptedProvider([says("done")])}
+    with SyncEngine(tmp_path, providers=providers, environ=ENVIRON) as sdk:
+        sdk.start(with_approval(sdk.compile(pipeline(node()), session="s")))
+        (asked,) = sdk.requests()
+        sdk.steer("s", "be quick")
+        assert sdk.restart_stage("s") is not None
+        (asked,) = sdk.requests("s")
+        result = sdk.answer("s", "approve", request=asked.request.id)
+    assert result is not None
+    assert result.completed
