@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -152,9 +153,11 @@ def _commit() -> list[str]:
 
 
 def _terminal(project: Path, rows: int, *arguments: str) -> Terminal:
-    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "src"), "LANG": "C.UTF-8", "TZ": "UTC"}
+    scripts = sysconfig.get_path("scripts")
+    path = f"{scripts}:{os.environ['PATH']}"
+    environ = {"PATH": path, "PYTHONPATH": str(ROOT / "src"), "LANG": "C.UTF-8", "TZ": "UTC"}
     environ["HOME"] = str(project.parent)
-    line = [sys.executable, "-m", "agentforge", *arguments]
+    line = [f"{scripts}/agentforge", *arguments]
     return Terminal(line, str(project), environ, COLUMNS, rows, spelled={str(project): "~/shop"})
 
 

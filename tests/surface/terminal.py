@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from tests.surface.warm_program import can_run, warm_program
 
 PATIENCE = 90.0
+MODULE_CALL = f"{sys.executable} -m agentforge"
+"""How hints call the program if the test started it in a process of its own."""
 
 WRITE_RESULT = 'printf \'%s\' \'{"summary":"did it"}\' > "$MOCK_RESULT_FILE"'
 """What an agent does at least: say what it did."""

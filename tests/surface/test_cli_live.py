@@ -3,7 +3,7 @@
 import re
 
 from tests.surface.screen import on_a_terminal
-from tests.surface.terminal import WRITE_RESULT, Project, wait_for
+from tests.surface.terminal import MODULE_CALL, WRITE_RESULT, Project, wait_for
 
 AGENT = f"echo '[red]reading[/red] the code'; while [ ! -e go ]; do sleep 0.05; done; {WRITE_RESULT}"
 
@@ -33,7 +33,7 @@ def test_ctrl_c_on_a_terminal_says_what_happens_and_how_to_resume(project: Proje
         (project.root / "go").touch()
         assert screen.end() == 130
     assert "‖ Paused after 1 iteration in" in screen.text
-    assert "Resume: agentforge resume auth" in screen.text
+    assert f"Resume: {MODULE_CALL} resume auth" in screen.text
     assert project.types("auth")[-2:] == ["iteration_complete", "session_paused"]
 
 

@@ -5,7 +5,7 @@ import time
 from signal import SIGINT, SIGTERM
 
 import pytest
-from tests.surface.terminal import WRITE_RESULT, Project, is_alive, wait_for
+from tests.surface.terminal import MODULE_CALL, WRITE_RESULT, Project, is_alive, wait_for
 
 AGENT = f"echo $$ > pid; touch up; while [ ! -e go ]; do sleep 0.05; done; {WRITE_RESULT}"
 """Works until it is asked to finish."""
@@ -32,7 +32,7 @@ def test_sigint_during_iteration_waits_for_completion(project: Project) -> None:
     assert "Stopping: the agent has up to 30 s to finish its iteration. Press Ctrl-C again" in done.err
     assert done.lines[-2:] == [
         "‖ Paused after 1 iteration in Ns: signal_interrupt",
-        "  Resume: agentforge resume auth",
+        f"  Resume: {MODULE_CALL} resume auth",
     ]
     assert project.types("auth")[-2:] == ["iteration_complete", "session_paused"]
 

@@ -1,11 +1,13 @@
 """The command that hints show: how the program was called, and for which project."""
 
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
+from tests.surface.terminal import Project
 
-from agentforge.cli.invocation import Invocation
+from agentforge.cli.invocation import Invocation, module_call
 
 
 @pytest.fixture
@@ -43,6 +45,24 @@ def test_another_program_of_that_name_on_the_path_is_not_named(
 @pytest.mark.parametrize("path", ["", "agentforge", "/somewhere/agentforge/__main__.py"])
 def test_module_and_plain_name_are_the_name(script: Path, path: str) -> None:
     assert Invocation("agentforge", path).program == "agentforge"
+
+
+@pytest.mark.parametrize(
+    ("line", "typed"),
+    [
+        (["python3", "-m", "agentforge", "run", "-m", "agentforge"], "python3 -m agentforge"),
+        (["my python", "-I", "-m", "agentforge"], "'my python' -I -m agentforge"),
+        (["python3", "-m", "pytest", "agentforge"], ""),
+        (["agentforge"], ""),
+    ],
+)
+def test_a_module_is_named_as_it_was_called(line: list[str], typed: str) -> None:
+    assert module_call(line) == typed
+
+
+def test_hints_name_the_module(project: Project) -> None:
+    done = project.call_program(sys.executable, "-m", "agentforge", "status", "nosuch")
+    assert f"start one with `{sys.executable} -m agentforge run -p FILE`" in done.err
 
 
 def test_another_project_is_part_of_the_command(script: Path, tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """The options that all commands share: project, session, output format, logging."""
 
 import os
+import sys
 from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -65,18 +67,29 @@ class Invocation:
         """The command that calls this program for the same project from the current folder."""
         import shlex
 
-        typed = self.name if self._is_on_path else shlex.quote(self._path)
+        typed = module_call(sys.orig_argv) if os.path.basename(self._path) == "__main__.py" else ""
+        typed = typed or (self.name if self._is_on_path else shlex.quote(self._path))
         return typed if self.root == os.getcwd() else f"{typed} -C {shlex.quote(self.root)}"
 
     @property
     def _is_on_path(self) -> bool:
-        """Whether the name alone calls this program. Modules (`python -m`) count."""
+        """Whether the name alone calls this program."""
         if os.path.basename(self._path) != self.name or os.sep not in self._path:
             return True
         import shutil
 
         found = shutil.which(self.name)
         return found is not None and os.path.realpath(found) == os.path.realpath(self._path)
+
+
+def module_call(line: Sequence[str]) -> str:
+    """`python -m agentforge`, as it was typed; empty if the line is another."""
+    import shlex
+
+    for end, pair in enumerate(pairwise(line), 2):
+        if pair == ("-m", "agentforge"):
+            return shlex.join(line[:end])
+    return ""
 
 
 def existing_folder(path: str, option: str) -> str:
