@@ -30,7 +30,7 @@ from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Plan
-from agentforge.model.result import Decision, Result, Signals, Usage
+from agentforge.model.result import AgentQuestion, Decision, Result, Signals, Usage
 from agentforge.model.state import RunSettings, RunState, StageState
 from agentforge.model.task import ManifestTask, PrepareTask, Wait, Work
 
@@ -172,6 +172,10 @@ class Play:
                 details = " ".join(fact.requests)
             case f.CancelRequested():
                 details = fact.reason
+            case f.NodeRestarted():
+                details = f"{fact.name} {fact.cause} round={fact.round}"
+            case f.CheckpointCleared():
+                details = f"{fact.name} {fact.by}"
             case _:
                 raise AssertionError(f"the engine decided {fact}")
         return f"{fact.TYPE} {details}".rstrip()
@@ -257,6 +261,17 @@ def _complete(play: Play, words: list[str]) -> f.AnyFact:
     return f.IterationCompleted(_stage(play), play.attempt, decision, "", "result.json", result, 10)
 
 
+def _asks(play: Play, words: list[str]) -> f.AnyFact:
+    """The texts of the questions; `why=because` doesn't block and has that default."""
+    questions = tuple(
+        AgentQuestion(f"q{number}", text, default=default if equals else None, blocking=not equals)
+        for number, word in enumerate(words, 1)
+        for text, equals, default in [word.partition("=")]
+    )
+    result = Result(decision=Decision.ASK, questions=questions)
+    return f.IterationCompleted(_stage(play), play.attempt, Decision.ASK, "", "result.json", result, 10)
+
+
 def _error(play: Play, words: list[str]) -> f.AnyFact:
     """The kind; `resets=60`: seconds to the reset, `session=abc` of the agent, which used `tokens=10`; with
     `unstarted` nothing ran."""
@@ -333,6 +348,7 @@ FACTS_BY_VERB: dict[str, Callable[[Play, list[str]], f.AnyFact]] = {
         FailureKind.PROMPT_UNREADABLE, "no such prompt", _preparing(play), 0
     ),
     "completed": _complete,
+    "asks": _asks,
     "judged": _judged,
     "judge-lost": lambda play, _: f.JudgeLost(_judging(play)),
     "left-in-queue": lambda play, words: f.QueueChecked(int(words[0])),
@@ -348,6 +364,9 @@ FACTS_BY_VERB: dict[str, Callable[[Play, list[str]], f.AnyFact]] = {
     "pause": _pause,
     "cancel": lambda play, words: f.CancelRequested(words[0]),
     "asked": _asked,
+    "restart": lambda play, words: f.RestartRequested("asked", "person", words[0] if words else None),
+    "note": lambda play, words: f.NoteAdded(" ".join(words), "person"),
+    "resume-with-yes": lambda play, _: f.SessionResumed("person", approve=True),
     "answer": lambda play, words: f.RequestAnswered(
         words[0], words[1] if words[1:] else "retry", "person", " ".join(words[2:])
     ),

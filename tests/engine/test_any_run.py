@@ -137,6 +137,41 @@ def test_only_one_question_of_a_kind_is_open_at_a_place(run: WildRun) -> None:
 
 @heavy
 @given(any_wild_run())
+def test_every_visit_with_an_approval_is_complete_once_and_only_if_it_was_approved(run: WildRun) -> None:
+    asked: dict[str, tuple[str, int, str | None]] = {}
+    approved = Counter[tuple[str, int, str | None]]()
+    for event, (plan, _) in zip(run.events, run.decided, strict=True):
+        at = event.cursor
+        node = plan.stage(at.node_path, at.provider) if at else None
+        if at is None or node is None or node.approve is None:
+            continue
+        visit = (node.id, at.node_run, at.provider)
+        match event.fact:
+            case f.RequestOpened(kind="approval", id=id):
+                asked[id] = visit
+            case f.RequestResolved(effect="approved", id=id):
+                approved[asked[id]] += 1
+            case f.NodeCompleted() | f.StageCompleted():
+                assert approved[visit] == 1
+                approved[visit] += 1
+    assert set(approved.values()) <= {1, 2}
+
+
+@heavy
+@given(any_wild_run())
+def test_checkpoint_of_any_run_is_cleared_once(run: WildRun) -> None:
+    cleared = Counter(event.fact.name for event in run.events if isinstance(event.fact, f.CheckpointCleared))
+    asked = Counter(
+        event.fact.subject
+        for event in run.events
+        if isinstance(event.fact, f.RequestOpened) and event.fact.kind == "checkpoint"
+    )
+    assert set(cleared.values()) | set(asked.values()) <= {1}
+    assert sorted(cleared) == sorted(run.state.cleared)
+
+
+@heavy
+@given(any_wild_run())
 def test_time_and_numbers_of_attempts_never_go_back(run: WildRun) -> None:
     assert all(one.at <= other.at for one, other in pairwise(run.events))
     begun: dict[object, int] = {}

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.engine.any_log import PLAN, any_log
 from tests.engine.any_run import PLANS, any_run
 from tests.engine.plans import block, event, nested, plan_of, stage
@@ -65,6 +66,13 @@ def test_any_run_can_be_rehearsed_with_any_plan(run: tuple[Plan, list[Event]], o
 def test_even_a_damaged_log_can_be_rehearsed(events: list[Event], plan: Plan) -> None:
     rehearse(plan, events)
     rehearse(plan, events[1:])
+
+
+def test_outcome_of_a_node_that_its_own_plan_does_not_have_is_ignored() -> None:
+    events = past(THREE, PAST)
+    strange = replace(events[-1], fact=f.AttemptLost(1, "the engine died", started=True))
+    strange = replace(strange, cursor=Cursor("9", 1, 1))
+    assert rehearse(THREE, [*events, strange]).is_same
 
 
 def test_a_log_without_its_start_is_rehearsed_from_the_plan_change() -> None:

@@ -49,7 +49,7 @@ def _decide_branch(plan: Plan, state: RunState, step: Step, block: BlockState, b
     if branch.next_stage >= len(stages):
         return Ruling((Draft(f.ProviderCompleted(branch.provider), here),))
     at = branch.stage if branch.stage and plan.stage(branch.stage.path, branch.provider) else None
-    at = at or _first_visit(state, block, branch, step.inner_path(stages[branch.next_stage]))
+    at = at or _next_visit(state, block, branch, step.inner_path(stages[branch.next_stage]))
     place, node = branch_place(plan, block, branch.provider, at), stages[at.position]
     if branch.reentry is not None:
         return _visited_again(state, place, node)
@@ -63,27 +63,25 @@ def _decide_branch(plan: Plan, state: RunState, step: Step, block: BlockState, b
     return ruling
 
 
-def _first_visit(state: RunState, block: BlockState, branch: BranchState, path: str) -> StageState:
-    """The number of a visit is that of the block's, unless a stage was visited again in an earlier one."""
+def _next_visit(state: RunState, block: BlockState, branch: BranchState, path: str) -> StageState:
+    """The number of a visit is that of the block's, unless the stage was visited again before."""
     before = state.visits.get(visits_key(path, branch.provider), 0)
     return StageState(path, max(block.run, before + 1))
 
 
 def _visited_again(state: RunState, place: Place, node: StageNode) -> Ruling:
-    run = max(place.run, state.visits.get(visits_key(place.path, place.branch), 0) + 1)
-    folder = f"{place.folder}/run-{run:03d}"
     started = f.NodeStarted(
         name=node.id,
         path=place.path,
-        run=run,
-        folder=folder,
+        run=place.run,
+        folder=f"{place.folder}/run-{place.run:03d}",
         rounds=state.rounds,
         type=node.stage,
         provider=node.provider.type,
         model=node.provider.model,
         runs=node.runs,
     )
-    return Ruling((Draft(started, Cursor(place.path, run, 0, place.branch)),))
+    return Ruling((Draft(started, place.cursor(0)),))
 
 
 def _after_all(

@@ -234,8 +234,6 @@ def _apply_branch_node(
 ) -> RunState:
     """A stage of a branch is left, or visited again."""
     changed = replace(state, at=evolve_block(block_of(state.block, event), event, fact))
-    if isinstance(fact, f.NodeRestarted):
-        return changed
     return _visited(changed, visits_key(at.node_path, at.provider), at.node_run)
 
 
