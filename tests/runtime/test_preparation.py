@@ -1,5 +1,6 @@
 """An iteration's files: what a power cut took is written again, what agents wrote is theirs."""
 
+import json
 from hashlib import sha256
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from agentforge.model.facts import ErrorOccurred, IterationStarted
 from agentforge.model.failure import FailureKind
 from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place
+from agentforge.model.request import AnsweredQuestion, Feedback
 from agentforge.model.task import AgentTask, PrepareTask
 from agentforge.runtime.tasks.prepare import Prepared, Preparer
 from agentforge.views.history import History
@@ -84,3 +86,56 @@ def test_a_plan_without_the_prompt_fails_its_iteration_and_says_what_to_do(
     again = preparer(tmp_path, layout).prepared(replace(attempt(started), node=bare))
     assert isinstance(again, ErrorOccurred)
     assert (again.attempt, again.started) == (1, False)
+
+
+FEEDBACK = Feedback("Add a title.", "alice", ("stage-00-plan/iterations/002/output.md", "none/result.json"))
+ANSWERS = (AnsweredQuestion("db", "Which database?", "sqlite", "bob"),)
+
+
+def test_what_people_said_is_in_the_prompt_and_in_the_context(tmp_path: Path, layout: RunLayout) -> None:
+    shown = Path(layout.root, FEEDBACK.files[0])
+    shown.parent.mkdir(parents=True)
+    shown.write_text("the first version")
+    task = PrepareTask(PLACE, "plan", 1, node=NODE, feedback=FEEDBACK, answers=ANSWERS)
+    fact = preparer(tmp_path, layout).do(task)
+    assert isinstance(fact, IterationStarted)
+    here = Path(layout.iteration(PLACE.folder, 1).root)
+    prompt = (here / "prompt.md").read_text()
+    assert prompt.startswith("do 1\n\n---\n\nThe previous result of this stage was rejected by alice.")
+    assert f"\nIt is about these files:\n- {shown}\n\n----- feedback" in prompt, "of those that exist"
+    assert '{"id":"db","question":"Which database?","answer":"sqlite","by":"bob"}\n----- end of' in prompt
+    context = json.loads((here / "context.json").read_bytes())
+    assert context["feedback"] == {"text": "Add a title.", "by": "alice", "files": [str(shown)]}
+    assert context["answers"] == [
+        {"id": "db", "question": "Which database?", "answer": "sqlite", "by": "bob"},
+    ]
+    (here / "prompt.md").unlink()
+    again = replace(attempt(fact), feedback=FEEDBACK, answers=ANSWERS)
+    assert isinstance(preparer(tmp_path, layout).prepared(again), Prepared)
+    assert sha256((here / "prompt.md").read_bytes()).hexdigest() == fact.prompt_sha256
+
+
+def test_what_people_said_is_where_the_prompt_names_it(tmp_path: Path, layout: RunLayout) -> None:
+    node = replace(NODE, prompt="First: ${FEEDBACK}\nThen: ${ANSWERS}\nLast.")
+    said = Feedback("Use ${CTX}.", "alice")
+    preparer(tmp_path, layout).do(PrepareTask(PLACE, "plan", 1, node=node, feedback=said, answers=ANSWERS))
+    prompt = Path(layout.iteration(PLACE.folder, 1).prompt).read_text()
+    assert prompt.startswith("First: The previous result of this stage was rejected by alice.")
+    assert prompt.endswith("-----\n\nLast.")
+    assert "\nThen: You asked questions." in prompt
+    assert "\nUse ${CTX}.\n" in prompt, "what was said is not expanded"
+
+
+def test_prompt_and_context_without_feedback_and_answers(tmp_path: Path, layout: RunLayout) -> None:
+    node = replace(NODE, prompt="do [${FEEDBACK}${ANSWERS}]")
+    preparer(tmp_path, layout).do(PrepareTask(PLACE, "plan", 1, node=node))
+    here = layout.iteration(PLACE.folder, 1)
+    assert Path(here.prompt).read_text() == "do []"
+    assert not {"feedback", "answers"} & json.loads(Path(here.context).read_bytes()).keys()
+
+
+def test_result_instructions_come_after_what_people_said(tmp_path: Path, layout: RunLayout) -> None:
+    made = Preparer(str(tmp_path), layout, PLAN, History(), writes_result=lambda _node: True)
+    made.do(PrepareTask(PLACE, "plan", 1, node=NODE, feedback=FEEDBACK))
+    prompt = Path(layout.iteration(PLACE.folder, 1).prompt).read_text()
+    assert prompt.index("----- end of feedback") < prompt.index("When you have finished, write your result")

@@ -7,8 +7,10 @@ from itertools import islice
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
+from agentforge.engine.questions import asked_questions
 from agentforge.model.facts import JudgeResult
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.result import Artifacts, Decision, JSONObject, Result, Signals, WorkReport
@@ -50,7 +52,7 @@ def normalise_result(result_text: str | None, status_text: str | None) -> Result
         written = _object(result_text)
         if isinstance(written, str):
             return Failure(FailureKind.RESULT_INVALID, f"result.json is malformed: {written}")
-        return _from_result(written)
+        return _with_questions(_from_result(written), written)
     if status_text is None:
         return Failure(FailureKind.RESULT_MISSING, f"the agent wrote no result; {_WRITE_RESULT}")
     written = _object(status_text)
@@ -59,7 +61,7 @@ def normalise_result(result_text: str | None, status_text: str | None) -> Result
             FailureKind.RESULT_MISSING,
             f"the agent wrote no result.json, and status.json is malformed ({written}); {_WRITE_RESULT}",
         )
-    return _from_status(written)
+    return _with_questions(_from_status(written), written)
 
 
 def normalise_returned(result: JSONObject | None) -> Result | Failure:
@@ -70,7 +72,7 @@ def normalise_returned(result: JSONObject | None) -> Result | Failure:
             "the provider returned no result: return `ExecuteResult(result={...})`, or declare"
             " `Capabilities(uses_files=True)` to write result.json",
         )
-    return _from_result(result)
+    return _with_questions(_from_result(result), result)
 
 
 def clean_output(raw: bytes) -> CleanOutput:
@@ -125,6 +127,16 @@ def _from_status(written: JSONObject) -> Result:
         reason=reason,
         errors=_errors(written) + remarks,
     )
+
+
+def _with_questions(result: Result, written: JSONObject) -> Result | Failure:
+    asked = asked_questions(written, result.decision)
+    if isinstance(asked, Failure):
+        return asked
+    questions, remarks = asked
+    if not questions and not remarks:
+        return result
+    return replace(result, errors=result.errors + remarks, questions=questions or UNSET)
 
 
 def _object(text: str) -> JSONObject | str:

@@ -1,7 +1,7 @@
 """Prompt templates: replaced in a single pass, so that values are never expanded again."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from agentforge.model.prompt_variables import VARIABLES
 
@@ -32,6 +32,12 @@ def asks_for_result(template: str) -> bool:
 def with_result_instructions(template: str) -> str:
     """The template, extended if it doesn't ask for the result."""
     return template if asks_for_result(template) else f"{template.rstrip()}\n{RESULT_INSTRUCTIONS}"
+
+
+def with_quotations(template: str, names: Sequence[str]) -> str:
+    """The template, extended by the variables that it doesn't name: what people said is not left out."""
+    missing = [f"${{{name}}}" for name in names if f"${{{name}}}" not in template]
+    return template if not missing else "\n\n---\n\n".join((template.rstrip(), *missing))
 
 
 def substitute_session(path: str, session: str) -> str:

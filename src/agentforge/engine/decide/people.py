@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from agentforge.engine.decide.requests import Question, Ruling
 from agentforge.engine.decide.stage_at import StageAt, ended, in_flight
+from agentforge.engine.questions import words_of
 from agentforge.model import facts as f
 from agentforge.model.cursor import Destination
 from agentforge.model.event import Draft
@@ -137,12 +138,8 @@ def _agent_question(here: StageAt, question: AgentQuestion) -> Question:
 
 def is_answered(question: AgentQuestion, at: StageState) -> bool:
     """Agents reuse ids, so the text counts."""
-    text = _words(question.question)
-    return any(_words(answer.question) == text for answer in at.answers)
-
-
-def _words(text: str) -> str:
-    return " ".join(text.split()).casefold()
+    text = words_of(question.question)
+    return any(words_of(answer.question) == text for answer in at.answers)
 
 
 # -- restarts

@@ -17,6 +17,7 @@ from agentforge.model.failure import FailureKind
 from agentforge.model.layout import IterationLayout, RunLayout
 from agentforge.model.place import Place
 from agentforge.model.plan import Judgment, Plan, StageNode
+from agentforge.model.request import Feedback
 from agentforge.model.task import AgentTask, PrepareTask
 from agentforge.ports.provider import Provider
 from agentforge.runtime.left_files import Refuse, leave
@@ -24,7 +25,8 @@ from agentforge.runtime.tasks.call import is_program
 from agentforge.system import files
 from agentforge.views.files.context import MAX_PREVIOUS_OUTPUTS, ContextFile, context_file
 from agentforge.views.history import History
-from agentforge.views.prompt import render, substitute_session, with_result_instructions
+from agentforge.views.prompt import render, substitute_session, with_quotations, with_result_instructions
+from agentforge.views.quotation import answers_text, feedback_text
 
 SESSION_PROGRESS = """\
 # Progress: {session}
@@ -92,6 +94,9 @@ class Preparer:
                 stage=node.id,
                 attempt=0,
             )
+        if task.feedback or task.answers:
+            said = {"FEEDBACK": task.feedback, "ANSWERS": task.answers}
+            template = with_quotations(template, [name for name, given in said.items() if given])
         light = self.is_light(task.place, node)
         if node.result_instructions and not light and self._writes_result(node):
             template = with_result_instructions(template)
@@ -167,7 +172,16 @@ class Preparer:
             history=self._history,
             remaining_seconds=task.remaining,
             max_previous=max_outputs,
+            feedback=self._feedback(task),
+            answers=task.answers,
         )
+
+    def _feedback(self, task: PrepareTask) -> Feedback | None:
+        """With absolute paths of those files that exist: an agent may have printed nothing."""
+        if task.feedback is None:
+            return None
+        paths = self._layout.absolutes(task.feedback.files)
+        return replace(task.feedback, files=tuple(path for path in paths if files.is_file(path)))
 
     def _values(self, task: PrepareTask, progress: str) -> dict[str, str]:
         here = self._here(task)
@@ -186,6 +200,8 @@ class Preparer:
             "ITERATION": str(task.iteration),
             "INDEX": str(task.iteration - 1),
             "CONTEXT": "\n".join((*own, *task.notes)),
+            "FEEDBACK": feedback_text(self._feedback(task)),
+            "ANSWERS": answers_text(task.answers),
         }
 
     def _ensure_progress(self, place: Place, node: StageNode, path: str) -> None:
@@ -211,6 +227,8 @@ def _preparation(task: AgentTask) -> PrepareTask:
         node=task.node,
         remaining=task.remaining,
         notes=task.notes,
+        feedback=task.feedback,
+        answers=task.answers,
     )
 
 

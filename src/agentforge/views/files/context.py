@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place
 from agentforge.model.plan import Plan, StageNode
+from agentforge.model.request import AnsweredQuestion, Feedback
 from agentforge.model.state import position_of
 from agentforge.views.history import History
 from agentforge.views.inputs import from_parallel, from_stage
@@ -70,6 +71,10 @@ class ContextFile(Struct, frozen=True):
     limits: ContextLimits
     commands: dict[str, str]
     parallel_scope: ParallelScope | None = None
+    feedback: Feedback | UnsetType = UNSET
+    """Why the previous visit of the stage was rejected; its files are absolute."""
+    answers: tuple[AnsweredQuestion, ...] | UnsetType = UNSET
+    """To the questions that the stage's agent asked."""
 
 
 def context_file(
@@ -82,6 +87,8 @@ def context_file(
     history: History,
     remaining_seconds: float | None,
     max_previous: int = MAX_PREVIOUS_OUTPUTS,
+    feedback: Feedback | None = None,
+    answers: tuple[AnsweredQuestion, ...] = (),
 ) -> ContextFile:
     """`max_previous`: the maximum number of earlier outputs to list."""
     folder, scope = place.folder, place.scope
@@ -117,4 +124,6 @@ def context_file(
         ),
         commands=plan.pipeline.commands | node.commands,
         parallel_scope=ParallelScope(f"{layout.root}/{scope}", layout.root) if scope else None,
+        feedback=feedback or UNSET,
+        answers=answers or UNSET,
     )

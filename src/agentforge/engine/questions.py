@@ -1,0 +1,101 @@
+"""Normalises the questions that an agent asks in its result."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import Any
+
+from agentforge.model.failure import Failure, FailureKind, short_message
+from agentforge.model.result import AgentQuestion, Decision, JSONObject
+
+MAX_QUESTIONS = 10
+MAX_QUESTION_CHARS = 2_000
+MAX_OPTIONS = 10
+MAX_OPTION_CHARS = 200
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_HOW = (
+    'write them as "questions": [{"question": "...", "options": ["...", "..."]}] (without options any text is'
+    " an answer), or make another decision"
+)
+
+Asked = tuple[tuple[AgentQuestion, ...], tuple[str, ...]]
+"""The questions, and remarks about what was changed."""
+
+
+def asked_questions(written: JSONObject, decision: Decision) -> Asked | Failure:
+    """The questions of a result with the decision `ask`. Long texts are cut. What is beyond the limits is
+    dropped with a remark, and so are the questions of a result with another decision."""
+    given = written.get("questions")
+    if decision is not Decision.ASK:
+        ignored = 'questions are only asked with the decision "ask": ignored'
+        return (), (ignored,) if isinstance(given, list) and given else ()
+    items = given if isinstance(given, list) else []
+    different = _different(items)
+    if not different:
+        return Failure(
+            FailureKind.RESULT_INVALID, f'the decision is "ask", but the result has no questions: {_HOW}'
+        )
+    kept = different[:MAX_QUESTIONS]
+    remarks = []
+    if dropped := len(different) - len(kept):
+        remarks.append(f"more than {MAX_QUESTIONS} questions: the last {dropped} dropped")
+    questions = tuple(_question(id, item, remarks) for id, item in zip(_ids(kept), kept, strict=True))
+    return questions, tuple(remarks)
+
+
+def _question(id: str, item: JSONObject, remarks: list[str]) -> AgentQuestion:
+    options = _options(item.get("options"))
+    if len(options) > MAX_OPTIONS:
+        remarks.append(f"question {id!r} has more than {MAX_OPTIONS} options: the others dropped")
+        options = options[:MAX_OPTIONS]
+    default = _cut(item.get("default"), MAX_OPTION_CHARS if options else MAX_QUESTION_CHARS) or None
+    if options and default is not None and default not in options:
+        remarks.append(f"the default of question {id!r} is not one of its options: ignored")
+        default = None
+    return AgentQuestion(
+        id,
+        _cut(item.get("question"), MAX_QUESTION_CHARS),
+        options,
+        default,
+        # Without a default there is nothing to continue with.
+        blocking=item.get("blocking") is not False or default is None,
+    )
+
+
+def _options(given: Any) -> tuple[str, ...]:
+    texts = (_cut(option, MAX_OPTION_CHARS) for option in (given if isinstance(given, list) else ()))
+    return tuple(dict.fromkeys(text for text in texts if text))
+
+
+def _different(items: Sequence[Any]) -> list[JSONObject]:
+    """The questions with a text, each once. A question may be only its text."""
+    found: dict[str, JSONObject] = {}
+    for item in items:
+        question: JSONObject = item if isinstance(item, dict) else {"question": item}
+        if words := words_of(_cut(question.get("question"), MAX_QUESTION_CHARS)):
+            found.setdefault(words, question)
+    return list(found.values())
+
+
+def words_of(question: str) -> str:
+    """What two questions have in common that are the same but for spaces and case."""
+    return " ".join(question.split()).casefold()
+
+
+def _ids(items: Sequence[JSONObject]) -> Iterator[str]:
+    """The ids that the agent gave; a missing, repeated or unusable one is replaced."""
+    given = [_cut(item.get("id"), MAX_OPTION_CHARS) for item in items]
+    free = (id for number in count(1) if (id := f"q{number}") not in given)
+    seen: set[str] = set()
+    for id in given:
+        is_usable = _ID.fullmatch(id) is not None and id not in seen
+        seen.add(id)
+        yield id if is_usable else next(free)
+
+
+def _cut(value: Any, limit: int) -> str:
+    """A text, or a number as a text; empty for anything else."""
+    if type(value) not in (str, int, float):
+        return ""
+    return short_message(str(value).strip(), limit)
