@@ -8,6 +8,8 @@ import pytest
 from msgspec.structs import replace
 from tests.adapters.api_tasks import DONE, WORK, WRITES, Ran, task
 
+from agentforge.engine.normalise import normalise_result
+from agentforge.model.result import AgentQuestion, Decision, Result
 from agentforge.testing.model_server import Call, ModelServer, Script, Tokens, Turn
 from agentforge.tool_loop.task import ExtraTool, TextSaid, ToolCall, ToolCalled
 
@@ -141,3 +143,58 @@ def test_extra_tool_called_complete_ends_the_loop_in_place_of_ours(
     assert [call.tool_name for call in outcome.tool_calls] == ["complete", "complete"]
     assert "'spec' is a required property" in outcome.tool_calls[0].result
     assert outcome.tool_calls[-1] == ToolCall("complete", {"spec": "x"}, "recorded")
+
+
+QUESTIONS = [
+    {"id": "db", "question": "Which database?", "options": ["sqlite", "postgres"], "default": "sqlite"},
+    {"question": "Keep the log?", "default": "yes", "blocking": False},
+]
+
+
+def test_questions_to_a_person_are_in_the_result(
+    model_server: ModelServer, wire_format: str, tmp_path: Path
+) -> None:
+    ask = {"summary": "two questions", "decision": "ask", "questions": QUESTIONS}
+    script = Script((Turn("", (Call("complete", ask),)),))
+    outcome = Ran(task(model_server, script, wire_format, tmp_path)).outcome
+    assert outcome.failure is None
+    written = (tmp_path / "iteration/result.json").read_text()
+    result = normalise_result(written, None)
+    assert isinstance(result, Result)
+    assert (result.decision, result.errors) == (Decision.ASK, ())
+    assert result.asked == (
+        AgentQuestion("db", "Which database?", ("sqlite", "postgres"), "sqlite"),
+        AgentQuestion("q1", "Keep the log?", default="yes", blocking=False),
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({}, "the decision 'ask' needs 'questions'"),
+        ({"questions": []}, "$.questions: [] should be non-empty"),
+        ({"questions": ["Which database?"]}, "$.questions[0]: 'Which database?' is not of type 'object'"),
+        ({"questions": [{"id": "db"}]}, "$.questions[0]: 'question' is a required property"),
+    ],
+)
+def test_model_corrects_a_call_that_asks_nothing(
+    model_server: ModelServer, tmp_path: Path, wrong: dict[str, Any], says: str
+) -> None:
+    ask = Turn("", (Call("complete", {"summary": "s", "decision": "ask", **wrong}),))
+    outcome = Ran(task(model_server, Script((ask, DONE)), "openai", tmp_path)).outcome
+    assert (outcome.failure, outcome.text) == (None, "all done")
+    assert says in outcome.tool_calls[0].result
+
+
+def test_questions_with_another_decision_are_not_in_the_result(
+    model_server: ModelServer, tmp_path: Path
+) -> None:
+    stop = {"summary": "s", "decision": "stop", "questions": QUESTIONS}
+    Ran(task(model_server, Script((Turn("", (Call("complete", stop),)),)), "openai", tmp_path))
+    assert "questions" not in json.loads((tmp_path / "iteration/result.json").read_text())
+
+
+def test_system_prompt_tells_how_to_ask_a_person(model_server: ModelServer, tmp_path: Path) -> None:
+    Ran(task(model_server, WORK, "anthropic", tmp_path))
+    (request, *_) = model_server.requests("t")
+    assert 'call `complete` with the decision\n"ask" and your questions' in request.body["system"][0]["text"]

@@ -106,6 +106,14 @@ def test_recursive_schema_is_described_as_text_and_still_enforced(
     assert "$.child: 'name' is a required property" in outcome.tool_calls[0].result
 
 
+def test_asking_a_person_needs_no_result(model_server: ModelServer, wire_format: str, tmp_path: Path) -> None:
+    script = Script((completes(decision="ask", questions=[{"question": "Which names?"}]),))
+    outcome = Ran(task(model_server, script, wire_format, tmp_path, schema=NAMES)).outcome
+    assert (outcome.failure, outcome.artifact) == (None, None)
+    result = json.loads((tmp_path / "iteration/result.json").read_text())
+    assert result["questions"] == [{"question": "Which names?"}]
+
+
 @pytest.mark.parametrize("schema", [{"type": "nonsense"}, {"type": "object", "properties": 1}])
 def test_invalid_schema_fails_before_the_first_request(
     model_server: ModelServer, tmp_path: Path, schema: dict[str, Any]

@@ -12,25 +12,46 @@ from msgspec import Struct
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, repair_messages
 from pydantic_ai.usage import RunUsage
 
+from agentforge.engine.questions import MAX_QUESTIONS
 from agentforge.model.errors import StorageFailed
 from agentforge.model.failure import Failure
 from agentforge.model.json_text import NOT_JSON
-from agentforge.model.result import Usage
+from agentforge.model.result import Decision, Usage
 from agentforge.system import files
 from agentforge.tool_loop.task import ModelTask, TaskOutcome
 from agentforge.tool_loop.tools.toolbox import Toolbox
 
 COMPLETE = "complete"
-COMPLETE_DESCRIPTION = "Call this when the work is done, or when it can't be done. It ends the task."
+COMPLETE_DESCRIPTION = (
+    "Call this when the work is done, when it can't be done, or to ask a person. It ends the task."
+)
+ASK = Decision.ASK.value
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 _FIELDS: dict[str, Any] = {
     "summary": {"type": "string", "description": "What was done, in a few sentences."},
     "decision": {
         "type": "string",
-        "enum": ["continue", "stop", "error"],
+        "enum": ["continue", "stop", "error", ASK],
         "description": "continue: more iterations may improve the work; stop: nothing is left to do; "
-        "error: the work can't be done, explain why in `reason`.",
+        "error: the work can't be done, explain it in `reason`; ask: a person must first answer `questions`.",
+    },
+    "questions": {
+        "type": "array",
+        "minItems": 1,
+        "maxItems": MAX_QUESTIONS,
+        "items": {
+            "type": "object",
+            "properties": {
+                "id": {"type": "string"},
+                "question": {"type": "string"},
+                "options": {**_TEXTS, "description": "Without options, any text is an answer."},
+                "default": {"type": "string", "description": "One of the options, if there are any."},
+                "blocking": {"type": "boolean", "description": "false: continue with the default."},
+            },
+            "required": ["question"],
+        },
+        "description": "For the decision ask. You are started again with the answers.",
     },
     "reason": {"type": "string", "description": "Why this decision."},
     "items_completed": _TEXTS,
@@ -43,10 +64,12 @@ _FIELDS: dict[str, Any] = {
     "errors": _TEXTS,
 }
 SYSTEM = """\
-You are a step of an automated pipeline and work on the files in {workspace}. No person is watching or can
-answer questions: decide for yourself. Use the tools to read and change the files; paths are relative to that
-folder. When the work is done, call `{complete}` with a summary and your decision. If the task asks for a
-result.json or a status.json, `{complete}` writes it: pass it the same content instead.
+You are a step of an automated pipeline and work on the files in {workspace}. No person is watching: decide
+for yourself. Only if the work needs a decision that is not yours to make, call `{complete}` with the decision
+"ask" and your questions: a person answers them later, and you are started again with the answers. Use the
+tools to read and change the files; paths are relative to that folder. When the work is done, call
+`{complete}` with a summary and your decision. If the task asks for a result.json or a status.json,
+`{complete}` writes it: pass it the same content instead.
 """
 RESUME = """\
 You were interrupted. Your earlier work has been kept, but the last tool calls may not have taken effect:
@@ -56,7 +79,8 @@ _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}")
 
 
 def complete_schema(schema: dict[str, Any] | None) -> dict[str, Any]:
-    """The schema of `complete`; with a schema for the result, `result` is required."""
+    """The schema of `complete`. `result` is required with a schema for it, but not in order to ask: see
+    `complete_errors`."""
     whole: dict[str, Any] = {"type": "object", "properties": dict(_FIELDS), "required": ["summary"]}
     if schema is None:
         return whole
@@ -70,13 +94,20 @@ def complete_schema(schema: dict[str, Any] | None) -> dict[str, Any]:
     if definitions:
         whole["$defs"] = definitions
     whole["properties"]["result"] = result
-    whole["required"].append("result")
     return whole
+
+
+def complete_errors(given: dict[str, Any], schema: dict[str, Any] | None) -> list[str]:
+    """What the schema of `complete` can't express: what is required depends on the decision."""
+    if given.get("decision") == ASK:
+        return [] if given.get("questions") else ["$: the decision 'ask' needs 'questions'"]
+    return ["$: 'result' is a required property"] if schema is not None and "result" not in given else []
 
 
 def result_file(given: dict[str, Any], touched: list[str]) -> dict[str, Any]:
     """The content of the iteration's result.json."""
     all_touched = list(dict.fromkeys([*given.get("files_touched", ()), *touched]))
+    asked = {"questions": given["questions"]} if given.get("decision") == ASK else {}
     return {
         "summary": given.get("summary", ""),
         "decision": given.get("decision", "continue"),
@@ -89,6 +120,7 @@ def result_file(given: dict[str, Any], touched: list[str]) -> dict[str, Any]:
             "notes": given.get("notes", ""),
         },
         "errors": given.get("errors", []),
+        **asked,
     }
 
 

@@ -27,6 +27,7 @@ from agentforge.tool_loop.conversation import (
     COMPLETE_DESCRIPTION,
     Conversation,
     SessionStore,
+    complete_errors,
     complete_schema,
     conclude,
     start_conversation,
@@ -234,9 +235,12 @@ def _output(tool: ExtraTool) -> ToolOutput[Any]:
 
 def _result_errors(task: ModelTask, name: str, given: dict[str, Any]) -> list[str]:
     """Validate against the full schema, since the schema of `complete` may be less strict."""
-    if task.schema is None or name != COMPLETE or "result" not in given:
+    if name != COMPLETE or any(tool.name == COMPLETE for tool in task.extra_tools):
         return []
-    return schema_errors(validator(task.schema), given["result"])
+    wrong = complete_errors(given, task.schema)
+    if task.schema is None or "result" not in given:
+        return wrong
+    return wrong + schema_errors(validator(task.schema), given["result"])
 
 
 def _unusable(error: Exception, task: ModelTask) -> Failure:
