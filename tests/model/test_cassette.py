@@ -93,6 +93,10 @@ def test_every_error_is_listed_with_its_line() -> None:
             {"kind": "queue"},
             "`remaining` is required for exchanges of kind `queue`",
         ),
+        ({"kind": "answer"}, "`answer` is required for exchanges of kind `answer`"),
+        ({"answer": {"reason": "approval", "answer": "approve"}}, "not allowed otherwise"),
+        ({"kind": "answer", "answer": {"answer": "approve"}}, "missing required field `reason`"),
+        ({"kind": "answer", "answer": {"reason": "", "answer": "x"}}, "Expected `str` of length >= 1"),
         ({"steps": [{"do": "delete", "path": "/etc/x"}]}, "is outside the workdir - at `$.steps[0].path`"),
         ({"steps": [{"do": "delete", "path": "a/../../x"}]}, "is outside the workdir"),
         ({"steps": [{"do": "append", "path": "a\0", "text": ""}]}, "is outside the workdir"),
@@ -111,6 +115,23 @@ def test_every_error_is_listed_with_its_line() -> None:
 def test_exchange_that_contradicts_itself(fields: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=re.escape(says)):
         parse_exchange(json.dumps({"stage": "plan", "iteration": 1, **fields}))
+
+
+def test_answers_are_told_apart_by_what_they_are_about() -> None:
+    def line(reason: str, **more: Any) -> str:
+        answer = {"reason": reason, "answer": "approve", "by": "alice", **more}
+        return json.dumps({"stage": "plan", "iteration": 0, "kind": "answer", "answer": answer})
+
+    lines = [HEADER, line("checkpoint", subject="go"), line("checkpoint", subject="stop"), line("approval")]
+    cassette = parse_cassette("\n".join(lines), "c")
+    assert [exchange.about for exchange in cassette.exchanges] == [
+        "checkpoint:go",
+        "checkpoint:stop",
+        "approval:",
+    ]
+    assert cassette.find(ExchangeQuery("plan", 0)) is None
+    with pytest.raises(ProviderUnusable, match="already recorded on an earlier line"):
+        parse_cassette("\n".join([*lines, lines[-1]]), "c")
 
 
 def test_steps_that_are_sound() -> None:

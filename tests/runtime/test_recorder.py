@@ -14,11 +14,14 @@ from agentforge.model.cassette import (
     Cassette,
     Delete,
     Header,
+    RecordedAnswer,
     Say,
     WriteFile,
     WriteResult,
     parse_cassette,
 )
+from agentforge.model.cursor import Cursor
+from agentforge.model.event import Event
 from agentforge.model.layout import RunLayout
 from agentforge.model.place import Place, inner_place
 from agentforge.model.result import Decision, Result
@@ -199,6 +202,79 @@ def test_branches_judges_and_queues_have_separate_exchanges(kept: Kept) -> None:
     outcome = kept.cassette.exchanges[2].outcome
     assert outcome is not None
     assert outcome.data["result"]["reason"] == "[secret]"
+
+
+def asked(seq: int, reason: str, key: str = "", subject: str = "", at: Cursor | None = None) -> Event:
+    fact = f.RequestOpened(
+        f"{reason}-{seq}", "escalation", key or reason, reason, "?", ("x",), subject=subject
+    )
+    return Event(seq, NOON, "s", "r", fact, at or Cursor("0", 1, 1))
+
+
+def answered(seq: int, id: str, answer: str = "x", text: str = "") -> Event:
+    return Event(seq, NOON, "s", "r", f.RequestAnswered(id, answer, "alice", text))
+
+
+def test_answers_are_recorded_once_in_every_engine(kept: Kept) -> None:
+    events = [
+        asked(1, "question", "question:db@0/1/1/0", "db"),
+        answered(2, "question-1", "hush", "not hush"),
+        asked(3, "approval", "approval@1.0/1/1/0", at=Cursor("1.0", 2, 1, "codex")),
+        asked(4, "checkpoint", "checkpoint:go", "go", Cursor("1", 1, 0)),
+        answered(5, "checkpoint-4"),
+        answered(6, "approval-3", "reject", "Shorter."),
+        answered(7, "unknown-9"),
+        asked(8, "checkpoint", "checkpoint:go", "go", Cursor("1", 1, 0)),
+        answered(9, "checkpoint-8", "another"),
+    ]
+    for event in events:
+        kept.recorder.hear(event)
+    first = kept.cassette.exchanges
+    assert [(e.kind, e.node, e.branch, e.stage, e.iteration, e.attempt, e.answer) for e in first] == [
+        ("answer", "stage-plan", "", "plan", 1, None, said("question", "[secret]", "db", "not [secret]")),
+        ("answer", "parallel-duel", "", "duel", 0, None, said("checkpoint", "x", "go")),
+        (
+            "answer",
+            "parallel-duel/run-002",
+            "codex",
+            "draft",
+            1,
+            None,
+            said("approval", "reject", "", "Shorter."),
+        ),
+    ]
+    kept.another()
+    for event in events:
+        kept.recorder.hear(event)
+    assert kept.cassette.exchanges == first
+
+
+def said(reason: str, answer: str, subject: str = "", text: str = "") -> RecordedAnswer:
+    return RecordedAnswer(reason, answer, subject, "alice", text)
+
+
+def test_answers_about_attempts_are_numbered_as_a_replay_makes_them(kept: Kept) -> None:
+    """The first of three attempts was lost."""
+    heard: list[Event] = []
+    for number in (1, 2, 3):
+        if number > 1:
+            kept.keep(kept.about(1, attempt=number))
+        about = asked(number, "at_most_once", f"at_most_once@0/1/1/{number}")
+        heard += [about, answered(9, f"at_most_once-{number}", f"answer {number}")]
+        for event in heard[-2:]:
+            kept.recorder.hear(event)
+    kept.another()
+    for event in heard:
+        kept.recorder.hear(event)
+    found = [(e.attempt, e.answer.answer) for e in kept.cassette.exchanges if e.answer]
+    assert found == [(None, "answer 1"), (1, "answer 2"), (2, "answer 3")]
+
+
+def test_answer_of_a_damaged_log_leaves_the_cassette_readable(kept: Kept) -> None:
+    kept.recorder.hear(asked(1, "approval", at=Cursor("7", 1, 1)))
+    kept.recorder.hear(answered(2, "approval-1"))
+    (only,) = kept.cassette.exchanges
+    assert (only.node, only.stage) == ("", PLAN.session.name)
 
 
 def test_a_workspace_with_too_many_files_is_noted(kept: Kept) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.adapters.providers.replay import ReplayProvider
+from agentforge.adapters.providers.replay import ReplayProvider, load_cassette
 from agentforge.app.definitions import recompiled
 from agentforge.app.recording import Recording, is_cassette_file
 from agentforge.app.redaction import environment_redactor
@@ -15,10 +15,14 @@ from agentforge.app.wiring import workspace_of
 from agentforge.definition.compiler import Compiled, PipelineSource
 from agentforge.definition.yaml.parser import SourceText
 from agentforge.engine.legal import refuse_shell_run
+from agentforge.engine.node_keys import NodeKeys
 from agentforge.engine.rehearsal.course import Rehearsal
-from agentforge.engine.rehearsal.enact import enact
+from agentforge.engine.rehearsal.enact import enact, reply_of
+from agentforge.engine.rehearsal.outcomes import Answers
 from agentforge.engine.rehearsal.rehearse import rehearse
+from agentforge.model import facts as f
 from agentforge.model.cassette import FORMAT, VERSION, Header
+from agentforge.model.cursor import Cursor
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.event import Event
 from agentforge.model.layout import RunLayout
@@ -27,6 +31,7 @@ from agentforge.model.session_name import session_name
 from agentforge.model.state import RunSettings
 from agentforge.ports.event_log import Damage
 from agentforge.ports.provider import Provider
+from agentforge.runtime.driver import PlayedAnswers
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.recorder import Recorder
 from agentforge.system import files
@@ -76,6 +81,9 @@ def recorder_of(
         project, layout, plan, workspace_of(project, environ), redactor=redactor, header=header
     )
     recorder.begin()
+    for event in journal.writer.replay():
+        recorder.hear(event)
+    journal.listen(recorder.hear)
     return recorder
 
 
@@ -89,6 +97,24 @@ def played_provider(settings: RunSettings, layout: RunLayout, environ: Mapping[s
         "allow_commands": settings.replay_commands,
     }
     return ReplayProvider(environ, config=config, for_all=True)
+
+
+def played_answers(journal: Journal, layout: RunLayout) -> PlayedAnswers | None:
+    """What a replay answers to its requests, or None for another run. What was recorded in its own log is
+    used up."""
+    if journal.state.settings.replay is None:
+        return None
+    keys, answers = NodeKeys(journal.plan), Answers()
+    for exchange in load_cassette(layout.replayed).exchanges:
+        if exchange.answer is not None:
+            answers.add_reply(*reply_of(exchange, exchange.answer))
+    opened: dict[str, tuple[f.RequestOpened, Cursor | None]] = {}
+    for event in journal.writer.replay():
+        if isinstance(event.fact, f.RequestOpened):
+            opened[event.fact.id] = event.fact, event.cursor
+        elif isinstance(event.fact, f.RequestAnswered) and (asked := opened.get(event.fact.id)):
+            answers.drop_reply(asked[0], keys.at(asked[1]), asked[1])
+    return lambda request: answers.reply(request, keys.at(request.at))
 
 
 class CourseComparison(Struct, frozen=True):

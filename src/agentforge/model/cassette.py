@@ -24,7 +24,7 @@ MAX_CASSETTE = 1 << 30
 Seconds = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
 NonEmpty = Annotated[str, Meta(min_length=1)]
-ExchangeKind = Literal["", "work", "judge", "queue"]
+ExchangeKind = Literal["", "work", "judge", "queue", "answer"]
 
 
 class Header(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -123,6 +123,18 @@ class ExchangeOutcome(Struct, frozen=True):
     data: dict[str, Any]
 
 
+class RecordedAnswer(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An answer to a request of the run."""
+
+    reason: NonEmpty
+    """Why the run asked."""
+    answer: str
+    subject: str = ""
+    """The name of the checkpoint, or the id of the agent's question."""
+    by: str = ""
+    text: str = ""
+
+
 class Exchange(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     stage: NonEmpty
     iteration: Annotated[int, Meta(ge=0)]
@@ -130,13 +142,14 @@ class Exchange(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     attempt: Count | None = None
     """None: any attempt without a more specific exchange."""
     kind: ExchangeKind = ""
-    """The iteration's work, its judgment, or a queue check; empty: either of the first two."""
+    """The iteration's work, its judgment, a queue check, or an answer; empty: either of the first two."""
     node: str = ""
     """The stage's position in the pipeline, by kinds and ids; empty: any."""
     branch: str = ""
     """The provider whose branch it is, inside a parallel block; empty: any."""
     remaining: int | None = None
     """The number of tasks left in the queue."""
+    answer: RecordedAnswer | None = None
     provider: str = ""
     model: str = ""
     prompt_sha256: str = ""
@@ -147,8 +160,13 @@ class Exchange(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     """What couldn't be recorded, and why."""
 
     @property
-    def key(self) -> tuple[str, str, str, str, int, int | None]:
-        return self.kind, self.node, self.branch, self.stage, self.iteration, self.attempt
+    def key(self) -> tuple[str, str, str, str, int, int | None, str]:
+        return self.kind, self.node, self.branch, self.stage, self.iteration, self.attempt, self.about
+
+    @property
+    def about(self) -> str:
+        """What an answer is about."""
+        return f"{self.answer.reason}:{self.answer.subject}" if self.answer else ""
 
 
 class ExchangeQuery(Struct, frozen=True):
@@ -244,10 +262,12 @@ def _header(number: int, line: str, name: str) -> Header:
 def parse_exchange(line: str | bytes) -> Exchange:
     """Raises ValueError with what is wrong."""
     exchange = _decode(line, Exchange)
-    if exchange.iteration < 1 and exchange.kind != "queue":
+    if exchange.iteration < 1 and exchange.kind not in ("queue", "answer"):
         raise ValueError("Expected `int` >= 1 - at `$.iteration`")
     if (exchange.remaining is None) == (exchange.kind == "queue"):
         raise ValueError("`remaining` is required for exchanges of kind `queue` and not allowed otherwise")
+    if (exchange.answer is None) == (exchange.kind == "answer"):
+        raise ValueError("`answer` is required for exchanges of kind `answer` and not allowed otherwise")
     for index, step in enumerate(exchange.steps):
         _check_step(step, f"$.steps[{index}]")
     return exchange

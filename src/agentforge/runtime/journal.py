@@ -22,6 +22,7 @@ from agentforge.ports.event_log import Head, LogWriter
 from agentforge.views.run_model import RunModel, fold_events
 
 Observer = Callable[[], None]
+EventListener = Callable[[Event], None]
 
 SLOW_DISK_SECONDS = 0.005
 
@@ -41,6 +42,7 @@ class Journal:
         self.view: RunModel = fold_events(writer.replay())
         self._clock = clock
         self._observers: list[Observer] = []
+        self._listeners: list[EventListener] = []
         self.synced: Head | None = None
         """The latest head that is known to be durable."""
         self._is_slow = False
@@ -68,6 +70,10 @@ class Journal:
         """Call the observer each time events have become durable."""
         self._observers.append(observer)
 
+    def listen(self, listener: EventListener) -> None:
+        """Call the listener with each event that is recorded from now on, before it is durable."""
+        self._listeners.append(listener)
+
     def now(self) -> datetime:
         """The time of the log: the time of day, but it never goes backwards, and it continues while the clock
         is behind it (because it was set back, or was ahead when the log was written)."""
@@ -88,6 +94,8 @@ class Journal:
         event = Event(self.writer.head.seq + 1, self.now(), self.session, run_id, fact, cursor)
         self.writer.append(event)
         self.view.apply(event)
+        for listener in self._listeners:
+            listener(event)
 
     async def sync(self) -> None:
         """Make all recorded facts durable; called before every external side effect."""

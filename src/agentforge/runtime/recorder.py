@@ -1,4 +1,4 @@
-"""Records a run: each attempt, judgment and queue check becomes an exchange of a cassette.
+"""Records a run: each attempt, judgment, queue check and answer becomes an exchange of a cassette.
 
 An exchange is on the disk before its outcome is in the log, and is stored exactly once even if repeated.
 Files are compared with the state after the last exchange, not with the state at the start of the attempt: so
@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from agentforge.engine.node_keys import recorded_key
 from agentforge.engine.normalise import clean_output
+from agentforge.engine.rehearsal.outcomes import attempt_of
 from agentforge.model import facts as f
 from agentforge.model.cassette import (
     MAX_CASSETTE,
@@ -29,6 +30,7 @@ from agentforge.model.cassette import (
     ExchangeOutcome,
     Fail,
     Header,
+    RecordedAnswer,
     Say,
     Sleep,
     WriteFile,
@@ -37,6 +39,8 @@ from agentforge.model.cassette import (
     encode_line,
     parse_exchange,
 )
+from agentforge.model.cursor import Cursor
+from agentforge.model.event import Event
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.json_text import NOT_JSON
 from agentforge.model.layout import IterationLayout, RunLayout
@@ -72,6 +76,8 @@ class ExchangeKey(Struct, frozen=True):
     stage: str
     iteration: int
     made: int
+    about: str = ""
+    """What an answer is about."""
 
 
 class ExchangeDraft(Struct, frozen=True):
@@ -101,6 +107,8 @@ class Recorder:
         self._kept: set[ExchangeKey] = set()
         self._made: Counter[ExchangeKey] = Counter()
         """How many attempts of each iteration are stored."""
+        self._opened: dict[str, tuple[f.RequestOpened, Cursor]] = {}
+        """The requests that were opened, by id."""
         self._stamps: dict[str, Stamp] | None = {}
 
     def begin(self) -> None:
@@ -186,6 +194,50 @@ class Recorder:
         )
         self._rewrite(without=key)
         self._append(exchange)
+
+    # -- answers
+
+    def hear(self, event: Event) -> None:
+        """Record what was answered to a request. The log has the answers, so an engine that continues the
+        recording hears all its events again."""
+        match event.fact:
+            case f.RequestOpened(id=id) if event.cursor is not None:
+                self._opened[id] = event.fact, event.cursor
+            case f.RequestAnswered(id=id) if id in self._opened:
+                self._answered(*self._opened[id], event.fact)
+            case _:
+                pass
+
+    def _answered(self, asked: f.RequestOpened, at: Cursor, fact: f.RequestAnswered) -> None:
+        node, branch = recorded_key(self._plan, at.node_path, at.node_run), at.provider or ""
+        stage = self._name(at)
+        # Attempts are counted as in a replay, where none is lost.
+        until = range(1, attempt_of(asked) + 1)
+        work = ExchangeKey("work", node, branch, stage, at.iteration, 0)
+        attempts = sum(1 for key in self._kept if key.made in until and replace(key, made=0) == work)
+        exchange = Exchange(
+            stage,
+            at.iteration,
+            attempt=attempts or None,
+            kind="answer",
+            node=node,
+            branch=branch,
+            answer=RecordedAnswer(
+                asked.reason,
+                self._redactor.text(fact.answer),
+                asked.subject,
+                self._redactor.text(fact.by),
+                self._redactor.text(fact.text),
+            ),
+        )
+        if _key_of(exchange) not in self._kept:
+            self._append(exchange)
+
+    def _name(self, at: Cursor) -> str:
+        """The id of the stage or block; that of the run if a damaged log names another."""
+        step = self._plan.places.get(at.node_path)
+        node = self._plan.stage(at.node_path, at.provider) or (step.node if step else None)
+        return node.id if node else self._plan.session.name
 
     # -- details
 
@@ -295,9 +347,15 @@ class Recorder:
 
 
 def _key_of(exchange: Exchange) -> ExchangeKey:
-    made = exchange.made or exchange.attempt or 1
+    made = exchange.made or exchange.attempt or (0 if exchange.kind == "answer" else 1)
     return ExchangeKey(
-        exchange.kind, exchange.node, exchange.branch, exchange.stage, exchange.iteration, made
+        exchange.kind,
+        exchange.node,
+        exchange.branch,
+        exchange.stage,
+        exchange.iteration,
+        made,
+        exchange.about,
     )
 
 

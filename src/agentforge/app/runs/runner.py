@@ -13,7 +13,7 @@ from agentforge.app.providers.pinned import RunProviders
 from agentforge.app.providers.readiness import Readiness, examine, examine_mock, examine_replay
 from agentforge.app.providers.registry import Registry
 from agentforge.app.redaction import environment_redactor
-from agentforge.app.replay import played_provider, recorder_of
+from agentforge.app.replay import played_answers, played_provider, recorder_of
 from agentforge.app.results import RunResult, result_of
 from agentforge.app.runs.follower import Follower
 from agentforge.app.runs.leases import Leases, record_completion
@@ -238,7 +238,7 @@ class Runner:
                 "queue": QueuePerformer(setting, queue, lambda: load_cassette(layout.replayed), self._clock),
             },
         )
-        return Driver(journal, layout, performers, keeper=keeper)
+        return Driver(journal, layout, performers, keeper=keeper, played=played_answers(journal, layout))
 
 
 def _needed(journal: Journal) -> frozenset[str]:

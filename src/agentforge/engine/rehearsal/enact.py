@@ -6,10 +6,10 @@ import msgspec
 
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.node_keys import parse_key
-from agentforge.engine.rehearsal.outcomes import Answers
+from agentforge.engine.rehearsal.outcomes import Answers, RequestKey
 from agentforge.engine.rehearsal.rehearsed_run import RehearsedRun
 from agentforge.model import facts as f
-from agentforge.model.cassette import Exchange
+from agentforge.model.cassette import Exchange, RecordedAnswer
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.plan import Plan
@@ -27,12 +27,22 @@ def enact(plan: Plan, exchanges: Sequence[Exchange], *, plateau_test: bool = Fal
     first = Event(1, at, session, session, started, Cursor("0", 0, 0))
     answers = Answers()
     for exchange in exchanges:
-        cursor = Cursor("", 1, exchange.iteration)
         key = parse_key(exchange.node, exchange.branch, exchange.stage)
+        if exchange.answer is not None:
+            answers.add_reply(*reply_of(exchange, exchange.answer))
+            continue
+        cursor = Cursor("", 1, exchange.iteration)
         answers.add(key, Event(0, at, session, session, outcome_of(exchange), cursor))
     run = RehearsedRun(plan, evolve(None, first))
     run.advance(answers, MAX_EVENTS_PER_EXCHANGE * (len(exchanges) + len(plan.steps) * plan.passes) + 100)
     return [first, *run.events]
+
+
+def reply_of(exchange: Exchange, given: RecordedAnswer) -> tuple[RequestKey, f.RequestAnswered]:
+    """A recorded answer, and which request it is for. The request gets its id when it is opened."""
+    place = parse_key(exchange.node, exchange.branch, exchange.stage)
+    key = (place, exchange.iteration, exchange.attempt or 0, given.reason, given.subject)
+    return key, f.RequestAnswered("", given.answer, given.by, text=given.text)
 
 
 def outcome_of(exchange: Exchange) -> f.AnyFact:

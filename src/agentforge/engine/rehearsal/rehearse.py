@@ -131,7 +131,9 @@ class _Past:
         return tuple(step for event in self.events if (step := self.step(event)))
 
     def answers(self, start: int) -> Answers:
-        return Answers((self.keys.at(event.cursor), event) for event in self.events[start:])
+        """What was recorded from there on, also about requests that were open then."""
+        opened = (event for event in self.events[:start] if isinstance(event.fact, f.RequestOpened))
+        return Answers((self.keys.at(event.cursor), event) for event in (*opened, *self.events[start:]))
 
 
 class _Comparison:
@@ -192,9 +194,11 @@ class _Comparison:
         if draft is None:
             return False
         self._compare(event, draft)
-        if isinstance(event.fact, f.RequestOpened) and isinstance(draft.fact, f.RequestOpened):
-            self._requests[event.fact.id] = draft.fact.id
-        self._run.record(draft.fact, draft.cursor, event.at)
+        fact = draft.fact
+        if isinstance(event.fact, f.RequestOpened) and isinstance(fact, f.RequestOpened):
+            fact = replace(fact, id=f"{fact.reason}-{self._run.state.seq + 1}")
+            self._requests[event.fact.id] = fact.id
+        self._run.record(fact, draft.cursor, event.at)
         return True
 
     def _quiet(self, event: Event) -> bool:
@@ -230,14 +234,11 @@ class _Comparison:
         return False
 
     def _same(self, drafts: Sequence[Draft], event: Event, place: NodeKey | None) -> Draft | None:
-        for draft in drafts:
-            if type(draft.fact) is not type(event.fact):
-                continue
-            if isinstance(event.fact, _RUN_FACTS) or (
-                self._run.keys.at(draft.cursor) == place and _number(draft) == _number(event)
-            ):
+        alike = [draft for draft in drafts if type(draft.fact) is type(event.fact)]
+        for draft in alike:
+            if self._run.keys.at(draft.cursor) == place and _number(draft) == _number(event):
                 return draft
-        return None
+        return alike[0] if alike and isinstance(event.fact, _RUN_FACTS) else None
 
     def _compare(self, event: Event, draft: Draft) -> None:
         """The same step may have another reason or another provider."""
@@ -287,8 +288,10 @@ def _is_in(cursor: Cursor | None, provider: str | None) -> bool:
     return provider is None or (cursor is not None and cursor.provider == provider)
 
 
-def _number(item: Draft | Event) -> tuple[int, int]:
-    """The iteration and attempt, or zeros if the fact has none."""
+def _number(item: Draft | Event) -> tuple[int, int] | tuple[str, str]:
+    """The iteration and attempt, or zeros if the fact has none. Of a request: why it is asked."""
+    if isinstance(item.fact, f.RequestOpened):
+        return item.fact.reason, item.fact.subject
     if not isinstance(item.fact, f.AttemptStarted | f.JudgeStarted | f.JudgeCompleted) or not item.cursor:
         return 0, 0
     return item.cursor.iteration, item.fact.attempt

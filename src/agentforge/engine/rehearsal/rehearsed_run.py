@@ -3,11 +3,12 @@
 Timers fire immediately, and the clock follows the past run's events.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from msgspec.structs import replace
 
+from agentforge.engine.decide.requests import TIMER
 from agentforge.engine.decide.run import Directive, decide
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.node_keys import NodeKeys
@@ -18,6 +19,7 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.plan import Plan
+from agentforge.model.request import Request
 from agentforge.model.state import RunState
 from agentforge.model.task import AgentTask, AnyTask, JudgeTask, ManifestTask, PrepareTask, Wait, Work
 
@@ -54,9 +56,25 @@ class RehearsedRun:
             decision = self.decision()
             for draft in decision.facts:
                 self.record(draft.fact, draft.cursor)
-            if not decision.facts and not any(self._answer(work, answers) for work in decision.work):
+            if not decision.facts and not self._continue(decision.work, answers):
                 return self._open(decision.work)
         return self._open(self.decision().work)
+
+    def _continue(self, works: Sequence[Work], answers: Answers) -> bool:
+        """Take the next outcome. People answer when nothing else is left to do, and before a timeout."""
+        timeouts = [work for work in works if isinstance(work, Wait) and work.timer.startswith(TIMER)]
+        others = [work for work in works if work not in timeouts]
+        return (
+            any(self._answer(work, answers) for work in others)
+            or any(self._reply(request, answers) for request in self.state.open_requests)
+            or any(self._answer(work, answers) for work in timeouts)
+        )
+
+    def _reply(self, request: Request, answers: Answers) -> bool:
+        fact = answers.reply(request, self.keys.at(request.at))
+        if fact is not None:
+            self.record(fact, request.at)
+        return fact is not None
 
     def _answer(self, work: Work, answers: Answers) -> bool:
         if isinstance(work, Wait):
