@@ -61,7 +61,7 @@ def test_answer_lists_several_requests_each_with_its_name(asking: Project) -> No
     commands = asking.call("answer", "auth").out.splitlines()[1::2]
     assert commands == [
         "  agentforge answer --request at_most_once-6 auth retry",
-        "  agentforge answer --request approval-1 auth yes",
+        "  agentforge approve --request approval-1 auth",
     ]
 
 
@@ -179,7 +179,7 @@ def test_resume_shows_the_command_for_what_it_does_not_answer(asking: Project) -
     assert done.code == 22
     assert done.out.splitlines()[1:3] == [
         "Still open: Deploy? [yes, no, cancel]",
-        "  Answer it with `agentforge answer --request approval-1 auth yes`.",
+        "  Answer it with `agentforge approve --request approval-1 auth`.",
     ]
     assert asking.state("auth")["status"] == "awaiting_approval"
 
@@ -187,14 +187,8 @@ def test_resume_shows_the_command_for_what_it_does_not_answer(asking: Project) -
 # -- runs that are not continued at once
 
 
-def test_answer_to_a_run_without_an_engine_prints_the_next_step(asking: Project) -> None:
+def test_answer_continues_a_run_whose_engine_died(asking: Project) -> None:
     record(asking, f.SessionResumed("person"))  # And the engine died.
     (asking.root / "ok").touch()
-    done = asking.call("answer", "auth", "retry")
-    assert done.code == 0
-    assert (
-        done.err
-        == "Answered session 'auth': retry. It has no active engine; run `agentforge recover auth`.\n"
-    )
-    assert asking.call("recover", "auth").code == 0
+    assert asking.call("answer", "auth", "retry").code == 0
     assert asking.state("auth")["status"] == "completed"

@@ -11,6 +11,7 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.facts import AnyFact
 from agentforge.model.failure import FailureKind
+from agentforge.model.request import Request
 from agentforge.model.result import Decision, Result, Usage
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
@@ -152,6 +153,8 @@ def test_a_paused_run_shows_its_reason_and_its_questions() -> None:
     rows = shown(view)
     assert rows["Pause reason"] == "runtime_limit"
     assert rows["Question"] == "Go on? [resume]"
+    assert rows["Waits for"].startswith("a person; asked ")
+    assert rows["Inspect"] == "agentforge inbox show auth"
     assert view.stages[0].mark == "stopped"
 
 
@@ -220,7 +223,7 @@ def test_a_plan_without_nodes_is_shown() -> None:
     [
         ("paused", "agentforge resume auth"),
         ("failed", "agentforge resume auth"),
-        ("awaiting_approval", "agentforge resume auth"),
+        ("awaiting_approval", None),
         ("interrupted", "agentforge recover auth"),
         ("running", None),
         ("completed", None),
@@ -229,6 +232,12 @@ def test_a_plan_without_nodes_is_shown() -> None:
 )
 def test_the_exact_resume_command(status: str, command: str | None) -> None:
     assert resume_command("auth", status) == command
+
+
+def test_resume_is_offered_beside_an_approval_if_there_is_an_escalation() -> None:
+    asked = Request("r-1", "escalation", "k", "lost", "Retry?", ("resume", "cancel"), NOON)
+    command = "agentforge resume auth"
+    assert resume_command("auth", "awaiting_approval", requests=(asked,)) == command
 
 
 def test_a_name_that_looks_like_an_option_is_set_apart() -> None:

@@ -14,7 +14,7 @@ from agentforge.views.status import FailureStatus, PauseStatus, WaitStatus
 from agentforge.views.top import HEADS, TopRow, column_widths, in_order, top_row, totals
 
 RUNNING = seen(STARTED, NODE, ITERATION, ATTEMPT, status="running")
-ASKED = Request("r-1", "approval", "k", "", "Ship\nit?", ("approve", "reject"), None, NOON, "run")
+ASKED = Request("r-1", "approval", "k", "", "Ship\nit?", ("approve", "reject"), NOON)
 BRANCH = BranchProgress("claude", "current", "draft", 0, 1)
 
 
@@ -44,8 +44,8 @@ def test_row_of_a_run_that_can_not_be_read() -> None:
             waits(waiting=(WaitStatus("plan", "claude", NOON + timedelta(seconds=53), "slow"),)),
             "claude, another 53s",
         ),
-        (waits(requests=(ASKED,)), "answer: Ship it?"),
-        (waits("awaiting_approval", requests=(ASKED,)), "answer: Ship it?"),
+        (waits(requests=(ASKED,)), "a person, 0.0s: Ship it?"),
+        (waits("awaiting_approval", requests=(ASKED, ASKED)), "a person, 0.0s: Ship it? (and 1 more)"),
         (waits("paused", pause=PauseStatus("lunch", NOON, ())), "resume: lunch"),
         (waits("paused"), "resume: "),
         (waits("interrupted"), "recover"),

@@ -91,6 +91,8 @@ class RunRow(Struct, frozen=True):
     pipeline: str
     archived_from: str | None = field(default=None, name="kept_from")
     """The name of this run before it was archived, or None."""
+    requests: tuple[Request, ...] = ()
+    """The open ones."""
 
 
 def result_of(state: RunState, summary: Summary, run_dir: str) -> RunResult:

@@ -19,7 +19,7 @@ from agentforge.cli.output import echo, ignore_closed_stdout, note, print_json, 
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
-from agentforge.views.lines.requests import request_lines
+from agentforge.views.lines.requests import answer_commands, inspect_command, question_text
 from agentforge.views.run_model import RunModel
 from agentforge.views.status import resume_command
 from agentforge.views.text import cost, counted, one_line, span
@@ -96,7 +96,7 @@ def conclude(call: Invocation, driven: DriveResult) -> int:
         note("Stopped before any run started.")
         return exit_codes.of_signal(driven.signal)
     status = exit_codes.of_result(result, driven.signal)
-    command = resume_command(result.session, result.status.value, call.program)
+    command = resume_command(result.session, result.status.value, call.program, requests=result.requests)
     with ignore_closed_stdout():
         if call.as_json:
             seconds = round(driven.seconds, 3)
@@ -136,9 +136,16 @@ def conclusion(result: RunResult, seconds: float, program: str = "agentforge") -
         case _:
             heading = "‖ Awaiting approval" if result.status.value == "awaiting_approval" else "‖ Paused"
             lines = [f"{styled(heading, 'warn')} after {amount}: {one_line(result.reason)}"]
-            for question, command in request_lines(result.session, result.requests, program):
-                lines += [f"  {question}", f"  Answer: {styled(command, 'busy')}"]
-            return lines
+            return [*lines, *_asked(result, program)]
+
+
+def _asked(result: RunResult, program: str) -> list[str]:
+    """What is asked, and the commands that answer it."""
+    lines = [f"  {question_text(request)}" for request in result.requests]
+    commands = answer_commands(result.session, result.requests, program)
+    lines += [f"  Answer: {styled(command, 'busy')}" for command in commands]
+    inspect = inspect_command(result.session, result.requests, program)
+    return lines + ([f"  Inspect: {styled(inspect, 'busy')}"] if inspect else [])
 
 
 def _shown(path: str) -> str:

@@ -129,7 +129,7 @@ def display_for(call: Invocation, *, several: bool = False, began_at: datetime |
     if can_draw() and not several:
         from agentforge.cli.live import LivePainter
 
-        return Display(LivePainter(call.root, began_at or datetime.now(UTC)))
+        return Display(LivePainter(call.root, call.program, began_at or datetime.now(UTC)))
     return Display(PlainLines(name_sessions=several))
 
 

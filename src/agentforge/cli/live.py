@@ -15,7 +15,9 @@ from agentforge.model.event import Event
 from agentforge.model.facts import IterationStarted, NodeStarted, SessionStarted
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
+from agentforge.model.status import RunStatus
 from agentforge.views.lines.live import RunLine, header_lines, run_line
+from agentforge.views.lines.requests import QUESTION_CHARS, answer_command, waits_text
 from agentforge.views.lines.status import branch_text
 from agentforge.views.run_model import RunModel
 from agentforge.views.stage_progress import BranchProgress, StageProgress, stage_progress
@@ -25,6 +27,7 @@ from agentforge.views.text import cost, counted, one_line, printable, span
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 MAX_STAGES = 10
+MAX_REQUESTS = 3
 BAR_COLUMNS = 24
 
 STYLES = {"busy": "cyan", "good": "green", "bad": "red", "warn": "yellow", "dim": "dim"}
@@ -43,8 +46,10 @@ def append(text: Text, more: str, style: str | None = None) -> Text:
 class LivePainter:
     tick_seconds: float | None = 0.12
 
-    def __init__(self, project: str, began_at: datetime) -> None:
+    def __init__(self, project: str, program: str, began_at: datetime) -> None:
+        """`program`: as it is called, for commands that are shown."""
         self._output = AgentOutput(project, os.environ)
+        self._program = program
         self._run: RunModel | None = None
         self._notice = ""
         self._began = monotonic() - max(0.0, (datetime.now(UTC) - began_at).total_seconds())
@@ -100,12 +105,24 @@ class LivePainter:
             left = span((wait.until - datetime.now(UTC)).total_seconds())
             text = one_line(f"waiting {left} for {wait.provider}: {wait.stage}", room)
             parts.append(shown(f"  ‖ {text}", "yellow"))
+        parts += self._requests(state) if state.status is RunStatus.RUNNING else []
         for branch, output in self._output.last(plan, state):
             text = f"{branch}: {output}" if branch else output
             parts.append(shown(f"  │ {one_line(text, room)}", "dim"))
         if self._notice:
             parts.append(shown(f"  {self._notice}", "yellow"))
         return Group(*parts)
+
+    def _requests(self, state: RunState) -> list[Table]:
+        """What is asked while the rest of the run continues, of whom, and the commands that answer it."""
+        now, parts = datetime.now(UTC), []
+        only = len(state.open_requests) == 1
+        for request in state.open_requests[:MAX_REQUESTS]:
+            question = one_line(request.question, QUESTION_CHARS)
+            command = answer_command(state.session, request, self._program, only=only)
+            parts.append(_hanging("‖", shown(f"{question} ({waits_text(request, now)})", "yellow")))
+            parts.append(_hanging("", shown(f"Answer: {command}", "cyan")))
+        return parts
 
     def _stages(self, plan: Plan, state: RunState) -> Table:
         table = Table.grid(padding=(0, 1))
@@ -162,10 +179,14 @@ def _line(line: RunLine) -> Table:
     mark, tone = MARKS[line.mark]
     text = append(shown(""), f"{line.subject} " if line.subject else "", "bold")
     append(text, line.text, "red" if line.level == "error" else "default")
+    return _hanging(mark, text, STYLES[tone])
+
+
+def _hanging(mark: str, text: Text, style: str = "yellow") -> Table:
     table = Table.grid(padding=(0, 1))
     table.add_column(width=3, justify="right")
     table.add_column(overflow="fold")
-    table.add_row(shown(mark, STYLES[tone]), text)
+    table.add_row(shown(mark, style), text)
     return table
 
 

@@ -1,6 +1,6 @@
 """The data of `status`: one record, which is also its JSON output."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from msgspec import Struct
@@ -11,7 +11,7 @@ from agentforge.model.state import RefusedFile, RunState, StageState
 from agentforge.model.status import RunStatus, TaskStatus
 from agentforge.model.stop_reason import StopReason
 from agentforge.ports.event_log import BufferHealth
-from agentforge.views.lines.requests import request_lines
+from agentforge.views.lines.requests import answer_commands, inspect_command
 from agentforge.views.stage_progress import StageProgress, current_step, stage_progress
 from agentforge.views.summary import Health, Summary
 from agentforge.views.text import session_argument
@@ -114,6 +114,7 @@ class StatusView(Struct, frozen=True):
     wake_at: datetime | None = None
     """When a run that waits for people continues without an answer."""
     answer_commands: tuple[str, ...] = ()
+    inspect_command: str | None = None
     refused: tuple[RefusedFile, ...] = ()
     """Files in the run directory that couldn't be used: the latest ones."""
     stopped: StopReason | None = None
@@ -168,12 +169,15 @@ def status_view(
         completion_reason=state.completion_reason,
         failure=_failure(state, completed),
         pause=_pause(state),
-        resume_command=resume_command(state.session, status, program, by_person=not state.run_id),
+        resume_command=resume_command(
+            state.session, status, program, by_person=not state.run_id, requests=state.open_requests
+        ),
         waiting=tuple(waiting(plan, state)) if state.status is RunStatus.RUNNING else (),
         resting=tuple(_resting(plan, state, now)),
         requests=state.open_requests,
         wake_at=state.wake_at,
-        answer_commands=tuple(c for _, c in request_lines(state.session, state.open_requests, program)),
+        answer_commands=tuple(answer_commands(state.session, state.open_requests, program)),
+        inspect_command=inspect_command(state.session, state.open_requests, program),
         refused=state.refused,
         stopped=stopped,
     )
@@ -186,10 +190,18 @@ def duration(state: RunState, status: str, now: datetime) -> float:
 
 
 def resume_command(
-    session: str, status: str, program: str = "agentforge", *, by_person: bool = False
+    session: str,
+    status: str,
+    program: str = "agentforge",
+    *,
+    by_person: bool = False,
+    requests: Sequence[Request] = (),
 ) -> str | None:
-    """The command that continues a run in that status, or None; `by_person`: never recover automatically."""
+    """The command that continues a run in that status, or None; `by_person`: never recover automatically.
+    `requests`: the open ones. `resume` answers escalations only."""
     if status not in RESUMABLE:
+        return None
+    if status == "awaiting_approval" and not any(request.kind == "escalation" for request in requests):
         return None
     command = "recover" if status == "interrupted" and not by_person else "resume"
     # A name that begins with a dash would read as an option.

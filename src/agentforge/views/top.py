@@ -7,6 +7,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from agentforge.model.status import status_text
+from agentforge.views.lines.requests import answerers_text
 from agentforge.views.status import StatusView
 from agentforge.views.text import cost, one_line, span, width
 
@@ -100,7 +101,7 @@ def waits_for(view: StatusView, now: datetime) -> str:
         case "failed":
             return f"resume: {view.failure.type}" if view.failure else "resume"
         case "paused" | "awaiting_approval":
-            return _question(view) or f"resume: {one_line(view.pause.reason if view.pause else '')}"
+            return _question(view, now) or f"resume: {one_line(view.pause.reason if view.pause else '')}"
         case _:
             return ""
 
@@ -108,7 +109,7 @@ def waits_for(view: StatusView, now: datetime) -> str:
 def _while_running(view: StatusView, now: datetime) -> str:
     for wait in view.waiting:
         return f"{wait.provider}, another {span((wait.until - now).total_seconds())}"
-    if question := _question(view):
+    if question := _question(view, now):
         return question
     if view.node is None:
         return ""
@@ -118,5 +119,11 @@ def _while_running(view: StatusView, now: datetime) -> str:
     return f"agent ({view.node.provider}){again}" if view.attempt else ""
 
 
-def _question(view: StatusView) -> str:
-    return f"answer: {one_line(view.requests[0].question)}" if view.requests else ""
+def _question(view: StatusView, now: datetime) -> str:
+    """`a person, 5m: Ship it?`"""
+    if not view.requests:
+        return ""
+    first, more = view.requests[0], len(view.requests) - 1
+    since = span((now - first.opened_at).total_seconds())
+    others = f" (and {more} more)" if more else ""
+    return f"{answerers_text(first)}, {since}: {one_line(first.question)}{others}"

@@ -256,6 +256,7 @@ class Runs:
             iterations=info.summary.iterations,
             pipeline=plan.pipeline.name,
             archived_from=state.session if state.session != session else None,
+            requests=state.open_requests,
         )
 
     def _from_cache(self, snapshot: StateSnapshot, log: EventLog, reader: LogReader) -> RunModel | None:

@@ -11,6 +11,7 @@ from agentforge.model.facts import AnyFact
 from agentforge.model.plan import Plan, StageNode
 from agentforge.model.result import Decision
 from agentforge.model.state import RefusedFile
+from agentforge.views.lines.request_events import RequestFact, request_words
 from agentforge.views.text import counted, one_line, span
 
 LineLevel = Literal["info", "warn", "error"]
@@ -44,8 +45,6 @@ def run_line(event: Event, plan: Plan) -> RunLine | None:
             return _completed(place, fact)
         case f.NodeCompleted() as fact:
             return RunLine(stage, f"is done: {one_line(fact.reason)}", "done")
-        case f.NodeRestarted() as fact:
-            return RunLine(stage, _restarted(fact), "note", "warn")
         case f.ErrorOccurred() as fact:
             message = one_line(fact.message, MESSAGE_CHARS)
             tried = f" (attempt {fact.attempt})" if fact.attempt else ""
@@ -62,7 +61,7 @@ def run_line(event: Event, plan: Plan) -> RunLine | None:
         case f.JudgeCompleted() as fact:
             return _judged(place, fact)
         case fact:
-            return _of_session(fact)
+            return _of_request(event, stage, fact) if isinstance(fact, RequestFact) else _of_session(fact)
 
 
 def _of_attempt(
@@ -106,6 +105,17 @@ def _begun(stage: str, fact: f.NodeStarted) -> RunLine:
     return RunLine(stage, f"started: up to {limit} with {fact.provider}{model}", "begin")
 
 
+def _of_request(event: Event, stage: str, fact: RequestFact) -> RunLine | None:
+    words = request_words(fact)
+    if not words:
+        return None
+    if isinstance(fact, f.NodeRestarted):
+        who = f"{event.cursor.provider}: " if event.cursor and event.cursor.provider else ""
+        return RunLine(f"{who}{stage}", words, "wait")
+    asks = isinstance(fact, f.RequestOpened)
+    return RunLine("", words, "wait" if asks else "note", "warn" if asks else "info")
+
+
 def _of_branch(event: Event, stage: str, fact: f.ProviderCompleted | f.StageCompleted) -> RunLine:
     who = f"{event.cursor.provider}: " if event.cursor and event.cursor.provider else ""
     if isinstance(fact, f.StageCompleted):
@@ -126,13 +136,6 @@ def _judged(place: str, fact: f.JudgeCompleted) -> RunLine:
     return RunLine(place, f"judged: {'stop' if fact.result.stop else 'continue'}{because}")
 
 
-def _restarted(fact: f.NodeRestarted) -> str:
-    who, why = one_line(fact.by), one_line(fact.reason, MESSAGE_CHARS)
-    if fact.cause == "rejected":
-        return f"rejected by {who}: {why}; starting over"
-    return f"restarted by {who}: {why}"
-
-
 def _of_session(fact: AnyFact) -> RunLine | None:
     match fact:
         case f.SessionRecovered():
@@ -143,19 +146,6 @@ def _of_session(fact: AnyFact) -> RunLine | None:
             return RunLine("", f"pause requested: {one_line(fact.reason)}", "wait")
         case f.CancelRequested():
             return RunLine("", f"cancel requested: {one_line(fact.reason)}", "wait")
-        case f.RequestOpened():
-            options = ", ".join(fact.options)
-            text = f"question: {one_line(fact.question, MESSAGE_CHARS)} ({options})"
-            return RunLine("", text, "wait", "warn")
-        case f.RequestAnswered():
-            text = f": {one_line(fact.text, MESSAGE_CHARS)}" if fact.text else ""
-            return RunLine("", f"{one_line(fact.by)} answered: {one_line(fact.answer)}{text}")
-        case f.CheckpointCleared():
-            return RunLine("", f"checkpoint {one_line(fact.name)} cleared by {one_line(fact.by)}")
-        case f.RestartRequested():
-            return RunLine("", f"restart requested: {one_line(fact.reason)}", "wait")
-        case f.NoteAdded():
-            return RunLine("", f"{one_line(fact.by)} added: {one_line(fact.text, MESSAGE_CHARS)}")
         case f.SessionContinued():
             return RunLine("", "continuing after an answer")
         case f.PlanChanged():
@@ -210,6 +200,7 @@ def _completed(place: str, fact: f.IterationCompleted) -> RunLine:
         Decision.CONTINUE: f"done in {duration}",
         Decision.STOP: f"done in {duration} (agent requested stop)",
         Decision.ERROR: f"reported an error after {duration}",
+        Decision.ASK: f"asks after {duration}",
     }
     bad = fact.decision is Decision.ERROR
     text = f"{phrases[fact.decision]}: {summary}" if summary else phrases[fact.decision]

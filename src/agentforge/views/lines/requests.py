@@ -1,24 +1,87 @@
-"""Text of open requests: the question, its options, and the command that answers it."""
+"""Text of open requests: what is asked, who answers, since when, and the command that answers."""
+
+import shlex
+from collections.abc import Sequence
+from datetime import datetime
 
 from agentforge.model.request import Request
-from agentforge.views.text import one_line, session_argument
+from agentforge.views.text import age, one_line, session_argument, span
+
+QUESTION_CHARS = 400
+OPTION_CHARS = 60
+APPROVABLE = frozenset({"approval", "checkpoint"})
+"""The kinds of requests that `approve` answers."""
 
 
 def answer_command(session: str, request: Request, program: str, *, only: bool) -> str:
-    """Uses the first option, so that it can be pasted unchanged. `only`: whether it is the only open request,
-    so that it needn't be named."""
+    """Uses the first option, so that it can be pasted unchanged; TEXT stands for any text. `only`: whether it
+    is the only open request, so that it needn't be named."""
     named = "" if only else f" --request {request.id}"
-    return f"{program} answer{named} {session_argument(session)} {request.options[0]}"
+    if request.kind in APPROVABLE:
+        return f"{program} approve{named} {session_argument(session)}"
+    answer = shlex.quote(one_line(request.options[0])) if request.options else "TEXT"
+    return f"{program} answer{named} {session_argument(session)} {answer}"
 
 
-def request_lines(session: str, requests: tuple[Request, ...], program: str) -> list[tuple[str, str]]:
+def reject_command(session: str, request: Request, program: str, *, only: bool) -> str | None:
+    """The command that sends the result back or ends the run; None if the request isn't an approval."""
+    if request.kind not in APPROVABLE:
+        return None
+    named = "" if only else f" --request {request.id}"
+    how = "-f TEXT" if request.kind == "approval" else "--abort"
+    words = f"{how} -- {session}" if session.startswith("-") else f"{session} {how}"
+    return f"{program} reject{named} {words}"
+
+
+def request_lines(session: str, requests: Sequence[Request], program: str) -> list[tuple[str, str]]:
     """Each question with its options, and the command that answers it."""
     only = len(requests) == 1
     return [
-        (
-            f"{one_line(request.question)} [{', '.join(request.options)}]",
-            answer_command(session, request, program, only=only),
-        )
-        for request in requests
-        if request.options
+        (question_text(request), answer_command(session, request, program, only=only)) for request in requests
     ]
+
+
+def answer_commands(session: str, requests: Sequence[Request], program: str) -> list[str]:
+    """All commands that answer the requests: for an approval also the one that rejects."""
+    only = len(requests) == 1
+    found = []
+    for request in requests:
+        found.append(answer_command(session, request, program, only=only))
+        if rejects := reject_command(session, request, program, only=only):
+            found.append(rejects)
+    return found
+
+
+def inspect_command(session: str, requests: Sequence[Request], program: str) -> str | None:
+    """The command that shows what is asked about, or None if nothing is."""
+    return f"{program} inbox show {session_argument(session)}" if requests else None
+
+
+def question_text(request: Request) -> str:
+    return f"{one_line(request.question, QUESTION_CHARS)} [{options_text(request)}]"
+
+
+def options_text(request: Request) -> str:
+    if request.takes_text:
+        return "any text"
+    options = [one_line(option, OPTION_CHARS) for option in request.options]
+    return ", ".join([*options, *([f"or a number of {request.grants}"] if request.grants else [])])
+
+
+def answerers_text(request: Request) -> str:
+    return " or ".join(f"{'an' if who == 'agent' else 'a'} {who}" for who in request.answerers)
+
+
+def waits_text(request: Request, now: datetime) -> str:
+    """`a person; asked 5m ago; due in 2h 05m, then approve`"""
+    asked = f"{answerers_text(request)}; asked {age((now - request.opened_at).total_seconds())}"
+    return f"{asked}; {_due(request, request.due_at, now)}" if request.due_at else asked
+
+
+def _due(request: Request, due_at: datetime, now: datetime) -> str:
+    left = (due_at - now).total_seconds()
+    when = f"due in {span(left)}" if left > 0 else f"due {age(-left)}"
+    if request.default is None:
+        return when
+    answer = one_line(request.default, OPTION_CHARS)
+    return f"{when}, then {answer}" if left > 0 else f"{when}: {answer} when it continues"

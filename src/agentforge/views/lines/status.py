@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from agentforge.model.status import status_text
 from agentforge.views.lines.live import refused_text
+from agentforge.views.lines.requests import question_text, waits_text
 from agentforge.views.stage_progress import BranchProgress
 from agentforge.views.status import StatusView
 from agentforge.views.summary import judge_warning
@@ -58,7 +59,7 @@ def status_rows(view: StatusView, now: datetime, zone: tzinfo) -> list[StatusRow
     rows += _failure(view)
     rows += _stopped(view, now)
     rows += _pause(view)
-    rows += _requests(view)
+    rows += _requests(view, now)
     if view.resume_command:
         rows.append(StatusRow("Resume", view.resume_command, "busy"))
     return rows
@@ -198,10 +199,11 @@ def _pause(view: StatusView) -> list[StatusRow]:
     return [StatusRow("Pause reason", one_line(view.pause.reason))] if view.pause.reason else []
 
 
-def _requests(view: StatusView) -> list[StatusRow]:
+def _requests(view: StatusView, now: datetime) -> list[StatusRow]:
+    """What is asked, of whom, and the commands that answer."""
     rows = []
     for request in view.requests:
-        options = ", ".join(request.options)
-        rows.append(StatusRow("Question", f"{one_line(request.question)} [{options}]", "warn"))
+        rows.append(StatusRow("Question", question_text(request), "warn"))
+        rows.append(StatusRow("Waits for", waits_text(request, now)))
     rows += [StatusRow("Answer", command, "busy") for command in view.answer_commands]
-    return rows
+    return rows + ([StatusRow("Inspect", view.inspect_command, "busy")] if view.inspect_command else [])

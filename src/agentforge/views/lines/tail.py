@@ -10,6 +10,7 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.facts import AnyFact
+from agentforge.views.lines.request_events import RequestFact, request_details
 from agentforge.views.text import one_line
 
 SUMMARY_CHARS = 80
@@ -81,14 +82,11 @@ def _place(event: Event) -> list[tuple[str, Any]]:
     match event.fact:
         case f.NodeStarted():
             return [("node", at.node_path)]
-        case (
-            f.NodeCompleted()
-            | f.NodeRestarted()
-            | f.ProviderStarted()
-            | f.ProviderCompleted()
-            | f.StageCompleted()
-        ):
+        case f.NodeCompleted() | f.ProviderStarted() | f.ProviderCompleted() | f.StageCompleted():
             return [("node", at.node_path), ("run", at.node_run)]
+        case f.NodeRestarted() | f.RequestOpened():
+            here = [("node", at.node_path), ("run", at.node_run)]
+            return [*here, ("branch", at.provider)] if at.provider else here
         case (
             f.IterationStarted()
             | f.IterationCompleted()
@@ -143,7 +141,7 @@ def _details(fact: AnyFact) -> list[tuple[str, Any]]:
         case f.ProviderStarted() | f.ProviderCompleted() | f.StageCompleted() | f.WorkerCompleted():
             return _of_branch(fact)
         case _:
-            return _of_session(fact)
+            return request_details(fact) if isinstance(fact, RequestFact) else _of_session(fact)
 
 
 def _of_attempt(fact: f.AttemptStarted | f.AttemptReattached) -> list[tuple[str, Any]]:
@@ -208,16 +206,12 @@ def _of_session(fact: AnyFact) -> list[tuple[str, Any]]:
             return [("reason", _quoted(fact.reason))]
         case f.PauseRequested() | f.CancelRequested():
             return [("reason", _quoted(fact.reason))]
-        case f.NodeRestarted() | f.RestartRequested() | f.NoteAdded() | f.CheckpointCleared():
-            return _of_people(fact)
         case f.SessionFailed():
             return [("type", fact.kind.value), ("message", _quoted(fact.message, MESSAGE_CHARS))]
         case f.SessionRecovered():
             return [("by", fact.by), ("pid", fact.pid)]
         case f.SessionResumed():
             return [("by", fact.by)]
-        case f.RequestOpened() | f.RequestAnswered() | f.RequestResolved():
-            return _of_request(fact)
         case f.AwaitingApproval() | f.SessionContinued():
             return [("requests", ",".join(fact.requests))]
         case f.PlanChanged():
@@ -226,33 +220,6 @@ def _of_session(fact: AnyFact) -> list[tuple[str, Any]]:
             return [("name", fact.name)]
         case _:
             return _of_log(fact)
-
-
-def _of_request(fact: f.RequestOpened | f.RequestAnswered | f.RequestResolved) -> list[tuple[str, Any]]:
-    match fact:
-        case f.RequestOpened():
-            question = _quoted(fact.question, MESSAGE_CHARS)
-            return [("id", fact.id), ("kind", fact.kind), ("question", question)]
-        case f.RequestAnswered():
-            said = ("text", _quoted(fact.text, MESSAGE_CHARS))
-            return [("id", fact.id), ("answer", _quoted(fact.answer)), ("by", fact.by), said]
-        case f.RequestResolved():  # exhaustive
-            return [("id", fact.id), ("effect", fact.effect)]
-
-
-def _of_people(
-    fact: f.NodeRestarted | f.RestartRequested | f.NoteAdded | f.CheckpointCleared,
-) -> list[tuple[str, Any]]:
-    match fact:
-        case f.NodeRestarted():
-            why = ("reason", _quoted(fact.reason, MESSAGE_CHARS))
-            return [("id", fact.name), ("cause", fact.cause), why, ("by", fact.by)]
-        case f.RestartRequested():
-            return [("provider", fact.provider or ""), ("reason", _quoted(fact.reason)), ("by", fact.by)]
-        case f.NoteAdded():
-            return [("text", _quoted(fact.text, MESSAGE_CHARS)), ("by", fact.by)]
-        case f.CheckpointCleared():  # exhaustive
-            return [("name", fact.name), ("by", fact.by)]
 
 
 def _of_log(fact: AnyFact) -> list[tuple[str, Any]]:
