@@ -106,6 +106,16 @@ def change_files(stage: str) -> None:
             file.write(f"{stage} {PLACE}\n")
 
 
+def plant_next_attempt() -> None:
+    """As if the next attempt had already been claimed and ended."""
+    here = os.path.dirname(os.environ["AGENTFORGE_RESULT"])
+    folder = os.path.join(here, f"attempt-{int(attempt) + 1}")
+    os.mkdir(folder)
+    for name in ("claim", "exit.json", "output.log"):
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write("planted")
+
+
 def work() -> None:
     say(f"working on {PLACE}")
     if wanted("AGENT_FILES"):
@@ -116,6 +126,8 @@ def work() -> None:
         say("", error="usage limit reached")
         os._exit(1)
     if wanted("AGENT_CRASHES") and not times_before("crash"):
+        if wanted("AGENT_PLANTS"):
+            plant_next_attempt()
         note("crash")
         os._exit(EXIT_OF_THE_CRASH)
     if wanted("AGENT_FILES"):

@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 ROLES = ("engine", "sender", "supervisor", "agent", "tool")
-WRITES = ("append", "keep", "write", "send")
+WRITES = ("append", "refusal", "keep", "write", "send")
 WHENS = ("before", "during", "after")
 
 PR_SET_NAME = 15
@@ -26,6 +26,8 @@ FOLDER = re.compile(
     rb"(?:parallel-(\d+)-[^/]*/providers/([^/]*)/)?"
     rb"stage-(\d+)-[^/]*/iterations/(\d+)/(attempt|judge)-(\d+)\0"
 )
+
+REFUSAL = b'"type":"file_refused"'
 
 _write, _open, _lseek, _close, _kill = os.write, os.open, os.lseek, os.close, os.kill
 _plain_open = builtins.open
@@ -223,6 +225,8 @@ def _wrap_descriptors(injector: FaultInjector) -> None:
                 return original(fd, data, *rest)
             name = os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))
             kind = {"events.jsonl": "append", "cassette.jsonl": "keep"}.get(name, "write")
+            if kind == "append" and REFUSAL in bytes(data):
+                kind = "refusal"
             half = bytes(data)[: len(data) // 2]
             return injector.around(kind, lambda: original(fd, data, *rest), lambda: original(fd, half, *rest))
 
@@ -265,7 +269,8 @@ def _wrap_paths(injector: FaultInjector) -> None:
         def call(path, *rest, **options):
             if not injector.concerns(path, options.get("dir_fd", options.get("src_dir_fd"))):
                 return original(path, *rest, **options)
-            return injector.around(kind, lambda: original(path, *rest, **options))
+            aside = kind == "rename" and os.fsdecode(rest[0]).endswith(".refused")
+            return injector.around("aside" if aside else kind, lambda: original(path, *rest, **options))
 
         return call
 

@@ -17,6 +17,7 @@ from agentforge.model.plan import ProviderChoice
 from agentforge.model.result import Usage
 from agentforge.ports.provider import Capabilities, ExecuteResult, Exit
 from agentforge.runtime.exit_record import ExitRecord
+from agentforge.runtime.left_files import leave
 from agentforge.runtime.supervision import SupervisedExit
 from agentforge.runtime.tasks.call import Calls, Finished, ProviderCall
 from agentforge.sdk.engine import Engine
@@ -71,7 +72,12 @@ class Unconfined:
 def test_interpretation_that_takes_too_long_fails_the_attempt(tmp_path: Path) -> None:
     slow, exited = Slow(), Exited()
     place = RunLayout.of(str(tmp_path), "s").iteration("stage-00-a", 1).attempt(1)
-    calls = Calls(lambda _: slow, {}, exited, Unconfined(), interpret_seconds=0.01)  # type: ignore[arg-type]
+    calls = Calls(
+        *(lambda _: slow, {}, exited, Unconfined()),  # type: ignore[arg-type]
+        run_dir=str(tmp_path),
+        refuse=leave,
+        interpret_seconds=0.01,
+    )
     call = ProviderCall(ProviderChoice("slow", ""), place, "mark", "a")
     ended = run(calls.reattach(call, lambda _: None))
     slow.go_on.set()

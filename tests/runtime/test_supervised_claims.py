@@ -10,13 +10,11 @@ from typing import Any
 
 import pytest
 
-from agentforge.model.facts import FileRefused
-from agentforge.model.layout import AttemptLayout, RunLayout
+from agentforge.model.layout import AttemptLayout
 from agentforge.ports.process import Identity
 from agentforge.ports.provider import Command
-from agentforge.runtime.controls import leave
-from agentforge.runtime.exit_record import make_folder, read_claim
-from agentforge.runtime.refusals import refuse_with
+from agentforge.runtime.exit_record import is_foreign, make_folder, read_claim
+from agentforge.runtime.left_files import leave
 from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit, SupervisorLimits
 
 from .attempt_run import ENV, AttemptRun
@@ -292,23 +290,41 @@ async def take_up(supervised: Supervised, place: AttemptLayout, act: str) -> Sup
     return await supervised.reattach(place, "m", lambda _: None)
 
 
-def test_what_is_found_in_the_folder_of_a_new_attempt_is_moved_aside_once_it_is_recorded(
-    place: AttemptLayout,
-) -> None:
+def refuse(path: str, reason: str) -> None:
+    assert reason == "it existed before its attempt was started"
+    os.rename(path, f"{path}.refused")
+
+
+def test_what_is_found_in_the_folder_of_a_new_attempt_is_refused(place: AttemptLayout) -> None:
     claimed(place, mark=FOREIGN)
-    run = RunLayout(str(Path(place.root).parent), "s")
-    recorded = []
-
-    def report(fact: FileRefused) -> None:
-        assert Path(place.claim).exists()
-        recorded.append(fact)
-
-    make_folder(place, refuse_with(run, report))
+    make_folder(place, refuse)
     assert list(Path(place.root).iterdir()) == []
-    assert recorded == [
-        FileRefused("attempt-1", "it existed before its attempt was started", "attempt-1.refused")
-    ]
-    assert (Path(run.root) / "attempt-1.refused" / "claim").exists()
+    assert Path(f"{place.root}.refused", "claim").exists()
+
+
+@pytest.mark.parametrize(
+    ("planted", "foreign"),
+    [
+        ({}, False),
+        ({"claim": ""}, False),
+        ({"claim": "", "claim.123": "{}", "outbox": ""}, False),
+        ({"claim": "{}"}, True),
+        ({"claim": "", "output.log": ""}, True),
+        ({"exit.json": "{}"}, True),
+    ],
+)
+def test_what_no_engine_left_in_the_folder_of_an_attempt_that_never_started_is_foreign(
+    place: AttemptLayout, planted: dict[str, str], foreign: bool
+) -> None:
+    Path(place.root).mkdir()
+    for name, text in planted.items():
+        Path(place.root, name).write_text(text)
+    assert is_foreign(place) is foreign
+
+
+def test_a_claim_that_is_a_folder_is_foreign(place: AttemptLayout) -> None:
+    Path(place.claim).mkdir(parents=True)
+    assert is_foreign(place)
 
 
 @pytest.mark.parametrize("kind", ["link", "dangling", "file", "fifo"])
@@ -325,7 +341,7 @@ def test_whatever_has_the_name_of_the_folder_is_moved_aside(
             os.mkfifo(place.root)
         case _:
             Path(place.root).symlink_to(target)
-    make_folder(place, refuse_with(RunLayout(str(tmp_path), "s"), lambda _: None))
+    make_folder(place, refuse)
     assert Path(place.root).is_dir()
     assert not Path(place.root).is_symlink()
     Path(place.claim).touch()

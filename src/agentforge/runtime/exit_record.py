@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
+from agentforge.model.errors import StorageFailed
 from agentforge.model.json_text import NOT_JSON
 from agentforge.model.layout import AttemptLayout
 from agentforge.model.plan import ProviderChoice
@@ -22,6 +23,7 @@ from agentforge.system import files
 T = TypeVar("T")
 MAX_OUTPUT = 256 * 1024 * 1024
 MAX_RECORD = 1024 * 1024
+CLAIM, OUTBOX = "claim", "outbox"
 
 
 class ClaimPlace(Struct, frozen=True):
@@ -66,9 +68,15 @@ class ExitRecord(Struct, frozen=True):
 
 
 def folder_place(attempt: AttemptLayout) -> ClaimPlace:
-    with files.storage(attempt.root):
-        found = os.lstat(attempt.root)
-    return ClaimPlace(attempt.root, found.st_dev, found.st_ino)
+    return ClaimPlace(attempt.root, *files.folder_identity(attempt.root))
+
+
+def is_displaced(attempt: AttemptLayout, made: ClaimPlace, mark: str) -> bool:
+    """Whether the folder that was made for the attempt is gone, and with it its exit record."""
+    try:
+        return folder_place(attempt) != made and read_exit(attempt, mark) is None
+    except StorageFailed:
+        return True
 
 
 def read_claim(attempt: AttemptLayout, mark: str) -> Claim | None:
@@ -133,6 +141,13 @@ def make_folder(attempt: AttemptLayout, refuse: Refuse) -> None:
     if os.path.lexists(attempt.root):
         refuse(attempt.root, "it existed before its attempt was started")
     files.make_new_dir(attempt.root)
+
+
+def is_foreign(attempt: AttemptLayout) -> bool:
+    """Whether the folder of an attempt that was never started contains more than an engine left there."""
+    names = [name for name in files.listing(attempt.root) if not name.startswith(f"{CLAIM}.")]
+    claim = files.about(attempt.claim)
+    return not {CLAIM, OUTBOX}.issuperset(names) or (CLAIM in names and (claim is None or claim.st_size > 0))
 
 
 def take_claim(attempt: AttemptLayout) -> bool:

@@ -5,7 +5,7 @@ and not recorded again.
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -88,22 +88,11 @@ def take_answers(
 
 
 def refuse_here(journal: Journal, layout: RunLayout) -> Refuse:
-    """For the driver's own loop: refuses a file at once."""
+    """Refuses a file at once."""
 
     def refuse(path: str, reason: str) -> None:
         refusals = Refusals(journal, layout)
         refusals.add(path, reason)
         refusals.settle()
-
-    return refuse
-
-
-def refuse_with(layout: RunLayout, report: Callable[[f.FileRefused], None]) -> Refuse:
-    """For a task, whose reports are durable when they return."""
-
-    def refuse(path: str, reason: str) -> None:
-        refusal = _refusal(layout, path, reason)
-        report(refusal.fact())
-        refusal.move()
 
     return refuse

@@ -17,13 +17,15 @@ from agentforge.model.plan import Plan
 from agentforge.model.secrets import spellings
 from agentforge.model.state import RunState
 from agentforge.model.task import agent_mark
-from agentforge.ports.process import Identity, Processes
+from agentforge.ports.process import Processes
 from agentforge.ports.provider import Command
 from agentforge.runtime.exit_record import (
     Claim,
+    ClaimPlace,
     ExitRecord,
     folder_marks,
     folder_place,
+    is_displaced,
     named,
     read_claim,
     read_exit,
@@ -47,6 +49,8 @@ class SupervisedExit(Struct, frozen=True):
     record: ExitRecord | None = None
     lost: str = ""
     started: bool = True
+    displaced: bool = False
+    """Whether the agent moved, removed or replaced the folder of its attempt."""
 
 
 class AttemptLimits(Struct, frozen=True):
@@ -79,9 +83,13 @@ class Supervised:
     ) -> SupervisedExit:
         """Start the program in its new folder and wait for its end."""
         self._before_start()
-        spec = self._spec(place, command, mark, limits, cleanup)
-        supervisor = await self._processes.start_supervisor(place.root, spec)
-        return await self._follow(place, mark, supervisor, cleanup)
+        made = folder_place(place)
+        spec = self._spec(made, command, mark, limits, cleanup)
+        await self._processes.wait(await self._processes.start_supervisor(place.root, spec))
+        if is_displaced(place, made, mark):
+            await self._end_leftovers(mark, cleanup)
+            return SupervisedExit(displaced=True)
+        return await self._read_exit(place, mark, cleanup)
 
     async def reattach(
         self, place: AttemptLayout, mark: str, reattached: Callable[[int], None], cleanup: Cleanup = ()
@@ -98,7 +106,8 @@ class Supervised:
         if not self._processes.is_alive(claim.identity):
             return await self._read_exit(place, mark, cleanup)
         reattached(claim.pid)
-        return await self._follow(place, mark, claim.identity, cleanup)
+        await self._processes.wait(claim.identity)
+        return await self._read_exit(place, mark, cleanup)
 
     async def end(self, place: AttemptLayout, mark: str, cleanup: Cleanup = ()) -> SupervisedExit:
         """End the program with everything it started; if it had already exited, its exit record counts."""
@@ -131,9 +140,8 @@ class Supervised:
         return SupervisedExit(lost="its claim was removed while it was running")
 
     def _spec(
-        self, place: AttemptLayout, command: Command, mark: str, limits: AttemptLimits, cleanup: Cleanup
+        self, folder: ClaimPlace, command: Command, mark: str, limits: AttemptLimits, cleanup: Cleanup
     ) -> bytes:
-        folder = folder_place(place)
         spec = {
             "place": msgspec.to_builtins(folder),
             "output_cap": self._limits.output_cap,
@@ -155,12 +163,6 @@ class Supervised:
         # The supervisor is the same Python, and importing json would delay it. A provider may have used
         # subclasses of str and dict, which only json accepts.
         return marshal.dumps(json.loads(json.dumps(spec)))
-
-    async def _follow(
-        self, place: AttemptLayout, mark: str, supervisor: Identity, cleanup: Cleanup
-    ) -> SupervisedExit:
-        await self._processes.wait(supervisor)
-        return await self._read_exit(place, mark, cleanup)
 
     async def _read_exit(self, place: AttemptLayout, mark: str, cleanup: Cleanup) -> SupervisedExit:
         record = read_exit(place, mark)

@@ -209,6 +209,17 @@ def is_dir(path: str) -> bool:
     return True
 
 
+def folder_identity(path: str) -> tuple[int, int]:
+    """Device and inode of a folder."""
+    with storage(path):
+        descriptor = open_folder(path)
+        try:
+            about = os.fstat(descriptor)
+        finally:
+            os.close(descriptor)
+        return about.st_dev, about.st_ino
+
+
 def obstacle(path: str, *, below: str) -> str:
     """The first thing on the way down to the path that isn't a folder, also a link; empty: none."""
     step = below

@@ -416,6 +416,20 @@ BUGS = (
     ),
     Bug(
         RECORD,
+        "a planted folder of an attempt stays where it is after a crash",
+        "    return not {CLAIM, OUTBOX}.issuperset(names)",
+        "    return False and not {CLAIM, OUTBOX}.issuperset(names)",
+        ("tests/runtime/test_supervised_claims.py",),
+    ),
+    Bug(
+        RECORD,
+        "an agent that replaced its folder counts as lost",
+        "        return folder_place(attempt) != made and read_exit(attempt, mark) is None\n",
+        "        return False\n",
+        ("tests/security/test_replaced_folders.py",),
+    ),
+    Bug(
+        RECORD,
         "a partial exit record crashes the engine",
         "    except NOT_JSON:\n        return None\n",
         "    except ZeroDivisionError:\n        return None\n",

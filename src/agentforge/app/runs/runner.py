@@ -219,11 +219,13 @@ class Runner:
             before_start=keep_head,
         )
         confiner = Confiner(self._sandboxes, project, layout, plan, self._placeholders)
-        calls = Calls(provider_of, self._registry.locks, supervised, confiner)
+        refuse = refuse_here(journal, layout)
+        calls = Calls(
+            *(provider_of, self._registry.locks, supervised, confiner), run_dir=layout.root, refuse=refuse
+        )
         history = journal.view.history
         light = LightStages(plan, provider_of, is_kept=setting.recorder is not None)
         writers = result_writers(provider_of)
-        refuse = refuse_here(journal, layout)
         preparer = Preparer(
             project, layout, plan, history, is_light=light, writes_result=writers, refuse=refuse
         )

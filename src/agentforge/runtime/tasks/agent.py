@@ -23,9 +23,7 @@ from agentforge.runtime.conclusion import (
     note_attempt,
 )
 from agentforge.runtime.exit_record import ExitRecord
-from agentforge.runtime.left_files import Refuse
 from agentforge.runtime.outbox import empty_outbox
-from agentforge.runtime.refusals import refuse_with
 from agentforge.runtime.supervision import AttemptLimits
 from agentforge.runtime.tasks.call import (
     CallRefused,
@@ -80,19 +78,19 @@ class AgentPerformer:
         if task.ending:
             return await self._end(task)
         if fresh:
-            return await self._start(task, refuse_with(self._setting.layout, report))
+            return await self._start(task)
         about = self._about(task)
         call = self._call(task, about)
         ended = await self._calls.reattach(call, lambda pid: report(f.AttemptReattached(task.attempt, pid)))
         return self._outcome(about, ended)
 
-    async def _start(self, task: AgentTask, refuse: Refuse) -> f.AnyFact:
+    async def _start(self, task: AgentTask) -> f.AnyFact:
         prepared = self._preparer.prepared(task)
         if isinstance(prepared, f.ErrorOccurred):
             return prepared
         about = self._about(task, prepared)
         call = self._call(task, about)
-        ended = await self._calls.make(call, lambda: self._request(task, about), refuse)
+        ended = await self._calls.make(call, lambda: self._request(task, about))
         return self._outcome(about, ended)
 
     async def _end(self, task: AgentTask) -> f.AnyFact:

@@ -20,8 +20,9 @@ from agentforge.model.result import Usage
 from agentforge.model.secrets import Redactor, SecretReferences
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult, ProcessProvider, Provider
 from agentforge.runtime.confinement import Confiner
-from agentforge.runtime.exit_record import KILLED, ExitRecord, exit_of, make_folder
+from agentforge.runtime.exit_record import KILLED, ExitRecord, exit_of, is_foreign, make_folder
 from agentforge.runtime.left_files import Refuse
+from agentforge.runtime.obstacles import ensure_folder
 from agentforge.runtime.outbox import make_outbox
 from agentforge.runtime.output_copies import OutputCopies
 from agentforge.runtime.recorder import Recorder
@@ -31,6 +32,7 @@ from agentforge.system.deadline import call_within
 
 log = logging.getLogger("agentforge.run")
 
+DISPLACED = "the agent moved, removed or replaced the folder of its iteration, and its records with it"
 INTERPRET_SECONDS = 60.0
 """For the interpretation of an attempt's output, on a busy machine."""
 
@@ -102,13 +104,18 @@ class Calls:
         supervised: Supervised,
         confiner: Confiner,
         *,
+        run_dir: str,
+        refuse: Refuse,
         interpret_seconds: float = INTERPRET_SECONDS,
     ) -> None:
-        """`locks`: of the providers that don't support concurrent calls."""
+        """`locks`: of the providers that don't support concurrent calls. `refuse`: moves aside what isn't of
+        the attempt."""
         self._provider_of = provider_of
         self._locks = locks
         self._supervised = supervised
         self._confiner = confiner
+        self._run_dir = run_dir
+        self._refuse = refuse
         self._interpret_seconds = interpret_seconds
 
     def runs_program(self, name: str) -> bool:
@@ -119,7 +126,7 @@ class Calls:
             return False
 
     async def make(
-        self, call: ProviderCall, request: Callable[[], ExecuteRequest], refuse: Refuse
+        self, call: ProviderCall, request: Callable[[], ExecuteRequest]
     ) -> Finished | Lost | CallRefused:
         """Start it and wait for its end. The request is built once the provider's lock is held."""
         try:
@@ -128,15 +135,15 @@ class Calls:
             return _unusable(error)
         lock = self._locks.get(provider.name)
         if lock is None:
-            return await self._make(call, provider, request, refuse)
+            return await self._make(call, provider, request)
         async with lock:
-            return await self._make(call, provider, request, refuse)
+            return await self._make(call, provider, request)
 
     async def _make(
-        self, call: ProviderCall, provider: Provider, request: Callable[[], ExecuteRequest], refuse: Refuse
+        self, call: ProviderCall, provider: Provider, request: Callable[[], ExecuteRequest]
     ) -> Finished | Lost | CallRefused:
         if is_program(provider):
-            make_folder(call.place, refuse)
+            make_folder(call.place, self._refuse)
         try:
             asked = request()
         except ProviderUnusable as error:
@@ -156,8 +163,9 @@ class Calls:
         if not is_program(provider):
             return Lost("it ran inside the engine, which died")
         cleanup = self._confiner.cleanup(call.sandbox, provider, call.mark)
+        self._ensure_folder(call)
         left = await self._supervised.reattach(call.place, call.mark, reattached, cleanup)
-        self._confiner.settle(call.sandbox)
+        self._settle(call, left)
         return await self._outcome(call, provider, left)
 
     async def end(self, call: ProviderCall) -> Finished | Lost:
@@ -169,8 +177,9 @@ class Calls:
         if provider is not None and not is_program(provider):
             return Lost("it ran inside the engine")
         cleanup = self._confiner.cleanup(call.sandbox, provider, call.mark)
+        self._ensure_folder(call)
         left = await self._supervised.end(call.place, call.mark, cleanup)
-        self._confiner.settle(call.sandbox)
+        self._settle(call, left)
         return (
             Lost(left.lost, left.started) if provider is None else await self._outcome(call, provider, left)
         )
@@ -194,12 +203,26 @@ class Calls:
         except Exception as error:  # A bug in a provider must not crash the engine.
             return CallRefused(_raised(call, error))
         left = await self._supervised.run(call.place, confined, call.mark, call.limits, cleanup)
-        self._confiner.settle(call.sandbox)
+        self._settle(call, left)
         return await self._outcome(call, provider, left)
+
+    def _settle(self, call: ProviderCall, left: SupervisedExit) -> None:
+        self._confiner.settle(call.sandbox)
+        if left.displaced:
+            self._ensure_folder(call)
+        elif not left.started and is_foreign(call.place):
+            # An earlier engine was about to refuse it when it died.
+            make_folder(call.place, self._refuse)
+
+    def _ensure_folder(self, call: ProviderCall) -> None:
+        """An agent may have moved, removed or replaced the folder of its iteration."""
+        ensure_folder(call.place.root, self._run_dir, self._refuse)
 
     async def _outcome(
         self, call: ProviderCall, provider: ProcessProvider, left: SupervisedExit
     ) -> Finished | Lost:
+        if left.displaced:
+            return Finished(ExecuteResult(failure=Failure(FailureKind.RESULT_INVALID, DISPLACED)), KILLED)
         ended = await self._interpreted(call, provider, left.record or KILLED) if left.started else None
         session = _session_of(provider, ended) if ended else None
         if left.record is None or ended is None:

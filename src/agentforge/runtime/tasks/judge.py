@@ -19,7 +19,6 @@ from agentforge.model.result import Usage
 from agentforge.model.task import MARK, JudgeTask
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
 from agentforge.runtime.recorder import judge_failure
-from agentforge.runtime.refusals import refuse_with
 from agentforge.runtime.supervision import AttemptLimits
 from agentforge.runtime.tasks.call import CallRefused, Calls, Finished, Lost, ProviderCall, RunSetting
 from agentforge.runtime.tasks.performer import TaskReport
@@ -60,14 +59,13 @@ class JudgePerformer:
         self._calls = calls
         self._history = history
 
-    async def perform(self, task: JudgeTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:
+    async def perform(self, task: JudgeTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:  # noqa: ARG002
         """An error fails the judgment, never the stage."""
         call = self._call(task)
         if task.ending:
             return self._outcome(task, await self._calls.end(call))
         if fresh:
-            refuse = refuse_with(self._setting.layout, report)
-            return self._outcome(task, await self._calls.make(call, lambda: self._request(task), refuse))
+            return self._outcome(task, await self._calls.make(call, lambda: self._request(task)))
         return self._outcome(task, await self._calls.reattach(call, lambda _pid: None))
 
     def _outcome(self, task: JudgeTask, ended: Finished | Lost | CallRefused) -> f.AnyFact:

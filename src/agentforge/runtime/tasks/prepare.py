@@ -11,7 +11,7 @@ from hashlib import sha256
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentforge.model.errors import AgentForgeError, StorageFailed
+from agentforge.model.errors import AgentForgeError
 from agentforge.model.facts import AnyFact, ErrorOccurred, IterationStarted
 from agentforge.model.failure import FailureKind
 from agentforge.model.layout import IterationLayout, RunLayout
@@ -21,6 +21,7 @@ from agentforge.model.request import Feedback
 from agentforge.model.task import AgentTask, PrepareTask
 from agentforge.ports.provider import Provider
 from agentforge.runtime.left_files import Refuse, leave
+from agentforge.runtime.obstacles import ensure_folder
 from agentforge.runtime.tasks.call import is_program
 from agentforge.system import files
 from agentforge.views.files.context import MAX_PREVIOUS_OUTPUTS, ContextFile, context_file
@@ -115,22 +116,12 @@ class Preparer:
     def _write_files(self, task: PrepareTask, prompt: str, progress: str, max_outputs: int) -> bool:
         """Whether the folder is new."""
         here = self._here(task)
-        is_new = self._make_folder(here.root)
+        # An agent may have put something else in its place.
+        is_new = ensure_folder(here.root, self._layout.root, self._refuse)
         self._ensure_progress(task.place, task.node, progress)
         files.write(here.context, files.pretty(self._context(task, max_outputs)))
         files.write(here.prompt, prompt.encode())
         return is_new
-
-    def _make_folder(self, path: str) -> bool:
-        """Create the folder; False if it exists. An agent may have put something else in its place."""
-        try:
-            return files.make_dir(path)
-        except StorageFailed:
-            obstacle = files.obstacle(path, below=self._layout.root)
-            if not obstacle:
-                raise
-            self._refuse(obstacle, "it is in the place of a folder of the run")
-            return files.make_dir(path)
 
     def prepared(self, task: AgentTask) -> Prepared | ErrorOccurred:
         """The iteration of an attempt that is about to start."""
