@@ -109,7 +109,8 @@ def test_an_agent_can_not_put_steps_into_a_recording(project: Project) -> None:
 def working(project: Project, copy: Path) -> Path:
     """A copy of a project, made while an agent works in it."""
     deadline = time.monotonic() + PATIENCE
-    while not (project.root / "up").exists():
+    written = iteration(project) / "attempt-1/agent.json"  # The last file that its supervisor writes for now.
+    while not ((project.root / "up").exists() and written.exists()):
         assert time.monotonic() < deadline
         time.sleep(0.02)
     shutil.copytree(project.root, copy, symlinks=True)
