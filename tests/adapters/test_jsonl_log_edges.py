@@ -2,15 +2,16 @@
 may lie."""
 
 import fcntl
+import os
 from pathlib import Path
 
 import pytest
 
 from agentforge.adapters.log import lease
-from agentforge.adapters.log.file import PayloadStore, payload_of
+from agentforge.adapters.log.file import MAX_PAYLOAD, PayloadStore, payload_of
 from agentforge.adapters.log.log import JsonlLog
 from agentforge.model.codec import DamagedLine, Payload
-from agentforge.model.errors import LogConflict
+from agentforge.model.errors import InvalidRequest, LogConflict
 from agentforge.system.disk import Disk, WriteRetry
 from agentforge.testing.event_log_contract import lines_of, timer_event, timer_events
 
@@ -79,3 +80,26 @@ def test_a_payload_is_looked_for_by_a_hash_only(tmp_path: Path, name: str) -> No
     assert store.load(store.save(b"{}")) == b"{}"
     with pytest.raises(DamagedLine, match="is missing"):
         store.load(payload_of(b"[]"))
+
+
+@pytest.mark.parametrize("size", [-1, MAX_PAYLOAD + 1, 1 << 60])
+def test_a_payload_of_an_invalid_size_is_not_read(tmp_path: Path, size: int) -> None:
+    store = PayloadStore(str(tmp_path), Disk(), WriteRetry())
+    os.mkfifo(tmp_path / f"{'0' * 64}.json")
+    with pytest.raises(DamagedLine, match="the size of its payload is invalid"):
+        store.load(Payload("0" * 64, size))
+
+
+def test_no_more_is_read_of_a_payload_than_its_line_says(tmp_path: Path) -> None:
+    store = PayloadStore(str(tmp_path), Disk(), WriteRetry())
+    payload = store.save(b"{}")
+    os.truncate(tmp_path / f"{payload.sha256}.json", MAX_PAYLOAD)
+    with pytest.raises(DamagedLine, match="exceed the limit of 2"):
+        store.load(payload)
+
+
+def test_an_event_that_no_reader_would_accept_is_not_written(tmp_path: Path) -> None:
+    store = PayloadStore(str(tmp_path), Disk(), WriteRetry())
+    with pytest.raises(InvalidRequest, match="at most"):
+        store.save(bytes(MAX_PAYLOAD + 1))
+    assert list(tmp_path.iterdir()) == []

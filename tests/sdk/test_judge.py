@@ -23,7 +23,7 @@ from agentforge.ports.provider import ExecuteRequest, ExecuteResult, Provider
 from agentforge.sdk.engine import Engine
 from agentforge.testing import ScriptedProvider, assert_iteration_count
 from agentforge.testing.mock_sessions import ObservedSession, mock_session
-from agentforge.testing.scripted_provider import Act, crashes, raises, says
+from agentforge.testing.scripted_provider import Act, crashes, fails, raises, says
 
 STOP = '{"stop": true, "reason": "nothing new", "confidence": 0.8}'
 RESUME = '{"stop": false, "reason": "more to find", "confidence": 0.6}'
@@ -427,6 +427,23 @@ def test_a_judge_prompt_changed_during_the_run_has_no_effect(tmp_path: Path) -> 
     judge = scripted(changes, answers(STOP))
     go(tmp_path, judge, environ={**ENVIRON, "JUDGE_PROMPT_PATH": str(own)})
     assert [call.prompt for call in judge.calls] == ["first", "first"]
+
+
+def test_a_judge_prompt_changed_before_a_resume_has_no_effect(tmp_path: Path) -> None:
+    """Until the run is recompiled."""
+    own = tmp_path / "judge.md"
+    own.write_text("first")
+    judge = scripted(answers(RESUME), answers(RESUME), answers(STOP))
+    failure = fails(Failure(FailureKind.AGENT_ERROR, "once"))
+    worker = ScriptedProvider([says("one"), failure, says("two"), failure, says("three")])
+    environ = {**ENVIRON, "JUDGE_PROMPT_PATH": str(own)}
+    sdk = Engine(tmp_path, providers={"scripted": worker, "claude": judge}, environ=environ)
+    (tmp_path / "p.yaml").write_text(json.dumps(pipeline({**judged(), "retry": {"max_attempts": 1}})))
+    assert not run(sdk.run(str(tmp_path / "p.yaml"), session="s")).completed
+    own.write_text("second")
+    assert not run(sdk.resume("s")).completed
+    assert run(sdk.resume("s", recompile=True)).completed
+    assert [call.prompt for call in judge.calls] == ["first", "first", "second"]
 
 
 # -- a judge that is a program

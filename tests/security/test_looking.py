@@ -4,6 +4,8 @@ repository has in the place of the files that they read."""
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -33,8 +35,14 @@ FILES = (
     ".git/HEAD",
     ".git",
 )
-OF_DEFINITIONS = (("lint",), ("stages",), ("pipelines",), ("dry-run", "p"), ("migrate", "check"))
-OF_RUNS = (("list",), ("status", "s"), ("tail", "s"), ("show", "s"), ("log", "verify", "s"))
+OF_DEFINITIONS = (
+    *(("lint",), ("stages",), ("pipelines",), ("dry-run", "p"), ("migrate", "check"), ("providers",)),
+    *(("doctor",), ("schema",), ("schema", "stage"), ("completion", "bash")),
+)
+OF_RUNS = (
+    *(("list",), ("status",), ("status", "s"), ("tail", "s"), ("log", "verify", "s"), ("top", "--once")),
+    *(("show", "s"), ("show", "s", "plan", "1", "--output"), ("diff", "s")),
+)
 COMMANDS = (*OF_DEFINITIONS, *OF_RUNS)
 
 
@@ -110,6 +118,100 @@ def test_looking_at_a_hostile_repository(
                 assert wrong not in said, (kind, command, said)
         assert _entries(project) == before, kind
         shutil.rmtree(project)
+
+
+WORDS = ("run ", "status ", "stages ", "show s ", "dry-run ")
+READ_BY_COMPLETION = (FILES[0], FILES[1], f"{RUN}/events.jsonl", f"{RUN}/state.json")
+
+
+@pytest.mark.parametrize("name", one_in(2, READ_BY_COMPLETION))
+def test_completing_words_in_a_hostile_repository(
+    template: Path,
+    tmp_path: Path,
+    name: str,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("_AGENTFORGE_COMPLETE", "bash_complete")
+    for kind, make in ODD.items():
+        project = tmp_path / "project"
+        shutil.copytree(template, project)
+        (project / name).unlink()
+        make(project / name)
+        monkeypatch.chdir(project)
+        for word in WORDS:
+            monkeypatch.setenv("COMP_WORDS", f"agentforge {word}")
+            monkeypatch.setenv("COMP_CWORD", str(word.count(" ")))
+            with suppress(SystemExit):
+                call([])
+            said = "".join(capfd.readouterr())
+            for wrong in ("Traceback", "root:", "\x1b"):
+                assert wrong not in said, (kind, word, said)
+        shutil.rmtree(project)
+
+
+READ_BY_INIT = (
+    ".gitignore",
+    ".claude",
+    ".claude/stages",
+    ".claude/pipelines",
+    "Makefile",
+    "pyproject.toml",
+    "package.json",
+    "requirements.txt",
+    "tests",
+)
+
+
+@pytest.mark.parametrize("name", one_in(3, READ_BY_INIT))
+def test_a_first_pipeline_in_a_hostile_repository(
+    tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It writes in the project only, and shows no file from elsewhere."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("root: mine")
+    elsewhere = {"own file": _linked(str(outside / "file")), "own folder": _linked(str(outside))}
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for kind, make in {**ODD, **elsewhere}.items():
+        project = tmp_path / "project"
+        path = project / name
+        path.parent.mkdir(parents=True)
+        make(path)
+        call(["-C", str(project), "init", "--yes"])
+        said = "".join(capfd.readouterr())
+        for wrong in ("Traceback", "unexpected", "root:", "\x1b]", "\x1b[2J"):
+            assert wrong not in said, (kind, said)
+        assert [found.name for found in outside.rglob("*")] == ["file"]
+        assert (outside / "file").read_text() == "root: mine"
+        shutil.rmtree(project)
+
+
+def test_looking_at_a_run_with_a_hostile_payload(
+    template: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The line names a payload of one gigabyte, which is there."""
+    project = tmp_path / "project"
+    shutil.copytree(template, project)
+    name = "0" * 64
+    line = (
+        '{"seq":2,"type":"session_start","timestamp":"2026-01-01T00:00:00Z","session":"s","cursor":null,'
+        f'"data":null,"trace_id":"t","payload":{{"sha256":"{name}","size":{1 << 30}}}'
+    )
+    log = project / RUN / "events.jsonl"
+    first = log.read_bytes().splitlines()[0]
+    previous = first.rpartition(b'"hash":"')[2][:32].decode()
+    digest = sha256((previous + line).encode()).hexdigest()[:32]
+    log.write_bytes(first + b"\n" + f'{line},"hash":"{digest}"}}\n'.encode())
+    (project / RUN / "payloads").mkdir(exist_ok=True)
+    (project / RUN / "payloads" / f"{name}.json").touch()
+    os.truncate(project / RUN / "payloads" / f"{name}.json", 1 << 30)
+    (project / RUN / "state.json").unlink()
+    assert call(["-C", str(project), "log", "verify", "s"]) != 0
+    assert f"the size of its payload is invalid: {1 << 30}" in "".join(capfd.readouterr())
+    for command in OF_RUNS:
+        call(["-C", str(project), *command])
+        assert "Traceback" not in "".join(capfd.readouterr())
 
 
 def _entries(project: Path) -> list[str]:

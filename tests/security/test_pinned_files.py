@@ -1,5 +1,6 @@
 """What a run executes is decided when it is compiled: an agent that changes files has no effect on it."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,23 @@ def test_an_agent_without_a_sandbox_does_not_change_the_prompt_of_a_later_stage(
     assert ended.status is RunStatus.COMPLETED
     assert (tmp_path / "seen").read_text() == "as it was"
     assert load(run_dir(tmp_path) / "plan.json")["nodes"][1]["prompt"] == "as it was"
+
+
+def test_a_prompt_changed_before_a_resume_counts_once_the_run_is_recompiled(tmp_path: Path) -> None:
+    """From the next iteration on: one that was begun keeps its prompt."""
+    prompt = stage(tmp_path, "one", "as it was")
+    once = fails(Failure(FailureKind.AGENT_ERROR, "once"))
+    agent = ScriptedProvider([once, once, says("done"), says("done")])
+    sdk = engine(tmp_path, agent)
+    staged = {"id": "plan", "stage": "one", "provider": "scripted", "retry": {"max_attempts": 1}, "runs": 2}
+    file = tmp_path / "p.yaml"
+    file.write_text(json.dumps(pipeline(staged)))
+    assert run(sdk.run(str(file), session="s")).status is RunStatus.FAILED
+    prompt.write_text("changed")
+    assert run(sdk.resume("s")).status is RunStatus.FAILED
+    prompt.write_text("changed again")
+    assert run(sdk.resume("s", recompile=True)).status is RunStatus.COMPLETED
+    assert [call.prompt for call in agent.calls] == [*["as it was"] * 3, "changed again"]
 
 
 def test_an_agent_does_not_change_the_schema_of_a_later_stage_also_after_a_resume(tmp_path: Path) -> None:

@@ -10,12 +10,13 @@ from hashlib import sha256
 from agentforge.adapters.log.displacement import DisplacedLog, chunks_of
 from agentforge.adapters.log.lease import LogLease
 from agentforge.model.codec import DamagedLine, Payload
-from agentforge.model.errors import AgentForgeError, LogConflict, StorageFailed
+from agentforge.model.errors import AgentForgeError, InvalidRequest, LogConflict, StorageFailed
 from agentforge.system import files
 from agentforge.system.disk import Disk, WriteRetry
 from agentforge.system.files import open_file, storage, storage_failed
 
-MAX_PAYLOAD = 1 << 30
+MAX_PAYLOAD = 32 * 1024 * 1024
+"""Commands that only look at a run read its payloads, too, also those of a foreign run."""
 _NAME = re.compile(r"[0-9a-f]{64}")
 
 _TAIL_BYTES = 64
@@ -44,6 +45,11 @@ class PayloadStore:
         self._retry = retry
 
     def save(self, data: bytes) -> Payload:
+        if len(data) > MAX_PAYLOAD:
+            raise InvalidRequest(
+                f"an event has {len(data):,} bytes of data; the log accepts at most {MAX_PAYLOAD:,}",
+                hint="make the prompts of the pipeline shorter, or split it",
+            )
         payload = payload_of(data)
         # Rewritten on each attempt.
         self._retry.call(f"can't write a payload to {self._directory}", lambda: self._write(payload, data))
@@ -53,8 +59,10 @@ class PayloadStore:
         # The name comes from a file, so it is validated before it becomes a path.
         if not _NAME.fullmatch(payload.sha256):
             raise DamagedLine("the name of its payload is invalid")
+        if not 0 <= payload.size <= MAX_PAYLOAD:
+            raise DamagedLine(f"the size of its payload is invalid: {payload.size}")
         try:
-            return verified(files.read_bytes(self._path(payload), MAX_PAYLOAD), payload)
+            return verified(files.read_bytes(self._path(payload), payload.size), payload)
         except StorageFailed as error:
             raise DamagedLine(f"its payload {payload.sha256[:12]} can't be read: {error.message}") from error
 
