@@ -126,8 +126,9 @@ def test_release_without_tasks_queries_once(queue: Queue, listed: str) -> None:
     assert len(queue.asked) == 1
 
 
-def test_release_without_the_program_does_nothing(tmp_path: Path) -> None:
+def test_release_without_the_program_does_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     asyncio.run(Beads(str(tmp_path), "s", {"PATH": str(tmp_path)}).release())
+    assert (caplog.text, list(tmp_path.iterdir())) == ("", [])
 
 
 def test_cancelling_ends_the_program(queue: Queue) -> None:

@@ -7,6 +7,8 @@ import pytest
 
 from agentforge.adapters.host.desktop import notify
 
+Capture = pytest.CaptureFixture[str]
+
 
 def program(folder: Path, name: str, script: str) -> dict[str, str]:
     path = folder / name
@@ -33,12 +35,16 @@ def test_notification_by_notify_send_needs_a_desktop(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("script", ["exit 3", "kill -9 $$"])
-def test_failed_notification_is_ignored(tmp_path: Path, script: str) -> None:
-    notify("a", "b", {**program(tmp_path, "notify-send", script), "DISPLAY": ":0"})
+def test_failed_notification_is_ignored(tmp_path: Path, script: str, capfd: Capture) -> None:
+    env = program(tmp_path, "notify-send", f"echo tried > {tmp_path}/told; echo failed >&2; {script}")
+    notify("a", "b", {**env, "DISPLAY": ":0"})
+    assert (tmp_path / "told").exists()
+    assert capfd.readouterr() == ("", "")
 
 
-def test_notification_without_a_program_does_nothing(tmp_path: Path) -> None:
+def test_notification_without_a_program_does_nothing(tmp_path: Path, capfd: Capture) -> None:
     notify("a", "b", {"PATH": str(tmp_path), "DISPLAY": ":0"})
     (tmp_path / "notify-send").write_text("no program")
     (tmp_path / "notify-send").chmod(0o755)
     notify("a", "b", {"PATH": str(tmp_path), "DISPLAY": ":0"})
+    assert capfd.readouterr() == ("", "")

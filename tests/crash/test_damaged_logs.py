@@ -98,6 +98,7 @@ def test_garbage_without_a_newline_is_torn_and_the_run_never_started(run: Script
     run.cut(b"\x01\x02garbage", None)
     run.run()
     check(run, expected(STAGES))
+    assert run.events()[0]["type"] == "session_start"
 
 
 def test_events_file_with_corrupted_final_line_is_repaired_and_the_repair_logged(run: ScriptedRun) -> None:

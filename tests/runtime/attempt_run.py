@@ -14,14 +14,28 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import agentforge.runtime
+import agentforge.runtime.supervisor
 
-SUPERVISOR = Path(agentforge.runtime.__file__).parent / "supervisor.py"
+SUPERVISOR = Path(agentforge.runtime.supervisor.__file__)
 SUPERVISE = (sys.executable, "-I", "-S", str(SUPERVISOR))
+CHANGED = """
+import importlib.util, json, os, sys
+spec = importlib.util.spec_from_file_location("supervisor", sys.argv.pop(1))
+supervisor = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(supervisor)
+vars(supervisor).update(json.loads(sys.argv.pop(1)))
+os._exit(supervisor.main())
+"""
 PR_SET_CHILD_SUBREAPER = 36
 PATIENCE = 60.0
 """Seconds after which what should happen never will, on a busy machine too."""
 ENV = {"PATH": os.environ["PATH"]}
+
+
+def supervise_with(**constants: float) -> tuple[str, ...]:
+    """The command line of a supervisor with other constants: a test waits for none of them."""
+    assert constants.keys() <= vars(agentforge.runtime.supervisor).keys()
+    return (sys.executable, "-I", "-S", "-c", CHANGED, str(SUPERVISOR), json.dumps(constants))
 
 
 def eventually(what: Callable[[], object], seconds: float = PATIENCE) -> None:

@@ -39,3 +39,4 @@ def test_drafts_are_removed_wherever_an_engine_may_have_written(tmp_path: Path) 
 
 def test_missing_run_folder_has_no_drafts(tmp_path: Path) -> None:
     remove_drafts(RunLayout(str(tmp_path / "s"), "s"))
+    assert list(tmp_path.iterdir()) == []

@@ -83,7 +83,10 @@ def test_a_record_that_is_none_is_ignored(project: Path, kind: str) -> None:
         record.mkdir()
     else:
         record.write_bytes(b"\xff\0\n" * 100)
+    before = set(project.rglob("*")) - {record}
     Placeholders(str(project)).tidy()
+    assert set(project.rglob("*")) - {record} == before
+    assert Path("/etc/passwd").exists()
 
 
 def entries(project: Path) -> set[str]:

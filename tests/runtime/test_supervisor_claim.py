@@ -14,7 +14,7 @@ import pytest
 
 from agentforge.runtime.supervisor import Lease
 
-from .attempt_run import SUPERVISOR, AttemptRun, eventually, nothing_left_behind, stat
+from .attempt_run import SUPERVISOR, AttemptRun, eventually, nothing_left_behind, stat, supervise_with
 
 
 @pytest.fixture
@@ -204,7 +204,10 @@ def test_the_exit_record_survives_a_folder_that_is_deleted_and_restored(attempt:
 def test_the_exit_record_is_not_written_to_the_folder_of_another_attempt(attempt: AttemptRun) -> None:
     home = attempt.folder.parent
     supervisor = attempt.start(
-        "sh", "-c", "while [ ! -e go ]; do sleep 0.02; done", cwd=str(home), orphan_grace=900
+        *("sh", "-c", "while [ ! -e go ]; do sleep 0.02; done"),
+        cwd=str(home),
+        orphan_grace=900,
+        program=supervise_with(RECORD_TRIES=2),
     )
     attempt.agent_pid()
     shutil.rmtree(attempt.folder)

@@ -12,7 +12,7 @@ import pytest
 
 from agentforge.runtime.supervisor import ExitRecordFile, Folder, Lease, Spec
 
-from .attempt_run import SUPERVISOR, AttemptRun, eventually, lives, nothing_left_behind
+from .attempt_run import SUPERVISOR, AttemptRun, eventually, lives, nothing_left_behind, supervise_with
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -42,20 +42,10 @@ def test_a_look_at_the_lease_does_not_keep_it(tmp_path: Path) -> None:
         assert lease.is_held()
 
 
-# A process that even KILL doesn't end can't be made here, so the supervisor is given no time to kill.
-IMPATIENT = """
-import importlib.util, os, sys
-spec = importlib.util.spec_from_file_location("supervisor", sys.argv[1])
-supervisor = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(supervisor)
-supervisor.KILL_TIMEOUT = 0.0
-os._exit(supervisor.main())
-"""
-
-
 def test_processes_that_could_not_be_ended_are_told(attempt: AttemptRun) -> None:
     deaf = "trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done"
-    program = (sys.executable, "-I", "-S", "-c", IMPATIENT, str(SUPERVISOR))
+    # A process that even KILL doesn't end can't be made here, so the supervisor is given no time to kill.
+    program = supervise_with(KILL_TIMEOUT=0)
     supervisor = attempt.start("sh", "-c", deaf, term_grace=0.1, program=program)
     pid = attempt.number_in("pid")
     supervisor.terminate()

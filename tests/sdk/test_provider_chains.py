@@ -175,6 +175,8 @@ class TestSandboxes:
         assert "sandbox: bwrap" in caught.value.hint
 
     def test_a_fully_isolated_process_needs_no_sandbox(self, tmp_path: Path) -> None:
+        with pytest.raises(ProviderUnusable):
+            self.check(tmp_path, Dangerous(), None)
         self.check(tmp_path, Dangerous(), None, sandboxed=True)
 
     def test_the_engine_passes_its_sandboxed_flag(self, tmp_path: Path) -> None:
