@@ -134,10 +134,10 @@ def test_log_of_parallel_blocks_and_judgments_cut_at_every_byte_reaches_the_same
 
 
 def every_byte_of_a_few(whole: bytes) -> list[int]:
-    """Every length within the first line and one of each ten others, and those around the ends of all."""
+    """Every length within the first line and one of each forty others, and those around the ends of all."""
     lengths, start = set(around_line_ends(whole)), 0
     for number, line in enumerate(whole.splitlines(keepends=True)):
-        if number % 10 == 0:
+        if number % 40 == 0:
             lengths.update(range(start, start + len(line)))
         start += len(line)
     return sorted(lengths)
@@ -165,10 +165,10 @@ def cut_everywhere(nodes: tuple[Node, ...], lengths: Callable[[bytes], Iterable[
             torn = whole[:length].count(b"\n") < lines or not whole[:length].endswith(b"\n")
             if EVERYWHERE or (lines, torn) not in taken_up:
                 taken_up.add((lines, torn))
-                # With the files of the whole run and with none: both of each line, in turn torn and not.
-                if EVERYWHERE or SOAKS or (lines % 2 == 0) == torn:
+                # Torn or not, with the files of the whole run or with none: one of these after each line.
+                if EVERYWHERE or SOAKS or (lines % 4) == (0 if torn else 1):
                     take_up(run, whole[:length], lines, files)
-                if EVERYWHERE or SOAKS or (lines % 2 == 0) != torn:
+                if EVERYWHERE or SOAKS or (lines % 4) == (2 if torn else 3):
                     take_up(run, whole[:length], lines, None)
 
 
