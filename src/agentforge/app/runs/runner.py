@@ -141,11 +141,14 @@ class Runner:
         task = asyncio.create_task(driver.drive())
         is_written = False
         """Whether state.json shows the end of the drive."""
+        ended = None
         try:
             await asyncio.shield(task)
             is_written = True
             for latest in journal.view.history.light.values():
                 write_iteration_files(layout, latest)
+            # While the lock file exists, the next look at the run repeats what a crash prevented.
+            ended = record_completion(self._runs.project, journal.plan, journal.state)
         except asyncio.CancelledError:
             driver.ask_to_pause("cancelled_by_caller", grace=self._stop_grace)
             await task
@@ -158,8 +161,7 @@ class Runner:
             released.set()
             is_over = journal.state.status is not RunStatus.RUNNING
             self._leases.release(journal, keep_lock=is_over and not is_written)
-        # The end of the run is recorded; failures from here on don't affect it.
-        if ended := record_completion(self._runs.project, journal.plan, journal.state):
+        if ended:
             text = f"{ended.type} {ended.session}: {ended.status}"
             await asyncio.to_thread(notify, NOTIFICATION, text, self._environ, self._runs.project)
         return result_of(journal.state, journal.view.summary, layout.root)
