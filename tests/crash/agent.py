@@ -76,6 +76,19 @@ def reattached() -> int:
         return log.read().count(REATTACHED)
 
 
+def wait_for_events() -> None:
+    """Keep working until the log has the events that are expected at this place: `0/1:note_added`."""
+    words = (word.partition(":") for word in os.environ.get("AGENT_UNTIL", "").split())
+    types = [f'"type":"{kind}"'.encode() for place, _, kind in words if place == PLACE]
+    until = time.monotonic() + MAX_WAIT
+    while types and time.monotonic() < until:
+        with open(os.environ["CRASH_LOG"], "rb") as log:
+            content = log.read()
+        if all(kind in content for kind in types):
+            return
+        time.sleep(0.03)
+
+
 def fill_the_disk() -> None:
     """Until there is only so much room left."""
     ballast = os.open(os.environ["AGENT_BALLAST"], os.O_WRONLY | os.O_CREAT)
@@ -91,6 +104,9 @@ def wanted(name: str) -> bool:
 def write_result() -> None:
     summary = f"did {PLACE}"
     result = {"summary": summary, "work": {"items_completed": [PLACE]}, "decision": "continue"}
+    if wanted("AGENT_ASKS"):
+        asked = {"id": "color", "question": "Which color?", "options": ["red", "blue"]}
+        result |= {"decision": "ask", "questions": [asked]}
     place = os.environ["AGENTFORGE_STATUS" if wanted("AGENT_OLD_STATUS") else "AGENTFORGE_RESULT"]
     if wanted("AGENT_OLD_STATUS"):
         result = {"decision": "continue", "reason": "more to do", "summary": summary}
@@ -150,14 +166,15 @@ def take_time() -> None:
     time.sleep(float(os.environ.get("AGENT_LONG" if wanted("AGENT_LINGERS") else "AGENT_SECONDS", "0.05")))
     if wanted("AGENT_WAITS"):
         wait_for_an_engine()
+    wait_for_events()
 
 
 # Opened before the injector is installed: half a line would corrupt the next one.
 LEDGER = os.open(os.environ["CRASH_LEDGER"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 write = os.write
 INJECTOR = killer.install("agent")
-_, node, _, iteration, attempt, *judge = os.environ["AGENTFORGE_ATTEMPT"].rpartition("@")[0].split("/")
-PLACE = "/".join((node, iteration, *judge))
+_, node, visit, iteration, attempt, *judge = os.environ["AGENTFORGE_ATTEMPT"].rpartition("@")[0].split("/")
+PLACE = "/".join((killer.visited(node, int(visit)), iteration, *judge))
 ATTEMPT = f"{PLACE}/{attempt}"
 GOES_ON_WITH = sys.argv[sys.argv.index("--go-on-with") + 1] if "--go-on-with" in sys.argv else ""
 """The agent session that is resumed."""

@@ -92,11 +92,11 @@ def table(done: list[Judged]) -> None:
 
 
 def _where(case: Case) -> str:
-    match case.planned_kills:
+    match tuple(filter(None, case.planned_kills)):
         case ():
             return "nothing"
         case (Cut() as cut,):
-            return f"{cut.role} {cut.kind}"
+            return f"{cut.role} {cut.kind}" + (" after an answer" if len(case.planned_kills) > 1 else "")
         case (_,):
             return "a random moment"
         case (_, _, _, _, *_):
@@ -112,7 +112,7 @@ def _sums(those: list[Judged]) -> list[int]:
 
 
 def row(scenario: str, where: str, *numbers: object) -> None:
-    say(f"{scenario:10} {where:24}" + "".join(f"{number:>8}" for number in numbers))
+    say(f"{scenario:12} {where:32}" + "".join(f"{number:>8}" for number in numbers))
 
 
 def say(text: str, end: str = "\n") -> None:

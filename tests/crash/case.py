@@ -7,10 +7,12 @@ import sys
 import time
 import uuid
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
 from tests.fork_server import Forked, ForkServer
+from tests.order.rules import CONTROLS
 
 from . import killer
 from .scenarios import HOME, SCENARIOS, SESSION, Scenario
@@ -50,6 +52,7 @@ class Moment:
 
 
 PlannedKill = Cut | Moment
+NO_KILL = "-"
 EngineProcess = subprocess.Popen[bytes] | Forked
 
 
@@ -61,11 +64,11 @@ def _server() -> ForkServer:
 @dataclass(frozen=True)
 class Case:
     scenario: str
-    planned_kills: tuple[PlannedKill, ...]
-    """The i-th falls while the i-th engine runs: the first run, then each recovery."""
+    planned_kills: tuple[PlannedKill | None, ...]
+    """The i-th falls while the i-th engine runs: the first run, then each recovery or answer."""
 
     def __str__(self) -> str:
-        return " ".join([self.scenario, *map(str, self.planned_kills)])
+        return " ".join([self.scenario, *(str(kill or NO_KILL) for kill in self.planned_kills)])
 
     @classmethod
     def parse(cls, text: str) -> "Case":
@@ -73,7 +76,9 @@ class Case:
         return cls(scenario, tuple(map(_planned_kill, planned_kills)))
 
 
-def _planned_kill(text: str) -> PlannedKill:
+def _planned_kill(text: str) -> PlannedKill | None:
+    if text == NO_KILL:
+        return None
     if text.startswith("@"):
         seconds, victims = text[1:].split(":")
         return Moment(float(seconds), victims)
@@ -110,10 +115,12 @@ class CrashRun:
             "AGENTFORGE_DEBUG": "1",
         }
         self.turns = 0
+        self.seconds: list[float] = []
+        """How long each turn took."""
         self.was_killed = False
         """Whether a process that may have driven the run was killed, so that it left files to clean up."""
 
-    def play(self, planned_kills: tuple[PlannedKill, ...]) -> Story:
+    def play(self, planned_kills: tuple[PlannedKill | None, ...]) -> Story:
         """Run, and continue until the run has ended, each time as a person would."""
         story = self.story
         while (status := story.status()) not in FINAL or self.was_killed:
@@ -131,12 +138,26 @@ class CrashRun:
         match status:
             case "unborn":
                 return self.story.scenario.command
-            case "paused" if self.story.scenario.name in ANSWERS and self.story.asks():
+            case "waiting":
+                return self._reply()
+            case "paused" if self.story.scenario.name in ANSWERS and self.story.open_requests():
                 return ("answer", SESSION, "resume")
             case "paused" | "failed":
                 return ("resume", SESSION)
             case _:
                 return ("recover", SESSION)
+
+    def _reply(self) -> tuple[str, ...]:
+        """What the person decides who is asked; after a timeout, nobody does."""
+        story = self.story
+        if not (asked := story.open_requests()):
+            return ("recover", SESSION)
+        if replies := story.scenario.replies:
+            command, *options = replies[min(story.decisions(), len(replies) - 1)]
+            return (command, SESSION, *options)
+        due = datetime.fromisoformat(asked[0]["due_at"])
+        time.sleep(max(0.0, (due - datetime.now(UTC)).total_seconds()))
+        return ("recover", SESSION)
 
     def turn(self, command: tuple[str, ...], planned_kill: PlannedKill | None = None) -> None:
         """One engine from start to end, with its controls and its planned kill."""
@@ -168,6 +189,7 @@ class CrashRun:
             and (counts / "killed").exists()
         ):
             self._cut_power(counts / "synced", length)
+        self.seconds.append(time.monotonic() - began)
         self.was_killed = any(process.returncode < 0 for process in (engine, *senders))
         self._take_stock(counts, command, engine)
 
@@ -202,7 +224,7 @@ class CrashRun:
         found = {}
         for file in sorted((self.output_dir / f"counts-{turn}").iterdir()):
             role, _, kind = file.name.partition(".")
-            if kind:
+            if role in killer.ROLES:
                 found[role, kind] = file.stat().st_size
         return found
 
@@ -219,9 +241,7 @@ class CrashRun:
     def _was_asked(self) -> bool:
         folder = self.story.run_dir / "control"
         waiting = folder.is_dir() and any(name.suffix == ".json" for name in folder.iterdir())
-        return waiting or any(
-            e["type"] in ("pause_requested", "cancel_requested") for e in self.story.events()
-        )
+        return waiting or any(e["type"] in CONTROLS for e in self.story.events())
 
     def _cut_power(self, synced: Path, before: int) -> None:
         """Remove the part of the log that wasn't synced."""

@@ -12,7 +12,7 @@ from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 
-from tests.order.rules import complaints, read_trace
+from tests.order.rules import CONTROLS, complaints, read_trace
 
 from agentforge.adapters.log.log import verify
 
@@ -24,6 +24,7 @@ ONCE = ("session_start", "session_complete", "session_aborted")
 ONCE_IN_A_NODE = (
     "node_start",
     "node_complete",
+    "node_restart",
     "parallel_provider_start",
     "parallel_provider_complete",
     "stage_complete",
@@ -119,9 +120,11 @@ def _once(story: Story) -> Iterator[str]:
             seen[kind, *place, data["attempt"]] += 1
         elif kind in OUTCOMES:
             seen["outcome", *place, data["attempt"]] += 1
-        elif kind in ("request_opened", "request_answered"):
+        elif kind in ("request_opened", "request_answered", "request_resolved"):
             seen[kind, data["id"]] += 1
-        elif kind in ("pause_requested", "cancel_requested") and data.get("control"):
+        elif kind == "checkpoint_cleared":
+            seen[kind, data["name"]] += 1
+        elif kind in CONTROLS and data.get("control"):
             seen["control", data["control"]] += 1
     yield from (f"recorded {count} times: {what}" for what, count in seen.items() if count > 1)
 
@@ -258,14 +261,16 @@ def _was_silenced(story: Story) -> bool:
 
 
 def _node(at: dict) -> str:
-    """A node's path, in a branch with its provider."""
-    return f"{at['node_path']}@{at['provider']}" if at.get("provider") else at.get("node_path", "")
+    """A node's path, in a branch with its provider, from the second visit on with its number."""
+    node = f"{at['node_path']}@{at['provider']}" if at.get("provider") else at.get("node_path", "")
+    return killer.visited(node, at.get("node_run", 1))
 
 
 def _stage_folder(story: Story, at: dict) -> Path:
     node, _, stage = at["node_path"].partition(".")
     if not at.get("provider"):
-        return next(story.run_dir.glob(f"stage-{int(node):02d}-*"))
+        folder = next(story.run_dir.glob(f"stage-{int(node):02d}-*"))
+        return folder / f"run-{at['node_run']:03d}" if at["node_run"] > 1 else folder
     return next(
         story.run_dir.glob(f"parallel-{int(node):02d}-*/providers/{at['provider']}/stage-{int(stage):02d}-*")
     )
@@ -293,8 +298,12 @@ def _rest(story: Story) -> Iterator[str]:
 
 
 def _strays(story: Story) -> Iterator[str]:
-    """No half-written file is left over."""
+    """No half-written file is left over. A folder with an empty log was moved aside and is kept."""
+    logs = story.run_dir.parent.glob(f"{SESSION}.*/{story.log.name}")
+    aside = [log.parent for log in logs if not log.stat().st_size]
     for path in story.project.rglob("*"):
+        if any(path.is_relative_to(folder) for folder in aside):
+            continue
         if path.suffix in (".tmp", ".draft") and not path.parent.name.startswith(("attempt-", "judge-")):
             yield f"left over: {path.relative_to(story.project)}"
 
@@ -394,13 +403,23 @@ def final_state(story: Story) -> dict:
             if e["type"] == "judge_complete" and e["data"]["status"] == "success"
         ],
     }
+    found["asked"] = _asked(events)
+    found["visits"] = [
+        (event["type"], _node(event["cursor"]), event["data"].get("cause"), event["data"].get("feedback"))
+        for event in events
+        if event["type"] in ("node_start", "node_restart")
+    ]
     if any((event["cursor"] or {}).get("provider") for event in events):
         # Who of several comes first is a matter of luck.
         found |= {key: sorted(found[key]) for key in ("completed", "state.json history")}
     if story.status() == "completed":
-        for path in sorted(story.run_dir.glob("**/stage-*/iterations/*/*")):
+        for path in sorted(story.run_dir.glob("**/stage-*/**/iterations/*/*")):
             if path.name in FILES:
                 found[str(path.relative_to(story.run_dir))] = _text(path, story)
+        completions = story.project / ".claude" / "loop-completions.json"
+        if completions.exists():
+            told = json.loads(completions.read_text())
+            found[completions.name] = [(one["session"], one["type"], one["status"]) for one in told]
         for path in [*story.run_dir.rglob("progress*.md"), *(story.project / "docs").glob("*")]:
             found[str(path.relative_to(story.project))] = _text(path, story)
         for path in [*story.run_dir.rglob("manifest.json"), *story.run_dir.glob("*/providers/*/state.json")]:
@@ -410,6 +429,20 @@ def final_state(story: Story) -> dict:
             }
             found[str(path.relative_to(story.project))] = timeless
     return found
+
+
+def _asked(events: list[dict]) -> list[list[object]]:
+    """What people decided, and what followed; what is asked only because of kills is left out."""
+    told: dict[str, list[object]] = {}
+    for event in events:
+        data = event["data"]
+        if event["type"] == "request_opened" and data["kind"] != "escalation":
+            told[data["id"]] = [data["kind"], data["question"]]
+        elif event["type"] == "request_answered" and data["id"] in told:
+            told[data["id"]] += [data["answer"], data["by"], data.get("text", "")]
+        elif event["type"] == "request_resolved" and data["id"] in told:
+            told[data["id"]].append(data["effect"])
+    return list(told.values())
 
 
 def _text(path: Path, story: Story) -> str:

@@ -21,10 +21,10 @@ WRITES = ("append", "refusal", "keep", "write", "send")
 WHENS = ("before", "during", "after")
 
 PR_SET_NAME = 15
-MARK = re.compile(rb"AGENTFORGE_ATTEMPT=[^/]*/([^/]*)/[^/]*/(\d+)/(\d+)(/judge)?@")
+MARK = re.compile(rb"AGENTFORGE_ATTEMPT=[^/]*/([^/]*)/(\d+)/(\d+)/(\d+)(/judge)?@")
 FOLDER = re.compile(
     rb"(?:parallel-(\d+)-[^/]*/providers/([^/]*)/)?"
-    rb"stage-(\d+)-[^/]*/iterations/(\d+)/(attempt|judge)-(\d+)\0"
+    rb"stage-(\d+)-[^/]*/(?:run-(\d+)/)?iterations/(\d+)/(attempt|judge)-(\d+)\0"
 )
 
 REFUSAL = b'"type":"file_refused"'
@@ -133,17 +133,24 @@ def _role(words: list[str]) -> str:
     return "agent" if "agent.py" in ends or "claude" in ends else "tool"
 
 
+def visited(node: str, visit: int) -> str:
+    """A node in one of its visits; the first has no number."""
+    return f"{node}~{visit}" if visit > 1 else node
+
+
 def attempt_of(pid: int) -> str:
     """`node/iteration/attempt` that a supervisor or an agent works on, or `node/iteration/judge/attempt`."""
     with contextlib.suppress(OSError):
         with _plain_open(f"/proc/{pid}/environ", "rb") as file:
             if mark := MARK.search(file.read()):
-                node, iteration, attempt, judge = mark.groups(b"")
-                return f"{node.decode()}/{int(iteration)}{judge.decode()}/{int(attempt)}"
+                node, visit, iteration, attempt, judge = mark.groups(b"")
+                place = visited(node.decode(), int(visit))
+                return f"{place}/{int(iteration)}{judge.decode()}/{int(attempt)}"
         with _plain_open(f"/proc/{pid}/cmdline", "rb") as file:
             if place := FOLDER.search(file.read()):
-                block, provider, stage, iteration, kind, attempt = place.groups(b"")
+                block, provider, stage, visit, iteration, kind, attempt = place.groups(b"")
                 node = f"{int(block)}.{int(stage)}@{provider.decode()}" if block else str(int(stage))
+                node = visited(node, int(visit or 1))
                 judge = "/judge" if kind == b"judge" else ""
                 return f"{node}/{int(iteration)}{judge}/{int(attempt)}"
     return ""

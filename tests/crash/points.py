@@ -4,7 +4,6 @@ import fcntl
 import pickle
 import random
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -45,11 +44,15 @@ RECOVERING = (
 
 @dataclass(frozen=True)
 class Baseline:
-    """An uninterrupted run: its final state, its duration, and every call that it makes."""
+    """An uninterrupted run: its final state, and the duration and the calls of its engines."""
 
     state: dict[str, Any]
-    seconds: float
-    counts: dict[tuple[str, str], int]
+    turns: tuple[tuple[float, dict[tuple[str, str], int]], ...]
+    """Of the engine that begins the run, then of each that a person's answer starts."""
+
+    @property
+    def counts(self) -> dict[tuple[str, str], int]:
+        return self.turns[0][1]
 
 
 shared_folder: Path | None = None
@@ -74,22 +77,21 @@ def baseline(scenario: str) -> Baseline:
 def _played(scenario: str) -> Baseline:
     with tempfile.TemporaryDirectory(prefix="crash-") as folder:
         run = CrashRun(Path(folder), SCENARIOS[scenario])
-        began = time.monotonic()
-        run.turn(run.story.scenario.command)
-        seconds = time.monotonic() - began
         story = run.play(())
         if story.trouble or story.status() != SCENARIOS[scenario].ends:
             raise RuntimeError(f"{scenario} failed without any kill: {story.status()} {story.trouble}")
-        return Baseline(final_state(story), seconds, run.counts())
+        turns = ((seconds, run.counts(turn)) for turn, seconds in enumerate(run.seconds, 1))
+        return Baseline(final_state(story), tuple(turns))
 
 
-def every_cut(scenario: str) -> Iterator[Cut]:
+def cases_of(scenario: str) -> Iterator[Case]:
     """Every call of the uninterrupted run, before, after and, where bytes move, in the middle of it."""
-    for (role, kind), calls in baseline(scenario).counts.items():
-        for n in range(1, calls + 1):
-            for victims in _victims(role, kind):
-                for when in _whens(role, kind, victims):
-                    yield Cut(role, kind, n, when, victims)
+    for turn, (_, counts) in enumerate(baseline(scenario).turns):
+        for (role, kind), calls in counts.items():
+            for n in range(1, calls + 1):
+                for victims in _victims(role, kind):
+                    for when in _whens(role, kind, victims):
+                        yield Case(scenario, (*(None,) * turn, Cut(role, kind, n, when, victims)))
 
 
 def _victims(role: str, kind: str) -> tuple[str, ...]:
@@ -107,7 +109,7 @@ def _whens(role: str, kind: str, victims: str) -> tuple[str, ...]:
 
 
 def every_case() -> list[Case]:
-    return [Case(scenario, (cut,)) for scenario in SCENARIOS for cut in every_cut(scenario)]
+    return [case for scenario in SCENARIOS for case in cases_of(scenario)]
 
 
 def spread(cases: list[Case], count: int, dice: random.Random) -> list[Case]:
@@ -120,23 +122,27 @@ def spread(cases: list[Case], count: int, dice: random.Random) -> list[Case]:
 
 def any_time(dice: random.Random) -> Case:
     scenario = dice.choice(sorted(SCENARIOS))
-    return Case(scenario, (any_moment(scenario, dice),))
+    turn = dice.randrange(len(baseline(scenario).turns))
+    return Case(scenario, (*(None,) * turn, any_moment(scenario, dice, turn)))
 
 
-def any_moment(scenario: str, dice: random.Random) -> Moment:
+def any_moment(scenario: str, dice: random.Random, turn: int = 0) -> Moment:
     victims = dice.choice(
         (*SUBSETS, "engine", "engine")
     )  # Alone more often: then its agent is reattached to.
-    return Moment(round(dice.uniform(0.0, baseline(scenario).seconds), 3), victims)
+    return Moment(round(dice.uniform(0.0, baseline(scenario).turns[turn][0]), 3), victims)
 
 
 def any_sequence(dice: random.Random) -> Case:
     """A kill, and one or two more while the run is being recovered."""
     scenario = dice.choice(sorted(SCENARIOS))
-    first: PlannedKill = any_moment(scenario, dice)
+    first = Case(scenario, (any_moment(scenario, dice),))
     if dice.random() < 0.7:
-        first = dice.choice(list(every_cut(scenario)))
-    return Case(scenario, (first, *(_while_recovering(scenario, dice) for _ in range(dice.randint(1, 2)))))
+        first = dice.choice(list(cases_of(scenario)))
+    return Case(
+        scenario,
+        (*first.planned_kills, *(_while_recovering(scenario, dice) for _ in range(dice.randint(1, 2)))),
+    )
 
 
 def any_reattachment(dice: random.Random) -> Case:

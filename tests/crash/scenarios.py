@@ -61,7 +61,7 @@ class Control:
 
     at: str
     """`node/iteration`, of a branch `node@provider/iteration`, of the judge `node/iteration/judge`."""
-    command: Literal["pause", "cancel"]
+    command: Literal["pause", "cancel", "steer", "resume"]
     options: tuple[str, ...] = ()
 
 
@@ -72,6 +72,9 @@ class Scenario:
     """Of the pipeline; without any, it is a single stage of the scenario's name."""
     agent: dict[str, str] = field(default_factory=dict)
     control: Control | None = None
+    replies: tuple[tuple[str, ...], ...] = ()
+    """What a person decides each time that the run waits: a command and its options, without the session.
+    The last one is repeated."""
     ends: str = "completed"
     programs: dict[str, str] = field(default_factory=dict)
     """What is found in PATH before anything else."""
@@ -196,6 +199,18 @@ SCENARIOS = {
             Control("0/1/judge", "cancel"),
             ends="aborted",
             programs={"claude": CLAUDE},
+        ),
+        Scenario(
+            "approval",
+            "  - {id: plan, prompt: one, runs: 2, approve: true}\n"
+            "  - {id: build, prompt: two, runs: 1, checkpoint: go}\n",
+            {"AGENT_WAITS": "0/2 1/1"},
+            replies=(("answer", "approve"),),
+        ),
+        Scenario(
+            "timeout",
+            "  - {id: plan, prompt: one, runs: 1, approve: {timeout: 0.3, on_timeout: approve}}\n",
+            {"AGENT_WAITS": "0/1"},
         ),
     )
 }

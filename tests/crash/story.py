@@ -56,11 +56,32 @@ class Story:
             else []
         )
 
-    def asks(self) -> bool:
-        """Whether a question is open."""
-        opened = {event["data"]["id"] for event in self.events() if event["type"] == "request_opened"}
-        closed = {event["data"]["id"] for event in self.events() if event["type"] == "request_answered"}
-        return bool(opened - closed)
+    def open_requests(self) -> list[dict]:
+        """What is asked and has no answer yet, also not one that no engine has seen."""
+        events = self.events()
+        opened = [event["data"] for event in events if event["type"] == "request_opened"]
+        closed = {
+            event["data"]["id"]
+            for event in events
+            if event["type"] in ("request_answered", "request_resolved")
+        }
+        answers = self.run_dir / "answers"
+        return [
+            request
+            for request in opened
+            if request["id"] not in closed and not (answers / f"{request['id']}.json").exists()
+        ]
+
+    def decisions(self) -> int:
+        """How many answers people gave that no kill made necessary."""
+        events = self.events()
+        escalations = {
+            event["data"]["id"]
+            for event in events
+            if event["type"] == "request_opened" and event["data"]["kind"] == "escalation"
+        }
+        answered = [event["data"]["id"] for event in events if event["type"] == "request_answered"]
+        return sum(id not in escalations for id in answered)
 
     def status(self) -> str:
         """The status of the run by its log."""
@@ -69,6 +90,7 @@ class Story:
             "session_resumed": "running",
             "session_continued": "running",
             "session_paused": "paused",
+            "awaiting_approval": "waiting",
             "session_failed": "failed",
             "session_aborted": "aborted",
             "session_complete": "completed",

@@ -15,7 +15,7 @@ from tests.sampling import one_in
 from .campaign import judge
 from .case import Case, play
 from .checks import violations
-from .points import any_escalation, any_sequence, any_time, baseline, every_cut, spread
+from .points import any_escalation, any_sequence, any_time, baseline, cases_of, spread
 from .scenarios import SCENARIOS
 
 SEED = int(os.environ.get("CRASH_SEED", "1"))
@@ -40,8 +40,7 @@ def expect_no_violation(cases: list[Case]) -> int:
 @pytest.mark.parametrize("scenario", one_in(2, SCENARIOS))
 def test_killed_at_calls_spread_over_the_whole_run(scenario: str) -> None:
     dice = random.Random(f"{SEED} {scenario}")
-    cases = [Case(scenario, (cut,)) for cut in every_cut(scenario)]
-    expect_no_violation(spread(cases, 1, dice))
+    expect_no_violation(spread(list(cases_of(scenario)), 1, dice))
 
 
 def test_killed_at_random_moments() -> None:

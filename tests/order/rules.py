@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ATTEMPT = re.compile(
-    r"(?:parallel-(\d+)-[^/]*/providers/([^/]+)/)?stage-(\d+)-[^/]*/iterations/(\d+)/(attempt|judge)-(\d+)$"
+    r"(?:parallel-(\d+)-[^/]*/providers/([^/]+)/)?stage-(\d+)-[^/]*/"
+    r"(?:run-(\d+)/)?iterations/(\d+)/(attempt|judge)-(\d+)$"
 )
 STARTS = {"attempt_start": "attempt", "judge_start": "judge"}
 ENDINGS = {"attempt_ending": "attempt", "judge_ending": "judge"}
+CONTROLS = ("pause_requested", "cancel_requested", "restart_requested", "note_added")
 FINAL = ("session_complete", "session_aborted", "session_failed")
 
 Call = dict
@@ -45,18 +47,23 @@ def read_trace(path: Path) -> list[Call]:
 
 
 def attempt_of(folder: str) -> tuple[str, str, int, int] | None:
-    """Kind, `node@provider`, iteration and number of the attempt that a folder belongs to."""
+    """Kind, `node@provider~visit`, iteration and number of the attempt that a folder belongs to."""
     if not (found := ATTEMPT.search(folder)):
         return None
-    block, provider, stage, iteration, kind, number = found.groups()
+    block, provider, stage, visit, iteration, kind, number = found.groups()
     node = f"{int(block)}.{int(stage)}@{provider}" if block else str(int(stage))
-    return kind, node, int(iteration), int(number)
+    return kind, _visited(node, int(visit or 1)), int(iteration), int(number)
 
 
 def attempt_named(event: Event, kind: str) -> tuple[str, str, int, int]:
     provider = event.cursor.get("provider")
     node = event.cursor["node_path"] + (f"@{provider}" if provider else "")
+    node = _visited(node, event.cursor["node_run"])
     return kind, node, event.cursor["iteration"], event.data.get("attempt", 1)
+
+
+def _visited(node: str, visit: int) -> str:
+    return f"{node}~{visit}" if visit > 1 else node
 
 
 @dataclass
@@ -179,7 +186,7 @@ class Judge:
         if os.path.basename(os.path.dirname(call["path"])) == "answers":
             yield "an answer is removed"
         control = os.path.basename(call["path"]).removesuffix(".json")
-        recorded = self.is_durable("pause_requested", "cancel_requested", control=control)
+        recorded = self.is_durable(*CONTROLS, control=control)
         if not recorded and not self.is_durable(*FINAL) and call["pid"] not in self.resumed_by:
             yield "it is removed before its record is synced"
 

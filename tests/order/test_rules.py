@@ -194,3 +194,9 @@ def test_what_was_cut_off_is_no_longer_synced() -> None:
 def test_only_the_run_that_has_the_name_now_is_judged() -> None:
     moved = engine("rename", f"{RUN}.old", source=str(RUN), text="")
     assert told([*without(STARTED[1]), moved, *GOOD]) == ""
+
+
+def test_intent_of_an_earlier_visit_does_not_announce_a_later_one() -> None:
+    later = ATTEMPT.replace("/iterations/", "/run-002/iterations/")
+    trace = [{**call, "argv": ["python", later]} if call is STARTED[2] else call for call in GOOD]
+    assert "the intent of ('attempt', '0~2', 1, 1) isn't synced" in told(trace)

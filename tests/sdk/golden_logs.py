@@ -66,11 +66,21 @@ def asked(project: Path) -> None:
     run(made.answer("s", "resume"))
 
 
+def decided(project: Path) -> None:
+    """A person clears a checkpoint, rejects a result with feedback, and approves the next one."""
+    made = engine_of(project, [says("first"), says("second")])
+    run(made.run(pipeline(node(approve={"message": "Good?"}, checkpoint="go")), session="s"))
+    run(made.answer("s", "approve"))
+    run(made.answer("s", "reject", text="shorter"))
+    run(made.answer("s", "approve"))
+
+
 RUNS: dict[str, Callable[[Path], None]] = {
     "stages": stages,
     "block": block,
     "stopped": stopped,
     "asked": asked,
+    "decided": decided,
 }
 
 
