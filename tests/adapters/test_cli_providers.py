@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.adapters.fake_clis import put_cli, shown, speaking
 
-from agentforge.adapters.cli_agents.cli_agent import CliAgent, root_environment, state_folders
+from agentforge.adapters.cli_agents.cli_agent import CliAgent, refuse_as_root, root_environment, state_folders
 from agentforge.adapters.cli_agents.description import AgentCli
 from agentforge.adapters.providers.claude import CLAUDE
 from agentforge.adapters.providers.codex import CODEX, EXIT_INSTRUCTION
@@ -344,6 +344,31 @@ def test_claude_as_root_is_told_of_a_sandbox(
     environment: dict[str, str], uid: int, adds: dict[str, str]
 ) -> None:
     assert root_environment(CLAUDE, environment, uid) == adds
+
+
+@pytest.mark.parametrize(
+    ("environment", "uid"),
+    [
+        ({}, 0),
+        ({"IS_SANDBOX": "1"}, 0),
+        ({"IS_SANDBOX": "yes"}, 1000),
+        ({"IS_SANDBOX": "yes", "CLAUDE_CODE_BUBBLEWRAP": "1"}, 0),
+    ],
+)
+def test_claude_starts_as_root_in_what_it_takes_for_a_sandbox(environment: dict[str, str], uid: int) -> None:
+    refuse_as_root(CLAUDE, environment, uid)
+
+
+def test_claude_as_root_with_another_value_is_refused_before_the_run() -> None:
+    with pytest.raises(ProviderUnusable, match="as root: IS_SANDBOX is 'yes', not 1") as refusal:
+        refuse_as_root(CLAUDE, {"IS_SANDBOX": "yes"}, 0)
+    assert refusal.value.hint == "set IS_SANDBOX to 1, or unset it: AgentForge then sets it"
+    claude = CliAgent(CLAUDE, {"IS_SANDBOX": "yes"})
+    # It asks for permissions otherwise, and starts.
+    claude.validate_settings("", {"permissions": ["--permission-mode", "acceptEdits"]})
+    if os.geteuid() == 0:
+        with pytest.raises(ProviderUnusable):
+            claude.validate_settings("", {})
 
 
 def test_claude_finds_the_sandbox_variable_in_its_environment(bin: Path) -> None:

@@ -239,6 +239,27 @@ def test_a_stage_is_judged_by_its_own_provider_if_claude_is_not_usable(
     assert ObservedSession(tmp_path, "s").info().plan.only_stage.judge is not None
 
 
+@pytest.mark.parametrize(("key", "warned"), [({}, True), ({"ANTHROPIC_API_KEY": "k"}, False)])
+def test_a_judge_without_a_login_is_noticed_before_the_run(
+    tmp_path: Path, key: dict[str, str], warned: bool
+) -> None:
+    program = tmp_path / "bin/claude"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    environ = {**ENVIRON, "PATH": f"{program.parent}:{ENVIRON['PATH']}", "HOME": str(tmp_path), **key}
+
+    async def main() -> Readiness:
+        async with Engine(tmp_path, providers={"scripted": ScriptedProvider(either)}, environ=environ) as sdk:
+            return await sdk.readiness(sdk.compile(pipeline(judged(4)), session="s"))
+
+    ready = run(main())
+    assert not ready.problems
+    assert (
+        any("the judge claude has no login that could be found" in text for text in ready.warnings) == warned
+    )
+
+
 def test_a_fallback_judges_if_it_is_the_usable_one_of_the_chain(tmp_path: Path) -> None:
     own = ScriptedProvider(either)
     stage = {**judged(4), "provider": ["codex", "scripted"]}

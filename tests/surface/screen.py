@@ -39,6 +39,16 @@ class Screen:
     def type(self, text: str) -> None:
         os.write(self._descriptor, text.encode())
 
+    def until_raw(self, code: str, times: int) -> None:
+        """Until an escape code was printed that often."""
+        deadline = time.monotonic() + PATIENCE
+        while self.raw.count(code) < times:
+            assert time.monotonic() < deadline, f"{code!r} never came"
+            assert self._read(), f"{code!r} never came"
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
     def end(self) -> int:
         deadline = time.monotonic() + PATIENCE
         while self._read():

@@ -46,8 +46,8 @@ def test_recover_recovers_all_interrupted_runs_concurrently(project: Project) ->
     assert done.code == 0
     assert done.lines[-3] == "Recovered 2 sessions:"
     assert sorted(done.lines[-2:]) == [
-        "  one  completed    all_loops_complete",
-        "  two  completed    all_loops_complete",
+        "  one  completed    all stages completed",
+        "  two  completed    all stages completed",
     ]
     assert "one: · recovered from an interruption" in done.out
 

@@ -31,7 +31,7 @@ def test_sigint_during_iteration_waits_for_completion(project: Project) -> None:
     assert done.code == 130
     assert "Stopping: the agent has up to 30 s to finish its iteration. Press Ctrl-C again" in done.err
     assert done.lines[-2:] == [
-        "‖ Paused after 1 iteration in Ns: signal_interrupt",
+        "‖ Paused after 1 iteration in Ns: stopped by a signal, such as Ctrl-C",
         f"  Resume: {MODULE_CALL} resume auth",
     ]
     assert project.types("auth")[-2:] == ["iteration_complete", "session_paused"]

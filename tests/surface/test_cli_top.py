@@ -78,3 +78,16 @@ def test_a_pause_of_an_interrupted_run_waits_for_its_recovery(project: Project) 
         screen.until("Session 'auth' has no active engine; it will pause as soon as it is recovered.")
         screen.type("q")
         assert screen.end() == 0
+
+
+def test_a_signal_leaves_the_terminal_as_it_was(project: Project) -> None:
+    """Without a shell that could continue it, the process isn't stopped by Ctrl-Z."""
+    with on_a_terminal(project, "top") as screen:
+        screen.until("No runs yet.")
+        screen.type("\x1a")
+        screen.until_raw("\x1b[?1049h", 2)
+        assert screen.raw.count("\x1b[?1049l") == 1
+        screen.terminate()
+        assert screen.end() == 143
+    assert screen.raw.count("\x1b[?1049h") == screen.raw.count("\x1b[?1049l")
+    assert screen.raw.rindex("\x1b[?25h") > screen.raw.rindex("\x1b[?25l")

@@ -21,6 +21,7 @@ from agentforge.views.lines.status import status_rows
 from agentforge.views.stage_progress import stage_progress
 from agentforge.views.status import LogStatus, StatusView, resume_command, status_view
 from agentforge.views.summary import Summary, fold, health
+from agentforge.views.text import reason_text
 
 STARTED = (f.SessionStarted("pipeline", "run-1", plan(), "1.0", format=f.LOG_FORMAT), Cursor("0", 0, 0))
 NODE = (f.NodeStarted("plan", "0", type="plan", provider="command", model="opus", runs=2), Cursor("0", 1, 0))
@@ -156,6 +157,12 @@ def test_a_paused_run_shows_its_reason_and_its_questions() -> None:
     assert rows["Waits for"].startswith("a person; asked ")
     assert rows["Inspect"] == "agentforge inbox show auth"
     assert view.stages[0].mark == "stopped"
+
+
+def test_reasons_that_the_engine_names_are_text_for_people() -> None:
+    assert reason_text("machine_shutdown") == "the machine was shut down"
+    assert reason_text("signal_interrupt") == "stopped by a signal, such as Ctrl-C"
+    assert reason_text("it is\nlate") == "it is late"
 
 
 def test_the_latest_refused_files_are_shown() -> None:

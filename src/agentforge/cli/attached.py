@@ -22,7 +22,7 @@ from agentforge.model.facts import SessionStarted
 from agentforge.views.lines.requests import answer_commands, inspect_command, question_text
 from agentforge.views.run_model import RunModel
 from agentforge.views.status import resume_command
-from agentforge.views.text import cost, counted, one_line, span
+from agentforge.views.text import cost, counted, one_line, reason_text, span
 
 T = TypeVar("T")
 
@@ -135,7 +135,7 @@ def conclusion(result: RunResult, seconds: float, program: str = "agentforge") -
             return [f"{styled('✗ Cancelled', 'warn')} after {amount}: {one_line(result.reason)}"]
         case _:
             heading = "‖ Awaiting approval" if result.status.value == "awaiting_approval" else "‖ Paused"
-            lines = [f"{styled(heading, 'warn')} after {amount}: {one_line(result.reason)}"]
+            lines = [f"{styled(heading, 'warn')} after {amount}: {reason_text(result.reason)}"]
             return [*lines, *_asked(result, program)]
 
 

@@ -1,8 +1,12 @@
 """The screen of `top`, drawn with Rich: a table of runs, and keys that act on the selected one."""
 
 import logging
+import os
+import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 
 import click
 from rich.console import Console, Group, RenderableType
@@ -10,6 +14,7 @@ from rich.live import Live
 from rich.table import Table
 
 from agentforge import SyncEngine
+from agentforge.cli import exit_codes
 from agentforge.cli.commands.attach import follow_run
 from agentforge.cli.commands.cancel import cancel_text
 from agentforge.cli.commands.pause import pause_text
@@ -39,20 +44,24 @@ class TopScreen:
         self._message = ""
         self._to_cancel = ""
         """The session that the user is asked about."""
+        self._is_suspended = False
+        """Whether Ctrl-Z was pressed."""
 
     def run(self) -> None:
         """Draw until the user quits."""
         # Messages of the engine would be printed across the screen; its errors are shown below the table.
         logging.getLogger("agentforge").addHandler(logging.NullHandler())
-        leave: Callable[[], object] | None = self._draw()
-        while leave is not None:
-            leave()
-            leave = self._draw()
+        with _on_signal(signal.SIGTERM, _exit):
+            leave: Callable[[], object] | None = self._draw()
+            while leave is not None:
+                leave()
+                leave = self._draw()
 
     def _draw(self) -> Callable[[], object] | None:
         """Draw until a key leaves the screen. Returns what to do instead, or None to quit."""
         read_at = 0.0
         with (
+            _on_signal(signal.SIGTSTP, self._suspend),
             Keyboard() as keyboard,
             Live(console=self._console, screen=True, auto_refresh=False, redirect_stderr=False) as live,
         ):
@@ -63,6 +72,9 @@ class TopScreen:
                         read_at = time.monotonic()
                     live.update(self._picture(), refresh=True)
                     key = keyboard.key(TICK_SECONDS)
+                    if self._is_suspended:
+                        self._is_suspended = False
+                        return lambda: os.kill(os.getpid(), signal.SIGTSTP)
                     if key == "q" and not self._to_cancel:
                         return None
                     if key is not None and (leave := self._press(key)):
@@ -70,6 +82,10 @@ class TopScreen:
                     read_at = read_at if key is None else 0.0
             except (KeyboardInterrupt, EOFError):
                 return None
+
+    def _suspend(self, _number: int, _frame: FrameType | None) -> None:
+        """Ctrl-Z; the screen is left before the process stops."""
+        self._is_suspended = True
 
     def _read(self) -> None:
         self._rows = self._current()
@@ -163,6 +179,20 @@ class TopScreen:
         names = [row.session for row in self._rows]
         first = min(max(0, names.index(self._selected) - room // 2), max(0, len(names) - room))
         return self._rows[first : first + room]
+
+
+@contextmanager
+def _on_signal(number: signal.Signals, act: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    before = signal.signal(number, act)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+def _exit(number: int, _frame: FrameType | None) -> None:
+    """By an exception, so that the terminal is restored."""
+    raise SystemExit(exit_codes.of_signal(signal.Signals(number)))
 
 
 def _cancel(engine: SyncEngine, session: str) -> str:

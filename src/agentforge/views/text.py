@@ -103,6 +103,18 @@ def cost(usd: float, unpriced: Sequence[str]) -> str:
     return " + ".join(parts)
 
 
+REASONS = {
+    "all_loops_complete": "all stages completed",
+    "machine_shutdown": "the machine was shut down",
+    "signal_interrupt": "stopped by a signal, such as Ctrl-C",
+}
+
+
+def reason_text(reason: str) -> str:
+    """Why a run ended or paused, for people; the log has names for what the engine decides."""
+    return one_line(REASONS.get(reason, reason))
+
+
 def counted(number: int, noun: str) -> str:
     """`1 iteration`, `2 iterations`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -9,7 +9,7 @@ from msgspec import Struct
 from agentforge.model.status import status_text
 from agentforge.views.lines.requests import answerers_text
 from agentforge.views.status import StatusView
-from agentforge.views.text import cost, one_line, span, width
+from agentforge.views.text import cost, one_line, reason_text, span, width
 
 ORDER = ("running", "awaiting_approval", "paused", "interrupted", "failed")
 """The statuses that come first; those of ended runs follow."""
@@ -101,7 +101,7 @@ def waits_for(view: StatusView, now: datetime) -> str:
         case "failed":
             return f"resume: {view.failure.type}" if view.failure else "resume"
         case "paused" | "awaiting_approval":
-            return _question(view, now) or f"resume: {one_line(view.pause.reason if view.pause else '')}"
+            return _question(view, now) or f"resume: {reason_text(view.pause.reason if view.pause else '')}"
         case _:
             return ""
 

@@ -179,6 +179,20 @@ def validate_config(cli: AgentCli, config: CliConfig, model: str, inherited: Map
     _check_addresses(cli, config, inherited)
     _timeout(cli, config, environment)
     _idle_timeout(cli, config)
+    if not _lacks(cli, config, cli.guarded_unless):
+        refuse_as_root(cli, environment, os.geteuid())
+
+
+def refuse_as_root(cli: AgentCli, environment: Mapping[str, str], uid: int) -> None:
+    """Raises ProviderUnusable if the CLI would refuse to run unattended as root."""
+    for name, needed in cli.root_environment.items():
+        found = environment.get(name)
+        others = any(environment.get(other) for other in cli.root_unless if other != name)
+        if uid == 0 and found and found != needed and not others:
+            raise ProviderUnusable(
+                f"{cli.shown_name} refuses to run unattended as root: {name} is {found!r}, not {needed}",
+                hint=f"set {name} to {needed}, or unset it: AgentForge then sets it",
+            )
 
 
 def _check_addresses(cli: AgentCli, config: CliConfig, inherited: Mapping[str, str]) -> None:

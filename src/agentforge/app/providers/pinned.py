@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 
 from agentforge.adapters.cli_agents.cli_agent import CliAgent
+from agentforge.app.logins import agent_login
 from agentforge.app.providers.offers import provider_from
 from agentforge.app.providers.registry import Registry, Unusable
 from agentforge.definition.yaml.parser import SourceText
@@ -15,6 +16,7 @@ from agentforge.ports.provider import Provider
 class RunProviders:
     def __init__(self, registry: Registry, plan: Plan, environ: Mapping[str, str]) -> None:
         self._registry = registry
+        self._environ = environ
         self._pinned: dict[str, CliAgent] = {}
         self._broken: dict[str, AgentForgeError] = {}
         for name, text in plan.descriptions.items():
@@ -51,6 +53,16 @@ class RunProviders:
             for name, found in known.items()
             if isinstance(found, CliAgent)
         }
+
+    def without_login(self, names: Iterable[str]) -> dict[str, str]:
+        """The CLI agents for which neither an API key nor a login is found, each with the fix."""
+        known = {name: self.known(name) for name in names}
+        logins = {
+            name: agent_login(found.cli, found.cli.program_name, self._environ)
+            for name, found in known.items()
+            if isinstance(found, CliAgent) and found.cli.keys
+        }
+        return {name: login.fix for name, login in logins.items() if not login.credentials}
 
     async def try_ready(self, names: Iterable[str]) -> dict[str, AgentForgeError]:
         """Initialize the providers; returns the errors by provider."""

@@ -74,7 +74,7 @@ async def examine(
     broken = await registry.try_ready(sorted(plan.providers() | plan.judges()))
     plan, refused, notes = usable_judges(plan, registry, broken, chooses=chooses_judge)
     stages = _stages(plan)
-    invalid, doubts = _validate_settings(stages, registry, broken)
+    invalid, doubts = _validate_settings(plan, stages, registry, broken)
     unusable_sandboxes = await _unusable_sandboxes(stages, sandboxes)
     problems = [
         *_unusable_chains(stages, broken),
@@ -91,6 +91,10 @@ async def examine(
         f"provider {name} is not usable: {error.message}"
         for name, error in fallbacks.items()
         if error.message not in distinct
+    )
+    doubts += (
+        f"the judge {name} has no login that could be found; if it fails, stages run to their maximum: {fix}"
+        for name, fix in registry.without_login(sorted(plan.judges() - broken.keys())).items()
     )
     warnings = [*doubts, *_offline(stages, registry), *unusable, *notes]
     return Readiness(plan, tuple(distinct.values()), tuple(dict.fromkeys(warnings)))
@@ -129,14 +133,18 @@ def _unusable_chains(
             yield broken[stage.provider.type]
 
 
+def _judge(plan: Plan, stage: StageNode) -> tuple[ProviderChoice, ...]:
+    return (plan.judge_of(stage),) if isinstance(stage.termination, Judgment) else ()
+
+
 def _validate_settings(
-    stages: Iterable[StageNode], registry: RunProviders, broken: Mapping[str, AgentForgeError]
+    plan: Plan, stages: Iterable[StageNode], registry: RunProviders, broken: Mapping[str, AgentForgeError]
 ) -> tuple[list[AgentForgeError], list[str]]:
-    """Problems and warnings: of the settings of all providers of each chain, including fallbacks."""
+    """Problems and warnings: of the settings of each chain, including fallbacks, and of the judges."""
     problems: list[AgentForgeError] = []
     warnings: list[str] = []
     for stage in stages:
-        for choice in stage.chain:
+        for choice in (*stage.chain, *_judge(plan, stage)):
             provider = registry[choice.type]
             if choice.type in broken or not isinstance(provider, ValidatesSettings):
                 continue

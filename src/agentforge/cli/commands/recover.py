@@ -14,7 +14,7 @@ from agentforge.model.errors import AgentForgeError, UntrustedRun
 from agentforge.model.status import status_text
 from agentforge.views.lines.status import STATUS_TONES
 from agentforge.views.status import resume_command
-from agentforge.views.text import padded, session_argument, width
+from agentforge.views.text import padded, reason_text, session_argument, width
 
 if TYPE_CHECKING:
     from agentforge import Background, Engine, RunResult
@@ -195,6 +195,6 @@ def _conclude_all(call: Invocation, found: list[Recovered], signal: Any, skipped
         echo(f"Recovered {len(found)} sessions:")
         for row in found:
             status = styled(f"{status_text(row.status):<11}", STATUS_TONES.get(row.status, "plain"))
-            echo(f"  {padded(row.session, columns)}  {status}  {row.reason}".rstrip())
+            echo(f"  {padded(row.session, columns)}  {status}  {reason_text(row.reason)}".rstrip())
     codes = [row.exit_code for row in found]
     return exit_codes.worst(codes) if codes or signal is None else exit_codes.of_signal(signal)

@@ -12,7 +12,7 @@ from agentforge.model.plan import Plan, StageNode
 from agentforge.model.result import Decision
 from agentforge.model.state import RefusedFile
 from agentforge.views.lines.request_events import RequestFact, request_words
-from agentforge.views.text import counted, one_line, span
+from agentforge.views.text import counted, one_line, reason_text, span
 
 LineLevel = Literal["info", "warn", "error"]
 LineMark = Literal["begin", "done", "failed", "wait", "note"]
@@ -77,7 +77,7 @@ def _of_attempt(
         case f.AttemptLost():
             return RunLine(place, f"lost attempt {fact.attempt}: {fact.reason}", "wait", "warn")
         case f.AttemptEnding():  # exhaustive
-            return RunLine(place, f"stopping the agent: {one_line(fact.reason)}", "wait", "warn")
+            return RunLine(place, f"stopping the agent: {reason_text(fact.reason)}", "wait", "warn")
 
 
 def _after_failure(
@@ -143,7 +143,7 @@ def _of_session(fact: AnyFact) -> RunLine | None:
         case f.SessionResumed():
             return RunLine("", "resumed")
         case f.PauseRequested():
-            return RunLine("", f"pause requested: {one_line(fact.reason)}", "wait")
+            return RunLine("", f"pause requested: {reason_text(fact.reason)}", "wait")
         case f.CancelRequested():
             return RunLine("", f"cancel requested: {one_line(fact.reason)}", "wait")
         case f.SessionContinued():
@@ -179,12 +179,12 @@ def ending_line(fact: AnyFact) -> RunLine | None:
     """The line for the end of a run, for the logs; terminals print their own conclusion."""
     match fact:
         case f.SessionCompleted():
-            return RunLine("", f"completed: {fact.reason}", "done")
+            return RunLine("", f"completed: {reason_text(fact.reason)}", "done")
         case f.SessionFailed():
             text = f"failed: {fact.kind.value}: {one_line(fact.message, MESSAGE_CHARS)}"
             return RunLine("", text, "failed", "error")
         case f.SessionPaused():
-            return RunLine("", f"paused: {one_line(fact.reason)}", "wait")
+            return RunLine("", f"paused: {reason_text(fact.reason)}", "wait")
         case f.AwaitingApproval():
             return RunLine("", "awaiting approval", "wait")
         case f.SessionAborted():

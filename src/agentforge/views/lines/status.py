@@ -11,7 +11,7 @@ from agentforge.views.lines.requests import question_text, waits_text
 from agentforge.views.stage_progress import BranchProgress
 from agentforge.views.status import StatusView
 from agentforge.views.summary import judge_warning
-from agentforge.views.text import age, cost, counted, one_line, span
+from agentforge.views.text import age, cost, counted, one_line, reason_text, span
 
 Tone = Literal["plain", "good", "busy", "warn", "bad", "dim"]
 
@@ -139,8 +139,7 @@ def _outcome(view: StatusView) -> list[StatusRow]:
         case "interrupted":
             return [StatusRow("Outcome", f"the engine stopped during {where}", "warn")]
         case "completed":
-            text = "all stages completed" if reason == "all_loops_complete" else reason
-            return [StatusRow("Outcome", text, "good")]
+            return [StatusRow("Outcome", reason_text(reason), "good")]
         case _:
             return [StatusRow("Outcome", f"cancelled: {reason}" if reason else "cancelled", "dim")]
 
@@ -196,7 +195,7 @@ def _stopped(view: StatusView, now: datetime) -> list[StatusRow]:
 def _pause(view: StatusView) -> list[StatusRow]:
     if view.pause is None:
         return []
-    return [StatusRow("Pause reason", one_line(view.pause.reason))] if view.pause.reason else []
+    return [StatusRow("Pause reason", reason_text(view.pause.reason))] if view.pause.reason else []
 
 
 def _requests(view: StatusView, now: datetime) -> list[StatusRow]:
