@@ -3,9 +3,11 @@
 import fcntl
 import json
 import marshal
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,63 @@ def test_room_for_the_exit_record_is_taken_before_it_is_due(
     assert not (tmp_path / "exit.json.draft").exists()
 
 
+def folder_of(attempt: Path) -> Folder:
+    """Of a supervisor that has claimed the attempt in this folder, which is the working directory."""
+    folder = Folder(Spec(marshal.loads(AttemptRun(attempt).spec("true"))))
+    folder.place = {**folder.place, "path": str(attempt)}
+    assert folder.take_claim()
+    return folder
+
+
+def replaced_draft(attempt: Path) -> None:
+    (attempt / "exit.json.draft").rename(attempt / "kept")
+    (attempt / "exit.json.draft").write_text("planted")
+
+
+def folder_as_record(attempt: Path) -> None:
+    (attempt / "exit.json" / "planted").mkdir(parents=True)
+
+
+@pytest.mark.parametrize("act", [replaced_draft, folder_as_record])
+def test_what_an_agent_puts_in_the_place_of_the_exit_record_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Callable[[Path], None]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    record = ExitRecordFile(folder_of(tmp_path))
+    act(tmp_path)
+    assert record.place({"status": "exited"})
+    assert json.loads((tmp_path / "exit.json").read_text()) == {"status": "exited"}
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "file", "link"])
+def test_what_is_in_the_place_of_a_deleted_folder_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    own, claim = tmp_path / "attempt-1", tmp_path / "attempt-1" / "claim"
+    own.mkdir()
+    monkeypatch.chdir(own)
+    folder = folder_of(own)
+    own.rename(tmp_path / "moved")
+    (tmp_path / "moved" / "claim").rename(tmp_path / "claim")
+    own.mkdir()
+    match kind:
+        case "pipe":
+            os.mkfifo(claim)
+        case "device":
+            claim.symlink_to("/dev/zero")
+        case "file":
+            claim.write_bytes(bytes(len(folder.claim)))
+        case "link":
+            claim.symlink_to(tmp_path / "claim")
+    with suppress(OSError):
+        folder.find_again()
+    assert Path.cwd() == tmp_path / "moved"
+    claim.unlink()
+    (tmp_path / "claim").rename(claim)
+    folder.find_again()
+    assert Path.cwd() == own
+
+
 LIMITED = """
 import importlib.util, resource, signal, sys
 spec = importlib.util.spec_from_file_location("supervisor", sys.argv[1])
@@ -108,3 +167,14 @@ print(output.truncated, output.error)
 """
     assert limited(code, tmp_path / "output.log").startswith("True can't write the output: File too large")
     assert (tmp_path / "output.log").read_bytes() == b"0123456789"
+
+
+def test_a_claim_of_which_only_a_part_could_be_written_is_not_made(tmp_path: Path) -> None:
+    code = """
+limit()
+try:
+    supervisor.write_draft("claim.1", {"mark": "x" * 100})
+except OSError as error:
+    print(error)
+"""
+    assert limited(code, cwd=tmp_path) == "short write\n"

@@ -189,9 +189,10 @@ def create(name: str) -> int:
 
 
 def write_draft(name: str, record: dict[str, Any]) -> None:
-    draft = create(name)
+    draft, text = create(name), json_of(record).encode()
     try:
-        os.write(draft, json_of(record).encode())
+        if os.write(draft, text) < len(text):
+            raise OSError("short write")
         os.fsync(draft)
     finally:
         os.close(draft)
@@ -253,14 +254,26 @@ class Folder:
         """Enter the folder at our path if the one we were in was deleted: it is ours if it has our claim."""
         if os.path.lexists(CLAIM):
             return
-        path = raw(self.place["path"])
-        if read(os.path.join(path, CLAIM.encode())) == self.claim:
-            os.chdir(path)
+        folder = os.open(raw(self.place["path"]), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            if self._is_ours(folder):
+                os.fchdir(folder)
+        finally:
+            os.close(folder)
+
+    def _is_ours(self, folder: int) -> bool:
+        """Whether the folder has our claim; an agent may have put something else there, such as a pipe."""
+        claim = os.open(CLAIM, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+        try:
+            size = os.fstat(claim).st_size
+            return size == len(self.claim) and os.read(claim, size) == self.claim
+        finally:
+            os.close(claim)
 
 
 class ExitRecordFile:
     def __init__(self, folder: Folder) -> None:
-        self.folder, self.draft = folder, f"{EXIT}.draft"
+        self.folder, self.draft, self.renewed = folder, f"{EXIT}.draft", 0
         self.file = create(self.draft)
         try:
             os.write(self.file, b" " * RECORD_BYTES)
@@ -284,20 +297,30 @@ class ExitRecordFile:
             raise OSError("short write")
         os.ftruncate(self.file, len(text))
         os.fsync(self.file)
-        if not os.path.samestat(os.fstat(self.file), os.lstat(self.draft)):
+        if not self._is_draft():
             raise OSError("another file has the name of the draft")
         os.rename(self.draft, EXIT)
         sync_folder()
 
     def _renew(self) -> None:
-        """Start another draft if ours was deleted, with its folder or without."""
+        """Start another draft if ours was deleted or replaced, with its folder or without, and move a folder
+        away that has the name of the record."""
         try:
             self.folder.find_again()
-            if os.fstat(self.file).st_nlink == 0:
-                self.draft = f"{EXIT}.{os.getpid()}-{os.fstat(self.file).st_ino}"
+            self.renewed += 1
+            if not self._is_draft():
+                self.draft = f"{EXIT}.{os.getpid()}-{self.renewed}"
                 self.file = create(self.draft)
+            if os.path.isdir(EXIT) and not os.path.islink(EXIT):
+                os.rename(EXIT, f"{EXIT}.{os.getpid()}-{self.renewed}.refused")
         except OSError:
             pass  # Retried.
+
+    def _is_draft(self) -> bool:
+        try:
+            return os.path.samestat(os.fstat(self.file), os.lstat(self.draft))
+        except FileNotFoundError:
+            return False
 
 
 class StreamRedactor:
