@@ -271,3 +271,35 @@ def test_what_a_finished_attempt_says_of_a_secret_is_hidden_everywhere(project: 
     assert run(main()).completed
     assert load(iteration_dir(project) / "result.json")["summary"] == "[secret]"
     expect_no_secret_in(project / ".claude")
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        '{"attempt": -1e400, "output_path": "output.md"}',
+        '{"attempt": 1.5, "output_path": "output.md"}',
+        '{"attempt": -1, "output_path": "output.md"}',
+        '{"attempt": "1"}',
+        '{"attempt": null}',
+        '["attempt"]',
+        "junk",
+    ],
+)
+def test_records_that_an_agent_wrote_are_dropped(here: Path, planted: str) -> None:
+    kept = '{"attempt":1,"status":"failed"}\n'
+    (here / "attempts.jsonl").write_text(f"{planted}\n{kept}")
+    archive_leftovers(attempted(here, number=2))
+    assert (here / "attempts.jsonl").read_text() == kept
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_what_is_in_the_place_of_the_archive_is_moved_aside(here: Path, tmp_path: Path, kind: str) -> None:
+    """As after an attempt of a provider in the engine's process, which has no folder."""
+    archive, outside = here / "attempt-1", tmp_path / "outside"
+    outside.mkdir()
+    archive.write_text("planted") if kind == "file" else archive.symlink_to(outside)
+    (here / "result.json").write_text("{}")
+    archive_leftovers(attempted(here, number=2))
+    assert (archive / "result.json").read_text() == "{}"
+    assert not archive.is_symlink()
+    assert list(outside.iterdir()) == []

@@ -298,7 +298,8 @@ def _earlier_records(about: Attempted) -> bytes:
     for line in (files.read_usable(about.here.attempts, MAX_RECORDS_BYTES) or b"").splitlines(keepends=True):
         try:
             record = json.loads(line)
-            if record["attempt"] < about.number:
+            number = record["attempt"]
+            if isinstance(number, int) and 0 < number < about.number:
                 kept.append(_with_own_output(about, record) or line)
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
@@ -307,7 +308,7 @@ def _earlier_records(about: Attempted) -> bytes:
 
 def _with_own_output(about: Attempted, record: dict[str, Any]) -> bytes | None:
     """The record of an earlier attempt whose output was archived, or None if it can stay as it is."""
-    archive = about.here.attempt(int(record["attempt"])).root
+    archive = about.here.attempt(record["attempt"]).root
     if record.get("output_path") != OUTPUT or not files.is_file(os.path.join(archive, OUTPUT)):
         return None
     return files.compact({**record, "output_path": f"{os.path.basename(archive)}/{OUTPUT}"})
@@ -326,6 +327,8 @@ def archive_leftovers(about: Attempted) -> None:
 
 def move_leftovers(here: IterationLayout, attempt: int) -> None:
     archive = here.attempt(attempt).root
+    if os.path.lexists(archive) and not files.is_dir(archive):
+        files.move_aside(archive)  # Planted by an agent: the attempt itself needed no folder.
     for name in LEFTOVERS.intersection(files.listing(here.root)):
         files.make_dir(archive)
         files.move(os.path.join(here.root, name), os.path.join(archive, name))
