@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 from tests.runtime.test_head_keeper import environ, project_of
@@ -114,3 +116,26 @@ def test_damaged_proof_proves_nothing(tmp_path: Path) -> None:
     for proof in (home / "agentforge" / "runs").iterdir():
         proof.write_text("{torn")
     assert origin(project, home, run_id).kind == "foreign"
+
+
+WATCH = """
+import os, sys
+from agentforge.runtime.run_proof import RunProof
+from agentforge.runtime.state_folder import StateFolder
+folder, home = sys.argv[1:]
+environ = {"HOME": home}
+path = StateFolder(folder, environ).path("runs", "id")
+RunProof(folder, environ).store("id")
+gone = []
+sys.addaudithook(lambda name, _: gone.append(name) if not os.path.lexists(path) else None)
+RunProof(folder, environ).store("id")
+print(gone)
+"""
+
+
+def test_proof_that_is_stored_again_is_there_at_every_moment(tmp_path: Path) -> None:
+    project, home = project_of(tmp_path), tmp_path / "home"
+    run_dir(project).mkdir(parents=True)
+    argv = [sys.executable, "-c", WATCH, str(run_dir(project)), str(home)]
+    watched = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60)
+    assert watched.stdout == "[]\n"

@@ -13,6 +13,7 @@ from tests.privileges import permissions_count
 
 from agentforge.model.errors import StorageFailed
 from agentforge.system import files
+from agentforge.system.confined import ConfinedFolder
 from agentforge.system.folders import draft_name, drafted, open_folder
 
 _FULL = """
@@ -418,3 +419,32 @@ def test_links_are_neither_subfolders_nor_files(tmp_path: Path) -> None:
 def test_folders_of_a_run_are_for_their_owner(tmp_path: Path) -> None:
     files.make_dir(str(tmp_path / "run"))
     assert (tmp_path / "run").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    "name", ["语" * 84, "x" * 255, "ä" * 127], ids=["three bytes", "one byte", "two bytes"]
+)
+def test_a_file_with_a_long_name_is_replaced_and_its_drafts_are_recognised(tmp_path: Path, name: str) -> None:
+    """The limit is in bytes."""
+    path = tmp_path / name
+    files.replace(str(path), b"one")
+    files.write(str(path), b"two")
+    assert path.read_bytes() == b"two"
+    assert files.place(str(path.with_name(name[1:])), b"three")
+    (tmp_path / draft_name(name)).touch()
+    files.remove_drafts(str(tmp_path), of=name)
+    path.unlink()
+    path.mkdir()
+    files.replace(str(path), b"four")
+    assert path.read_bytes() == b"four"
+    assert len(list(tmp_path.iterdir())) == 3, "with the folder, which was moved aside"
+
+
+@pytest.mark.parametrize("name", ["语" * 84, "x" * 255], ids=["three bytes", "one byte"])
+def test_a_user_s_file_with_a_long_name_is_replaced(tmp_path: Path, name: str) -> None:
+    with ConfinedFolder(str(tmp_path)) as folder:
+        folder.write(name, b"one", owner="01234567")
+        (tmp_path / draft_name(name, "01234567")).touch()
+        folder.write(name, b"two", owner="01234567")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_bytes() == b"two"

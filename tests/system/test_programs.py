@@ -182,3 +182,12 @@ def test_event_loop_is_not_blocked_while_a_program_runs(tmp_path: Path) -> None:
         return turns
 
     assert asyncio.run(main()) >= 5
+
+
+def test_input_that_can_not_be_stored_is_reported(
+    go: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    result = go(Program(("cat",), 10, stdin=b"x"))
+    assert result.reason is NoExit.NOT_STARTED
+    assert "its input can't be stored: No such file" in result.problem

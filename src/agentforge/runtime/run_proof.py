@@ -20,6 +20,7 @@ from agentforge.ports.event_log import EventLog, Head
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.state_folder import StateFolder
 from agentforge.system import files
+from agentforge.system.disk import Disk
 
 log = logging.getLogger("agentforge.run")
 
@@ -137,9 +138,8 @@ class RunProof:
             Proof(run_id, self._folder.run_dir, self._inode(), files.generation(self._log))
         )
         self._folder.make(KIND)
-        if not files.place(path, content):
-            files.remove(path)
-            files.place(path, content)
+        with files.storage(path):
+            Disk().replace(path, content)
 
 
 def _ends_at(kept: Head | None, event_log: EventLog) -> bool:

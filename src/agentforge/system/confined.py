@@ -20,6 +20,7 @@ from agentforge.system.folders import (
     draft_name,
     drafted,
     open_regular,
+    shortened,
     write_all,
 )
 
@@ -169,7 +170,7 @@ def _mode_of(spot: Spot) -> int:
 
 def _remove_drafts(spot: Spot, owner: str) -> None:
     for name in os.listdir(spot.folder):
-        if drafted(name, owner) == spot.name[:200]:
+        if drafted(name, owner) == shortened(spot.name):
             with suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=spot.folder)
 

@@ -33,6 +33,7 @@ from agentforge.system.folders import (
     open_folder,
     open_regular,
     open_regular_at,
+    shortened,
     write_all,
 )
 
@@ -260,7 +261,7 @@ def subfolders(path: str) -> list[str]:
 def remove_drafts(path: str, of: str = "") -> None:
     """Remove the drafts that a crash left in a folder, all or those of one file; the caller owns them."""
     for name in listing(path):
-        if (file := drafted(name)) is not None and file == (of or file):
+        if (file := drafted(name)) is not None and file == (shortened(of) or file):
             remove(os.path.join(path, name))
 
 
@@ -449,7 +450,7 @@ def free_name(path: str) -> str:
 
 
 def _aside(folder: int, name: str) -> str:
-    aside = f"{name[:200]}.{secrets.token_hex(4)}"
+    aside = f"{shortened(name)}.{secrets.token_hex(4)}"
     os.rename(name, aside, src_dir_fd=folder, dst_dir_fd=folder)
     return aside
 

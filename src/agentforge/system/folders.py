@@ -21,6 +21,7 @@ from msgspec import Struct
 from agentforge.system import openat2
 
 MAX_LINKS = 40
+MAX_NAME_BYTES = 200
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Non-blocking: opening a named pipe would otherwise wait for the other end.
 _REGULAR = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -158,7 +159,12 @@ def write_all(descriptor: int, content: bytes) -> None:
 def draft_name(name: str, owner: str = "") -> str:
     """An unpredictable name for the draft of a file; `drafted` recognises one that a crash left. `owner`
     (8 hex digits) tells drafts of several writers apart."""
-    return f".{name[:200]}.{owner or secrets.token_hex(4)}{secrets.token_hex(4)}.tmp"
+    return f".{shortened(name)}.{owner or secrets.token_hex(4)}{secrets.token_hex(4)}.tmp"
+
+
+def shortened(name: str) -> str:
+    """The beginning of a name, to which something can be added: file systems limit its bytes."""
+    return os.fsdecode(os.fsencode(name)[:MAX_NAME_BYTES])
 
 
 def drafted(name: str, owner: str = "") -> str | None:

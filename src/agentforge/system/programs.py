@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from enum import Enum
 from typing import IO
 
@@ -103,11 +103,26 @@ async def run_async(program: Program) -> ProgramResult:
 
 
 def _run(program: Program, cancelled: threading.Event) -> ProgramResult:
-    with tempfile.TemporaryFile() if program.stdin else nullcontext(subprocess.DEVNULL) as stdin:
-        if not isinstance(stdin, int):
-            stdin.write(program.stdin)
-            stdin.seek(0)
+    if not program.stdin:
+        return _run_with(program, subprocess.DEVNULL, cancelled)
+    try:
+        stdin = _stored(program.stdin)
+    except OSError as error:
+        problem = f"its input can't be stored: {error.strerror or error}"
+        return ProgramResult(None, reason=NoExit.NOT_STARTED, problem=problem)
+    with stdin:
         return _run_with(program, stdin, cancelled)
+
+
+def _stored(content: bytes) -> IO[bytes]:
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it.
+    try:
+        file.write(content)
+        file.seek(0)
+    except OSError:
+        file.close()
+        raise
+    return file
 
 
 def _run_with(program: Program, stdin: int | IO[bytes], cancelled: threading.Event) -> ProgramResult:
