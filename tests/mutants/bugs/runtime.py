@@ -318,8 +318,8 @@ BUGS = (
     Bug(
         CONCLUDE,
         "an attempt is listed twice",
-        'if record["attempt"] < about.number:',
-        'if record["attempt"] <= about.number:',
+        "0 < number < about.number",
+        "0 < number <= about.number",
     ),
     Bug(CONCLUDE, "a failed agent counts as successful", "    if ended.exit_code != 0:\n", "    if False:\n"),
     Bug(

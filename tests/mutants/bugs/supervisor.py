@@ -17,8 +17,8 @@ BUGS = (
     Bug(
         PROGRAM,
         "a claim's content isn't durable",
-        "        os.write(draft, json_of(record).encode())\n        os.fsync(draft)\n",
-        "        os.write(draft, json_of(record).encode())\n",
+        '            raise OSError("short write")\n        os.fsync(draft)\n',
+        '            raise OSError("short write")\n',
         ORDER,
     ),
     Bug(
@@ -82,8 +82,8 @@ BUGS = (
     Bug(
         PROGRAM,
         "the exit record is written into the folder of another attempt",
-        "        if read(os.path.join(path, CLAIM.encode())) == self.claim:\n",
-        "        if True:\n",
+        "            if self._is_ours(folder):\n",
+        "            if True:\n",
         CLAIM,
     ),
     Bug(
