@@ -42,11 +42,15 @@ from agentforge.model.failure import Failure
 from agentforge.model.layout import RunLayout, lock_file, stop_reason_file
 from agentforge.model.plan import ProviderChoice
 from agentforge.model.request import Request
+from agentforge.model.state import RunState
+from agentforge.model.status import RunStatus
 from agentforge.ports.provider import Exit, ProcessProvider, ShowsProgress
 from agentforge.runtime.answers import given_answers
 from agentforge.runtime.controls import pending_controls
+from agentforge.runtime.escalations import place_resolutions
 from agentforge.runtime.exit_record import exit_of, read_claim, read_exit
 from agentforge.tool_loop.conversation import SessionStore
+from agentforge.views.files.escalation import escalation_id
 from agentforge.views.lines.tail import event_line
 from agentforge.views.lines.work import work_line, work_rows
 
@@ -172,6 +176,14 @@ def controls(project: Path, content: bytes) -> None:
     list(given_answers(layout, "run", [REQUEST]))
 
 
+def resolution(project: Path, content: bytes) -> None:
+    layout, at = RunLayout.of(str(project), "s"), REQUEST.opened_at
+    put(Path(layout.escalations) / f"{escalation_id('run', 'r', at)}.resolution.yaml", content)
+    state = RunState("s", "run", "pipeline", RunStatus.AWAITING_APPROVAL, at, 1, at, at, requests=(REQUEST,))
+    place_resolutions(layout, state, at)
+    list(given_answers(layout, "run", [REQUEST]))
+
+
 def attempt(project: Path, content: bytes) -> None:
     here = RunLayout.of(str(project), "s").iteration("stage-00-a", 1).attempt(1)
     for path in (here.claim, here.exit, here.output, here.errors):
@@ -241,6 +253,7 @@ TARGETS = {
     "definition": Target(definition, (DefinitionError,)),
     "description": Target(in_project(description), (InvalidSettings, ProviderUnusable)),
     "controls": Target(in_project(controls)),
+    "resolution": Target(in_project(resolution)),
     "attempt": Target(in_project(attempt)),
     "lock": Target(in_project(lock)),
     "tree": Target(in_project(tree), UNREADABLE),

@@ -1,6 +1,7 @@
 """Where the files of a run lie: the names that users of agent-pipelines know."""
 
 import pytest
+from msgspec.structs import replace
 from tests.engine.plans import block, nested, plan_of, stage
 
 from agentforge.model.failure import short_message
@@ -13,7 +14,7 @@ from agentforge.model.layout import (
     stop_reason_file,
 )
 from agentforge.model.place import branch_place, folder_of, inner_place
-from agentforge.model.plan import Plan, visit_dir
+from agentforge.model.plan import Overrides, PipelineInfo, Plan, visit_dir
 from agentforge.model.state import BlockState, StageState
 
 LAYOUT = RunLayout.of("/project", "auth")
@@ -152,3 +153,12 @@ def test_a_path_of_a_log_stays_inside_the_run(path: str, inside: bool) -> None:
 def test_the_log_refers_to_files_of_the_run_by_relative_paths() -> None:
     assert LAYOUT.relative(f"{RUN}/stage-00-plan/state.json") == "stage-00-plan/state.json"
     assert LAYOUT.relative("/elsewhere/file") == "/elsewhere/file"
+
+
+def test_escalations_are_in_the_project_of_the_run() -> None:
+    assert RunLayout.of("/work", "auth").escalations == "/work/.agentforge/escalations"
+
+
+def test_only_a_pipeline_with_the_view_has_escalations() -> None:
+    info = PipelineInfo("p", Overrides(), {})
+    assert (info.has_escalations, replace(info, views=("escalations",)).has_escalations) == (False, True)

@@ -27,7 +27,11 @@ main(sys.argv[2:])
 """
 """The command line, stopped where it is about to rename the run `s`."""
 
-ALONE = f'mkdir busy || echo overlap >> "$EFFECTS"; echo ran >> "$EFFECTS"; {WRITE_RESULT}; rmdir busy'
+ALONE = (
+    'trap "exit 1" TERM; if mkdir busy; then trap "rmdir busy" EXIT; else echo overlap >> "$EFFECTS"; fi; '
+    f'echo ran >> "$EFFECTS"; {WRITE_RESULT}'
+)
+"""Notices another agent that works at the same time. One that is stopped doesn't leave its mark behind."""
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ OUTBOX = ".agentforge-outbox"
 """Where agents write their results that refuse to write below `.claude`."""
 PROVIDERS = ".agentforge/providers"
 """The folder of a project's descriptions of providers."""
+ESCALATIONS = ".agentforge/escalations"
+"""The folder of the view of that name: the requests of the project's runs, and resolutions."""
 CONTROL = (".agentforge", ".claude/stages", ".claude/pipelines", LOCKS)
 """Folders of a project that decide what later runs execute."""
 
@@ -69,6 +71,11 @@ class RunLayout(Struct, frozen=True):
     def absolutes(self, paths: Iterable[str]) -> list[str]:
         start = f"{self.root}/"
         return [path if path.startswith("/") else start + path for path in paths]
+
+    @property
+    def escalations(self) -> str:
+        """Of the project that the run belongs to."""
+        return join(self.root.rpartition(f"/{RUNS}/")[0], ESCALATIONS)
 
     @property
     def log(self) -> str:

@@ -56,6 +56,10 @@ class PipelineInfo(Struct, frozen=True, omit_defaults=True):
     views: tuple[str, ...] = ()
     """Additional files to keep up to date, outside the run directory: `escalations`."""
 
+    @property
+    def has_escalations(self) -> bool:
+        return "escalations" in self.views
+
 
 class ProviderChoice(Struct, frozen=True, omit_defaults=True):
     type: str

@@ -8,6 +8,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -47,6 +48,17 @@ class Performers(Struct, frozen=True):
     waited_for: Mapping[TaskKind, Performer]
 
 
+class WrittenView(Protocol):
+    """Files outside the run directory that follow the log."""
+
+    @property
+    def is_due(self) -> bool: ...
+
+    def write(self) -> None:
+        """Called when the events are durable."""
+        ...
+
+
 class _Outcome(Struct, frozen=True):
     work: Work
     fact: f.AnyFact
@@ -61,8 +73,10 @@ class Driver:
         *,
         keeper: HeadKeeper,
         played: PlayedAnswers | None = None,
+        view: WrittenView | None = None,
     ) -> None:
         self._journal = journal
+        self._view = view
         self._played = played
         self._layout = layout
         self._performers = performers
@@ -84,6 +98,7 @@ class Driver:
                 await self._take_controls()
                 self._take_answers()
                 wanted = self._settle()
+                await self._write_view()
                 if self._journal.state.status is not RunStatus.RUNNING and not self._is_due(wanted):
                     await self._journal.sync()
                     # A process that answers later than this sees the waiting run and resumes it.
@@ -111,6 +126,11 @@ class Driver:
         self._is_news = True
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
+
+    async def _write_view(self) -> None:
+        if self._view is not None and self._view.is_due:
+            await self._journal.sync()
+            self._view.write()
 
     def _is_due(self, wanted: tuple[Work, ...]) -> bool:
         """Whether a run that waits for people has something to do now. Later timers fire in the process

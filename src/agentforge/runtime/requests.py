@@ -10,6 +10,11 @@ from agentforge.runtime.refusals import take_answers
 
 def record_answers(journal: Journal, layout: RunLayout) -> bool:
     """Record the answers to the open requests unchanged. Returns whether there were any."""
+    if journal.plan.pipeline.has_escalations:
+        # Reads YAML, which few runs need.
+        from agentforge.runtime.escalations import place_resolutions
+
+        place_resolutions(layout, journal.state, journal.now())
     # An answer after the timeout is too late: the order in the log decides.
     in_time = [request for request in journal.state.open_requests if not request.is_overdue]
     answered = take_answers(journal, layout, in_time)

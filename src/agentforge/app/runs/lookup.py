@@ -340,15 +340,21 @@ def is_recoverable(info: RunInfo, layout: RunLayout, now: datetime) -> bool:
     if is_shell_run(info.state) or info.status == "running":
         return False
     is_stopped = info.status == "interrupted" or info.state.is_stopped_by_shutdown
-    return is_stopped or is_answered(info.state, layout, now)
+    return is_stopped or is_answered(info.plan, info.state, layout, now)
 
 
-def is_answered(state: RunState, layout: RunLayout, now: datetime) -> bool:
+def is_answered(plan: Plan, state: RunState, layout: RunLayout, now: datetime) -> bool:
     """Whether a run that waits for people would continue now: a request was answered, or its time is over."""
     if not state.waits:
         return False
     if len(state.open_requests) < len(state.requests) or (state.wake_at is not None and state.wake_at <= now):
         return True
+    if plan.pipeline.has_escalations:
+        # Reads YAML, which few runs need.
+        from agentforge.runtime.escalations import resolutions
+
+        if any(resolutions(layout, state, now)):
+            return True
     return any(given_answers(layout, state.run_id, state.open_requests))
 
 

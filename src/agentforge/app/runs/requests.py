@@ -32,7 +32,7 @@ def _of_run(context: RunContext, session: str) -> Iterator[OpenRequest]:
     if info.session != session:
         return  # Archived.
     is_own = context.trust.is_own(session)
-    if is_own and is_answered(info.state, context.runs.layout(session), context.clock.now()):
+    if is_own and is_answered(info.plan, info.state, context.runs.layout(session), context.clock.now()):
         with suppress(AgentForgeError):
             _record_due(context, session)
         info = context.runs.info(session)

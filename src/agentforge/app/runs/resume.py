@@ -136,7 +136,7 @@ def validate_resume(
         refuse_restart(info.state, how.restart.provider)
     if (compiled := recompile()) is not None:
         _plan_changed(compiled.plan, info.plan, info.state)
-    elif not is_answered(info.state, context.runs.layout(session), context.clock.now()):
+    elif not is_answered(info.plan, info.state, context.runs.layout(session), context.clock.now()):
         _refuse_unanswered(info.state, how)
 
 
@@ -154,7 +154,7 @@ async def recover_run(context: RunContext, session: str, *, accept_damage: bool)
     if journal.state.status is RunStatus.RUNNING or journal.state.is_stopped_by_shutdown:
         with context.leases.released_on_error(journal):
             journal.record(recovered("recovery"), journal.state.cursor)
-    elif not is_answered(journal.state, layout, now):
+    elif not is_answered(journal.plan, journal.state, layout, now):
         context.leases.release(journal)
         return None
     return await context.runner.drive(journal)

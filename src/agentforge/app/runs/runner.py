@@ -30,7 +30,7 @@ from agentforge.ports.clock import Clock
 from agentforge.ports.process import Processes
 from agentforge.ports.provider import Provider
 from agentforge.runtime.confinement import Confiner
-from agentforge.runtime.driver import Driver, Performers
+from agentforge.runtime.driver import Driver, Performers, WrittenView
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.iteration_files import write_iteration_files
 from agentforge.runtime.journal import Journal
@@ -242,7 +242,24 @@ class Runner:
                 "queue": QueuePerformer(setting, queue, lambda: load_cassette(layout.replayed), self._clock),
             },
         )
-        return Driver(journal, layout, performers, keeper=keeper, played=played_answers(journal, layout))
+        return Driver(
+            journal,
+            layout,
+            performers,
+            keeper=keeper,
+            played=played_answers(journal, layout),
+            view=self._escalations(journal, layout) if plan.pipeline.has_escalations else None,
+        )
+
+    def _escalations(self, journal: Journal, layout: RunLayout) -> WrittenView:
+        """Follows the log from its start, so that files which a killed engine didn't write are written."""
+        # Reads YAML, which few runs need.
+        from agentforge.runtime.escalations import EscalationWriter
+
+        journal.wait_for_disk()
+        writer = EscalationWriter(layout, journal.plan, self._runs.events(journal.session))
+        journal.listen(writer.apply)
+        return writer
 
 
 def _needed(journal: Journal) -> frozenset[str]:

@@ -1,0 +1,100 @@
+"""Keeps the view `escalations` up to date, and turns the resolution files beside it into answers."""
+
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from agentforge.definition.diagnostics import Report
+from agentforge.definition.yaml.parser import SourceText, parse_mapping
+from agentforge.definition.yaml.tree import Keyed, Listed, Tree
+from agentforge.model.errors import StorageFailed
+from agentforge.model.event import Event
+from agentforge.model.layout import RunLayout
+from agentforge.model.plan import Plan
+from agentforge.model.state import RunState
+from agentforge.runtime.answers import MAX_TEXT_BYTES, Answer, give_answer
+from agentforge.system import files
+from agentforge.views.files.escalation import Escalations, escalation_id, resolution
+
+log = logging.getLogger("agentforge.run")
+
+MAX_RESOLUTION_BYTES = 256 * 1024
+BY_FILE = "resolution file"
+"""Who answered, if the file doesn't name anyone."""
+
+
+class EscalationWriter:
+    """Writes the files of one run. A file that can't be written is reported, and doesn't stop the run."""
+
+    def __init__(self, layout: RunLayout, plan: Plan, events: Iterable[Event]) -> None:
+        self._folder = layout.escalations
+        self._plan = plan
+        self._view = Escalations()
+        for event in events:
+            self._view.apply(plan, event)
+
+    def apply(self, event: Event) -> None:
+        self._view.apply(self._plan, event)
+
+    @property
+    def is_due(self) -> bool:
+        return bool(self._view.unwritten)
+
+    def write(self) -> None:
+        """Called when the events are durable."""
+        for id, file in self._view.unwritten.items():
+            path, content = os.path.join(self._folder, f"{id}.yaml"), file.content
+            try:
+                files.make_dir(self._folder)
+                if files.read_usable(path, len(content)) != content:
+                    files.replace(path, content)
+            except StorageFailed as error:
+                log.warning("can't write the escalation %s: %s", path, error.message)
+        self._view.unwritten.clear()
+
+
+def resolutions(layout: RunLayout, state: RunState, now: datetime) -> Iterator[Answer]:
+    """The answers in resolution files of open requests. Incomplete files are ignored: they may be written
+    now."""
+    if not os.path.lexists(layout.escalations):
+        return
+    for request in state.open_requests:
+        id = escalation_id(state.run_id, request.id, request.opened_at)
+        given = _read(os.path.join(layout.escalations, f"{id}.resolution.yaml"))
+        said = resolution(request, given) if given else None
+        if given and said:
+            by = given.get("by")
+            author = by if isinstance(by, str) and by.strip() else BY_FILE
+            at = max(now, request.opened_at)
+            answer = Answer(request.id, said[0], author, state.run_id, at, said[1])
+            if answer.size <= MAX_TEXT_BYTES:
+                yield answer
+
+
+def place_resolutions(layout: RunLayout, state: RunState, now: datetime) -> None:
+    """Give the answers in resolution files; earlier answers count."""
+    for answer in resolutions(layout, state, now):
+        give_answer(layout, answer)
+
+
+def _read(path: str) -> dict[str, object] | None:
+    try:
+        content = files.read_usable(path, MAX_RESOLUTION_BYTES)
+        text = (content or b"").decode()
+    except (StorageFailed, UnicodeDecodeError):
+        return None
+    if not text.endswith("\n"):
+        return None  # Its end may be missing.
+    tree = parse_mapping(SourceText(os.path.basename(path), text), Report())
+    return None if tree is None else {entry.key.text: _plain(entry.value) for entry in tree.entries}
+
+
+def _plain(tree: Tree) -> object:
+    match tree:
+        case Keyed(entries=entries):
+            return {entry.key.text: _plain(entry.value) for entry in entries}
+        case Listed(items=items):
+            return [_plain(item) for item in items]
+        case _:
+            return tree.value

@@ -1,0 +1,139 @@
+"""The files of the view `escalations`: one for each request of a run, and resolutions, which answer them."""
+
+import uuid
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+import yaml
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agentforge.model import facts as f
+from agentforge.model.event import Event
+from agentforge.model.plan import Plan
+from agentforge.model.request import ABORT, APPROVE, CANCEL, REJECT, RESUME, Request
+
+_OVER = (f.SessionCompleted, f.SessionAborted)
+
+
+class EscalationFile(Struct, frozen=True):
+    escalation_id: str
+    pipeline_id: str
+    """The session."""
+    stage: str
+    issue: str
+    """The question."""
+    context: dict[str, Any]
+    created_at: datetime
+    status: Literal["open", "resolved"] = "open"
+    resolved_at: datetime | None = None
+    answer: str | None = None
+    answered_by: str | None = None
+    text: str | None = None
+
+    @property
+    def content(self) -> bytes:
+        fields = msgspec.to_builtins(self)
+        text: str = yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100)
+        return text.encode("utf-8", "replace")
+
+
+def escalation_id(run_id: str, request: str, opened_at: datetime) -> str:
+    """The same for every process that writes the file again."""
+    name = uuid.uuid5(uuid.NAMESPACE_OID, f"{run_id}/{request}")
+    return f"ESC-{opened_at:%Y%m%d%H%M%S}-{name}"
+
+
+class Escalations:
+    """The requests of a run, folded from its events, as files that aren't written yet."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, EscalationFile] = {}
+        self.unwritten: dict[str, EscalationFile] = {}
+        """By escalation id."""
+
+    def apply(self, plan: Plan, event: Event) -> None:
+        fact = event.fact
+        match fact:
+            case f.RequestOpened():
+                self._put(fact.id, _opened(plan, event, fact))
+            case f.RequestAnswered(id=id) if id in self._open:
+                said = replace(
+                    self._open[id], answer=fact.answer, answered_by=fact.by, text=fact.text or None
+                )
+                self._put(id, said)
+            case f.RequestResolved(id=id) if id in self._open:
+                self._close(id, event.at)
+            case _ if isinstance(fact, _OVER):
+                for id in tuple(self._open):
+                    self._close(id, event.at)
+
+    def _put(self, id: str, file: EscalationFile) -> None:
+        self._open[id] = self.unwritten[file.escalation_id] = file
+
+    def _close(self, id: str, at: datetime) -> None:
+        self._put(id, replace(self._open[id], status="resolved", resolved_at=at))
+        del self._open[id]
+
+
+def _opened(plan: Plan, event: Event, fact: f.RequestOpened) -> EscalationFile:
+    at = event.cursor
+    stage = plan.stage(at.node_path, at.provider) if at else None
+    context = {
+        "request": fact.id,
+        "kind": fact.kind,
+        "reason": fact.reason,
+        "options": list(fact.options),
+        "answerers": list(fact.answerers),
+        "branch": at.provider if at else None,
+        "iteration": at.iteration if at else None,
+        "due_at": fact.due_at,
+        "default": fact.default,
+    }
+    return EscalationFile(
+        escalation_id=escalation_id(event.trace_id, fact.id, event.at),
+        pipeline_id=event.session,
+        stage=stage.label if stage else "",
+        issue=fact.question,
+        context=context,
+        created_at=event.at,
+    )
+
+
+def resolution(request: Request, given: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The answer and the text of a resolution file, or None if it says nothing or isn't accepted."""
+    said = _words(given.get("text", given.get("context")))
+    answer = _words(given.get("answer"))
+    if given.get("abort") is True:
+        # A question of an agent has no such option: its run is cancelled by a command.
+        answer = {"escalation": CANCEL, "question": ""}.get(request.kind, ABORT)
+    elif not answer and ("abort" in given or said):
+        answer, said = _continuation(request, said)
+    return (answer, said) if request.accepts(answer) else None
+
+
+def _continuation(request: Request, said: str) -> tuple[str, str]:
+    """What a resolution means that names no answer: a text about a result sends the stage back."""
+    match request.kind:
+        case "question":
+            return said, ""
+        case "approval":
+            return (REJECT if said else APPROVE), said
+        case "checkpoint":
+            return APPROVE, said
+        case _:
+            return RESUME, said
+
+
+def _words(value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case str():
+            return value.strip()
+        case dict() | list():
+            return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True)).strip()
+        case _:
+            return msgspec.json.encode(value).decode()

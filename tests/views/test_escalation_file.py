@@ -1,0 +1,111 @@
+"""The files of the view `escalations`, and what a resolution means."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import yaml
+from tests.engine.plans import NOON, event, plan_of, stage
+
+from agentforge.model import facts as f
+from agentforge.model.cursor import Cursor
+from agentforge.model.request import Request
+from agentforge.views.files.escalation import Escalations, escalation_id, resolution
+
+PLAN = plan_of(stage())
+AT = Cursor("0", 1, 1)
+
+
+def asks(id: str = "approval-2", **changes: Any) -> f.RequestOpened:
+    fields: dict[str, Any] = {
+        "kind": "approval",
+        "key": id,
+        "reason": "approval",
+        "question": "Fine?\nReally?",
+    }
+    return f.RequestOpened(id, **{**fields, "options": ("approve", "reject", "abort"), **changes})
+
+
+def folded(*facts: f.AnyFact, cursor: Cursor | None = AT) -> dict[str, Any]:
+    """The only file that is to be written."""
+    view = Escalations()
+    for seq, fact in enumerate(facts, 2):
+        view.apply(PLAN, event(seq, fact, cursor, after=seq))
+    ((name, file),) = view.unwritten.items()
+    content: dict[str, Any] = yaml.safe_load(file.content)
+    assert name == content["escalation_id"]
+    return content
+
+
+def test_open_request_has_the_fields_that_a_person_needs() -> None:
+    file = folded(asks(due_at=NOON, default="abort"))
+    assert file["escalation_id"].startswith("ESC-20260115120002-")
+    assert (file["pipeline_id"], file["stage"], file["issue"]) == ("auth", "plan", "Fine?\nReally?")
+    assert (file["status"], file["resolved_at"], file["answer"]) == ("open", None, None)
+    context = file["context"]
+    assert (context["request"], context["kind"], context["reason"]) == ("approval-2", "approval", "approval")
+    assert (context["options"], context["default"]) == (["approve", "reject", "abort"], "abort")
+
+
+def test_answer_and_resolution_close_the_file() -> None:
+    said = f.RequestAnswered("approval-2", "reject", "ada", "no")
+    answered = folded(asks(), said)
+    assert (answered["status"], answered["answer"], answered["answered_by"]) == ("open", "reject", "ada")
+    closed = folded(asks(), said, f.RequestResolved("approval-2", "rejected"))
+    assert (closed["status"], closed["text"]) == ("resolved", "no")
+    assert closed["resolved_at"].startswith((NOON + timedelta(seconds=4)).strftime("%Y-%m-%dT%H:%M:%S"))
+
+
+def test_end_of_the_run_closes_the_file() -> None:
+    assert folded(asks(), f.SessionAborted("enough"))["status"] == "resolved"
+    assert folded(asks(), f.PauseRequested("lunch"))["status"] == "open"
+
+
+def test_request_without_a_place_and_facts_about_other_requests_are_harmless() -> None:
+    view = Escalations()
+    view.apply(PLAN, event(2, f.RequestAnswered("x-1", "y", "z")))
+    view.apply(PLAN, event(3, f.RequestResolved("x-1", "continue")))
+    assert view.unwritten == {}
+    assert folded(asks(), cursor=None)["stage"] == ""
+
+
+def test_name_depends_on_run_and_request_only() -> None:
+    name = escalation_id("run", "approval-2", NOON)
+    assert name == escalation_id("run", "approval-2", NOON)
+    assert (
+        len({name, escalation_id("other", "approval-2", NOON), escalation_id("run", "approval-3", NOON)}) == 3
+    )
+
+
+OPTIONS = {
+    "approval": ("approve", "reject", "abort"),
+    "checkpoint": ("approve", "abort"),
+    "escalation": ("resume", "retry", "cancel"),
+    "question": (),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "means"),
+    [
+        ("escalation", {"abort": True}, ("cancel", "")),
+        ("escalation", {"abort": False}, ("resume", "")),
+        ("escalation", {"abort": False, "context": {"use": "tabs"}}, ("resume", "use: tabs")),
+        ("escalation", {"answer": "retry", "text": " once "}, ("retry", "once")),
+        ("escalation", {"answer": "sing"}, None),
+        ("approval", {"abort": True, "context": "no use"}, ("abort", "no use")),
+        ("approval", {"abort": False}, ("approve", "")),
+        ("approval", {"context": "use tabs"}, ("reject", "use tabs")),
+        ("approval", {"answer": "approve", "text": "fine"}, ("approve", "fine")),
+        ("checkpoint", {"abort": False}, ("approve", "")),
+        ("checkpoint", {"answer": "reject"}, None),
+        ("question", {"context": "blue"}, ("blue", "")),
+        ("question", {"answer": 3}, ("3", "")),
+        ("question", {"abort": True}, None),
+        ("approval", {}, None),
+        ("approval", {"note": "x"}, None),
+    ],
+)
+def test_meaning_of_a_resolution(kind: Any, given: dict[str, Any], means: tuple[str, str] | None) -> None:
+    request = Request("r-1", kind, "k", "why", "?", OPTIONS[kind], NOON)
+    assert resolution(request, given) == means
