@@ -237,19 +237,15 @@ def test_answers_about_attempts_are_told_apart() -> None:
     assert events[-1].fact == f.SessionCompleted("all_loops_complete")
 
 
-def test_answer_that_was_used_is_dropped() -> None:
-    asked, at = f.RequestOpened("r", "approval", "approval@0/1/1/0", "approval", "?", ()), Cursor("0", 1, 1)
-    request = Request("r", "approval", "approval@0/1/1/0", "approval", "?", ("approve",), NOON, at=at)
-    place = NodeKey("stage-draft")
+def test_recorded_answer_is_used_once() -> None:
+    at = Cursor("1", 1, 1)
+    request = Request("r", "approval", "approval@1/1/1/0", "approval", "?", ("approve",), NOON, at=at)
     answers = Answers()
     for _ in range(2):
         answers.add_reply(*reply_of(TAPE[-1], RecordedAnswer("approval", "approve")))
     assert answers.reply(request, NodeKey("stage-review")) == f.RequestAnswered("r", "approve", "")
     assert answers.reply(request, NodeKey("stage-review")) is None
-    answers.add_reply(*reply_of(given("approval", "approve"), RecordedAnswer("approval", "approve")))
-    answers.drop_reply(asked, None, at)
-    answers.drop_reply(asked, place, at)
-    assert answers.reply(request, place) is None
+    assert answers.reply(request, None) is None
 
 
 def test_key_of_a_damaged_log_has_no_attempt() -> None:

@@ -20,9 +20,7 @@ from agentforge.engine.rehearsal.course import Rehearsal
 from agentforge.engine.rehearsal.enact import enact, reply_of
 from agentforge.engine.rehearsal.outcomes import Answers
 from agentforge.engine.rehearsal.rehearse import rehearse
-from agentforge.model import facts as f
 from agentforge.model.cassette import FORMAT, VERSION, Header
-from agentforge.model.cursor import Cursor
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.event import Event
 from agentforge.model.layout import RunLayout
@@ -100,20 +98,13 @@ def played_provider(settings: RunSettings, layout: RunLayout, environ: Mapping[s
 
 
 def played_answers(journal: Journal, layout: RunLayout) -> PlayedAnswers | None:
-    """What a replay answers to its requests, or None for another run. What was recorded in its own log is
-    used up."""
+    """What a replay answers to its requests, or None for another run."""
     if journal.state.settings.replay is None:
         return None
     keys, answers = NodeKeys(journal.plan), Answers()
     for exchange in load_cassette(layout.replayed).exchanges:
         if exchange.answer is not None:
             answers.add_reply(*reply_of(exchange, exchange.answer))
-    opened: dict[str, tuple[f.RequestOpened, Cursor | None]] = {}
-    for event in journal.writer.replay():
-        if isinstance(event.fact, f.RequestOpened):
-            opened[event.fact.id] = event.fact, event.cursor
-        elif isinstance(event.fact, f.RequestAnswered) and (asked := opened.get(event.fact.id)):
-            answers.drop_reply(asked[0], keys.at(asked[1]), asked[1])
     return lambda request: answers.reply(request, keys.at(request.at))
 
 

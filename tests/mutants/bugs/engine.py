@@ -16,6 +16,8 @@ REQUESTS = "agentforge.engine.decide.requests"
 ROUTING = "agentforge.engine.decide.routing"
 TERMINATION = "agentforge.engine.decide.termination"
 NORMALISE = "agentforge.engine.normalise"
+QUESTIONS = "agentforge.engine.questions"
+REHEARSED = "agentforge.engine.rehearsal.rehearsed_run"
 
 BUGS = (
     Bug(
@@ -398,5 +400,26 @@ BUGS = (
         "the first of several judgments counts",
         'if "stop" in value:',
         'if "stop" in value and not found:',
+    ),
+    Bug(
+        QUESTIONS,
+        "a question without a default doesn't block",
+        'item.get("blocking") is not False or default is None',
+        'item.get("blocking") is not False',
+        ("tests/engine/test_questions.py",),
+    ),
+    Bug(
+        QUESTIONS,
+        "the same question is asked twice",
+        "found.setdefault(words, question)",
+        "found.setdefault(words + str(len(found)), question)",
+        ("tests/engine/test_questions.py",),
+    ),
+    Bug(
+        REHEARSED,
+        "an enacted request times out although it was answered",
+        "or any(self._reply(request, answers) for request in self.state.open_requests)",
+        "",
+        ("tests/engine/test_rehearsed_answers.py",),
     ),
 )

@@ -490,4 +490,11 @@ BUGS = (
         "data = self._redactor.data(msgspec.to_builtins(fact))",
         "data = msgspec.to_builtins(fact)",
     ),
+    Bug(
+        RECORDING,
+        "answers after a lost attempt are numbered as in the run",
+        "attempt=attempts or None",
+        "attempt=attempt_of(asked) or None",
+        ("tests/runtime/test_recorder.py",),
+    ),
 )

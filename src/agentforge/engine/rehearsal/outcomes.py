@@ -51,10 +51,6 @@ class Answers:
     def add_reply(self, key: RequestKey, fact: f.RequestAnswered) -> None:
         self._replies.setdefault(key, fact)
 
-    def drop_reply(self, asked: f.RequestOpened, place: NodeKey | None, at: Cursor | None) -> None:
-        if key := request_key(asked, place, at):
-            self._replies.pop(key, None)
-
     def reply(self, request: Request, place: NodeKey | None) -> f.RequestAnswered | None:
         """What was answered to the same request, or None. It is removed."""
         key = request_key(request, place, request.at)
