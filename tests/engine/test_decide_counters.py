@@ -5,7 +5,6 @@ from msgspec.structs import replace
 from tests.engine.plans import NOON, block, event, plan_of, stage, started
 from tests.engine.playbook import play
 
-from agentforge.engine.decide.requests import stage_of_request
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.legal import refuse_illegal
 from agentforge.model import facts as f
@@ -129,4 +128,4 @@ def test_two_branches_ask_once_about_the_run() -> None:
 def test_an_answer_is_about_the_iteration_that_was_asked_about(asked_at: int, counts: bool) -> None:
     under_way = IterationState(2, IterationStatus.STARTED, NOON)
     state = replace(running(), at=StageState("0", 1, completed=1, iteration=under_way))
-    assert (stage_of_request(state, Cursor("0", 1, asked_at)) is not None) is counts
+    assert (state.stage_asking(Cursor("0", 1, asked_at)) is not None) is counts

@@ -16,6 +16,8 @@ APPROVE, REJECT, ABORT = "approve", "reject", "abort"
 RESUME, RETRY, CANCEL, SUCCEEDED = "resume", "retry", "cancel", "succeeded"
 """Answers to an escalation."""
 
+TIMER = "request:"
+"""Prefix of the name of a request's timer, before its id."""
 MAX_GRANT = 1_000_000
 
 

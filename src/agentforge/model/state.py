@@ -439,6 +439,14 @@ class RunState(Struct, frozen=True):
         branch = self.block.branch(provider) if self.block else None
         return branch.stage if branch else None
 
+    def stage_asking(self, at: Cursor | None) -> StageState | None:
+        """The stage whose iteration opened a request there, or None if that iteration is over."""
+        stage = self.stage(at.provider) if at else None
+        if stage is None or at is None or (stage.path, stage.run) != (at.node_path, at.node_run):
+            return None
+        number = stage.iteration.number if stage.iteration else stage.completed
+        return stage if number == at.iteration else None
+
     def under_way(self) -> "Iterator[tuple[str | None, StageState]]":
         """Every stage in progress, with the provider of its branch."""
         match self.at:

@@ -6,6 +6,7 @@ BLOCK = "agentforge.engine.decide.block"
 DECIDE = "agentforge.engine.decide.run"
 FAILURE = "agentforge.engine.decide.failure"
 STAGE = "agentforge.engine.decide.stage"
+STATE = "agentforge.model.state"
 STAGE_AT = "agentforge.engine.decide.stage_at"
 EVOLVE = "agentforge.engine.evolve.run"
 OF_ATTEMPT = "agentforge.engine.evolve.attempt"
@@ -355,7 +356,7 @@ BUGS = (
         "return (Draft(resolved, at), *(Draft(fact, at) for fact in before))",
     ),
     Bug(
-        REQUESTS,
+        STATE,
         "an answer applies to a later iteration",
         "return stage if number == at.iteration else None",
         "return stage",

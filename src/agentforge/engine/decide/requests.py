@@ -19,6 +19,7 @@ from agentforge.model.request import (
     RESUME,
     RETRY,
     SUCCEEDED,
+    TIMER,
     Answerer,
     Request,
     RequestKind,
@@ -26,7 +27,7 @@ from agentforge.model.request import (
     granted,
 )
 from agentforge.model.result import Decision, Result
-from agentforge.model.state import AT_MOST_ONCE, RunState, StageState
+from agentforge.model.state import AT_MOST_ONCE, RunState
 from agentforge.model.task import Wait, Work, task_place
 
 
@@ -72,8 +73,6 @@ class Ruling(Struct, frozen=True):
 
 
 APPROVALS = frozenset({"approval", "checkpoint", "question"})
-TIMER = "request:"
-"""Prefix of a timer's name, before the request id."""
 
 
 def opened(state: RunState, question: Question, before: Sequence[Draft] = ()) -> tuple[Draft, ...]:
@@ -185,18 +184,9 @@ def _why_cancelled(request: Request) -> str:
     return f"{verb} by {request.answered_by}"
 
 
-def stage_of_request(state: RunState, at: Cursor | None) -> StageState | None:
-    """The stage whose iteration opened the request, or None if that iteration is over."""
-    stage = state.stage(at.provider) if at else None
-    if stage is None or at is None or (stage.path, stage.run) != (at.node_path, at.node_run):
-        return None
-    number = stage.iteration.number if stage.iteration else stage.completed
-    return stage if number == at.iteration else None
-
-
 def _done(plan: Plan, state: RunState, request: Request) -> tuple[f.AnyFact, ...]:
     """Complete the iteration, because a person confirmed that its work was done."""
-    stage = stage_of_request(state, request.at)
+    stage = state.stage_asking(request.at)
     iteration = stage.iteration if stage else None
     attempt = iteration.attempt if iteration else None
     node = plan.stage(request.at.node_path, request.at.provider) if request.at else None

@@ -7,7 +7,6 @@ from typing import assert_never
 import msgspec
 from msgspec.structs import replace
 
-from agentforge.engine.decide.requests import TIMER, stage_of_request
 from agentforge.engine.evolve.block import (
     BlockFact,
     block_of,
@@ -30,7 +29,7 @@ from agentforge.model.errors import LogCorrupt, LogTooOld
 from agentforge.model.event import Event
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.place import visits_key
-from agentforge.model.request import Feedback, Request
+from agentforge.model.request import TIMER, Feedback, Request
 from agentforge.model.state import (
     MACHINE_SHUTDOWN,
     MAX_REFUSED,
@@ -271,7 +270,7 @@ def _resolved(state: RunState, event: Event, fact: f.RequestResolved, request: R
     """The state after the effect of an answer."""
     if request.kind == "escalation":
         return _allow_escalated(state, event, fact, request)
-    stage = stage_of_request(state, request.at)
+    stage = state.stage_asking(request.at)
     if stage is None:
         return state
     match fact.effect:
@@ -303,7 +302,7 @@ def _allow_escalated(state: RunState, event: Event, fact: f.RequestResolved, req
     if request.reason == "runtime_limit":
         granted = float(fact.granted) if fact.effect == "granted" else None
         state = _extend_runtime(replace(state, clock_from=event.at, runtime_granted=granted), request)
-    stage = stage_of_request(state, request.at)
+    stage = state.stage_asking(request.at)
     if stage is None:
         return state
     more = fact.granted if fact.effect == "granted" else 1 if fact.effect == "continue" else 0
@@ -321,7 +320,7 @@ def _reset(state: RunState, request: Request) -> RunState:
     """Earlier failures no longer count: in the stage that asked, or everywhere."""
     if request.scope == "run":
         return _with_fresh_stages(replace(state, recoveries=0, recoveries_excused=0))
-    stage = stage_of_request(state, request.at)
+    stage = state.stage_asking(request.at)
     return state if stage is None else _with_stage(state, request.at, on_resume(stage))
 
 

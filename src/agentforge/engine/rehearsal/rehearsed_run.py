@@ -8,7 +8,6 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from agentforge.engine.decide.requests import TIMER
 from agentforge.engine.decide.run import Directive, decide
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.node_keys import NodeKeys
@@ -19,7 +18,7 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.plan import Plan
-from agentforge.model.request import Request
+from agentforge.model.request import TIMER, Request
 from agentforge.model.state import RunState
 from agentforge.model.task import AgentTask, AnyTask, JudgeTask, ManifestTask, PrepareTask, Wait, Work
 
