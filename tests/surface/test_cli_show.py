@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -120,3 +121,15 @@ def test_show_counts_completed_iterations_and_a_change_of_nothing_is_stated(tmp_
     nothing = project.call("show", "auth", "plan", "--diff")
     assert (nothing.code, nothing.out, nothing.err) == (0, "", "plan, iteration 1, changed no files.\n")
     assert project.call("diff", "auth").err == "No files changed during session 'auth'.\n"
+
+
+def test_lines_of_dry_run_and_list_are_wrapped_at_words(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    session = "x" * 60
+    file = project.pipeline(f"plan={WRITE_RESULT}")
+    assert project.call("run", "-p", file, "-s", session).code == 0
+    for shown in (on_terminal(project, "list"), on_terminal(project, "dry-run", file, session)):
+        lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in shown.splitlines()]
+        long = [line for line in lines if len(line) > 80 and len(line.split()) > 1 and session not in line]
+        assert long == []
+        assert any(line.startswith("    ") for line in lines)

@@ -113,6 +113,8 @@ def test_a_cost_that_no_agent_reported_is_shown_as_unknown() -> None:
     assert shown(seen(*events, status="running"))["Cost"] == "$0.25 + gpt-5: unknown"
     unnamed = (replace(COMPLETED[0], usage=replace(other, model=None)), Cursor("0", 1, 2))
     assert shown(seen(STARTED, NODE, unnamed, status="running"))["Cost"] == "unnamed model: unknown"
+    begun = (replace(COMPLETED[0], usage=Usage(model="gpt-7", agent_session="s1")), Cursor("0", 1, 2))
+    assert shown(seen(STARTED, NODE, COMPLETED, begun, status="running"))["Cost"] == "$0.25 + gpt-7: unknown"
 
 
 @pytest.mark.parametrize(

@@ -332,7 +332,7 @@ class Spending(Struct, frozen=True, omit_defaults=True):
     input_tokens: int = 0
     output_tokens: int = 0
     unpriced: tuple[str, ...] = ()
-    """Models that used tokens without reporting their cost; at most MAX_UNPRICED."""
+    """Models whose cost is unknown: they used tokens, or it is unknown how many; at most MAX_UNPRICED."""
 
     def plus(self, usage: Usage | None) -> "Spending":
         if usage is None:
@@ -345,8 +345,10 @@ class Spending(Struct, frozen=True, omit_defaults=True):
         )
 
     def _with_unpriced(self, usage: Usage) -> tuple[str, ...]:
-        name = usage.model or "unnamed model"
-        if not (usage.input_tokens or usage.output_tokens) or name in self.unpriced:
+        name, tokens = usage.model or "unnamed model", (usage.input_tokens, usage.output_tokens)
+        # An agent that was ended before it reported its usage has used some if its session had begun.
+        is_unknown = tokens == (None, None) and usage.agent_session is not None
+        if not (any(tokens) or is_unknown) or name in self.unpriced:
             return self.unpriced
         return (*self.unpriced, name)[:MAX_UNPRICED]
 

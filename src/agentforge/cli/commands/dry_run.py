@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentforge.cli.invocation import invocation, project_options
-from agentforge.cli.output import echo, print_json
+from agentforge.cli.output import echo, print_json, wrapped
 from agentforge.cli.run_options import RunOptions, compile_and_warn, override_options
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ def dry_run(words: tuple[str, ...], **options: Any) -> None:
         if call.as_json:
             print_json(_as_json(sync, compiled))
         else:
-            echo(*sync.dry_run(compiled))
+            for line in sync.dry_run(compiled):
+                echo(*wrapped(line))
 
 
 def _as_json(engine: "SyncEngine", compiled: "Compiled") -> dict[str, object]:

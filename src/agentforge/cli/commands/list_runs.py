@@ -35,7 +35,8 @@ def list_runs(count: int) -> None:
         echo(f"  Start one: {call.program} run -p FILE")
         return
     now = datetime.now(UTC)
-    echo(*table(rows, now))
+    for line in table(rows, now):
+        echo(*wrapped(line))
     total = len(call.runs.sessions())
     if total > len(rows):
         echo(f"  {total - len(rows)} more: {call.program} list {total}")
