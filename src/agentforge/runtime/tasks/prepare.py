@@ -8,12 +8,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.facts import AnyFact, ErrorOccurred, IterationStarted
 from agentforge.model.failure import FailureKind
+from agentforge.model.json_text import NOT_JSON
 from agentforge.model.layout import IterationLayout, RunLayout
 from agentforge.model.place import Place
 from agentforge.model.plan import Judgment, Plan, StageNode
@@ -24,7 +26,7 @@ from agentforge.runtime.left_files import Refuse, leave
 from agentforge.runtime.obstacles import ensure_folder
 from agentforge.runtime.tasks.call import is_program
 from agentforge.system import files
-from agentforge.views.files.context import MAX_PREVIOUS_OUTPUTS, ContextFile, context_file
+from agentforge.views.files.context import MAX_PREVIOUS_OUTPUTS, ContextFile, Paths, context_file
 from agentforge.views.history import History
 from agentforge.views.prompt import render, substitute_session, with_quotations, with_result_instructions
 from agentforge.views.quotation import answers_text, feedback_text
@@ -53,6 +55,12 @@ class Prepared(Struct, frozen=True):
     """Empty: read it from its file."""
     is_new: bool = False
     """Whether its folder was created now, so that it can't contain leftovers."""
+
+
+class _WrittenContext(Struct, frozen=True):
+    """What is read of a context.json; an agent may have changed it."""
+
+    paths: Paths
 
 
 class Preparer:
@@ -132,14 +140,15 @@ class Preparer:
 
     def _restored(self, task: AgentTask) -> Prepared | ErrorOccurred:
         """Make sure that an iteration prepared earlier has its files: they were written without waiting for
-        the disk, so a power failure may have lost them. After a timeout, the context is shorter."""
+        the disk, so a power failure may have lost them. They contain paths, so they are written again if the
+        project was moved. After a timeout, the context is shorter."""
         here, again = self._here(task), _preparation(task)
         max_outputs = SHORT_CONTEXT if task.brief else MAX_PREVIOUS_OUTPUTS
         prompt = None if self.is_light(task.place, task.node) else files.read_usable(here.prompt)
         if (
             prompt is not None
             and sha256(prompt).hexdigest() == task.prompt_sha256
-            and files.is_file(here.context)
+            and self._is_of_this_place(here.context)
         ):
             if task.brief:
                 files.replace(here.context, files.pretty(self._context(again, max_outputs)))
@@ -149,6 +158,13 @@ class Preparer:
         if isinstance(outcome, ErrorOccurred):
             return replace(outcome, attempt=task.attempt, started=False)
         return replace(again_ready, is_new=False)
+
+    def _is_of_this_place(self, context: str) -> bool:
+        try:
+            written = msgspec.json.decode(files.read_usable(context) or b"", type=_WrittenContext)
+        except NOT_JSON:
+            return False
+        return written.paths.session_dir == self._layout.root
 
     def _here(self, task: PrepareTask | AgentTask) -> IterationLayout:
         return self._layout.iteration(task.place.folder, task.iteration)
