@@ -178,3 +178,32 @@ except OSError as error:
     print(error)
 """
     assert limited(code, cwd=tmp_path) == "short write\n"
+
+
+def test_time_in_which_the_supervisor_was_stopped_does_not_count_against_the_timeout(tmp_path: Path) -> None:
+    """On a clock of its own: it is stopped for 100 seconds in its first wait."""
+    code = """
+import os
+from types import SimpleNamespace as Made
+clock = Made(now=0.0, stops=[100.0])
+wake, _ = os.pipe()
+os.set_blocking(wake, False)
+
+def wait(_read, _write, _odd, seconds):
+    clock.now += seconds + (clock.stops.pop() if clock.stops else 0.0)
+
+class Lease:
+    due = property(lambda self: clock.now + 2.0)
+    abandoned = staticmethod(lambda now: False)
+
+supervisor.time = Made(monotonic=lambda: clock.now)
+supervisor.select = Made(select=wait)
+attempt = supervisor.Attempt.__new__(supervisor.Attempt)
+attempt.spec = Made(timeout=10.0, idle_timeout=None)
+attempt.signals = Made(terms=0, wake=wake)
+attempt.lease = Lease()
+attempt.outputs, attempt.code, attempt.agent = [], None, None
+attempt.started = attempt.stopped = attempt.last_output = 0.0
+print(attempt._follow(), clock.now)
+"""
+    assert limited(code) == "timeout 110.0\n"

@@ -192,7 +192,7 @@ BUGS = (
     Bug(
         GIT,
         "git fetches what is missing",
-        '    "GIT_ALLOW_PROTOCOL": "",\n',
+        '    "GIT_ALLOW_PROTOCOL": "",\n    "GIT_NO_LAZY_FETCH": "1",\n',
         "",
         ("tests/security/test_git.py",),
     ),

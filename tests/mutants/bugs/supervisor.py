@@ -91,7 +91,7 @@ BUGS = (
         "the time in which the supervisor was stopped counts against the timeout",
         "            self.stopped += late\n",
         "",
-        ENDING,
+        ("tests/runtime/test_supervisor_doubts.py",),
     ),
     Bug(
         PROGRAM,
