@@ -134,7 +134,9 @@ def test_numbers_out_of_range_are_ignored() -> None:
     assert (result.failure.kind, result.failure.resets_at) == (K.PROVIDER_QUOTA, None)
 
 
-@pytest.mark.parametrize("pattern", ["(" * 5000 + ")" * 5000, "a{99999999999999}", "(", "a" * 5000])
+@pytest.mark.parametrize(
+    "pattern", ["(" * 5000 + ")" * 5000, "a{99999999999999}", "(", "a" * 5000, "[[a]", "[a--b]"]
+)
 def test_pattern_that_cannot_be_compiled_is_refused(pattern: str) -> None:
     with pytest.raises(ProviderUnusable, match="`error_patterns`"):
         CliAgent(AgentCli(name="mine", error_patterns=(pattern,)), {})

@@ -1,6 +1,7 @@
 """Builds the command line of an agent's CLI for one request, and validates CLI descriptions."""
 
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -166,10 +167,17 @@ def _patterns(cli: AgentCli) -> Iterator[Problem]:
     for key in ("error_patterns", "lost_session_patterns", "failures"):
         for pattern in getattr(cli, key):
             try:
-                re.compile(pattern[: MAX_PATTERN_CHARS + 1])
-            except (re.error, RecursionError, OverflowError) as error:
+                _compile(pattern[: MAX_PATTERN_CHARS + 1])
+            except (re.error, RecursionError, OverflowError, FutureWarning) as error:
                 shown = pattern if len(pattern) <= 80 else f"{pattern[:80]}…"
                 yield Problem(key, f"`{key}`: invalid regular expression {shown!r}: {error}", "fix it")
             if len(pattern) > MAX_PATTERN_CHARS:
                 message = f"`{key}`: a pattern is longer than {MAX_PATTERN_CHARS} characters"
                 yield Problem(key, message, "shorten it")
+
+
+def _compile(pattern: str) -> None:
+    """A pattern that later versions of Python may read differently is an error, not a warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)
+        re.compile(pattern)
