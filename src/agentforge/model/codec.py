@@ -98,7 +98,7 @@ def encode(event: Event, previous: str, payload: Payload | None = None) -> tuple
     )
     body = _encoder.encode(line)[:-1]
     digest = _digest(body, previous)
-    return b"%b%b" % (body, _suffix(digest)), digest
+    return b'%b,"hash":"%b"}' % (body, digest.encode()), digest
 
 
 def decode(line: bytes, load: Callable[[Payload], bytes]) -> Event:
@@ -120,7 +120,7 @@ def decode(line: bytes, load: Callable[[Payload], bytes]) -> Event:
 def chain(line: bytes, previous: str) -> str:
     """The line's hash if it is intact and follows the line whose hash is `previous`, else an empty
     string."""
-    # Written out rather than through `_digest` and `_suffix`: this runs for every line of every log.
+    # Written out rather than through `_digest`: this runs for every line of every log.
     digest = sha256(previous.encode() + line[:-SUFFIX_BYTES]).hexdigest()[:_HASH_CHARS]
     return digest if line[-SUFFIX_BYTES:] == b',"hash":"%b"}' % digest.encode() else ""
 
@@ -172,7 +172,3 @@ def _decode_error(line: bytes, error: Exception) -> Exception:
 
 def _digest(body: bytes, previous: str) -> str:
     return sha256(previous.encode() + body).hexdigest()[:_HASH_CHARS]
-
-
-def _suffix(digest: str) -> bytes:
-    return b',"hash":"%b"}' % digest.encode()

@@ -37,8 +37,8 @@ BUGS = (
     Bug(
         WRITER,
         "a gap in the sequence numbers is accepted",
-        "if event.seq != self._seq + 1:",
-        "if event.seq <= self._seq:",
+        "if event.seq != head.seq + 1:",
+        "if event.seq <= head.seq:",
     ),
     Bug(
         WRITER,

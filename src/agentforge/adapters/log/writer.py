@@ -69,12 +69,8 @@ class Writer:
         self.damage = tuple(scan.damage)
         if scan.shell_prefix is not None:
             self.shell_lines = ShellLines(scan.shell_prefix.lines, scan.shell_prefix.sha256)
-        self._seq, self._hash, self._length = scan.head.seq, scan.hash, scan.length
-        self._opened_length = self._length
-
-    @property
-    def head(self) -> Head:
-        return Head(self._seq, self._hash, self._length)
+        self.head = Head(scan.head.seq, scan.hash, scan.length)
+        self._opened_length = scan.length
 
     @property
     def health(self) -> BufferHealth:
@@ -104,17 +100,17 @@ class Writer:
     def append(self, event: Event) -> None:
         with self._lock:
             self._check_usable()
-            if event.seq != self._seq + 1:
+            head = self.head
+            if event.seq != head.seq + 1:
                 raise LogConflict(
-                    f"event {event.seq} can't follow event {self._seq}",
+                    f"event {event.seq} can't follow event {head.seq}",
                     hint="number events starting from the writer's head",
                 )
             line, digest = self._encode(event)
             if not self._pending:
                 self._oldest = self._buffering.monotonic()
             self._pending.append(line)
-            self._seq, self._hash = event.seq, digest
-            self._length += len(line) + 1
+            self.head = Head(event.seq, digest, head.length + len(line) + 1)
             if len(self._pending) >= self._buffering.events:
                 self._commit(wait=False)
 
@@ -161,12 +157,12 @@ class Writer:
         self.close()
 
     def _encode(self, event: Event) -> tuple[bytes, str]:
-        line, digest = codec.encode(event, self._hash)
+        line, digest = codec.encode(event, self.head.hash)
         if len(line) <= codec.MAX_EVENT_BYTES:
             return line, digest
         data = codec.encode_fact(event.fact)
         if len(data) > codec.MAX_EVENT_BYTES:
-            line, digest = codec.encode(event, self._hash, self._store.save(data))
+            line, digest = codec.encode(event, self.head.hash, self._store.save(data))
         if len(line) > codec.MAX_LINE_BYTES:
             raise InvalidRequest(f"event {event.seq} has a session, cursor or trace id too long for the log")
         return line, digest

@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from agentforge.engine.node_keys import recorded_key
@@ -48,6 +49,15 @@ rest, and write the result as asked. The task was:
 """
 
 
+class StageVariables(Struct, frozen=True):
+    """Environment variables of a stage's attempts, the same for each of them."""
+
+    references: tuple[str, ...]
+    """Those to which the definition of the stage refers."""
+    given: dict[str, str]
+    """Those that the engine adds."""
+
+
 EARLIER = Prepared()
 """Of an attempt that an earlier engine started: nothing of it is in memory."""
 
@@ -61,8 +71,7 @@ class AgentPerformer:
         self._preparer = preparer
         self._clock = clock
         self._trees = trees
-        self._references: dict[tuple[str, str | None], tuple[str, ...]] = {}
-        """The variables to which each stage refers."""
+        self._variables: dict[tuple[str, str | None], StageVariables] = {}
 
     async def perform(self, task: AgentTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:
         if not self._setting.is_replay and not self._calls.runs_program(task.by.type):
@@ -179,7 +188,8 @@ class AgentPerformer:
         prompt = about.prompt or (files.read_usable(here.prompt) or b"").decode("utf-8", "replace")
         # The id is from the log, which may have been written elsewhere.
         resume = task.resume if task.resume and is_agent_session(task.resume) else ""
-        names = self._referenced(task)
+        stage = self._stage_variables(task)
+        names = self._referenced(task, stage)
         prompt = setting.secrets.resolve(prompt, names) if names else prompt
         return ExecuteRequest(
             prompt=CONTINUE + prompt if resume else prompt,
@@ -188,8 +198,7 @@ class AgentPerformer:
             workdir=setting.project,
             environment={
                 **{name: setting.secrets.value(name) or "" for name in names},
-                **setting.environment,
-                **_limit_variables(task.node.termination),
+                **stage.given,
                 MARK: about.mark,
                 "MOCK_STATUS_FILE": here.status,
                 "MOCK_RESULT_FILE": here.result,
@@ -211,13 +220,19 @@ class AgentPerformer:
             branch=task.place.branch or "",
         )
 
-    def _referenced(self, task: AgentTask) -> tuple[str, ...]:
+    def _stage_variables(self, task: AgentTask) -> StageVariables:
+        at = (task.place.path, task.place.branch)
+        known = self._variables.get(at)
+        if known is None:
+            references = references_in(msgspec.json.encode(task.node).decode())
+            given = {**self._setting.environment, **_limit_variables(task.node.termination)}
+            known = self._variables[at] = StageVariables(references, given)
+        return known
+
+    def _referenced(self, task: AgentTask, stage: StageVariables) -> tuple[str, ...]:
         """The variables to which the definition of the stage and people's notes refer; what an agent wrote
         doesn't count."""
-        at = (task.place.path, task.place.branch)
-        if at not in self._references:
-            self._references[at] = references_in(msgspec.json.encode(task.node).decode())
-        names = (*self._references[at], *(references_in("\n".join(task.notes)) if task.notes else ()))
+        names = (*stage.references, *(references_in("\n".join(task.notes)) if task.notes else ()))
         for name in names:
             if self._setting.secrets.value(name) is None:
                 raise ProviderUnusable(
