@@ -174,6 +174,8 @@ def _itself(here: StageAt) -> Destination | None:
 
 def requests_of(here: StageAt) -> list[Request]:
     """The requests that this visit of the stage opened for itself."""
+    if not here.state.requests:
+        return []
     at = here.place.cursor(0)
     return [
         request

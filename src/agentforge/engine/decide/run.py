@@ -4,11 +4,11 @@ resume and an ordinary step are the same code path.
 The driver records the facts and decides again until there are none; the work is then what should be running:
 the driver starts missing tasks and cancels those that are no longer listed.
 
-Decisions come from an ordered table of gates; the first gate that returns a directive wins. If none does, the
-run advances.
+Decisions come from an ordered table of gates for each status of the run; the first gate that returns a
+directive wins. If none does, a running run advances.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import assert_never
 
 from msgspec import Struct
@@ -36,8 +36,6 @@ from agentforge.model.state import AT_MOST_ONCE, Between, BlockState, RunState, 
 from agentforge.model.status import RunStatus
 from agentforge.model.task import Wait, Work
 
-WAITING = frozenset({RunStatus.PAUSED, RunStatus.AWAITING_APPROVAL})
-
 
 class Directive(Struct, frozen=True):
     facts: tuple[Draft, ...] = ()
@@ -49,40 +47,36 @@ RunGate = Callable[[Plan, RunState], Directive | None]
 
 
 def decide(plan: Plan, state: RunState) -> Directive:
-    for gate in GATES:
+    for gate in GATES.get(state.status, ()):
         if (decision := gate(plan, state)) is not None:
             return decision
-    return _advance(plan, state)
+    return _advance(plan, state) if state.status is RunStatus.RUNNING else IDLE
 
 
-# -- stopped runs
+# -- waiting runs
 
 
 def _cancelled(_: Plan, state: RunState) -> Directive | None:
-    if state.status not in WAITING or state.stop is None or not state.stop.cancel:
+    if state.stop is None or not state.stop.cancel:
         return None
     return Directive((Draft(f.SessionAborted(state.stop.reason), state.cursor),))
 
 
 def _overdue(_: Plan, state: RunState) -> Directive | None:
-    if not state.requests or (state.status not in WAITING and state.status is not RunStatus.RUNNING):
-        return None
-    facts = defaults(state)
+    facts = defaults(state) if state.requests else ()
     return Directive(facts) if facts else None
 
 
 def _answered(_: Plan, state: RunState) -> Directive | None:
     """A run stopped on its requests continues when one is answered."""
-    if state.status not in WAITING or not state.waits:
+    if not state.waits:
         return None
     answered = tuple(request.id for request in state.requests if not request.is_open)
     return Directive((Draft(f.SessionContinued(answered), state.cursor),)) if answered else None
 
 
-def _stopped(_: Plan, state: RunState) -> Directive | None:
-    if state.status in WAITING and state.waits and state.stop is None:
-        return Directive(work=request_waits(state))
-    return IDLE if state.status is not RunStatus.RUNNING else None
+def _unanswered(_: Plan, state: RunState) -> Directive | None:
+    return Directive(work=request_waits(state)) if state.waits and state.stop is None else None
 
 
 # -- running runs
@@ -239,4 +233,10 @@ def _missing_node(state: RunState, path: str) -> Directive:
     return Directive((Draft(failed, state.cursor),))
 
 
-GATES: tuple[RunGate, ...] = (_cancelled, _overdue, _answered, _stopped, _stopping, _consequences)
+_WAITING_GATES: tuple[RunGate, ...] = (_cancelled, _overdue, _answered, _unanswered)
+GATES: Mapping[RunStatus, tuple[RunGate, ...]] = {
+    RunStatus.RUNNING: (_overdue, _stopping, _consequences),
+    RunStatus.PAUSED: _WAITING_GATES,
+    RunStatus.AWAITING_APPROVAL: _WAITING_GATES,
+}
+"""A run of another status is over."""
