@@ -72,7 +72,8 @@ def test_files_that_a_killed_engine_did_not_write_are_written_by_the_next(tmp_pa
     async def main() -> None:
         async with engine(tmp_path) as sdk:
             await waiting(sdk)
-            (opened,) = folder(tmp_path).iterdir()
+            (opened,) = folder(tmp_path).glob("ESC-*")
+            assert (folder(tmp_path) / ".gitignore").read_text() == "*\n"
             content = opened.read_bytes()
             opened.unlink()
             lines = (run_dir(tmp_path) / "events.jsonl").read_bytes().splitlines(keepends=True)

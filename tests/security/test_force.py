@@ -127,10 +127,21 @@ def test_force_recover_resume_and_cancel_at_once_never_work_at_the_same_time(int
         assert interrupted.types(folder.name).count("session_start") == 1
 
 
-@pytest.mark.parametrize("command", ["resume s --force", "run -p p.yaml -s s --force"])
+NO_MARK = 'env -i PATH="$PATH" HOME="$HOME" '
+"""The mark is missing from the environment of the command, but not from that of its ancestors."""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "agentforge resume s --force",
+        "agentforge run -p p.yaml -s s --force",
+        f"{NO_MARK} agentforge cancel s",
+    ],
+)
 def test_agent_can_neither_stop_nor_replace_its_own_run(project: Project, command: str) -> None:
     project.env["PATH"] = f"{Path(sys.executable).parent}:{project.env['PATH']}"
-    file = project.pipeline(f"one=agentforge {command} > said 2>&1; echo $? >> said; {WRITE_RESULT}")
+    file = project.pipeline(f"one={command} > said 2>&1; echo $? >> said; {WRITE_RESULT}")
     done = project.call("run", "-p", file, "-s", "s")
     said = (project.root / "said").read_text()
     assert done.code == 0, done.err + said

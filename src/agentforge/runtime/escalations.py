@@ -46,12 +46,17 @@ class EscalationWriter:
         for id, file in self._view.unwritten.items():
             path, content = os.path.join(self._folder, f"{id}.yaml"), file.content
             try:
-                files.make_dir(self._folder)
+                self._make_folder()
                 if files.read_usable(path, len(content)) != content:
                     files.replace(path, content)
             except StorageFailed as error:
                 log.warning("can't write the escalation %s: %s", path, error.message)
         self._view.unwritten.clear()
+
+    def _make_folder(self) -> None:
+        """The files are of this machine's runs: an agent's `git add` must not publish them."""
+        if files.make_dir(self._folder):
+            files.place(os.path.join(self._folder, ".gitignore"), b"*\n")
 
 
 def resolutions(layout: RunLayout, state: RunState, now: datetime) -> Iterator[Answer]:
