@@ -175,6 +175,33 @@ def test_pause_waits_for_the_iteration_and_pause_now_ends_the_agent(project: Pro
     assert "only a running session can be paused" in idle.err
 
 
+def test_resume_after_pause_loads_the_paused_state_and_resume_with_context_injects_it(
+    project: Project,
+) -> None:
+    file = project.pipeline(f"plan*2={AGENT}")
+    text = (project.root / file).read_text().replace("prompt: do it", "prompt: 'say ${CONTEXT}'")
+    (project.root / file).write_text(text)
+    with project.started("run", "-p", file, "-s", "auth") as run:
+        wait_for((project.root / "up").exists, "the agent")
+        project.call("pause", "auth")
+        (project.root / "go").touch()
+        assert run.end().code == 0
+    paused = project.state("auth")
+    assert (paused["status"], paused["pause_reason"], bool(paused["paused_at"])) == (
+        "paused",
+        "requested",
+        True,
+    )
+    assert not (project.root / ".claude" / "locks" / "auth.lock").exists(), "a paused session holds no lock"
+    done = project.call("--resume", "auth", "--context", "focus on X, skip Y")
+    assert done.code == 0
+    assert (project.root / "count").read_text() == "run\n" * 2, "the completed iteration is not repeated"
+    prompt = project.run_dir("auth") / "stage-00-plan" / "iterations" / "002" / "prompt.md"
+    assert "say focus on X, skip Y" in prompt.read_text()
+    kinds = project.types("auth")
+    assert kinds.index("session_paused") < kinds.index("session_resumed")
+
+
 def test_cancel_ends_a_run_without_an_engine(project: Project) -> None:
     project.pipeline(f"plan={AGENT}")
     pid = killed(project)
