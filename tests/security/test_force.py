@@ -27,11 +27,10 @@ main(sys.argv[2:])
 """
 """The command line, stopped where it is about to rename the run `s`."""
 
-ALONE = (
-    'trap "exit 1" TERM; if mkdir busy; then trap "rmdir busy" EXIT; else echo overlap >> "$EFFECTS"; fi; '
-    f'echo ran >> "$EFFECTS"; {WRITE_RESULT}'
-)
-"""Notices another agent that works at the same time. One that is stopped doesn't leave its mark behind."""
+ALONE = f"""\
+mkdir busy 2>/dev/null || ! kill -0 "$(cat busy/pid)" 2>/dev/null || echo overlap >> "$EFFECTS"
+echo $$ > busy/pid; echo ran >> "$EFFECTS"; {WRITE_RESULT}; rm -r busy"""
+"""An agent that says if another one is running; one that was killed is not."""
 
 
 @pytest.fixture
