@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,8 @@ def terminate(run: CrashRun, *roles: str) -> None:
         if role in roles:
             if role != "engine":
                 run.story.killed.append((role, killer.attempt_of(pid)))
-            os.kill(pid, signal.SIGTERM)
+            with suppress(ProcessLookupError):  # Those that were told before may have ended it.
+                os.kill(pid, signal.SIGTERM)
 
 
 def recovered(run: CrashRun) -> list[str]:

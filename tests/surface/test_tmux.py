@@ -360,6 +360,7 @@ def test_tmux_a_secret_in_an_option_reaches_the_agent_and_no_file_and_no_screen(
     seen = tmux.call("capture-pane", "-t", "pipeline-auth", "-p", "-S-") + tmux.call("show-environment", "-g")
     assert "contains the value of DEPLOY_TOKEN" in seen + done.err
     finish(project, "auth")
+    wait_for(lambda: not (project.root / ".claude/locks/auth.lock").exists(), "the end of the engine")
     assert secret in (project.root.parent / "prompt").read_text()
     assert secret not in seen + done.err + done.out
     folders = (project.root, project.home)
