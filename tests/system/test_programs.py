@@ -24,7 +24,7 @@ def sh(script: str, *arguments: str, timeout: float = 30.0, **more: object) -> P
 def lives(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
