@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from pathlib import Path
 from .case import Case, Cut, play
 from .checks import violations
 from .points import any_escalation, any_reattachment, any_sequence, any_time, baseline, every_case, spread
+from .scenarios import SCENARIOS
 
 WORKERS = 2
 RANDOM = (any_sequence, any_sequence, any_time, any_time, any_reattachment, any_reattachment, any_escalation)
@@ -52,12 +54,13 @@ def judge(case: Case, keep: Path | None = None) -> Judged:
         shutil.rmtree(base)
 
 
-def draw(kills: int, seed: int) -> list[Case]:
-    """The cases of a campaign, in the order in which they are played."""
+def draw(kills: int, seed: int, only: Sequence[str] = ()) -> list[Case]:
+    """The cases of a campaign, in the order in which they are played; `only` of these scenarios."""
     dice = random.Random(seed)
-    cases = spread(every_case(), max(kills // 2, 1), dice)
+    cases = spread(every_case(only or SCENARIOS), max(kills // 2, 1), dice)
     while len(cases) < kills:
-        cases.append(dice.choice(RANDOM)(dice))
+        any_case = dice.choice((any_sequence, any_time))
+        cases.append(any_case(dice, only) if only else dice.choice(RANDOM)(dice))
     dice.shuffle(cases)
     return cases
 
@@ -126,11 +129,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=WORKERS)
     parser.add_argument("--keep", type=Path, help="a folder for the files of runs that went wrong")
+    parser.add_argument("--only", nargs="*", default=(), choices=SCENARIOS, help="names of scenarios")
     parser.add_argument("--case", help="play this one case only, as printed with a violation")
     options = parser.parse_args()
     if options.keep:
         options.keep.mkdir(parents=True, exist_ok=True)
-    cases = [Case.parse(options.case)] if options.case else draw(options.kills, options.seed)
+    cases = [Case.parse(options.case)] if options.case else draw(options.kills, options.seed, options.only)
     say(f"{len(cases)} runs, seed {options.seed}")
     done = run(cases, options.keep, options.workers)
     table(done)

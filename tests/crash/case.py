@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from dataclasses import dataclass
@@ -56,8 +57,17 @@ NO_KILL = "-"
 EngineProcess = subprocess.Popen[bytes] | Forked
 
 
-@cache
+_one_server = threading.Lock()
+
+
 def _server() -> ForkServer:
+    """The same for all threads, also if several of them need the first one."""
+    with _one_server:
+        return _new_server()
+
+
+@cache
+def _new_server() -> ForkServer:
     return ForkServer(str(HOME / "launch.py"))
 
 
@@ -113,6 +123,7 @@ class CrashRun:
             "CRASH_TRACE": str(self.story.trace),
             "XDG_STATE_HOME": str(base / "state"),
             "AGENTFORGE_DEBUG": "1",
+            "IS_SANDBOX": "1",
         }
         self.turns = 0
         self.seconds: list[float] = []

@@ -4,7 +4,7 @@ import fcntl
 import pickle
 import random
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -108,8 +108,8 @@ def _whens(role: str, kind: str, victims: str) -> tuple[str, ...]:
     return WHENS if kind in WRITES and role in victims.split("+") else ("before", "after")
 
 
-def every_case() -> list[Case]:
-    return [case for scenario in SCENARIOS for case in cases_of(scenario)]
+def every_case(scenarios: Iterable[str] = SCENARIOS) -> list[Case]:
+    return [case for scenario in scenarios for case in cases_of(scenario)]
 
 
 def spread(cases: list[Case], count: int, dice: random.Random) -> list[Case]:
@@ -120,8 +120,8 @@ def spread(cases: list[Case], count: int, dice: random.Random) -> list[Case]:
     return [cases[int(i * step + dice.random() * step)] for i in range(count)]
 
 
-def any_time(dice: random.Random) -> Case:
-    scenario = dice.choice(sorted(SCENARIOS))
+def any_time(dice: random.Random, scenarios: Iterable[str] = SCENARIOS) -> Case:
+    scenario = dice.choice(sorted(scenarios))
     turn = dice.randrange(len(baseline(scenario).turns))
     return Case(scenario, (*(None,) * turn, any_moment(scenario, dice, turn)))
 
@@ -133,9 +133,9 @@ def any_moment(scenario: str, dice: random.Random, turn: int = 0) -> Moment:
     return Moment(round(dice.uniform(0.0, baseline(scenario).turns[turn][0]), 3), victims)
 
 
-def any_sequence(dice: random.Random) -> Case:
+def any_sequence(dice: random.Random, scenarios: Iterable[str] = SCENARIOS) -> Case:
     """A kill, and one or two more while the run is being recovered."""
-    scenario = dice.choice(sorted(SCENARIOS))
+    scenario = dice.choice(sorted(scenarios))
     first = Case(scenario, (any_moment(scenario, dice),))
     if dice.random() < 0.7:
         first = dice.choice(list(cases_of(scenario)))

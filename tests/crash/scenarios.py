@@ -61,7 +61,7 @@ class Control:
 
     at: str
     """`node/iteration`, of a branch `node@provider/iteration`, of the judge `node/iteration/judge`."""
-    command: Literal["pause", "cancel", "steer", "resume"]
+    command: Literal["pause", "cancel"]
     options: tuple[str, ...] = ()
 
 
@@ -206,6 +206,12 @@ SCENARIOS = {
             "  - {id: build, prompt: two, runs: 1, checkpoint: go}\n",
             {"AGENT_WAITS": "0/2 1/1"},
             replies=(("answer", "approve"),),
+        ),
+        Scenario(
+            "question",
+            "  - {id: plan, prompt: one, runs: 2}\n",
+            {"AGENT_ASKS": "0/1", "AGENT_WAITS": "0/1 0/2"},
+            replies=(("answer", "blue"),),
         ),
         Scenario(
             "timeout",

@@ -80,6 +80,9 @@ PLACES = {
     "the end of a judge": "judge-cancel engine:signal:1:before:engine",
     "another provider's first attempt": "chain engine:spawn:2:after:engine",
     "the end of a limit": "chain engine:append:4:before:engine",
+    "an answer on its way": "approval - engine:link:1:before:engine",
+    "an answer recorded": "question - engine:append:1:after:engine",
+    "a due answer": "timeout - engine:append:1:during:engine",
 }
 
 

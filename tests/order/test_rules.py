@@ -200,3 +200,10 @@ def test_intent_of_an_earlier_visit_does_not_announce_a_later_one() -> None:
     later = ATTEMPT.replace("/iterations/", "/run-002/iterations/")
     trace = [{**call, "argv": ["python", later]} if call is STARTED[2] else call for call in GOOD]
     assert "the intent of ('attempt', '0~2', 1, 1) isn't synced" in told(trace)
+
+
+def test_link_of_a_draft_that_a_starting_engine_removed_makes_nothing_visible() -> None:
+    link = ASKED[2]
+    lost = [engine("unlink", link["source"]), {**link, "text": ""}]
+    assert told([*NEW_LOG, *STARTED, *CLAIMED, *ASKED[:2], *lost, *ASKED]) == ""
+    assert "visible before its content" in told([*NEW_LOG, *STARTED, *CLAIMED, *ASKED[:1], lost[1]])
