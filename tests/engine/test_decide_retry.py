@@ -4,7 +4,7 @@ import pytest
 from tests.engine.plans import plan_of, stage
 from tests.engine.playbook import play
 
-from agentforge.engine.decide.failure import ATTEMPTS_PER_KIND, backoff, may_retry
+from agentforge.engine.decide.failure import ATTEMPTS_PER_KIND, attempts_allowed, backoff
 from agentforge.model.failure import LIMITS, FailureKind
 from agentforge.model.plan import RetryPolicy
 
@@ -144,7 +144,7 @@ def test_backoff_grows_to_its_maximum() -> None:
 def test_row_of_the_table_caps_attempts_per_kind(kind: FailureKind, attempts: int) -> None:
     """`provider_crashed` and `result_missing`: once more, then fail; the ladder allows five here."""
     policy = RetryPolicy(max_attempts=5)
-    tried = next(n for n in range(1, 10) if not may_retry(policy, (kind,) * n))
+    tried = next(n for n in range(1, 10) if attempts_allowed(policy, (kind,) * n) <= n)
     assert tried == attempts
 
 
@@ -153,7 +153,7 @@ def test_ladder_caps_the_sum_over_all_kinds() -> None:
         plan_of(stage(retry=RetryPolicy(max_attempts=3))),
         f"""{BEGIN}
         > error provider_crashed
-        < retry_scheduled 2/3 in 2s
+        < retry_scheduled 2/2 in 2s
         ? wait retry 2s
         > fired retry
         < attempt_start 2
@@ -176,7 +176,7 @@ def test_second_crash_is_final_despite_remaining_attempts() -> None:
         plan_of(stage(retry=RetryPolicy(max_attempts=5, initial_delay=0))),
         f"""{BEGIN}
         > error provider_crashed
-        < retry_scheduled 2/5 in 0s
+        < retry_scheduled 2/2 in 0s
         ? wait retry 0s
         > fired retry
         < attempt_start 2

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tests.engine.plans import NOON, event, nested, plan_of, stage, started
 from tests.engine.playbook import Play
 
-from agentforge.engine.decide.failure import choose_provider, may_retry
+from agentforge.engine.decide.failure import attempts_allowed, choose_provider
 from agentforge.engine.decide.routing import next_node
 from agentforge.engine.evolve.run import evolve
 from agentforge.engine.legal import refuse_illegal
@@ -87,8 +87,8 @@ def test_provider_is_the_one_that_is_available_first_where_all_rest() -> None:
 
 
 def test_first_attempt_needs_no_permission() -> None:
-    assert may_retry(RetryPolicy(max_attempts=1), ())
-    assert not may_retry(RetryPolicy(max_attempts=1), (FailureKind.PROVIDER_CRASHED,))
+    assert attempts_allowed(RetryPolicy(max_attempts=1), ()) == 1
+    assert attempts_allowed(RetryPolicy(max_attempts=1), (FailureKind.PROVIDER_CRASHED,)) == 1
 
 
 def test_result_that_a_provider_returns() -> None:

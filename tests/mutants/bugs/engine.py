@@ -364,8 +364,8 @@ BUGS = (
     Bug(
         FAILURE,
         "one attempt too many is allowed",
-        "len(failures) < policy.max_attempts",
-        "len(failures) <= policy.max_attempts",
+        "if len(failures) < allowed:",
+        "if len(failures) <= allowed:",
     ),
     Bug(
         FAILURE,

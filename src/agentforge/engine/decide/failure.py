@@ -82,13 +82,14 @@ def decide_after_failure(failed: FailedAttempt) -> FailureRuling:
         return _at_limit(failed)
     node, iteration = failed.node, failed.iteration
     policy, failures = node.retry or DEFAULT_POLICY, iteration.failures
-    if may_retry(policy, failures):
+    allowed = attempts_allowed(policy, failures)
+    if len(failures) < allowed:
         number = len(failures) + 1
         return f.RetryScheduled(
             attempt=number,
-            of=policy.max_attempts,
+            of=allowed,
             due_at=failed.ended_at + backoff(policy, len(failures)),
-            message=f"Attempt {number}/{policy.max_attempts} for iteration {iteration.number}",
+            message=f"Attempt {number}/{allowed} for iteration {iteration.number}",
         )
     if failed.failure.kind not in PROVIDER_FAILURES or iteration.gave_way >= len(node.chain):
         return failed.failure
@@ -199,12 +200,13 @@ ATTEMPTS_PER_KIND: dict[FailureKind, int] = {
 }
 
 
-def may_retry(policy: RetryPolicy, failures: tuple[FailureKind, ...]) -> bool:
-    """Whether another attempt is allowed after these failures, including the last one."""
+def attempts_allowed(policy: RetryPolicy, failures: tuple[FailureKind, ...]) -> int:
+    """How many attempts there are in total, if further ones fail like the last one."""
     if not failures:
-        return True
+        return policy.max_attempts
     last = failures[-1]
-    return len(failures) < policy.max_attempts and failures.count(last) < ATTEMPTS_PER_KIND.get(last, 1)
+    further = ATTEMPTS_PER_KIND.get(last, 1) - failures.count(last)
+    return min(policy.max_attempts, len(failures) + max(0, further))
 
 
 def backoff(policy: RetryPolicy, failures: int) -> timedelta:
