@@ -110,6 +110,23 @@ def show(folder: Path) -> str:
         return _picture("agentforge show auth build 1", terminal)
 
 
+def inbox(folder: Path) -> str:
+    project = _project(folder)
+    for command in (["git", "init", "-q"], ["git", "add", "."], _commit()):
+        subprocess.run(command, cwd=project, check=True)
+    (project / "go").touch()
+    (project / "feature.yaml").write_text(f"{FEATURE}defaults: {{approve: true}}\n")
+    with _terminal(project, 40, "run", "-p", "feature.yaml", "-s", "auth") as terminal:
+        for question in ("stage 'plan'?", "stage 'build'?"):
+            terminal.until(question)
+            terminal.until("Your choice:")
+            terminal.type("a\n" if "plan" in question else "l\n")
+        terminal.end()
+    with _terminal(project, 40, "inbox", "show", "auth") as terminal:
+        terminal.end()
+        return _picture("agentforge inbox show auth", terminal)
+
+
 def lint(folder: Path) -> str:
     project = folder / "project"
     project.mkdir()
@@ -131,7 +148,14 @@ def demo(folder: Path) -> str:
     return _svg(console, "agentforge demo")
 
 
-DRAWN: dict[str, Callable[[Path], str]] = {"live": live, "top": top, "show": show, "lint": lint, "demo": demo}
+DRAWN: dict[str, Callable[[Path], str]] = {
+    "live": live,
+    "top": top,
+    "show": show,
+    "inbox": inbox,
+    "lint": lint,
+    "demo": demo,
+}
 
 
 def _project(folder: Path) -> Path:

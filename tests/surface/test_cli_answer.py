@@ -1,4 +1,4 @@
-"""`agentforge answer`: open requests, the command that answers them, and continuing the run."""
+"""`agentforge answer`: the options of an escalation, and continuing the run."""
 
 import pytest
 from tests.surface.terminal import WRITE_RESULT, Project
@@ -37,57 +37,20 @@ def record(project: Project, fact: f.AnyFact) -> None:
 
 
 def inject(project: Project) -> None:
-    """An approval, as later parts of the engine will ask for it."""
-    options = ("yes", "no", "cancel")
-    record(project, f.RequestOpened("approval-1", "approval", "deploy", "approval", "Deploy?", options))
-
-
-# -- listing
-
-
-@pytest.mark.parametrize("named", [["auth"], []])
-def test_answer_without_an_answer_lists_the_requests_with_the_exact_command(
-    asking: Project, named: list[str]
-) -> None:
-    done = asking.call("answer", *named)
-    question, command = done.out.splitlines()
-    assert done.code == 0
-    assert question.startswith("attempt 1 at iteration 1 of stage 'plan' failed (")
-    assert command == "  agentforge answer auth retry"
-
-
-def test_answer_lists_several_requests_each_with_its_name(asking: Project) -> None:
-    inject(asking)
-    commands = asking.call("answer", "auth").out.splitlines()[1::2]
-    assert commands == [
-        "  agentforge answer --request at_most_once-6 auth retry",
-        "  agentforge approve --request approval-1 auth",
-    ]
-
-
-def test_answer_lists_as_json(asking: Project) -> None:
-    listed = asking.call("answer", "auth", "--json").json
-    assert listed["session"] == "auth"
-    (request,) = listed["requests"]
-    assert (request["id"], request["kind"]) == (request_of(asking), "escalation")
-    assert request["options"] == ["retry", "succeeded", "resume", "cancel"]
-
-
-def test_answer_without_open_requests_prints_a_message(project: Project) -> None:
-    project.call("run", "-p", project.pipeline(f"plan={WRITE_RESULT}"), "-s", "auth")
-    done = project.call("answer", "auth")
-    assert (done.code, done.out) == (0, "Session 'auth' has no open requests.\n")
-    assert project.call("answer", "auth", "--json").json == {"session": "auth", "requests": []}
+    """A second request, of a branch for example."""
+    options = ("approve", "abort")
+    record(project, f.RequestOpened("gate-1", "checkpoint", "deploy", "gate", "Deploy?", options))
 
 
 # -- answering
 
 
-def test_answer_continues_the_run_attached_to_its_end(asking: Project) -> None:
+@pytest.mark.parametrize("named", [["auth"], ["at_most_once-6"], []])
+def test_answer_continues_the_run_attached_to_its_end(asking: Project, named: list[str]) -> None:
     (asking.root / "ok").touch()
-    done = asking.call("answer", "auth", "retry")
+    done = asking.call("answer", *named, "resume")
     assert done.code == 0
-    assert "· person answered: retry" in done.out
+    assert "· person answered: resume" in done.out
     assert "· continuing after an answer" in done.out
     assert done.lines[-2] == "✓ Completed: 1 iteration in Ns"
     assert (asking.root / "count").read_text() == "run\nrun\n"
@@ -116,7 +79,7 @@ def test_answer_may_cancel_the_run(asking: Project) -> None:
 
 def test_answer_as_json_reports_how_the_run_stopped(asking: Project) -> None:
     (asking.root / "ok").touch()
-    done = asking.call("answer", "auth", "retry", "--json")
+    done = asking.call("answer", "auth", "resume", "--json")
     assert (done.code, done.json["status"], done.json["requests"]) == (0, "completed", [])
 
 
@@ -127,8 +90,10 @@ def test_answer_as_json_reports_how_the_run_stopped(asking: Project) -> None:
     ("arguments", "message"),
     [
         (["auth", "sing"], "Error: 'sing' is not an option of request 'at_most_once-6'"),
-        (["auth", "retry", "--request", "other-1"], "Error: session 'auth' has no open request 'other-1'"),
-        (["nobody", "retry"], "Error: no session 'nobody'"),
+        (["auth", "resume", "--request", "other-1"], "Error: session 'auth' has no open request 'other-1'"),
+        (["nobody", "resume"], "Error: 'nobody' is neither a session nor an open request"),
+        (["auth"], "Error: missing ANSWER for 'auth': attempt 1 at iteration 1"),
+        ([], "Error: missing ANSWER"),
     ],
 )
 def test_answer_that_is_not_offered_or_not_asked_for_is_a_usage_error(
@@ -144,12 +109,13 @@ def test_answer_that_is_not_offered_or_not_asked_for_is_a_usage_error(
 
 
 def test_answer_names_the_options(asking: Project) -> None:
-    assert "hint: use one of: retry, succeeded, resume, cancel" in asking.call("answer", "auth", "sing").err
+    done = asking.call("answer", "auth", "sing")
+    assert "hint: use one of: retry, succeeded, resume, cancel" in done.err
 
 
 def test_answer_to_a_run_without_requests_is_a_usage_error(asking: Project) -> None:
     asking.call("answer", "auth", "succeeded")
-    done = asking.call("answer", "auth", "retry")
+    done = asking.call("answer", "auth", "resume")
     assert (done.code, done.err) == (
         2,
         "Error: session 'auth' has no open requests\n  hint: `agentforge status auth` shows its status\n",
@@ -158,16 +124,10 @@ def test_answer_to_a_run_without_requests_is_a_usage_error(asking: Project) -> N
 
 def test_answer_to_one_of_several_requests_has_to_name_it(asking: Project) -> None:
     inject(asking)
-    done = asking.call("answer", "auth", "cancel")
+    done = asking.call("answer", "auth", "abort")
     assert done.code == 2
-    assert "has several open requests: at_most_once-6, approval-1" in done.err
-    assert asking.call("answer", "auth", "cancel", "--request", "approval-1").code == 23
-
-
-def test_answer_without_any_session_is_a_usage_error(project: Project) -> None:
-    done = project.call("answer")
-    assert done.code == 2
-    assert done.err.startswith("Error: no session with open requests in")
+    assert "2 requests are open: at_most_once-6 of session 'auth' (" in done.err
+    assert asking.call("answer", "auth", "abort", "--request", "gate-1").code == 23
 
 
 # -- beside `resume`
@@ -178,8 +138,8 @@ def test_resume_shows_the_command_for_what_it_does_not_answer(asking: Project) -
     done = asking.call("resume", "auth")
     assert done.code == 22
     assert done.out.splitlines()[1:3] == [
-        "Still open: Deploy? [yes, no, cancel]",
-        "  Answer it with `agentforge approve --request approval-1 auth`.",
+        "Still open: Deploy? [approve, abort]",
+        "  Answer it with `agentforge approve --request gate-1 auth`.",
     ]
     assert asking.state("auth")["status"] == "awaiting_approval"
 
@@ -190,5 +150,5 @@ def test_resume_shows_the_command_for_what_it_does_not_answer(asking: Project) -
 def test_answer_continues_a_run_whose_engine_died(asking: Project) -> None:
     record(asking, f.SessionResumed("person"))  # And the engine died.
     (asking.root / "ok").touch()
-    assert asking.call("answer", "auth", "retry").code == 0
+    assert asking.call("answer", "auth", "resume").code == 0
     assert asking.state("auth")["status"] == "completed"

@@ -67,6 +67,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     made.stage("work", "delay: 0\n")
     (made.root / "p.yaml").write_text(PIPELINE)
     assert made.call("run", "-p", "p.yaml", "-s", "one", "--record").code == 0
+    (made.root / "asks.yaml").write_text(PIPELINE.replace("runs: 1", "runs: 1, approve: true"))
+    assert made.call("run", "-p", "asks.yaml", "-s", "asks").code == 0
     return made
 
 
@@ -82,7 +84,8 @@ COMMANDS = {
     "show SESSION STAGE": ["show", "one", "a"],
     "diff": ["diff", "one"],
     "log verify": ["log", "verify", "one"],
-    "answer SESSION": ["answer", "one"],
+    "inbox": ["inbox"],
+    "inbox show": ["inbox", "show", "asks"],
     "lint": ["lint"],
     "dry-run": ["dry-run", "pipeline", "p.yaml"],
     "stages": ["stages"],
@@ -125,6 +128,7 @@ def test_keys_of_pause_and_cancel_are_those_of_the_page(project: Project) -> Non
     file = project.pipeline("a=touch up; while [ ! -e go ]; do sleep 0.02; done", name="slow.yaml")
     with project.started("run", "-p", file, "-s", "slow"):
         wait_for((project.root / "up").exists, "the agent")
+        assert set(project.call("steer", "slow", "faster", "--json").json) == top(TABLE["steer"])
         assert set(project.call("pause", "slow", "--json").json) == top(TABLE["pause"])
         assert set(project.call("cancel", "slow", "--json").json) == top(TABLE["cancel"])
     project.end_agents()

@@ -9,6 +9,7 @@ from tests.views.samples import NOON
 from agentforge.model.request import Request, RequestKind
 from agentforge.views.lines.requests import (
     answer_commands,
+    command_label,
     inspect_command,
     question_text,
     request_lines,
@@ -53,6 +54,11 @@ def test_question_names_the_answers_that_are_accepted(asked: Request, text: str)
 def test_command_of_each_kind_can_be_pasted(asked: Request, commands: list[str]) -> None:
     assert answer_commands("auth", [asked], "forge") == commands
     assert request_lines("auth", [asked], "forge") == [(question_text(asked), commands[0])]
+
+
+def test_label_of_a_command_is_its_verb() -> None:
+    commands = answer_commands("reject", [request("approval")], "forge -C /a/answer")
+    assert [command_label(one, "forge -C /a/answer") for one in commands] == ["Approve", "Reject"]
 
 
 def test_commands_name_the_request_if_several_are_open() -> None:

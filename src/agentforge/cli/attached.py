@@ -19,7 +19,7 @@ from agentforge.cli.output import echo, ignore_closed_stdout, note, print_json, 
 from agentforge.model.errors import AgentForgeError
 from agentforge.model.event import Event
 from agentforge.model.facts import SessionStarted
-from agentforge.views.lines.requests import answer_commands, inspect_command, question_text
+from agentforge.views.lines.requests import answer_commands, command_label, inspect_command, question_text
 from agentforge.views.run_model import RunModel
 from agentforge.views.status import resume_command
 from agentforge.views.text import cost, counted, one_line, reason_text, span
@@ -134,8 +134,10 @@ def conclusion(result: RunResult, seconds: float, program: str = "agentforge") -
         case "aborted":
             return [f"{styled('✗ Cancelled', 'warn')} after {amount}: {one_line(result.reason)}"]
         case _:
-            heading = "‖ Awaiting approval" if result.status.value == "awaiting_approval" else "‖ Paused"
-            lines = [f"{styled(heading, 'warn')} after {amount}: {reason_text(result.reason)}"]
+            if result.status.value == "awaiting_approval":
+                lines = [f"{styled('‖ Awaiting approval', 'warn')} after {amount}"]
+            else:
+                lines = [f"{styled('‖ Paused', 'warn')} after {amount}: {reason_text(result.reason)}"]
             return [*lines, *_asked(result, program)]
 
 
@@ -143,7 +145,7 @@ def _asked(result: RunResult, program: str) -> list[str]:
     """What is asked, and the commands that answer it."""
     lines = [f"  {question_text(request)}" for request in result.requests]
     commands = answer_commands(result.session, result.requests, program)
-    lines += [f"  Answer: {styled(command, 'busy')}" for command in commands]
+    lines += [f"  {command_label(command, program)}: {styled(command, 'busy')}" for command in commands]
     inspect = inspect_command(result.session, result.requests, program)
     return lines + ([f"  Inspect: {styled(inspect, 'busy')}"] if inspect else [])
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PLAIN = frozenset(
     {
         *("--force", "--resume", "--recompile", "--record", "--foreground", "--no-tmux", "--tmux"),
-        *("--trust", "--trust-project"),
+        *("--trust", "--trust-project", "--yes"),
     }
 )
 VALUED = frozenset({"--provider", "--model", "--provider-config", "--context", "--input", "-i", "--command"})
@@ -52,9 +52,14 @@ GROUPS: dict[str, dict[str, str]] = {
         "diff": "diff:diff",
     },
     "Decide": {
+        "inbox": "inbox:inbox",
+        "approve": "approve:approve",
+        "reject": "approve:reject",
         "answer": "answer:answer",
+        "steer": "steer:steer",
         "pause": "pause:pause",
         "cancel": "cancel:cancel",
+        "abort": "cancel:abort",
     },
     "Define": {
         "init": "init:init",

@@ -87,6 +87,7 @@ class RunOptions(Struct, frozen=True):
     is_resumed: bool = False
     record: bool = False
     trust: bool = False
+    approve: bool = False
 
     def compiled(self, engine: "Engine") -> "Compiled":
         overrides = overrides_from(self.options)
@@ -116,6 +117,7 @@ class RunOptions(Struct, frozen=True):
             "--recompile": self.recompile,
             "--record": self.record,
             "--trust": self.trust,
+            "--yes": self.approve,
         }
         line = ["pipeline" if self.stage is None else "loop", "-C", project, f"--background={session}"]
         line.append("--foreground")

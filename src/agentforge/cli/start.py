@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
+from agentforge.cli import exit_codes
 from agentforge.cli.background import Detached, cleaned_option, detach, in_background, show_detached
-from agentforge.cli.invocation import Invocation, invocation, options_of, record_option
+from agentforge.cli.invocation import Invocation, invocation, options_of, record_option, yes_option
 from agentforge.cli.output import echo, note
 from agentforge.cli.run_options import RunOptions, compile_and_warn, show_warnings
 from agentforge.cli.trust import ask_for_trust, trust_existing, trust_option
 from agentforge.views.lines.requests import request_lines
 from agentforge.views.stage_progress import current_step
-from agentforge.views.status import RESUMABLE
+from agentforge.views.status import resume_command
 
 if TYPE_CHECKING:
     from agentforge import Background, Compiled, Engine, RunInfo, RunResult
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 def start_attached(given: RunOptions, notes: "Sequence[AnyFact]" = ()) -> int:
     """Start a run and stay attached to it."""
-    from agentforge.cli.attached import conclude, drive
+    from agentforge.cli.answers import drive_and_ask
     from agentforge.cli.log_output import current_session
 
     call = invocation()
@@ -33,9 +34,11 @@ def start_attached(given: RunOptions, notes: "Sequence[AnyFact]" = ()) -> int:
         current_session.set(compiled.plan.session.name)
         if trusted:
             trust_existing(engine, compiled.plan.session.name)
-        return await engine.start(compiled, force=given.force, notes=notes, record=given.record)
+        return await engine.start(
+            compiled, force=given.force, notes=notes, record=given.record, approve=given.approve
+        )
 
-    return conclude(call, drive(call, work))
+    return drive_and_ask(call, work) or exit_codes.COMPLETED
 
 
 def _is_trusted(call: Invocation, given: RunOptions) -> bool:
@@ -59,6 +62,7 @@ start_options = options_of(
     ),
     trust_option,
     record_option,
+    yes_option,
     cleaned_option,
 )
 
@@ -69,7 +73,8 @@ def start_or_resume(options: dict[str, Any], **what: Any) -> int:
     if what["session"] is not None:
         session_name(what["session"])
     foreground, notes = options.pop("foreground"), options.pop("notes")
-    how = {name: options.pop(name) for name in ("force", "recompile", "is_resumed", "record", "trust")}
+    names = ("force", "recompile", "is_resumed", "record", "trust", "approve")
+    how = {name: options.pop(name) for name in names}
     given = RunOptions(options=options, **what, **how)
     if given.is_resumed:
         _refuse_ignored_options(given)
@@ -85,6 +90,7 @@ def start_or_resume(options: dict[str, Any], **what: Any) -> int:
             notes=notes,
             record=given.record,
             trust=given.trust,
+            approve=given.approve,
         )
     return start_attached(given, notes)
 
@@ -93,7 +99,9 @@ async def _validate(engine: "Engine", given: RunOptions, background: "Background
     """Report errors while the terminal is still attached. Returns the session."""
     if given.is_resumed and given.session is not None:
         background.refuse(given.session, force=given.force)
-        engine.validate_resume(given.session, force=given.force, recompile=given.recompiled(engine))
+        engine.validate_resume(
+            given.session, force=given.force, recompile=given.recompiled(engine), approve=given.approve
+        )
         return given.session
     compiled = compile_and_warn(given.compiled, engine)
     session = compiled.plan.session.name
@@ -146,13 +154,17 @@ def resume_attached(
     notes: "Sequence[AnyFact]" = (),
     record: bool = False,
     trust: bool = False,
+    approve: bool = False,
+    restart_stage: bool = False,
+    provider: str | None = None,
 ) -> int:
-    from agentforge.cli.attached import conclude, drive
+    from agentforge.cli.answers import drive_and_ask
     from agentforge.cli.log_output import current_session
 
     trusted = ask_for_trust(call, session, given=trust)
     info = call.runs.info(session)
-    if not call.as_json and info.status in RESUMABLE:
+    asks_only = resume_command(session, info.status, requests=info.state.open_requests) is None
+    if not call.as_json and (not asks_only or restart_stage or approve):
         echo(f"Resuming session '{info.session}' from {_place(info)}")
         _print_open_requests(call, info)
 
@@ -171,9 +183,12 @@ def resume_attached(
             recompile=compiled,
             notes=notes,
             record=record,
+            approve=approve,
+            restart_stage=restart_stage,
+            provider=provider,
         )
 
-    return conclude(call, drive(call, work))
+    return drive_and_ask(call, work) or exit_codes.COMPLETED
 
 
 def resume_detached(
@@ -184,6 +199,7 @@ def resume_detached(
     force: bool,
     recompile: "Callable[[Engine], Compiled | bool]",
     trust: bool,
+    **how: Any,
 ) -> int:
     """Resume the run in tmux, after validating it here."""
     trusted = ask_for_trust(call, session, given=trust)
@@ -192,7 +208,7 @@ def resume_detached(
         if trusted:
             engine.trust(session)
         background.refuse(session, force=force)
-        engine.validate_resume(session, force=force, recompile=recompile(engine))
+        engine.validate_resume(session, force=force, recompile=recompile(engine), **how)
         more = [*flags, *(["--trust"] if trusted else [])]
         return Detached(session, lambda cleaned: in_background("resume", call, session, more, cleaned), force)
 

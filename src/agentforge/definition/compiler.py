@@ -68,12 +68,12 @@ PipelineSource = str | Mapping[str, Any]
 # The commands of the command line: those of agent-pipelines and of agentforge.
 VERBS = frozenset(
     (
-        *("answer", "attach", "cancel", "clean", "completion"),
-        *("demo", "diff", "doctor", "dry-run", "help", "init"),
+        *("abort", "answer", "approve", "attach", "cancel", "clean", "completion"),
+        *("demo", "diff", "doctor", "dry-run", "help", "inbox", "init"),
         *("lint", "list", "log", "logs", "loop"),
         *("migrate", "pause", "pipeline", "pipelines", "providers"),
-        *("recover", "replay", "resume", "rm", "run", "runs"),
-        *("schema", "show", "stages", "status", "tail", "test", "top", "version"),
+        *("recover", "reject", "replay", "resume", "rm", "run", "runs"),
+        *("schema", "show", "stages", "status", "steer", "tail", "test", "top", "version"),
     )
 )
 _NO_OVERRIDES = Overrides()

@@ -99,5 +99,5 @@ def move(table: Mapping[Status, frozenset[Status]], current: Status, to: Status)
 
 
 def status_text(status: str) -> str:
-    """The status for people; files and events have `aborted`."""
-    return "cancelled" if status == "aborted" else status
+    """The status for people; files and events have `aborted` and `awaiting_approval`."""
+    return {"aborted": "cancelled", "awaiting_approval": "awaiting approval"}.get(status, status)

@@ -301,14 +301,15 @@ class Engine:
         text: str = "",
         by: str = "person",
         as_agent: bool = False,
+        drive: bool = True,
     ) -> RunResult | None:
         """Answer an open request of the run, and continue the run if it waits for it or its engine died.
         `request`: its id, if several are open. `text`: the feedback of a rejection, or a remark; a rejection
         without it cancels the run. `as_agent`: the answer is an agent's, which not every request accepts.
-        Returns None if another process drives the run or a person paused it. Raises AlreadyAnswered if
-        another answer was first."""
+        `drive`: False only records the answer, and `recover` continues the run. Returns None if another
+        process drives the run or a person paused it. Raises AlreadyAnswered if another answer was first."""
         response = Response(answer, request, text, by, as_agent)
-        return await respond(self._context, session, response)
+        return await respond(self._context, session, response, drive=drive)
 
     async def steer(self, session: str, text: str, *, by: str = "person") -> None:
         """Add a note to the context of all later iterations, from the next one on."""

@@ -53,7 +53,9 @@ class Response(Struct, frozen=True):
     as_agent: bool = False
 
 
-async def respond(context: RunContext, session: str, response: Response) -> RunResult | None:
+async def respond(
+    context: RunContext, session: str, response: Response, *, drive: bool = True
+) -> RunResult | None:
     state = context.runs.info(session).state
     refuse_own_agent(context, state, "answer")
     context.trust.refuse_untrusted(session)
@@ -64,7 +66,7 @@ async def respond(context: RunContext, session: str, response: Response) -> RunR
     if (first := give_answer(layout, given)) is not None:
         _refuse_answered(session, request.id, first.by, first.answer, first.at, pending=True)
     context.runner.wake(session)
-    journal = await _open_waiting(context, session, request.id)
+    journal = await _open_waiting(context, session, request.id) if drive else None
     return await context.runner.drive(journal) if journal else None
 
 

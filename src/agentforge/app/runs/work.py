@@ -8,10 +8,12 @@ from msgspec import Struct
 from agentforge.app.runs.comparison import TreeComparison, current_tree
 from agentforge.app.runs.lookup import Runs
 from agentforge.engine.normalise import clean_output
+from agentforge.model.cursor import Cursor
 from agentforge.model.diagnostic import did_you_mean
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.file_change import Changes
 from agentforge.model.layout import IterationLayout, is_inside
+from agentforge.model.request import Request
 from agentforge.system import files
 from agentforge.views.text import session_argument
 from agentforge.views.work import IterationWork, RunTrees, fold_work
@@ -98,6 +100,33 @@ class RunWork:
             )
         return self._comparison.patch(*pair, binary=binary)
 
+    def asked_about(self, request: Request) -> IterationWork | None:
+        """The latest iteration of the stage that the request is about; None if it is about none."""
+        at = request.at
+        if at is None:
+            return None
+        found = (work for work in reversed(self.iterations) if _is_visit(work, at))
+        return next(found, None)
+
+    def stage_change(self, work: IterationWork, *, binary: bool = True) -> RunChange | None:
+        """What changed from the beginning of the stage to the end of the iteration, its earlier visits
+        included if no other stage ran in between; None if unknown. `binary` as for `patch`."""
+        trees = [one.before for one in self._in_a_row(work)]
+        first = next((tree for tree in trees if tree), None)
+        if first is None or work.after is None:
+            return None
+        return _compared(self._comparison, first, work.after, binary=binary)
+
+    def _in_a_row(self, work: IterationWork) -> list[IterationWork]:
+        """The iterations of the stage up to this one, the first one first."""
+        branch = [one for one in self.iterations if one.branch == work.branch]
+        found: list[IterationWork] = []
+        for one in reversed(branch[: branch.index(work) + 1]):
+            if one.path != work.path:
+                break
+            found.insert(0, one)
+        return found
+
     def total(self, *, binary: bool = True) -> RunChange:
         """What changed since the run began: until now if it is running or was interrupted, else until its
         last recorded tree. `binary` as for `patch`."""
@@ -158,6 +187,10 @@ def _compared(
 ) -> RunChange:
     changes = comparison.changes([(first, last)])[0] or Changes()
     return RunChange(first, last, is_now, changes, comparison.patch(first, last, binary=binary))
+
+
+def _is_visit(work: IterationWork, at: Cursor) -> bool:
+    return (work.path, work.visit, work.branch) == (at.node_path, at.node_run, at.provider)
 
 
 def _names(work: IterationWork) -> tuple[str, ...]:

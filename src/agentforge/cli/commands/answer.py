@@ -1,83 +1,49 @@
 """`agentforge answer`: answer a request of a run."""
 
-from typing import TYPE_CHECKING
-
 import click
 
-from agentforge.cli.invocation import (
-    OPEN_STATUSES,
-    Invocation,
-    choose_session,
-    engine_options,
-    invocation,
-)
-from agentforge.cli.output import echo, note, print_json, styled
-from agentforge.cli.trust import ask_for_trust, trust_option
-from agentforge.views.lines.requests import request_lines
-from agentforge.views.status import resume_command
-
-if TYPE_CHECKING:
-    from agentforge import Engine, RunResult
+from agentforge.cli.answers import answer_and_continue, reply_options
+from agentforge.cli.invocation import Invocation, engine_options, invocation
+from agentforge.cli.request_choice import TargetAnswer, choose_request, open_requests, request_options
+from agentforge.model.request import REJECT
+from agentforge.views.lines.requests import question_text, reject_command
 
 
 @click.command()
-@click.argument("session", required=False)
+@request_options
 @click.argument("answer", required=False)
-@click.option("--request", metavar="ID", help="Request to answer, if several are open.")
-@trust_option
+@reply_options
 @engine_options
-def answer(session: str | None, answer: str | None, request: str | None, trust: bool) -> int | None:
-    """Answer an open request of a run and continue the run.
+def answer(session: str | None, request: str | None, answer: str | None, detach: bool, trust: bool) -> int:
+    """Answer a question of a run and continue the run.
 
-    ANSWER is one of the options of the request. The first answer counts. Without ANSWER, list the open
-    requests of the run. Counters and limits stay as they are; `resume` resets them.
+    ANSWER is one of the options of the request; a number where that is offered; any text for a question
+    without options. The first answer counts. SESSION can be omitted if only one request is open. An approval
+    is answered with `approve` and `reject`.
     """
     call = invocation()
-    name = choose_session(call, session, OPEN_STATUSES, "with open requests")
+    if session is None:
+        raise click.UsageError(f"missing ANSWER; `{call.program} inbox` lists what is asked")
     if answer is None:
-        _list(call, name)
-        return None
-
-    from agentforge.cli.attached import conclude, drive
-
-    trusted = ask_for_trust(call, name, given=trust)
-
-    async def work(engine: "Engine") -> "RunResult | None":
-        if trusted:
-            engine.trust(name)
-        return await engine.answer(name, answer, request=request)
-
-    driven = drive(call, work)
-    if driven.outcome is None and driven.signal is None:
-        return _print_answered(call, name, answer)
-    return conclude(call, driven)
-
-
-def _list(call: Invocation, session: str) -> None:
-    requests = call.runs.info(session).state.open_requests
-    if call.as_json:
-        print_json({"session": session, "requests": requests})
-        return
-    if not requests:
-        echo(f"Session '{session}' has no open requests.")
-    for question, command in request_lines(session, requests, call.program):
-        echo(question, f"  {styled(command, 'busy')}")
-
-
-def _print_answered(call: Invocation, session: str, answer: str) -> int:
-    if call.as_json:
-        print_json({"session": session, "answer": answer, "continued": False})
+        _refuse_named(call, session)
+        given = TargetAnswer(choose_request(call, None, request), session)
     else:
-        note(f"Answered session '{session}': {answer}. {_next_step(call, session)}")
-    return 0
+        given = TargetAnswer(choose_request(call, session, request), answer)
+    _refuse_plain_rejection(call, given)
+    return answer_and_continue(call, given, is_detached=detach, trust=trust)
 
 
-def _next_step(call: Invocation, session: str) -> str:
-    """What happens next if this process didn't continue the run."""
-    status = call.runs.info(session).status
-    command = resume_command(session, status, call.program)
-    if command is None:
-        return "The engine that runs it will apply the answer."
-    if status == "interrupted":
-        return f"It has no active engine; run `{command}`."
-    return f"It is {status}; run `{command}` to apply the answer."
+def _refuse_plain_rejection(call: Invocation, given: TargetAnswer) -> None:
+    """Without feedback it would end the run."""
+    request = given.target.request
+    if request is not None and request.kind == "approval" and given.answer == REJECT:
+        command = reject_command(given.target.session, request, call.program, only=True)
+        raise click.UsageError(f"a rejection needs feedback: `{command}`, or --abort to end the run")
+
+
+def _refuse_named(call: Invocation, word: str) -> None:
+    """A single argument is the answer to the only open request, unless it names a session or a request."""
+    asked = [one.request for one in open_requests(call) if word in (one.session, one.request.id)]
+    if asked or word in call.runs.sessions():
+        options = f": {question_text(asked[0])}" if asked else ""
+        raise click.UsageError(f"missing ANSWER for {word!r}{options}")

@@ -2,21 +2,36 @@
 
 import click
 
-from agentforge.cli.invocation import OPEN_STATUSES, choose_session, engine_options, invocation
+from agentforge.cli.invocation import OPEN_STATUSES, choose_session, engine_options, invocation, options_of
 from agentforge.cli.output import echo, print_json
 from agentforge.cli.trust import ask_for_trust, trust_option
 
+_options = options_of(
+    click.argument("session", required=False),
+    click.option("-r", "--reason", default="requested", show_default=True, help="Reason to record."),
+    trust_option,
+    engine_options,
+)
+
 
 @click.command()
-@click.argument("session", required=False)
-@click.option("--reason", default="requested", show_default=True, help="Reason to record.")
-@trust_option
-@engine_options
+@_options
 def cancel(session: str | None, reason: str, trust: bool) -> None:
     """Cancel a run permanently.
 
     Stops its agent. A cancelled run can't be resumed.
     """
+    _cancel(session, reason, trust=trust)
+
+
+@click.command()
+@_options
+def abort(session: str | None, reason: str, trust: bool) -> None:
+    """Cancel a run permanently. The same as `agentforge cancel`."""
+    _cancel(session, reason, trust=trust)
+
+
+def _cancel(session: str | None, reason: str, *, trust: bool) -> None:
     from agentforge.cli.attached import open_engine
 
     call = invocation()

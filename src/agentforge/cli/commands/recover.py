@@ -47,7 +47,7 @@ def recover(session: str | None, accept_damage: bool, detach: bool) -> int:
     continues one.
     """
     from agentforge import Engine
-    from agentforge.cli.attached import conclude, drive
+    from agentforge.cli.attached import drive
     from agentforge.cli.log_output import set_up_logs
 
     call = invocation()
@@ -69,13 +69,19 @@ def recover(session: str | None, accept_damage: bool, detach: bool) -> int:
     if detach:
         return _detach_all(call, names, untrusted, accept_damage=accept_damage)
     if len(names) == 1:
-        driven = drive(call, lambda engine: _one(engine, names[0], accept_damage=accept_damage))
-        if driven.outcome is None and driven.signal is None:
-            return _print_message(call, f"Another engine recovered session '{names[0]}' just now.")
-        return conclude(call, driven)
+        return _recover_one(call, names[0], accept_damage=accept_damage)
     driven = drive(call, lambda engine: _all(engine, names, accept_damage=accept_damage), several=True)
     found = [_recovered(name, outcome, driven.signal) for name, outcome in (driven.outcome or {}).items()]
     return _conclude_all(call, found, driven.signal, untrusted)
+
+
+def _recover_one(call: Invocation, session: str, *, accept_damage: bool) -> int:
+    from agentforge.cli.answers import drive_and_ask
+
+    status = drive_and_ask(call, lambda engine: _one(engine, session, accept_damage=accept_damage))
+    if status is None:
+        return _print_message(call, f"Another engine recovered session '{session}' just now.")
+    return status
 
 
 def _detach_all(

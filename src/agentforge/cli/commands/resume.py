@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentforge.cli.background import cleaned_option
-from agentforge.cli.invocation import choose_session, engine_options, invocation, record_option
+from agentforge.cli.invocation import (
+    Invocation,
+    choose_session,
+    engine_options,
+    invocation,
+    record_option,
+    yes_option,
+)
+from agentforge.cli.output import echo, print_json
 from agentforge.cli.start import resume_attached, resume_detached
 from agentforge.cli.trust import trust_option
 from agentforge.views.status import RESUMABLE
@@ -17,6 +25,8 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("session", required=False)
 @click.option("--context", metavar="TEXT", help="Text to add to ${CONTEXT} in later prompts.")
+@click.option("--restart-stage", is_flag=True, help="Start the current stage over, also of a running run.")
+@click.option("--provider", metavar="NAME", help="With --restart-stage: the branch, in a parallel block.")
 @click.option("--force", is_flag=True, help="Stop the engine that runs it, and take over.")
 @click.option("--recompile", is_flag=True, help="Recompile from the current definition before resuming.")
 @click.option("--accept-damage", is_flag=True, help="Continue even if the log has damaged lines.")
@@ -24,38 +34,57 @@ if TYPE_CHECKING:
 @cleaned_option
 @trust_option
 @record_option
+@yes_option
 @engine_options
-def resume(*, session: str | None, context: str | None, recompile: bool, record: bool, **how: Any) -> int:
+def resume(*, session: str | None, recompile: bool, detach: bool, trust: bool, **how: Any) -> int:
     """Resume a paused, failed or interrupted run.
 
     Resets failure counters. The run keeps the plan that it was started with unless --recompile is given.
-    SESSION can be omitted if only one session can be resumed.
+    SESSION can be omitted if only one session can be resumed. A run that waits for an approval or for the
+    answer to a question is continued with `approve`, `reject` or `answer`.
 
     A run that was not started on this machine by you, such as one that came with a repository, is resumed
     only with --trust: its log decides which programs are run.
     """
     call = invocation()
+    if how["provider"] is not None and not how["restart_stage"]:
+        raise click.UsageError("--provider names the branch to start over: use it with --restart-stage")
     name = choose_session(call, session, RESUMABLE, "to resume")
+    if how["restart_stage"] and not how["force"] and call.runs.info(name).status == "running":
+        return _restart_running(call, name, how["provider"])
 
     def recompiled(engine: "Engine") -> "Compiled | bool":
         return engine.recompile(name) if recompile else False
 
-    if how["detach"]:
-        given = {"--force": how["force"], "--recompile": recompile, "--record": record}
-        given["--accept-damage"] = how["accept_damage"]
-        flags = [flag for flag, is_given in given.items() if is_given]
-        flags += [f"--context={context}"] if context else []
-        return resume_detached(
-            call, name, flags, force=how["force"], recompile=recompiled, trust=how["trust"]
-        )
-    return resume_attached(
-        call,
-        name,
-        context=context,
-        recompile=recompiled,
-        force=how["force"],
-        accept_damage=how["accept_damage"],
-        notes=how["notes"],
-        trust=how["trust"],
-        record=record,
-    )
+    if not detach:
+        return resume_attached(call, name, recompile=recompiled, trust=trust, **how)
+    flags = _flags(recompile=recompile, **how)
+    checked = {key: how[key] for key in ("force", "restart_stage", "provider", "approve")}
+    return resume_detached(call, name, flags, recompile=recompiled, trust=trust, **checked)
+
+
+def _flags(**given: Any) -> list[str]:
+    """The options for the process in the background."""
+    plain = {
+        "--force": "force",
+        "--recompile": "recompile",
+        "--record": "record",
+        "--accept-damage": "accept_damage",
+        "--restart-stage": "restart_stage",
+        "--yes": "approve",
+    }
+    flags = [flag for flag, key in plain.items() if given[key]]
+    return flags + [f"--{key}={given[key]}" for key in ("context", "provider") if given[key]]
+
+
+def _restart_running(call: Invocation, session: str, provider: str | None) -> int:
+    """The engine that runs the session starts its stage over."""
+    from agentforge.cli.attached import open_engine
+
+    with open_engine(call) as engine:
+        engine.restart_stage(session, provider=provider)
+    if call.as_json:
+        print_json({"session": session, "asked": "restart"})
+    else:
+        echo(f"Session '{session}' starts its stage over: its engine stops the agent first.")
+    return 0

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from agentforge.cli.invocation import engine_options, record_option
+from agentforge.cli.invocation import engine_options, record_option, yes_option
 from agentforge.cli.run_options import RunOptions, override_options
 from agentforge.cli.start import start_attached
 from agentforge.cli.trust import trust_option
@@ -16,10 +16,18 @@ from agentforge.cli.trust import trust_option
 @click.option("--force", is_flag=True, help="Stop and archive any run with this name, then start over.")
 @trust_option
 @record_option
+@yes_option
 @override_options
 @engine_options
 def run(
-    *, pipeline: str | None, session: str | None, force: bool, trust: bool, record: bool, **options: Any
+    *,
+    pipeline: str | None,
+    session: str | None,
+    force: bool,
+    trust: bool,
+    record: bool,
+    approve: bool,
+    **options: Any,
 ) -> int:
     """Run a pipeline in the foreground with live progress.
 
@@ -30,5 +38,7 @@ def run(
             "missing pipeline: agentforge run -p FILE (`agentforge pipelines` lists the named ones)"
         )
     return start_attached(
-        RunOptions(session, options, pipeline=pipeline, force=force, trust=trust, record=record)
+        RunOptions(
+            session, options, pipeline=pipeline, force=force, trust=trust, record=record, approve=approve
+        )
     )

@@ -42,14 +42,20 @@ def request_lines(session: str, requests: Sequence[Request], program: str) -> li
 
 
 def answer_commands(session: str, requests: Sequence[Request], program: str) -> list[str]:
-    """All commands that answer the requests: for an approval also the one that rejects."""
+    """All commands that answer the requests."""
     only = len(requests) == 1
-    found = []
-    for request in requests:
-        found.append(answer_command(session, request, program, only=only))
-        if rejects := reject_command(session, request, program, only=only):
-            found.append(rejects)
-    return found
+    return [text for one in requests for text in commands_of(session, one, program, only=only)]
+
+
+def commands_of(session: str, request: Request, program: str, *, only: bool) -> list[str]:
+    """The command that answers the request, and for an approval also the one that rejects."""
+    rejects = reject_command(session, request, program, only=only)
+    return [answer_command(session, request, program, only=only), *([rejects] if rejects else [])]
+
+
+def command_label(command: str, program: str) -> str:
+    """`Approve`, `Reject` or `Answer`."""
+    return command.removeprefix(program).split()[0].capitalize()
 
 
 def inspect_command(session: str, requests: Sequence[Request], program: str) -> str | None:

@@ -195,7 +195,8 @@ def _stopped(view: StatusView, now: datetime) -> list[StatusRow]:
 def _pause(view: StatusView) -> list[StatusRow]:
     if view.pause is None:
         return []
-    return [StatusRow("Pause reason", reason_text(view.pause.reason))] if view.pause.reason else []
+    reason = view.pause.reason
+    return [StatusRow("Pause reason", reason_text(reason))] if reason not in ("", view.status) else []
 
 
 def _requests(view: StatusView, now: datetime) -> list[StatusRow]:

@@ -1,0 +1,115 @@
+"""`agentforge inbox`: what the runs of a project ask."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from agentforge.cli.answers import answer_and_continue
+from agentforge.cli.commands.answer import answer
+from agentforge.cli.invocation import Invocation, engine_options, invocation, note_others
+from agentforge.cli.output import echo, print_json, styled
+from agentforge.cli.request_choice import choose_request, open_requests, request_options
+from agentforge.cli.request_output import (
+    RequestSubject,
+    listed_json,
+    request_json,
+    request_list,
+    show_request,
+)
+from agentforge.model.errors import UnknownRequest
+from agentforge.views.lines.requests import command_label, commands_of
+from agentforge.views.text import counted, session_argument
+
+if TYPE_CHECKING:
+    from agentforge import OpenRequest
+    from agentforge.cli.request_choice import Target
+
+
+@click.group(invoke_without_command=True)
+@engine_options
+@click.pass_context
+def inbox(context: click.Context) -> int | None:
+    """List what the runs of the project ask, and answer it.
+
+    On a terminal, asks which request to answer. Elsewhere, prints the list. Answers that are due because
+    their time is over are recorded first.
+    """
+    if context.invoked_subcommand is not None:
+        return None
+    call = invocation()
+    note_others(call)
+    found = open_requests(call)
+    if call.as_json:
+        print_json([listed_json(call, one, found) for one in found])
+        return 0
+    if not found:
+        echo("No run asks for anything.")
+        return 0
+    from agentforge.cli.prompt import can_ask
+
+    return _pick(call, found) if can_ask(call) else _show_list(call, found)
+
+
+def _show_list(call: Invocation, found: "Sequence[OpenRequest]") -> int:
+    echo(*request_list(call, found), "", f"Details: {call.program} inbox show SESSION")
+    return 0
+
+
+def _pick(call: Invocation, found: "Sequence[OpenRequest]") -> int:
+    """Let the person choose a request, and answer it."""
+    from agentforge.cli.prompt import ask
+
+    echo(f"{counted(len(found), 'open request')}:", "", *request_list(call, found, numbered=True), "")
+    one = _picked(found)
+    reply = ask(call, one) if one else None
+    return answer_and_continue(call, reply, is_detached=False, trust=False) if reply else 0
+
+
+def _picked(found: "Sequence[OpenRequest]") -> "OpenRequest | None":
+    from agentforge.cli.prompt import read_line
+
+    while typed := read_line(f"Answer which one? [1-{len(found)}, Enter: none]: "):
+        if typed.isdigit() and 1 <= int(typed) <= len(found):
+            return found[int(typed) - 1]
+        echo("That is not a number of the list.")
+    return None
+
+
+@inbox.command()
+@request_options
+@click.option("-v", "--verbose", is_flag=True, help="Print the full change.")
+@engine_options
+def show(session: str | None, request: str | None, verbose: bool) -> None:
+    """Show what a request is about.
+
+    Prints the result and the output of its stage, and how the files changed since the stage began. SESSION
+    can be omitted if only one request is open.
+    """
+    call = invocation()
+    target = choose_request(call, session, request)
+    found = open_requests(call, target.session)
+    one = _opened(call, target, found)
+    subject = RequestSubject(call, one)
+    if call.as_json:
+        print_json(request_json(call, subject, found, verbose=verbose))
+        return
+    show_request(call, subject, verbose=verbose)
+    echo("")
+    for command in commands_of(one.session, one.request, call.program, only=len(found) == 1):
+        echo(f"  {command_label(command, call.program)}: {styled(command, 'busy')}")
+
+
+inbox.add_command(answer)
+
+
+def _opened(call: Invocation, target: "Target", found: "Sequence[OpenRequest]") -> "OpenRequest":
+    """Raises UnknownRequest if it isn't open."""
+    for one in found:
+        if one.request.id == target.id:
+            return one
+    what = f"request {target.id!r} of session {target.session!r} is not open"
+    raise UnknownRequest(
+        what if target.id else f"session {target.session!r} has no open requests",
+        hint=f"`{call.program} status {session_argument(target.session)}` shows the run",
+    )

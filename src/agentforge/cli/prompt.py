@@ -1,0 +1,104 @@
+"""Asks the person at the terminal: the request in place, or one that was picked from the inbox."""
+
+import sys
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from agentforge.cli.invocation import Invocation
+from agentforge.cli.output import echo, styled
+from agentforge.cli.request_choice import Target, TargetAnswer, open_requests
+from agentforge.cli.request_output import RequestSubject, show_request, show_subject
+from agentforge.model.request import REJECT, Request
+from agentforge.views.choices import FINAL, choices, chosen
+
+if TYPE_CHECKING:
+    from agentforge import OpenRequest, RunResult
+
+VIEW, LATER = "v", "l"
+WAITING = frozenset({"awaiting_approval", "paused"})
+
+
+def can_ask(call: Invocation) -> bool:
+    """Whether a person is at the terminal; not for an engine in the background."""
+    return not call.as_json and call.background is None and sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def ask_in_place(call: Invocation, result: "RunResult", put_off: set[str]) -> TargetAnswer | None:
+    """The answer to a request of the run, or None: no request is answered now. `put_off`: the ids of
+    those that are left for later."""
+    if result.status.value not in WAITING or not can_ask(call):
+        return None
+    for one in _to_ask(open_requests(call, result.session), put_off):
+        if reply := ask(call, one):
+            return reply
+        put_off.add(one.request.id)
+    return None
+
+
+def _to_ask(found: "Sequence[OpenRequest]", put_off: Collection[str]) -> "list[OpenRequest]":
+    return [one for one in found if one.request.kind != "pause" and one.request.id not in put_off]
+
+
+def ask(call: Invocation, one: "OpenRequest") -> TargetAnswer | None:
+    """Show the request and ask for an answer; None: later."""
+    subject = RequestSubject(call, one)
+    echo("")
+    show_request(call, subject)
+    target = Target(one.session, one.request.id, one.request)
+    with suppress(EOFError, KeyboardInterrupt):
+        while (answer := _answer(call, subject)) is not None:
+            text = read_line("Feedback (empty: back): ") if _takes_feedback(one.request, answer) else ""
+            if (text or not _takes_feedback(one.request, answer)) and _is_sure(one.request, answer):
+                return TargetAnswer(target, answer, text)
+        return None
+    echo("")
+    return None
+
+
+def _takes_feedback(request: Request, answer: str) -> bool:
+    return request.kind == "approval" and answer == REJECT
+
+
+def _answer(call: Invocation, subject: RequestSubject) -> str | None:
+    request = subject.one.request
+    _show_choices(request)
+    while True:
+        typed = read_line(f"Your {'answer' if request.takes_text else 'choice'}: ")
+        is_view = typed == ("?" if request.takes_text else VIEW)
+        if not is_view and (answer := chosen(request, typed)) is not None:
+            return answer
+        if typed.lower() in ("", LATER):
+            return None
+        if is_view:
+            show_subject(call, subject, verbose=True)
+            _show_choices(request)
+        else:
+            echo("That is not one of the answers.")
+
+
+def _show_choices(request: Request) -> None:
+    echo("")
+    for choice in choices(request):
+        echo(f"  {styled(choice.key, 'busy')}  {choice.text}")
+    if request.grants:
+        echo(f"  {styled('N', 'busy')}  a number of {request.grants} to grant")
+    if request.takes_text:
+        echo("  Type your answer; ? views the output and the change, Enter leaves it for later.")
+        return
+    echo(f"  {styled(VIEW, 'busy')}  view the output and the full change")
+    echo(f"  {styled(LATER, 'busy')}  later: leave it open")
+
+
+def _is_sure(request: Request, answer: str) -> bool:
+    if request.kind == "question" or answer not in FINAL:
+        return True
+    return read_line("End the run? It can't be resumed. [y/N]: ").lower() in ("y", "yes")
+
+
+def read_line(prompt: str) -> str:
+    """A line that was typed. Raises EOFError if the terminal is closed."""
+    with suppress(ImportError):
+        import readline  # noqa: F401 - for editing the line
+    sys.stdout.flush()
+    return input(prompt).strip()

@@ -1,0 +1,122 @@
+"""Finds the request that a command is about: by its id, by its session, or because it is the only one."""
+
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import click
+from msgspec import Struct
+
+from agentforge.cli.invocation import Invocation, note_others, options_of
+from agentforge.model.errors import AgentForgeError, InvalidRequest, UnknownRequest
+from agentforge.model.facts import RequestOpened
+from agentforge.model.request import Request
+from agentforge.views.lines.requests import answer_command
+from agentforge.views.text import one_line
+
+if TYPE_CHECKING:
+    from agentforge import Engine, OpenRequest, RunResult
+
+MAX_NAMED = 5
+QUESTION_CHARS = 60
+
+request_options = options_of(
+    click.argument("session", metavar="[SESSION|ID]", required=False),
+    click.option("--request", metavar="ID", help="Request to answer, if the session has several."),
+)
+
+
+class Target(Struct, frozen=True):
+    """What a command answers."""
+
+    session: str
+    id: str | None
+    """None: the engine reports that the session has no open request."""
+    request: Request | None = None
+    """None if it isn't open: the engine reports why."""
+
+
+class TargetAnswer(Struct, frozen=True):
+    target: Target
+    answer: str
+    text: str = ""
+    """The feedback of a rejection."""
+
+    async def give(self, engine: "Engine", *, drive: bool = True) -> "RunResult | None":
+        target = self.target
+        return await engine.answer(
+            target.session, self.answer, request=target.id, text=self.text, drive=drive
+        )
+
+
+def open_requests(call: Invocation, session: str | None = None) -> "Sequence[OpenRequest]":
+    from agentforge.cli.attached import open_engine
+
+    with open_engine(call) as engine:
+        return engine.requests(session)
+
+
+def choose_request(
+    call: Invocation, named: str | None, id: str | None = None, kinds: Collection[str] | None = None
+) -> Target:
+    """The request of the named session, or with the named id, or the only open one of the project. `kinds`:
+    those that the command answers; None: all."""
+    found, missing = _candidates(call, named, id)
+    fitting = [one for one in found if kinds is None or one.request.kind in kinds]
+    if len(fitting) == 1:
+        one = fitting[0]
+        return Target(one.session, one.request.id, one.request)
+    if fitting:
+        hint = f"name one: SESSION, ID or --request ID SESSION; `{call.program} inbox` lists them"
+        raise InvalidRequest(f"{len(fitting)} requests are open: {_listed(fitting)}", hint=hint)
+    if found:
+        raise _wrong_kind(call, found)
+    return missing
+
+
+def _candidates(call: Invocation, named: str | None, id: str | None) -> "tuple[list[OpenRequest], Target]":
+    """The open requests, and what to answer if there are none."""
+    if named is not None and named in call.runs.sessions():
+        found = [one for one in open_requests(call, named) if id in (None, one.request.id)]
+        return found, Target(named, id)
+    wanted = id if named is None else named
+    if named is None:
+        note_others(call)
+    found = [one for one in open_requests(call) if wanted in (None, one.request.id)]
+    return found, Target("", None) if found else _not_open(call, wanted)
+
+
+def _not_open(call: Invocation, id: str | None) -> Target:
+    """The run that asked it once."""
+    if id is None:
+        raise UnknownRequest(
+            f"no open request in {call.root}", hint=f"`{call.program} list` shows the runs of the project"
+        )
+    for session in call.runs.sessions():
+        with suppress(AgentForgeError):
+            for event in call.runs.events(session):
+                if isinstance(event.fact, RequestOpened) and event.fact.id == id:
+                    return Target(session, id)
+    raise UnknownRequest(
+        f"{id!r} is neither a session nor an open request",
+        hint=f"`{call.program} inbox` lists the open requests, `{call.program} list` the runs",
+    )
+
+
+def _listed(found: "Sequence[OpenRequest]") -> str:
+    named = [
+        f"{one.request.id} of session '{one.session}' ({one_line(one.request.question, QUESTION_CHARS)})"
+        for one in found[:MAX_NAMED]
+    ]
+    more = [f"and {len(found) - MAX_NAMED} more"] if len(found) > MAX_NAMED else []
+    return ", ".join(named + more)
+
+
+def _wrong_kind(call: Invocation, found: "Sequence[OpenRequest]") -> InvalidRequest:
+    first = found[0]
+    command = answer_command(first.session, first.request, call.program, only=len(found) == 1)
+    asked = one_line(first.request.question)
+    return InvalidRequest(
+        f"session {first.session!r} doesn't wait for an approval, but asks: {asked}",
+        hint=f"answer it with `{command}`",
+    )

@@ -1,0 +1,219 @@
+"""Approvals on the command line: the inbox, approve, reject, and what other commands show meanwhile."""
+
+import json
+import subprocess
+
+import pytest
+from tests.surface.terminal import WRITE_RESULT, Project, wait_for
+
+APPROVE = "    approve: true\n"
+BUILD = f"build=echo visit >> made.txt; echo hard work; {WRITE_RESULT}"
+
+
+@pytest.fixture
+def waiting(project: Project) -> Project:
+    """A run `auth` that waits for an approval."""
+    subprocess.run(["git", "init", "-q", str(project.root)], check=True, env=project.env)
+    done = project.call("run", "-p", project.pipeline(BUILD, extra=APPROVE), "-s", "auth")
+    assert done.code == 0
+    assert done.lines[-5:] == [
+        "‖ Awaiting approval after 1 iteration in Ns",
+        "  Approve the result of stage 'build'? [approve, reject, abort]",
+        "  Approve: agentforge approve auth",
+        "  Reject: agentforge reject auth -f TEXT",
+        "  Inspect: agentforge inbox show auth",
+    ]
+    return project
+
+
+def visits(project: Project) -> int:
+    return project.types("auth").count("node_start")
+
+
+# -- looking
+
+
+def test_inbox_lists_age_session_stage_and_question_with_the_commands(waiting: Project) -> None:
+    done = waiting.call("inbox")
+    assert done.lines == [
+        "AGE  SESSION  STAGE  REQUEST",
+        "Ns   auth     build  approval-7",
+        "    Approve the result of stage 'build'? [approve, reject, abort]",
+        "    agentforge approve auth",
+        "    agentforge reject auth -f TEXT",
+        "",
+        "Details: agentforge inbox show SESSION",
+    ]
+
+
+@pytest.mark.parametrize("named", [[], ["auth"], ["approval-7"]])
+def test_inbox_shows_result_output_and_change(waiting: Project, named: list[str]) -> None:
+    lines = waiting.call("inbox", "show", *named).lines
+    assert lines == [
+        "auth, build: approval approval-7",
+        "  Question:   Approve the result of stage 'build'?",
+        "  Options:    approve, reject, abort",
+        "  Waits for:  a person; asked Ns ago",
+        "  Work:       build, iteration 1",
+        "  Summary:    did it",
+        "  Output:",
+        "    │ hard work",
+        "  Changed:    1 file, +1 -0 lines since the stage began",
+        "    A made.txt  +1",
+        "  Full change: agentforge inbox show -v auth",
+        "",
+        "  Approve: agentforge approve auth",
+        "  Reject: agentforge reject auth -f TEXT",
+    ]
+
+
+def test_inbox_shows_the_full_change_on_request(waiting: Project) -> None:
+    assert "+visit\n" in waiting.call("inbox", "show", "-v").out
+    shown = waiting.call("inbox", "show", "-v", "--json").json
+    assert "+visit\n" in shown["diff"]
+    assert shown["iteration"]["summary"] == "did it"
+
+
+def test_status_list_top_and_tail_show_who_must_answer_and_what_is_asked(waiting: Project) -> None:
+    status = waiting.call("status", "auth").lines
+    assert "Status: awaiting approval" in status
+    assert "Question: Approve the result of stage 'build'? [approve, reject, abort]" in status
+    assert "Waits for: a person; asked Ns ago" in status
+    assert not [line for line in status if line.startswith("Resume")]
+    listed = waiting.call("list").lines
+    assert "    ‖ Approve the result of stage 'build'? (a person; asked Ns ago)" in listed
+    assert "a person, Ns: Approve the result of stage 'build'?" in waiting.call("top", "--once").lines[1]
+    assert "kind=approval of=person question=" in waiting.call("tail", "auth", "--no-follow").out
+
+
+def test_empty_inbox_says_so(project: Project) -> None:
+    assert project.call("inbox").out == "No run asks for anything.\n"
+    assert project.call("inbox", "--json").json == []
+    done = project.call("approve")
+    assert (done.code, done.err.splitlines()[0]) == (2, f"Error: no open request in {project.root}")
+
+
+# -- deciding
+
+
+@pytest.mark.parametrize("named", [[], ["auth"], ["approval-7"], ["--request", "approval-7", "auth"]])
+def test_approve_accepts_the_result_and_continues_without_running_the_stage_again(
+    waiting: Project, named: list[str]
+) -> None:
+    done = waiting.call("approve", *named)
+    assert (done.code, done.lines[-2]) == (0, "✓ Completed: 1 iteration in Ns")
+    assert visits(waiting) == 1
+    assert (waiting.root / "made.txt").read_text() == "visit\n"
+
+
+def test_reject_with_feedback_runs_the_stage_again_and_asks_again(waiting: Project) -> None:
+    done = waiting.call("reject", "auth", "-f", "use a queue")
+    assert done.code == 0
+    assert "‖ build was rejected by person, and runs again: use a queue" in done.out
+    assert "  Approve the result of stage 'build'? (round 2 of 3) [approve, reject, abort]\n" in done.out
+    assert visits(waiting) == 2
+    shown = waiting.call("inbox", "show").out
+    assert "Work:       build, visit 2, iteration 1" in shown
+    assert "1 file, +2 -0 lines since the stage began" in shown
+    assert waiting.call("approve").code == 0
+
+
+def test_reject_may_end_the_run(waiting: Project) -> None:
+    done = waiting.call("reject", "--abort")
+    assert (done.code, waiting.state("auth")["status"]) == (23, "aborted")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["reject", "auth"], "give either -f TEXT, to run the stage again, or --abort, to end the run"),
+        (["reject", "auth", "-f", "x", "--abort"], "give either -f TEXT"),
+        (["reject", "auth", "-f", " "], "the feedback is empty"),
+        (["answer", "auth", "reject"], "a rejection needs feedback: `agentforge reject auth -f TEXT`"),
+        (["approve", "nobody"], "'nobody' is neither a session nor an open request"),
+        (
+            ["inbox", "show", "--request", "other-1", "auth"],
+            "request 'other-1' of session 'auth' is not open",
+        ),
+    ],
+)
+def test_unclear_decision_changes_nothing(waiting: Project, arguments: list[str], message: str) -> None:
+    before = waiting.events("auth")
+    done = waiting.call(*arguments)
+    assert (done.code, message in done.err) == (2, True)
+    assert waiting.events("auth") == before
+
+
+def test_second_answer_is_refused_with_the_first_one(waiting: Project) -> None:
+    assert waiting.call("approve", "approval-7").code == 0
+    done = waiting.call("reject", "approval-7", "-f", "too late")
+    assert done.code == 1
+    assert "request 'approval-7' of session 'auth' was already answered by person: approve (" in done.err
+    assert done.err.count("Error") == 1
+    late = waiting.call("approve", "approval-7", "--json")
+    assert (late.code, late.json["error"]["code"]) == (1, "already_answered")
+
+
+def test_resume_prints_the_command_to_use_instead(waiting: Project) -> None:
+    done = waiting.call("resume", "auth")
+    assert (done.code, done.out) == (1, "")
+    assert "hint: answer it instead: `agentforge approve auth`" in done.err
+
+
+def test_yes_approves_without_asking(project: Project) -> None:
+    done = project.call("run", "-p", project.pipeline(BUILD, extra=APPROVE), "-s", "auth", "--yes")
+    assert done.code == 0
+    assert "· --yes answered: approve" in done.out
+
+
+def test_yes_does_not_clear_a_checkpoint(project: Project) -> None:
+    file = project.pipeline(BUILD, extra="    checkpoint: go-live\n")
+    assert project.call("run", "-p", file, "-s", "auth", "--yes").code == 0
+    shown = project.call("inbox", "show").out
+    assert shown.startswith("auth, build: checkpoint checkpoint-")
+    rejected = project.call("reject", "-f", "later")
+    assert (rejected.code, "there is no result to reject" in rejected.err) == (2, True)
+    assert project.call("approve").code == 0
+    assert project.types("auth").count("checkpoint_cleared") == 1
+
+
+def test_resume_may_start_the_stage_over(waiting: Project) -> None:
+    done = waiting.call("resume", "auth", "--restart-stage", "--yes")
+    assert done.code == 0
+    assert visits(waiting) == 2
+    assert waiting.state("auth")["status"] == "completed"
+    unclear = waiting.call("resume", "auth", "--provider", "a")
+    assert (unclear.code, "--restart-stage" in unclear.err) == (2, True)
+
+
+# -- a run that is running
+
+
+def test_steer_and_abort_reach_a_running_run(project: Project) -> None:
+    wait = "touch up; while [ ! -e go ]; do sleep 0.02; done"
+    file = project.root / project.pipeline(f"build*2={wait}; {WRITE_RESULT}")
+    file.write_text(file.read_text().replace("do it", "do it ${CONTEXT}"))
+    with project.started("run", "-p", str(file), "-s", "auth") as started:
+        wait_for((project.root / "up").exists, "the agent")
+        assert project.call("steer", "auth", "prefer a queue").code == 0
+        (project.root / "go").touch()
+        assert started.end().code == 0
+    notes = [event["data"] for event in project.events("auth") if event["type"] == "note_added"]
+    assert [(note["text"], note["by"]) for note in notes] == [("prefer a queue", "person")]
+    prompts = sorted(project.run_dir("auth").rglob("prompt.md"))
+    assert ["prefer a queue" in prompt.read_text() for prompt in prompts] == [False, True]
+    late = project.call("abort", "auth", "-r", "too late")
+    assert late.code == 1
+
+
+def test_abort_records_its_reason(waiting: Project) -> None:
+    assert waiting.call("abort", "auth", "-r", "not needed").code == 0
+    assert waiting.state("auth")["status"] == "aborted"
+    reasons = [e["data"]["reason"] for e in waiting.events("auth") if e["type"] == "cancel_requested"]
+    assert reasons == ["not needed"]
+
+
+def test_keys_of_the_inbox_are_json(waiting: Project) -> None:
+    (one,) = json.loads(waiting.call("inbox", "--json").out)
+    assert (one["session"], one["stage"], one["request"]["kind"]) == ("auth", "build", "approval")
+    assert one["answer_commands"] == ["agentforge approve auth", "agentforge reject auth -f TEXT"]

@@ -1,0 +1,91 @@
+"""A run that asks in place, and the picker of the inbox, on a terminal of 80 columns in tmux."""
+
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.surface.terminal import WRITE_RESULT, Project, wait_for
+from tests.surface.tmux_server import TmuxServer, needs_tmux
+
+pytestmark = needs_tmux
+
+BUILD = f"build=echo visit >> made.txt; echo hard work; {WRITE_RESULT}"
+
+
+class Pane:
+    """A terminal in which a command runs; the last line shows its exit status."""
+
+    def __init__(self, server: TmuxServer, project: Project) -> None:
+        self._server, self._project = server, project
+
+    def run(self, *arguments: str) -> None:
+        line = shlex.join([sys.executable, "-m", "agentforge", *arguments])
+        env = [f"-e{name}={value}" for name, value in {**self._project.env, "TERM": "screen"}.items()]
+        shell = f"{line}; echo ended with $?; exec cat"
+        size = ("-x", "80", "-y", "200")
+        self._server.call("kill-session", "-t", "asked")
+        self._server.call(
+            "new-session", "-d", "-s", "asked", *size, *env, "-c", str(self._project.root), shell
+        )
+
+    @property
+    def text(self) -> str:
+        return self._server.call("capture-pane", "-p", "-t", "asked")
+
+    def until(self, text: str) -> None:
+        wait_for(lambda: text in self.text, f"{text!r} on the screen")
+
+    def type(self, text: str) -> None:
+        self._server.call("send-keys", "-t", "asked", "-l", text)
+        self._server.call("send-keys", "-t", "asked", "Enter")
+
+
+@pytest.fixture
+def pane(project: Project) -> Iterator[Pane]:
+    with tempfile.TemporaryDirectory(prefix="af-") as folder:
+        server = TmuxServer(Path(folder))
+        yield Pane(server, project)
+        server.end()
+
+
+def test_run_asks_in_place_until_the_result_is_approved(project: Project, pane: Pane) -> None:
+    pane.run("run", "-p", project.pipeline(BUILD, extra="    approve: true\n"), "-s", "auth")
+    pane.until("Your choice:")
+    assert "  r  reject: run the stage again, with your feedback" in pane.text
+    pane.type("v")
+    pane.until("hard work\n")
+    pane.type("nonsense")
+    pane.until("That is not one of the answers.")
+    pane.type("r")
+    pane.until("Feedback (empty: back):")
+    pane.type("use a queue")
+    pane.until("(round 2 of 3)")
+    pane.type("a")
+    pane.until("ended with 0")
+    assert "✓ Completed: 2 iterations" in pane.text
+    answers = [e["data"] for e in project.events("auth") if e["type"] == "request_answered"]
+    assert [(one["answer"], one.get("text", "")) for one in answers] == [
+        ("reject", "use a queue"),
+        ("approve", ""),
+    ]
+    assert len(list((project.run_dir("auth") / "answers").iterdir())) == 2
+
+
+def test_request_that_is_left_for_later_is_picked_from_the_inbox(project: Project, pane: Pane) -> None:
+    pane.run("run", "-p", project.pipeline(BUILD, extra="    approve: true\n"), "-s", "auth")
+    pane.until("Your choice:")
+    pane.type("l")
+    pane.until("ended with 0")
+    assert "  Approve: agentforge approve auth" in pane.text.replace(sys.executable + " -m ", "")
+    pane.run("inbox")
+    pane.until("Answer which one? [1-1, Enter: none]:")
+    pane.type("1")
+    pane.until("Your choice:")
+    pane.type("x")
+    pane.until("End the run? It can't be resumed. [y/N]:")
+    pane.type("y")
+    pane.until("ended with 23")
+    assert project.state("auth")["status"] == "aborted"
