@@ -61,7 +61,7 @@ class Control:
 
     at: str
     """`node/iteration`, of a branch `node@provider/iteration`, of the judge `node/iteration/judge`."""
-    command: Literal["pause", "cancel"]
+    command: Literal["pause", "cancel", "steer", "resume"]
     options: tuple[str, ...] = ()
 
 
@@ -205,13 +205,31 @@ SCENARIOS = {
             "  - {id: plan, prompt: one, runs: 2, approve: true}\n"
             "  - {id: build, prompt: two, runs: 1, checkpoint: go}\n",
             {"AGENT_WAITS": "0/2 1/1"},
-            replies=(("answer", "approve"),),
+            replies=(("approve",),),
+        ),
+        Scenario(
+            "feedback",
+            "  - {id: plan, prompt: one, runs: 1, approve: {rounds: 2}}\n",
+            {"AGENT_WAITS": "0/1 0~2/1", "AGENT_TOOL": "0~2/1"},
+            replies=(("reject", "-f", "shorter"), ("approve",)),
         ),
         Scenario(
             "question",
             "  - {id: plan, prompt: one, runs: 2}\n",
             {"AGENT_ASKS": "0/1", "AGENT_WAITS": "0/1 0/2"},
             replies=(("answer", "blue"),),
+        ),
+        Scenario(
+            "restart",
+            "  - {id: plan, prompt: one, runs: 2}\n",
+            {"AGENT_LINGERS": "0/2", "AGENT_LONG": "90", "AGENT_TOOL": "0/2", "AGENT_WAITS": "0~2/1"},
+            Control("0/2", "resume", ("--restart-stage",)),
+        ),
+        Scenario(
+            "steer",
+            "  - {id: plan, prompt: 'do ${CONTEXT}', runs: 2}\n",
+            {"AGENT_UNTIL": "0/1:note_added"},
+            Control("0/1", "steer", ("use tabs",)),
         ),
         Scenario(
             "timeout",

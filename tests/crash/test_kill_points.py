@@ -81,6 +81,9 @@ PLACES = {
     "another provider's first attempt": "chain engine:spawn:2:after:engine",
     "the end of a limit": "chain engine:append:4:before:engine",
     "an answer on its way": "approval - engine:link:1:before:engine",
+    "an answer placed": "feedback - engine:link:1:after:engine",
+    "a restart on its way": "restart sender:link:1:after:sender+engine",
+    "a note taken": "steer engine:unlink:3:before:engine",
     "an answer recorded": "question - engine:append:1:after:engine",
     "a due answer": "timeout - engine:append:1:during:engine",
 }
