@@ -307,3 +307,10 @@ def test_a_line_of_output_as_json_has_the_shape_of_an_event() -> None:
         "cursor": {"node_path": "1", "node_run": 1, "iteration": 2, "provider": "claude"},
         "data": {"attempt": 3, "text": "reading"},
     }
+
+
+def test_iteration_beyond_the_maximum_is_counted_in_the_total() -> None:
+    """An iteration that asks doesn't count, so there can be more."""
+    shown = run_line(event(completed(), Cursor("1", 1, 4)), plan())
+    assert shown is not None
+    assert shown.subject == "build 4/4"

@@ -51,10 +51,12 @@ def stage_progress(plan: Plan, state: RunState) -> tuple[StageProgress, ...]:
         name, total = step.node.id, sum(stage.termination.max for stage in step.stages)
         at = state.node if state.node and state.node.path == step.path else None
         if at is not None:
-            rows.append(StageProgress(name, _current_mark(state.status), at.completed, total))
+            # Iterations that ask don't count against the maximum.
+            rows.append(StageProgress(name, _current_mark(state.status), at.completed, total + at.asked))
         elif state.block and state.block.path == step.path and isinstance(step.node, ParallelNode):
             rows.append(_block_progress(state, state.block, step.node, total))
         elif record := done.get(step.path):
+            total = max(total, record.iterations)
             rows.append(StageProgress(name, "done", record.iterations, total, record.reason))
         else:
             rows.append(StageProgress(name, "waiting", 0, total))

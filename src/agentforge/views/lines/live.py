@@ -219,8 +219,11 @@ def _place(event: Event, plan: Plan) -> str:
     if cursor is None or node is None:
         return ""
     who = f"{cursor.provider}: " if cursor.provider else ""
-    total = f" {cursor.iteration}/{node.termination.max}" if isinstance(node, StageNode) else ""
-    return f"{who}{node.id}{total}"
+    if not isinstance(node, StageNode):
+        return f"{who}{node.id}"
+    # Iterations that ask don't count against the maximum.
+    total = max(node.termination.max, cursor.iteration)
+    return f"{who}{node.id} {cursor.iteration}/{total}"
 
 
 def header_lines(plan: Plan) -> list[str]:
