@@ -102,10 +102,12 @@ def test_a_run_that_needs_a_person_exits_22_and_shows_the_question(project: Proj
     (project.root / file).write_text(f"guardrails: {{max_runtime_seconds: 0.5}}\n{text}")
     done = project.call("run", "-p", file, "-s", "auth")
     assert done.code == 22
+    assert done.lines[-5].startswith("‖ Paused after 0 iterations in Ns: ")
     assert done.lines[-4:] == [
-        "‖ Paused after 0 iterations in Ns: runtime_limit",
-        "  the runtime limit of 0.5 s is used up. Extend it by the same amount? [resume, retry, cancel]",
+        "  the runtime limit of 0.5 s is used up. Extend it by the same amount? "
+        "[resume, retry, cancel, or a number of seconds]",
         "  Answer: agentforge answer auth resume",
+        "  Inspect: agentforge inbox show auth",
         "  Resume: agentforge resume auth",
     ]
     status = project.call("status", "auth")

@@ -21,6 +21,10 @@ class Pane:
     def __init__(self, server: TmuxServer, project: Project) -> None:
         self._server, self._project = server, project
 
+    @property
+    def env(self) -> dict[str, str]:
+        return self._server.env
+
     def run(self, *arguments: str) -> None:
         line = shlex.join([sys.executable, "-m", "agentforge", *arguments])
         env = [f"-e{name}={value}" for name, value in {**self._project.env, "TERM": "screen"}.items()]
@@ -89,3 +93,15 @@ def test_request_that_is_left_for_later_is_picked_from_the_inbox(project: Projec
     pane.type("y")
     pane.until("ended with 23")
     assert project.state("auth")["status"] == "aborted"
+
+
+def test_answer_in_the_background_is_on_the_disk_when_the_command_returns(
+    project: Project, pane: Pane
+) -> None:
+    project.env |= pane.env
+    file = project.pipeline(BUILD, extra="    approve: true\n")
+    assert project.call("run", "-p", file, "-s", "auth").code == 0
+    done = project.call("approve", "--detach", "--json")
+    assert (done.code, done.json["tmux"]) == (0, "pipeline-auth")
+    assert len(list((project.run_dir("auth") / "answers").iterdir())) == 1
+    wait_for(lambda: "session_complete" in project.types("auth"), "the end of the run")
