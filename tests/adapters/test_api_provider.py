@@ -130,6 +130,12 @@ def test_a_schema_that_was_not_readable_when_the_run_was_compiled_is_refused() -
         ApiProvider(ENVIRON).validate_settings("", {"schema": "s.json"})
 
 
+def test_missing_key_is_noticed_before_the_run() -> None:
+    (warning,) = ApiProvider({}).validate_settings("claude-sonnet-4-5", {})
+    assert warning.startswith("provider api: ANTHROPIC_API_KEY is not set: set the environment variable")
+    assert ApiProvider({"ANTHROPIC_API_KEY": "k"}).validate_settings("claude-sonnet-4-5", {}) == []
+
+
 def test_only_what_is_needed_reaches_the_program(tmp_path: Path) -> None:
     environ = {
         **ENVIRON,

@@ -109,10 +109,17 @@ class ApiProvider(ProgramProvider):
                 f"provider api: the schema {path} is missing, or no JSON object",
                 hint="fix `schema` in the provider's config: it is read when the run starts",
             )
-        # The key is checked only when it is needed: the next provider of a chain may have one.
+        # A missing key is only a warning: the next provider of a chain may have one.
         keys = dict.fromkeys([*KEYS.values(), settings.api_key_env], "any")
         self._endpoint(settings, model, {**self._declared(settings), **keys})
-        return self._config.warnings(config)
+        return [*self._config.warnings(config), *self._missing_key(settings, model)]
+
+    def _missing_key(self, settings: ApiConfig, model: str) -> list[str]:
+        try:
+            self._endpoint(settings, model, self._declared(settings))
+        except ProviderUnusable as error:
+            return [f"{error.message}: {error.hint}"]
+        return []
 
     def command(self, request: ExecuteRequest) -> Command:
         config = self._config.read(request.config)
