@@ -189,6 +189,28 @@ def test_resume_may_start_the_stage_over(waiting: Project) -> None:
 # -- a run that is running
 
 
+def branch(name: str, work: str) -> str:
+    run = f"cat >/dev/null; {work}; {WRITE_RESULT}"
+    return f"{{type: command, name: {name}, run: {json.dumps(run)}}}"
+
+
+def test_answer_for_a_branch_names_the_engine_that_continues(project: Project) -> None:
+    slow = branch("slow", "while [ ! -e go ]; do sleep 0.02; done")
+    block = (
+        f"{{providers: [{branch('fast', 'true')}, {slow}], stages: [{{id: a, prompt: x, approve: true}}]}}"
+    )
+    (project.root / "p.yaml").write_text(f"name: both\nnodes:\n  - {{id: both, parallel: {block}}}\n")
+    with project.started("run", "-p", "p.yaml", "-s", "auth") as started:
+        wait_for(lambda: "request_opened" in project.types("auth"), "the approval of a branch")
+        done = project.call("approve")
+        engine = f"Its engine (PID {started.process.pid}) continues the run."
+        assert (done.code, done.err) == (0, f"Answered session 'auth': approve. {engine}\n")
+        (project.root / "go").touch()
+        assert started.end().code == 0
+    assert "slow: Approve the result of stage 'a'?" in project.call("inbox", "show").out
+    assert project.call("approve").code == 0
+
+
 def test_steer_and_abort_reach_a_running_run(project: Project) -> None:
     wait = "touch up; while [ ! -e go ]; do sleep 0.02; done"
     file = project.root / project.pipeline(f"build*2={wait}; {WRITE_RESULT}")
