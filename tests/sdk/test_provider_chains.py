@@ -12,6 +12,7 @@ from tests.sdk.projects import engine, node, pipeline, run
 from agentforge.adapters.cli_agents.cli_agent import CliAgent
 from agentforge.adapters.providers.codex import CODEX
 from agentforge.adapters.providers.command import CommandProvider
+from agentforge.app.providers.pinned import RunProviders
 from agentforge.app.providers.readiness import examine
 from agentforge.definition.compiler import Compiled
 from agentforge.model.errors import ProviderUnusable
@@ -162,7 +163,9 @@ class TestSandboxes:
             async with Engine(project, providers={"it": provider}, environ={}) as sdk:
                 plan = compiled(sdk, ["it"], sandbox).plan
                 found = {"bwrap": fake} if fake else {}
-                (await examine(plan, sdk.registry, found, sandboxed=sandboxed)).confirmed()
+                (
+                    await examine(plan, RunProviders(sdk.registry, plan, {}), found, sandboxed=sandboxed)
+                ).confirmed()
 
         run(main())
 
@@ -204,7 +207,9 @@ class TestSandboxes:
             async with Engine(tmp_path, providers=providers, environ={}) as sdk:
                 plan = compiled(sdk, ["program", "broken"], SandboxChoice("bwrap")).plan
                 with pytest.raises(ProviderUnusable, match="runs inside the engine"):
-                    (await examine(plan, sdk.registry, {"bwrap": FakeSandbox()})).confirmed()
+                    (
+                        await examine(plan, RunProviders(sdk.registry, plan, {}), {"bwrap": FakeSandbox()})
+                    ).confirmed()
 
         run(main())
 
@@ -258,9 +263,9 @@ class TestSandboxes:
             async with Engine(tmp_path, providers={"it": Dangerous(), "fine": fine()}, environ={}) as sdk:
                 judged = pipeline(node(provider="fine", termination={"type": "judgment", "max": 3}))
                 plan = replace(sdk.compile(judged, session="s").plan, judge=ProviderChoice("it", ""))
-                (await examine(plan, sdk.registry, {}, sandboxed=True)).confirmed()
+                (await examine(plan, RunProviders(sdk.registry, plan, {}), {}, sandboxed=True)).confirmed()
                 with pytest.raises(ProviderUnusable, match="which it judges, has none"):
-                    (await examine(plan, sdk.registry, {})).confirmed()
+                    (await examine(plan, RunProviders(sdk.registry, plan, {}), {})).confirmed()
 
         run(main())
 
