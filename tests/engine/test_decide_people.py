@@ -249,6 +249,17 @@ def test_run_that_approves_without_asking_records_who_did() -> None:
     ]
 
 
+def test_approval_that_a_new_plan_no_longer_wants_is_still_answered_by_the_option() -> None:
+    conversation = play(plan_of(approved()), DONE)
+    plain = plan_of(stage())
+    conversation.record(plan_change(plain, conversation.plan, state_of(conversation)), None)
+    conversation.plan = plain
+    assert conversation.happens("resume-with-yes")[:2] == [
+        "< request_answered approval-6 approve --yes",
+        "< request_resolved approval-6 approved",
+    ]
+
+
 def test_run_started_without_asking_opens_and_answers_at_once() -> None:
     conversation = play(plan_of(stage("build"), approved(), stage("last")), ONE.replace("plan", "build"))
     conversation.happens("pause lunch")
@@ -512,7 +523,7 @@ def test_iteration_that_asks_is_not_judged_and_its_queue_is_not_checked(ending: 
     assert f.JudgeStarted in said or "queue" in work
 
 
-ASKED_TOO_OFTEN = "the agent of stage 'plan' asks for the 4th time without finishing. Let it ask?"
+ASKED_TOO_OFTEN = "the agent of stage 'plan' has asked 4 times without finishing. Let it ask again?"
 
 
 @pytest.mark.parametrize(("answer", "further"), [("retry", 1), ("2", 2), ("resume", 4)])

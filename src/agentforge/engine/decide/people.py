@@ -31,9 +31,12 @@ def awaits_approval(here: StageAt) -> Ruling | None:
     approved, even if the run was recompiled since."""
     if here.at.approved:
         return Ruling(done=APPROVED)
-    if not any(request.kind == "approval" for request in requests_of(here)):
+    asked = next((request for request in requests_of(here) if request.kind == "approval"), None)
+    if asked is None:
         return None
-    return approval(here) if here.state.settings.approve else Ruling()
+    if not here.state.settings.approve:
+        return Ruling()
+    return Ruling((Draft(f.RequestAnswered(asked.id, APPROVE, BY_OPTION), asked.at),))
 
 
 def approval(here: StageAt) -> Ruling | None:
@@ -108,8 +111,8 @@ def asked_by_agent(here: StageAt) -> Ruling | None:
         return Ruling(
             question=Question(
                 "question_rounds",
-                f"{_who(here)}the agent of stage {here.node.id!r} asks for the {here.at.asked}th time"
-                " without finishing. Let it ask?",
+                f"{_who(here)}the agent of stage {here.node.id!r} has asked {here.at.asked} times"
+                " without finishing. Let it ask again?",
                 grants="rounds",
             )
         )
