@@ -9,11 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+import yaml
 
 from agentforge.adapters.providers import replay_player
 from agentforge.adapters.providers.builtin import builtin_providers
-from agentforge.adapters.providers.replay import ReplayProvider, load_cassette
+from agentforge.adapters.providers.replay import ReplayConfig, ReplayProvider, load_cassette
 from agentforge.adapters.providers.replay_player import NO_EXCHANGE, STEP_FAILED
 from agentforge.model.cassette import VERSION, ExchangeKind, ExchangeQuery, Say, parse_cassette
 from agentforge.model.errors import ProviderUnusable
@@ -433,6 +435,15 @@ def test_validate_checks_the_cassette_of_a_named_replay(tmp_path: Path) -> None:
         ReplayProvider(config={"speed": 2}).validate()
     with pytest.raises(ProviderUnusable, match="can't read the cassette"):
         ReplayProvider(config={"cassette": str(tmp_path / "none.jsonl")}).validate()
+
+
+def test_the_settings_of_the_page_are_those_of_the_provider() -> None:
+    example = re.search(r"```yaml\n(provider:\n  type: replay\n.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    assert example is not None
+    settings = yaml.safe_load(example[1])["provider"]
+    del settings["type"]
+    assert set(settings) == set(ReplayConfig.__struct_fields__)
+    assert msgspec.convert(settings, ReplayConfig).cassette == "session.jsonl"
 
 
 def test_the_player_is_an_isolated_program_of_the_standard_library(player: Player) -> None:

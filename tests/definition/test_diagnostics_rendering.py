@@ -57,6 +57,16 @@ def test_no_line_no_caret() -> None:
     assert shown("", 1) == "f.yaml:3:1: code: message"
 
 
+def test_a_value_that_comes_from_no_file_has_no_line() -> None:
+    report = Report()
+    report.error("e", report.argument("nosuch"), "unknown")
+    report.error("e", report.variable("PROVIDER", "x"), "unknown")
+    assert [render_one(d).split("\n")[0] for d in report.diagnostics] == [
+        "arguments: e: unknown",
+        "environment: e: unknown",
+    ]
+
+
 def test_report_keeps_each_remark_once_and_knows_errors() -> None:
     report = Report()
     at = report.argument("x")

@@ -255,7 +255,7 @@ def test_a_name_that_looks_like_an_option_is_set_apart() -> None:
 
 @pytest.mark.parametrize(
     ("status", "mark"),
-    [(RunStatus.COMPLETED, "done"), (RunStatus.ABORTED, "stopped"), (RunStatus.RUNNING, "current")],
+    [(RunStatus.COMPLETED, "done"), (RunStatus.ABORTED, "failed"), (RunStatus.RUNNING, "current")],
 )
 def test_the_mark_of_the_current_stage_follows_the_run(status: RunStatus, mark: str) -> None:
     state: RunState | None = None

@@ -23,8 +23,14 @@ class SourcePlace(Struct, frozen=True):
     """A position in a source text; lines and columns count from 1."""
 
     file: str
+    """A path; or `<arguments>` or `<environment>`: values that come from no file."""
     line: int
     col: int
+
+    @property
+    def text(self) -> str:
+        """As people read it. A value that comes from no file has no line."""
+        return self.file.strip("<>") if self.file.startswith("<") else f"{self.file}:{self.line}:{self.col}"
 
 
 class Diagnostic(Struct, frozen=True):
@@ -53,7 +59,7 @@ def render(diagnostics: Iterable[Diagnostic]) -> str:
 def render_one(diagnostic: Diagnostic) -> str:
     place = diagnostic.place
     suffix = "" if diagnostic.is_error else " (warning)"
-    lines = [f"{place.file}:{place.line}:{place.col}: {diagnostic.code}: {diagnostic.message}{suffix}"]
+    lines = [f"{place.text}: {diagnostic.code}: {diagnostic.message}{suffix}"]
     if diagnostic.text.strip():
         lines += _excerpt(diagnostic.text, place.col)
     if diagnostic.hint:

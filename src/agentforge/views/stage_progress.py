@@ -119,11 +119,11 @@ def _is_of_this_round(record: StageRecord, state: RunState) -> bool:
 
 def _current_mark(status: RunStatus) -> StageMark:
     match status:
-        case RunStatus.FAILED:
+        case RunStatus.FAILED | RunStatus.ABORTED:
             return "failed"
         case RunStatus.RUNNING | RunStatus.PENDING:
             return "current"
         case RunStatus.COMPLETED:
             return "done"
-        case RunStatus.PAUSED | RunStatus.AWAITING_APPROVAL | RunStatus.ABORTED:  # exhaustive
+        case RunStatus.PAUSED | RunStatus.AWAITING_APPROVAL:  # exhaustive
             return "stopped"

@@ -120,7 +120,7 @@ def _cassette_path(config: ReplayConfig, workdir: str) -> str:
     if not config.cassette:
         raise ProviderUnusable(
             "provider replay: `cassette` is missing",
-            hint="set `cassette: path/to/session.jsonl` in its config",
+            hint="set `cassette: path/to/session.jsonl` below `provider:`",
         )
     return str((Path(workdir) / Path(config.cassette).expanduser()).absolute())
 

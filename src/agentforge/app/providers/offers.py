@@ -132,8 +132,7 @@ def provider_from(source: SourceText, name: str, environ: Mapping[str, str]) -> 
 
 def _invalid(report: Report, file: str) -> InvalidSettings:
     first = next(found for found in report.diagnostics if found.is_error)
-    place = f"{first.place.file}:{first.place.line}:{first.place.col}"
-    return InvalidSettings(f"{place}: {first.message}", hint=first.hint or f"correct {file}")
+    return InvalidSettings(f"{first.place.text}: {first.message}", hint=first.hint or f"correct {file}")
 
 
 def read_description(project: str, name: str, file: str, report: Report) -> AgentCli | None:
