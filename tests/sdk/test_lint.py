@@ -46,6 +46,9 @@ REFUSED = {
     "misspelled setting": Case(
         {"provider": {**COMMAND, "pasenv": ["HOME"]}}, "unknown config key `pasenv`", is_static=False
     ),
+    "misspelled model": Case(
+        {"provider": {**COMMAND, "modle": "x"}}, "unknown config key `modle`", is_static=False
+    ),
     "missing program": Case({"provider": "codex"}, "Codex CLI not found", is_static=False),
     "missing judge": Case(JUDGED, "stage 'plan' has no judge", is_static=False),
     "missing queue": Case({"termination": {"type": "queue", "max": 3}}, "command: bd", is_static=False),

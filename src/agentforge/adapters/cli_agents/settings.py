@@ -72,11 +72,12 @@ class ConfigReader(Generic[Config]):
         it could run an agent without its limits."""
         merged = {**self.defaults, **config}
         unknown = sorted(key for key in merged.keys() - self._known if not key.startswith(USER_PREFIX))
+        meant = self._known | {"model"}  # stands beside them in a definition
         for key in unknown:
-            if is_misspelled(key, self._known):
+            if is_misspelled(key, meant):
                 raise ProviderUnusable(
                     f"provider {self._provider}: unknown config key `{key}`",
-                    hint=did_you_mean(key, self._known),
+                    hint=did_you_mean(key, meant),
                 )
         known = ", ".join(sorted(self._known))
         return [
