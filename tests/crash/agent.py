@@ -54,7 +54,7 @@ def start_tool() -> None:
 def wait_for_an_engine() -> None:
     """Keep working until an engine drives the run, so that agents of killed engines keep running."""
     log = os.open(os.environ["CRASH_LOG"], os.O_RDONLY)
-    until, alone, known = time.monotonic() + MAX_WAIT, False, reattached()
+    until, alone, known = time.monotonic() + MAX_WAIT, owner() != FIRST_OWNER, reattached()
     found = None
     while time.monotonic() < until:
         try:
@@ -62,12 +62,22 @@ def wait_for_an_engine() -> None:
         except BlockingIOError:
             # A new engine reads the log first; we have to be running after that.
             found = found or time.monotonic()
+            alone = alone or owner() != FIRST_OWNER
             if not alone or reattached() > known or time.monotonic() > found + UNSAID:
                 return
         else:
             alone, found = True, None
             fcntl.flock(log, fcntl.LOCK_UN)
         time.sleep(0.03)
+
+
+def owner() -> str:
+    """The process that holds the lock on the log; empty if none does. The next engine may start so soon that
+    nobody sees the log without an owner."""
+    inode = str(os.stat(os.environ["CRASH_LOG"]).st_ino)
+    with open("/proc/locks", encoding="utf-8") as locks:
+        held = (line.split() for line in locks if " FLOCK " in line and "->" not in line)
+        return next((words[4] for words in held if words[5].rpartition(":")[2] == inode), "")
 
 
 def reattached() -> int:
@@ -176,6 +186,7 @@ INJECTOR = killer.install("agent")
 _, node, visit, iteration, attempt, *judge = os.environ["AGENTFORGE_ATTEMPT"].rpartition("@")[0].split("/")
 PLACE = "/".join((killer.visited(node, int(visit)), iteration, *judge))
 ATTEMPT = f"{PLACE}/{attempt}"
+FIRST_OWNER = owner()
 GOES_ON_WITH = sys.argv[sys.argv.index("--go-on-with") + 1] if "--go-on-with" in sys.argv else ""
 """The agent session that is resumed."""
 
