@@ -86,6 +86,16 @@ def test_status_list_top_and_tail_show_who_must_answer_and_what_is_asked(waiting
     assert "kind=approval of=person question=" in waiting.call("tail", "auth", "--no-follow").out
 
 
+def test_inbox_names_a_run_whose_time_to_answer_is_over(project: Project) -> None:
+    file = project.pipeline(f"plan={WRITE_RESULT}", extra="    approve: {timeout: 1, on_timeout: approve}\n")
+    waits = project.call("run", "-p", file, "-s", "auth")
+    assert "Awaiting approval" in waits.out
+    told = "Session 'auth' was answered, and no engine runs it: `agentforge recover auth` continues it.\n"
+    wait_for(lambda: project.call("inbox").err == told, "the end of the time")
+    assert project.call("recover", "auth").code == 0
+    assert project.call("inbox").err == ""
+
+
 def test_empty_inbox_says_so(project: Project) -> None:
     assert project.call("inbox").out == "No run asks for anything.\n"
     assert project.call("inbox", "--json").json == []

@@ -8,7 +8,7 @@ import click
 from agentforge.cli.answers import answer_and_continue
 from agentforge.cli.commands.answer import answer
 from agentforge.cli.invocation import Invocation, engine_options, invocation, note_others
-from agentforge.cli.output import echo, print_json, styled
+from agentforge.cli.output import echo, note, print_json, styled
 from agentforge.cli.request_choice import choose_request, open_requests, request_options
 from agentforge.cli.request_output import (
     RequestSubject,
@@ -43,12 +43,21 @@ def inbox(context: click.Context) -> int | None:
     if call.as_json:
         print_json([listed_json(call, one, found) for one in found])
         return 0
+    _note_answered(call)
     if not found:
         echo("No run asks for anything.")
         return 0
     from agentforge.cli.prompt import can_ask
 
     return _pick(call, found) if can_ask(call) else _show_list(call, found)
+
+
+def _note_answered(call: Invocation) -> None:
+    """Runs that have an answer, or whose time is over, and that no process has continued."""
+    for session in call.runs.recoverable():
+        if call.runs.info(session).state.waits:
+            command = f"{call.program} recover {session_argument(session)}"
+            note(f"Session '{session}' was answered, and no engine runs it: `{command}` continues it.")
 
 
 def _show_list(call: Invocation, found: "Sequence[OpenRequest]") -> int:
