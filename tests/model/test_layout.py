@@ -156,7 +156,7 @@ def test_the_log_refers_to_files_of_the_run_by_relative_paths() -> None:
 
 
 def test_escalations_are_in_the_project_of_the_run() -> None:
-    assert RunLayout.of("/work", "auth").escalations == "/work/.agentforge/escalations"
+    assert RunLayout.of("/repo", "auth").escalations == "/repo/.agentforge/escalations"
 
 
 def test_only_a_pipeline_with_the_view_has_escalations() -> None:

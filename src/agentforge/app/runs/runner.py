@@ -185,18 +185,7 @@ class Runner:
 
     def _driver(self, journal: Journal, layout: RunLayout) -> Driver:
         plan, state = journal.plan, journal.state
-        setting = RunSetting(
-            project=self._runs.project,
-            layout=layout,
-            plan=plan,
-            run_id=state.run_id,
-            environment=_agent_environment(plan),
-            redactor=environment_redactor(self._environ),
-            secrets=SecretReferences(named_secrets(self._environ)),
-            copies=OutputCopies(self._runs.project, layout.root, self._environ),
-            recorder=recorder_of(journal, layout, self._runs.project, self._environ),
-            is_replay=state.settings.replay is not None,
-        )
+        setting = self._setting(journal, layout)
         played = played_provider(state.settings, layout, self._environ)
 
         providers = RunProviders(self._registry, plan, self._environ)
@@ -249,6 +238,20 @@ class Runner:
             keeper=keeper,
             played=played_answers(journal, layout),
             view=self._escalations(journal, layout) if plan.pipeline.has_escalations else None,
+        )
+
+    def _setting(self, journal: Journal, layout: RunLayout) -> RunSetting:
+        return RunSetting(
+            project=self._runs.project,
+            layout=layout,
+            plan=journal.plan,
+            run_id=journal.state.run_id,
+            environment=_agent_environment(journal.plan),
+            redactor=environment_redactor(self._environ),
+            secrets=SecretReferences(named_secrets(self._environ)),
+            copies=OutputCopies(self._runs.project, layout.root, self._environ),
+            recorder=recorder_of(journal, layout, self._runs.project, self._environ),
+            is_replay=journal.state.settings.replay is not None,
         )
 
     def _escalations(self, journal: Journal, layout: RunLayout) -> WrittenView:
