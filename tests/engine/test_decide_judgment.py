@@ -187,6 +187,37 @@ def test_answer_that_is_not_json_is_not_retried() -> None:
     assert failures(conversation) == 1
 
 
+def test_third_failure_in_a_row_is_retried_before_the_judge_is_skipped() -> None:
+    broken = "".join(continues(number, "failed invalid_json") for number in (1, 2))
+    play(
+        judged(),
+        f"""{START}{broken}{asked(3)}
+        > judged failed invoke_failed
+        < judge_start 2
+        ? judge plan 3 attempt 2
+        """,
+    )
+
+
+def test_retry_of_the_judge_that_is_lost_is_retried() -> None:
+    conversation = play(
+        judged(),
+        f"""{START}{asked(1)}
+        > judged failed invoke_failed
+        < judge_start 2
+        ? judge plan 1 attempt 2
+        > recover
+        ? judge plan 1 attempt 2
+        > judge-lost
+        < judge_start 3
+        ? judge plan 1 attempt 3
+        > judged failed invoke_failed
+        ? prepare plan 2
+        """,
+    )
+    assert failures(conversation) == 1
+
+
 def test_judge_that_failed_three_times_in_a_row_is_skipped_as_unreliable() -> None:
     broken = "".join(continues(number, "failed invalid_json") for number in (1, 2, 3))
     conversation = play(

@@ -142,13 +142,13 @@ class StageState(Struct, frozen=True, tag="stage"):
     judge_tries: int = 0
     """How often the judge failed on that iteration."""
     judged: int = 0
-    """The latest iteration that was judged."""
+    """The latest iteration for which the judge was heard, failed or was skipped."""
     stops: int = 0
     """Consecutive stop verdicts of the judge."""
     plateaus: int = 0
     """Consecutive iterations that suspected a plateau."""
     judge_failures: int = 0
-    """Consecutive judge failures; after a few the judge is skipped."""
+    """Consecutive iterations whose judge failed; after a few the judge is skipped."""
     judge_reason: str = ""
     queue_checked: int = -1
     """The number of completed iterations at the last queue check."""

@@ -164,7 +164,7 @@ BUGS = (
     Bug(
         STAGE,
         "an unreliable judge isn't skipped",
-        "if at.judge_failures >= MAX_JUDGE_FAILURES:",
+        "if at.judged < at.completed and at.judge_failures >= MAX_JUDGE_FAILURES:",
         "if False:",
     ),
     Bug(
@@ -312,7 +312,7 @@ BUGS = (
         "            return replace(at, judge=replace(judge, status=TaskStatus.CANCELLED))\n",
         "",
     ),
-    Bug(OF_STAGE, "a failed judge is called three times", "MAX_JUDGE_CALLS = 2", "MAX_JUDGE_CALLS = 3"),
+    Bug(TERMINATION, "a failed judge is called three times", "MAX_JUDGE_CALLS = 2", "MAX_JUDGE_CALLS = 3"),
     Bug(
         LEGAL,
         "any fact may be recorded after the end",

@@ -42,7 +42,7 @@ AttemptGate = Callable[[StageAt, IterationState, AttemptState], Ruling | None]
 
 
 def decide_stage(here: StageAt) -> Ruling:
-    iteration, judge = here.at.iteration, here.at.judge
+    iteration = here.at.iteration
     ruling = (
         restarted(here)
         or _running(here)
@@ -53,7 +53,7 @@ def decide_stage(here: StageAt) -> Ruling:
     if ruling.question.at is not None:
         return ruling
     at = here.place.cursor(iteration.number if iteration else here.at.completed)
-    number = iteration.attempts if iteration else judge.number if judge else 0
+    number = iteration.attempts if iteration else ruling.question.number
     return replace(ruling, question=replace(ruling.question, at=at, number=number))
 
 
@@ -88,7 +88,7 @@ def _judge(here: StageAt) -> Ruling | None:
     at = here.at
     if not wants_judge(here.node.termination, at) or here.state.settings.plateau_test or _is_asking(here):
         return None
-    if at.judge_failures >= MAX_JUDGE_FAILURES:
+    if at.judged < at.completed and at.judge_failures >= MAX_JUDGE_FAILURES:
         unheard = f.JudgeResult(stop=False, reason="judge_unreliable")
         return here.record(f.JudgeCompleted("skipped", unheard))
     if asked := _lost_judge(here) or _stuck(here):
@@ -200,7 +200,7 @@ def _lost_judge(here: StageAt) -> Ruling | None:
     if judge is None or judge.lost < MAX_LOST_IN_A_ROW or judge.excused:
         return None
     what = f"{judge.lost} judges of iteration {here.at.completed}"
-    return Ruling(question=Question("judge_lost", _lost_question(here, what)))
+    return Ruling(question=Question("judge_lost", _lost_question(here, what), number=judge.number))
 
 
 def _lost_question(here: StageAt, what: str) -> str:

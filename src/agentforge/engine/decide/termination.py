@@ -8,6 +8,8 @@ from agentforge.model.state import StageState
 
 MAX_JUDGE_FAILURES = 3
 """After this many consecutive failures, the judge is skipped."""
+MAX_JUDGE_CALLS = 2
+"""How often the judge is called for an iteration; lost calls don't count."""
 
 MAX_ITERATIONS = "max_iterations"
 
@@ -50,8 +52,17 @@ def wants_judge(termination: Termination, at: StageState) -> bool:
     return (
         isinstance(termination, Judgment)
         and at.completed >= max(1, termination.judged_from)
-        and at.judged < at.completed
+        and (at.judged < at.completed or _is_judge_due(at))
     )
+
+
+def _is_judge_due(at: StageState) -> bool:
+    """Whether the judge of an iteration is called again: after a failed call, or a retry that was lost. An
+    unreadable answer is not retried."""
+    failure = at.judge.failure if at.judge else None
+    if failure is None:
+        return at.judge is not None
+    return failure.message == "invoke_failed" and at.judge_tries < MAX_JUDGE_CALLS
 
 
 def wants_queue(termination: Termination, at: StageState) -> bool:

@@ -13,7 +13,7 @@ from agentforge.engine.evolve.attempt import (
 )
 from agentforge.model import facts as f
 from agentforge.model.event import Event
-from agentforge.model.failure import LIMITS, Failure
+from agentforge.model.failure import LIMITS, Failure, FailureKind
 from agentforge.model.request import AnsweredQuestion, Request
 from agentforge.model.result import Decision
 from agentforge.model.state import MAX_ANSWERS, AttemptState, IterationState, Reentry, StageState, TaskState
@@ -42,7 +42,7 @@ def evolve_stage(at: StageState, event: Event, fact: StageFact) -> StageState:
         case f.IterationStarted():
             number = _number(at, event)
             iteration = IterationState(number, IterationStatus.STARTED, event.at, fact.prompt_sha256)
-            return replace(at, iteration=iteration, failure=None)
+            return replace(at, iteration=iteration, failure=None, judge=None, judge_tries=0)
         case f.AttemptStarted():
             return _attempt_started(at, event, fact)
         case f.IterationCompleted():
@@ -224,25 +224,23 @@ def _judged(at: StageState, event: Event, fact: _JudgeFact) -> StageState:
             stops = at.stops + 1 if result.stop else 0
             heard = replace(at, judge=None, judge_tries=0, judged=at.completed, judge_failures=0)
             return replace(heard, stops=stops, judge_reason=result.reason)
-        case f.JudgeCompleted(status="failed", result=result) if _is_retried(
-            at.judge_tries + 1, result.reason
-        ):
-            failed = replace(judge, status=TaskStatus.FAILED, lost=0)
-            return replace(at, judge=failed, judge_tries=at.judge_tries + 1)
+        case f.JudgeCompleted(status="failed", result=result):
+            return _judge_failed(at, judge, Failure(FailureKind.JUDGE_FAILED, result.reason))
         case f.JudgeCompleted():
-            # A failed judge means neither stop nor continue.
-            failures = at.judge_failures + (1 if fact.status == "failed" else 0)
-            return replace(at, judge=None, judge_tries=0, judged=at.completed, judge_failures=failures)
+            return replace(at, judge=None, judge_tries=0, judged=at.completed)
         case _:
             assert_never(fact)
 
 
-MAX_JUDGE_CALLS = 2
-
-
-def _is_retried(failed: int, reason: str) -> bool:
-    """Whether a failed call is retried; an unreadable answer isn't."""
-    return reason == "invoke_failed" and failed < MAX_JUDGE_CALLS
+def _judge_failed(at: StageState, judge: TaskState, failure: Failure) -> StageState:
+    """A failed judge means neither stop nor continue. Several calls for an iteration count once."""
+    return replace(
+        at,
+        judge=replace(judge, status=TaskStatus.FAILED, failure=failure, lost=0),
+        judge_tries=at.judge_tries + 1,
+        judged=at.completed,
+        judge_failures=at.judge_failures + (0 if at.judge_tries else 1),
+    )
 
 
 def _number(at: StageState, event: Event) -> int:
