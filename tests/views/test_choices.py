@@ -25,6 +25,8 @@ DATABASE = asked("question", "postgres", "2", "a \x1b[2J")
         (APPROVAL, ["a approve", "r reject", "x abort"]),
         (asked("checkpoint", "approve", "abort"), ["a approve", "x abort"]),
         (ESCALATION, ["1 resume", "2 retry", "3 cancel"]),
+        (asked("pause", "continue", "abort"), ["c continue", "x abort"]),
+        (asked("pause", "continue", "retry", "abort"), ["c continue", "t retry", "x abort"]),
         (LIMIT, ["a resume", "b retry", "c cancel"]),
         (DATABASE, ["1 postgres", "2 2", "3 a \ufffd[2J"]),
         (asked("question"), []),

@@ -20,6 +20,7 @@ OPTIONS: dict[RequestKind, tuple[str, ...]] = {
     "approval": ("approve", "reject", "abort"),
     "checkpoint": ("approve", "abort"),
     "escalation": ("resume", "retry", "cancel"),
+    "pause": ("continue", "abort"),
 }
 
 
@@ -47,6 +48,11 @@ def test_question_names_the_answers_that_are_accepted(asked: Request, text: str)
         (request("approval"), ["forge approve auth", "forge reject auth -f TEXT"]),
         (request("checkpoint"), ["forge approve auth", "forge reject auth --abort"]),
         (request("escalation"), ["forge answer auth resume"]),
+        (request("pause"), ["forge approve auth", "forge reject auth --abort"]),
+        (
+            request("pause", options=("continue", "retry", "abort")),
+            ["forge approve auth", "forge answer auth retry", "forge reject auth --abort"],
+        ),
         (request("question"), ["forge answer auth TEXT"]),
         (request("question", options=("it's $HOME",)), ["forge answer auth 'it'\"'\"'s $HOME'"]),
     ],

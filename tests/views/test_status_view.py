@@ -164,6 +164,7 @@ def test_a_paused_run_shows_its_reason_and_its_questions() -> None:
 def test_reasons_that_the_engine_names_are_text_for_people() -> None:
     assert reason_text("machine_shutdown") == "the machine was shut down"
     assert reason_text("signal_interrupt") == "stopped by a signal, such as Ctrl-C"
+    assert reason_text("hook_pause") == "a hook paused the run"
     assert reason_text("it is\nlate") == "it is late"
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from agentforge import OpenRequest, RunResult
 
 VIEW, LATER = "v", "l"
+HOOK_PAUSE = "hook_pause"
 WAITING = frozenset({"awaiting_approval", "paused"})
 
 
@@ -37,7 +38,8 @@ def ask_in_place(call: Invocation, result: "RunResult", put_off: set[str]) -> Ta
 
 
 def _to_ask(found: "Sequence[OpenRequest]", put_off: Collection[str]) -> "list[OpenRequest]":
-    return [one for one in found if one.request.kind != "pause" and one.request.id not in put_off]
+    """All but what stops the run on purpose, and those that are left for later."""
+    return [one for one in found if one.request.reason != HOOK_PAUSE and one.request.id not in put_off]
 
 
 def ask(call: Invocation, one: "OpenRequest") -> TargetAnswer | None:

@@ -15,6 +15,8 @@ APPROVE, REJECT, ABORT = "approve", "reject", "abort"
 """Answers to an approval; a checkpoint takes the first and the last."""
 RESUME, RETRY, CANCEL, SUCCEEDED = "resume", "retry", "cancel", "succeeded"
 """Answers to an escalation."""
+CONTINUE = "continue"
+"""The answer to a pause that continues the run; ABORT ends it, and RETRY repeats what failed."""
 
 TIMER = "request:"
 """Prefix of the name of a request's timer, before its id."""
@@ -61,6 +63,12 @@ class Request(Struct, frozen=True, omit_defaults=True):
         if self.takes_text:
             return bool(answer.strip())
         return answer in self.options or (bool(self.grants) and granted(answer) > 0)
+
+    @property
+    def resumes_with(self) -> str | None:
+        """The answer that a plain resume of the run gives, or None: it leaves the request open."""
+        answer = {"escalation": RESUME, "pause": CONTINUE}.get(self.kind)
+        return answer if answer in self.options and not self.is_overdue else None
 
     @property
     def is_overdue(self) -> bool:

@@ -2,11 +2,21 @@
 
 from msgspec import Struct
 
-from agentforge.model.request import ABORT, APPROVE, CANCEL, REJECT, RESUME, RETRY, SUCCEEDED, Request
+from agentforge.model.request import (
+    ABORT,
+    APPROVE,
+    CANCEL,
+    CONTINUE,
+    REJECT,
+    RESUME,
+    RETRY,
+    SUCCEEDED,
+    Request,
+)
 from agentforge.views.text import one_line
 
 OPTION_CHARS = 200
-KEYS = {APPROVE: "a", REJECT: "r", ABORT: "x"}
+KEYS = {APPROVE: "a", REJECT: "r", CONTINUE: "c", RETRY: "t", ABORT: "x"}
 MEANINGS = {
     "approval": {
         APPROVE: "accept the result and continue",
@@ -14,6 +24,10 @@ MEANINGS = {
         ABORT: "end the run; it can't be resumed",
     },
     "checkpoint": {APPROVE: "continue", ABORT: "end the run; it can't be resumed"},
+    "pause": {
+        RETRY: "run the hook again",
+        ABORT: "end the run; it can't be resumed",
+    },
     "escalation": {
         RESUME: "continue; counters start again",
         RETRY: "one more try; counters are kept",

@@ -107,6 +107,13 @@ REASONS = {
     "all_loops_complete": "all stages completed",
     "machine_shutdown": "the machine was shut down",
     "signal_interrupt": "stopped by a signal, such as Ctrl-C",
+    "hook_pause": "a hook paused the run",
+    "hook_confirm": "a hook asks whether to continue",
+    "hook_webhook_failed": "a webhook failed",
+    "hook_script_failed": "the script of a hook failed",
+    "hook_call_failed": "a hook of the program failed",
+    "hook_lost": "the outcome of a hook is unknown",
+    "hook_restarts": "hooks restarted a stage too often",
 }
 
 

@@ -88,11 +88,11 @@ BUGS = (
         ("tests/sdk/test_answers.py", "tests/surface/test_cli_answer.py"),
     ),
     Bug(
-        "agentforge.app.runs.resume",
-        "a resume answers requests that aren't escalations",
-        'return request.kind == "escalation" and RESUME in request.options and',
-        "return RESUME in request.options and",
-        ("tests/sdk/test_resumption.py", "tests/sdk/test_requests.py"),
+        "agentforge.model.request",
+        "a resume answers requests that aren't escalations or pauses",
+        ".get(self.kind)",
+        ".get(self.kind, CONTINUE)",
+        ("tests/model/test_request.py",),
     ),
     Bug(
         "agentforge.adapters.processes.marked_tree",

@@ -27,7 +27,6 @@ from agentforge.model import facts as f
 from agentforge.model.errors import IllegalMove, InvalidRequest, RunActive
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import NestedNode, Plan
-from agentforge.model.request import RESUME, Request
 from agentforge.model.state import MAX_NOTES_BYTES, RunState
 from agentforge.model.status import RunStatus
 from agentforge.ports.sources import Sources
@@ -104,7 +103,7 @@ def _refuse_unanswered(state: RunState, how: Resumption) -> None:
     if not state.waits or not waiting or len(waiting) < len(state.requests) or how.restart:
         return
     if any(
-        _is_resumable(request) or (how.resumed.approve and request.kind == "approval") for request in waiting
+        request.resumes_with or (how.resumed.approve and request.kind == "approval") for request in waiting
     ):
         return
     command = answer_command(state.session, waiting[0], "agentforge", only=len(waiting) == 1)
@@ -112,10 +111,6 @@ def _refuse_unanswered(state: RunState, how: Resumption) -> None:
         f"Session {state.session!r} waits for an answer: {one_line(waiting[0].question)}",
         hint=f"answer it instead: `{command}`",
     )
-
-
-def _is_resumable(request: Request) -> bool:
-    return request.kind == "escalation" and RESUME in request.options and not request.is_overdue
 
 
 def validate_resume(
@@ -201,14 +196,16 @@ def refuse_long_note(text: str, what: str) -> None:
 
 
 def record_resume(journal: Journal, layout: RunLayout, how: Resumption) -> None:
-    """Answer the escalations that offer `resume`, and record that the run continues, as recovered if its
+    """Answer the requests that a resume answers, and record that the run continues, as recovered if its
     engine died. Other requests stay open."""
     drop_pauses(layout)
     resumed, run_id = how.resumed, journal.state.run_id
-    for request in filter(_is_resumable, journal.state.open_requests):
-        first = give_answer(layout, Answer(request.id, RESUME, resumed.by, run_id, journal.now()))
+    for request in journal.state.open_requests:
+        if (answer := request.resumes_with) is None:
+            continue
+        first = give_answer(layout, Answer(request.id, answer, resumed.by, run_id, journal.now()))
         if first is None:
-            journal.record(f.RequestAnswered(request.id, RESUME, resumed.by), request.at)
+            journal.record(f.RequestAnswered(request.id, answer, resumed.by), request.at)
     # Another answer may have been first; the first one counts.
     record_answers(journal, layout)
     if how.restart is not None:

@@ -1,4 +1,4 @@
-"""`agentforge approve` and `agentforge reject`: decide about the result of a stage, or a checkpoint."""
+"""`agentforge approve` and `agentforge reject`: decide about a result, a checkpoint or a pause."""
 
 import click
 
@@ -7,7 +7,7 @@ from agentforge.cli.invocation import engine_options, invocation
 from agentforge.cli.request_choice import Target, TargetAnswer, choose_request, request_options
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.request import ABORT, APPROVE, REJECT
-from agentforge.views.lines.requests import APPROVABLE
+from agentforge.views.lines.requests import APPROVED_WITH
 from agentforge.views.text import one_line
 
 
@@ -16,14 +16,15 @@ from agentforge.views.text import one_line
 @reply_options
 @engine_options
 def approve(session: str | None, request: str | None, detach: bool, trust: bool) -> int:
-    """Approve the result of a stage, or clear a checkpoint.
+    """Approve the result of a stage, a checkpoint or a pause of a hook.
 
     The run continues. The result is accepted as it was shown: the stage doesn't run again. `agentforge inbox
     show` shows it. SESSION can be omitted if only one request is open.
     """
     call = invocation()
-    target = choose_request(call, session, request, APPROVABLE)
-    return answer_and_continue(call, TargetAnswer(target, APPROVE), is_detached=detach, trust=trust)
+    target = choose_request(call, session, request, APPROVED_WITH)
+    answer = APPROVED_WITH[target.request.kind] if target.request else APPROVE
+    return answer_and_continue(call, TargetAnswer(target, answer), is_detached=detach, trust=trust)
 
 
 @click.command()
@@ -45,17 +46,21 @@ def reject(
         raise click.UsageError("give either -f TEXT, to run the stage again, or --abort, to end the run")
     if feedback is not None and not feedback.strip():
         raise click.UsageError("the feedback is empty: say what to do better, or use --abort to end the run")
-    target = choose_request(call, session, request, APPROVABLE)
+    target = choose_request(call, session, request, APPROVED_WITH)
     if not abort:
-        _refuse_checkpoint(target)
+        _refuse_without_result(target)
     reply = TargetAnswer(target, ABORT) if abort else TargetAnswer(target, REJECT, feedback or "")
     return answer_and_continue(call, reply, is_detached=detach, trust=trust)
 
 
-def _refuse_checkpoint(target: Target) -> None:
-    if target.request is not None and target.request.kind == "checkpoint":
-        name = one_line(target.request.subject)
-        raise InvalidRequest(
-            f"checkpoint {name!r} comes before a stage: there is no result to reject",
-            hint="use --abort to end the run",
-        )
+def _refuse_without_result(target: Target) -> None:
+    request = target.request
+    if request is None or request.kind == "approval":
+        return
+    name = one_line(request.subject)
+    what = (
+        f"hook {name!r} paused the run"
+        if request.kind == "pause"
+        else f"checkpoint {name!r} comes before a stage"
+    )
+    raise InvalidRequest(f"{what}: there is no result to reject", hint="use --abort to end the run")

@@ -4,20 +4,20 @@ import shlex
 from collections.abc import Sequence
 from datetime import datetime
 
-from agentforge.model.request import Request
+from agentforge.model.request import APPROVE, CONTINUE, RETRY, Request
 from agentforge.views.text import age, one_line, session_argument, span
 
 QUESTION_CHARS = 400
 OPTION_CHARS = 60
-APPROVABLE = frozenset({"approval", "checkpoint"})
-"""The kinds of requests that `approve` answers."""
+APPROVED_WITH = {"approval": APPROVE, "checkpoint": APPROVE, "pause": CONTINUE}
+"""The kinds of requests that `approve` and `reject` answer, with the answer of `approve`."""
 
 
 def answer_command(session: str, request: Request, program: str, *, only: bool) -> str:
     """Uses the first option, so that it can be pasted unchanged; TEXT stands for any text. `only`: whether it
     is the only open request, so that it needn't be named."""
     named = "" if only else f" --request {request.id}"
-    if request.kind in APPROVABLE:
+    if request.kind in APPROVED_WITH:
         return f"{program} approve{named} {session_argument(session)}"
     answer = shlex.quote(one_line(request.options[0])) if request.options else "TEXT"
     return f"{program} answer{named} {session_argument(session)} {answer}"
@@ -25,12 +25,20 @@ def answer_command(session: str, request: Request, program: str, *, only: bool) 
 
 def reject_command(session: str, request: Request, program: str, *, only: bool) -> str | None:
     """The command that sends the result back or ends the run; None if the request isn't an approval."""
-    if request.kind not in APPROVABLE:
+    if request.kind not in APPROVED_WITH:
         return None
     named = "" if only else f" --request {request.id}"
     how = "-f TEXT" if request.kind == "approval" else "--abort"
     words = f"{how} -- {session}" if session.startswith("-") else f"{session} {how}"
     return f"{program} reject{named} {words}"
+
+
+def retry_command(session: str, request: Request, program: str, *, only: bool) -> str | None:
+    """The command that repeats what failed before a pause; None if that isn't offered."""
+    if request.kind != "pause" or RETRY not in request.options:
+        return None
+    named = "" if only else f" --request {request.id}"
+    return f"{program} answer{named} {session_argument(session)} {RETRY}"
 
 
 def request_lines(session: str, requests: Sequence[Request], program: str) -> list[tuple[str, str]]:
@@ -48,9 +56,9 @@ def answer_commands(session: str, requests: Sequence[Request], program: str) -> 
 
 
 def commands_of(session: str, request: Request, program: str, *, only: bool) -> list[str]:
-    """The command that answers the request, and for an approval also the one that rejects."""
-    rejects = reject_command(session, request, program, only=only)
-    return [answer_command(session, request, program, only=only), *([rejects] if rejects else [])]
+    """The command that answers the request, and, where they are offered, those that repeat and reject."""
+    commands = (answer_command, retry_command, reject_command)
+    return [text for command in commands if (text := command(session, request, program, only=only))]
 
 
 def command_label(command: str, program: str) -> str:
