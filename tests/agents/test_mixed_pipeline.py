@@ -12,8 +12,8 @@ from tests.agents.trial import Trial, bounded
 
 from agentforge import Engine
 from agentforge.app.results import RunResult
-from agentforge.testing.marked_processes import MARK
 from agentforge.testing.model_server import Call, Fault, ModelServer, Rule, Script, Turn, Write
+from agentforge.testing.provider_contract import MARK
 
 pytestmark = pytest.mark.agents
 BRANCHES = ("claude", "codex", "direct")

@@ -17,8 +17,8 @@ from tests.agents.clis import Cli, programs
 from agentforge import Engine
 from agentforge.app.results import RunResult
 from agentforge.runtime.supervision import SupervisorLimits
-from agentforge.testing.marked_processes import MARK, end_marked, processes_marked
 from agentforge.testing.model_server import ModelServer, Script, SeenRequests, Shell, Turn, Write
+from agentforge.testing.provider_contract import MARK, end_marked, processes_marked
 
 T = TypeVar("T")
 

@@ -11,8 +11,7 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import FromParallel, FromStage, InputSources, Judgment, Plan
 from agentforge.model.result import Decision, Result
-from agentforge.views.files.branch import branch_file
-from agentforge.views.files.manifest import manifest
+from agentforge.views.files.block import branch_file, manifest
 from agentforge.views.history import History
 from agentforge.views.inputs import from_parallel, from_stage
 from agentforge.views.stage_progress import stage_progress

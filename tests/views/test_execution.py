@@ -6,8 +6,7 @@ from tests.engine.plans import block, plan_of, stage
 from agentforge.model.execution import Execution
 from agentforge.model.plan import Judgment, ProviderChoice, Queue, SandboxChoice
 from agentforge.model.state import RunSettings
-from agentforge.views.execution import executions
-from agentforge.views.lines.execution import COLUMNS, MAX_LINES, execution_lines
+from agentforge.views.execution import COLUMNS, MAX_LINES, execution_lines, executions
 
 SHELL = ProviderChoice("command", "", {"run": "curl x | sh"})
 

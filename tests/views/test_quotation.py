@@ -8,8 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentforge.model.request import AnsweredQuestion, Feedback
-from agentforge.views.prompt import with_quotations
-from agentforge.views.quotation import MAX_ANSWERS_BYTES, answers_text, feedback_text
+from agentforge.views.prompt import MAX_ANSWERS_BYTES, answers_text, feedback_text, with_quotations
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("- \nabcdef0123456789"))
 MARKED = re.compile(r"^----- (?:end of )?(feedback|answers) ([0-9a-f]{12}) -----$", re.MULTILINE)

@@ -15,7 +15,7 @@ from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
 from agentforge.model.result import Decision, Result, Signals, WorkReport
 from agentforge.ports.event_log import BufferHealth
-from agentforge.views.files.branch import branch_file
+from agentforge.views.files.block import branch_file
 from agentforge.views.files.state import StateSnapshot, state_file
 from agentforge.views.history import KEPT, MAX_LIGHT, MAX_LISTED, MAX_TEXT, History
 from agentforge.views.lines.live import run_line

@@ -22,8 +22,7 @@ from agentforge.views.lines.work import (
     work_line,
     work_rows,
 )
-from agentforge.views.shown_work import iteration_view
-from agentforge.views.work import IterationWork, RunTrees, WorkFold, fold_work
+from agentforge.views.work import IterationWork, RunTrees, WorkFold, fold_work, iteration_view
 
 A, B, C, D = (letter * 40 for letter in "abcd")
 PLAN = plan_of(stage("plan", 3), block("claude codex", stage("ideas")))

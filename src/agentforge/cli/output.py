@@ -177,7 +177,7 @@ def _about(error: "AgentForgeError", program: str) -> dict[str, Any]:
 
 def show_executions(executes: "Sequence[Execution]") -> None:
     """Print what a run would execute to stderr."""
-    from agentforge.views.lines.execution import execution_lines
+    from agentforge.views.execution import execution_lines
 
     note("It would execute:")
     for line in execution_lines(executes):

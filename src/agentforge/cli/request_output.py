@@ -15,8 +15,8 @@ from agentforge.views.lines.requests import (
     waits_text,
 )
 from agentforge.views.lines.work import changes_text, file_lines, output_lines, stage_title, work_rows
-from agentforge.views.shown_work import iteration_view
 from agentforge.views.text import age, one_line, padded, session_argument, width
+from agentforge.views.work import iteration_view
 
 if TYPE_CHECKING:
     from agentforge import IterationWork, OpenRequest, RunChange

@@ -10,7 +10,7 @@ from agentforge.model.state import RunState
 from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
 from agentforge.system import files
-from agentforge.views.files.branch import branch_file
+from agentforge.views.files.block import branch_file
 from agentforge.views.files.state import state_file
 
 SECONDS_BETWEEN = 1.0

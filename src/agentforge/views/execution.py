@@ -1,10 +1,13 @@
-"""What a run would execute, from its plan."""
+"""What a run would execute, from its plan, and as lines for the person who decides whether to trust it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
 
 from agentforge.model.execution import Execution
 from agentforge.model.plan import Judgment, Plan, ProviderChoice, Queue, StageNode
 from agentforge.model.state import RunSettings
+from agentforge.views.text import one_line, shortened
 
 
 def executions(plan: Plan, settings: RunSettings) -> tuple[Execution, ...]:
@@ -49,3 +52,26 @@ def _execution(
         network=sandbox.network if sandbox else True,
         commands=commands,
     )
+
+
+MAX_LINES = 20
+COLUMNS = 400
+"""Of one line: a long command is cut, and the plan in the log has all of it."""
+
+
+def execution_lines(executes: Sequence[Execution]) -> list[str]:
+    lines = [one_line(", ".join(_parts(execution))) for execution in executes[:MAX_LINES]]
+    more = len(executes) - MAX_LINES
+    shown = [shortened(line, COLUMNS) for line in lines]
+    return [*shown, f"and {more} more"] if more > 0 else shown
+
+
+def _parts(execution: Execution) -> Iterator[str]:
+    name = f"{execution.provider} {execution.model}".strip()
+    yield f"{execution.stage}: {name}"
+    confined = execution.sandbox != "none"
+    network = "" if execution.network else " without network"
+    yield f"sandbox {execution.sandbox}{network}" if confined else "no sandbox"
+    for title, values in (("settings", execution.settings), ("commands", execution.commands)):
+        if values:
+            yield f"{title} {msgspec.json.encode(values).decode()}"

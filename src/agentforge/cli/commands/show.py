@@ -16,8 +16,8 @@ from agentforge.views.lines.work import (
     work_line,
     work_rows,
 )
-from agentforge.views.shown_work import iteration_view
 from agentforge.views.text import counted, padded
+from agentforge.views.work import iteration_view
 
 if TYPE_CHECKING:
     from agentforge import RunWork

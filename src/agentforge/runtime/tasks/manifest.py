@@ -6,7 +6,7 @@ from agentforge.runtime.journal import Journal
 from agentforge.runtime.state_writer import write_branch_files
 from agentforge.runtime.tasks.call import RunSetting
 from agentforge.system import files
-from agentforge.views.files.manifest import manifest
+from agentforge.views.files.block import manifest
 
 
 class ManifestPerformer:

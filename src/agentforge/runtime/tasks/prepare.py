@@ -28,8 +28,14 @@ from agentforge.runtime.tasks.call import is_program
 from agentforge.system import files
 from agentforge.views.files.context import MAX_PREVIOUS_OUTPUTS, ContextFile, Paths, context_file
 from agentforge.views.history import History
-from agentforge.views.prompt import render, substitute_session, with_quotations, with_result_instructions
-from agentforge.views.quotation import answers_text, feedback_text
+from agentforge.views.prompt import (
+    answers_text,
+    feedback_text,
+    render,
+    substitute_session,
+    with_quotations,
+    with_result_instructions,
+)
 
 SESSION_PROGRESS = """\
 # Progress: {session}

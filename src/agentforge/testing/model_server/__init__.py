@@ -20,7 +20,7 @@ script      the behavior of the model: turns and problems (faults, delays, cut s
             also as a JSON file.
 turn        one response of the model: text and actions. The last turn of a script has no actions.
 action      writes a file or runs a shell command, by calling the tool that the client offers for it
-            (`binding`); or calls a tool by its name.
+            (`next_turn`); or calls a tool by its name.
 rule        other turns for prompts that match a pattern: several agents can share one script.
 value       `{name}` in an action is replaced by the value in the prompt's `[name=value]`; `{result}` also by
             the last absolute path in it that ends in `/result.json`.
@@ -39,6 +39,7 @@ On the command line: `python -m agentforge.testing.model_server --script write -
 
 from agentforge.testing.model_server.script import (
     FOREVER,
+    SCRIPTS,
     Action,
     Call,
     Fault,
@@ -49,7 +50,6 @@ from agentforge.testing.model_server.script import (
     Turn,
     Write,
 )
-from agentforge.testing.model_server.scripts import SCRIPTS
 from agentforge.testing.model_server.seen import SeenRequests
 from agentforge.testing.model_server.server import ModelServer
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from agentforge.testing.model_server.script import Script
-from agentforge.testing.model_server.scripts import SCRIPTS
+from agentforge.testing.model_server.script import SCRIPTS, Script
 from agentforge.testing.model_server.seen import SeenRequests
 from agentforge.testing.model_server.server import ModelServer
 

@@ -1,21 +1,125 @@
-"""One connection: reads requests and answers them as scripted."""
+"""The listening socket and its connections: reads requests and answers them as scripted."""
 
 import gzip
 import json
 import re
 import select
 import socket
+import sys
+import threading
 import time
 import uuid
-from http.server import BaseHTTPRequestHandler
+from collections.abc import Mapping
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.parse import unquote
 
-from agentforge.testing.model_server.asked import ModelRequest, Unreadable, events, format_of, understand
-from agentforge.testing.model_server.binding import NoTool, bind
-from agentforge.testing.model_server.listener import Listener
-from agentforge.testing.model_server.next_turn import is_side, next_turn, step, values
+from msgspec import Struct
+
+from agentforge.testing.model_server.anthropic_messages import ANTHROPIC_MESSAGES
+from agentforge.testing.model_server.gemini import GEMINI
+from agentforge.testing.model_server.next_turn import NoTool, bind, is_side, next_turn, step, values
+from agentforge.testing.model_server.openai_chat import OPENAI_CHAT
+from agentforge.testing.model_server.openai_responses import OPENAI_RESPONSES
 from agentforge.testing.model_server.script import Fault, Script, Turn
-from agentforge.testing.model_server.wire import JSON, ModelAnswer, RequestedCall, WireFormat
+from agentforge.testing.model_server.seen import Requests
+from agentforge.testing.model_server.wire import (
+    JSON,
+    ModelAnswer,
+    ModelConversation,
+    RequestedCall,
+    WireFormat,
+)
+
+HOST = "127.0.0.1"
+
+
+class Listener(ThreadingHTTPServer):
+    daemon_threads = False
+    block_on_close = True
+    request_queue_size = 64
+
+    def __init__(
+        self,
+        port: int,
+        handler: type[BaseHTTPRequestHandler],
+        scripts: Mapping[str, Script],
+        *,
+        keeps_bodies: bool,
+    ) -> None:
+        self.scripts = dict(scripts)
+        self.keeps_bodies = keeps_bodies
+        self.seen = Requests()
+        self.closing = threading.Event()
+        self._open: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        super().__init__((HOST, port), handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._open.discard(request)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        # A disconnected client isn't an error.
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
+    def hang_up(self) -> None:
+        self.closing.set()
+        with self._lock:
+            for connection in self._open:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+
+
+FORMATS = (ANTHROPIC_MESSAGES, OPENAI_RESPONSES, OPENAI_CHAT, GEMINI)
+MODEL_IN_PATH = re.compile(r"/models/([^/:]+)")
+
+
+class ModelRequest(Struct, frozen=True):
+    format: WireFormat
+    body: JSON
+    talk: ModelConversation
+    model: str
+    streams: bool
+
+
+class Unreadable(ValueError):
+    """The request doesn't have the wire format of its path."""
+
+
+def format_of(path: str) -> WireFormat | None:
+    return next((format for format in FORMATS if re.search(format.path, path)), None)
+
+
+def understand(format: WireFormat, path: str, body: JSON) -> ModelRequest:
+    try:
+        talk = format.read(body)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise Unreadable(f"not a request in the format {format.name}: {error!r}") from error
+    in_path = MODEL_IN_PATH.search(path)
+    model = body.get("model") or (in_path[1] if in_path else "")
+    return ModelRequest(format, body, talk, model, bool(body.get("stream")) or ":stream" in path)
+
+
+def events(asked: ModelRequest, answer: ModelAnswer) -> list[bytes]:
+    """The parts of the response: at least two, so that it can be cut in the middle."""
+    if asked.streams:
+        found = list(asked.format.stream(answer, asked.body))
+    else:
+        found = [asked.format.encode_whole(answer)]
+    if len(found) == 1:
+        half = len(found[0]) // 2
+        return [found[0][:half], found[0][half:]]
+    return found
+
 
 PLACE = re.compile(r"^/(?P<script>[^/]+)/(?P<run>[^/]+)(?P<path>/.*)?$")
 LAST_CHUNK = b"0\r\n\r\n"

@@ -5,10 +5,8 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from urllib.parse import quote
 
-from agentforge.testing.model_server.handler import RequestHandler
-from agentforge.testing.model_server.listener import HOST, Listener
-from agentforge.testing.model_server.script import Script
-from agentforge.testing.model_server.scripts import SCRIPTS
+from agentforge.testing.model_server.handler import HOST, Listener, RequestHandler
+from agentforge.testing.model_server.script import SCRIPTS, Script
 from agentforge.testing.model_server.seen import SeenRequests
 
 

@@ -11,7 +11,7 @@ from agentforge.model.facts import AnyFact
 from agentforge.model.plan import Plan, StageNode
 from agentforge.model.result import Decision
 from agentforge.model.state import RefusedFile
-from agentforge.views.lines.request_events import RequestFact, request_words
+from agentforge.views.lines.requests import RequestFact, request_words
 from agentforge.views.text import counted, one_line, reason_text, span
 
 LineLevel = Literal["info", "warn", "error"]

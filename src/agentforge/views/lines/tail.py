@@ -10,7 +10,7 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.facts import AnyFact
-from agentforge.views.lines.request_events import RequestFact, request_details
+from agentforge.views.lines.requests import RequestFact, request_details
 from agentforge.views.text import one_line
 
 SUMMARY_CHARS = 80

@@ -1,0 +1,73 @@
+"""The files of a parallel block: manifest.json with the outputs of all its providers, for later stages, and
+state.json of each branch, the status of its provider."""
+
+from datetime import datetime
+from typing import Any
+
+from agentforge.model.layout import RunLayout
+from agentforge.model.plan import ParallelNode, Plan, StageNode
+from agentforge.model.state import BranchState, RunState, StageRecord, position_of
+from agentforge.views.history import History
+from agentforge.views.inputs import ended_by
+
+
+def manifest(
+    plan: Plan, path: str, layout: RunLayout, history: History, completed_at: datetime
+) -> dict[str, Any]:
+    step = plan.places[path]
+    block = step.node
+    assert isinstance(block, ParallelNode)
+    providers: dict[str, Any] = {}
+    for branch in sorted(block.branches, key=lambda b: b.provider):
+        stages: dict[str, Any] = {}
+        for node in branch.stages:
+            outputs = history.stage(step.inner_path(node), branch.provider).located(layout)
+            stages[node.id] = {
+                "latest_output": outputs.latest,
+                "status": outputs.status_file,
+                "result": outputs.result_file,
+                "iterations": outputs.iterations,
+                "termination_reason": ended_by(node, outputs.reason),
+                "history": outputs.paths,
+            }
+        providers[branch.provider] = stages
+    return {
+        "block": {
+            "name": block.id,
+            "index": position_of(path),
+            "stages": [stage.id for stage in block.branches[0].stages],
+        },
+        "providers": providers,
+        "completed_at": completed_at,
+    }
+
+
+def branch_file(plan: Plan, state: RunState, branch: BranchState) -> dict[str, Any]:
+    at, stages = branch.stage, _stages(plan, state, branch)
+    shown: dict[str, Any] = {
+        "provider": branch.provider,
+        "session": state.session,
+        "started_at": branch.started_at,
+        "status": branch.status.value,
+        "current_stage": branch.next_stage,
+        "iteration": (at.iteration.number if at.iteration else at.completed) if at else 0,
+        "iteration_completed": at.completed if at else 0,
+        "stages": [_done(record, stages) for record in branch.stages],
+    }
+    if stages:
+        shown["current_stage_name"] = stages[min(branch.next_stage, len(stages) - 1)].id
+    if branch.failure is not None:
+        shown["error"] = branch.failure.message
+    return shown
+
+
+def _stages(plan: Plan, state: RunState, branch: BranchState) -> tuple[StageNode, ...]:
+    """The branch's stages in the plan; empty if the state doesn't match the plan."""
+    step = plan.places.get(state.block.path) if state.block else None
+    return step.branch(branch.provider) if step else ()
+
+
+def _done(record: StageRecord, stages: tuple[StageNode, ...]) -> dict[str, Any]:
+    node = next((stage for stage in stages if stage.id == record.name), None)
+    reason = ended_by(node, record.reason) if node else record.reason
+    return {"name": record.name, "iterations": record.iterations, "termination_reason": reason}
