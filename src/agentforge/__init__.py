@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from agentforge.model.errors import LogCorrupt as LogCorrupt
     from agentforge.model.errors import LogTooNew as LogTooNew
     from agentforge.model.errors import LogTooOld as LogTooOld
+    from agentforge.model.errors import MissingKey as MissingKey
     from agentforge.model.errors import NotPermitted as NotPermitted
     from agentforge.model.errors import ProviderUnusable as ProviderUnusable
     from agentforge.model.errors import RequestClosed as RequestClosed
@@ -126,6 +127,7 @@ _ERRORS = (
     "InvalidRequest",
     "InvalidSession",
     "InvalidSettings",
+    "MissingKey",
     "LogConflict",
     "LogCorrupt",
     "LogTooNew",

@@ -5,7 +5,7 @@ from agentforge.adapters.cli_agents.cli_agent import CliAgent
 from agentforge.adapters.cli_agents.description import AgentCli, OutputFields
 from agentforge.adapters.cli_agents.program import ProgramProvider, agent_environment
 from agentforge.adapters.cli_agents.settings import ConfigReader
-from agentforge.model.errors import InvalidSettings, ProviderUnusable
+from agentforge.model.errors import InvalidSettings, MissingKey, ProviderUnusable
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.result import AgentQuestion, Artifacts, Decision, Result, Signals, Usage, WorkReport
 from agentforge.ports.provider import (
@@ -37,6 +37,7 @@ __all__ = [
     "Failure",
     "FailureKind",
     "InvalidSettings",
+    "MissingKey",
     "OutputFields",
     "ProcessProvider",
     "ProgramProvider",

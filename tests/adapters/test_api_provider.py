@@ -136,6 +136,18 @@ def test_missing_key_is_noticed_before_the_run() -> None:
     assert ApiProvider({"ANTHROPIC_API_KEY": "k"}).validate_settings("claude-sonnet-4-5", {}) == []
 
 
+def test_all_that_is_wrong_with_the_settings_is_reported() -> None:
+    wrong = {"schema": "s.json", "base_url": "nowhere", "retries": -1, "timeout": -4, "modle": "x", "note": 1}
+    with pytest.raises(ProviderUnusable) as refusal:
+        ApiProvider({}).validate_settings("claude-sonnet-4-5", wrong)
+    values, settings = dict(wrong), ("retries", "timeout", "modle")
+    for name in settings:
+        assert f"`{name}`" in str(refusal.value)
+        del values[name]
+    with pytest.raises(ProviderUnusable, match=r"the schema s\.json is missing(.|\n)*`base_url` must be"):
+        ApiProvider({}).validate_settings("claude-sonnet-4-5", values)
+
+
 def test_only_what_is_needed_reaches_the_program(tmp_path: Path) -> None:
     environ = {
         **ENVIRON,

@@ -61,6 +61,12 @@ def test_an_agent_that_could_not_be_started_may_be_tried_again_where_work_is_don
     assert facts(project, "error")[0]["started"] is False
 
 
+def test_a_model_without_its_key_needs_a_login(project: Path) -> None:
+    result = go(project, shell("") | {"provider": {"type": "api", "model": "anthropic:claude-sonnet-5-5"}})
+    assert result.error_type == "provider_auth"
+    assert "set the environment variable ANTHROPIC_API_KEY" in str(result.error)
+
+
 def test_what_an_agent_had_done_when_it_was_cancelled_counts(project: Path) -> None:
     EngineProcess(project, shell(PATIENT, runs=2)).kill_at_work()
     (project / "go").touch()

@@ -98,6 +98,23 @@ def test_lint_and_a_run_refuse_the_same(tmp_path: Path, case: Case) -> None:
         assert any(message in error.message for message in errors(found)), error.message
 
 
+def test_all_that_is_wrong_with_the_settings_of_a_provider_is_reported(tmp_path: Path) -> None:
+    provider = {"type": "cli", "program": "sh", "timeout": -4, "idle_timeout": -1, "retries": 1, "modle": "x"}
+    definition = pipeline(node(provider=provider))
+    (tmp_path / "p.yaml").write_bytes(msgspec.json.encode(definition))
+
+    async def main() -> tuple[LintResult, str]:
+        async with Engine(tmp_path, environ=ENVIRON) as sdk:
+            with pytest.raises(ProviderUnusable) as caught:
+                await sdk.run(definition, session="s")
+            return await sdk.lint("p.yaml", "pipeline"), str(caught.value)
+
+    found, refused = run(main())
+    for said, wrong in zip(errors(found), ("`modle`", "`timeout`", "`idle_timeout`"), strict=True):
+        assert wrong in said
+        assert said in refused
+
+
 def test_a_run_reports_all_that_prevents_it(tmp_path: Path) -> None:
     stages = [node("a", provider="codex"), node("b", provider="gemini"), node("c", provider="gemini")]
 

@@ -55,6 +55,7 @@ BY_ERROR: Mapping[str, int] = {
     "storage_failed": FAILED,
     "unusable_file": FAILED,
     "provider_unusable": FAILED,
+    "missing_key": FAILED,
 }
 """Exit code by the stable code of every AgentForgeError."""
 

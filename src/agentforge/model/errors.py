@@ -179,6 +179,12 @@ class ProviderUnusable(AgentForgeError):
     code = "provider_unusable"
 
 
+class MissingKey(ProviderUnusable):
+    """The provider has no API key."""
+
+    code = "missing_key"
+
+
 class InvalidSettings(ProviderUnusable):
     """A stage's provider settings or a provider's description are invalid."""
 

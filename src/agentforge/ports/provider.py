@@ -163,7 +163,8 @@ class ProcessProvider(Provider, Protocol):
     the engine, can be reattached to, and is ended with everything it started."""
 
     def command(self, request: ExecuteRequest) -> Command:
-        """The program to run; raises ProviderUnusable, which fails the attempt as `provider_missing`."""
+        """The program to run; raises ProviderUnusable, which fails the attempt as `provider_missing`,
+        or MissingKey: `provider_auth`."""
         ...
 
     def interpret(self, exit: Exit) -> ExecuteResult:

@@ -5,7 +5,7 @@ from typing import cast
 
 from msgspec import Struct
 
-from agentforge.model.errors import ProviderUnusable
+from agentforge.model.errors import MissingKey, ProviderUnusable
 from agentforge.tool_loop.task import Api, Endpoint
 
 
@@ -31,7 +31,7 @@ ADDRESSES: dict[Api, str] = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENA
 def endpoint_of(
     name: str, environ: Mapping[str, str], *, api: Api | None = None, base_url: str = "", key_env: str = ""
 ) -> Endpoint:
-    """Raises ProviderUnusable if the endpoint can't be inferred, or if the API key is missing."""
+    """Raises ProviderUnusable if the endpoint can't be inferred, MissingKey if the API key is missing."""
     maker, model = _split_name(name)
     if not model:
         raise ProviderUnusable("provider api: `model` is missing", hint=f"set `model`, such as {EXAMPLES}")
@@ -85,7 +85,7 @@ def _makers_own(format: Api, model: str, base_url: str, key_env: str, environ: M
 
 def _named_key(variable: str, environ: Mapping[str, str]) -> str:
     if not environ.get(variable):
-        raise ProviderUnusable(
+        raise MissingKey(
             f"provider api: {variable} is not set",
             hint=f"set the environment variable {variable} to the API key",
         )

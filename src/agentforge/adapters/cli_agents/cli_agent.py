@@ -4,7 +4,7 @@ import logging
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +93,7 @@ class CliAgent(ProgramProvider):
         _program(self.cli, self._config.read({}), str(Path.cwd()), self._environ)
 
     def validate_settings(self, model: str, config: Mapping[str, Any]) -> list[str]:
-        validate_config(self.cli, self._config.read(config), model, self._environ)
-        return self._config.warnings(config)
+        return self._config.validate(config, *config_checks(self.cli, model, self._environ))
 
     def builds_sandbox(self, config: Mapping[str, Any]) -> str:
         if not _lacks(self.cli, self._config.read(config), self.cli.own_sandbox_unless):
@@ -172,15 +171,25 @@ def _with_outbox(request: ExecuteRequest) -> ExecuteRequest:
     return replace(request, prompt=prompt, result_path=result, status_path=status)
 
 
-def validate_config(cli: AgentCli, config: CliConfig, model: str, inherited: Mapping[str, str]) -> None:
-    """Raises ProviderUnusable for settings that are invalid for any request."""
-    environment = {**inherited, **{name: as_text(value) for name, value in config.env.items()}}
-    choose_model(cli, model, config.effort, environment)
-    _check_addresses(cli, config, inherited)
-    _timeout(cli, config, environment)
-    _idle_timeout(cli, config)
-    if not _lacks(cli, config, cli.guarded_unless):
-        refuse_as_root(cli, environment, os.geteuid())
+def config_checks(
+    cli: AgentCli, model: str, inherited: Mapping[str, str]
+) -> tuple[Callable[[CliConfig], object], ...]:
+    """Each raises ProviderUnusable for settings that are invalid for any request."""
+
+    def environment(config: CliConfig) -> dict[str, str]:
+        return {**inherited, **{name: as_text(value) for name, value in config.env.items()}}
+
+    def check_root(config: CliConfig) -> None:
+        if not _lacks(cli, config, cli.guarded_unless):
+            refuse_as_root(cli, environment(config), os.geteuid())
+
+    return (
+        lambda config: choose_model(cli, model, config.effort, environment(config)),
+        lambda config: _check_addresses(cli, config, inherited),
+        lambda config: _timeout(cli, config, environment(config)),
+        lambda config: _idle_timeout(cli, config),
+        check_root,
+    )
 
 
 def refuse_as_root(cli: AgentCli, environment: Mapping[str, str], uid: int) -> None:
@@ -300,8 +309,8 @@ class InlineCli(ProgramProvider):
 
     def validate_settings(self, model: str, config: Mapping[str, Any]) -> list[str]:
         settings = _settings(config)
-        validate_config(cli_from_config(config), self._config.read(settings), model, self._environ)
-        return self._config.warnings(settings)
+        checks = config_checks(cli_from_config(config), model, self._environ)
+        return self._config.validate(settings, *checks)
 
     def command(self, request: ExecuteRequest) -> Command:
         cli = cli_from_config(request.config)

@@ -1,7 +1,7 @@
 """A provider's settings: the stage's override the provider's defaults; validates them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -58,29 +58,57 @@ class ConfigReader(Generic[Config]):
         self.defaults: dict[str, Any] = dict(defaults or {})
 
     def read(self, config: Mapping[str, Any]) -> Config:
+        return self._converted({**self.defaults, **config})
+
+    def _converted(self, merged: Mapping[str, Any]) -> Config:
         try:
             # Number keys come back as text when a plan was stored as JSON.
-            return msgspec.convert({**self.defaults, **config}, self._kind, str_keys=True)
+            return msgspec.convert(merged, self._kind, str_keys=True)
         except msgspec.ValidationError as error:
             raise ProviderUnusable(
                 f"provider {self._provider}: {describe_error(error)}",
                 hint="fix the provider's config in the stage",
             ) from error
 
-    def warnings(self, config: Mapping[str, Any]) -> list[str]:
-        """About keys that are ignored. Raises ProviderUnusable for one that resembles a known key: ignoring
-        it could run an agent without its limits."""
+    def validate(self, config: Mapping[str, Any], *checks: Callable[[Config], object]) -> list[str]:
+        """Warnings about keys that are ignored. Raises ProviderUnusable with everything that is wrong; the
+        provider's own checks raise it as well."""
         merged = {**self.defaults, **config}
         unknown = sorted(key for key in merged.keys() - self._known if not key.startswith(USER_PREFIX))
-        meant = self._known | {"model"}  # stands beside them in a definition
-        for key in unknown:
-            if is_misspelled(key, meant):
-                raise ProviderUnusable(
-                    f"provider {self._provider}: unknown config key `{key}`",
-                    hint=did_you_mean(key, meant),
-                )
+        wrong = [*self._invalid(merged), *self._misspelled(unknown)]
+        for check in checks:
+            try:
+                check(self.read(config))
+            except ProviderUnusable as error:
+                wrong.append(error)
+        refuse_all(wrong)
         known = ", ".join(sorted(self._known))
         return [
             f"provider {self._provider}: unknown config key `{key}` is ignored (known: {known})"
             for key in unknown
         ]
+
+    def _invalid(self, merged: Mapping[str, Any]) -> Iterator[ProviderUnusable]:
+        for key in sorted(merged.keys() & self._known):
+            try:
+                self._converted({key: merged[key]})
+            except ProviderUnusable as error:
+                yield error
+
+    def _misspelled(self, unknown: list[str]) -> Iterator[ProviderUnusable]:
+        """Ignoring a key that resembles a known one could run an agent without its limits."""
+        meant = self._known | {"model"}  # stands beside them in a definition
+        for key in unknown:
+            if is_misspelled(key, meant):
+                yield ProviderUnusable(
+                    f"provider {self._provider}: unknown config key `{key}`",
+                    hint=did_you_mean(key, meant),
+                )
+
+
+def refuse_all(wrong: list[ProviderUnusable]) -> None:
+    """Raise the first with all others; each is reported once."""
+    distinct = list({error.message: error for error in wrong}.values())
+    if distinct:
+        distinct[0].others = tuple(distinct[1:])
+        raise distinct[0]

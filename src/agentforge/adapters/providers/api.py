@@ -18,7 +18,7 @@ from agentforge.adapters.cli_agents.program import (
     secrets_in,
 )
 from agentforge.adapters.cli_agents.settings import ConfigReader
-from agentforge.model.errors import ProviderUnusable, StorageFailed
+from agentforge.model.errors import MissingKey, ProviderUnusable, StorageFailed
 from agentforge.model.json_text import NOT_JSON
 from agentforge.model.key_hosts import HINT as KEY_HOSTS_HINT
 from agentforge.model.key_hosts import host_problem
@@ -102,22 +102,18 @@ class ApiProvider(ProgramProvider):
             self._config.read({})
 
     def validate_settings(self, model: str, config: Mapping[str, Any]) -> list[str]:
-        settings = self._config.read(config)
-        if isinstance(path := config.get("schema"), str):
-            # The content of a readable one is part of the plan instead of its path.
-            raise ProviderUnusable(
-                f"provider api: the schema {path} is missing, or no JSON object",
-                hint="fix `schema` in the provider's config: it is read when the run starts",
-            )
-        # A missing key is only a warning: the next provider of a chain may have one.
-        keys = dict.fromkeys([*KEYS.values(), settings.api_key_env], "any")
-        self._endpoint(settings, model, {**self._declared(settings), **keys})
-        return [*self._config.warnings(config), *self._missing_key(settings, model)]
+        def check_endpoint(settings: ApiConfig) -> None:
+            # A missing key is only a warning: the next provider of a chain may have one.
+            keys = dict.fromkeys([*KEYS.values(), settings.api_key_env], "any")
+            self._endpoint(settings, model, {**self._declared(settings), **keys})
+
+        warnings = self._config.validate(config, lambda _: _refuse_path(config.get("schema")), check_endpoint)
+        return [*warnings, *self._missing_key(self._config.read(config), model)]
 
     def _missing_key(self, settings: ApiConfig, model: str) -> list[str]:
         try:
             self._endpoint(settings, model, self._declared(settings))
-        except ProviderUnusable as error:
+        except MissingKey as error:
             return [f"{error.message}: {error.hint}"]
         return []
 
@@ -229,6 +225,15 @@ def _schema(given: dict[str, Any] | str | None, workdir: str) -> dict[str, Any] 
             f"provider api: can't read the schema {path}: {reason}",
             hint="fix `schema` in the provider's config",
         ) from error
+
+
+def _refuse_path(schema: Any) -> None:
+    """The content of a readable schema is part of the plan instead of its path."""
+    if isinstance(schema, str):
+        raise ProviderUnusable(
+            f"provider api: the schema {schema} is missing, or no JSON object",
+            hint="fix `schema` in the provider's config: it is read when the run starts",
+        )
 
 
 def _plain(output: str) -> str:

@@ -57,8 +57,7 @@ class CommandProvider(ProgramProvider):
             _words(self._config.read({}), str(Path.cwd()), self._environ)
 
     def validate_settings(self, model: str, config: Mapping[str, Any]) -> list[str]:  # noqa: ARG002 - the port's
-        _refuse_unclear(self._config.read(config))
-        return self._config.warnings(config)
+        return self._config.validate(config, _refuse_unclear)
 
     def command(self, request: ExecuteRequest) -> Command:
         config = self._config.read(request.config)

@@ -146,8 +146,7 @@ class MockProvider:
             )
 
     def validate_settings(self, model: str, config: Mapping[str, Any]) -> list[str]:  # noqa: ARG002 - the port's
-        self._config.read(config)
-        return self._config.warnings(config)
+        return self._config.validate(config)
 
     async def execute(self, request: ExecuteRequest) -> ExecuteResult:
         began = time.monotonic()

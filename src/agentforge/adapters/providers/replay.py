@@ -80,8 +80,7 @@ class ReplayProvider(ProgramProvider):
 
     def validate_settings(self, model: str, config: Mapping[str, Any]) -> list[str]:  # noqa: ARG002 - the port's
         given = {} if self._for_all else config
-        _cassette_path(self._config.read(given), "")
-        return self._config.warnings(given)
+        return self._config.validate(given, lambda settings: _cassette_path(settings, ""))
 
     def command(self, request: ExecuteRequest) -> Command:
         config = self._config.read({} if self._for_all else request.config)

@@ -151,7 +151,10 @@ def _validate_settings(
             try:
                 found = provider.validate_settings(choice.model, choice.config)
             except ProviderUnusable as error:
-                problems.append(InvalidSettings(f"stage {stage.id!r}: {error.message}", hint=error.hint))
+                problems += (
+                    InvalidSettings(f"stage {stage.id!r}: {one.message}", hint=one.hint)
+                    for one in (error, *error.others)
+                )
             else:
                 warnings += (f"stage {stage.id!r}: {text}" for text in found or ())
     return problems, warnings

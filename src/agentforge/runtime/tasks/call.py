@@ -12,7 +12,7 @@ from typing import TypeGuard
 
 from msgspec import Struct
 
-from agentforge.model.errors import AgentForgeError, ProviderUnusable, UnknownProvider
+from agentforge.model.errors import AgentForgeError, MissingKey, ProviderUnusable, UnknownProvider
 from agentforge.model.failure import Failure, FailureKind, short_message
 from agentforge.model.layout import AttemptLayout, IterationLayout, RunLayout
 from agentforge.model.plan import Plan, ProviderChoice, SandboxChoice
@@ -285,7 +285,9 @@ def _session_of(provider: Provider, ended: ExecuteResult) -> str | None:
 
 def _unusable(error: AgentForgeError) -> CallRefused:
     message = f"{error.message}; {error.hint}".rstrip("; ")
-    return CallRefused(Failure(FailureKind.PROVIDER_MISSING, short_message(message)))
+    is_missing_key = isinstance(error, MissingKey)
+    kind = FailureKind.PROVIDER_AUTH if is_missing_key else FailureKind.PROVIDER_MISSING
+    return CallRefused(Failure(kind, short_message(message)))
 
 
 def _raised(call: ProviderCall, error: Exception) -> Failure:
