@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from agentforge.cli.commands.list_runs import table
 from agentforge.model import facts as f
 from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.state import Unavailable
@@ -65,6 +66,11 @@ def test_a_wait_is_a_recorded_time_that_others_can_see(tmp_path: Path) -> None:
             attempt = made.status("s").state.attempt
             assert attempt is not None
             assert (attempt.status, attempt.due_at) == (TaskStatus.WAITING, QUOTA.resets_at)
+            (row,) = made.list()
+            assert row.status == "running"
+            assert table([row], NOON)[-1].endswith(
+                " waiting: plan: one, for another 5h 00m: usage limit reached"
+            )
             clock.advance(5 * 3600)
             assert (await running).status == "completed"
 

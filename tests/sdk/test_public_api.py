@@ -34,6 +34,7 @@ RESULTS = (
         "RunInfo",
         "OpenRequest",
         "RunRow",
+        "WaitStatus",
         "ProviderInfo",
         "BackgroundRun",
         "LintResult",

@@ -139,7 +139,7 @@ def test_tail_line_shapes(project: Project) -> None:
         "[HH:MM:SS] iteration_start node=0 run=1 iter=1 provider=command",
         "[HH:MM:SS] attempt_start node=0 run=1 iter=1 attempt=1",
         '[HH:MM:SS] iteration_complete node=0 run=1 iter=1 decision=continue summary="did it"',
-        '[HH:MM:SS] node_complete node=0 run=1 reason="Completed 1 iterations (max: 1)"',
+        '[HH:MM:SS] node_complete node=0 run=1 reason="Completed 1 iteration (max: 1)"',
         "[HH:MM:SS] node_start node=1 id=build kind=stage",
         "[HH:MM:SS] iteration_start node=1 run=1 iter=1 provider=command",
         "[HH:MM:SS] attempt_start node=1 run=1 iter=1 attempt=1",

@@ -62,7 +62,7 @@ def test_lines_name_the_provider(project: Project, agents: Path) -> None:
     lines = project.call("run", "-p", "p.yaml", "-s", "auth").lines
     assert "[HH:MM:SS] ▸ duel started: claude, codex in parallel" in lines
     assert "[HH:MM:SS] ✓ claude: ideas 2/2 done in Ns: did it" in lines
-    assert "[HH:MM:SS] ✓ codex: rate is done: Completed 1 iterations (max: 1)" in lines
+    assert "[HH:MM:SS] ✓ codex: rate is done: Completed 1 iteration (max: 1)" in lines
 
 
 def test_live_display_has_a_row_for_each_provider(project: Project, agents: Path) -> None:

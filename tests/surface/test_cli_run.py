@@ -25,7 +25,7 @@ def test_run_prints_a_line_for_each_event_that_matters(project: Project) -> None
         "[HH:MM:SS] ▸ build started: up to 1 iteration with command",
         "[HH:MM:SS] ▸ build 1/1 started",
         "[HH:MM:SS] ✓ build 1/1 done in Ns: did it",
-        "[HH:MM:SS] ✓ build is done: Completed 1 iterations (max: 1)",
+        "[HH:MM:SS] ✓ build is done: Completed 1 iteration (max: 1)",
         "✓ Completed: 3 iterations in Ns",
         "  .claude/pipeline-runs/auth",
     ]
@@ -127,7 +127,7 @@ def test_a_run_cancelled_by_another_process_exits_23(project: Project) -> None:
         )
         done = run.end()
     assert done.code == 23
-    assert done.lines[-1] == "✗ Cancelled after 0 iterations in Ns: requested"
+    assert done.lines[-1] == "✗ Cancelled after 0 iterations in Ns: on request"
 
 
 def test_a_definition_error_exits_2_with_the_line_and_a_caret(project: Project) -> None:

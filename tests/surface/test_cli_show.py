@@ -1,5 +1,7 @@
 """`show` and `diff` as people and programs see them."""
 
+import io
+import logging
 import os
 import pty
 import re
@@ -9,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from tests.surface.terminal import WRITE_RESULT, Project
+
+from agentforge.cli.log_output import PrettyFormatter
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +125,24 @@ def test_show_counts_completed_iterations_and_a_change_of_nothing_is_stated(tmp_
     nothing = project.call("show", "auth", "plan", "--diff")
     assert (nothing.code, nothing.out, nothing.err) == (0, "", "plan, iteration 1, changed no files.\n")
     assert project.call("diff", "auth").err == "No files changed during session 'auth'.\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_log_records_are_wrapped_at_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    text = "session other is running in the same folder: the agents may overwrite each other's changes"
+    shown = PrettyFormatter().format(logging.makeLogRecord({"msg": text, "levelname": "WARNING"}))
+    first, second = shown.split("\n")
+    assert len(first) <= 80
+    assert second.startswith("    ")
+    assert f"{first} {second.strip()}".endswith(text)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert PrettyFormatter().format(logging.makeLogRecord({"msg": text})).endswith(text)
 
 
 def test_lines_of_dry_run_and_list_are_wrapped_at_words(tmp_path: Path) -> None:

@@ -42,11 +42,11 @@ def test_replay_check_shows_where_an_edited_pipeline_differs_from_the_recorded_r
         "  stage 'review': the past run ended after iteration 1 (Agent requested stop at iteration 1); "
         "this pipeline would continue with iteration 2, which has no recorded outcome",
         "Recorded run:",
-        "  plan: 1 iteration, Completed 1 iterations (max: 1)",
+        "  plan: 1 iteration, Completed 1 iteration (max: 1)",
         "  review: 1 iteration, Agent requested stop at iteration 1",
-        "  the run completed (all_loops_complete)",
+        "  the run completed (all stages completed)",
         "This pipeline:",
-        "  plan: 1 iteration, Completed 1 iterations (max: 1)",
+        "  plan: 1 iteration, Completed 1 iteration (max: 1)",
         "  review: 2 iterations, not ended",
         "  the run has not ended",
     ]

@@ -39,7 +39,7 @@ def words(was: CourseStep, now: CourseStep | None, *unrecorded: CourseStep) -> s
         (
             CourseStep("run_completed", "plan", detail="all_loops_complete"),
             None,
-            "the past run completed (all_loops_complete); this pipeline would do nothing more",
+            "the past run completed (all stages completed); this pipeline would do nothing more",
         ),
     ],
 )
@@ -71,7 +71,7 @@ def test_a_course_is_a_line_for_each_stage_and_one_for_the_run() -> None:
     ]
     assert course_lines(course) == [
         "duel: not ended",
-        "duel/draft @ claude: 1 iteration, Completed 1 iterations (max: 1)",
+        "duel/draft @ claude: 1 iteration, Completed 1 iteration (max: 1)",
         "plan (run 2): 3 iterations, not ended",
         "the run has not ended",
     ]

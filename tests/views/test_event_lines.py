@@ -65,7 +65,7 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
     (
         f.AttemptEnding(1, "requested"),
         'node=1 run=1 iter=2 attempt=1 reason="requested"',
-        "build 2/3 stopping the agent: requested",
+        "build 2/3 stopping the agent: on request",
     ),
     (f.AttemptCancelled(1, "requested"), 'node=1 run=1 iter=2 attempt=1 reason="requested"', None),
     (
@@ -131,11 +131,12 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
         'type=provider_missing message="no agent"',
         "failed: provider_missing: no agent",
     ),
-    (f.PauseRequested("requested"), 'reason="requested"', "pause requested: requested"),
-    (f.SessionPaused("requested"), 'reason="requested"', "paused: requested"),
+    (f.PauseRequested("requested"), 'reason="on request"', "pause requested"),
+    (f.SessionPaused("requested"), 'reason="on request"', "paused: on request"),
     (f.SessionResumed("person"), "by=person", "resumed"),
-    (f.CancelRequested("requested"), 'reason="requested"', "cancel requested: requested"),
-    (f.SessionAborted("requested"), 'reason="requested"', "cancelled: requested"),
+    (f.CancelRequested("requested"), 'reason="on request"', "cancel requested"),
+    (f.CancelRequested("a mistake"), 'reason="a mistake"', "cancel requested: a mistake"),
+    (f.SessionAborted("requested"), 'reason="on request"', "cancelled: on request"),
     (
         f.RequestOpened("r-1", "escalation", "k", "lost", "Retry?", ("resume", "cancel")),
         'node=1 run=1 id=r-1 kind=escalation of=person question="Retry?"',

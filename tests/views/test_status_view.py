@@ -121,7 +121,7 @@ def test_a_cost_that_no_agent_reported_is_shown_as_unknown() -> None:
     ("end", "status", "outcome"),
     [
         (f.SessionCompleted("all_loops_complete"), "completed", "all stages completed"),
-        (f.SessionCompleted("max_iterations"), "completed", "max_iterations"),
+        (f.SessionCompleted("max_iterations"), "completed", "reached the maximum number of iterations"),
         (f.SessionFailed(FailureKind.RESULT_MISSING, "x", "plan"), "failed", "failed in plan, iteration 1"),
         (f.SessionAborted("by a person"), "aborted", "cancelled: by a person"),
         (f.SessionAborted(""), "aborted", "cancelled"),
@@ -166,6 +166,9 @@ def test_reasons_that_the_engine_names_are_text_for_people() -> None:
     assert reason_text("signal_interrupt") == "stopped by a signal, such as Ctrl-C"
     assert reason_text("hook_pause") == "a hook paused the run"
     assert reason_text("it is\nlate") == "it is late"
+    assert reason_text("Completed 1 iterations (max: 1)") == "Completed 1 iteration (max: 1)"
+    assert reason_text("Completed 11 iterations (max: 11)") == "Completed 11 iterations (max: 11)"
+    assert reason_text("max_iterations") == "reached the maximum number of iterations"
 
 
 def test_the_latest_refused_files_are_shown() -> None:

@@ -251,6 +251,15 @@ def test_a_line_of_the_list_is_cut_to_the_columns() -> None:
     assert stage_title(bare, [bare]) == "plan, visit 2"
 
 
+def test_an_iteration_that_was_cancelled_with_its_run_has_its_mark() -> None:
+    story = entered().begin(here())
+    assert work_line(story.last, None, "aborted", 80).text == "  1  cancelled"
+    assert work_line(story.last, None, "aborted", 80).mark == "failed"
+    story.add(f.AttemptCancelled(1, "stopped"), here())
+    assert work_line(story.last, None, "aborted", 80).mark == "failed"
+    assert work_line(story.last, None, "paused", 80).mark == "stopped"
+
+
 def test_a_command_shows_the_same_iteration_again() -> None:
     """Stages of the same name are told apart by their paths, earlier visits by their number."""
     at = entered().events[0].at

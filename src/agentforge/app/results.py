@@ -11,6 +11,7 @@ from agentforge.model.state import RunState, Spending
 from agentforge.model.status import RunStatus
 from agentforge.model.stop_reason import StopReason
 from agentforge.ports.event_log import BufferHealth, Damage
+from agentforge.views.status import WaitStatus
 from agentforge.views.summary import Health, Summary
 
 # `interrupted` is derived, never recorded: the run is running and has no active engine.
@@ -93,6 +94,8 @@ class RunRow(Struct, frozen=True):
     """The name of this run before it was archived, or None."""
     requests: tuple[Request, ...] = ()
     """The open ones."""
+    waiting: tuple[WaitStatus, ...] = ()
+    """The stages of a running run that wait for a retry or for a limit to reset."""
 
 
 def result_of(state: RunState, summary: Summary, run_dir: str) -> RunResult:

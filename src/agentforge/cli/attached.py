@@ -132,7 +132,7 @@ def conclusion(result: RunResult, seconds: float, program: str = "agentforge") -
             error = one_line(f"{result.error_type}: {result.error}")
             return [f"{styled('✗ Failed', 'bad')} after {amount}: {error}", f"  {_shown(result.run_dir)}"]
         case "aborted":
-            return [f"{styled('✗ Cancelled', 'warn')} after {amount}: {one_line(result.reason)}"]
+            return [f"{styled('✗ Cancelled', 'warn')} after {amount}: {reason_text(result.reason)}"]
         case _:
             if result.status.value == "awaiting_approval":
                 lines = [f"{styled('‖ Awaiting approval', 'warn')} after {amount}"]

@@ -23,7 +23,7 @@ from agentforge.views.run_model import RunModel
 from agentforge.views.stage_progress import BranchProgress, StageProgress, stage_progress
 from agentforge.views.status import waiting
 from agentforge.views.summary import Summary
-from agentforge.views.text import cost, counted, one_line, printable, span
+from agentforge.views.text import cost, counted, one_line, printable, reason_text, span
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 MAX_STAGES = 10
@@ -152,7 +152,8 @@ class LivePainter:
     def _doing(self, row: StageProgress, state: RunState) -> Text:
         text = shown(f"{row.completed}/{row.total}", "bold" if row.mark == "current" else "dim")
         if row.mark != "current":
-            return append(text, f"  {row.reason}") if row.reason and row.completed < row.total else text
+            is_early = row.reason and row.completed < row.total
+            return append(text, f"  {reason_text(row.reason)}") if is_early else text
         iteration, attempt = state.iteration, state.attempt
         if iteration is None:
             is_delayed = state.node is not None and state.node.delay_due is not None

@@ -10,7 +10,7 @@ from typing import Any
 
 from agentforge import RedactingFilter
 from agentforge.cli.invocation import LOG_FORMATS, LOG_LEVELS, Invocation
-from agentforge.cli.output import json_for_terminal
+from agentforge.cli.output import json_for_terminal, wrapped
 from agentforge.model import facts as f
 from agentforge.model.errors import InvalidRequest
 from agentforge.model.event import Event
@@ -38,7 +38,7 @@ def set_up_logs(call: Invocation) -> None:
     handler = _Stderr()
     form = call.log_format or ("pretty" if on_terminal else "json")
     assert form in LOG_FORMATS
-    handler.setFormatter(_Json() if form == "json" else _Pretty())
+    handler.setFormatter(_Json() if form == "json" else PrettyFormatter())
     handler.addFilter(_add_session)
     handler.addFilter(RedactingFilter(os.environ))
     root = logging.getLogger("agentforge")
@@ -119,11 +119,12 @@ class _Json(logging.Formatter):
         return json_for_terminal(json.dumps({**entry, **_fields(record)}, ensure_ascii=False))
 
 
-class _Pretty(logging.Formatter):
+class PrettyFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created)
         shown = {
             k: v for k, v in _fields(record).items() if k not in ("event_type", "stage", "iteration", "error")
         }
         details = "".join(f" {name}={value}" for name, value in shown.items())
-        return printable(f"{at:%H:%M:%S} {_level(record).upper():<5} {record.getMessage()}{details}")
+        line = printable(f"{at:%H:%M:%S} {_level(record).upper():<5} {record.getMessage()}{details}")
+        return "\n".join(wrapped(line, err=True))

@@ -1,5 +1,6 @@
 """Formats untrusted text, durations and amounts for one line on a terminal."""
 
+import re
 import unicodedata
 from collections.abc import Sequence
 
@@ -106,6 +107,8 @@ def cost(usd: float, unpriced: Sequence[str]) -> str:
 REASONS = {
     "all_loops_complete": "all stages completed",
     "machine_shutdown": "the machine was shut down",
+    "max_iterations": "reached the maximum number of iterations",
+    "requested": "on request",
     "signal_interrupt": "stopped by a signal, such as Ctrl-C",
     "hook_pause": "a hook paused the run",
     "hook_confirm": "a hook asks whether to continue",
@@ -117,9 +120,18 @@ REASONS = {
 }
 
 
+_ONE_COMPLETED = re.compile(r"Completed 1 iterations\b")
+
+
 def reason_text(reason: str) -> str:
-    """Why a run ended or paused, for people; the log has names for what the engine decides."""
-    return one_line(REASONS.get(reason, reason))
+    """Why a run or a stage ended or paused, for people; the log has names for what the engine decides."""
+    text = REASONS.get(reason) or _ONE_COMPLETED.sub("Completed 1 iteration", reason)
+    return one_line(text)
+
+
+def request_text(what: str, reason: str) -> str:
+    """`pause requested`, with the reason if there is one."""
+    return f"{what} requested" if reason == "requested" else f"{what} requested: {reason_text(reason)}"
 
 
 def counted(number: int, noun: str) -> str:

@@ -40,6 +40,7 @@ from agentforge.system import files
 from agentforge.views.files.state import SNAPSHOT_VERSION, StateSnapshot
 from agentforge.views.run_model import RunModel, fold_events
 from agentforge.views.stage_progress import current_step
+from agentforge.views.status import waiting
 from agentforge.views.summary import health
 from agentforge.views.text import session_argument
 
@@ -257,6 +258,7 @@ class Runs:
             pipeline=plan.pipeline.name,
             archived_from=state.session if state.session != session else None,
             requests=state.open_requests,
+            waiting=tuple(waiting(plan, state)) if info.status == "running" else (),
         )
 
     def _from_cache(self, snapshot: StateSnapshot, log: EventLog, reader: LogReader) -> RunModel | None:

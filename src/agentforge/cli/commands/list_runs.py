@@ -8,10 +8,9 @@ import click
 
 from agentforge.cli.invocation import Invocation, invocation, note_others, project_options
 from agentforge.cli.output import echo, marked, note, print_json, styled, wrapped
-from agentforge.model.request import Request
 from agentforge.model.status import status_text
 from agentforge.views.lines.requests import waits_text
-from agentforge.views.lines.status import STATUS_TONES
+from agentforge.views.lines.status import STATUS_TONES, wait_text
 from agentforge.views.text import age, one_line, padded, width
 
 if TYPE_CHECKING:
@@ -63,10 +62,7 @@ def table(rows: "Sequence[RunRow]", now: datetime) -> list[str]:
         iterations = f"({row.iterations} iter{'' if row.iterations == 1 else 's'})"
         stage = f"{row.stage} {iterations}" if row.stage else ""
         lines.append(f"  {padded(row.session, sessions)} {shown} {since:<12} {stage}".rstrip())
-        lines += [line for request in row.requests for line in _asked(request, now)]
+        below = [f"waiting: {wait_text(wait, now)}" for wait in row.waiting]
+        below += [f"{one_line(request.question)} ({waits_text(request, now)})" for request in row.requests]
+        lines += [line for text in below for line in wrapped(f"    {marked('wait')} {text}", 6)]
     return lines
-
-
-def _asked(request: Request, now: datetime) -> list[str]:
-    text = f"    {marked('wait')} {one_line(request.question)} ({waits_text(request, now)})"
-    return wrapped(text, 6)

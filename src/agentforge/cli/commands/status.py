@@ -10,7 +10,7 @@ from agentforge.cli.output import echo, is_terminal, marked, print_json, styled,
 from agentforge.views.lines.status import StatusRow, branch_text, status_rows
 from agentforge.views.stage_progress import BranchProgress, StageProgress
 from agentforge.views.status import LogStatus, StatusView, status_view
-from agentforge.views.text import padded, width
+from agentforge.views.text import padded, reason_text, width
 
 if TYPE_CHECKING:
     from agentforge import RunInfo
@@ -76,7 +76,7 @@ def local_zone() -> tzinfo:
 
 def stage_line(stage: StageProgress, columns: int) -> str:
     done = f"{stage.completed}/{stage.total}"
-    reason = f"  {stage.reason}" if stage.reason and stage.completed < stage.total else ""
+    reason = f"  {reason_text(stage.reason)}" if stage.reason and stage.completed < stage.total else ""
     return f"  {marked(stage.mark)} {padded(stage.id, columns)}  {done}{styled(reason, 'dim')}"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from agentforge.engine.rehearsal.course import RUN_ENDS, CourseStep, CourseStepKind, Difference, Rehearsal
-from agentforge.views.text import counted, one_line
+from agentforge.views.text import counted, reason_text
 
 NOT_RECORDED = ", which has no recorded outcome"
 
@@ -101,7 +101,7 @@ def _stage_line(stage: StageCourse) -> str:
     name = f"{stage.stage} @ {stage.branch}" if stage.branch else stage.stage
     again = f" (run {stage.run})" if stage.run > 1 else ""
     amount = f"{counted(stage.iterations, 'iteration')}, " if stage.iterations else ""
-    return f"{name}{again}: {amount}{one_line(stage.ended) if stage.ended is not None else 'not ended'}"
+    return f"{name}{again}: {amount}{reason_text(stage.ended) if stage.ended is not None else 'not ended'}"
 
 
 def _last_of_run(course: list[CourseStep]) -> CourseStep | None:
@@ -111,7 +111,7 @@ def _last_of_run(course: list[CourseStep]) -> CourseStep | None:
 
 def _phrase(step: CourseStep, form: int) -> str:
     phrase = _PHRASES[step.what][form]
-    detail = one_line(step.detail) or "an unknown provider"
+    detail = reason_text(step.detail) or "an unknown provider"
     where = f"stage '{step.stage}'" + (f" for {step.branch}" if step.branch else "")
     text = phrase.format(where=where, n=step.iteration, k=step.attempt, branch=step.branch, detail=detail)
     again = step.what == "attempt" and step.attempt > 1

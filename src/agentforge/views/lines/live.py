@@ -12,7 +12,7 @@ from agentforge.model.plan import Plan, StageNode
 from agentforge.model.result import Decision
 from agentforge.model.state import RefusedFile
 from agentforge.views.lines.requests import RequestFact, request_words
-from agentforge.views.text import counted, one_line, reason_text, span
+from agentforge.views.text import counted, one_line, reason_text, request_text, span
 
 LineLevel = Literal["info", "warn", "error"]
 LineMark = Literal["begin", "done", "failed", "wait", "note"]
@@ -44,7 +44,7 @@ def run_line(event: Event, plan: Plan) -> RunLine | None:
         case f.IterationCompleted() as fact:
             return _completed(place, fact)
         case f.NodeCompleted() as fact:
-            return RunLine(stage, f"is done: {one_line(fact.reason)}", "done")
+            return RunLine(stage, f"is done: {reason_text(fact.reason)}", "done")
         case f.ErrorOccurred() as fact:
             message = one_line(fact.message, MESSAGE_CHARS)
             tried = f" (attempt {fact.attempt})" if fact.attempt else ""
@@ -119,7 +119,7 @@ def _of_request(event: Event, stage: str, fact: RequestFact) -> RunLine | None:
 def _of_branch(event: Event, stage: str, fact: f.ProviderCompleted | f.StageCompleted) -> RunLine:
     who = f"{event.cursor.provider}: " if event.cursor and event.cursor.provider else ""
     if isinstance(fact, f.StageCompleted):
-        return RunLine(f"{who}{stage}", f"is done: {one_line(fact.reason)}", "done")
+        return RunLine(f"{who}{stage}", f"is done: {reason_text(fact.reason)}", "done")
     if fact.status == "failed":
         why = one_line(fact.error or "", MESSAGE_CHARS)
         return RunLine(f"{who}{stage}", f"failed: {why}", "failed", "error")
@@ -143,9 +143,9 @@ def _of_session(fact: AnyFact) -> RunLine | None:
         case f.SessionResumed():
             return RunLine("", "resumed")
         case f.PauseRequested():
-            return RunLine("", f"pause requested: {reason_text(fact.reason)}", "wait")
+            return RunLine("", request_text("pause", fact.reason), "wait")
         case f.CancelRequested():
-            return RunLine("", f"cancel requested: {one_line(fact.reason)}", "wait")
+            return RunLine("", request_text("cancel", fact.reason), "wait")
         case f.SessionContinued():
             return RunLine("", "continuing after an answer")
         case f.PlanChanged():
@@ -188,7 +188,7 @@ def ending_line(fact: AnyFact) -> RunLine | None:
         case f.AwaitingApproval():
             return RunLine("", "awaiting approval", "wait")
         case f.SessionAborted():
-            return RunLine("", f"cancelled: {one_line(fact.reason)}", "failed")
+            return RunLine("", f"cancelled: {reason_text(fact.reason)}", "failed")
         case _:
             return None
 

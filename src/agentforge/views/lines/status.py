@@ -9,7 +9,7 @@ from agentforge.model.status import status_text
 from agentforge.views.lines.live import refused_text
 from agentforge.views.lines.requests import question_text, waits_text
 from agentforge.views.stage_progress import BranchProgress
-from agentforge.views.status import StatusView
+from agentforge.views.status import StatusView, WaitStatus
 from agentforge.views.summary import judge_warning
 from agentforge.views.text import age, cost, counted, one_line, reason_text, span
 
@@ -101,12 +101,7 @@ def _where(view: StatusView) -> list[StatusRow]:
 
 def _waits(view: StatusView, now: datetime) -> list[StatusRow]:
     """Stages waiting for a retry or limit, and unavailable providers."""
-    rows = [
-        StatusRow(
-            "Waiting", f"{w.stage}: {w.provider}, {_until(w.until, now)}: {one_line(w.message)}", "warn"
-        )
-        for w in view.waiting
-    ]
+    rows = [StatusRow("Waiting", wait_text(wait, now), "warn") for wait in view.waiting]
     waiting = {(w.stage, w.provider) for w in view.waiting}
     for rest in view.resting:
         if (rest.stage, rest.provider) not in waiting:
@@ -117,6 +112,10 @@ def _waits(view: StatusView, now: datetime) -> list[StatusRow]:
                 )
             )
     return rows
+
+
+def wait_text(wait: WaitStatus, now: datetime) -> str:
+    return f"{wait.stage}: {wait.provider}, {_until(wait.until, now)}: {one_line(wait.message)}"
 
 
 def _until(until: datetime, now: datetime) -> str:
@@ -132,14 +131,14 @@ def _health(view: StatusView) -> list[StatusRow]:
 def _outcome(view: StatusView) -> list[StatusRow]:
     """How the run ended, instead of its health."""
     where = f"{view.node.id}, iteration {view.iteration}" if view.node else "the run"
-    reason = one_line(view.completion_reason or "")
+    reason = reason_text(view.completion_reason or "")
     match view.status:
         case "failed":
             return [StatusRow("Outcome", f"failed in {where}", "bad")]
         case "interrupted":
             return [StatusRow("Outcome", f"the engine stopped during {where}", "warn")]
         case "completed":
-            return [StatusRow("Outcome", reason_text(reason), "good")]
+            return [StatusRow("Outcome", reason, "good")]
         case _:
             return [StatusRow("Outcome", f"cancelled: {reason}" if reason else "cancelled", "dim")]
 

@@ -11,7 +11,7 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.facts import AnyFact
 from agentforge.views.lines.requests import RequestFact, request_details
-from agentforge.views.text import one_line
+from agentforge.views.text import one_line, reason_text
 
 SUMMARY_CHARS = 80
 MESSAGE_CHARS = 160
@@ -195,7 +195,7 @@ def _of_branch(
             error = _quoted(fact.error or "", MESSAGE_CHARS)
             return [("provider", fact.provider), ("status", fact.status), ("error", error)]
         case f.StageCompleted():
-            return [("id", fact.name), ("reason", _quoted(fact.reason))]
+            return [("id", fact.name), ("reason", _reason(fact.reason))]
         case f.WorkerCompleted():  # exhaustive
             return [("exit_code", fact.exit_code)]
 
@@ -203,9 +203,9 @@ def _of_branch(
 def _of_session(fact: AnyFact) -> list[tuple[str, Any]]:
     match fact:
         case f.NodeCompleted() | f.SessionCompleted() | f.SessionPaused() | f.SessionAborted():
-            return [("reason", _quoted(fact.reason))]
+            return [("reason", _reason(fact.reason))]
         case f.PauseRequested() | f.CancelRequested():
-            return [("reason", _quoted(fact.reason))]
+            return [("reason", _reason(fact.reason))]
         case f.SessionFailed():
             return [("type", fact.kind.value), ("message", _quoted(fact.message, MESSAGE_CHARS))]
         case f.SessionRecovered():
@@ -235,6 +235,10 @@ def _of_log(fact: AnyFact) -> list[tuple[str, Any]]:
             return [*names, ("reason", _quoted(fact.reason, MESSAGE_CHARS))]
         case _:
             return []
+
+
+def _reason(text: str) -> str:
+    return _quoted(reason_text(text))
 
 
 def _quoted(text: str, limit: int = SUMMARY_CHARS) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from agentforge.model.file_change import Changes, FileChange
+from agentforge.model.status import status_text
 from agentforge.views.text import cost, counted, one_line, padded, session_argument, shortened, span, width
 from agentforge.views.work import AttemptWork, IterationWork, JudgeWork
 
@@ -31,7 +32,7 @@ class WorkRow(Struct, frozen=True):
 
 def shown_status(work: IterationWork, run_status: str) -> str:
     """A running iteration of a run without an engine is interrupted."""
-    return run_status if work.status == "running" and run_status != "running" else work.status
+    return status_text(run_status) if work.status == "running" else work.status
 
 
 def stage_title(work: IterationWork, works: Sequence[IterationWork]) -> str:
@@ -66,7 +67,7 @@ def work_line(work: IterationWork, changes: Changes | None, run_status: str, col
     if status != "completed":
         said = f"{status}: {said}" if said else status
     text = "  ".join([*parts, *([said] if said else [])])
-    return WorkLine(_mark(status), shortened(text, columns))
+    return WorkLine(_mark(status, run_status), shortened(text, columns))
 
 
 def work_rows(work: IterationWork, changes: Changes | None, run_status: str) -> Iterator[WorkRow]:
@@ -184,7 +185,9 @@ def _last_error(work: IterationWork) -> str:
     return work.attempts[-1].error if work.attempts else ""
 
 
-def _mark(status: str) -> str:
+def _mark(status: str, run_status: str) -> str:
+    if status == "cancelled" and run_status == "aborted":
+        return "failed"
     marks = {"completed": "done", "failed": "failed", "running": "current"}
     return marks.get(status, "stopped")
 
