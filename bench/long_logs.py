@@ -9,8 +9,8 @@ from agentforge.model.cursor import Cursor
 from agentforge.model.layout import RunLayout
 from agentforge.model.plan import Plan, StageNode
 from agentforge.model.result import Decision, Result, Signals, Usage, WorkReport
-from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
+from agentforge.runtime.state_folder import HeadKeeper
 from agentforge.runtime.state_writer import StateWriter
 from bench.agents import InProcess, engine_in, in_process_pipeline
 

@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from agentforge.app.runs.removal import OutdatedRuns as OutdatedRuns
     from agentforge.app.runs.work import RunChange as RunChange
     from agentforge.app.runs.work import RunWork as RunWork
-    from agentforge.app.starter.init import ProjectSurvey as ProjectSurvey
-    from agentforge.app.starter.init import StarterFiles as StarterFiles
-    from agentforge.app.starter.init import examine_project as examine_project
-    from agentforge.app.starter.init import init_project as init_project
+    from agentforge.app.starter import ProjectSurvey as ProjectSurvey
+    from agentforge.app.starter import StarterFiles as StarterFiles
+    from agentforge.app.starter import examine_project as examine_project
+    from agentforge.app.starter import init_project as init_project
     from agentforge.definition.compiler import Compiled as Compiled
     from agentforge.definition.compiler import PipelineSource as PipelineSource
     from agentforge.definition.resolve import Available as Available
@@ -164,7 +164,7 @@ _HOME = {
     "app.runs.overview": ("Overview",),
     "app.runs.removal": ("OutdatedRuns",),
     "app.runs.work": ("RunChange", "RunWork"),
-    "app.starter.init": ("ProjectSurvey", "StarterFiles", "examine_project", "init_project"),
+    "app.starter": ("ProjectSurvey", "StarterFiles", "examine_project", "init_project"),
     "definition.compiler": ("Compiled", "PipelineSource"),
     "definition.resolve": ("Available",),
     "legacy.migration": ("Finding", "Migration"),

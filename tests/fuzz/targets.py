@@ -23,10 +23,10 @@ from agentforge.adapters.providers.gemini import GEMINI
 from agentforge.adapters.providers.opencode import OPENCODE
 from agentforge.app.providers.offers import described_provider
 from agentforge.app.recording import read_recording
-from agentforge.app.runs.lock_file import read_lock
+from agentforge.app.runs.lock_folder import read_lock
 from agentforge.app.runs.lookup import Runs
 from agentforge.app.runs.work import RunWork
-from agentforge.app.starter.init import examine_project
+from agentforge.app.starter import examine_project
 from agentforge.definition.compiler import compile_pipeline
 from agentforge.engine.normalise import (
     MAX_OUTPUT_BYTES,

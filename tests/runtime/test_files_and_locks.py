@@ -9,7 +9,7 @@ import pytest
 from tests.engine.plans import stage
 from tests.sdk.projects import Gate, engine, iteration_dir, node, pipeline, run, types
 
-from agentforge.app.runs.lock_file import read_lock, remove_lock, write_lock
+from agentforge.app.runs.lock_folder import read_lock, remove_lock, write_lock
 from agentforge.app.wiring import local_processes
 from agentforge.model.errors import StorageFailed
 from agentforge.model.layout import AttemptLayout, RunLayout

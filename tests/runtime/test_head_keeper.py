@@ -9,7 +9,7 @@ from tests.sdk.projects import ENVIRON, engine, eventually, load, node, pipeline
 from agentforge.adapters.log.log import JsonlLog
 from agentforge.model.errors import LogCorrupt
 from agentforge.ports.event_log import Head
-from agentforge.runtime.head_keeper import HeadKeeper
+from agentforge.runtime.state_folder import HeadKeeper
 from agentforge.sdk.engine import Engine
 from agentforge.testing import FakeClock, ScriptedProvider
 from agentforge.testing.scripted_provider import crashes, says

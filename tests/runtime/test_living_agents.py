@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 from tests.engine.plans import NOON, event, plan_of, stage, started
 
-from agentforge.app.runs.lock_file import locked_sessions
+from agentforge.app.runs.lock_folder import locked_sessions
 from agentforge.engine.evolve.run import evolve
 from agentforge.model.cursor import Cursor
 from agentforge.model.layout import AttemptLayout, RunLayout

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentforge import Definitions, StorageFailed, examine_project, init_project
-from agentforge.app.starter.texts import IGNORED
+from agentforge.app.starter import IGNORED
 from agentforge.model.errors import InvalidRequest
 
 PYTEST = "[project]\nname = 'x'\n[dependency-groups]\ndev = ['pytest']\n"

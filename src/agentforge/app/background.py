@@ -13,9 +13,8 @@ from msgspec import Struct
 from agentforge.adapters.host.tmux import Launch, Tmux, TmuxSession, command_line
 from agentforge.app.redaction import environment_redactor
 from agentforge.app.runs.leases import active, stop_owner
-from agentforge.app.runs.lock_file import read_lock
+from agentforge.app.runs.lock_folder import drop_reason, leave_reason, read_lock, reason_of
 from agentforge.app.runs.lookup import Runs
-from agentforge.app.runs.stop_reasons import drop_reason, leave_reason, reason_of
 from agentforge.app.wiring import local_processes
 from agentforge.model.errors import AgentForgeError, InvalidRequest, RunActive
 from agentforge.model.facts import TmuxSessionCleaned

@@ -105,8 +105,7 @@ class Definitions:
     def _untrusted(self, used: Collection[str]) -> Iterator[Diagnostic]:
         """Files that would override built-in providers: an error if the run would use one."""
         from agentforge.adapters.providers.mock import is_mock_mode
-        from agentforge.app.providers.offers import untrusted_files
-        from agentforge.app.providers.trust import untrusted
+        from agentforge.app.providers.offers import untrusted, untrusted_files
 
         for name, file in untrusted_files(self._project, self._environ).items():
             error, at = untrusted(name, file), SourcePlace(file, 1, 1)

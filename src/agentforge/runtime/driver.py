@@ -25,11 +25,10 @@ from agentforge.model.state import RunState
 from agentforge.model.status import FINAL, RunStatus
 from agentforge.model.task import AnyTask, TaskKind, Wait, Work
 from agentforge.runtime.controls import Control, control_path, drop_control, pending_controls, visit_name
-from agentforge.runtime.head_keeper import HeadKeeper
-from agentforge.runtime.journal import Journal
-from agentforge.runtime.notes import record_note
+from agentforge.runtime.journal import Journal, record_note
 from agentforge.runtime.refusals import Refusals
 from agentforge.runtime.requests import record_answers
+from agentforge.runtime.state_folder import HeadKeeper
 from agentforge.runtime.state_writer import StateWriter
 from agentforge.runtime.tasks.performer import Immediate, Performer
 

@@ -7,16 +7,18 @@ synced in a thread, so that it blocks only this run.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from agentforge.engine.legal import refuse_illegal
+from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import LogCorrupt
 from agentforge.model.event import Event
 from agentforge.model.facts import AnyFact, SessionStarted
 from agentforge.model.plan import Plan
-from agentforge.model.state import RunState
+from agentforge.model.state import MAX_NOTES_BYTES, RunState
 from agentforge.ports.clock import Clock
 from agentforge.ports.event_log import Head, LogWriter
 from agentforge.views.run_model import RunModel, fold_events
@@ -128,3 +130,19 @@ class Journal:
     def _notify(self) -> None:
         for observer in self._observers:
             observer()
+
+
+log = logging.getLogger("agentforge.run")
+
+
+def record_note(journal: Journal, fact: f.AnyFact) -> None:
+    """Record a fact that adds one note. The log keeps every note; agents get the latest."""
+    before = len(journal.state.notes)
+    journal.record(fact, journal.state.cursor)
+    dropped = before + 1 - len(journal.state.notes)
+    if dropped > 0:
+        log.warning(
+            "the oldest notes no longer fit into the context (%d bytes in total): dropped %d",
+            MAX_NOTES_BYTES,
+            dropped,
+        )

@@ -17,8 +17,7 @@ from msgspec import Struct
 from agentforge.model.errors import LogConflict, StorageFailed
 from agentforge.model.json_text import NOT_JSON
 from agentforge.ports.event_log import EventLog, Head
-from agentforge.runtime.head_keeper import HeadKeeper
-from agentforge.runtime.state_folder import StateFolder
+from agentforge.runtime.state_folder import HeadKeeper, StateFolder
 from agentforge.system import files
 from agentforge.system.disk import Disk
 

@@ -7,8 +7,8 @@ from agentforge.model.layout import RunLayout
 from agentforge.model.place import folder_of
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
-from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
+from agentforge.runtime.state_folder import HeadKeeper
 from agentforge.system import files
 from agentforge.views.files.block import branch_file
 from agentforge.views.files.state import state_file

@@ -21,13 +21,12 @@ from agentforge.app.recording import Recording, Replay, is_cassette_file
 from agentforge.app.replay import CourseComparison, compare_course, compiled_for_replay
 from agentforge.app.results import OpenRequest, RunInfo, RunResult, RunRow
 from agentforge.app.runs import controls
-from agentforge.app.runs.answers import Response, respond
+from agentforge.app.runs.answers import Response, open_requests, respond
 from agentforge.app.runs.context import RunContext
 from agentforge.app.runs.follower import Follower
 from agentforge.app.runs.leases import Leases
 from agentforge.app.runs.lookup import Runs, Tail
 from agentforge.app.runs.removal import OutdatedRuns, outdated_runs, remove_run
-from agentforge.app.runs.requests import open_requests
 from agentforge.app.runs.resume import Resumption, recover_run, resume_run, validate_resume
 from agentforge.app.runs.runner import Runner
 from agentforge.app.runs.start import run_settings, start_run, validate_start

@@ -85,7 +85,7 @@ NEAR = {
     "agentforge.system.confined": _in("adapters", "test_tool_loop_workspace.py"),
     "agentforge.system.folders": ("tests/system", *_in("adapters", "test_tool_loop_workspace.py")),
     "agentforge.runtime.journal": _in("runtime", "test_journal*.py"),
-    "agentforge.runtime.head_keeper": ("tests/runtime/test_head_keeper.py",),
+    "agentforge.runtime.state_folder": ("tests/runtime/test_head_keeper.py",),
     "agentforge.runtime.conclusion": ATTEMPT,
     "agentforge.runtime.output_copies": ("tests/runtime/test_conclusion.py",),
     "agentforge.runtime.tasks.agent": (*ATTEMPT, REATTACHMENT, SESSIONS),
@@ -119,7 +119,7 @@ NEAR = {
         "tests/sdk/test_light_iterations.py",
     ),
     "agentforge.views.history": ("tests/sdk/test_light_iterations.py",),
-    "agentforge.app.runs.lock_file": (
+    "agentforge.app.runs.lock_folder": (
         "tests/runtime/test_living_agents.py",
         "tests/runtime/test_files_and_locks.py",
         LOCKS,

@@ -81,7 +81,7 @@ BUGS = (
         ("tests/order/test_recorded_runs.py",),
     ),
     Bug(
-        "agentforge.app.runs.caller",
+        "agentforge.app.runs.context",
         "a run's own agent resumes it",
         'if any(mark.startswith(f"{state.run_id}/") for mark in _marks(context)):',
         "if False:",

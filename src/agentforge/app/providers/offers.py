@@ -23,13 +23,12 @@ from agentforge.adapters.providers.codex import CODEX
 from agentforge.adapters.providers.entry_points import offered_providers
 from agentforge.adapters.providers.gemini import GEMINI
 from agentforge.adapters.providers.opencode import OPENCODE
-from agentforge.app.providers.trust import is_trusted, untrusted
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.values import as_data, as_text
 from agentforge.definition.yaml.parser import SourceText, parse_mapping
 from agentforge.definition.yaml.tree import Entry, Keyed, Listed, Tree
 from agentforge.model.diagnostic import SourcePlace, choice
-from agentforge.model.errors import InvalidSettings, StorageFailed
+from agentforge.model.errors import InvalidSettings, ProviderUnusable, StorageFailed
 from agentforge.model.layout import PROVIDERS
 from agentforge.ports.provider import Provider
 from agentforge.ports.sources import MAX_SOURCE_BYTES
@@ -220,3 +219,33 @@ def _base(like: Entry | None, report: Report) -> AgentCli | None:
         hint = choice(named.value, "described CLIs", sorted(BASES))
         report.error("bad-value", named.at, f"`{LIKE}`: unknown CLI {named.value!r}", hint)
     return BASES.get(named.value) if named else None
+
+
+TRUST_VARIABLE = "AGENTFORGE_TRUST_PROJECT"
+TRUST_FILE = os.path.join("agentforge", "trusted-projects")
+"""In the user's config folder: one project's folder per line."""
+MAX_TRUST_BYTES = 1 << 20
+
+
+def is_trusted(project: str, environ: Mapping[str, str]) -> bool:
+    """Whether the user trusts the project to override built-in providers: its own files can't say so."""
+    if environ.get(TRUST_VARIABLE) == "1":
+        return True
+    home = environ.get("HOME", "")
+    folder = environ.get("XDG_CONFIG_HOME") or (os.path.join(home, ".config") if home else "")
+    if not os.path.isabs(folder):
+        return False
+    try:
+        text = files.read_text(os.path.join(folder, TRUST_FILE), MAX_TRUST_BYTES)
+    except StorageFailed:
+        return False
+    listed = (os.path.realpath(line.strip()) for line in (text or "").splitlines() if os.path.isabs(line))
+    return os.path.realpath(project) in listed
+
+
+def untrusted(name: str, file: str) -> ProviderUnusable:
+    return ProviderUnusable(
+        f"provider {name!r}: {file} would override the built-in one",
+        hint="rename the file to give the provider its own name, pass --trust-project, or add the project's "
+        f"folder to ~/.config/{TRUST_FILE}",
+    )

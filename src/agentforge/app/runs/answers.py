@@ -1,6 +1,7 @@
-"""Answer a request of a run, once, and continue the run."""
+"""The open requests of all runs of a project; answering one, once, and continuing its run."""
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from typing import NoReturn
@@ -8,10 +9,9 @@ from typing import NoReturn
 from msgspec import Struct
 
 from agentforge.app.redaction import stored_text
-from agentforge.app.results import RunResult
-from agentforge.app.runs.caller import is_agent, refuse_own_agent
-from agentforge.app.runs.context import RunContext, recovered, reopen
-from agentforge.app.runs.lookup import Runs
+from agentforge.app.results import OpenRequest, RunResult
+from agentforge.app.runs.context import RunContext, is_agent, recovered, refuse_own_agent, reopen
+from agentforge.app.runs.lookup import Runs, is_answered
 from agentforge.app.runs.resume import reopen_to_work
 from agentforge.model import facts as f
 from agentforge.model.errors import (
@@ -25,6 +25,7 @@ from agentforge.model.errors import (
     RunActive,
     UnknownRequest,
 )
+from agentforge.model.plan import Plan
 from agentforge.model.request import Request
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus, status_text
@@ -37,6 +38,9 @@ from agentforge.runtime.answers import (
 )
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.refusals import take_answers
+from agentforge.runtime.requests import record_due
+from agentforge.runtime.state_folder import HeadKeeper
+from agentforge.runtime.state_writer import StateWriter
 from agentforge.views.text import session_argument
 
 RELEASE_SECONDS = 10.0
@@ -207,3 +211,57 @@ def _is_left_waiting(runs: Runs, session: str, request: str) -> bool:
     info = runs.info(session)
     is_open = any(known.id == request for known in info.state.open_requests)
     return is_open and (info.state.waits or info.status == "interrupted")
+
+
+def open_requests(context: RunContext, session: str | None) -> list[OpenRequest]:
+    """Of one run, or of all: the oldest first. Answers that no engine applied and defaults that are due are
+    recorded first."""
+    if session is not None:
+        found = list(_of_run(context, session))
+    else:
+        found = []
+        for name in context.runs.sessions():
+            with suppress(AgentForgeError):
+                found += _of_run(context, name)
+    return sorted(found, key=lambda each: each.request.opened_at)
+
+
+def _of_run(context: RunContext, session: str) -> Iterator[OpenRequest]:
+    info = context.runs.info(session)
+    if info.session != session:
+        return  # Archived.
+    is_own = context.trust.is_own(session)
+    if is_own and is_answered(info.plan, info.state, context.runs.layout(session), context.clock.now()):
+        with suppress(AgentForgeError):
+            _record_due(context, session)
+        info = context.runs.info(session)
+    for request in info.state.open_requests:
+        branch = request.at.provider if request.at else None
+        yield OpenRequest(session, info.status, request, _stage(info.plan, request), branch, is_own)
+
+
+def _record_due(context: RunContext, session: str) -> None:
+    """Raises RunActive if an engine drives the run, which does the same."""
+    journal = context.leases.open(session)
+    try:
+        if journal.writer.damage:
+            return  # A person decides about the damage first.
+        layout = context.runs.layout(session)
+        keeper = HeadKeeper(layout.root, context.runs.environ)
+        keeper.check_head(journal.state.run_id, context.runs.log_file(session))
+        record_due(journal, layout)
+        journal.wait_for_disk()
+        StateWriter(layout, journal, keeper).put()
+    finally:
+        context.leases.release(journal)
+
+
+def _stage(plan: Plan, request: Request) -> str:
+    """The label of the stage, or the id of the block, that asked; empty if the whole run did."""
+    if request.at is None:
+        return ""
+    stage = plan.stage(request.at.node_path, request.at.provider)
+    if stage is not None:
+        return stage.label
+    step = plan.places.get(request.at.node_path)
+    return step.node.id if step else ""

@@ -1,4 +1,5 @@
-"""The dependencies of all operations on runs, and reopening an existing run."""
+"""What all operations on runs share: their dependencies, reopening an existing run, and who calls: a person,
+an agent of some run, or an agent of the run itself."""
 
 import os
 import socket
@@ -13,13 +14,15 @@ from agentforge.app.runs.runner import Runner
 from agentforge.app.runs.trust import Trust
 from agentforge.app.wiring import sources_of
 from agentforge.model import facts as f
-from agentforge.model.errors import LogCorrupt
+from agentforge.model.errors import LogCorrupt, NotPermitted
+from agentforge.model.state import RunState
+from agentforge.model.task import MARK
 from agentforge.ports.clock import Clock
 from agentforge.ports.event_log import Damage
 from agentforge.ports.process import Processes
 from agentforge.ports.sources import Sources
-from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
+from agentforge.runtime.state_folder import HeadKeeper
 from agentforge.views.text import session_argument
 
 
@@ -76,3 +79,23 @@ def _refuse_damage(session: str, damage: Sequence[Damage]) -> None:
             f"the log of session {session!r} is damaged: line {first.line}: {first.reason}",
             hint=f"{see}; --accept-damage continues without those lines",
         )
+
+
+def is_agent(context: RunContext) -> bool:
+    """Whether this process, or one that started it, is an agent of a run."""
+    return bool(_marks(context))
+
+
+def refuse_own_agent(context: RunContext, state: RunState, verb: str) -> None:
+    """A run's own agents must not act for a person."""
+    if any(mark.startswith(f"{state.run_id}/") for mark in _marks(context)):
+        raise NotPermitted(
+            f"an agent of session {state.session!r} must not {verb} it",
+            hint=f"{verb} it outside the run",
+        )
+
+
+def _marks(context: RunContext) -> frozenset[str]:
+    """The marks of agents in the environment of this process and of those that started it."""
+    marks = {context.runs.environ.get(MARK, ""), *context.processes.inherited(MARK)}
+    return frozenset(marks - {""})

@@ -4,8 +4,7 @@ import uuid
 
 from agentforge.app.redaction import stored_text
 from agentforge.app.results import RunResult
-from agentforge.app.runs.caller import refuse_own_agent
-from agentforge.app.runs.context import RunContext, reopen
+from agentforge.app.runs.context import RunContext, refuse_own_agent, reopen
 from agentforge.app.runs.resume import Resumption, refuse_long_note, resume_run
 from agentforge.engine.legal import refuse_cancel, refuse_note, refuse_pause, refuse_restart
 from agentforge.model import facts as f

@@ -9,10 +9,16 @@ from contextlib import contextmanager, suppress
 from agentforge.adapters.beads import Beads
 from agentforge.adapters.log import lease
 from agentforge.app.runs.completions import Completion, add_completion, completion_of
-from agentforge.app.runs.git_ignore import hide_from_git
-from agentforge.app.runs.lock_file import LockFile, locked_sessions, read_lock, remove_lock, write_lock
+from agentforge.app.runs.lock_folder import (
+    LockFile,
+    drop_reason,
+    hide_from_git,
+    locked_sessions,
+    read_lock,
+    remove_lock,
+    write_lock,
+)
 from agentforge.app.runs.lookup import Runs
-from agentforge.app.runs.stop_reasons import drop_reason
 from agentforge.app.runs.trust import Trust
 from agentforge.legacy.sketch import is_shell_run
 from agentforge.model import facts as f
@@ -32,8 +38,8 @@ from agentforge.model.status import RunStatus
 from agentforge.ports.clock import Clock
 from agentforge.ports.process import Processes
 from agentforge.runtime.drafts import remove_drafts
-from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.journal import Journal
+from agentforge.runtime.state_folder import HeadKeeper
 from agentforge.runtime.state_writer import StateWriter
 from agentforge.runtime.supervision import has_living_agent
 from agentforge.system import files

@@ -11,8 +11,7 @@ import msgspec
 from agentforge.adapters.log.log import LogReport, verify
 from agentforge.app.recording import Recording, is_cassette_file, read_recording
 from agentforge.app.results import RunInfo, RunRow, ShownStatus
-from agentforge.app.runs.lock_file import locked_sessions, read_lock
-from agentforge.app.runs.stop_reasons import reason_of, stopped_sessions
+from agentforge.app.runs.lock_folder import locked_sessions, read_lock, reason_of, stopped_sessions
 from agentforge.app.wiring import log_of
 from agentforge.legacy.sketch import is_driven_by_shell_engine, is_shell_run, sketched
 from agentforge.model import facts as f

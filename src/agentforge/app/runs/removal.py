@@ -11,8 +11,7 @@ from msgspec import Struct
 
 from agentforge.app.results import RunRow
 from agentforge.app.runs.context import RunContext
-from agentforge.app.runs.lock_file import read_lock, remove_lock
-from agentforge.app.runs.stop_reasons import drop_reason, reason_of
+from agentforge.app.runs.lock_folder import drop_reason, read_lock, reason_of, remove_lock
 from agentforge.app.wiring import log_of
 from agentforge.model.errors import AgentForgeError, LogCorrupt, RunActive, StorageFailed, UnknownRun
 from agentforge.model.layout import RunLayout, runs_dir

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from agentforge.app.redaction import stored_text
 from agentforge.app.results import RunResult
-from agentforge.app.runs.caller import refuse_own_agent
-from agentforge.app.runs.context import RunContext, recovered, reopen
+from agentforge.app.runs.context import RunContext, recovered, refuse_own_agent, reopen
 from agentforge.app.runs.leases import active, stop_owner
 from agentforge.app.runs.lookup import is_answered, is_recoverable
 from agentforge.app.runs.start import run_settings, without_secrets, write_definition
@@ -32,8 +31,7 @@ from agentforge.model.status import RunStatus
 from agentforge.ports.sources import Sources
 from agentforge.runtime.answers import Answer, give_answer
 from agentforge.runtime.controls import drop_pauses
-from agentforge.runtime.journal import Journal
-from agentforge.runtime.notes import record_note
+from agentforge.runtime.journal import Journal, record_note
 from agentforge.runtime.requests import record_answers, record_due
 from agentforge.system import files
 from agentforge.views.lines.requests import answer_command

@@ -31,12 +31,12 @@ from agentforge.ports.process import Processes
 from agentforge.ports.provider import Provider
 from agentforge.runtime.confinement import Confiner
 from agentforge.runtime.driver import Driver, Performers, WrittenView
-from agentforge.runtime.head_keeper import HeadKeeper
 from agentforge.runtime.iteration_files import write_iteration_files
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.output_copies import OutputCopies
 from agentforge.runtime.placeholders import Placeholders
 from agentforge.runtime.refusals import refuse_here
+from agentforge.runtime.state_folder import HeadKeeper
 from agentforge.runtime.supervision import Supervised, SupervisorLimits
 from agentforge.runtime.tasks.agent import AgentPerformer
 from agentforge.runtime.tasks.call import Calls, RunSetting

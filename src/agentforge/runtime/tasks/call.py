@@ -22,10 +22,10 @@ from agentforge.ports.provider import ExecuteRequest, ExecuteResult, ProcessProv
 from agentforge.runtime.confinement import Confiner
 from agentforge.runtime.exit_record import KILLED, ExitRecord, exit_of, is_foreign, make_folder
 from agentforge.runtime.left_files import Refuse
-from agentforge.runtime.obstacles import ensure_folder
 from agentforge.runtime.outbox import make_outbox
 from agentforge.runtime.output_copies import OutputCopies
 from agentforge.runtime.recorder import Recorder
+from agentforge.runtime.refusals import ensure_folder
 from agentforge.runtime.returned import checked
 from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit
 from agentforge.system.deadline import call_within
