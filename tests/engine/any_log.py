@@ -1,7 +1,7 @@
 """Hypothesis strategies: facts of every type in any order, as a damaged log may hold them."""
 
 from datetime import timedelta
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 from hypothesis import strategies as st
@@ -156,7 +156,9 @@ def _field(field: msgspec.structs.FieldInfo, owner: type) -> st.SearchStrategy[A
         return _own_names[owner, field.name]
     if field.name in _names:
         return _names[field.name]
-    return st.one_of(_types[kind] for kind in get_args(field.type) or (field.type,) if kind is not Literal)
+    if get_origin(field.type) is Literal:
+        return st.sampled_from(get_args(field.type))
+    return st.one_of(_types[kind] for kind in get_args(field.type) or (field.type,))
 
 
 def _fact(kind: type[f.AnyFact]) -> st.SearchStrategy[f.AnyFact]:

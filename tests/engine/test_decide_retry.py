@@ -37,6 +37,7 @@ TAXONOMY = {
     "queue_unreadable": False,
     "parallel_block_failed": False,
     "output_unreadable": False,
+    "hook_failed": False,
     "not_recorded": False,
 }
 

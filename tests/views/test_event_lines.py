@@ -239,6 +239,21 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
         "refused control/a.json: it is not a valid control; moved to a.json.refused",
     ),
     (f.TmuxSessionCleaned("pipeline-s"), "name=pipeline-s", None),
+    (f.HookStarted("h", "stage_end", "d", action="script"), "hook=h action=script attempt=1", None),
+    (
+        f.HookCompleted("h", "stage_end", "d", action="pause", reason="Look", context="More"),
+        'hook=h action=pause reason="Look" context="More"',
+        None,
+    ),
+    (f.HookFailed("h", "stage_end", "d", 2, message="no"), 'hook=h attempt=2 message="no"', None),
+    (f.HookTimedOut("h", "stage_end", "d", 2), "hook=h attempt=2", None),
+    (f.HookLost("h", "stage_end", "d"), "hook=h attempt=1", None),
+    (f.HookEnding("h", "stage_end", "d", reason="cancelled"), 'hook=h reason="cancelled"', None),
+    (f.HookRetryScheduled("h", "stage_end", "d"), "hook=h attempt=1", None),
+    (f.HookSkipped("h", "stage_end", "it failed"), 'hook=h reason="it failed"', None),
+    (f.EffectIntended("k", "webhook", "https://x"), 'key=k kind=webhook target="https://x"', None),
+    (f.EffectDone("k", "webhook"), "key=k outcome=done", None),
+    (f.EffectReconciled("k", "webhook"), "key=k found=unknown then=repeat", None),
 ]
 
 

@@ -4,6 +4,8 @@ the transitions of `model.status`."""
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
+from agentforge.model.facts.fact import Fact
+from agentforge.model.facts.hook import HookFact
 from agentforge.model.state import BlockState, IterationState, RunState, StageState, TaskState
 from agentforge.model.status import (
     FINAL,
@@ -51,6 +53,15 @@ _JUDGE_TARGET: dict[type[f.AnyFact], TaskStatus] = {
     f.JudgeLost: TaskStatus.LOST,
 }
 
+_HOOK_TARGET: dict[type[Fact], TaskStatus] = {
+    f.HookCompleted: TaskStatus.SUCCEEDED,
+    f.HookFailed: TaskStatus.FAILED,
+    f.HookTimedOut: TaskStatus.FAILED,
+    f.HookLost: TaskStatus.LOST,
+    f.HookEnding: TaskStatus.ENDING,
+    f.HookRetryScheduled: TaskStatus.WAITING,
+}
+
 _ALLOWS_NEXT_ATTEMPT = frozenset({TaskStatus.DUE, TaskStatus.LOST, TaskStatus.CANCELLED})
 """After these, another attempt may start."""
 
@@ -81,13 +92,19 @@ def refuse_illegal(state: RunState | None, fact: f.AnyFact, cursor: Cursor | Non
     elif target_status := _STAGE_TARGET.get(kind):
         move(STAGE_MOVES, _node_status(state, cursor), target_status)
     else:
-        if isinstance(fact, _REQUEST_FACTS):
-            _refuse_request(state, fact)
-        stage = state.stage(cursor.provider if cursor else None)
-        if stage is not None and stage.iteration is not None:
-            _refuse_in_iteration(stage.iteration, fact)
-        if stage is not None and stage.judge is not None:
-            _refuse_judge(stage.judge, fact)
+        _refuse_work(state, fact, cursor)
+
+
+def _refuse_work(state: RunState, fact: f.AnyFact, cursor: Cursor | None) -> None:
+    if isinstance(fact, _REQUEST_FACTS):
+        _refuse_request(state, fact)
+    if state.hooks and isinstance(fact, HookFact):
+        _refuse_hook(state, fact)
+    stage = state.stage(cursor.provider if cursor else None)
+    if stage is not None and stage.iteration is not None:
+        _refuse_in_iteration(stage.iteration, fact)
+    if stage is not None and stage.judge is not None:
+        _refuse_judge(stage.judge, fact)
 
 
 def _refuse_recovery(state: RunState, fact: f.SessionRecovered) -> None:
@@ -117,6 +134,18 @@ def _refuse_judge(judge: TaskState, fact: f.AnyFact) -> None:
         raise IllegalMove(f"judge {fact.attempt} starts while judge {judge.number} is {judge.status}")
     if target := _JUDGE_TARGET.get(type(fact)):
         move(TASK_MOVES, judge.status, target)
+
+
+def _refuse_hook(state: RunState, fact: HookFact) -> None:
+    """A hook that has answered isn't called again, and a call has one outcome."""
+    calls = (progress.call for progress in state.hooks if progress.call)
+    call = next((call for call in calls if call.delivery == fact.delivery), None)
+    if call is None:
+        return
+    if isinstance(fact, f.HookStarted) and (call.in_flight or call.status is TaskStatus.SUCCEEDED):
+        raise IllegalMove(f"hook {fact.hook!r} is called while its call {call.number} is {call.status}")
+    if target := _HOOK_TARGET.get(type(fact)):
+        move(TASK_MOVES, call.status, target)
 
 
 def _check_import(state: RunState, kind: type[f.AnyFact]) -> None:

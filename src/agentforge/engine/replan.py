@@ -17,7 +17,16 @@ from agentforge.model.cursor import Destination
 from agentforge.model.errors import IllegalMove
 from agentforge.model.plan import ParallelNode, Plan, StageNode, Step
 from agentforge.model.request import Request
-from agentforge.model.state import Between, BlockState, BranchState, Position, RunState, StageState, Start
+from agentforge.model.state import (
+    Between,
+    BlockState,
+    BranchState,
+    HookProgress,
+    Position,
+    RunState,
+    StageState,
+    Start,
+)
 
 _INDEX = re.compile(r"(^|/)(stage|parallel|pipeline)-\d+-")
 _HINT = "restore it, resume without --recompile, or start over with --force"
@@ -57,6 +66,7 @@ def apply_plan_change(state: RunState, fact: f.PlanChanged) -> RunState:
         stages=tuple(replace(record, path=path) for record, path in known if path is not None),
         visits={path: count for path, count in visits if path is not None},
         requests=tuple(_asked_in(request, paths) for request in state.requests),
+        hooks=tuple(_called_in(progress, paths) for progress in state.hooks),
         recompiled=True,
     )
     return replace(moved, at=_position(moved.at, fact), rounds=fact.at.rounds if fact.at else moved.rounds)
@@ -78,6 +88,12 @@ def _asked_in(request: Request, paths: dict[str, str | None]) -> Request:
     reason, mark, place = request.key.partition("@")
     about = f"{path}{place.removeprefix(at.node_path)}" if place.startswith(at.node_path) else place
     return replace(request, at=replace(at, node_path=path), key=f"{reason}{mark}{about}")
+
+
+def _called_in(progress: HookProgress, paths: dict[str, str | None]) -> HookProgress:
+    """Move the hooks with their node, so that they aren't called again."""
+    path = paths.get(progress.at.node_path) if progress.at else None
+    return replace(progress, at=replace(progress.at, node_path=path)) if progress.at and path else progress
 
 
 def _position(at: Position, fact: f.PlanChanged) -> Position:

@@ -1,4 +1,4 @@
-"""The facts of each kind of task: its intent, its ending, its outcomes. One row per kind.
+"""The facts of each kind of task: its intent and its outcomes. One row per kind.
 
 A kind without an intent is idempotent: it is started again after a crash.
 """
@@ -10,16 +10,13 @@ from msgspec import Struct
 from agentforge.model import facts as f
 from agentforge.model.task import TaskKind
 
-Started = type[f.AttemptStarted] | type[f.JudgeStarted]
-Ending = type[f.AttemptEnding] | type[f.JudgeEnding]
+Started = type[f.AttemptStarted] | type[f.JudgeStarted] | type[f.HookStarted]
 
 
 class Family(Struct, frozen=True):
     outcomes: tuple[type[f.AnyFact], ...]
     started: Started | None = None
     """Durable before the task starts."""
-    ending: Ending | None = None
-    """Durable before the task is stopped."""
 
 
 FAMILIES: Mapping[TaskKind, Family] = {
@@ -27,11 +24,11 @@ FAMILIES: Mapping[TaskKind, Family] = {
     "agent": Family(
         (f.IterationCompleted, f.ErrorOccurred, f.AttemptLost, f.AttemptCancelled),
         f.AttemptStarted,
-        f.AttemptEnding,
     ),
-    "judge": Family((f.JudgeCompleted, f.JudgeLost), f.JudgeStarted, f.JudgeEnding),
+    "judge": Family((f.JudgeCompleted, f.JudgeLost), f.JudgeStarted),
     "queue": Family((f.QueueChecked, f.ErrorOccurred)),
     "manifest": Family((f.ManifestWritten,)),
+    "hook": Family((f.HookCompleted, f.HookFailed, f.HookTimedOut, f.HookLost), f.HookStarted),
 }
 
 STARTED: Mapping[type[f.AnyFact], TaskKind] = {

@@ -35,6 +35,8 @@ class FailureKind(StrEnum):
     PARALLEL_BLOCK_FAILED = "parallel_block_failed"
     OUTPUT_UNREADABLE = "output_unreadable"
     """The agent's output couldn't be interpreted in time."""
+    HOOK_FAILED = "hook_failed"
+    """A hook failed or timed out, and the run is to fail then."""
     NOT_RECORDED = "not_recorded"
     """The replayed cassette has no matching exchange."""
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from agentforge.model.hook import Hook, HookPoint, Notification
 from agentforge.model.request import Answerer
 
 PLAN_VERSION = 1
@@ -55,6 +56,9 @@ class PipelineInfo(Struct, frozen=True, omit_defaults=True):
     """Limits of the whole run."""
     views: tuple[str, ...] = ()
     """Additional files to keep up to date, outside the run directory: `escalations`."""
+    hooks: tuple[Hook, ...] = ()
+    """In the order in which they are called."""
+    notify: tuple[Notification, ...] = ()
 
     @property
     def has_escalations(self) -> bool:
@@ -335,6 +339,20 @@ class Plan(Struct, frozen=True, dict=True):
     def _checkpoints(self) -> dict[str, tuple[str, ...]]:
         return {path: names for path, names in _checkpoints(self, "", ()) if names}
 
+    def hooks(self, point: HookPoint, path: str = "") -> tuple[Hook, ...]:
+        """The hooks at a point of a stage or block, or of the run: those of files before those of the SDK,
+        and those of outer pipelines before those of inner ones."""
+        return self._hooks.get((path, point), ())
+
+    @cached_property
+    def _hooks(self) -> dict[tuple[str, HookPoint], tuple[Hook, ...]]:
+        found: dict[tuple[str, HookPoint], list[Hook]] = {}
+        for path, id, hooks in _hooks(self, "", ()):
+            for hook in sorted(hooks, key=lambda hook: hook.action == "call"):
+                if hook.stage is None or hook.stage == id:
+                    found.setdefault((path, hook.point), []).append(hook)
+        return {key: tuple(hooks) for key, hooks in found.items()}
+
     def stage(self, path: str, branch: str | None = None) -> StageNode | None:
         """The stage at that path (in a block: of that provider's branch), or None."""
         return self._stages.get((path, branch))
@@ -426,6 +444,23 @@ def _checkpoints(plan: Plan, prefix: str, outer: tuple[str, ...]) -> Iterator[tu
             yield from _checkpoints(node.plan, f"{prefix}{node.path}.", names)
         else:
             yield f"{prefix}{node.path}", names
+
+
+def _hooks(plan: Plan, prefix: str, outer: tuple[Hook, ...]) -> Iterator[tuple[str, str, tuple[Hook, ...]]]:
+    """The hooks that may apply to the run, and to each stage and block."""
+    hooks = (*outer, *plan.pipeline.hooks)
+    if not prefix:
+        yield "", "", hooks
+    if not hooks and not any(isinstance(node, NestedNode) for node in plan.nodes):
+        return
+    for node in plan.nodes:
+        if isinstance(node, NestedNode):
+            yield from _hooks(node.plan, f"{prefix}{node.path}.", hooks)
+            continue
+        yield f"{prefix}{node.path}", node.id, hooks
+        if isinstance(node, ParallelNode):
+            for stage in node.branches[0].stages if node.branches else ():
+                yield f"{prefix}{stage.path}", stage.id, hooks
 
 
 def visit_dir(folder: str, run: int) -> str:

@@ -18,6 +18,9 @@ RESUME, RETRY, CANCEL, SUCCEEDED = "resume", "retry", "cancel", "succeeded"
 CONTINUE = "continue"
 """The answer to a pause that continues the run; ABORT ends it, and RETRY repeats what failed."""
 
+CONTINUE = "continue"
+"""The answer to a pause of a hook; `retry` calls the hook again, `abort` cancels the run."""
+
 TIMER = "request:"
 """Prefix of the name of a request's timer, before its id."""
 MAX_GRANT = 1_000_000
@@ -38,7 +41,7 @@ class Request(Struct, frozen=True, omit_defaults=True):
     due_at: datetime | None = None
     default: str | None = None
     subject: str = ""
-    """The name of the checkpoint, or the id of the agent's question."""
+    """The name of the checkpoint, or the id of the agent's question or of the hook."""
     grants: str = ""
     """What a number as the answer grants: `seconds`, `rounds`. Empty: numbers are not accepted."""
     at: Cursor | None = None

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.hook import CALL_POINTS, HookOutcome, HookPoint
 from agentforge.model.plan import Mode
 from agentforge.model.request import AnsweredQuestion, Feedback, Request
 from agentforge.model.result import AgentQuestion, Decision, Usage
@@ -81,6 +82,77 @@ class AttemptState(TaskState, frozen=True, kw_only=True):
 
 IN_FLIGHT = frozenset({TaskStatus.RUNNING, TaskStatus.ENDING})
 _WITHOUT_RESULT = frozenset({TaskStatus.FAILED, TaskStatus.LOST, TaskStatus.CANCELLED})
+
+
+class HookCall(TaskState, frozen=True, kw_only=True):
+    """The call of a hook: its latest try, and what it answered."""
+
+    hook: str
+    delivery: str
+    due_at: datetime | None = None
+    """When the next try is due."""
+    failures: int = 0
+    message: str = ""
+    """Why the latest try failed."""
+    timed_out: bool = False
+    is_retryable: bool = False
+    effect: bool = False
+    """Whether an effect was intended whose outcome isn't recorded yet."""
+    outcome: HookOutcome = "continue"
+    reason: str = ""
+    answer: str = ""
+    text: str = ""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it answered, and nothing more follows from that."""
+        return (
+            self.status is TaskStatus.SUCCEEDED
+            and not self.effect
+            and self.outcome in ("continue", "modify_context")
+        )
+
+
+HookHost = tuple[str, ...]
+
+
+class HookProgress(Struct, frozen=True):
+    """The hooks at one point of a run, a block, a branch or a stage: which have answered, and which is being
+    called."""
+
+    point: HookPoint
+    at: Cursor | None
+    subject: str = ""
+    """The request's id; the number of the event that resumed the run; why the stage is over."""
+    done: tuple[str, ...] = ()
+    """Ids of the hooks that answered or were skipped; at most as many as the plan has."""
+    call: HookCall | None = None
+
+    @property
+    def host(self) -> HookHost:
+        return hook_host(self.point, self.at, self.subject)
+
+    def is_at(self, point: HookPoint, iteration: int) -> bool:
+        return self.point == point and (self.at.iteration if self.at else 0) == iteration
+
+    def without_call(self, hook: str) -> "HookProgress":
+        """The hook is done with."""
+        return replace(self, done=(*self.done, hook), call=None)
+
+
+def hook_host(point: HookPoint, at: Cursor | None, subject: str = "") -> HookHost:
+    """What is at a hook point: it is at one point at a time."""
+    if point in CALL_POINTS or at is None:
+        return (point, subject)
+    return (at.node_path, str(at.node_run), at.provider or "")
+
+
+class LatestResume(Struct, frozen=True):
+    """The latest resume by a person, for the hooks that are called then."""
+
+    seq: int
+    text: str
+    by: str
 
 
 class AgentSession(Struct, frozen=True):
@@ -174,6 +246,8 @@ class StageState(Struct, frozen=True, tag="stage"):
     """The latest answers to the agent's questions; at most MAX_ANSWERS."""
     restart: "Restart | None" = None
     """A restart that was requested and is not done yet."""
+    hook_restarts: int = 0
+    """How often hooks have started the stage over."""
 
     @property
     def position(self) -> int:
@@ -195,6 +269,7 @@ class Reentry(Struct, frozen=True):
     rounds_granted: int = 0
     feedback: Feedback | None = None
     answers: tuple[AnsweredQuestion, ...] = ()
+    hook_restarts: int = 0
 
 
 MAX_ANSWERS = 64
@@ -400,6 +475,11 @@ class RunState(Struct, frozen=True):
     failure: Failure | None = None
     notes: tuple[Note, ...] = ()
     """Notes that people added to the context; bounded in size."""
+    hooks: tuple[HookProgress, ...] = ()
+    """Where hooks are being called; at most one entry for each host."""
+    hook_answers: int = 0
+    """Requests that hooks have answered since a person last answered one or resumed the run."""
+    resumption: LatestResume | None = None
     resumed_at: datetime | None = None
     recompiled: bool = False
     """Whether the plan was recompiled since the start."""
@@ -424,6 +504,9 @@ class RunState(Struct, frozen=True):
             return None
         times = (r.due_at for r in self.open_requests if r.due_at and r.default is not None)
         return min(times, default=None)
+
+    def hook_progress(self, host: HookHost) -> HookProgress | None:
+        return next((progress for progress in self.hooks if progress.host == host), None)
 
     @property
     def node(self) -> StageState | None:

@@ -10,9 +10,10 @@ from typing import ClassVar, Literal
 from msgspec import Struct
 
 from agentforge.model.cursor import Cursor
+from agentforge.model.hook import Hook
 from agentforge.model.place import Place
-from agentforge.model.plan import ProviderChoice, StageNode
-from agentforge.model.request import AnsweredQuestion, Feedback
+from agentforge.model.plan import ProviderChoice, SandboxChoice, StageNode
+from agentforge.model.request import AnsweredQuestion, Feedback, Request
 from agentforge.model.result import Usage
 
 MARK = "AGENTFORGE_ATTEMPT"
@@ -20,7 +21,7 @@ MARK = "AGENTFORGE_ATTEMPT"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-TaskKind = Literal["prepare", "agent", "judge", "queue", "manifest"]
+TaskKind = Literal["prepare", "agent", "judge", "queue", "manifest", "hook"]
 
 
 class Task(Struct, frozen=True):
@@ -39,6 +40,16 @@ class Task(Struct, frozen=True):
     @property
     def cursor(self) -> Cursor:
         return self.place.cursor(self.iteration)
+
+    @property
+    def recorded_at(self) -> Cursor | None:
+        """The cursor of its facts."""
+        return self.cursor
+
+    @property
+    def subject(self) -> str:
+        """Tells it from other tasks of its kind with the same position and number."""
+        return ""
 
     @property
     def id(self) -> str:
@@ -136,7 +147,43 @@ class ManifestTask(Task, frozen=True, tag="manifest"):
     KIND = "manifest"
 
 
-AnyTask = PrepareTask | AgentTask | JudgeTask | QueueTask | ManifestTask
+class HookTask(Task, frozen=True, kw_only=True, tag="hook"):
+    """Call a hook, or reattach to its script. Outcome: `hook_complete`, `hook_failed`, `hook_timeout` or
+    `hook_lost`."""
+
+    KIND = "hook"
+
+    hook: Hook
+    delivery: str
+    started_at: datetime
+    at: Cursor | None
+    """Where it is called; None if that is the run as a whole."""
+    provider: str = ""
+    notes: tuple[str, ...] = ()
+    """The context so far."""
+    request: Request | None = None
+    """At the point `request`: what is asked."""
+    text: str = ""
+    """At the point `resume`: what the person said."""
+    sandbox: SandboxChoice | None = None
+
+    @property
+    def recorded_at(self) -> Cursor | None:
+        return self.at
+
+    @property
+    def subject(self) -> str:
+        return self.delivery
+
+    @property
+    def id(self) -> str:
+        return f"{self.delivery}/{self.attempt}/{self.KIND}{'/end' if self.ending else ''}"
+
+    def mark(self, run_id: str) -> str:
+        return f"{run_id}/hook/{self.delivery}/{self.attempt}@{_stamp(self.started_at)}"
+
+
+AnyTask = PrepareTask | AgentTask | JudgeTask | QueueTask | ManifestTask | HookTask
 
 
 class Wait(Struct, frozen=True, tag="wait"):
@@ -145,6 +192,10 @@ class Wait(Struct, frozen=True, tag="wait"):
     timer: str
     due_at: datetime
     cursor: Cursor | None = None
+
+    @property
+    def recorded_at(self) -> Cursor | None:
+        return self.cursor
 
     @property
     def id(self) -> str:

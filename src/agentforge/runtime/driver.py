@@ -87,7 +87,7 @@ class Driver:
         self._is_news = False
         """Whether there is a reason to look again."""
         self._wake: asyncio.Future[None] | None = None
-        self._begun: set[tuple[TaskKind, Cursor, int]] = set()
+        self._begun: set[tuple[TaskKind, Cursor | None, int, str]] = set()
         """Tasks whose intent this engine recorded: no earlier engine can have started them."""
 
     async def drive(self) -> RunState:
@@ -161,8 +161,9 @@ class Driver:
 
     def _note_begun(self, draft: Draft) -> None:
         kind = STARTED.get(type(draft.fact))
-        if kind is not None and draft.cursor is not None:
-            self._begun.add((kind, draft.cursor, getattr(draft.fact, "attempt", 0)))
+        if kind is not None:
+            number, subject = getattr(draft.fact, "attempt", 0), getattr(draft.fact, "delivery", "")
+            self._begun.add((kind, draft.cursor, number, subject))
 
     async def _take_controls(self) -> None:
         refusals = Refusals(self._journal, self._layout)
@@ -230,7 +231,10 @@ class Driver:
             raise self._crash
         while self._outcomes:
             outcome = self._outcomes.popleft()
-            cursor = outcome.work.cursor or self._journal.state.cursor
+            work = outcome.work
+            cursor = work.recorded_at
+            if isinstance(work, Wait):
+                cursor = cursor or self._journal.state.cursor
             if isinstance(outcome.fact, f.IterationCompleted) and cursor and cursor.provider:
                 self._journal.record(f.WorkerCompleted(outcome.fact.result_file, 0), cursor)
             self._journal.record(outcome.fact, cursor)
@@ -270,12 +274,12 @@ class Driver:
 
     async def _do(self, task: AnyTask) -> f.AnyFact:
         performer = self._performers.waited_for[task.KIND]
-        begun = (task.KIND, task.cursor, task.attempt)
+        begun = (task.KIND, task.recorded_at, task.attempt, task.subject)
         fresh = begun in self._begun
         self._begun.discard(begun)
 
         def report(fact: f.AnyFact) -> None:
-            self._journal.record(fact, task.cursor)
+            self._journal.record(fact, task.recorded_at)
             self._journal.wait_for_disk()
             self.wake()
 

@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from agentforge.engine.decide.hooks import call_hooks
 from agentforge.engine.decide.requests import Ruling, opened
 from agentforge.engine.decide.stage import decide_stage, stuck
 from agentforge.engine.decide.stage_at import stage_in
@@ -19,13 +20,21 @@ OVER = frozenset({NodeStatus.COMPLETED, NodeStatus.FAILED})
 
 
 def decide_block(plan: Plan, state: RunState, step: Step, block: BlockState) -> Ruling:
-    branches = _branches(step, block)
+    branches, here = _branches(step, block), Cursor(step.path, block.run, 0)
     if all(branch.status in OVER for branch in branches):
-        return _after_all(plan, state, step, block, branches)
+        ruling = _after_all(plan, state, step, block, branches)
+        hooks = call_hooks(plan, state, "stage_end", here, ruling.done) if ruling.done else None
+        return hooks or ruling
+    is_new = all(branch.status is NodeStatus.PENDING for branch in branches)
+    if is_new and (before := call_hooks(plan, state, "stage_start", here)):
+        return before
     facts: list[Draft] = []
     work: list[Work] = []
     for branch in branches:
         ruling = _decide_branch(plan, state, step, block, branch)
+        if ruling.failure is not None:
+            failed = f.ProviderCompleted(branch.provider, "failed", ruling.failure.message)
+            ruling = Ruling((Draft(failed, replace(here, provider=branch.provider)),))
         facts += ruling.facts
         work += ruling.work
         facts += opened(state, ruling.question, facts) if ruling.question else ()
@@ -47,7 +56,11 @@ def _decide_branch(plan: Plan, state: RunState, step: Step, block: BlockState, b
         started = f.ProviderStarted(branch.provider, tuple(stage.id for stage in stages))
         return Ruling((Draft(started, here),))
     if branch.next_stage >= len(stages):
-        return Ruling((Draft(f.ProviderCompleted(branch.provider), here),))
+        done = Draft(f.ProviderCompleted(branch.provider), here)
+        return call_hooks(plan, state, "parallel_provider_end", here) or Ruling((done,))
+    is_new = branch.stage is None and not branch.stages and branch.reentry is None
+    if is_new and (before := call_hooks(plan, state, "parallel_provider_start", here)):
+        return before
     at = branch.stage if branch.stage and plan.stage(branch.stage.path, branch.provider) else None
     at = at or _next_visit(state, block, branch, step.inner_path(stages[branch.next_stage]))
     place, node = branch_place(plan, block, branch.provider, at), stages[at.position]
@@ -58,8 +71,8 @@ def _decide_branch(plan: Plan, state: RunState, step: Step, block: BlockState, b
     if ruling.done is not None:
         return stage.record(f.StageCompleted(node.id, ruling.done, at.completed))
     if ruling.failure is not None:
-        error = f"{node.id}: {ruling.failure.message}"
-        return Ruling((Draft(f.ProviderCompleted(branch.provider, "failed", error), here),))
+        message = f"{node.id}: {ruling.failure.message}"
+        return Ruling(failure=replace(ruling.failure, message=message))
     return ruling
 
 

@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from agentforge.engine.decide.hooks import calls_in_flight
 from agentforge.engine.decide.requests import Question, Ruling
 from agentforge.engine.decide.stage_at import StageAt, ended, in_flight
 from agentforge.engine.questions import words_of
@@ -153,7 +154,8 @@ def restarted(here: StageAt) -> Ruling | None:
     restart = here.at.restart
     if restart is None:
         return None
-    if flight := in_flight(here):
+    hooks = calls_in_flight(here.plan, here.state, here.place.cursor(0))
+    if flight := in_flight(here) or next(hooks, None):
         ends = ended(flight, restart.reason)
         return Ruling((ends,)) if ends else Ruling(work=(flight[0],))
     withdrawn = (Draft(f.RequestResolved(r.id, "withdrawn"), r.at) for r in requests_of(here))

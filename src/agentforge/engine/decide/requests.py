@@ -153,7 +153,7 @@ def _consequences(
         case "question":
             return (), f.RequestResolved(request.id, "answered")
         case "pause":
-            return (), f.RequestResolved(request.id, "continue")
+            return (), f.RequestResolved(request.id, "retry" if answer == RETRY else "continue")
         case "escalation":
             return _after_escalation(plan, state, request, answer)
         case _:

@@ -14,6 +14,7 @@ from typing import assert_never
 from msgspec import Struct
 
 from agentforge.engine.decide.block import decide_block
+from agentforge.engine.decide.hooks import call_hooks, calls_in_flight
 from agentforge.engine.decide.requests import (
     APPROVALS,
     Question,
@@ -25,7 +26,7 @@ from agentforge.engine.decide.requests import (
 )
 from agentforge.engine.decide.routing import first_node, next_node
 from agentforge.engine.decide.stage import decide_stage
-from agentforge.engine.decide.stage_at import ended, in_flight, stage_at
+from agentforge.engine.decide.stage_at import Flight, ended, in_flight, stage_at
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Draft
@@ -87,25 +88,23 @@ def _stopping(plan: Plan, state: RunState) -> Directive | None:
     stop = state.stop
     if stop is None:
         return None
-    facts: list[Draft] = []
-    work: list[Work] = []
-    for provider, at in state.under_way():
-        here = stage_at(plan, state, provider, at)
-        flight = in_flight(here) if here else None
-        if flight is None:
-            continue
-        if stop.now and (ends := ended(flight, stop.reason)):
-            facts.append(ends)
-        else:
-            work.append(flight[0])
-    if facts:
+    flights = _in_flight(plan, state)
+    if stop.now and (facts := [ends for flight in flights if (ends := ended(flight, stop.reason))]):
         return Directive(tuple(facts))
-    if not work:
+    if not flights:
         over = f.SessionAborted(stop.reason) if stop.cancel else f.SessionPaused(stop.reason)
         return Directive((Draft(over, state.cursor),))
+    work: list[Work] = [task for task, _ in flights]
     if stop.due_at and not stop.now:
         work.append(Wait("stop", stop.due_at))
     return Directive(work=tuple(work))
+
+
+def _in_flight(plan: Plan, state: RunState) -> list[Flight]:
+    """Everything that was started and hasn't ended."""
+    stages = (stage_at(plan, state, provider, at) for provider, at in state.under_way())
+    flights = (in_flight(stage) for stage in stages if stage)
+    return [*(flight for flight in flights if flight), *calls_in_flight(plan, state)]
 
 
 def _consequences(plan: Plan, state: RunState) -> Directive | None:
@@ -116,21 +115,59 @@ def _consequences(plan: Plan, state: RunState) -> Directive | None:
     return None
 
 
+def _resumed(plan: Plan, state: RunState) -> Directive | None:
+    """The hooks that are called after a person resumed the run."""
+    if state.resumption is None:
+        return None
+    ruling = call_hooks(plan, state, "resume", None, str(state.resumption.seq))
+    if ruling is None:
+        return None
+    decision = _of_run(state, ruling)
+    return decision if decision.facts else _with_flights(plan, state, decision.work)
+
+
 def _advance(plan: Plan, state: RunState) -> Directive:
     """The work of the current node; a run with only open requests left waits for people."""
-    decision = _at_position(plan, state)
+    asked = _request_hooks(plan, state)
+    if asked.facts:
+        return asked
+    if any(request.kind == "pause" for request in state.requests):
+        # A hook paused the run: what is running finishes, and nothing new starts.
+        decision = _with_flights(plan, state, ())
+    else:
+        decision = _at_position(plan, state)
     if decision.facts or not state.requests:
         return decision
     # All of them are open: an answered one has its consequences first.
-    waiting = state.open_requests
-    if decision.work:
-        return Directive(work=(*decision.work, *request_waits(state)))
+    waiting, work = state.open_requests, _once(*decision.work, *asked.work)
+    if work:
+        return Directive(work=(*work, *request_waits(state)))
     ids = tuple(request.id for request in waiting)
     if any(request.kind in APPROVALS for request in waiting):
         return Directive((Draft(f.AwaitingApproval(ids), state.cursor),))
     reasons = [request.reason for request in waiting]
     reason = AT_MOST_ONCE if AT_MOST_ONCE in reasons else reasons[0]
     return Directive((Draft(f.SessionPaused(reason, ids), state.cursor),))
+
+
+def _with_flights(plan: Plan, state: RunState, work: tuple[Work, ...]) -> Directive:
+    return Directive(work=_once(*work, *(task for task, _ in _in_flight(plan, state))))
+
+
+def _once(*work: Work) -> tuple[Work, ...]:
+    return tuple({each.id: each for each in work}.values())
+
+
+def _request_hooks(plan: Plan, state: RunState) -> Directive:
+    """The hooks that may answer open requests, each request separately."""
+    facts: list[Draft] = []
+    work: list[Work] = []
+    for request in state.open_requests if state.requests else ():
+        ruling = call_hooks(plan, state, "request", request.at, request.id)
+        if ruling is not None:
+            facts += ruling.facts
+            work += ruling.work
+    return Directive(tuple(facts), tuple(work))
 
 
 def _at_position(plan: Plan, state: RunState) -> Directive:
@@ -143,7 +180,8 @@ def _at_position(plan: Plan, state: RunState) -> Directive:
                 else _run_directive(plan, state, at, decide_stage(here))
             )
         case Start():
-            return _enter(plan, state, first_node(plan))
+            hooks = call_hooks(plan, state, "session_start")
+            return _of_run(state, hooks) if hooks else _enter(plan, state, first_node(plan))
         case Between(next=destination):
             return _enter(plan, state, destination)
         case BlockState() as block:
@@ -153,6 +191,16 @@ def _at_position(plan: Plan, state: RunState) -> Directive:
             return _run_directive(plan, state, block, decide_block(plan, state, step, block))
         case _:
             assert_never(state.at)
+
+
+def _of_run(state: RunState, ruling: Ruling) -> Directive:
+    """Translate a ruling on the hooks of the run as a whole."""
+    if ruling.failure is not None:
+        failed = f.SessionFailed(ruling.failure.kind, ruling.failure.message, "")
+        return Directive((Draft(failed, state.cursor),))
+    if ruling.question is not None:
+        return Directive(opened(state, ruling.question))
+    return Directive(ruling.facts, ruling.work)
 
 
 def _run_directive(plan: Plan, state: RunState, at: StageState | BlockState, ruling: Ruling) -> Directive:
@@ -176,6 +224,8 @@ def _run_directive(plan: Plan, state: RunState, at: StageState | BlockState, rul
 
 def _enter(plan: Plan, state: RunState, destination: Destination | None) -> Directive:
     if destination is None:
+        if hooks := call_hooks(plan, state, "session_end"):
+            return _of_run(state, hooks)
         reason = state.stages[-1].reason if plan.mode == "loop" and state.stages else "all_loops_complete"
         return Directive((Draft(f.SessionCompleted(reason), state.cursor),))
     step = plan.places.get(destination.path)
@@ -235,7 +285,7 @@ def _missing_node(state: RunState, path: str) -> Directive:
 
 _WAITING_GATES: tuple[RunGate, ...] = (_cancelled, _overdue, _answered, _unanswered)
 GATES: Mapping[RunStatus, tuple[RunGate, ...]] = {
-    RunStatus.RUNNING: (_overdue, _stopping, _consequences),
+    RunStatus.RUNNING: (_overdue, _stopping, _consequences, _resumed),
     RunStatus.PAUSED: _WAITING_GATES,
     RunStatus.AWAITING_APPROVAL: _WAITING_GATES,
 }

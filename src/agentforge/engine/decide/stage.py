@@ -18,12 +18,14 @@ from agentforge.engine.decide.failure import (
     choose_provider,
     decide_after_failure,
 )
+from agentforge.engine.decide.hooks import call_hooks, end_reason
 from agentforge.engine.decide.people import approval, asked_by_agent, awaits_approval, rejected, restarted
 from agentforge.engine.decide.requests import Question, Ruling
 from agentforge.engine.decide.stage_at import StageAt, in_flight, max_runtime, tightest
 from agentforge.engine.decide.termination import MAX_JUDGE_FAILURES, end_of, wants_judge, wants_queue
 from agentforge.model import facts as f
 from agentforge.model.failure import Failure, FailureKind
+from agentforge.model.hook import HookPoint
 from agentforge.model.request import CANCEL, RESUME, RETRY, SUCCEEDED
 from agentforge.model.result import Decision
 from agentforge.model.state import AT_MOST_ONCE, AttemptState, IterationState, RunState
@@ -43,11 +45,12 @@ AttemptGate = Callable[[StageAt, IterationState, AttemptState], Ruling | None]
 
 def decide_stage(here: StageAt) -> Ruling:
     iteration = here.at.iteration
-    ruling = (
-        restarted(here)
-        or _running(here)
-        or (_between_iterations(here) if iteration is None else _within_iteration(here, iteration))
+    ruling = restarted(here) or _running(here) or _over(here)
+    ruling = ruling or (
+        _between_iterations(here) if iteration is None else _within_iteration(here, iteration)
     )
+    if ruling.done is not None:
+        ruling = _hooks(here, "stage_end", here.at.completed, ruling.done) or ruling
     if ruling.question is None:
         return ruling
     if ruling.question.at is not None:
@@ -77,7 +80,29 @@ def _running(here: StageAt) -> Ruling | None:
     return Ruling(work=(flight[0],)) if flight else None
 
 
+def _over(here: StageAt) -> Ruling | None:
+    """A stage stays over while its hooks are called, even if a resume reset what had ended it."""
+    reason = end_reason(here.state, here.place.cursor(0)) if here.state.hooks else None
+    return Ruling(done=reason) if reason is not None else None
+
+
+def _hooks(here: StageAt, point: HookPoint, iteration: int, subject: str = "") -> Ruling | None:
+    return call_hooks(here.plan, here.state, point, here.place.cursor(iteration), subject)
+
+
 # -- between two iterations
+
+
+def _stage_start(here: StageAt) -> Ruling | None:
+    return _hooks(here, "stage_start", 0) if not here.at.completed else None
+
+
+def _iteration_end(here: StageAt) -> Ruling | None:
+    return _hooks(here, "iteration_end", here.at.completed) if here.at.completed else None
+
+
+def _iteration_start(here: StageAt) -> Ruling | None:
+    return _hooks(here, "iteration_start", here.at.completed + 1)
 
 
 def _preparation_failed(here: StageAt) -> Ruling | None:
@@ -259,6 +284,8 @@ def _runtime(here: StageAt) -> Ruling | None:
 BETWEEN_ITERATIONS: tuple[StageGate, ...] = (
     awaits_approval,
     rejected,
+    _stage_start,
+    _iteration_end,
     _preparation_failed,
     asked_by_agent,
     _judge,
@@ -267,5 +294,6 @@ BETWEEN_ITERATIONS: tuple[StageGate, ...] = (
     _stuck,
     _runtime,
     _delay,
+    _iteration_start,
 )
 AFTER_ATTEMPT: tuple[AttemptGate, ...] = (_once, _failure, _retry_wait, _lost_attempt)

@@ -1,9 +1,10 @@
 """A stage in progress, as the gates see it: its plan, its state, its limits and its tasks."""
 
+from typing import assert_never
+
 from msgspec import Struct
 
 from agentforge.engine.decide.requests import Ruling
-from agentforge.engine.task_families import FAMILIES
 from agentforge.model import facts as f
 from agentforge.model.event import Draft
 from agentforge.model.failure import FailureKind
@@ -11,7 +12,7 @@ from agentforge.model.place import Place, place_of
 from agentforge.model.plan import Plan, StageNode
 from agentforge.model.state import AttemptState, IterationState, RunState, StageState, TaskState
 from agentforge.model.status import TaskStatus
-from agentforge.model.task import AgentTask, JudgeTask
+from agentforge.model.task import AgentTask, HookTask, JudgeTask
 
 
 class StageAt(Struct, frozen=True):
@@ -30,7 +31,7 @@ class StageAt(Struct, frozen=True):
         return Ruling((Draft(fact, self.place.cursor(number)),))
 
 
-Flight = tuple[AgentTask | JudgeTask, TaskState]
+Flight = tuple[AgentTask | JudgeTask | HookTask, TaskState]
 
 
 def stage_in(plan: Plan, state: RunState, place: Place, node: StageNode, at: StageState) -> StageAt:
@@ -91,10 +92,18 @@ def judge_task(here: StageAt, judge: TaskState) -> JudgeTask:
 def ended(flight: Flight, reason: str) -> Draft | None:
     """The fact that stops the task, or None if that is recorded already."""
     task, known = flight
-    ending = FAMILIES[task.KIND].ending
-    if known.status is not TaskStatus.RUNNING or ending is None:
+    if known.status is not TaskStatus.RUNNING:
         return None
-    return Draft(ending(known.number, reason), task.cursor)
+    match task:
+        case AgentTask():
+            return Draft(f.AttemptEnding(known.number, reason), task.cursor)
+        case JudgeTask():
+            return Draft(f.JudgeEnding(known.number, reason), task.cursor)
+        case HookTask(hook=hook):
+            ending = f.HookEnding(hook.id, hook.point, task.delivery, known.number, reason=reason)
+            return Draft(ending, task.at)
+        case _:
+            assert_never(task)
 
 
 def max_runtime(plan: Plan, node: StageNode) -> float | None:

@@ -7,6 +7,7 @@ from typing import assert_never
 import msgspec
 from msgspec.structs import replace
 
+from agentforge.engine.evolve import hooks
 from agentforge.engine.evolve.block import (
     BlockFact,
     block_of,
@@ -36,6 +37,7 @@ from agentforge.model.state import (
     Between,
     BlockState,
     BranchState,
+    LatestResume,
     Note,
     RefusedFile,
     Restart,
@@ -67,6 +69,8 @@ def evolve(state: RunState | None, event: Event) -> RunState:
             hint="run `agentforge log verify` to see which lines are damaged",
         )
     changed = _apply(state, event)
+    if state.hooks:
+        changed = hooks.left(changed, event.cursor, fact)
     return replace(changed, seq=event.seq, updated_at=event.at, cursor=_run_cursor(changed, event))
 
 
@@ -160,6 +164,26 @@ def _apply(state: RunState, event: Event) -> RunState:
         ):
             return _apply_session(state, event, fact)
         case _:
+            return _apply_task(state, event, fact)
+
+
+def _apply_task(state: RunState, event: Event, fact: StageFact | hooks.AnyHookFact) -> RunState:
+    match fact:
+        case (
+            f.HookStarted()
+            | f.HookCompleted()
+            | f.HookFailed()
+            | f.HookTimedOut()
+            | f.HookLost()
+            | f.HookEnding()
+            | f.HookRetryScheduled()
+            | f.HookSkipped()
+            | f.EffectIntended()
+            | f.EffectDone()
+            | f.EffectReconciled()
+        ):
+            return hooks.evolve_hooks(state, event, fact)
+        case _:
             return _apply_stage(state, event, fact)
 
 
@@ -183,6 +207,8 @@ def _apply_block(state: RunState, event: Event, fact: BlockFact) -> RunState:
 
 
 def _fired(state: RunState, event: Event, timer: str) -> RunState:
+    if timer.startswith(hooks.TIMER):
+        return hooks.timer_fired(state, timer)
     if timer.startswith(TIMER):
         return _with_request(state, timer.removeprefix(TIMER), overdue=True)
     if timer != "stop":
@@ -257,10 +283,12 @@ def _apply_request(
             request = Request(**fields, opened_at=event.at, at=event.cursor)
             return replace(state, requests=(*state.requests, request))
         case f.RequestAnswered(id=id, answer=answer, by=by, text=text):
-            return _with_request(state, id, answer=answer, answered_by=by, text=text)
+            known = hooks.answered(state, id, by)
+            return _with_request(known, id, answer=answer, answered_by=by, text=text)
         case f.RequestResolved(id=id):
             closed = next((request for request in state.requests if request.id == id), None)
             left = replace(state, requests=tuple(r for r in state.requests if r.id != id))
+            left = hooks.withdrawn(left, id)
             return _resolved(left, event, fact, closed) if closed else left
         case _:
             assert_never(fact)
@@ -270,6 +298,8 @@ def _resolved(state: RunState, event: Event, fact: f.RequestResolved, request: R
     """The state after the effect of an answer."""
     if request.kind == "escalation":
         return _allow_escalated(state, event, fact, request)
+    if request.kind == "pause":
+        return hooks.request_resolved(state, request, fact.effect)
     stage = state.stage_asking(request.at)
     if stage is None:
         return state
@@ -311,6 +341,8 @@ def _allow_escalated(state: RunState, event: Event, fact: f.RequestResolved, req
             stage = replace(stage, rounds_granted=stage.rounds_granted + more)
         case "question_rounds":
             stage = replace(stage, asks_granted=stage.asks_granted + more)
+        case "hook_restarts":
+            stage = replace(stage, hook_restarts=max(0, stage.hook_restarts - more) if more else 0)
         case _:
             stage = excused(stage)
     return _with_stage(state, request.at, stage)
@@ -359,11 +391,12 @@ def _apply_control(
             return _stop_requested(state, fact)
         case f.NoteAdded(text=text, by=by):
             return replace(state, notes=latest_notes((*state.notes, Note(text, by))))
-        case f.RestartRequested(reason=reason, by=by, provider=provider):
+        case f.RestartRequested(reason=reason, by=by, provider=provider, hook=hook):
             stage = state.stage(provider)
             if stage is None:
                 return state
-            restarts = replace(stage, restart=Restart(reason, by))
+            count = stage.hook_restarts + bool(hook)
+            restarts = replace(stage, restart=Restart(reason, by), hook_restarts=count)
             return _with_stage(state, Cursor(stage.path, stage.run, 0, provider), restarts)
         case _:
             assert_never(fact)
@@ -467,8 +500,9 @@ def _resumed(state: RunState, event: Event, fact: f.SessionResumed | f.SessionRe
         recoveries_excused=0,
         runtime_granted=None,
         notes=notes,
+        resumption=LatestResume(event.seq, fact.context or "", fact.by),
     )
-    return _with_fresh_stages(fresh)
+    return _with_fresh_stages(hooks.resumed(fresh))
 
 
 def _with_fresh_stages(state: RunState) -> RunState:

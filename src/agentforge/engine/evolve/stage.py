@@ -67,7 +67,7 @@ def evolve_stage(at: StageState, event: Event, fact: StageFact) -> StageState:
 
 def reentry_of(at: StageState, fact: f.NodeRestarted) -> Reentry:
     """What the next visit of the stage gets from this one."""
-    return Reentry(fact.round, at.rounds_granted, fact.feedback, at.answers)
+    return Reentry(fact.round, at.rounds_granted, fact.feedback, at.answers, at.hook_restarts)
 
 
 def entered_again(at: StageState, reentry: Reentry | None) -> StageState:
@@ -79,6 +79,7 @@ def entered_again(at: StageState, reentry: Reentry | None) -> StageState:
         rounds_granted=reentry.rounds_granted,
         feedback=reentry.feedback,
         answers=reentry.answers,
+        hook_restarts=reentry.hook_restarts,
     )
 
 

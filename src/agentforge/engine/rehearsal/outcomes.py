@@ -80,7 +80,7 @@ def work_for(works: Sequence[Work], fact: f.AnyFact, here: Cursor | None) -> Wor
         if isinstance(work, Wait):
             fits = isinstance(fact, f.TimerFired) and fact.timer == work.timer and _matches(work.cursor, here)
         else:
-            fits = type(fact) in FAMILIES[work.KIND].outcomes and work.cursor == here
+            fits = type(fact) in FAMILIES[work.KIND].outcomes and work.recorded_at == here
             fits = fits and (not work.attempt or work.attempt == getattr(fact, "attempt", work.attempt))
         if fits:
             return work

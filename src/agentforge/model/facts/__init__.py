@@ -7,6 +7,19 @@ Event types that agent-pipelines already had keep their spelling.
 from typing import get_args
 
 from agentforge.model.facts.fact import Fact
+from agentforge.model.facts.hook import (
+    EffectDone,
+    EffectIntended,
+    EffectReconciled,
+    HookCompleted,
+    HookEnding,
+    HookFailed,
+    HookLost,
+    HookRetryScheduled,
+    HookSkipped,
+    HookStarted,
+    HookTimedOut,
+)
 from agentforge.model.facts.iteration import (
     AttemptCancelled,
     AttemptEnding,
@@ -76,9 +89,20 @@ __all__ = [
     "CheckpointCleared",
     "DamageAccepted",
     "DelayStarted",
+    "EffectDone",
+    "EffectIntended",
+    "EffectReconciled",
     "ErrorOccurred",
     "Fact",
     "FileRefused",
+    "HookCompleted",
+    "HookEnding",
+    "HookFailed",
+    "HookLost",
+    "HookRetryScheduled",
+    "HookSkipped",
+    "HookStarted",
+    "HookTimedOut",
     "ImportedStage",
     "IterationCompleted",
     "IterationStarted",
@@ -175,6 +199,17 @@ AnyFact = (
     | DamageAccepted
     | TmuxSessionCleaned
     | FileRefused
+    | HookStarted
+    | HookCompleted
+    | HookFailed
+    | HookTimedOut
+    | HookLost
+    | HookEnding
+    | HookRetryScheduled
+    | HookSkipped
+    | EffectIntended
+    | EffectDone
+    | EffectReconciled
 )
 
 

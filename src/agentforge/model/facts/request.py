@@ -26,7 +26,7 @@ class RequestOpened(Fact, frozen=True):
     """When the default becomes the answer."""
     default: str | None = None
     subject: str = ""
-    """The name of the checkpoint, or the id of the agent's question."""
+    """The name of the checkpoint, or the id of the agent's question or of the hook."""
     grants: str = ""
     """What a number as the answer grants. Empty: numbers are not accepted."""
 
@@ -55,13 +55,15 @@ class RequestResolved(Fact, frozen=True):
         "cleared",
         "answered",
         "continue",
+        "retry",
         "reset",
         "granted",
         "succeeded",
         "cancel",
         "withdrawn",
     ]
-    """`continue`: one more try, counters are kept; `reset`: counters are reset."""
+    """`continue`: one more try, counters are kept; `reset`: counters are reset; `retry`: a hook is called
+    again."""
     granted: int = 0
 
 

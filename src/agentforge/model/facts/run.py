@@ -144,6 +144,8 @@ class RestartRequested(Fact, frozen=True):
     provider: str | None = None
     """The branch, inside a parallel block."""
     control: str | None = None
+    hook: str = ""
+    """The hook that asked."""
 
 
 class NoteAdded(Fact, frozen=True):

@@ -141,7 +141,31 @@ def _details(fact: AnyFact) -> list[tuple[str, Any]]:
         case f.ProviderStarted() | f.ProviderCompleted() | f.StageCompleted() | f.WorkerCompleted():
             return _of_branch(fact)
         case _:
-            return request_details(fact) if isinstance(fact, RequestFact) else _of_session(fact)
+            return request_details(fact) if isinstance(fact, RequestFact) else _of_hook(fact)
+
+
+def _of_hook(fact: AnyFact) -> list[tuple[str, Any]]:
+    match fact:
+        case f.HookStarted():
+            return [("hook", fact.hook), ("action", fact.action), ("attempt", fact.attempt)]
+        case f.HookCompleted():
+            reason, context = _quoted(fact.reason), _quoted(fact.context)
+            return [("hook", fact.hook), ("action", fact.action), ("reason", reason), ("context", context)]
+        case f.HookFailed():
+            message = _quoted(fact.message, MESSAGE_CHARS)
+            return [("hook", fact.hook), ("attempt", fact.attempt), ("message", message)]
+        case f.HookTimedOut() | f.HookLost() | f.HookRetryScheduled():
+            return [("hook", fact.hook), ("attempt", fact.attempt)]
+        case f.HookEnding() | f.HookSkipped():
+            return [("hook", fact.hook), ("reason", _quoted(fact.reason, MESSAGE_CHARS))]
+        case f.EffectIntended():
+            return [("key", fact.key), ("kind", fact.kind), ("target", _quoted(fact.target))]
+        case f.EffectDone():
+            return [("key", fact.key), ("outcome", fact.outcome)]
+        case f.EffectReconciled():
+            return [("key", fact.key), ("found", fact.found), ("then", fact.then)]
+        case _:
+            return _of_session(fact)
 
 
 def _of_attempt(fact: f.AttemptStarted | f.AttemptReattached) -> list[tuple[str, Any]]:

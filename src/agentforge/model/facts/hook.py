@@ -1,0 +1,142 @@
+"""Facts about hooks, and about effects: acts on the outside world that carry a key."""
+
+from datetime import datetime
+from typing import Literal
+
+from agentforge.model.facts.fact import Fact, written
+from agentforge.model.hook import HookAction, HookOutcome, HookPoint
+
+
+class HookFact(Fact, frozen=True):
+    """What all facts about one call of a hook name."""
+
+    hook: str
+    point: HookPoint
+    delivery: str
+    """Identifies the call: the same for every try."""
+    attempt: int = written(1)
+
+
+class HookStarted(HookFact, frozen=True):
+    """The intent to call a hook, durable before the call."""
+
+    TYPE = "hook_start"
+
+    action: HookAction = "call"
+    timeout: float | None = None
+    subject: str = ""
+    """The id of the request, the number of the event that resumed the run, or why the stage is over."""
+
+
+class HookCompleted(HookFact, frozen=True):
+    """A hook answered."""
+
+    TYPE = "hook_complete"
+
+    action: HookOutcome = written("continue")
+    reason: str = ""
+    context: str = ""
+    """Added to the context of later iterations."""
+    answer: str = ""
+    """Its answer to the request."""
+    text: str = ""
+    status: int | None = None
+    """The HTTP status, or the exit status of a script."""
+    duration_ms: int = 0
+
+
+class HookFailed(HookFact, frozen=True):
+    """A try failed."""
+
+    TYPE = "hook_failed"
+
+    message: str = ""
+    retry: bool = False
+    """Whether another try may help."""
+    status: int | None = None
+    duration_ms: int = 0
+
+
+class HookTimedOut(HookFact, frozen=True):
+    """A try took too long and was stopped."""
+
+    TYPE = "hook_timeout"
+
+    duration_ms: int = 0
+
+
+class HookLost(HookFact, frozen=True):
+    """The engine or host died during a try, or it was stopped on request: whether it had an effect is
+    unknown."""
+
+    TYPE = "hook_lost"
+
+    started: bool = True
+    """False if it ended before anything was sent or run."""
+
+
+class HookEnding(HookFact, frozen=True):
+    """The intent to stop a try; it is stopped only after this is durable."""
+
+    TYPE = "hook_ending"
+
+    reason: str = ""
+
+
+class HookRetryScheduled(HookFact, frozen=True):
+    """Another try follows, as a retry of a failed one."""
+
+    TYPE = "hook_retry"
+
+    due_at: datetime | None = None
+    """None: at once."""
+
+
+class HookSkipped(Fact, frozen=True):
+    """The run continues without a hook's answer."""
+
+    TYPE = "hook_skipped"
+
+    hook: str
+    point: HookPoint
+    reason: str
+    subject: str = ""
+
+
+EffectKind = Literal["webhook"]
+
+
+class EffectIntended(Fact, frozen=True):
+    """The intent to act on the outside world, durable before the act."""
+
+    TYPE = "effect_intended"
+
+    key: str
+    """The same for every try, so that the other side recognises a repeat."""
+    kind: EffectKind
+    target: str
+    attempt: int = written(1)
+
+
+class EffectDone(Fact, frozen=True):
+    """The act has ended, and the outcome is known."""
+
+    TYPE = "effect_done"
+
+    key: str
+    kind: EffectKind
+    attempt: int = written(1)
+    outcome: Literal["done", "failed"] = written("done")
+
+
+class EffectReconciled(Fact, frozen=True):
+    """What was found out about an act whose outcome was lost, and what follows."""
+
+    TYPE = "effect_reconciled"
+
+    key: str
+    kind: EffectKind
+    attempt: int = written(1)
+    found: Literal["unknown", "absent"] = written("unknown")
+    """`absent`: it had not begun."""
+    then: Literal["repeat", "ask"] = written("repeat")
