@@ -5,6 +5,7 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
+from agentforge.model.condition import Condition
 from agentforge.model.cursor import Cursor
 
 HookPoint = Literal[
@@ -49,6 +50,8 @@ class Hook(Struct, frozen=True, omit_defaults=True):
     action: HookAction
     stage: str | None = None
     """The id of the node that it applies to; None: all."""
+    condition: Condition | None = None
+    """It is called only where this holds."""
     message: str | None = None
     """What `pause` and `confirm` ask."""
     url: str | None = None

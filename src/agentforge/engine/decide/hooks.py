@@ -10,6 +10,7 @@ from typing import assert_never
 
 from msgspec import Struct
 
+from agentforge.engine.conditions import ConditionError, Values, evaluate
 from agentforge.engine.decide.requests import Question, Ruling
 from agentforge.engine.decide.stage_at import Flight
 from agentforge.engine.evolve.hooks import BY, TIMER
@@ -65,6 +66,12 @@ class HookSite(Struct, frozen=True):
         )
 
     @property
+    def provider(self) -> str:
+        """The branch, or who runs the stage; empty outside of both."""
+        branch = self.at.provider if self.at else None
+        return branch or (self.node.provider.type if isinstance(self.node, StageNode) else "")
+
+    @property
     def stage(self) -> StageState | None:
         """The stage that has completed iterations here, or None."""
         known = self.state.stage(self.at.provider) if self.at else None
@@ -105,8 +112,28 @@ def call_hooks(
     if progress is not None and progress.call is not None:
         return _calling(here, progress.call)
     done = progress.done if progress else ()
-    following = next((hook for hook in here.hooks if hook.id not in done), None)
-    return None if following is None else _call(here, following, 1)
+    for hook in here.hooks:
+        holds = hook.id not in done and _holds(here, hook)
+        if isinstance(holds, ConditionError):
+            return _skip(here, hook.id, f"its condition has no value: {holds.message}")
+        if holds:
+            return _call(here, hook, 1)
+    return None
+
+
+def _holds(here: HookSite, hook: Hook) -> bool | ConditionError:
+    if hook.condition is None:
+        return True
+    at, node = here.at, here.node
+    values: Values = {
+        "iteration": at.iteration if at else 0,
+        "stage": node.id if node else "",
+        "session": here.state.session,
+        "provider": here.provider,
+        "status": "running" if here.point.endswith("_start") else "completed",
+        "event": here.point,
+    }
+    return evaluate(hook.condition, values)
 
 
 def _is_before(point: HookPoint, iteration: int, progress: HookProgress) -> bool:
@@ -185,7 +212,7 @@ def _task(here: HookSite, hook: Hook, call: HookCall) -> HookTask:
         delivery=call.delivery,
         started_at=call.started_at,
         at=here.at,
-        provider=at.provider or (node.provider.type if isinstance(node, StageNode) else ""),
+        provider=here.provider,
         notes=here.state.note_texts,
         request=here.request,
         text=resumption.text if resumption else "",
