@@ -242,3 +242,24 @@ def _wrapped_text(text: str) -> list[str]:
 
 def _print_labelled(label: str, text: str, tone: str, indent: str = "") -> None:
     echo(*_wrapped_text(f"{indent}{styled(label + ':', tone)} {text}"), err=True)
+
+
+PATCH_TONES: tuple[tuple[str, str], ...] = (
+    *((header, "strong") for header in ("diff --git ", "index ", "old mode", "new mode", "+++", "---")),
+    *((header, "strong") for header in ("new file", "deleted file", "similarity", "rename ")),
+    *(("+", "good"), ("-", "bad"), ("@@", "busy")),
+)
+TAB = 8
+
+
+def echo_patch(patch: bytes) -> None:
+    """Print a change: coloured and harmless on a terminal, exact for programs such as `git apply`."""
+    if not is_terminal():
+        echo_exact(patch)
+        return
+    for line in patch.decode("utf-8", "replace").removesuffix("\n").split("\n"):
+        echo(styled(line.expandtabs(TAB), _patch_tone(line)))
+
+
+def _patch_tone(line: str) -> str:
+    return next((tone for prefix, tone in PATCH_TONES if line.startswith(prefix)), "plain")

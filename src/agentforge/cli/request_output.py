@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from agentforge.cli.diff_output import echo_patch
 from agentforge.cli.invocation import Invocation
-from agentforge.cli.output import echo, hanging, is_terminal, styled, wrapped
+from agentforge.cli.output import echo, echo_patch, hanging, is_terminal, styled, wrapped
 from agentforge.model.errors import InvalidRequest
 from agentforge.views.lines.requests import (
     commands_of,

@@ -2,11 +2,16 @@
 
 import logging
 import os
+import select
 import signal
+import sys
+import termios
 import time
+import tty
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType
+from types import FrameType, TracebackType
+from typing import Any
 
 import click
 from rich.console import Console, Group, RenderableType
@@ -19,13 +24,68 @@ from agentforge.cli.commands.attach import follow_run
 from agentforge.cli.commands.cancel import cancel_text
 from agentforge.cli.commands.pause import pause_text
 from agentforge.cli.invocation import Invocation
-from agentforge.cli.keyboard import Keyboard
 from agentforge.cli.live import STYLES, shown
 from agentforge.cli.output import echo, note
 from agentforge.model.errors import AgentForgeError
 from agentforge.views.lines.status import STATUS_TONES
 from agentforge.views.text import one_line
 from agentforge.views.top import HEADS, TopRow, column_widths, totals
+
+_NAMES = {
+    b"\x1b[A": "up",
+    b"\x1bOA": "up",
+    b"\x1b[B": "down",
+    b"\x1bOB": "down",
+    b"\r": "enter",
+    b"\n": "enter",
+    b"\x1b": "escape",
+    b"\x04": "q",
+}
+_SEQUENCE = 3
+
+
+class Keyboard:
+    """Reads keys, one at a time and without waiting for Enter. Use it as a context: on exit, the terminal is
+    as it was."""
+
+    def __init__(self) -> None:
+        self._descriptor = sys.stdin.fileno()
+        self._before: list[Any] = []
+        self._pending = b""
+
+    def __enter__(self) -> "Keyboard":
+        self._before = termios.tcgetattr(self._descriptor)
+        # Keys that were typed before count, too.
+        tty.setcbreak(self._descriptor, termios.TCSADRAIN)
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._before)
+
+    def key(self, seconds: float) -> str | None:
+        """The next key: `up`, `down`, `enter`, `escape` or a character, or None if no key is pressed in that
+        time. Raises EOFError if the terminal is closed."""
+        if not self._pending:
+            if not select.select([self._descriptor], [], [], seconds)[0]:
+                return None
+            self._pending = os.read(self._descriptor, 1024)
+            if not self._pending:
+                raise EOFError
+        return self._next()
+
+    def _next(self) -> str:
+        for length in (_SEQUENCE, 1):
+            head = self._pending[:length]
+            if head in _NAMES:
+                self._pending = self._pending[length:]
+                return _NAMES[head]
+        if self._pending.startswith(b"\x1b"):
+            # Another key that sends a sequence.
+            self._pending = b""
+            return "other"
+        head, self._pending = self._pending[:1], self._pending[1:]
+        return head.decode("ascii", "replace")
+
 
 TICK_SECONDS = 0.25
 REFRESH_SECONDS = 1.0

@@ -23,7 +23,6 @@ from agentforge.definition.precedence import (
     merge_approvals,
     naming_level,
 )
-from agentforge.definition.prompt_text import validate_prompt
 from agentforge.definition.read.file_keys import read_pipeline
 from agentforge.definition.read.values import COUNT, refuse_control_characters
 from agentforge.definition.resolve import (
@@ -50,6 +49,7 @@ from agentforge.definition.validate import (
     validate_approval,
     validate_checkpoints,
     validate_nodes,
+    validate_prompt,
     validate_provider,
     validate_size,
     validate_termination,

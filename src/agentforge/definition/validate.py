@@ -1,8 +1,10 @@
-"""Fifth pass: rules about names, and rules that span several mappings or files."""
+"""Fifth pass: rules about names, rules that span several mappings or files, and the text of prompts."""
 
-from collections.abc import Collection, Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from agentforge.definition.diagnostics import Report
+from agentforge.definition.pins import pinned_text
 from agentforge.definition.precedence import canonical
 from agentforge.definition.resolve import is_stage_name
 from agentforge.definition.specs import (
@@ -19,9 +21,12 @@ from agentforge.definition.specs import (
     Written,
     merge,
 )
+from agentforge.definition.yaml.parser import relative
 from agentforge.definition.yaml.tree import shown
-from agentforge.model.diagnostic import choice
+from agentforge.model.diagnostic import SourcePlace, choice
 from agentforge.model.plan_limits import MAX_RUNS, MAX_STEPS, is_directory_name
+from agentforge.model.prompt_variables import VARIABLES
+from agentforge.ports.sources import Sources
 
 
 def validate_nodes(spec: PipelineSpec, report: Report) -> None:
@@ -178,3 +183,31 @@ def _steps(pipeline: ResolvedPipeline) -> int:
         else:
             total += 1
     return total
+
+
+_VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
+
+
+def validate_prompt(node: ResolvedStage, sources: Sources, report: Report) -> None:
+    """Warn about unknown variables: agents get them as they are written."""
+    for name, at in _unknown(node, sources, report):
+        message = f"unknown variable `${{{name}}}` in the prompt: the agent gets it as it is written"
+        report.warning("unknown-variable", at, message, choice(name, "variables", VARIABLES))
+
+
+def _unknown(node: ResolvedStage, sources: Sources, report: Report) -> Iterator[tuple[str, SourcePlace]]:
+    if node.prompt_path is not None:
+        file = relative(sources.project, node.prompt_path)
+        text = pinned_text(file, sources) or ""
+        report.add_text(file, text)
+        for found in _variables(text):
+            line_start = text.rfind("\n", 0, found.start()) + 1
+            line = text.count("\n", 0, found.start()) + 1
+            yield found[1], SourcePlace(file, line, found.start() - line_start + 1)
+    elif node.spec.work.prompt is not None:
+        for found in _variables(node.spec.work.prompt.value):
+            yield found[1], node.spec.work.prompt.at
+
+
+def _variables(text: str) -> Iterator[re.Match[str]]:
+    return (found for found in _VARIABLE.finditer(text) if found[1] not in VARIABLES)

@@ -2,9 +2,8 @@
 
 import click
 
-from agentforge.cli.diff_output import echo_patch
 from agentforge.cli.invocation import choose_session_to_show, invocation, project_options
-from agentforge.cli.output import echo, is_terminal, note, print_json
+from agentforge.cli.output import echo, echo_patch, is_terminal, note, print_json
 from agentforge.views.lines.work import changes_text, file_lines
 
 

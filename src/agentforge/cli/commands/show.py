@@ -4,9 +4,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentforge.cli.diff_output import echo_patch
 from agentforge.cli.invocation import Invocation, choose_session_to_show, invocation, project_options
-from agentforge.cli.output import columns, echo, hanging, is_terminal, marked, note, print_json, styled
+from agentforge.cli.output import (
+    columns,
+    echo,
+    echo_patch,
+    hanging,
+    is_terminal,
+    marked,
+    note,
+    print_json,
+    styled,
+)
 from agentforge.model.status import status_text
 from agentforge.views.lines.work import (
     output_lines,
