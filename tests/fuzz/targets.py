@@ -28,6 +28,7 @@ from agentforge.app.runs.lookup import Runs
 from agentforge.app.runs.work import RunWork
 from agentforge.app.starter import examine_project
 from agentforge.definition.compiler import compile_pipeline
+from agentforge.engine.checks.outcome import read_check
 from agentforge.engine.normalise import (
     MAX_OUTPUT_BYTES,
     TRUNCATED,
@@ -37,6 +38,7 @@ from agentforge.engine.normalise import (
 )
 from agentforge.model import codec
 from agentforge.model.cassette import parse_cassette
+from agentforge.model.check import CheckEnd, CheckParser
 from agentforge.model.errors import AgentForgeError, DefinitionError, InvalidSettings, ProviderUnusable
 from agentforge.model.failure import Failure
 from agentforge.model.layout import RunLayout, lock_file, stop_reason_file
@@ -50,12 +52,15 @@ from agentforge.runtime.controls import pending_controls
 from agentforge.runtime.escalations import place_resolutions
 from agentforge.runtime.exit_record import exit_of, read_claim, read_exit
 from agentforge.tool_loop.conversation import SessionStore
+from agentforge.views.check_feedback import MAX_FEEDBACK_BYTES, FailedCheck, check_feedback
+from agentforge.views.files.check_failures import failures_content, read_failures
 from agentforge.views.files.escalation import escalation_id
 from agentforge.views.lines.tail import event_line
 from agentforge.views.lines.work import work_line, work_rows
 
 HERE = Path(__file__).parent
 STREAMS = HERE.parent / "adapters" / "streams"
+CHECKS = HERE.parent / "engine" / "check_outputs"
 NOTHING: tuple[type[Exception], ...] = ()
 
 
@@ -235,7 +240,22 @@ def repository(root: Path, content: bytes) -> object:
     return survey
 
 
+def checked(parser: CheckParser, pattern: str) -> Target:
+    def read(content: bytes) -> None:
+        for code in (0, 1):
+            found = read_check(parser, "pass", CheckEnd(code), content, content)
+            assert (
+                len(check_feedback([FailedCheck("c", found.outcome, content)]).encode()) <= MAX_FEEDBACK_BYTES
+            )
+        assert read_failures(failures_content(found.failures)) == list(found.failures)
+
+    return Target(read, seeds=tuple(sorted(CHECKS.glob(pattern))))
+
+
 TARGETS = {
+    "junit": checked("junit", "*.xml"),
+    "pytest": checked("pytest", "*.txt"),
+    "lint_lines": checked("lines", "[rm][uy]*.txt"),
     "repository": Target(in_project(repository)),
     "claude": stream_of(CLAUDE),
     "codex": stream_of(CODEX),

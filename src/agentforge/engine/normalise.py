@@ -81,8 +81,7 @@ def clean_output(raw: bytes) -> CleanOutput:
     Windows line endings become plain ones. Other carriage returns are kept, because overwritten text such as
     a progress bar may explain a failure.
     """
-    if b"\x1b" in raw:
-        raw = _ANSI.sub(b"", raw)
+    raw = without_escapes(raw)
     if b"\r" in raw:
         raw = _LINE_END.sub(b"\n", raw)
     text = raw.decode("utf-8", "replace").rstrip("\r\n")
@@ -93,6 +92,11 @@ def clean_output(raw: bytes) -> CleanOutput:
     if len(encoded) <= MAX_OUTPUT_BYTES:
         return CleanOutput(text)
     return CleanOutput(_head(encoded) + TRUNCATED, truncated_from=len(encoded))
+
+
+def without_escapes(raw: bytes) -> bytes:
+    """The output of a program without the codes that control a terminal."""
+    return _ANSI.sub(b"", raw) if b"\x1b" in raw else raw
 
 
 def _head(encoded: bytes) -> str:

@@ -88,7 +88,7 @@ def feedback_text(feedback: Feedback | None) -> str:
     return _FEEDBACK.format(
         by=one_line(feedback.by, NAME_CHARS) or "a person",
         files=f"It is about these files:\n{listed}" if listed else "",
-        quotation=_quoted("feedback", feedback.text),
+        quotation=quoted("feedback", feedback.text),
     )
 
 
@@ -102,7 +102,7 @@ def answers_text(answers: Sequence[AnsweredQuestion]) -> str:
         omitted=f"The first {omitted} of {len(answers)} answers are only in context.json.\n"
         if omitted
         else "",
-        quotation=_quoted("answers", "\n".join(lines)),
+        quotation=quoted("answers", "\n".join(lines)),
     )
 
 
@@ -117,7 +117,7 @@ def _latest(lines: list[str]) -> list[str]:
     return lines[-kept:]
 
 
-def _quoted(what: str, text: str) -> str:
+def quoted(what: str, text: str) -> str:
     mark = _mark(text)
     return f"----- {what} {mark} -----\n{text}\n----- end of {what} {mark} -----"
 

@@ -1,0 +1,117 @@
+"""The outcome of a check, from what its program left.
+
+- `timeout`: it was ended at its time limit.
+- `error`: it says nothing about the work. It didn't start, a signal ended it, no test was executed, its
+  report is missing, or its report or output can't be read.
+- `fail`: a test failed, or the exit code isn't 0.
+- `pass`: none of these.
+
+For `lines`, the exit code alone decides: linters also print what they accept. `expect: fail` exchanges `pass`
+and `fail`; an error stays an error.
+"""
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agentforge.engine.checks.failure_list import CheckReading, FailureList
+from agentforge.engine.checks.junit import read_junit
+from agentforge.engine.checks.lint_lines import read_lines
+from agentforge.engine.checks.pytest_output import read_pytest
+from agentforge.engine.checks.rows import last_row
+from agentforge.model.check import (
+    MAX_KEPT_FAILURES,
+    CheckCounts,
+    CheckEnd,
+    CheckExpectation,
+    CheckFailure,
+    CheckOutcome,
+    CheckParser,
+    CheckProblem,
+)
+
+_SHELL_CANNOT_RUN = frozenset({126, 127})
+"""Exit codes of a shell that can't execute the command, or doesn't find it."""
+_NOTHING = CheckCounts()
+_PASSED = "it passed, although it is expected to fail"
+
+
+class ReadCheck(Struct, frozen=True):
+    outcome: CheckOutcome
+    failures: tuple[CheckFailure, ...] = ()
+    """All that were read, also those that the outcome doesn't keep."""
+
+
+def read_check(
+    parser: CheckParser,
+    expect: CheckExpectation,
+    end: CheckEnd,
+    output: bytes,
+    report: bytes | None = None,
+) -> ReadCheck:
+    """`report`: the content of the check's report, None if it is missing; only `junit` reads it."""
+    if end.timed_out:
+        return ReadCheck(CheckOutcome("timeout", end.exit_code, reason="it reached its time limit"))
+    code = end.exit_code
+    if end.not_started:
+        return _error(code, "not_started", f"it could not be started: {end.not_started}")
+    if code is None:
+        return _error(code, "terminated", "a signal ended it")
+    if code in _SHELL_CANNOT_RUN:
+        return _error(code, "not_started", f"it could not be started: {last_row(output)}")
+    reading = _reading(parser, code, output, report)
+    if reading.problem is not None:
+        return _error(code, reading.problem, reading.reason)
+    if parser in ("junit", "pytest") and not reading.counts.executed:
+        return _error(code, "no_tests", "no test was executed", reading.counts)
+    return _expected(_judged(reading, code, output), expect)
+
+
+def _reading(parser: CheckParser, code: int, output: bytes, report: bytes | None) -> CheckReading:
+    match parser:
+        case "exit":
+            return CheckReading()
+        case "pytest":
+            return read_pytest(output)
+        case "lines":
+            return read_lines(output) if code else CheckReading()
+        case "junit":  # exhaustive
+            if report is None:
+                return CheckReading(problem="no_report", reason="it left no report")
+            return read_junit(report)
+
+
+def _error(code: int | None, problem: CheckProblem, reason: str, counts: CheckCounts = _NOTHING) -> ReadCheck:
+    return ReadCheck(CheckOutcome("error", code, counts, problem=problem, reason=reason))
+
+
+def _judged(reading: CheckReading, code: int, output: bytes) -> ReadCheck:
+    counts = reading.counts
+    if code == 0 and not reading.failure_count:
+        return ReadCheck(CheckOutcome("pass", code, counts))
+    if not reading.failure_count:
+        found = FailureList()
+        found.add(last_row(output), place=f"exit code {code}")
+        reading = found.reading(counts)
+    failures = reading.failures
+    reason = _counted(counts) or f"exit code {code}"
+    kept = failures[:MAX_KEPT_FAILURES]
+    outcome = CheckOutcome("fail", code, counts, kept, reading.failure_count, reason=reason)
+    return ReadCheck(outcome, failures)
+
+
+def _counted(counts: CheckCounts) -> str:
+    """`2 failed, 1 error`; empty if no test failed."""
+    errors = f"{counts.errors} error{'' if counts.errors == 1 else 's'}" if counts.errors else ""
+    failed = f"{counts.failed} failed" if counts.failed else ""
+    return ", ".join(filter(None, (failed, errors)))
+
+
+def _expected(read: ReadCheck, expect: CheckExpectation) -> ReadCheck:
+    if expect == "pass":
+        return read
+    outcome = read.outcome
+    if outcome.status == "fail":
+        return replace(read, outcome=replace(outcome, status="pass", reason=""))
+    failure = CheckFailure(f"expect: fail: {_PASSED}", message=_PASSED)
+    failed = replace(outcome, status="fail", failures=(failure,), failure_count=1, reason=_PASSED)
+    return ReadCheck(failed, (failure,))

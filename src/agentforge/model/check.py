@@ -1,0 +1,73 @@
+"""Outcomes of checks: the programs that the engine runs to verify the work of agents."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+CheckParser = Literal["exit", "junit", "pytest", "lines"]
+CheckExpectation = Literal["pass", "fail"]
+CheckStatus = Literal["pass", "fail", "error", "timeout"]
+CheckProblem = Literal["not_started", "terminated", "no_tests", "no_report", "unreadable"]
+"""Why a check is an error: it says nothing about the work."""
+
+MAX_KEPT_FAILURES = 50
+"""The failures of an outcome; the others are only in a file."""
+
+
+class CheckCounts(Struct, frozen=True, omit_defaults=True):
+    """Tests, or for a linter the lines that it reported."""
+
+    passed: int = 0
+    failed: int = 0
+    errors: int = 0
+    """Tests that couldn't run, such as those of a file that can't be imported."""
+    skipped: int = 0
+
+    @property
+    def executed(self) -> int:
+        return self.passed + self.failed + self.errors
+
+    @property
+    def total(self) -> int:
+        return self.executed + self.skipped
+
+
+class CheckFailure(Struct, frozen=True, omit_defaults=True):
+    signature: str
+    """Equal for the same failure in another run of the check."""
+    id: str = ""
+    """Of the test."""
+    file: str = ""
+    line: int = 0
+    rule: str = ""
+    """Of a linter, or the type of an exception."""
+    message: str = ""
+
+
+class CheckEnd(Struct, frozen=True):
+    """How the program of a check ended."""
+
+    exit_code: int | None = None
+    """None: it didn't start, or a signal ended it."""
+    timed_out: bool = False
+    not_started: str = ""
+    """Why it couldn't be started."""
+
+
+class CheckOutcome(Struct, frozen=True, omit_defaults=True):
+    status: CheckStatus
+    exit_code: int | None = None
+    counts: CheckCounts = CheckCounts()
+    failures: tuple[CheckFailure, ...] = ()
+    """At most `MAX_KEPT_FAILURES`."""
+    failure_count: int = 0
+    """All failures, also those that are not kept."""
+    problem: CheckProblem | None = None
+    """Of an error."""
+    reason: str = ""
+    """Why the status is not `pass`, in one sentence."""
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """Of the kept failures, each one once."""
+        return tuple(dict.fromkeys(failure.signature for failure in self.failures))
