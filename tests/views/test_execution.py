@@ -1,10 +1,11 @@
 """What a run would execute, for the person who decides whether to trust it."""
 
 from msgspec.structs import replace
-from tests.engine.plans import block, plan_of, stage
+from tests.engine.plans import block, nested, plan_of, stage
 
 from agentforge.model.execution import Execution
-from agentforge.model.plan import Judgment, ProviderChoice, Queue, SandboxChoice
+from agentforge.model.hook import Hook, Notification
+from agentforge.model.plan import Judgment, Overrides, PipelineInfo, ProviderChoice, Queue, SandboxChoice
 from agentforge.model.state import RunSettings
 from agentforge.views.execution import COLUMNS, MAX_LINES, execution_lines, executions
 
@@ -46,6 +47,33 @@ def test_mock_mode_and_replay_execute_no_provider() -> None:
     for settings, name in ((RunSettings(mock=True), "mock"), (RunSettings(replay=0.0), "replay")):
         (one,) = executions(plan, settings)
         assert (one.provider, one.settings) == (name, {})
+
+
+def test_hooks_and_notifications_that_leave_the_engine_are_listed() -> None:
+    inner = plan_of(stage("b"))
+    script = Hook("n", "stage_end", "script", script="y")
+    inner = replace(inner, pipeline=replace(inner.pipeline, hooks=(script,)))
+    info = PipelineInfo(
+        "refine",
+        Overrides(),
+        {},
+        hooks=(
+            Hook("ask", "stage_end", "confirm"),
+            Hook("check", "stage_end", "script", script="make lint"),
+            Hook("review", "iteration_end", "webhook", url="https://a.example/"),
+        ),
+        notify=(Notification(desktop=True), Notification(command="x", url="https://b.example/")),
+    )
+    plan = replace(plan_of(stage("a"), replace(nested("n"), plan=inner)), pipeline=info)
+    found = [(one.stage, one.provider, one.settings) for one in executions(plan, RunSettings())]
+    assert found[2:] == [
+        ("hook check", "script", {"script": "make lint"}),
+        ("hook review", "webhook", {"url": "https://a.example/"}),
+        ("hook n", "script", {"script": "y"}),
+        ("notify", "command", {"command": "x"}),
+        ("notify", "webhook", {"url": "https://b.example/"}),
+    ]
+    assert len(executions(plan, RunSettings(replay=0.0))) == 2
 
 
 def test_lines_show_all_of_it_without_control_characters() -> None:

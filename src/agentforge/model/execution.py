@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 
 class Execution(Struct, frozen=True, omit_defaults=True):
-    """One provider of a stage, or the judge."""
+    """One provider of a stage, the judge, a hook or a notification."""
 
     stage: str
     provider: str

@@ -25,7 +25,7 @@ class Variable(Struct, frozen=True):
 
 
 class GivenVariable(Struct, frozen=True):
-    """One that the engine sets for agents."""
+    """One that the engine sets for a program that it starts."""
 
     name: str
     meaning: str
@@ -90,6 +90,11 @@ VARIABLES = (
     ),
     Variable(
         "BEADS_LABEL_PREFIX", "runs", "what the label of a queue's tasks begins with", default="`pipeline/`"
+    ),
+    Variable(
+        "AGENTFORGE_NOTIFY",
+        "runs",
+        "who is notified when any run needs a person, fails or completes: `desktop`, a URL or a command",
     ),
     Variable(
         "COMPILE_TIMESTAMP", "runs", "the time in the plan, for the same output every time", "time", "now"
@@ -170,6 +175,10 @@ GIVEN = (
     GivenVariable("AGENTFORGE_RESULT", "the path of the result to write, as `${RESULT}`"),
     GivenVariable("AGENTFORGE_STATUS", "the path of the status to write, as `${STATUS}`"),
     GivenVariable("AGENTFORGE_PROMPT", "the path of the prompt"),
+    GivenVariable("AGENT_PIPELINES_SESSION", "of the command of a notification: the session"),
+    GivenVariable("AGENTFORGE_EVENT", "of the command of a notification: `request`, `failed` or `completed`"),
+    GivenVariable("AGENTFORGE_NOTIFICATION", "of the command of a notification: its key"),
+    GivenVariable("AGENTFORGE_TEXT", "of the command of a notification: what happened, on one line"),
     GivenVariable("CLAUDE_PIPELINE_AGENT", "`1`: the program was started by AgentForge"),
     GivenVariable("CLAUDE_PIPELINE_SESSION", "of a run of a single stage: the session"),
     GivenVariable("CLAUDE_PIPELINE_TYPE", "of a run of a single stage: the stage"),
@@ -177,4 +186,4 @@ GIVEN = (
         "AGENTFORGE_ATTEMPT", "marks the processes of the attempt, so that all of them can be ended"
     ),
 )
-"""Set for agents by the engine."""
+"""Set by the engine for the programs that it starts."""

@@ -5,17 +5,36 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from agentforge.model.execution import Execution
-from agentforge.model.plan import Judgment, Plan, ProviderChoice, Queue, StageNode
+from agentforge.model.plan import Judgment, NestedNode, Plan, ProviderChoice, Queue, StageNode
 from agentforge.model.state import RunSettings
 from agentforge.views.text import one_line, shortened
 
 
 def executions(plan: Plan, settings: RunSettings) -> tuple[Execution, ...]:
-    """What the plan's stages execute, each once, and the judges."""
+    """What the plan's stages execute, each once, and the judges, the hooks and the notifications."""
     found = [execution for stage in _stages(plan) for execution in _of_stage(stage, settings)]
     judged = (stage for stage in _stages(plan) if isinstance(stage.termination, Judgment))
     judges = _distinct(plan.judge_of(stage) for stage in judged)
-    return (*found, *(_execution("judge", judge, settings) for judge in judges))
+    others = () if settings.replay is not None else (*_hooks(plan), *_notifications(plan))
+    return (*found, *(_execution("judge", judge, settings) for judge in judges), *others)
+
+
+def _hooks(plan: Plan) -> Iterator[Execution]:
+    for hook in plan.pipeline.hooks:
+        if hook.script or hook.url:
+            called = {"script": hook.script} if hook.script else {"url": hook.url}
+            yield Execution(f"hook {hook.id}", hook.action, settings=called)
+    for node in plan.nodes:
+        if isinstance(node, NestedNode):
+            yield from _hooks(node.plan)
+
+
+def _notifications(plan: Plan) -> Iterator[Execution]:
+    for notification in plan.pipeline.notify:
+        if notification.command:
+            yield Execution("notify", "command", settings={"command": notification.command})
+        if notification.url:
+            yield Execution("notify", "webhook", settings={"url": notification.url})
 
 
 def _distinct(choices: Iterable[ProviderChoice]) -> list[ProviderChoice]:

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 
 from agentforge.adapters.beads import Beads
 from agentforge.adapters.log import lease
-from agentforge.app.runs.completions import Completion, add_completion, completion_of
+from agentforge.app.runs.completions import add_completion, completion_of
 from agentforge.app.runs.lock_folder import (
     LockFile,
     drop_reason,
@@ -321,11 +321,11 @@ async def stop_owner(runs: Runs, session: str, processes: Processes) -> None:
         ) from None
 
 
-def record_completion(project: str, plan: Plan, state: RunState) -> Completion | None:
-    """Record the end of a single-stage run for other tools. Returns the new entry, or None."""
+def record_completion(project: str, plan: Plan, state: RunState) -> None:
+    """Record the end of a single-stage run for other tools."""
     ended = completion_of(plan, state)
     try:
-        return ended if ended is not None and add_completion(project, ended) else None
+        if ended is not None:
+            add_completion(project, ended)
     except StorageFailed as error:
         log.warning("cannot record the completion of session %r: %s", state.session, error.message)
-        return None

@@ -6,9 +6,9 @@ from contextlib import suppress
 
 from agentforge.adapters.beads import Beads
 from agentforge.adapters.cli_agents.program import named_secrets, secrets_in
-from agentforge.adapters.host.desktop import notify
 from agentforge.adapters.providers.mock import is_mock_mode
 from agentforge.adapters.providers.replay import load_cassette
+from agentforge.app.notifications import channels
 from agentforge.app.providers.pinned import RunProviders
 from agentforge.app.providers.readiness import Readiness, examine, examine_mock, examine_replay
 from agentforge.app.providers.registry import Registry
@@ -33,6 +33,7 @@ from agentforge.runtime.confinement import Confiner
 from agentforge.runtime.driver import Driver, Performers, WrittenView
 from agentforge.runtime.iteration_files import write_iteration_files
 from agentforge.runtime.journal import Journal
+from agentforge.runtime.notifier import Notifier
 from agentforge.runtime.output_copies import OutputCopies
 from agentforge.runtime.placeholders import Placeholders
 from agentforge.runtime.refusals import refuse_here
@@ -49,8 +50,6 @@ from agentforge.system import openat2
 from agentforge.system.tools import resolve_tools
 
 log = logging.getLogger("agentforge.run")
-NOTIFICATION = "Loop Agent"
-"""The title of the desktop notification when a single-stage run has ended."""
 
 
 class Runner:
@@ -138,17 +137,17 @@ class Runner:
         released = self._released[session] = asyncio.Event()
         self._follower.begin(session, journal.opened_at)
         journal.observe(self._follower.notify)
+        notifier = self._notifier(journal)
         task = asyncio.create_task(driver.drive())
         is_written = False
         """Whether state.json shows the end of the drive."""
-        ended = None
         try:
             await asyncio.shield(task)
             is_written = True
             for latest in journal.view.history.light.values():
                 write_iteration_files(layout, latest)
             # While the lock file exists, the next look at the run repeats what a crash prevented.
-            ended = record_completion(self._runs.project, journal.plan, journal.state)
+            record_completion(self._runs.project, journal.plan, journal.state)
         except asyncio.CancelledError:
             driver.ask_to_pause("cancelled_by_caller", grace=self._stop_grace)
             await task
@@ -161,9 +160,7 @@ class Runner:
             released.set()
             is_over = journal.state.status is not RunStatus.RUNNING
             self._leases.release(journal, keep_lock=is_over and not is_written)
-        if ended:
-            text = f"{ended.type} {ended.session}: {ended.status}"
-            await asyncio.to_thread(notify, NOTIFICATION, text, self._environ, self._runs.project)
+            await notifier.finish()
         return result_of(journal.state, journal.view.summary, layout.root)
 
     def interrupt(self, reason: str, *, now: bool) -> bool:
@@ -239,6 +236,11 @@ class Runner:
             played=played_answers(journal, layout),
             view=self._escalations(journal, layout) if plan.pipeline.has_escalations else None,
         )
+
+    def _notifier(self, journal: Journal) -> Notifier:
+        is_replay = journal.state.settings.replay is not None
+        wanted = () if is_replay else channels(journal.plan, self._environ, self._runs.project)
+        return Notifier(journal, wanted)
 
     def _setting(self, journal: Journal, layout: RunLayout) -> RunSetting:
         return RunSetting(

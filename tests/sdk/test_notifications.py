@@ -1,0 +1,226 @@
+"""Notifications: sent when an event is durable, at most once, and never in the run's way."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.engine.plans import plan_of, stage
+from tests.sdk.approvals import with_approval
+from tests.sdk.projects import ENVIRON, cut_log, engine, node, pipeline, run, run_dir
+from tests.webhook_server import Reply, serving
+
+from agentforge.app.notifications import channels
+from agentforge.app.results import RunResult
+from agentforge.model.hook import OCCASIONS, Notification
+from agentforge.sdk.engine import Engine
+from agentforge.testing import ScriptedProvider
+from agentforge.testing.scripted_provider import crashes
+from agentforge.views.notice import notification_key
+
+WRITE = 'cat >> told.jsonl; echo >> told.jsonl; echo "$AGENTFORGE_EVENT $AGENTFORGE_NOTIFICATION" >> told'
+COMMAND = Notification(command=WRITE)
+
+
+async def started(
+    sdk: Engine, notify: Notification = COMMAND, *, approve: bool = False, **changes: Any
+) -> RunResult:
+    compiled = sdk.compile(pipeline(node(**changes)), session="s")
+    plan = replace(compiled.plan, pipeline=replace(compiled.plan.pipeline, notify=(notify,)))
+    compiled = replace(compiled, plan=plan)
+    return await sdk.start(with_approval(compiled) if approve else compiled)
+
+
+def told(project: Path, file: str = "told.jsonl") -> list[dict[str, Any]]:
+    path = project / file
+    return [json.loads(line) for line in path.read_text().splitlines() if line] if path.exists() else []
+
+
+def seq_of(project: Path, kind: str) -> tuple[str, int]:
+    lines = (run_dir(project) / "events.jsonl").read_bytes().splitlines()
+    events = map(json.loads, lines)
+    return next((event["trace_id"], event["seq"]) for event in events if event["type"] == kind)
+
+
+def test_command_is_told_that_a_run_completed(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with engine(tmp_path) as sdk:
+            assert (await started(sdk)).completed
+
+    run(main())
+    (notice,) = told(tmp_path)
+    run_id, seq = seq_of(tmp_path, "session_complete")
+    key = notification_key(run_id, seq)
+    assert notice == {
+        "session": "s",
+        "event": "completed",
+        "title": "AgentForge",
+        "text": "refine s: complete",
+        "notification": key,
+        "run_id": run_id,
+    }
+    assert (tmp_path / "told").read_text() == f"completed {key}\n"
+
+
+def test_command_is_told_that_a_run_failed(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with engine(tmp_path, ScriptedProvider([crashes(3, "no key")])) as sdk:
+            assert not (await started(sdk, retry={"max_attempts": 1})).completed
+
+    run(main())
+    (notice,) = told(tmp_path)
+    assert (notice["event"], notice["text"]) == (
+        "failed",
+        "refine s: failed: scripted exited with status 3: no key",
+    )
+
+
+def test_command_is_told_who_is_asked_what_and_how_to_answer(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with engine(tmp_path) as sdk:
+            (request,) = (await started(sdk, approve=True)).requests
+            (notice,) = told(tmp_path)
+            assert notice["event"] == "request"
+            assert notice["request"] == request.id
+            assert notice["text"] == f"refine s: needs an answer: {request.question}"
+            assert notice["command"] == "agentforge approve s"
+            await sdk.answer("s", "approve")
+
+    run(main())
+    assert [notice["event"] for notice in told(tmp_path)] == ["request", "completed"]
+
+
+def test_notification_is_sent_only_on_the_occasions_that_it_names(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with engine(tmp_path) as sdk:
+            await started(sdk, replace(COMMAND, on=("completed",)), approve=True)
+            assert told(tmp_path) == []
+            await sdk.answer("s", "approve")
+
+    run(main())
+    assert [notice["event"] for notice in told(tmp_path)] == ["completed"]
+
+
+def test_next_engine_sends_no_notification_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with engine(tmp_path) as sdk:
+            await started(sdk, approve=True)
+        log = run_dir(tmp_path) / "events.jsonl"
+        lines = log.read_bytes().splitlines(keepends=True)
+        opened = next(number for number, line in enumerate(lines) if b"request_opened" in line)
+        cut_log(tmp_path, lines[: opened + 1])
+        async with engine(tmp_path) as sdk:
+            result = await sdk.recover("s")
+            assert result is not None
+            assert [request.kind for request in result.requests] == ["approval"]
+
+    run(main())
+    assert len(told(tmp_path)) == 1
+
+
+def test_failed_notification_is_logged_and_the_run_completes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with engine(tmp_path) as sdk:
+            assert (await started(sdk, Notification(command="echo no route >&2; exit 4"))).completed
+
+    with caplog.at_level(logging.WARNING):
+        run(main())
+    assert [r.getMessage() for r in caplog.records if "notification" in r.getMessage()] == [
+        "session 's': no notification by command: exit status 4: no route"
+    ]
+
+
+def test_user_is_notified_of_every_run_by_the_command_in_the_environment(tmp_path: Path) -> None:
+    environ = {**ENVIRON, "AGENTFORGE_NOTIFY": WRITE}
+
+    async def main() -> None:
+        async with engine(tmp_path, environ=environ) as sdk:
+            await sdk.run(pipeline(), session="a")
+            # The same command in the plan: notified once.
+            await started(sdk)
+
+    run(main())
+    assert [notice["session"] for notice in told(tmp_path)] == ["a", "s"]
+
+
+def test_replay_notifies_nobody(tmp_path: Path) -> None:
+    environ = {**ENVIRON, "AGENTFORGE_NOTIFY": WRITE}
+
+    async def main() -> None:
+        async with engine(tmp_path) as sdk:
+            await sdk.run(pipeline(), session="s", record=True)
+        async with engine(tmp_path, environ=environ) as sdk:
+            assert (await sdk.replay("s", session="again")).completed
+
+    run(main())
+    assert told(tmp_path) == []
+
+
+def test_webhook_receives_the_signed_notice_with_its_key(tmp_path: Path) -> None:
+    async def main(url: str) -> None:
+        async with engine(tmp_path, environ={**ENVIRON, "REVIEW_KEY": "s3cret-s3cret"}) as sdk:
+            assert (await started(sdk, Notification(url=url, secret="REVIEW_KEY"))).completed
+
+    with serving() as server:
+        run(main(f"{server.url}/notify"))
+    (received,) = server.received
+    assert received.payload["text"] == "refine s: complete"
+    assert received.key == received.payload["notification"]
+    assert received.is_signed_with("s3cret-s3cret")
+
+
+@pytest.mark.parametrize(
+    ("status", "secret", "why"),
+    [
+        (500, None, "500"),
+        (200, "ABSENT", "the environment variable ABSENT with its secret is not set"),
+    ],
+)
+def test_webhook_that_fails_is_not_repeated(
+    tmp_path: Path, status: int, secret: str | None, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main(url: str) -> None:
+        async with engine(tmp_path) as sdk:
+            assert (await started(sdk, Notification(url=url, secret=secret))).completed
+
+    with serving(Reply(status)) as server, caplog.at_level(logging.WARNING):
+        run(main(server.url))
+    assert len(server.received) == (0 if secret else 1)
+    (message,) = [text for text in caplog.messages if "notification" in text]
+    assert message.startswith("session 's': no notification by webhook: ")
+    assert why in message
+
+
+def test_url_that_contains_a_secret_is_stored_without_it_and_used_with_it(tmp_path: Path) -> None:
+    async def main(url: str) -> None:
+        environ = {**ENVIRON, "HOOK_TOKEN": "t0ken-t0ken-t0ken", "AGENTFORGE_NOTIFY": "true"}
+        async with engine(tmp_path, environ=environ) as sdk:
+            assert (await started(sdk, Notification(url=f"{url}/t0ken-t0ken-t0ken"))).completed
+
+    with serving() as server:
+        run(main(server.url))
+    assert [received.path for received in server.received] == ["/t0ken-t0ken-t0ken"]
+    assert b"t0ken-t0ken-t0ken" not in (run_dir(tmp_path) / "events.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("value", ["desktop", "URL", "true"])
+def test_variable_names_the_desktop_a_url_or_a_command(tmp_path: Path, value: str) -> None:
+    with serving() as server:
+        environ = {"AGENTFORGE_NOTIFY": value.replace("URL", server.url)}
+        found = channels(plan_of(stage()), environ, str(tmp_path))
+    kinds = {"desktop": "desktop", "URL": "webhook", "true": "command"}
+    assert [channel.name for channel in found] == [kinds[value]]
+    assert found[0].on == frozenset(OCCASIONS)
+
+
+def test_single_stage_notifies_the_desktop_unless_something_else_is_wanted(tmp_path: Path) -> None:
+    loop, folder = plan_of(stage(), mode="loop"), str(tmp_path)
+    assert [(one.name, one.on) for one in channels(loop, {}, folder)] == [
+        ("desktop", frozenset({"failed", "completed"}))
+    ]
+    assert [one.name for one in channels(loop, {"AGENTFORGE_NOTIFY": "true"}, folder)] == ["command"]
+    assert channels(plan_of(stage()), {}, folder) == ()
