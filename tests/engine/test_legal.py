@@ -12,6 +12,7 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
 from agentforge.model.failure import FailureKind
+from agentforge.model.plan import Mode
 from agentforge.model.result import Decision, Result
 from agentforge.model.state import (
     MACHINE_SHUTDOWN,
@@ -153,21 +154,35 @@ def test_only_facts_about_the_log_follow_a_final_status(status: RunStatus) -> No
 # -- invalid transitions, in the words that a person reads
 
 
-def test_resume_of_completed_run_suggests_force() -> None:
-    with pytest.raises(IllegalMove, match=r"^Session already completed\.$") as caught:
-        refuse_resume(replace(RUNNING, status=RunStatus.COMPLETED))
-    assert caught.value.hint == "to start over, run its pipeline or stage again with --force"
+@pytest.mark.parametrize(
+    ("session", "path", "mode", "command"),
+    [
+        ("auth", "p.yaml", "pipeline", "run --force -p p.yaml -s auth"),
+        ("-x", "my plan.yaml", "pipeline", "run --force -p 'my plan.yaml' -s -x"),
+        ("auth", "<inline>", "pipeline", "run --force -p FILE -s auth"),
+        ("auth", "p.yaml", "loop", "loop --force plan auth"),
+        ("-x", "p.yaml", "loop", "loop --force plan -- -x"),
+    ],
+)
+def test_resume_of_a_run_that_is_over_suggests_how_to_start_over(
+    session: str, path: str, mode: Mode, command: str
+) -> None:
+    plan = replace(PLAN, source=replace(PLAN.source, path=path), mode=mode)
+    state = replace(RUNNING, session=session, status=RunStatus.COMPLETED)
+    with pytest.raises(IllegalMove, match=f"^Session '{session}' already completed\\.$") as caught:
+        refuse_resume(state, plan)
+    assert caught.value.hint == f"`agentforge {command}` archives it and starts over"
 
 
 def test_resume_on_aborted_is_refused() -> None:
     with pytest.raises(IllegalMove, match="'auth' was cancelled and can't be resumed"):
-        refuse_resume(replace(RUNNING, status=RunStatus.ABORTED))
+        refuse_resume(replace(RUNNING, status=RunStatus.ABORTED), PLAN)
 
 
 @pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.PAUSED, RunStatus.FAILED])
 def test_resume_on_anything_else_is_legal(status: RunStatus) -> None:
     state = replace(RUNNING, status=status)
-    refuse_resume(state)
+    refuse_resume(state, PLAN)
     assert RunStatus.RUNNING in {status, *RUN_MOVES[status]}
 
 

@@ -160,8 +160,11 @@ def test_resume_flag_on_every_form(program: ShellEngineName, project: Project) -
         assert done.code == 0, done.err
         assert done.out.startswith(f"Resuming session '{session}' from iteration 1\n")
     again = program("loop", "tidy", "a", "1", "--resume", "--foreground")
-    assert again.code == 1
-    assert "Session already completed." in again.err
+    assert (again.code, again.out) == (1, "")
+    assert again.err.startswith("Error: Session 'a' already completed.\n")
+    assert "agent-pipelines loop --force tidy a` archives it and starts over" in again.err
+    over = program("resume", "a", "--restart-stage")
+    assert (over.code, over.out) == (1, "")
 
 
 def test_resume_and_a_session_is_enough(program: ShellEngineName, project: Project) -> None:

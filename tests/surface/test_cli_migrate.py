@@ -182,6 +182,12 @@ def test_migrate_check_reads_finished_runs_of_the_shell_engine(tmp_path: Path) -
     assert findings(tmp_path) >= {(log, 4, "failure-fails"), (log, 5, "finished-is-finished")}
 
 
+def test_migrate_check_names_the_command_that_resumes_a_run(tmp_path: Path) -> None:
+    ShellRun(tmp_path, session="-old").begin_loop()
+    command = f"{sys.executable} -m agentforge -C {tmp_path} resume -- -old"
+    assert f"`{command}` imports and continues it" in check(tmp_path)[1]
+
+
 def test_migrate_check_changes_nothing_and_refuses_a_missing_folder(project: Path) -> None:
     before = sorted(path.relative_to(project) for path in project.rglob("*"))
     check(project)

@@ -170,8 +170,13 @@ def show_error(error: "AgentForgeError", *, as_json: bool, program: str = PROGRA
     return exit_codes.BY_ERROR.get(error.code, exit_codes.FAILED)
 
 
+def with_program(text: str, program: str) -> str:
+    """The text, with the program as it was called in the commands that it names."""
+    return _COMMAND.sub(lambda _: program, text)
+
+
 def _about(error: "AgentForgeError", program: str) -> dict[str, Any]:
-    hint = {"hint": _COMMAND.sub(lambda _: program, error.hint)} if error.hint else {}
+    hint = {"hint": with_program(error.hint, program)} if error.hint else {}
     return {"code": error.code, "message": error.message, **hint}
 
 
@@ -187,7 +192,7 @@ def show_executions(executes: "Sequence[Execution]") -> None:
 def show_usage_error(error: click.ClickException, *, as_json: bool, program: str = PROGRAM) -> int:
     context = getattr(error, "ctx", None)
     hint = getattr(error, "hint", "") or (f"{context.command_path} --help" if context else "")
-    message = _COMMAND.sub(lambda _: program, error.format_message())
+    message = with_program(error.format_message(), program)
     _show({"code": "usage", "message": message, "hint": hint}, as_json=as_json)
     return exit_codes.USAGE
 

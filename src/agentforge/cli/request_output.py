@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from agentforge.cli.invocation import Invocation
 from agentforge.cli.output import echo, echo_patch, hanging, is_terminal, styled, wrapped
 from agentforge.model.errors import InvalidRequest
+from agentforge.model.session_name import session_argument
 from agentforge.views.lines.requests import (
     commands_of,
     options_text,
@@ -14,7 +15,7 @@ from agentforge.views.lines.requests import (
     waits_text,
 )
 from agentforge.views.lines.work import changes_text, file_lines, output_lines, stage_title, work_rows
-from agentforge.views.text import age, one_line, padded, session_argument, width
+from agentforge.views.text import age, one_line, padded, width
 from agentforge.views.work import iteration_view
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from agentforge.cli.invocation import Invocation, invocation, options_of, record
 from agentforge.cli.output import echo, note
 from agentforge.cli.run_options import RunOptions, compile_and_warn, show_warnings
 from agentforge.cli.trust import ask_for_trust, trust_existing, trust_option
+from agentforge.model.status import FINAL
 from agentforge.views.lines.requests import request_lines
 from agentforge.views.stage_progress import current_step
 from agentforge.views.status import resume_command
@@ -164,7 +165,8 @@ def resume_attached(
     trusted = ask_for_trust(call, session, given=trust)
     info = call.runs.info(session)
     asks_only = resume_command(session, info.status, requests=info.state.open_requests) is None
-    if not call.as_json and (not asks_only or restart_stage or approve):
+    is_continued = info.state.status not in FINAL and (not asks_only or restart_stage or approve)
+    if is_continued and not call.as_json:
         echo(f"Resuming session '{info.session}' from {_place(info)}")
         _print_open_requests(call, info)
 

@@ -1,11 +1,15 @@
 """Checks which facts may be recorded next. Every write to the log passes this check, so the log holds only
 the transitions of `model.status`."""
 
+import shlex
+
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import IllegalMove
 from agentforge.model.facts.fact import Fact
 from agentforge.model.facts.hook import HookFact
+from agentforge.model.plan import Plan
+from agentforge.model.session_name import session_argument
 from agentforge.model.state import BlockState, IterationState, RunState, StageState, TaskState
 from agentforge.model.status import (
     FINAL,
@@ -64,8 +68,6 @@ _HOOK_TARGET: dict[type[Fact], TaskStatus] = {
 
 _ALLOWS_NEXT_ATTEMPT = frozenset({TaskStatus.DUE, TaskStatus.LOST, TaskStatus.CANCELLED})
 """After these, another attempt may start."""
-
-START_OVER = "to start over, run its pipeline or stage again with --force"
 
 _LOG_FACTS = (f.LogRepaired, f.DamageAccepted, f.FileRefused)
 _REQUEST_FACTS = (f.RequestOpened, f.RequestAnswered, f.RequestResolved)
@@ -160,7 +162,7 @@ def refuse_shell_run(state: RunState) -> None:
     if not state.run_id:
         raise IllegalMove(
             f"Session {state.session!r} was started by the agent-pipelines shell engine.",
-            hint=f"import it first: `agentforge resume {state.session}`",
+            hint=f"import it first: `agentforge resume {session_argument(state.session)}`",
         )
 
 
@@ -185,15 +187,24 @@ def _refuse_in_iteration(iteration: IterationState, fact: f.AnyFact) -> None:
         move(TASK_MOVES, attempt.status, target)
 
 
-def refuse_resume(state: RunState) -> None:
+def refuse_resume(state: RunState, plan: Plan) -> None:
     """Raise IllegalMove, with a message for people, if the run can't be resumed."""
-    if state.status is RunStatus.COMPLETED:
-        raise IllegalMove("Session already completed.", hint=START_OVER)
-    if state.status is RunStatus.ABORTED:
-        raise IllegalMove(
-            f"Session {state.session!r} was cancelled and can't be resumed.",
-            hint=START_OVER,
-        )
+    if state.status not in FINAL:
+        return
+    is_completed = state.status is RunStatus.COMPLETED
+    ended = "already completed" if is_completed else "was cancelled and can't be resumed"
+    raise IllegalMove(
+        f"Session {state.session!r} {ended}.",
+        hint=f"`agentforge {_start_over(plan, state.session)}` archives it and starts over",
+    )
+
+
+def _start_over(plan: Plan, session: str) -> str:
+    if plan.mode == "loop":
+        return f"loop --force {shlex.quote(plan.only_stage.stage)} {session_argument(session)}"
+    # A pipeline that was given as text has no file.
+    file = "FILE" if plan.source.path.startswith("<") else shlex.quote(plan.source.path)
+    return f"run --force -p {file} -s {session}"
 
 
 def refuse_pause(state: RunState) -> None:

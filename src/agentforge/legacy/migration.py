@@ -30,6 +30,7 @@ from agentforge.model.errors import AgentForgeError
 from agentforge.model.event import Event
 from agentforge.model.layout import RunLayout
 from agentforge.model.result import Decision
+from agentforge.model.session_name import session_argument
 from agentforge.ports.sources import Sources
 
 FindingLevel = Literal["refused", "changes", "note"]
@@ -144,7 +145,7 @@ def _of_run(runs: PastRuns, session: str, project: str) -> Iterator[Finding]:
     elif status == "running":
         what = "let it finish, or stop it, before resuming it with AgentForge"
     else:
-        what = f"`agentforge resume {session}` imports and continues it"
+        what = f"`agentforge resume {session_argument(session)}` imports and continues it"
     rule = "finished-is-finished" if status == "completed" else "resumes-in-place"
     yield Finding(rule, "note", last, f"session {session!r} is {status}: {what}")
     yield from _of_events(log, events)

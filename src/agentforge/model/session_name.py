@@ -14,6 +14,11 @@ _SESSION = re.compile(r"[^\W_](?:[\w.-]*)|_[\w.-]*|-[\w.-]*")
 _ARCHIVED = re.compile(r"\.\d{8}-\d{6}-\d{6}\Z", re.ASCII)
 
 
+def session_argument(session: str) -> str:
+    """The session as an argument of a command line: a leading dash must not make it an option."""
+    return f"-- {session}" if session.startswith("-") else session
+
+
 def session_name(text: str) -> str:
     """Normalize and validate a session name; called before the name touches any path."""
     name = unicodedata.normalize("NFC", text)

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from agentforge.model.plan import Mode, Plan, ProviderChoice, StageNode, Step
 from agentforge.model.request import Request
+from agentforge.model.session_name import session_argument
 from agentforge.model.state import RefusedFile, RunState, StageState
 from agentforge.model.status import RunStatus, TaskStatus
 from agentforge.model.stop_reason import StopReason
@@ -14,7 +15,6 @@ from agentforge.ports.event_log import BufferHealth
 from agentforge.views.lines.requests import answer_commands, inspect_command
 from agentforge.views.stage_progress import StageProgress, current_step, stage_progress
 from agentforge.views.summary import Health, Summary
-from agentforge.views.text import session_argument
 
 RESUMABLE = frozenset({"paused", "failed", "interrupted", "awaiting_approval"})
 

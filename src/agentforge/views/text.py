@@ -9,11 +9,6 @@ MAX_LINE = 4096
 """The maximum length of a line without a limit of its own."""
 
 
-def session_argument(session: str) -> str:
-    """The session as an argument of a command line: a leading dash must not make it an option."""
-    return f"-- {session}" if session.startswith("-") else session
-
-
 def one_line(text: str, limit: int = MAX_LINE) -> str:
     """The text on one line, without control characters, so that an agent can't control the terminal."""
     # Cut first: an agent's text may be long. White space that is collapsed counts.

@@ -27,6 +27,7 @@ from agentforge.model.errors import (
 )
 from agentforge.model.plan import Plan
 from agentforge.model.request import Request
+from agentforge.model.session_name import session_argument
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus, status_text
 from agentforge.runtime.answers import (
@@ -41,7 +42,6 @@ from agentforge.runtime.refusals import take_answers
 from agentforge.runtime.requests import record_due
 from agentforge.runtime.state_folder import HeadKeeper
 from agentforge.runtime.state_writer import StateWriter
-from agentforge.views.text import session_argument
 
 RELEASE_SECONDS = 10.0
 

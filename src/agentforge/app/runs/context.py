@@ -15,6 +15,7 @@ from agentforge.app.runs.trust import Trust
 from agentforge.app.wiring import sources_of
 from agentforge.model import facts as f
 from agentforge.model.errors import LogCorrupt, NotPermitted
+from agentforge.model.session_name import session_argument
 from agentforge.model.state import RunState
 from agentforge.model.task import MARK
 from agentforge.ports.clock import Clock
@@ -23,7 +24,6 @@ from agentforge.ports.process import Processes
 from agentforge.ports.sources import Sources
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.state_folder import HeadKeeper
-from agentforge.views.text import session_argument
 
 
 class RunContext(Struct, frozen=True):

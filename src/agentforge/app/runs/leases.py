@@ -32,7 +32,7 @@ from agentforge.model.errors import (
 )
 from agentforge.model.layout import lock_file
 from agentforge.model.plan import Plan
-from agentforge.model.session_name import session_name
+from agentforge.model.session_name import session_argument, session_name
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
 from agentforge.ports.clock import Clock
@@ -43,7 +43,6 @@ from agentforge.runtime.state_folder import HeadKeeper
 from agentforge.runtime.state_writer import StateWriter
 from agentforge.runtime.supervision import has_living_agent
 from agentforge.system import files
-from agentforge.views.text import session_argument
 
 log = logging.getLogger("agentforge.run")
 

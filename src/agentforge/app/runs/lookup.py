@@ -29,7 +29,7 @@ from agentforge.model.event import Event
 from agentforge.model.json_text import NOT_JSON
 from agentforge.model.layout import RunLayout, runs_dir
 from agentforge.model.plan import Plan
-from agentforge.model.session_name import session_name
+from agentforge.model.session_name import session_argument, session_name
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
 from agentforge.model.stop_reason import StopReason
@@ -41,7 +41,6 @@ from agentforge.views.run_model import RunModel, fold_events
 from agentforge.views.stage_progress import current_step
 from agentforge.views.status import waiting
 from agentforge.views.summary import health
-from agentforge.views.text import session_argument
 
 __all__ = ["LogReport", "Runs", "Tail", "shown_status"]
 

@@ -15,12 +15,11 @@ from agentforge.app.runs.lock_folder import drop_reason, read_lock, reason_of, r
 from agentforge.app.wiring import log_of
 from agentforge.model.errors import AgentForgeError, LogCorrupt, RunActive, StorageFailed, UnknownRun
 from agentforge.model.layout import RunLayout, runs_dir
-from agentforge.model.session_name import session_name
+from agentforge.model.session_name import session_argument, session_name
 from agentforge.ports.event_log import EventLog
 from agentforge.runtime.run_proof import RunProof
 from agentforge.runtime.supervision import has_living_agent
 from agentforge.system import files
-from agentforge.views.text import session_argument
 
 PREFIX = ".removed."
 LOG = "events.jsonl"

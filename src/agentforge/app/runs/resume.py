@@ -76,7 +76,7 @@ async def resume_run(
     layout = context.runs.layout(session)
     with context.leases.released_on_error(journal):
         refuse_own_agent(context, journal.state, "resume")
-        refuse_resume(journal.state)
+        refuse_resume(journal.state, journal.plan)
         record_due(journal, layout)
         if compiled is None:
             _refuse_unanswered(journal.state, how)
@@ -124,7 +124,7 @@ def validate_resume(
         context.leases.refuse_other_engine(session, force=False)
     if info.status == "running" and not how.force:
         raise active(context.runs, session)
-    refuse_resume(info.state)
+    refuse_resume(info.state, info.plan)
     if how.restart is not None:
         refuse_restart(info.state, how.restart.provider)
     if (compiled := recompile()) is not None:
@@ -173,7 +173,8 @@ def _import_shell_run(context: RunContext, session: str) -> None:
     """Import a run of the shell engine first."""
     if not context.runs.is_shell_run(session):
         return
-    refuse_resume(context.runs.info(session).state)
+    info = context.runs.info(session)
+    refuse_resume(info.state, info.plan)
     journal = context.leases.open(session)
     try:
         settings = run_settings(context.runs.environ)

@@ -14,8 +14,8 @@ from agentforge.model.errors import InvalidRequest
 from agentforge.model.file_change import Changes
 from agentforge.model.layout import IterationLayout, is_inside
 from agentforge.model.request import Request
+from agentforge.model.session_name import session_argument
 from agentforge.system import files
-from agentforge.views.text import session_argument
 from agentforge.views.work import IterationWork, RunTrees, fold_work
 
 MAX_TEXT_BYTES = 2 * 1024 * 1024

@@ -11,9 +11,9 @@ from agentforge.cli.commands.tail import ABANDONED_SECONDS
 from agentforge.cli.invocation import Invocation, choose_session, invocation, project_options
 from agentforge.cli.output import note
 from agentforge.model.errors import InvalidRequest
+from agentforge.model.session_name import session_argument
 from agentforge.model.status import status_text
 from agentforge.views.run_model import RunModel
-from agentforge.views.text import session_argument
 
 if TYPE_CHECKING:
     from agentforge import Tail

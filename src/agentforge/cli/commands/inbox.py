@@ -18,8 +18,9 @@ from agentforge.cli.request_output import (
     show_request,
 )
 from agentforge.model.errors import UnknownRequest
+from agentforge.model.session_name import session_argument
 from agentforge.views.lines.requests import command_label, commands_of
-from agentforge.views.text import counted, session_argument
+from agentforge.views.text import counted
 
 if TYPE_CHECKING:
     from agentforge import OpenRequest

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentforge.cli.invocation import Invocation, invocation, note_others, project_options
-from agentforge.cli.output import echo, marked, note, print_json, styled, wrapped
+from agentforge.cli.output import echo, marked, note, print_json, styled, with_program, wrapped
 from agentforge.model.status import status_text
 from agentforge.views.lines.requests import waits_text
 from agentforge.views.lines.status import STATUS_TONES, wait_text
@@ -48,7 +48,7 @@ def _note_stopped(call: Invocation) -> None:
         session = one_line(reason.session, 64)
         note(f"The engine of session '{session}' stopped {since}: {one_line(reason.message)}")
         if reason.hint:
-            note(f"  hint: {one_line(reason.hint)}")
+            note(f"  hint: {one_line(with_program(reason.hint, call.program))}")
 
 
 def table(rows: "Sequence[RunRow]", now: datetime) -> list[str]:

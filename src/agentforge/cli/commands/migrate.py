@@ -4,11 +4,11 @@ import os
 from typing import TYPE_CHECKING
 
 import click
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from agentforge.cli import exit_codes
 from agentforge.cli.invocation import existing_folder, invocation, project_options
-from agentforge.cli.output import echo, print_json, styled
+from agentforge.cli.output import echo, print_json, styled, with_program
 from agentforge.views.text import counted, one_line, padded, width
 
 if TYPE_CHECKING:
@@ -35,12 +35,15 @@ def check(folder: str | None) -> int:
     from agentforge import Definitions
 
     call = invocation()
-    project = existing_folder(folder, "as DIR") if folder else call.root
-    found = Definitions(project, os.environ).migration()
+    if folder:
+        call.project = existing_folder(folder, "as DIR")
+    found = Definitions(call.root, os.environ).migration()
+    findings = (replace(one, message=with_program(one.message, call.program)) for one in found.findings)
+    found = replace(found, findings=tuple(findings))
     if call.as_json:
         print_json({"same": found.is_same, **asdict(found)})
     else:
-        _print_findings(found, project)
+        _print_findings(found, call.root)
     return exit_codes.COMPLETED if found.is_same else exit_codes.FAILED
 
 

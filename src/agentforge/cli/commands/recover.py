@@ -11,10 +11,11 @@ from agentforge.cli import exit_codes
 from agentforge.cli.invocation import Invocation, engine_options, invocation, note_others
 from agentforge.cli.output import echo, note, print_json, show_error, styled
 from agentforge.model.errors import AgentForgeError, UntrustedRun
+from agentforge.model.session_name import session_argument
 from agentforge.model.status import status_text
 from agentforge.views.lines.status import STATUS_TONES
 from agentforge.views.status import resume_command
-from agentforge.views.text import padded, reason_text, session_argument, width
+from agentforge.views.text import padded, reason_text, width
 
 if TYPE_CHECKING:
     from agentforge import Background, Engine, RunResult

@@ -4,9 +4,10 @@ from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from agentforge.cli.invocation import choose_session_to_show, invocation, project_options
-from agentforge.cli.output import echo, is_terminal, marked, print_json, styled, wrapped
+from agentforge.cli.output import echo, is_terminal, marked, print_json, styled, with_program, wrapped
 from agentforge.views.lines.status import StatusRow, branch_text, status_rows
 from agentforge.views.stage_progress import BranchProgress, StageProgress
 from agentforge.views.status import LogStatus, StatusView, status_view
@@ -53,6 +54,7 @@ def seen(info: "RunInfo", now: datetime, program: str) -> StatusView:
         buffer=info.buffer,
         damage=tuple(f"line {damage.line}: {damage.reason}" for damage in info.damage),
     )
+    stopped = info.stopped and replace(info.stopped, hint=with_program(info.stopped.hint, program))
     return status_view(
         info.plan,
         info.state,
@@ -64,7 +66,7 @@ def seen(info: "RunInfo", now: datetime, program: str) -> StatusView:
         log=log,
         now=now,
         program=program,
-        stopped=info.stopped,
+        stopped=stopped,
     )
 
 

@@ -8,7 +8,8 @@ from typing import Any, assert_never
 
 from agentforge.model import facts as f
 from agentforge.model.request import APPROVE, CONTINUE, RETRY, Request
-from agentforge.views.text import age, one_line, session_argument, span
+from agentforge.model.session_name import session_argument
+from agentforge.views.text import age, one_line, span
 
 QUESTION_CHARS = 400
 OPTION_CHARS = 60

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from agentforge.model.file_change import Changes, FileChange
+from agentforge.model.session_name import session_argument
 from agentforge.model.status import status_text
-from agentforge.views.text import cost, counted, one_line, padded, session_argument, shortened, span, width
+from agentforge.views.text import cost, counted, one_line, padded, shortened, span, width
 from agentforge.views.work import AttemptWork, IterationWork, JudgeWork
 
 MAX_FILES = 30
