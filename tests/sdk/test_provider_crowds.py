@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
 
@@ -24,8 +25,10 @@ def echo(request: ExecuteRequest) -> Act:
     return says(f"{request.session} {request.iteration} {request.prompt}")
 
 
-def all_at_once(project: Path, provider: Provider, iterations: int, seconds: float) -> float:
-    """The duration of fifty runs, each with a different prompt."""
+def all_at_once(
+    project: Path, provider: Provider, iterations: int, seconds: float, names: Sequence[str] = NAMES
+) -> float:
+    """The duration of the runs, each with a different prompt."""
     began = monotonic()
 
     async def main() -> None:
@@ -33,26 +36,26 @@ def all_at_once(project: Path, provider: Provider, iterations: int, seconds: flo
             once = {"max_attempts": 1}
             runs = [
                 sdk.run(pipeline(node(runs=iterations, prompt=f"prompt of {name}", retry=once)), session=name)
-                for name in NAMES
+                for name in names
             ]
             results = await asyncio.gather(*runs)
-            assert [result.session for result in results] == NAMES
+            assert [result.session for result in results] == list(names)
             assert [(result.completed, result.iterations) for result in results] == [
                 (True, iterations)
-            ] * RUNS
+            ] * len(names)
 
     run(main(), seconds)
     return monotonic() - began
 
 
-def assert_each_has_its_own(project: Path, iterations: int) -> None:
-    for name in NAMES:
+def assert_each_has_its_own(project: Path, iterations: int, names: Sequence[str] = NAMES) -> None:
+    for name in names:
         for number in range(1, iterations + 1):
             folder = iteration_dir(project, number, session=name)
             expected = f"{name} {number} prompt of {name}"
             assert load(folder / "result.json")["summary"] == expected
             assert (folder / "output.md").read_text().strip() == expected
-    assert all(types(project, name) == types(project, NAMES[0]) for name in NAMES)
+    assert all(types(project, name) == types(project, names[0]) for name in names)
 
 
 def test_fifty_runs_through_one_provider_inside_the_engine(tmp_path: Path) -> None:
@@ -104,12 +107,22 @@ class Programs(CommandProvider):
         return Capabilities(concurrent=self.concurrent)
 
 
-@pytest.mark.parametrize("concurrent", [True, False], ids=["all at once", "one at a time"])
-def test_fifty_runs_through_one_provider_whose_agent_is_a_program(tmp_path: Path, concurrent: bool) -> None:
+@pytest.mark.parametrize(
+    ("concurrent", "names"),
+    [
+        pytest.param(True, NAMES, id="all at once"),
+        pytest.param(False, NAMES[:12], id="one at a time, a sample"),
+        pytest.param(False, NAMES, id="one at a time", marks=pytest.mark.soak),
+    ],
+)
+def test_fifty_runs_through_one_provider_whose_agent_is_a_program(
+    tmp_path: Path, concurrent: bool, names: list[str]
+) -> None:
     script, counter = tmp_path / "agent.py", tmp_path / "counter"
     script.write_text(AGENT if concurrent else COUNTING + AGENT)
     counter.touch()
-    all_at_once(tmp_path, Programs(script, concurrent=concurrent, COUNTER=str(counter)), 1, seconds=100)
-    assert_each_has_its_own(tmp_path, 1)
+    provider = Programs(script, concurrent=concurrent, COUNTER=str(counter))
+    all_at_once(tmp_path, provider, 1, seconds=100, names=names)
+    assert_each_has_its_own(tmp_path, 1, names)
     records = [json.loads(path.read_bytes()) for path in tmp_path.rglob("exit.json")]
-    assert len(records) == RUNS
+    assert len(records) == len(names)

@@ -208,6 +208,50 @@ def test_forced_shutdown_double_sigint_ends_at_once(tmp_path: Path) -> None:
     run(main())
 
 
+def test_late_second_signal_does_not_restart_the_stop_grace(tmp_path: Path) -> None:
+    async def main() -> None:
+        gate, clock = Gate(), FakeClock(hold=True)
+        told: list[bool] = []
+        async with engine(tmp_path, gate, clock=clock) as sdk:
+            with stop_on_signals(sdk, told.append):
+                going = asyncio.create_task(sdk.run(pipeline(), session="s"))
+                await gate.working.wait()
+                os.kill(os.getpid(), signal.SIGINT)
+                await eventually(lambda: clock.waits == [30])
+                clock.advance(5.2)
+                os.kill(os.getpid(), signal.SIGTERM)
+                await eventually(lambda: told == [False, False])
+                clock.advance(24.8)
+                result = await going
+        assert clock.waits == [30]
+        assert (result.status, result.reason) == (RunStatus.PAUSED, "signal_interrupt")
+
+    run(main())
+    assert types(tmp_path).count("pause_requested") == 1
+
+
+def test_second_signal_in_time_after_a_late_one_stops_at_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        gate, clock = Gate(), FakeClock(hold=True)
+        told: list[bool] = []
+        async with engine(tmp_path, gate, clock=clock) as sdk:
+            with stop_on_signals(sdk, told.append):
+                going = asyncio.create_task(sdk.run(pipeline(), session="s"))
+                await gate.working.wait()
+                os.kill(os.getpid(), signal.SIGINT)
+                await eventually(lambda: clock.waits == [30])
+                clock.advance(5.2)
+                os.kill(os.getpid(), signal.SIGTERM)
+                await eventually(lambda: told == [False, False])
+                os.kill(os.getpid(), signal.SIGTERM)
+                result = await going
+        assert told == [False, False, True]
+        assert result.status is RunStatus.PAUSED
+
+    run(main())
+    assert types(tmp_path).count("pause_requested") == 2
+
+
 # -- cancel
 
 

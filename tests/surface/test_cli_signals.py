@@ -1,7 +1,6 @@
 """Stopping a run by signals: the agent may finish, the lock goes, the run can be resumed."""
 
 import json
-import time
 from signal import SIGINT, SIGTERM
 
 import pytest
@@ -102,20 +101,6 @@ def test_iteration_started_is_null_after_signal(project: Project) -> None:
     assert state["status"] == "paused"
     assert state["iteration_started"] is None
     assert state["iteration_completed"] == 0
-
-
-def test_a_late_second_signal_does_not_restart_the_stop_grace(project: Project) -> None:
-    file = project.pipeline(f"plan={STUBBORN}")
-    with project.started("run", "-p", file, "-s", "auth") as run:
-        agent_pid(project)
-        run.signal(SIGINT)
-        wait_for(lambda: "pause_requested" in project.types("auth"), "the request to pause")
-        time.sleep(5.2)
-        run.signal(SIGTERM)
-        time.sleep(0.5)
-        assert project.types("auth").count("pause_requested") == 1
-        assert run.insist(SIGTERM).code == 143
-    assert project.types("auth").count("pause_requested") == 2
 
 
 def test_ctrl_c_then_recover_does_not_restart_it(project: Project) -> None:

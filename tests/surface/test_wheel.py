@@ -48,7 +48,7 @@ def test_the_demo_runs_from_the_wheel_outside_the_repository(agentforge: Path, t
     numbers = json.loads(done.stdout)
     assert numbers["kills_survived"] == 2
     # On a busy machine an agent may be done before the next engine looks for it.
-    assert numbers["agents_reattached"] in (0, 1, 2)
+    assert numbers["agents_reattached"] <= numbers["kills_survived"]
     assert numbers["iterations"] == 4
     assert numbers["iterations_lost"] == numbers["iterations_repeated"] == 0
     assert "plain addresses" in numbers["commit"]

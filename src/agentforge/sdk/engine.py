@@ -73,7 +73,7 @@ class Engine:
         runs = Runs(self.project, self.environ)
         self.definitions = Definitions(self.project, self.environ)
         self.registry = Registry(lambda: find_offers(self.project, self.environ), providers)
-        clock = clock or SystemClock()
+        self.clock = clock = clock or SystemClock()
         processes = local_processes()
         self._follower = Follower(runs)
         trust = Trust(runs)

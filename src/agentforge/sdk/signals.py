@@ -4,7 +4,6 @@ import asyncio
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import monotonic
 
 from agentforge.adapters.host.shutdown import is_shutting_down
 from agentforge.model.failure import FailureKind
@@ -47,9 +46,10 @@ def stop_on_signals(engine: Engine, on_stop: OnStop | None = None) -> Iterator[S
         if stopped.is_over:
             return
         first = stopped.signal is None
-        is_in_time = monotonic() - stopped.at <= SECOND_SIGNAL_SECONDS
+        now = engine.clock.monotonic()
+        is_in_time = now - stopped.at <= SECOND_SIGNAL_SECONDS
         again = not first and is_in_time and number is not CLOSING
-        stopped.signal, stopped.at = number, monotonic()
+        stopped.signal, stopped.at = number, now
         # A late second signal doesn't restart the stop grace.
         driving = engine.interrupt(_cause(engine, number), now=again) if first or again else True
         if on_stop is not None:

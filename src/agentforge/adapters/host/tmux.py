@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import quote, unquote
 
 from msgspec import Struct
@@ -18,6 +18,8 @@ from agentforge.system.programs import Program, run
 from agentforge.system.tools import find_tool
 
 SECONDS = 10.0
+ASK_SECONDS = 0.2
+"""How often tmux is asked whether the program that it started is running."""
 _FORMAT = "\t".join(("#{session_name}", "#{pane_dead}", "#{@agentforge_session}", "#{@agentforge_project}"))
 
 
@@ -82,7 +84,7 @@ class Tmux:
             pipe = os.path.join(folder, "pipe")
             os.mkfifo(pipe, 0o600)
             target = self._start(name, (sys.executable, "-I", "-S", tmux_child.__file__, pipe), run, project)
-            _hand_over(launch, pipe)
+            _hand_over(launch, pipe, lambda: self.is_running(target))
         return target
 
     def _start(self, name: str, child: tuple[str, ...], run: str, project: str) -> str:
@@ -118,13 +120,11 @@ class Tmux:
         return (1, ended.problem) if ended.code is None else (ended.code, ended.output)
 
 
-def _hand_over(launch: Launch, pipe: str) -> None:
-    """Write it to the pipe once the child reads from it."""
+def _hand_over(launch: Launch, pipe: str, is_running: Callable[[], bool]) -> None:
+    """Write it to the pipe once the child reads from it. `is_running`: whether tmux still runs the child."""
     content = json.dumps({"argv": launch.argv, "cwd": launch.cwd, "env": dict(launch.env)}).encode()
-    until = time.monotonic() + SECONDS
     try:
-        while (descriptor := _opened(pipe)) is None and time.monotonic() < until:
-            time.sleep(0.01)
+        descriptor = _reader(pipe, is_running)
         if descriptor is None:
             raise AgentForgeError(
                 "the program didn't start in tmux", hint="see `tmux ls`, or use --foreground"
@@ -135,6 +135,19 @@ def _hand_over(launch: Launch, pipe: str) -> None:
         raise AgentForgeError(
             f"the program ended in tmux: {error.strerror}", hint="see `tmux ls`, or use --foreground"
         ) from error
+
+
+def _reader(pipe: str, is_running: Callable[[], bool]) -> int | None:
+    """A descriptor to write to, or None if the child has ended or takes too long."""
+    until = time.monotonic() + SECONDS
+    ask_at = time.monotonic() + ASK_SECONDS
+    while (descriptor := _opened(pipe)) is None and (now := time.monotonic()) < until:
+        if now >= ask_at:
+            if not is_running():
+                return _opened(pipe)
+            ask_at = now + ASK_SECONDS
+        time.sleep(0.01)
+    return descriptor
 
 
 def _opened(pipe: str) -> int | None:
