@@ -46,6 +46,7 @@ SUBJECTS = {
     "iteration": "Iterations and attempts",
     "judge": "Judge and queue",
     "request": "Questions to people",
+    "hook": "Hooks and effects",
     "log": "The log itself",
 }
 OBJECTS: dict[type[Struct], str] = {
@@ -147,7 +148,15 @@ def _json(value: Any) -> str:
 
 
 def _field_texts(kind: type[Struct]) -> dict[str, str]:
-    """The text below each field in the source."""
+    """The text below each field in the source, also of inherited fields."""
+    found: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        if issubclass(base, Struct) and base is not Struct:
+            found |= _own_texts(base)
+    return found
+
+
+def _own_texts(kind: type[Struct]) -> dict[str, str]:
     (body,) = [node for node in ast.parse(inspect.getsource(kind)).body if isinstance(node, ast.ClassDef)]
     found = {}
     for field, text in zip(body.body, body.body[1:], strict=False):

@@ -83,6 +83,7 @@ COMMANDS = {
     "show": ["show", "one"],
     "show SESSION STAGE": ["show", "one", "a"],
     "diff": ["diff", "one"],
+    "hooks": ["hooks", "one"],
     "log verify": ["log", "verify", "one"],
     "inbox": ["inbox"],
     "inbox show": ["inbox", "show", "asks"],

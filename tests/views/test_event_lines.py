@@ -5,6 +5,7 @@ from datetime import UTC, timedelta, timezone
 from typing import get_args
 
 import pytest
+from tests.views.hook_events import HOOK_LINES
 from tests.views.samples import NOON, event, plan
 
 from agentforge.model import facts as f
@@ -239,21 +240,7 @@ LINES: list[tuple[AnyFact, str, str | None]] = [
         "refused control/a.json: it is not a valid control; moved to a.json.refused",
     ),
     (f.TmuxSessionCleaned("pipeline-s"), "name=pipeline-s", None),
-    (f.HookStarted("h", "stage_end", "d", action="script"), "hook=h action=script attempt=1", None),
-    (
-        f.HookCompleted("h", "stage_end", "d", action="pause", reason="Look", context="More"),
-        'hook=h action=pause reason="Look" context="More"',
-        None,
-    ),
-    (f.HookFailed("h", "stage_end", "d", 2, message="no"), 'hook=h attempt=2 message="no"', None),
-    (f.HookTimedOut("h", "stage_end", "d", 2), "hook=h attempt=2", None),
-    (f.HookLost("h", "stage_end", "d"), "hook=h attempt=1", None),
-    (f.HookEnding("h", "stage_end", "d", reason="cancelled"), 'hook=h reason="cancelled"', None),
-    (f.HookRetryScheduled("h", "stage_end", "d"), "hook=h attempt=1", None),
-    (f.HookSkipped("h", "stage_end", "it failed"), 'hook=h reason="it failed"', None),
-    (f.EffectIntended("k", "webhook", "https://x"), 'key=k kind=webhook target="https://x"', None),
-    (f.EffectDone("k", "webhook"), "key=k outcome=done", None),
-    (f.EffectReconciled("k", "webhook"), "key=k found=unknown then=repeat", None),
+    *HOOK_LINES,
 ]
 
 
@@ -291,6 +278,14 @@ def test_events_of_a_branch_name_its_provider() -> None:
     done = run_line(event(f.ProviderCompleted("claude"), at), plan())
     assert done is not None
     assert done.words == "claude: build is done"
+
+
+def test_hook_of_a_whole_stage_names_no_iteration() -> None:
+    started = event(f.HookStarted("review", "stage_start", "d-1", action="script"), Cursor("1", 1, 0))
+    line = run_line(started, plan())
+    assert line
+    assert line.words == "build calling hook review (script)"
+    assert event_line(started, UTC).details.startswith("node=1 run=1 hook=review point=stage_start ")
 
 
 def test_a_line_is_shown_in_the_given_time_zone() -> None:

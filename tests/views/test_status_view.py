@@ -283,6 +283,13 @@ def test_status_shows_which_stage_waits_for_which_limit() -> None:
     assert shown(view)["Waiting"] == "plan: command, for another 1h 58m: 5-hour limit reached"
 
 
+def test_status_names_the_hook_that_is_called() -> None:
+    call = (f.HookStarted("review", "stage_start", "d-1", action="script"), Cursor("0", 1, 0))
+    view = seen(STARTED, NODE, call, status="running", now=NOON + timedelta(seconds=9))
+    assert [(one.hook, one.key) for one in view.hooks] == [("review", "d-1")]
+    assert shown(view)["Hook"].startswith("review (stage_start of plan), for ")
+
+
 def test_status_shows_unavailable_and_current_provider() -> None:
     until = NOON + timedelta(hours=2)
     changed = (

@@ -73,6 +73,19 @@ def test_a_failed_judge_counts_as_an_error() -> None:
     assert folded(f.JudgeCompleted("skipped", judged.result)).errors == 0
 
 
+def test_a_failed_hook_counts_as_an_error_until_it_answers() -> None:
+    facts = (
+        f.HookStarted("review", "iteration_end", "d-1", action="webhook"),
+        f.HookFailed("review", "iteration_end", "d-1", message="HTTP 500"),
+        f.HookRetryScheduled("review", "iteration_end", "d-1"),
+        f.HookTimedOut("review", "iteration_end", "d-1", 2),
+    )
+    failed = folded(*facts)
+    assert (failed.errors, failed.consecutive_errors) == (2, 2)
+    answered = folded(*facts, f.HookCompleted("review", "iteration_end", "d-1", 3))
+    assert (answered.errors, answered.consecutive_errors) == (2, 0)
+
+
 def test_health_says_why_the_judge_failed() -> None:
     failed = f.JudgeCompleted(
         "failed", f.JudgeResult(stop=False, reason="invoke_failed"), 1, error="no login"

@@ -9,12 +9,14 @@ from tests.views.samples import NOON
 from tests.views.test_status_view import ATTEMPT, ITERATION, NODE, STARTED, seen
 
 from agentforge.model.request import Request
+from agentforge.views.hook_calls import HookCallView
 from agentforge.views.stage_progress import BranchProgress, StageProgress
 from agentforge.views.status import FailureStatus, PauseStatus, WaitStatus
 from agentforge.views.top import HEADS, TopRow, column_widths, in_order, top_row, totals
 
 RUNNING = seen(STARTED, NODE, ITERATION, ATTEMPT, status="running")
 ASKED = Request("r-1", "approval", "k", "", "Ship\nit?", ("approve", "reject"), NOON)
+CALL = HookCallView("review", "stage_end", "confirm", "plan", None, "running", "d-1", 1, NOON, None)
 BRANCH = BranchProgress("claude", "current", "draft", 0, 1)
 
 
@@ -44,6 +46,8 @@ def test_row_of_a_run_that_can_not_be_read() -> None:
             waits(waiting=(WaitStatus("plan", "claude", NOON + timedelta(seconds=53), "slow"),)),
             "claude, another 53s",
         ),
+        (waits(hooks=(CALL,)), "hook review, 0.0s"),
+        (waits(hooks=(replace(CALL, status="asking"),), requests=(ASKED,)), "a person, 0.0s: Ship it?"),
         (waits(requests=(ASKED,)), "a person, 0.0s: Ship it?"),
         (waits("awaiting_approval", requests=(ASKED, ASKED)), "a person, 0.0s: Ship it? (and 1 more)"),
         (waits("paused", pause=PauseStatus("lunch", NOON, ())), "resume: lunch"),

@@ -12,10 +12,12 @@ from rich.text import Text
 from agentforge import AgentOutput
 from agentforge.cli.output import MARKS
 from agentforge.model.event import Event
-from agentforge.model.facts import IterationStarted, NodeStarted, SessionStarted
+from agentforge.model.facts import HookStarted, IterationStarted, NodeStarted, SessionStarted
 from agentforge.model.plan import Plan
 from agentforge.model.state import RunState
 from agentforge.model.status import RunStatus
+from agentforge.views.hook_calls import hook_calls
+from agentforge.views.lines.hooks import hook_call_text
 from agentforge.views.lines.live import RunLine, header_lines, run_line
 from agentforge.views.lines.requests import QUESTION_CHARS, answer_command, waits_text
 from agentforge.views.lines.status import branch_text
@@ -63,7 +65,7 @@ class LivePainter:
             return
         live = self._started(plan)
         # The rows below already show what is running.
-        if isinstance(event.fact, NodeStarted | IterationStarted | SessionStarted):
+        if isinstance(event.fact, NodeStarted | IterationStarted | SessionStarted | HookStarted):
             return
         if line := run_line(event, plan):
             live.console.print(_line(line))
@@ -105,6 +107,7 @@ class LivePainter:
             left = span((wait.until - datetime.now(UTC)).total_seconds())
             text = one_line(f"waiting {left} for {wait.provider}: {wait.stage}", room)
             parts.append(shown(f"  ‖ {text}", "yellow"))
+        parts += _hooks(plan, state)
         parts += self._requests(state) if state.status is RunStatus.RUNNING else []
         for branch, output in self._output.last(plan, state):
             text = f"{branch}: {output}" if branch else output
@@ -173,6 +176,12 @@ class LivePainter:
         if tokens := spending.input_tokens + spending.output_tokens:
             parts.append(f"{tokens:,} tokens")
         return shown("    " + " · ".join(parts), "dim")
+
+
+def _hooks(plan: Plan, state: RunState) -> list[Table]:
+    """The hooks that are being called."""
+    now, calls = datetime.now(UTC), (call for call in hook_calls(plan, state) if call.status != "asking")
+    return [_hanging("▸", shown(f"hook {hook_call_text(call, now)}", "cyan"), "cyan") for call in calls]
 
 
 def _line(line: RunLine) -> Table:

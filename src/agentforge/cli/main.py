@@ -50,6 +50,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "attach": "attach:attach",
         "show": "show:show",
         "diff": "diff:diff",
+        "hooks": "hooks:hooks",
     },
     "Decide": {
         "inbox": "inbox:inbox",

@@ -69,7 +69,7 @@ PipelineSource = str | Mapping[str, Any]
 VERBS = frozenset(
     (
         *("abort", "answer", "approve", "attach", "cancel", "clean", "completion"),
-        *("demo", "diff", "doctor", "dry-run", "help", "inbox", "init"),
+        *("demo", "diff", "doctor", "dry-run", "help", "hooks", "inbox", "init"),
         *("lint", "list", "log", "logs", "loop"),
         *("migrate", "pause", "pipeline", "pipelines", "providers"),
         *("recover", "reject", "replay", "resume", "rm", "run", "runs"),

@@ -12,6 +12,7 @@ from agentforge.model.state import RefusedFile, RunState, StageState
 from agentforge.model.status import RunStatus, TaskStatus
 from agentforge.model.stop_reason import StopReason
 from agentforge.ports.event_log import BufferHealth
+from agentforge.views.hook_calls import HookCallView, hook_calls
 from agentforge.views.lines.requests import answer_commands, inspect_command
 from agentforge.views.stage_progress import StageProgress, current_step, stage_progress
 from agentforge.views.summary import Health, Summary
@@ -108,6 +109,8 @@ class StatusView(Struct, frozen=True):
     pause: PauseStatus | None = None
     resume_command: str | None = None
     waiting: tuple[WaitStatus, ...] = ()
+    hooks: tuple[HookCallView, ...] = ()
+    """The hooks that it is calling, or that wait for a person."""
     resting: tuple[RestStatus, ...] = ()
     requests: tuple[Request, ...] = ()
     """Open requests, even while the rest of the run continues."""
@@ -173,6 +176,7 @@ def status_view(
             state.session, status, program, by_person=not state.run_id, requests=state.open_requests
         ),
         waiting=tuple(waiting(plan, state)) if state.status is RunStatus.RUNNING else (),
+        hooks=tuple(hook_calls(plan, state)),
         resting=tuple(_resting(plan, state, now)),
         requests=state.open_requests,
         wake_at=state.wake_at,

@@ -65,6 +65,8 @@ def fold(summary: Summary, event: Event) -> Summary:
             return seen
         case f.ErrorOccurred():
             return replace(seen, errors=seen.errors + 1, consecutive_errors=summary.consecutive_errors + 1)
+        case f.HookFailed() | f.HookTimedOut():
+            return replace(seen, errors=seen.errors + 1, consecutive_errors=summary.consecutive_errors + 1)
         case f.JudgeCompleted(status="failed", result=result, error=error):
             return replace(
                 seen,
@@ -80,6 +82,13 @@ def fold(summary: Summary, event: Event) -> Summary:
             | f.TimerFired()
             | f.SessionFailed()
             | f.TreeTaken()
+            | f.HookStarted()
+            | f.HookRetryScheduled()
+            | f.HookLost()
+            | f.HookEnding()
+            | f.EffectIntended()
+            | f.EffectDone()
+            | f.EffectReconciled()
         ):
             # Consequences of an error don't mean that it is resolved.
             return replace(seen, consecutive_errors=summary.consecutive_errors)

@@ -11,6 +11,7 @@ from agentforge.model.facts import AnyFact
 from agentforge.model.plan import Plan, StageNode
 from agentforge.model.result import Decision
 from agentforge.model.state import RefusedFile
+from agentforge.views.lines.hooks import HookEvent, hook_words
 from agentforge.views.lines.requests import RequestFact, request_words
 from agentforge.views.text import counted, one_line, reason_text, request_text, span
 
@@ -60,8 +61,27 @@ def run_line(event: Event, plan: Plan) -> RunLine | None:
             return _of_branch(event, stage, fact)
         case f.JudgeCompleted() as fact:
             return _judged(place, fact)
+        case fact if isinstance(fact, HookEvent):
+            return _of_hook(place, fact, event.at)
         case fact:
             return _of_request(event, stage, fact) if isinstance(fact, RequestFact) else _of_session(fact)
+
+
+def _of_hook(place: str, fact: HookEvent, at: datetime) -> RunLine | None:
+    words = hook_words(fact, at)
+    if not words:
+        return None
+    match fact:
+        case f.HookFailed() | f.HookTimedOut():
+            return RunLine(place, words, "failed", "error")
+        case f.HookLost() | f.HookSkipped():
+            return RunLine(place, words, "note", "warn")
+        case f.HookStarted():
+            return RunLine(place, words, "begin")
+        case f.HookRetryScheduled() | f.HookEnding():
+            return RunLine(place, words, "wait", "warn")
+        case f.HookCompleted():  # exhaustive
+            return RunLine(place, words, "done")
 
 
 def _of_attempt(
@@ -220,6 +240,8 @@ def _place(event: Event, plan: Plan) -> str:
         return ""
     who = f"{cursor.provider}: " if cursor.provider else ""
     if not isinstance(node, StageNode):
+        return f"{who}{node.id}"
+    if not cursor.iteration:
         return f"{who}{node.id}"
     # Iterations that ask don't count against the maximum.
     total = max(node.termination.max, cursor.iteration)

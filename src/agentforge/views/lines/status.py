@@ -6,6 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from agentforge.model.status import status_text
+from agentforge.views.lines.hooks import hook_call_text
 from agentforge.views.lines.live import refused_text
 from agentforge.views.lines.requests import question_text, waits_text
 from agentforge.views.stage_progress import BranchProgress
@@ -100,8 +101,9 @@ def _where(view: StatusView) -> list[StatusRow]:
 
 
 def _waits(view: StatusView, now: datetime) -> list[StatusRow]:
-    """Stages waiting for a retry or limit, and unavailable providers."""
-    rows = [StatusRow("Waiting", wait_text(wait, now), "warn") for wait in view.waiting]
+    """Hooks that are called, stages waiting for a retry or limit, and unavailable providers."""
+    rows = [StatusRow("Hook", hook_call_text(call, now), "busy") for call in view.hooks]
+    rows += [StatusRow("Waiting", wait_text(wait, now), "warn") for wait in view.waiting]
     waiting = {(w.stage, w.provider) for w in view.waiting}
     for rest in view.resting:
         if (rest.stage, rest.provider) not in waiting:

@@ -10,6 +10,7 @@ from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
 from agentforge.model.facts import AnyFact
+from agentforge.views.lines.hooks import EffectEvent, HookEvent, effect_details, hook_details
 from agentforge.views.lines.requests import RequestFact, request_details
 from agentforge.views.text import one_line, reason_text
 
@@ -109,6 +110,9 @@ def _place(event: Event) -> list[tuple[str, Any]]:
         ):
             here = [("node", at.node_path), ("run", at.node_run), ("iter", at.iteration)]
             return [*here, ("branch", at.provider)] if at.provider else here
+        case fact if isinstance(fact, HookEvent | EffectEvent):
+            here = [("node", at.node_path), ("run", at.node_run)]
+            return [*here, ("iter", at.iteration or ""), ("branch", at.provider or "")]
         case _:
             return []
 
@@ -141,31 +145,15 @@ def _details(fact: AnyFact) -> list[tuple[str, Any]]:
         case f.ProviderStarted() | f.ProviderCompleted() | f.StageCompleted() | f.WorkerCompleted():
             return _of_branch(fact)
         case _:
-            return request_details(fact) if isinstance(fact, RequestFact) else _of_hook(fact)
+            return _of_others(fact)
 
 
-def _of_hook(fact: AnyFact) -> list[tuple[str, Any]]:
-    match fact:
-        case f.HookStarted():
-            return [("hook", fact.hook), ("action", fact.action), ("attempt", fact.attempt)]
-        case f.HookCompleted():
-            reason, context = _quoted(fact.reason), _quoted(fact.context)
-            return [("hook", fact.hook), ("action", fact.action), ("reason", reason), ("context", context)]
-        case f.HookFailed():
-            message = _quoted(fact.message, MESSAGE_CHARS)
-            return [("hook", fact.hook), ("attempt", fact.attempt), ("message", message)]
-        case f.HookTimedOut() | f.HookLost() | f.HookRetryScheduled():
-            return [("hook", fact.hook), ("attempt", fact.attempt)]
-        case f.HookEnding() | f.HookSkipped():
-            return [("hook", fact.hook), ("reason", _quoted(fact.reason, MESSAGE_CHARS))]
-        case f.EffectIntended():
-            return [("key", fact.key), ("kind", fact.kind), ("target", _quoted(fact.target))]
-        case f.EffectDone():
-            return [("key", fact.key), ("outcome", fact.outcome)]
-        case f.EffectReconciled():
-            return [("key", fact.key), ("found", fact.found), ("then", fact.then)]
-        case _:
-            return _of_session(fact)
+def _of_others(fact: AnyFact) -> list[tuple[str, Any]]:
+    if isinstance(fact, RequestFact):
+        return request_details(fact)
+    if isinstance(fact, HookEvent):
+        return hook_details(fact)
+    return effect_details(fact) if isinstance(fact, EffectEvent) else _of_session(fact)
 
 
 def _of_attempt(fact: f.AttemptStarted | f.AttemptReattached) -> list[tuple[str, Any]]:

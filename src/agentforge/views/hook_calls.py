@@ -1,0 +1,86 @@
+"""The hooks that a run is calling, or that wait for a person: what `status` and the live display name."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Literal
+
+from msgspec import Struct
+
+from agentforge.model.hook import CALL_POINTS, Hook, HookAction, HookPoint
+from agentforge.model.plan import Plan
+from agentforge.model.state import HookCall, HookProgress, RunState
+from agentforge.model.status import RunStatus, TaskStatus
+
+ENDED = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.ABORTED})
+OVER = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.CANCELLED})
+HookCallStatus = Literal["running", "waiting", "asking"]
+
+
+class HookCallView(Struct, frozen=True):
+    hook: str
+    point: HookPoint
+    action: HookAction | None
+    """None if the plan has no such hook anymore."""
+    stage: str
+    """The id of the stage or block; empty for the run as a whole."""
+    branch: str | None
+    status: HookCallStatus
+    """`waiting`: for the next try; `asking`: for a person's answer."""
+    key: str
+    attempt: int
+    since: datetime
+    """When the try started."""
+    until: datetime | None
+    """When the try times out, or the next one starts."""
+    message: str = ""
+    """Why the previous try failed."""
+
+
+def hook_calls(plan: Plan, state: RunState) -> Iterator[HookCallView]:
+    for progress in state.hooks if state.status not in ENDED else ():
+        call = progress.call
+        status = _status(state, progress, call) if call else None
+        if call is not None and status is not None:
+            yield _view(plan, progress, call, status)
+
+
+def _view(plan: Plan, progress: HookProgress, call: HookCall, status: HookCallStatus) -> HookCallView:
+    at = progress.at
+    path = at.node_path if at else ""
+    hooks = plan.hooks(progress.point, "" if progress.point in CALL_POINTS else path)
+    hook = next((known for known in hooks if known.id == call.hook), None)
+    node = plan.by_path.get(path)
+    return HookCallView(
+        hook=call.hook,
+        point=progress.point,
+        action=hook.action if hook else None,
+        stage=node.id if node else path,
+        branch=at.provider if at else None,
+        status=status,
+        key=call.delivery,
+        attempt=call.number,
+        since=call.started_at,
+        until=_until(status, hook, call),
+        message=call.message,
+    )
+
+
+def _status(state: RunState, progress: HookProgress, call: HookCall) -> HookCallStatus | None:
+    """None if nothing is awaited."""
+    asked = any(
+        request.kind == "pause" and (request.subject, request.at) == (call.hook, progress.at)
+        for request in state.open_requests
+    )
+    if asked:
+        return "asking"
+    if call.status in OVER:
+        return None
+    return "waiting" if call.status is TaskStatus.WAITING else "running"
+
+
+def _until(status: HookCallStatus, hook: Hook | None, call: HookCall) -> datetime | None:
+    if status == "waiting":
+        return call.due_at
+    if status == "asking" or hook is None or hook.seconds is None:
+        return None
+    return call.started_at + timedelta(seconds=hook.seconds)
