@@ -14,6 +14,7 @@ from agentforge.adapters.host.file_systems import read_mounts, why_not_local
 from agentforge.adapters.host.probe import model_server
 from agentforge.adapters.providers.builtin import builtin_providers
 from agentforge.adapters.providers.mock import is_mock_mode
+from agentforge.app.hook_probes import hook_probes
 from agentforge.app.logins import agent_login
 from agentforge.app.probe import GROUPS, Probe
 from agentforge.app.providers.offers import BASES, Offer, find_offers
@@ -58,6 +59,7 @@ def doctor(project: str | os.PathLike[str] = ".", environ: Mapping[str, str] | N
         *agent_probes(environ),
         *sandbox_probes(environ, project),
         partial(provider_probes, project, environ),
+        partial(hook_probes, project, environ),
         partial(variable_probes, project, environ, os.geteuid()),
     ]
     with ThreadPoolExecutor(len(parts)) as threads:

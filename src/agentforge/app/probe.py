@@ -6,7 +6,16 @@ from msgspec import Struct
 
 ProbeLevel = Literal["ok", "note", "warning", "broken"]
 Group = Literal[
-    "machine", "project", "tools", "agents", "environment", "models", "sandboxes", "providers", "settings"
+    "machine",
+    "project",
+    "tools",
+    "agents",
+    "environment",
+    "models",
+    "sandboxes",
+    "providers",
+    "hooks",
+    "settings",
 ]
 """In the order in which they are shown."""
 GROUPS = get_args(Group)

@@ -4,10 +4,13 @@ import asyncio
 import logging
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from agentforge.adapters.beads import Beads
 from agentforge.adapters.cli_agents.program import named_secrets, secrets_in
 from agentforge.adapters.providers.mock import is_mock_mode
 from agentforge.adapters.providers.replay import load_cassette
+from agentforge.app.hook_probes import hook_warnings
 from agentforge.app.notifications import channels
 from agentforge.app.providers.pinned import RunProviders
 from agentforge.app.providers.readiness import Readiness, examine, examine_mock, examine_replay
@@ -98,6 +101,11 @@ class Runner:
             resolve_tools(self._environ, self._runs.project)
         if settings.replay is not None:
             return await examine_replay(plan, self._sandboxes)
+        found = await self._examine(plan, settings, is_new=is_new)
+        missing = hook_warnings(plan, self._environ, self._runs.project)
+        return replace(found, warnings=(*found.warnings, *missing))
+
+    async def _examine(self, plan: Plan, settings: RunSettings, *, is_new: bool) -> Readiness:
         queue = Beads(self._runs.project, plan.session.name, self._environ).problem()
         if settings.mock:
             return await examine_mock(plan, self._registry, queue)

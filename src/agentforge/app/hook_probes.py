@@ -1,0 +1,134 @@
+"""What the hooks and notifications of a pipeline need here: programs, scripts and environment variables."""
+
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from agentforge.adapters.cli_agents.program import find_program
+from agentforge.app.probe import Probe
+from agentforge.app.wiring import known_providers, sources_of
+from agentforge.definition.compiler import compile_pipeline
+from agentforge.definition.resolve import available_pipelines
+from agentforge.model.errors import AgentForgeError
+from agentforge.model.hook import Hook, Notification
+from agentforge.model.plan import NestedNode, Plan
+from agentforge.system import files
+from agentforge.system.tools import find_tool
+
+SHELL_WORDS = frozenset(
+    {
+        *("if", "for", "while", "until", "case", "{", "(", "!", "[", "[[", "test", ":", "."),
+        *("cd", "echo", "printf", "set", "unset", "export", "exec", "eval", "exit", "read", "trap", "true"),
+        *("false", "umask", "ulimit", "command", "wait", "shift", "return"),
+    }
+)
+"""Words that the shell itself understands."""
+INTERPRETERS = frozenset({"sh", "bash", "dash", "zsh", "python", "python3", "node", "ruby", "perl"})
+"""Programs whose first argument is a file to run, unless it is an option."""
+
+
+class HookNeed(Struct, frozen=True):
+    """Something that a hook or a notification needs."""
+
+    owner: str
+    """`hook 'review'`"""
+    found: str
+    fix: str = ""
+    """Empty if it is there."""
+
+
+def hook_warnings(plan: Plan, environ: Mapping[str, str], project: str) -> tuple[str, ...]:
+    """What is missing, and will fail when it is the hook's turn."""
+    needs = hook_needs(plan, environ, project)
+    return tuple(f"{need.owner}: {need.found}; {need.fix}" for need in needs if need.fix)
+
+
+def hook_probes(project: str, environ: Mapping[str, str]) -> list[Probe]:
+    """For the hooks and notifications of each pipeline in the project folder that compiles."""
+    sources, known = sources_of(project, environ), known_providers(project, environ)
+    found = []
+    for pipeline in available_pipelines(sources):
+        if pipeline.path.startswith(("/", "../")):
+            continue
+        try:
+            plan = compile_pipeline(sources, pipeline.name, "doctor", known_providers=known).plan
+        except AgentForgeError:
+            continue  # `lint` reports why.
+        for need in hook_needs(plan, environ, project):
+            text = f"{need.owner}: {need.found}"
+            found.append(Probe("hooks", pipeline.name, "warning" if need.fix else "ok", text, need.fix))
+    return found
+
+
+def hook_needs(plan: Plan, environ: Mapping[str, str], project: str) -> Iterator[HookNeed]:
+    for hook in plan_hooks(plan):
+        owner = f"hook {hook.id!r}"
+        if hook.script is not None:
+            yield _program(owner, hook.script, environ, project)
+        for name in (hook.secret, *hook.environment):
+            if name is not None:
+                yield _variable(owner, name, environ)
+    for notification in plan.pipeline.notify:
+        yield from _notification(notification, environ, project)
+
+
+def plan_hooks(plan: Plan) -> Iterator[Hook]:
+    """All hooks, also those of nested pipelines."""
+    yield from plan.pipeline.hooks
+    for node in plan.nodes:
+        if isinstance(node, NestedNode):
+            yield from plan_hooks(node.plan)
+
+
+def _notification(one: Notification, environ: Mapping[str, str], project: str) -> Iterator[HookNeed]:
+    owner = "notification"
+    if one.command is not None:
+        yield _program(owner, one.command, environ, project)
+    if one.secret is not None:
+        yield _variable(owner, one.secret, environ)
+    if one.desktop:
+        tool = find_tool("osascript", environ, project) or find_tool("notify-send", environ, project)
+        fix = "" if tool else "sudo apt-get install libnotify-bin"
+        yield HookNeed(owner, tool or "notify-send was not found: no desktop notifications", fix)
+
+
+def _variable(owner: str, name: str, environ: Mapping[str, str]) -> HookNeed:
+    if environ.get(name):
+        return HookNeed(owner, f"{name} is set")
+    return HookNeed(owner, f"{name} is not set", f"set {name}")
+
+
+def _program(owner: str, line: str, environ: Mapping[str, str], project: str) -> HookNeed:
+    words = _words(line)
+    if not words or words[0] in SHELL_WORDS or "$" in words[0]:
+        return HookNeed(owner, "run by sh")
+    program, *rest = words
+    place = find_program(program, project, environ)
+    if place is None:
+        create = f"create {program}, or make it executable"
+        fix = create if "/" in program else f"install {program}, or correct the command"
+        return HookNeed(owner, f"{program} was not found, or can't be run", fix)
+    script = rest[0] if rest and os.path.basename(program) in INTERPRETERS else ""
+    if (
+        script
+        and not script.startswith("-")
+        and "$" not in script
+        and not files.is_file(os.path.join(project, script))
+    ):
+        return HookNeed(owner, f"{script} is not a file of the project", f"create {script}")
+    return HookNeed(owner, place)
+
+
+def _words(line: str) -> Sequence[str]:
+    """The words of the first command, without the variables that it sets."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    try:
+        words = list(lexer)
+    except ValueError:
+        return ()
+    while words and "=" in words[0] and words[0].partition("=")[0].isidentifier():
+        del words[0]
+    return words

@@ -1,0 +1,97 @@
+"""What hooks and notifications need on this machine, and what is missing."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from tests.views.samples import plan
+
+from agentforge.app.hook_probes import HookNeed, hook_needs, hook_warnings
+from agentforge.model.hook import Hook, Notification
+from agentforge.model.plan import NestedNode, Plan
+
+
+def hooked(*hooks: Hook, notify: tuple[Notification, ...] = ()) -> Plan:
+    return replace(plan(), pipeline=replace(plan().pipeline, hooks=hooks, notify=notify))
+
+
+def script(line: str) -> Plan:
+    return hooked(Hook("check", "stage_end", "script", script=line))
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "bin").mkdir()
+    for name in ("bin/review", "local.sh", "sh"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "plain.sh").write_text("echo\n")
+    return {"PATH": f"{tmp_path / 'bin'}:/bin", "KEY": "k"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "review --fast",
+        "A=1 B=2 review",
+        "./local.sh x",
+        "sh plain.sh",
+        "sh -c 'echo'",
+        'sh "$FILE"',
+        "if true; then review; fi",
+        "(cd x; nothing)",
+        "$TOOL x",
+        "echo a | nothing",
+        "review 'unbalanced",
+        "",
+    ],
+)
+def test_script_that_can_run_is_no_warning(line: str, environ: dict[str, str], tmp_path: Path) -> None:
+    assert hook_warnings(script(line), environ, str(tmp_path)) == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "warning"),
+    [
+        ("nothing --fast", "nothing was not found, or can't be run; install nothing, or correct the command"),
+        (
+            "A=1 ./plain.sh",
+            "./plain.sh was not found, or can't be run; create ./plain.sh, or make it executable",
+        ),
+        ("sh missing.sh", "missing.sh is not a file of the project; create missing.sh"),
+    ],
+)
+def test_missing_program_of_a_script_is_a_warning(
+    line: str, warning: str, environ: dict[str, str], tmp_path: Path
+) -> None:
+    assert hook_warnings(script(line), environ, str(tmp_path)) == (f"hook 'check': {warning}",)
+
+
+def test_found_program_is_named_with_its_path(environ: dict[str, str], tmp_path: Path) -> None:
+    (need,) = hook_needs(script("review"), environ, str(tmp_path))
+    assert need == HookNeed("hook 'check'", str(tmp_path / "bin/review"))
+
+
+def test_missing_secret_and_variables_are_warnings(environ: dict[str, str], tmp_path: Path) -> None:
+    webhook = Hook("review", "stage_end", "webhook", url="http://localhost/", secret="SECRET")
+    check = Hook("check", "stage_end", "script", script="review", environment=("KEY", "OTHER"))
+    assert hook_warnings(hooked(webhook, check), environ, str(tmp_path)) == (
+        "hook 'review': SECRET is not set; set SECRET",
+        "hook 'check': OTHER is not set; set OTHER",
+    )
+    assert hook_warnings(hooked(webhook), {"SECRET": "s"}, str(tmp_path)) == ()
+
+
+def test_hooks_of_a_nested_pipeline_count(environ: dict[str, str], tmp_path: Path) -> None:
+    inner = script("nothing")
+    outer = replace(plan(), nodes=(NestedNode("0", "inner", 1, {}, inner, "inner.yaml"),))
+    assert len(hook_warnings(outer, environ, str(tmp_path))) == 1
+
+
+def test_notification_needs_its_program_and_its_secret(environ: dict[str, str], tmp_path: Path) -> None:
+    notify = (Notification(command="nothing", secret="SECRET"), Notification(desktop=True))
+    found = hook_warnings(hooked(notify=notify), environ, str(tmp_path))
+    assert found[:2] == (
+        "notification: nothing was not found, or can't be run; install nothing, or correct the command",
+        "notification: SECRET is not set; set SECRET",
+    )
