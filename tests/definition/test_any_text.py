@@ -13,6 +13,7 @@ from agentforge.definition.compiler import Compiled, compile_pipeline, compile_s
 from agentforge.model.diagnostic import render
 from agentforge.model.errors import DefinitionError
 from agentforge.model.plan import Plan
+from agentforge.model.plan_limits import plan_problem
 from agentforge.views.prompt import VARIABLES
 from agentforge.views.prompt import render as render_template
 
@@ -41,14 +42,27 @@ BLOCK_KEYS = (
     "select",
     "check_before",
 )
-KEYS = (*PIPELINE_KEYS, *NODE_KEYS, *WORK_KEYS, *INNER_KEYS, *BLOCK_KEYS, "<<", "zzz")
+HOOK_KEYS = (
+    "stage_end",
+    "session_end",
+    "action",
+    "condition",
+    "script",
+    "url",
+    "notify",
+    "desktop",
+    "command",
+)
+KEYS = (*PIPELINE_KEYS, *NODE_KEYS, *WORK_KEYS, *INNER_KEYS, *BLOCK_KEYS, *HOOK_KEYS, "<<", "zzz")
 
 scalars = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(),
     st.floats(),
-    st.sampled_from(["s", "fixed", "judgment", "claude", "../x", "", "0", "-1", ".inf", "a/b"]),
+    st.sampled_from(
+        ["s", "fixed", "judgment", "claude", "pause", "script", "../x", "", "0", "-1", ".inf", "a/b"]
+    ),
     st.text(max_size=8),
 )
 trees: st.SearchStrategy[Any] = st.recursive(
@@ -83,6 +97,7 @@ def compile_or_explain(text: str) -> None:
         result = outcome(compile_it)
         if isinstance(result, Compiled):
             assert msgspec.json.decode(msgspec.json.encode(result.plan), type=Plan) == result.plan
+            assert plan_problem(result.plan) == ""
             continue
         assert any(diagnostic.is_error for diagnostic in result.diagnostics)
         assert all(1 <= found.place.line <= lines and found.place.col >= 1 for found in result.diagnostics)

@@ -51,6 +51,7 @@ SAME = [
     "m41-defaults",
     "m42-defaults-codex",
     "m43-tmux-false",
+    "m44-guardrails",
     "m46-parallel-min",
     "m47-parallel-queue",
     "m48-id-vs-name",
@@ -82,7 +83,6 @@ REFUSED = {
     "m15-st-noprompt": "missing-prompt",
     "m31-runs-badstring": "bad-type",
     "m32-runs-zero": "bad-value",
-    "m44-guardrails": "unsupported",
     "m45-inputs-misc": "unknown-node",
     "m50-id-special": "bad-id",
 }

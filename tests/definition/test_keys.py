@@ -9,7 +9,9 @@ from jsonschema import Draft7Validator
 
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.read.file_keys import PIPELINE, STAGE
+from agentforge.definition.read.hook_keys import HOOK, POINTS, ConditionKind, HooksKind
 from agentforge.definition.read.node_keys import NodeKind
+from agentforge.definition.read.outside_values import Address, CommandKind, NamedVariable
 from agentforge.definition.read.table import Key, Nested, Table
 from agentforge.definition.read.values import Anything, Flag, Given, ListOf, Name, Number, Text, Texts
 from agentforge.definition.yaml.parser import SourceText, parse_mapping
@@ -34,6 +36,8 @@ def _inside(kind: Any) -> Iterator[Table[Any]]:
             yield kind.table
         case NodeKind():
             yield from (kind.stage, *kind.others.values())
+        case HooksKind():
+            yield POINTS
 
 
 ALL = tables(STAGE, tables(PIPELINE, {}))
@@ -60,10 +64,20 @@ def sample(kind: Any) -> Any:
             return {"test": "make"}
         case ListOf():
             return [sample(kind.item)]
+        case Nested(table=table) if table is HOOK:
+            return {"action": "webhook", "url": "https://example.com/hook"}
         case Nested():
             return least(kind.table)
         case NodeKind():
             return {"id": "n", "stage": "s"}
+        case HooksKind():
+            return {"stage_end": {"action": "pause"}}
+        case ConditionKind():
+            return "iteration > 1"
+        case Address():
+            return "https://example.com/hook"
+        case CommandKind() | NamedVariable():
+            return "make"
         case _:
             return {"any": 1}
 
@@ -92,7 +106,7 @@ def test_the_tables_cover_every_mapping() -> None:
     assert set(ALL) == {
         *("pipeline", "defaults", "stage", "node", "stage of the block", "parallel node", "pipeline node"),
         *("parallel", "provider of the block", "provider", "termination", "retry", "on_limit", "sandbox"),
-        *("guardrails", "approve", "inputs", "from_parallel"),
+        *("guardrails", "approve", "inputs", "from_parallel", "hooks", "hook", "notification"),
     }
 
 

@@ -102,7 +102,6 @@ def test_bad_values_of_a_node(line: str, expected: str, word: str) -> None:
         ("context_strategy: full", "context_strategy"),
         ("executor: {python: 'a:B'}", "executor"),
         ("network: local", "network"),
-        ("hooks: {}", "hooks"),
         ("setup: make", "setup"),
     ],
 )
@@ -113,7 +112,7 @@ def test_unsupported_keys_are_refused_not_ignored(line: str, key: str) -> None:
     assert diagnostic.is_error
 
 
-@pytest.mark.parametrize("key", ["hooks", "checks", "limits", "on"])
+@pytest.mark.parametrize("key", ["checks", "limits", "on"])
 def test_keys_of_later_work_are_refused_in_pipelines_and_stages(key: str) -> None:
     (diagnostic,) = found(f"{key}: x\n{HEAD}")
     assert where(diagnostic) == "unsupported 1:1"
@@ -280,7 +279,7 @@ def test_duplicate_node_ids() -> None:
 def test_all_diagnostics_at_once_over_all_files() -> None:
     text = (
         "name: p\nnmae: x\nnodes:\n  - id: a\n    stage: nowhere\n    runs: 0\n  - id: a\n    stage: s\n"
-        "    delay: -1\n    hooks: {}\n  - id: c\n"
+        "    delay: -1\n    checks: []\n  - id: c\n"
     )
     diagnostics = found(text, stage("s", "timeout: 0\n"), overrides=Overrides(inputs=("missing.md",)))
     assert [f"{d.place.file} {where(d)}" for d in diagnostics] == [

@@ -1,5 +1,7 @@
 """A plan that is read from a log keeps the rules of the compiler."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from msgspec.structs import replace
@@ -9,12 +11,22 @@ from agentforge.model import codec
 from agentforge.model import facts as f
 from agentforge.model.cassette import FORMAT, VERSION, Header, parse_cassette
 from agentforge.model.codec import GENESIS, DamagedLine
+from agentforge.model.condition import ConstantTerm, Operation
 from agentforge.model.cursor import Cursor
 from agentforge.model.errors import ProviderUnusable
 from agentforge.model.event import Event
 from agentforge.model.fact_limits import fact_problem
+from agentforge.model.hook import Hook, Notification
 from agentforge.model.plan import Approval, Fixed, Overrides, PipelineInfo, Plan, PlanSession, ProviderChoice
-from agentforge.model.plan_limits import MAX_DEPTH, MAX_NODES, MAX_RUNS, MAX_STEPS, plan_problem
+from agentforge.model.plan_limits import (
+    MAX_DEPTH,
+    MAX_HOOKS,
+    MAX_NODES,
+    MAX_NOTIFICATIONS,
+    MAX_RUNS,
+    MAX_STEPS,
+    plan_problem,
+)
 from agentforge.model.state import Between, StageState
 
 
@@ -25,6 +37,15 @@ def deep(levels: int) -> Plan:
     return plan
 
 
+def with_hooks(*hooks: Hook, notify: tuple[Notification, ...] = ()) -> Plan:
+    return replace(plan_of(stage()), pipeline=PipelineInfo("p", Overrides(), {}, hooks=hooks, notify=notify))
+
+
+def hook(id: str = "h", **keys: Any) -> Hook:
+    return Hook(id, "stage_end", "script", **keys)
+
+
+TRUE = ConstantTerm(True)
 BAD = {
     "passes": (plan_of(stage(), passes=10**9), "runs 1,000,000,000 times"),
     "no pass": (plan_of(stage(), passes=0), "runs 0 times"),
@@ -58,6 +79,30 @@ BAD = {
         replace(plan_of(stage()), pipeline=PipelineInfo("p", Overrides(), {}, views=("x",))),
         "'x' is not a view",
     ),
+    "hooks": (with_hooks(*(hook(str(n)) for n in range(MAX_HOOKS + 1))), "more than 200 hooks"),
+    "notifications": (with_hooks(notify=(Notification(),) * (MAX_NOTIFICATIONS + 1)), "20 notifications"),
+    "hook twice": (with_hooks(hook(), hook()), "two hooks have the id 'h'"),
+    "hook in a nested pipeline": (
+        plan_of(replace(nested("n", stage()), plan=with_hooks(hook(tries=0)))),
+        "has 0 tries",
+    ),
+    "hook without an id": (with_hooks(hook("")), "not the id of a hook"),
+    "long id of a hook": (with_hooks(hook("x" * 4001)), "not the id of a hook"),
+    "hook with an escape": (with_hooks(hook("a\x1b")), "not the id of a hook"),
+    "tries": (with_hooks(hook(tries=11)), "has 11 tries; the maximum is 10"),
+    "timeout of a hook": (with_hooks(hook(timeout=1e300)), "timeout of 1e+300 s"),
+    "message of a hook": (with_hooks(hook(message="x" * 2001)), "more than 2,000 characters"),
+    "variables of a hook": (with_hooks(hook(environment=("A",) * 101)), "names environment variables"),
+    "variable of a hook": (with_hooks(hook(environment=("A=B",))), "names environment variables"),
+    "stage of a hook": (with_hooks(hook(stage="../x")), "can't be a stage"),
+    "condition": (with_hooks(hook(condition=Operation("&&", (TRUE,) * 1000))), "exceeds 50 levels"),
+    "command": (with_hooks(hook(script="x" * 10_001)), "more than 10,000 characters"),
+    "null": (with_hooks(notify=(Notification(command="a\0b"),)), "null character"),
+    "address": (with_hooks(hook(url="file:///etc/passwd")), "no valid address"),
+    "long address": (with_hooks(hook(url=f"https://x/{'y' * 2000}")), "no valid address"),
+    "password": (with_hooks(notify=(Notification(url="https://me:x@y"),)), "no valid address"),
+    "port": (with_hooks(hook(url="https://x:99999")), "no valid address"),
+    "secret": (with_hooks(hook(secret="a-b")), "names a secret"),
     "session": (replace(plan_of(stage()), session=PlanSession("../x", NOON)), "Session name"),
 }
 

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from agentforge.definition.diagnostics import Report
+from agentforge.definition.hooks import validate_hooks
 from agentforge.definition.link import link
 from agentforge.definition.lower import DEFAULT_RUNS, CompilationContext, lower, provider_levels
 from agentforge.definition.pins import pin
@@ -124,7 +125,8 @@ class Compilation:
             runs = Written(max_iterations, self._report.argument(f"{name} {max_iterations}"))
             COUNT.validate(runs, "`runs`", self._report)
         node = NodeSpec(at, Written(basename(name), at), ref, WorkSpec(runs=runs))
-        spec = PipelineSpec(source, basename(name), (node,))
+        notify = found.spec.notify if found and found.spec else ()
+        spec = PipelineSpec(source, basename(name), (node,), notify=notify)
         return self._finish("loop", Located(spec, self._sources.project, ()), 1)
 
     def _finish(self, mode: Mode, located: Located, passes: int) -> Compiled:
@@ -153,6 +155,7 @@ class Compilation:
 
     def _validate(self, pipeline: ResolvedPipeline, default_runs: int, depth: int) -> None:
         validate_nodes(pipeline.spec, self._report)
+        validate_hooks(pipeline, self._report, is_nested=depth > 0)
         if depth:
             self._validate_nested(pipeline.spec)
         for node in pipeline.nodes:
@@ -179,6 +182,9 @@ class Compilation:
         for view in spec.views[:1]:
             message = "`views` of a nested pipeline have no effect"
             self._report.warning("ignored-key", view.at, message, where)
+        for notification in spec.notify[:1]:
+            message = "`notify` of a nested pipeline has no effect"
+            self._report.warning("ignored-key", notification.at, message, where)
 
     def _validate_stage(self, stage: ResolvedStage, default_runs: int, approve: ApprovalSpec | None) -> None:
         validate_termination(stage, default_runs, self._report)

@@ -1,5 +1,6 @@
 """Last pass: lowers a validated, resolved pipeline to its Plan. Applies precedence; reports nothing."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -26,6 +27,7 @@ from agentforge.definition.precedence import (
 from agentforge.definition.specs import (
     ApprovalLevel,
     BranchSpec,
+    HookSpec,
     PipelineSpec,
     ProviderSpec,
     ResolvedBlock,
@@ -37,6 +39,7 @@ from agentforge.definition.specs import (
     merge,
 )
 from agentforge.definition.yaml.parser import relative
+from agentforge.model.hook import Hook
 from agentforge.model.plan import (
     Branch,
     Guardrails,
@@ -147,6 +150,16 @@ def _own_name(node: ResolvedStage, ref: str | None) -> str | None:
     return name if name != ref else None
 
 
+def lower_hooks(specs: Sequence[HookSpec], within: str = "") -> Iterator[Hook]:
+    """With their ids: as written, or the point and a number. Those of nested pipelines begin with their
+    nodes."""
+    seen: Counter[str] = Counter()
+    for spec in specs:
+        seen[spec.hook.point] += 1
+        own = first_text(spec.id) or f"{spec.hook.point}-{seen[spec.hook.point]}"
+        yield replace(spec.hook, id=f"{within}{own}", stage=first_text(spec.stage))
+
+
 class CompilationContext(Struct, frozen=True):
     """Inputs of the compilation that don't come from the definition files."""
 
@@ -176,10 +189,17 @@ class _Lowering:
         self._links = links
         self._context = context
 
-    def plan(self, pipeline: ResolvedPipeline, prefix: str, commands: Mapping[str, str], passes: int) -> Plan:
-        """`commands` are those of the enclosing pipelines."""
+    def plan(
+        self,
+        pipeline: ResolvedPipeline,
+        prefix: str,
+        commands: Mapping[str, str],
+        passes: int,
+        within: str = "",
+    ) -> Plan:
+        """`commands` are those of the enclosing pipelines; `within` are the ids of the nodes around it."""
         spec, context = pipeline.spec, self._context
-        nodes = tuple(self._nodes(pipeline, prefix, {**commands, **spec.commands}))
+        nodes = tuple(self._nodes(pipeline, prefix, {**commands, **spec.commands}, within))
         return Plan(
             mode="pipeline" if prefix else context.mode,
             compiled_at=context.compiled_at,
@@ -193,6 +213,8 @@ class _Lowering:
                 inputs=None if spec.inputs is None else tuple(written.value for written in spec.inputs),
                 guardrails=guardrails(spec.max_runtime),
                 views=tuple(dict.fromkeys(view.value for view in spec.views)),
+                hooks=tuple(lower_hooks(spec.hooks, within)),
+                notify=tuple(written.value for written in spec.notify),
             ),
             # The tools that agent-pipelines would need for this plan; agentforge needs only `bd`.
             dependencies={"jq": True, "yq": True, "tmux": spec.tmux, "bd": any(map(_needs_bd, nodes))},
@@ -201,7 +223,9 @@ class _Lowering:
             judge=context.override_levels.judge,
         )
 
-    def _nodes(self, pipeline: ResolvedPipeline, prefix: str, commands: Mapping[str, str]) -> Iterator[Node]:
+    def _nodes(
+        self, pipeline: ResolvedPipeline, prefix: str, commands: Mapping[str, str], within: str
+    ) -> Iterator[Node]:
         context = self._context
         default_runs = DEFAULT_RUNS["pipeline" if prefix else context.mode]
         levels = Levels(
@@ -212,7 +236,7 @@ class _Lowering:
             if isinstance(node, ResolvedBlock):
                 yield self._block(path, node, prefix, levels)
             elif isinstance(node, ResolvedNested):
-                yield self._nested(path, node, prefix, commands)
+                yield self._nested(path, node, prefix, commands, within)
             elif node:  # sound
                 candidates = provider_levels(pipeline.spec, node, self._context.override_levels)
                 sources = self._links.get((f"{prefix}{path}", ""))
@@ -225,15 +249,16 @@ class _Lowering:
                 yield lower_stage(path, node, levels, wiring)
 
     def _nested(
-        self, path: str, node: ResolvedNested, prefix: str, commands: Mapping[str, str]
+        self, path: str, node: ResolvedNested, prefix: str, commands: Mapping[str, str], within: str
     ) -> NestedNode:
-        work, node_id, ref = node.spec.work, node.spec.id, node.spec.pipeline
+        work, ref = node.spec.work, node.spec.pipeline
+        node_id = node.spec.id.value if node.spec.id else path
         return NestedNode(
             path=path,
-            id=node_id.value if node_id else path,
+            id=node_id,
             runs=work.runs.value if work.runs else 1,
             inputs=node.spec.inputs.written,
-            plan=self.plan(node.pipeline, f"{prefix}{path}.", commands, 1),
+            plan=self.plan(node.pipeline, f"{prefix}{path}.", commands, 1, f"{within}{node_id}/"),
             ref=ref.value if ref else "",
             description=first_text(work.description),
             checkpoint=first_text(node.spec.checkpoint),

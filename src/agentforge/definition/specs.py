@@ -6,6 +6,7 @@ from msgspec import Struct, field
 
 from agentforge.definition.yaml.parser import SourceText
 from agentforge.model.diagnostic import SourcePlace
+from agentforge.model.hook import Hook, Notification
 from agentforge.model.plan import Fixed, Judgment, Queue, Termination
 
 T = TypeVar("T")
@@ -169,10 +170,20 @@ class NodeSpec(Struct, frozen=True):
     """Also False for a node of another kind that couldn't be read."""
 
 
+class HookSpec(Struct, frozen=True):
+    at: SourcePlace
+    hook: Hook
+    """Without its id and its stage."""
+    id: Written[str] | None = None
+    stage: Written[str] | None = None
+
+
 class StageSpec(Struct, frozen=True):
     source: SourceText
     work: WorkSpec
     name: Written[str] | None = None
+    notify: tuple[Written[Notification], ...] = ()
+    """For runs of the stage alone."""
 
 
 class PipelineSpec(Struct, frozen=True):
@@ -187,6 +198,9 @@ class PipelineSpec(Struct, frozen=True):
     max_runtime: Written[float] | None = None
     views: tuple[Written[str], ...] = ()
     tmux: bool = True
+    hooks: tuple[HookSpec, ...] = ()
+    """In the order of the points, then as written."""
+    notify: tuple[Written[Notification], ...] = ()
 
 
 class ResolvedStage(Struct, frozen=True):

@@ -2,11 +2,15 @@
 and bounded sizes. A log may have come with a repository, so its plan is checked before it is used."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
+from agentforge.model.condition import condition_problem
 from agentforge.model.control_characters import control_character
 from agentforge.model.errors import InvalidSession
-from agentforge.model.plan import NestedNode, Node, ParallelNode, Plan, StageNode
+from agentforge.model.hook import Hook, Notification
+from agentforge.model.plan import NestedNode, Node, ParallelNode, PipelineInfo, Plan, StageNode
 from agentforge.model.session_name import session_name
 
 MAX_RUNS = 1_000_000
@@ -19,7 +23,20 @@ MAX_NAME_BYTES = 200
 MAX_SECONDS = 365 * 24 * 3600.0
 """Of every duration."""
 MAX_MESSAGE = 2_000
-"""Characters of the question that an approval asks."""
+"""Characters of the question that an approval or a hook asks."""
+MAX_HOOKS = 200
+"""Of one pipeline, including those of the program that embeds the engine."""
+MAX_YAML_HOOKS = 100
+MAX_NOTIFICATIONS = 20
+MAX_HOOK_ID = 4_000
+"""Characters: the ids of nested nodes are part of it."""
+MAX_COMMAND = 10_000
+"""Characters of a command line of a hook or notification."""
+MAX_URL = 2_000
+MAX_TRIES = 10
+MAX_NAMED_VARIABLES = 100
+VARIABLE_PATTERN = "[A-Za-z_][A-Za-z0-9_]{0,99}"
+"""Of the environment variables that a plan names."""
 VIEWS = ("escalations",)
 """What a pipeline's `views` can name."""
 NAME_PATTERN = "[A-Za-z0-9._-]{1,100}"
@@ -36,6 +53,21 @@ def is_directory_name(name: str) -> bool:
 
 def is_plain_name(name: str) -> bool:
     return re.fullmatch(NAME_PATTERN, name) is not None
+
+
+def is_variable_name(name: str) -> bool:
+    return re.fullmatch(VARIABLE_PATTERN, name) is not None
+
+
+def is_address(url: str) -> bool:
+    """Whether it is an http or https address without a user and a password."""
+    try:
+        parts = urlsplit(url)
+        has_host = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    is_visible = url.isprintable() and " " not in url
+    return has_host and is_visible and parts.scheme in ("http", "https") and "@" not in parts.netloc
 
 
 def plan_problem(plan: Plan) -> str:
@@ -56,6 +88,14 @@ def _problems(plan: Plan) -> Iterator[str]:
     for view in plan.pipeline.views:
         if view not in VIEWS:
             yield f"{view!r} is not a view"
+    pipelines = [
+        plan.pipeline,
+        *(node.plan.pipeline for node in _nodes(plan) if isinstance(node, NestedNode)),
+    ]
+    ids = Counter(hook.id for pipeline in pipelines for hook in pipeline.hooks)
+    for pipeline in pipelines:
+        yield from _hook_problems(pipeline)
+    yield from (f"two hooks have the id {id!r}" for id, number in ids.items() if number > 1)
 
 
 def _size_problems(plan: Plan) -> Iterator[str]:
@@ -128,3 +168,41 @@ def _approval_problems(stage: StageNode) -> Iterator[str]:
         yield f"stage {stage.id!r} has a timeout of {wanted.timeout:g} s for its approval"
     if len(wanted.message or "") > MAX_MESSAGE:
         yield f"the approval of stage {stage.id!r} has a question of more than {MAX_MESSAGE:,} characters"
+
+
+def _hook_problems(pipeline: PipelineInfo) -> Iterator[str]:
+    if len(pipeline.hooks) > MAX_HOOKS or len(pipeline.notify) > MAX_NOTIFICATIONS:
+        yield f"a pipeline has more than {MAX_HOOKS} hooks or {MAX_NOTIFICATIONS} notifications"
+    for hook in pipeline.hooks:
+        if not hook.id or len(hook.id) > MAX_HOOK_ID or control_character(hook.id):
+            yield f"{hook.id[:100]!r} is not the id of a hook"
+        yield from (f"hook {hook.id!r} {problem}" for problem in _problems_of_hook(hook))
+    for notification in pipeline.notify:
+        yield from (f"a notification {problem}" for problem in _problems_of_call(notification))
+
+
+def _problems_of_hook(hook: Hook) -> Iterator[str]:
+    """A due time is computed from its timeout, and a number of tries is counted up to."""
+    if hook.timeout is not None and not 0 < hook.timeout <= MAX_SECONDS:
+        yield f"has a timeout of {hook.timeout:g} s"
+    if not 1 <= hook.tries <= MAX_TRIES:
+        yield f"has {hook.tries:,} tries; the maximum is {MAX_TRIES}"
+    if len(hook.message or "") > MAX_MESSAGE:
+        yield f"has a message of more than {MAX_MESSAGE:,} characters"
+    if len(hook.environment) > MAX_NAMED_VARIABLES or not all(map(is_variable_name, hook.environment)):
+        yield "names environment variables that can't exist"
+    if hook.stage is not None and not is_directory_name(hook.stage):
+        yield f"is for {hook.stage!r}, which can't be a stage"
+    if hook.condition is not None and (problem := condition_problem(hook.condition)):
+        yield f"is not valid: {problem}"
+    yield from _problems_of_call(hook)
+
+
+def _problems_of_call(call: Hook | Notification) -> Iterator[str]:
+    command = call.script if isinstance(call, Hook) else call.command
+    if len(command or "") > MAX_COMMAND or "\0" in (command or ""):
+        yield f"has a command of more than {MAX_COMMAND:,} characters, or with a null character"
+    if call.url is not None and not (len(call.url) <= MAX_URL and is_address(call.url)):
+        yield "has no valid address"
+    if call.secret is not None and not is_variable_name(call.secret):
+        yield "names a secret that can't be an environment variable"

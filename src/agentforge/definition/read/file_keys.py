@@ -6,7 +6,9 @@ from posixpath import basename, splitext
 from typing import Any
 
 from agentforge.definition.diagnostics import Report
+from agentforge.definition.read.hook_keys import HOOKS_KEY
 from agentforge.definition.read.node_keys import NODE
+from agentforge.definition.read.notify_keys import NOTIFY_KEY
 from agentforge.definition.read.table import Entries, Key, Nested, Table
 from agentforge.definition.read.values import (
     FLAG,
@@ -25,8 +27,8 @@ from agentforge.definition.read.work_keys import (
     DEFAULT_KEYS,
     GUARDRAILS,
     NOT_FOR_STAGES,
+    OF_PIPELINE,
     UNSUPPORTED,
-    VIEWS_OF_PIPELINE,
     WORK_KEYS,
     build_work,
 )
@@ -53,7 +55,7 @@ DEFAULTS = Table(
     DEFAULT_KEYS,
     build_work,
     unsupported=UNSUPPORTED,
-    misplaced={**_CHECKPOINT_OF_NODE, **VIEWS_OF_PIPELINE},
+    misplaced={**_CHECKPOINT_OF_NODE, **OF_PIPELINE},
 )
 
 PIPELINE = Table(
@@ -67,6 +69,8 @@ PIPELINE = Table(
         Key("tmux", FLAG, "Whether the plan lists tmux as a dependency."),
         Key("guardrails", Nested(GUARDRAILS), "Limits of the whole run."),
         Key("views", ListOf(Text(VIEWS), or_one=True), "Additional files that are kept up to date."),
+        HOOKS_KEY,
+        NOTIFY_KEY,
         Key("defaults", Nested(DEFAULTS), "Defaults for all nodes; stage.yaml overrides them."),
         Key("nodes", _NODES, "The nodes to run, in order."),
         Key("stages", _NODES, "Use `nodes`.", deprecated=True),
@@ -84,6 +88,7 @@ STAGE = Table(
         Key("name", TEXT, "The stage's name; defaults to the folder name."),
         Key("version", Anything(), "Ignored."),
         Key("progress", Anything(), "Ignored."),
+        NOTIFY_KEY,
         *WORK_KEYS,
     ),
     _identity,
@@ -113,13 +118,16 @@ def read_pipeline(source: SourceText, tree: Keyed, report: Report) -> PipelineSp
         max_runtime=get("guardrails"),
         views=get("views", ()),
         tmux=tmux.value if tmux else True,
+        hooks=get("hooks", ()),
+        notify=get("notify", ()),
     )
 
 
 def read_stage(source: SourceText, tree: Keyed, report: Report) -> StageSpec:
     entries = STAGE.read(tree, report)
     refuse_control_characters(source.file, "the path of the file", source.start, report)
-    return StageSpec(source, build_work(entries.of(WORK_KEYS)), entries.get("name"))
+    work = build_work(entries.of(WORK_KEYS))
+    return StageSpec(source, work, entries.get("name"), entries.get("notify", ()))
 
 
 DIALECT = "http://json-schema.org/draft-07/schema#"

@@ -21,8 +21,8 @@ from agentforge.definition.read.values import (
 )
 from agentforge.definition.read.work_keys import (
     DEFAULT_KEYS,
+    OF_PIPELINE,
     UNSUPPORTED,
-    VIEWS_OF_PIPELINE,
     WORK_KEYS,
     build_work,
     read_settings,
@@ -159,7 +159,7 @@ STAGE_NODE = Table(
     "stageNode",
     required=(Required(_OF_A_STAGE),),
     unsupported=UNSUPPORTED,
-    misplaced=VIEWS_OF_PIPELINE,
+    misplaced=OF_PIPELINE,
 )
 STAGE_OF_BLOCK = Table(
     "stage of the block",
@@ -168,7 +168,7 @@ STAGE_OF_BLOCK = Table(
     "stageOfBlock",
     required=(Required(_OF_A_STAGE),),
     unsupported=UNSUPPORTED,
-    misplaced={"checkpoint": "put it on the block, beside `parallel`", **VIEWS_OF_PIPELINE},
+    misplaced={"checkpoint": "put it on the block, beside `parallel`", **OF_PIPELINE},
 )
 
 
@@ -229,7 +229,7 @@ BLOCK = Table(
     ),
     name="parallel",
     required=(_PROVIDERS, _STAGES),
-    misplaced=dict.fromkeys(("approve", "checkpoint"), "put it beside `parallel`") | VIEWS_OF_PIPELINE,
+    misplaced=dict.fromkeys(("approve", "checkpoint"), "put it beside `parallel`") | OF_PIPELINE,
 )
 
 _APPROVE = next(key for key in DEFAULT_KEYS if key.name == "approve")
@@ -251,7 +251,7 @@ PARALLEL_NODE = Table(
         Required(("parallel",), "`parallel` is empty", "add `providers: [claude, codex]` and `stages:`"),
     ),
     unsupported=_UNSUPPORTED,
-    misplaced=VIEWS_OF_PIPELINE,
+    misplaced=OF_PIPELINE,
 )
 _NESTED_WORK = (_DESCRIPTION, Key("runs", COUNT, "How often the pipeline runs."))
 PIPELINE_NODE = Table(
@@ -261,6 +261,6 @@ PIPELINE_NODE = Table(
     name="pipelineNode",
     required=(Required(("pipeline",), "`pipeline` is empty", "add its name or path"),),
     unsupported=_UNSUPPORTED,
-    misplaced={"approve": "put it on a stage of that pipeline", **VIEWS_OF_PIPELINE},
+    misplaced={"approve": "put it on a stage of that pipeline", **OF_PIPELINE},
 )
 NODE = NodeKind(STAGE_NODE, {"parallel": PARALLEL_NODE, "pipeline": PIPELINE_NODE})

@@ -177,6 +177,7 @@ class ListOf(Struct, frozen=True):
     """Whether a single item is accepted instead of a list."""
     required: Required | None = None
     """Set for lists that must not be empty."""
+    longest: int | None = None
 
     def read(self, tree: Tree, name: str, report: Report) -> tuple[Any, ...] | None:
         if not isinstance(tree, Listed) and not self.or_one:
@@ -185,12 +186,17 @@ class ListOf(Struct, frozen=True):
         items = tree.items if isinstance(tree, Listed) else (tree,)
         if self.required and not items:
             self.required.report_missing(tree.at, report)
+        if self.longest is not None and len(items) > self.longest:
+            message = f"{name} has {len(items):,} items; the maximum is {self.longest:,}"
+            report.error("too-large", tree.at, message)
         found = (self.item.read(item, name, report) for item in items)
         return tuple(item for item in found if item is not None)
 
     def schema(self, definitions: dict[str, Schema]) -> Schema:
         item = self.item.schema(definitions)
         several: Schema = {"type": "array", "items": item, **({"minItems": 1} if self.required else {})}
+        if self.longest is not None:
+            several["maxItems"] = self.longest
         return {"anyOf": [item, several]} if self.or_one else several
 
 

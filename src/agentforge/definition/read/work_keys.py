@@ -44,7 +44,7 @@ from agentforge.model.request import Answerer
 
 UNSUPPORTED = frozenset(
     (
-        *("artifact", "checks", "context_strategy", "executor", "hooks", "limits", "network"),
+        *("artifact", "checks", "context_strategy", "executor", "limits", "network"),
         *("on", "setup", "workspace"),
     )
 )
@@ -197,8 +197,10 @@ APPROVAL = Table(
     prefix="approve.",
 )
 
-VIEWS_OF_PIPELINE = {"views": "put it at the top of the pipeline file"}
-NOT_FOR_STAGES = {"checkpoint": "put it on the node that runs the stage", **VIEWS_OF_PIPELINE}
+_TOP = "put it at the top of the pipeline file"
+_OF_PIPELINE = {"views": _TOP, "hooks": f"{_TOP}; a hook's `stage` names the node that it is for"}
+OF_PIPELINE = {**_OF_PIPELINE, "notify": _TOP}
+NOT_FOR_STAGES = {"checkpoint": "put it on the node that runs the stage", **_OF_PIPELINE}
 
 _NAMED = Required(("provider",), "`provider` is an empty list", "name one or more: `[claude, codex]`")
 

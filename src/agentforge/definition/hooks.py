@@ -1,0 +1,86 @@
+"""Rules about the hooks of a pipeline: their ids, and whether the nodes that they are for exist."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from agentforge.definition.diagnostics import Report
+from agentforge.definition.lower import lower_hooks
+from agentforge.definition.specs import (
+    HookSpec,
+    ResolvedBlock,
+    ResolvedNested,
+    ResolvedPipeline,
+    ResolvedStage,
+    Written,
+)
+from agentforge.definition.yaml.tree import shown
+from agentforge.model.diagnostic import SourcePlace, choice
+from agentforge.model.hook import HookPoint
+
+SESSION_POINTS: tuple[HookPoint, ...] = ("session_start", "session_end")
+BRANCH_POINTS: tuple[HookPoint, ...] = ("parallel_provider_start", "parallel_provider_end")
+ITERATION_POINTS: tuple[HookPoint, ...] = ("iteration_start", "iteration_end")
+
+_Kind = Literal["stage", "block", "nested pipeline", "unknown"]
+
+
+def validate_hooks(pipeline: ResolvedPipeline, report: Report, *, is_nested: bool) -> None:
+    _ids(pipeline.spec.hooks, report)
+    nodes = list(_nodes(pipeline)) if pipeline.spec.hooks else []
+    for spec in pipeline.spec.hooks:
+        if is_nested and spec.hook.point in SESSION_POINTS:
+            message = f"a nested pipeline has no {spec.hook.point}: it is a part of another run"
+            hint = "put the hook into the outermost pipeline, or use `stage_start` or `stage_end`"
+            report.error("conflict", spec.at, message, hint)
+        elif spec.stage and spec.hook.point not in SESSION_POINTS:
+            _stage(spec, spec.stage, nodes, report)
+        elif spec.hook.point in BRANCH_POINTS and not any(kind in ("block", "unknown") for _, kind in nodes):
+            message = f"the hook is never called: the pipeline has no parallel block for {spec.hook.point}"
+            report.warning("no-effect", spec.at, message, hint="remove it, or use `stage_end`")
+
+
+def _ids(hooks: tuple[HookSpec, ...], report: Report) -> None:
+    seen: dict[str, SourcePlace] = {}
+    for spec, hook in zip(hooks, lower_hooks(hooks), strict=True):
+        at = spec.id.at if spec.id else spec.at
+        first = seen.setdefault(hook.id, at)
+        if first is not at:
+            message = f"the id {shown(hook.id)} is already used by the hook on line {first.line}"
+            report.error("duplicate-id", at, message, hint="give it another `id`")
+
+
+def _stage(spec: HookSpec, stage: Written[str], nodes: list[tuple[str, _Kind]], report: Report) -> None:
+    """Check that the hook is called at all: a node of that name has the point."""
+    point = spec.hook.point
+    kinds = {kind for name, kind in nodes if name == stage.value}
+    usable: set[_Kind] = {"stage", "block"} if point in ("stage_start", "stage_end") else {"stage"}
+    if point in BRANCH_POINTS:
+        usable = {"block"}
+    if kinds & usable or any(kind == "unknown" for _, kind in nodes):
+        return
+    names = [name for name, kind in nodes if kind in usable]
+    what = "blocks" if usable == {"block"} else "stages"
+    hint = choice(stage.value, what, names)
+    if not kinds:
+        report.error("unknown-stage", stage.at, f"no node has the id {shown(stage.value)}", hint)
+        return
+    message = f"{shown(stage.value)} is a {min(kinds)}, which has no {point}"
+    report.error("conflict", stage.at, message, hint)
+
+
+def _nodes(pipeline: ResolvedPipeline) -> Iterator[tuple[str, _Kind]]:
+    """The ids of all nodes, including those of blocks and nested pipelines."""
+    for node in pipeline.nodes:
+        if node is None:
+            yield "", "unknown"
+            continue
+        name = node.spec.id.value if node.spec.id else ""
+        match node:
+            case ResolvedStage():
+                yield name, "stage"
+            case ResolvedBlock():
+                yield name, "block"
+                yield from ((inner.id.value, "stage") for inner in node.block.stages if inner.id)
+            case ResolvedNested():  # exhaustive
+                yield name, "nested pipeline"
+                yield from _nodes(node.pipeline)
