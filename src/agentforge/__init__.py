@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from agentforge.app.definitions import schema as schema
     from agentforge.app.doctor import doctor as doctor
     from agentforge.app.logins import AgentLogin as AgentLogin
-    from agentforge.app.probe import Probe as Probe
     from agentforge.app.providers.readiness import ProviderInfo as ProviderInfo
     from agentforge.app.providers.readiness import Readiness as Readiness
     from agentforge.app.recording import Recording as Recording
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from agentforge.app.redaction import RedactingFilter as RedactingFilter
     from agentforge.app.replay import CourseComparison as CourseComparison
     from agentforge.app.results import OpenRequest as OpenRequest
+    from agentforge.app.results import Probe as Probe
     from agentforge.app.results import RunInfo as RunInfo
     from agentforge.app.results import RunResult as RunResult
     from agentforge.app.results import RunRow as RunRow
@@ -154,12 +154,11 @@ _HOME = {
     "app.definitions": ("Definitions", "LintResult", "provider_settings", "schema"),
     "app.doctor": ("doctor",),
     "app.logins": ("AgentLogin",),
-    "app.probe": ("Probe",),
     "app.providers.readiness": ("ProviderInfo", "Readiness"),
     "app.recording": ("Recording", "Replay"),
     "app.replay": ("CourseComparison",),
     "app.redaction": ("RedactingFilter",),
-    "app.results": ("OpenRequest", "RunInfo", "RunResult", "RunRow"),
+    "app.results": ("OpenRequest", "Probe", "RunInfo", "RunResult", "RunRow"),
     "app.runs.lookup": ("Runs", "Tail"),
     "app.runs.overview": ("Overview",),
     "app.runs.removal": ("OutdatedRuns",),

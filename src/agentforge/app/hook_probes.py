@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from agentforge.adapters.cli_agents.program import find_program
-from agentforge.app.probe import Probe
+from agentforge.app.results import Probe
 from agentforge.app.wiring import known_providers, sources_of
 from agentforge.definition.compiler import compile_pipeline
 from agentforge.definition.resolve import available_pipelines

@@ -1,7 +1,7 @@
-"""Return values of the SDK: the result and status of runs, as plain data."""
+"""Return values of the SDK, as plain data: the result and status of runs, and the findings of `doctor`."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct, field
 
@@ -112,3 +112,30 @@ def result_of(state: RunState, summary: Summary, run_dir: str) -> RunResult:
         cassette=f"{run_dir}/cassette.jsonl" if state.settings.record else None,
         spending=state.spending,
     )
+
+
+ProbeLevel = Literal["ok", "note", "warning", "broken"]
+Group = Literal[
+    "machine",
+    "project",
+    "tools",
+    "agents",
+    "environment",
+    "models",
+    "sandboxes",
+    "providers",
+    "hooks",
+    "settings",
+]
+"""In the order in which they are shown."""
+GROUPS = get_args(Group)
+
+
+class Probe(Struct, frozen=True):
+    """One finding about this machine, project or environment, with the exact fix."""
+
+    group: Group
+    name: str
+    level: ProbeLevel
+    found: str
+    fix: str = ""

@@ -9,7 +9,7 @@ import msgspec
 from agentforge.adapters.cli_agents.cli_agent import parse_seconds
 from agentforge.adapters.log.log import BUFFER_VARIABLE, FLUSH_VARIABLE, buffer_settings
 from agentforge.adapters.providers.mock import mock_delay
-from agentforge.app.probe import Probe, ProbeLevel
+from agentforge.app.results import Probe, ProbeLevel
 from agentforge.app.wiring import known_providers, sources_of
 from agentforge.definition.diagnostics import Report
 from agentforge.definition.precedence import canonical, gather
