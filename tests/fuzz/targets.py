@@ -51,6 +51,7 @@ from agentforge.runtime.answers import given_answers
 from agentforge.runtime.controls import pending_controls
 from agentforge.runtime.escalations import place_resolutions
 from agentforge.runtime.exit_record import exit_of, read_claim, read_exit
+from agentforge.runtime.hook_answer import read_answer
 from agentforge.tool_loop.conversation import SessionStore
 from agentforge.views.check_feedback import MAX_FEEDBACK_BYTES, FailedCheck, check_feedback
 from agentforge.views.files.check_failures import failures_content, read_failures
@@ -265,6 +266,7 @@ TARGETS = {
     "api": Target(interpreter(ApiProvider({}))),
     "result": Target(result),
     "judgment": Target(text(read_judgment)),
+    "hook_answer": Target(text(read_answer), (ValueError,)),
     "cassette": Target(text(lambda given: parse_cassette(given, "c.jsonl")), (ProviderUnusable,)),
     "recording": Target(in_project(recording), (AgentForgeError,)),
     "log": Target(in_project(log), (AgentForgeError,)),

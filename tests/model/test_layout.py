@@ -51,6 +51,7 @@ def test_files_of_an_attempt() -> None:
     attempt = LAYOUT.iteration("stage-00-plan", 1).attempt(2)
     assert attempt.root == f"{RUN}/stage-00-plan/iterations/001/attempt-2"
     assert attempt.errors == f"{attempt.root}/errors.log"
+    assert LAYOUT.hook_attempt("9e5c", 2).root == f"{RUN}/hooks/9e5c/attempt-2"
 
 
 def folders(plan: Plan) -> list[str]:

@@ -241,3 +241,24 @@ def test_the_latest_iterations_without_files_are_kept_per_stage_and_branch() -> 
     assert kept == [
         [f"{path} {provider} {number}" for number in range(3, MAX_LIGHT + 3)] for path, provider in places
     ]
+
+
+def test_history_has_the_latest_summary_of_each_place() -> None:
+    history = History()
+    assert history.summary(None) == ""
+    facts = (
+        ("one", Cursor("0", 1, 1)),
+        ("two", Cursor("0", 1, 2)),
+        ("claude plans", Cursor("1.0", 1, 1, "claude")),
+        ("claude builds", Cursor("1.1", 1, 1, "claude")),
+        ("codex plans", Cursor("1.0", 1, 1, "codex")),
+    )
+    for seq, (summary, at) in enumerate(facts, 1):
+        history.apply(event(seq, completed(summary), at))
+    assert history.summary(None) == "codex plans"
+    assert history.summary(Cursor("0", 1, 2)) == "two"
+    assert history.summary(Cursor("0", 2, 0)) == "", "another visit"
+    assert history.summary(Cursor("1", 1, 0, "claude")) == "claude builds"
+    assert history.summary(Cursor("1.0", 1, 1, "claude")) == "claude plans"
+    assert history.summary(Cursor("1", 1, 0, "gemini")) == ""
+    assert history.summary(Cursor("1", 1, 0)) == ""

@@ -141,6 +141,10 @@ class RunLayout(Struct, frozen=True):
     def iteration(self, folder: str, number: int) -> "IterationLayout":
         return IterationLayout(f"{self.root}/{iteration_dir(folder, number)}")
 
+    def hook_attempt(self, delivery: str, number: int) -> "AttemptLayout":
+        """Of a try of a hook's script."""
+        return AttemptLayout(f"{self.root}/hooks/{delivery}/attempt-{number}")
+
 
 class IterationLayout(Struct, frozen=True):
     root: str

@@ -175,8 +175,19 @@ GIVEN = (
     GivenVariable("AGENTFORGE_RESULT", "the path of the result to write, as `${RESULT}`"),
     GivenVariable("AGENTFORGE_STATUS", "the path of the status to write, as `${STATUS}`"),
     GivenVariable("AGENTFORGE_PROMPT", "the path of the prompt"),
-    GivenVariable("AGENT_PIPELINES_SESSION", "of the command of a notification: the session"),
-    GivenVariable("AGENTFORGE_EVENT", "of the command of a notification: `request`, `failed` or `completed`"),
+    GivenVariable(
+        "AGENT_PIPELINES_SESSION", "of a hook's script and the command of a notification: the session"
+    ),
+    GivenVariable("AGENT_PIPELINES_STAGE", "of a hook's script: the stage; empty outside of stages"),
+    GivenVariable("AGENT_PIPELINES_ITERATION", "of a hook's script: the iteration; 0 before the first"),
+    GivenVariable("AGENT_PIPELINES_CONTEXT", "of a hook's script: the notes of people and hooks so far"),
+    GivenVariable("AGENTFORGE_HOOK", "of a hook's script: the id of the hook"),
+    GivenVariable("AGENTFORGE_DELIVERY", "of a hook's script: the key of the call, the same for every try"),
+    GivenVariable(
+        "AGENTFORGE_EVENT",
+        "of a hook's script: the hook point, such as `iteration_end`; of the command of a notification:"
+        " `request`, `failed` or `completed`",
+    ),
     GivenVariable("AGENTFORGE_NOTIFICATION", "of the command of a notification: its key"),
     GivenVariable("AGENTFORGE_TEXT", "of the command of a notification: what happened, on one line"),
     GivenVariable("CLAUDE_PIPELINE_AGENT", "`1`: the program was started by AgentForge"),

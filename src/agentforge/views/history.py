@@ -49,6 +49,8 @@ class StageOutputs(Struct):
     written: int = 0
     iterations: int = 0
     result_file: str = ""
+    summary: str = ""
+    """Of the latest iteration."""
     reason: str = ""
     """Why the stage ended; empty while it is running."""
 
@@ -102,6 +104,19 @@ class History(Struct):
         found = self.stages.get(_key(path, provider))
         return found if found is not None and run in (None, found.run) else StageOutputs()
 
+    def summary(self, at: Cursor | None) -> str:
+        """The summary of the latest iteration there, or empty: of a stage's visit, of a branch or of the run
+        (None)."""
+        if at is None:
+            return self.recent[-1].summary if self.recent else ""
+        known = self.stage(at.node_path, at.provider, at.node_run)
+        if known.summary or at.provider is None:
+            return known.summary
+        start, end = f"{at.node_path}.", f"@{at.provider}"
+        stages = self.stages.items()
+        branch = [outputs.summary for key, outputs in stages if key.startswith(start) and key.endswith(end)]
+        return branch[-1] if branch else ""
+
     def apply(self, event: Event) -> None:
         match event.fact:
             case f.IterationStarted() | f.AttemptStarted():
@@ -129,6 +144,7 @@ class History(Struct):
         outputs = self._of(event.cursor)
         outputs.iterations = event.cursor.iteration
         outputs.result_file = fact.result_file
+        outputs.summary = self.recent[-1].summary
         if output := fact.output or fact.output_file:
             _append(outputs.outputs, output)
             outputs.written += 1

@@ -64,7 +64,7 @@ def agent_environment(
     With `passes`, only the inherited variables that every program needs and those that it names; a name may
     be a shell pattern (`ANTHROPIC_*`).
     """
-    environment = dict(inherited) if passes is None else _passing(inherited, passes)
+    environment = dict(inherited) if passes is None else passed_variables(inherited, passes)
     environment.update(request.environment)
     environment.update((name, as_text(value)) for name, value in (extra or {}).items())
     environment[RESULT] = request.result_path
@@ -101,7 +101,8 @@ def as_text(value: SettingValue) -> str:
     return str(value)
 
 
-def _passing(inherited: Mapping[str, str], passes: Collection[str]) -> dict[str, str]:
+def passed_variables(inherited: Mapping[str, str], passes: Collection[str]) -> dict[str, str]:
+    """The variables that every program needs, and those that `passes` names."""
     patterns = (*ALWAYS_PASSED, *passes)
     return {name: value for name, value in inherited.items() if _matches(name, patterns)}
 

@@ -8,8 +8,10 @@ from msgspec.structs import replace
 
 from agentforge.adapters.beads import Beads
 from agentforge.adapters.cli_agents.program import named_secrets, secrets_in
+from agentforge.adapters.httpx_webhooks import HttpxWebhooks
 from agentforge.adapters.providers.mock import is_mock_mode
 from agentforge.adapters.providers.replay import load_cassette
+from agentforge.adapters.script import ScriptProvider
 from agentforge.app.hook_probes import hook_warnings
 from agentforge.app.notifications import channels
 from agentforge.app.providers.pinned import RunProviders
@@ -44,6 +46,7 @@ from agentforge.runtime.state_folder import HeadKeeper
 from agentforge.runtime.supervision import Supervised, SupervisorLimits
 from agentforge.runtime.tasks.agent import AgentPerformer
 from agentforge.runtime.tasks.call import Calls, RunSetting
+from agentforge.runtime.tasks.hook import HookPerformer
 from agentforge.runtime.tasks.judge import JudgePerformer
 from agentforge.runtime.tasks.manifest import ManifestPerformer
 from agentforge.runtime.tasks.prepare import LightStages, Preparer, result_writers
@@ -219,6 +222,8 @@ class Runner:
         calls = Calls(
             *(provider_of, self._registry.locks, supervised, confiner), run_dir=layout.root, refuse=refuse
         )
+        script = ScriptProvider(self._environ)
+        scripts = Calls(lambda _: script, {}, supervised, confiner, run_dir=layout.root, refuse=refuse)
         history = journal.view.history
         light = LightStages(plan, provider_of, is_kept=setting.recorder is not None)
         writers = result_writers(provider_of)
@@ -234,6 +239,15 @@ class Runner:
                 "agent": AgentPerformer(setting, calls, preparer, self._clock, trees),
                 "judge": judge,
                 "queue": QueuePerformer(setting, queue, lambda: load_cassette(layout.replayed), self._clock),
+                "hook": HookPerformer(
+                    setting,
+                    history,
+                    self._clock,
+                    scripts=scripts,
+                    webhooks=HttpxWebhooks(),
+                    calls={},
+                    environ=self._environ,
+                ),
             },
         )
         return Driver(

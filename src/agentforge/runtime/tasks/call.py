@@ -294,14 +294,15 @@ def _raised(call: ProviderCall, error: Exception) -> Failure:
     """The failure for an exception raised by a provider."""
     log.error("provider %s raised", call.by.type, exc_info=error)
     kind = FailureKind.PROVIDER_TIMEOUT if isinstance(error, TimeoutError) else FailureKind.PROVIDER_CRASHED
-    message = f"{call.by.type} raised {type(error).__name__}: {_told(error)}"
+    message = f"{call.by.type} raised {type(error).__name__}: {told(error)}"
     return Failure(kind, short_message(message))
 
 
-def _told(error: Exception) -> str:
+def told(error: Exception) -> str:
+    """The message of an exception of the user's code."""
     try:
         return str(error)
-    except Exception:  # A provider's own exception may be faulty, too.
+    except Exception:  # It may be faulty, too.
         return "its message can't be shown"
 
 

@@ -1,0 +1,254 @@
+"""Calls a hook: sends its webhook, runs its script under the supervisor, or calls its function.
+
+A webhook or a function that an earlier engine was calling is lost: whether it had an effect is unknown. A
+script is reattached to. In a replay nothing is called: the recorded answers are played.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+
+from agentforge.engine.normalise import clean_output
+from agentforge.model import facts as f
+from agentforge.model.failure import short_message
+from agentforge.model.hook import HookPoint, HookResult
+from agentforge.model.plan import ProviderChoice
+from agentforge.model.task import MARK, HookTask
+from agentforge.ports.clock import Clock
+from agentforge.ports.hook_calls import HookCalls
+from agentforge.ports.provider import ExecuteRequest
+from agentforge.ports.webhook import (
+    WebhookAnswer,
+    WebhookMessage,
+    WebhookRefused,
+    Webhooks,
+    WebhookTimedOut,
+)
+from agentforge.runtime.hook_answer import as_recorded, checked_result, read_answer
+from agentforge.runtime.supervision import AttemptLimits
+from agentforge.runtime.tasks.call import CallRefused, Calls, Finished, Lost, ProviderCall, RunSetting, told
+from agentforge.runtime.tasks.performer import TaskReport
+from agentforge.views.history import History
+
+log = logging.getLogger("agentforge.run")
+
+CallOutcome = f.HookCompleted | f.HookFailed | f.HookTimedOut | f.HookLost
+
+
+class WebhookPayload(Struct, frozen=True):
+    """The JSON that a webhook sends."""
+
+    session: str
+    stage: str
+    iteration: int
+    provider: str
+    summary: str
+    """Of the latest iteration."""
+    context: str
+    event: str
+    hook: str
+    delivery: str
+    attempt: int
+
+
+class HookPerformer:
+    def __init__(
+        self,
+        setting: RunSetting,
+        history: History,
+        clock: Clock,
+        *,
+        scripts: Calls,
+        webhooks: Webhooks,
+        calls: HookCalls,
+        environ: Mapping[str, str],
+    ) -> None:
+        """`scripts` calls the provider of scripts; `environ` has the secrets of webhooks."""
+        self._setting = setting
+        self._scripts = scripts
+        self._webhooks = webhooks
+        self._calls = calls
+        self._history = history
+        self._clock = clock
+        self._environ = environ
+
+    async def perform(self, task: HookTask, *, fresh: bool, report: TaskReport) -> f.AnyFact:  # noqa: ARG002
+        return await self._perform(task, fresh=fresh)
+
+    async def _perform(self, task: HookTask, *, fresh: bool) -> CallOutcome:
+        if task.hook.action == "script":
+            return await self._script(task, fresh=fresh)
+        if task.ending or not fresh:
+            return _lost(task)
+        if task.hook.action == "webhook":
+            return await self._webhook(task)
+        return await self._function(task)
+
+    # -- webhooks
+
+    async def _webhook(self, task: HookTask) -> CallOutcome:
+        began, name = self._clock.monotonic(), task.hook.secret
+        secret = self._environ.get(name, "") if name else ""
+        if name and not secret:
+            why = f"the variable {name}, which has the secret of its signature, is not set"
+            return self._failed(task, why, began=began)
+        body = msgspec.json.encode(self._payload(task))
+        sent_at = int(self._clock.now().timestamp())
+        message = WebhookMessage(task.hook.url or "", body, task.delivery, sent_at, secret)
+        match await self._webhooks.post(message, task.hook.seconds or 0):
+            case WebhookTimedOut():
+                return _timed_out(task, self._since(began))
+            case WebhookRefused(message=why, retry=retry, status=status):
+                return self._failed(task, why, retry=retry, status=status, began=began)
+            case WebhookAnswer(status=status, body=answer):
+                return self._answered(task, answer, status, self._since(began))
+
+    def _payload(self, task: HookTask) -> WebhookPayload:
+        return WebhookPayload(
+            self._setting.plan.session.name,
+            task.name,
+            task.iteration,
+            task.provider,
+            self._history.summary(task.at),
+            "\n".join(task.notes),
+            task.hook.point,
+            task.hook.id,
+            task.delivery,
+            task.attempt,
+        )
+
+    # -- scripts
+
+    async def _script(self, task: HookTask, *, fresh: bool) -> CallOutcome:
+        call = self._call(task)
+        if task.ending:
+            return self._script_outcome(task, await self._scripts.end(call))
+        if fresh:
+            return self._script_outcome(task, await self._scripts.make(call, lambda: self._request(task)))
+        return self._script_outcome(task, await self._scripts.reattach(call, lambda _pid: None))
+
+    def _script_outcome(self, task: HookTask, ended: Finished | Lost | CallRefused) -> CallOutcome:
+        match ended:
+            case Lost(started=started):
+                return _lost(task, started=started)
+            case CallRefused(failure=failure):
+                return self._failed(task, failure.message)
+            case Finished(record=record, result=result):
+                status, duration = result.exit_code, result.duration_ms
+                if record is not None and record.status == "timeout":
+                    return _timed_out(task, record.duration_ms)
+                if record is not None and record.status == "spawn_failed":
+                    return self._failed(task, record.error or "it couldn't be started", duration=duration)
+                if result.failure is not None:
+                    return self._failed(task, result.failure.message, status=status, duration=duration)
+                return self._answered(task, result.output.encode("utf-8", "replace"), status, duration)
+
+    def _call(self, task: HookTask) -> ProviderCall:
+        hook = task.hook
+        config = {"run": hook.script or "", "environment": hook.environment}
+        return ProviderCall(
+            by=ProviderChoice("script", "", config),
+            place=self._setting.layout.hook_attempt(task.delivery, task.attempt),
+            mark=task.mark(self._setting.run_id),
+            stage=task.name,
+            limits=AttemptLimits(hook.seconds),
+            sandbox=task.sandbox,
+            scope=task.place.scope,
+        )
+
+    def _request(self, task: HookTask) -> ExecuteRequest:
+        call, setting = self._call(task), self._setting
+        return ExecuteRequest(
+            prompt="",
+            model="",
+            config=call.by.config,
+            workdir=setting.project,
+            environment={
+                **setting.environment,
+                MARK: call.mark,
+                "AGENT_PIPELINES_SESSION": setting.plan.session.name,
+                "AGENT_PIPELINES_STAGE": task.name,
+                "AGENT_PIPELINES_ITERATION": str(task.iteration),
+                "AGENT_PIPELINES_CONTEXT": "\n".join(task.notes),
+                "AGENTFORGE_HOOK": task.hook.id,
+                "AGENTFORGE_EVENT": task.hook.point,
+                "AGENTFORGE_DELIVERY": task.delivery,
+            },
+            status_path="",
+            result_path="",
+        )
+
+    # -- functions
+
+    async def _function(self, task: HookTask) -> CallOutcome:
+        began, function = self._clock.monotonic(), self._calls.get(task.hook.id)
+        if function is None:
+            return self._failed(task, "this process has no such hook", began=began)
+        limit = asyncio.timeout(task.hook.seconds)
+        try:
+            async with limit:
+                result = checked_result(await function(task))
+        except Exception as error:
+            if limit.expired():
+                return _timed_out(task, self._since(began))
+            log.exception("hook %s raised", task.hook.id)
+            return self._failed(task, f"{type(error).__name__}: {told(error)}", began=began)
+        return self._completed(task, result, None, self._since(began))
+
+    # -- outcomes
+
+    def _answered(self, task: HookTask, text: bytes, status: int, duration_ms: int) -> CallOutcome:
+        """Of a service or a script."""
+        try:
+            result = read_answer(clean_output(text).text)
+        except ValueError as error:
+            return self._failed(task, str(error), status=status, duration=duration_ms)
+        return self._completed(task, result, status, duration_ms)
+
+    def _completed(
+        self, task: HookTask, result: HookResult, status: int | None, duration_ms: int
+    ) -> f.HookCompleted:
+        result = as_recorded(result, self._setting.redactor)
+        return f.HookCompleted(
+            *_named(task),
+            action=result.action,
+            reason=result.reason,
+            context=result.context,
+            answer=result.answer,
+            text=result.text,
+            status=status,
+            duration_ms=duration_ms,
+        )
+
+    def _failed(
+        self,
+        task: HookTask,
+        why: str,
+        *,
+        retry: bool = False,
+        status: int | None = None,
+        began: float | None = None,
+        duration: int = 0,
+    ) -> f.HookFailed:
+        why = short_message(self._setting.redactor.text(why))
+        duration = duration if began is None else self._since(began)
+        return f.HookFailed(*_named(task), message=why, retry=retry, status=status, duration_ms=duration)
+
+    def _since(self, began: float) -> int:
+        return int((self._clock.monotonic() - began) * 1000)
+
+
+def _named(task: HookTask) -> tuple[str, HookPoint, str, int]:
+    """What all facts about the try name."""
+    return task.hook.id, task.hook.point, task.delivery, task.attempt
+
+
+def _lost(task: HookTask, *, started: bool = True) -> f.HookLost:
+    return f.HookLost(*_named(task), started=started)
+
+
+def _timed_out(task: HookTask, duration_ms: int) -> f.HookTimedOut:
+    return f.HookTimedOut(*_named(task), duration_ms=duration_ms)

@@ -1,0 +1,62 @@
+"""What services, scripts and functions answer, as the engine understands it."""
+
+import pytest
+
+from agentforge.model.hook import MAX_CONTEXT, HookResult
+from agentforge.model.secrets import Redactor
+from agentforge.runtime.hook_answer import as_recorded, checked_result, read_answer
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("", HookResult()),
+        (" \n", HookResult()),
+        ("more tests\n", HookResult("modify_context", context="more tests")),
+        ("{not json", HookResult("modify_context", context="{not json")),
+        ('{"ok": true}', HookResult("modify_context", context='{"ok": true}')),
+        ("[1]", HookResult("modify_context", context="[1]")),
+        ("null", HookResult("modify_context", context="null")),
+        ('{"context": "look at a.py"}', HookResult("modify_context", context="look at a.py")),
+        ('{"context": ""}', HookResult()),
+        ('{"context": null}', HookResult()),
+        ('{"action": "pause", "reason": "look"}', HookResult("pause", "look")),
+        ('{"action": "abort"}', HookResult("abort")),
+        ('{"action": "restart_stage", "context": "c"}', HookResult("restart_stage", context="c")),
+        ('{"action": "continue", "extra": 1}', HookResult()),
+        ("[" * 5000, HookResult("modify_context", context="[" * 5000)),
+    ],
+)
+def test_an_answer(text: str, result: HookResult) -> None:
+    assert read_answer(text) == result
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"action": "explode"}', "Invalid enum value 'explode'"),
+        ('{"action": "answer"}', "Invalid enum value 'answer'"),
+        ('{"context": 1}', "`$.context`"),
+        ('{"action": "pause", "reason": []}', "`$.reason`"),
+    ],
+)
+def test_an_answer_that_is_not_valid_is_named(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match="its answer is not valid") as raised:
+        read_answer(text)
+    assert why in str(raised.value)
+
+
+@pytest.mark.parametrize("result", [None, "pause", HookResult("explode"), HookResult(reason=1)])  # type: ignore[arg-type]
+def test_what_a_function_returns_is_checked(result: object) -> None:
+    with pytest.raises(ValueError, match=r"it returned|its result is not valid"):
+        checked_result(result)
+
+
+def test_what_is_recorded_is_cut_and_has_no_secrets() -> None:
+    long = HookResult("pause", "the key is s3cr3t-value", "é" * MAX_CONTEXT, "a\ud800b", "t" * 10_000)
+    kept = as_recorded(long, Redactor(("s3cr3t-value",)))
+    assert "s3cr3t" not in kept.reason
+    assert len(kept.context.encode()) <= MAX_CONTEXT
+    assert kept.context.endswith("é\n(truncated)")
+    assert kept.answer == "a?b"
+    assert len(kept.text) < 10_000
