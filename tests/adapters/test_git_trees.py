@@ -2,12 +2,14 @@
 
 import os
 import subprocess
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.security.trapped_repository import ENVIRON, TRAPS, TrappedRepository
 
+from agentforge.adapters.host.git_objects import GitObjects
 from agentforge.adapters.host.git_trees import GitTrees
 from agentforge.adapters.host.tree_scan import TreeLimits
 from agentforge.model.secrets import Redactor
@@ -31,6 +33,10 @@ class Repository:
     def put(self, name: str, text: str) -> None:
         (self.root / name).parent.mkdir(parents=True, exist_ok=True)
         (self.root / name).write_text(text)
+
+    def add_submodule(self, other: Path, name: str) -> None:
+        self.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other), name)
+        self.git("commit", "-qm", name)
 
     def git(self, *words: str, **environ: str) -> str:
         command = ["git", "-C", str(self.root), *words]
@@ -291,6 +297,101 @@ def test_what_goes_wrong_is_a_reason(
     tree = make(repository).take()
     assert isinstance(tree, NoTree)
     assert reason in tree.reason
+
+
+def test_changed_paths(repository: Repository) -> None:
+    trees = repository.trees()
+    first = taken(trees)
+    repository.put("README.md", "changed")
+    repository.put("new/deep/file.txt", "new")
+    (repository.root / "src/a.py").chmod(0o755)
+    (repository.root / "src/deep/b.py").unlink()
+    (repository.root / "src/deep").rmdir()
+    repository.put("src/deep", "a file now")
+    second = taken(trees)
+    changed = {"README.md", "new/deep/file.txt", "src/a.py", "src/deep", "src/deep/b.py"}
+    for one, other in ((first, second), (second, first)):
+        paths = trees.changed(one, other, 10)
+        assert isinstance(paths, tuple)
+        assert (set(paths), len(paths)) == (changed, 5)
+        assert repository.trees().changed(one, other, 2) == paths[:2]
+    assert trees.changed(first, first, 10) == ()
+
+
+def test_trees_that_cant_be_compared_are_a_reason(repository: Repository) -> None:
+    trees = repository.trees()
+    first = taken(trees)
+    for other in ("0" * 40, "0" * 64, "../x"):
+        assert isinstance(trees.changed(first, other, 10), NoTree)
+        assert isinstance(trees.changed(other, first, 10), NoTree)
+    (repository.store / first[:2] / first[2:]).write_bytes(b"damaged")
+    assert isinstance(trees.changed("1" * 40, first, 10), NoTree)
+
+
+def test_a_tree_that_repeats_folders_is_not_read_forever(tmp_path: Path) -> None:
+    objects = GitObjects(str(tmp_path), "sha1", max_folders=1000)
+    id = objects.add("tree", b"")
+    for _ in range(40):
+        inner = bytes.fromhex(id)
+        id = objects.add("tree", b"40000 a\0" + inner + b"40000 b\0" + inner)
+    with pytest.raises(ValueError, match="folders"):
+        list(objects.tree(id))
+
+
+def test_new_files_of_caches_are_left_out_and_tracked_ones_are_not(repository: Repository) -> None:
+    repository.put("node_modules/tracked.js", "1")
+    repository.git("add", ".")
+    trees = repository.trees()
+    first = taken(trees)
+    for name in ("src/__pycache__/a.pyc", ".pytest_cache/v/x", ".coverage", "node_modules/new.js", "b.pyc"):
+        repository.put(name, "new")
+    assert taken(trees) == first
+    repository.put("node_modules/tracked.js", "2")
+    assert trees.changed(first, taken(trees), 10) == ("node_modules/tracked.js",)
+
+
+@pytest.fixture
+def with_submodules(repository: Repository, tmp_path: Path) -> Repository:
+    """One that contains another, and one that is not checked out."""
+    for name in ("inner", "outer"):
+        (tmp_path / name).mkdir()
+    inner, outer = Repository(tmp_path / "inner"), Repository(tmp_path / "outer")
+    outer.add_submodule(inner.root, "inner")
+    repository.add_submodule(inner.root, "modules/absent")
+    repository.add_submodule(outer.root, "modules/outer")
+    repository.git("-c", "protocol.file.allow=always", "submodule", "update", "-q", "--init", "--recursive")
+    repository.git("submodule", "deinit", "-q", "modules/absent")
+    return repository
+
+
+def test_a_submodule_is_one_entry_that_changes_with_its_files(with_submodules: Repository) -> None:
+    trees = with_submodules.trees()
+    first, before = taken(trees), content(with_submodules.root / ".git")
+    for name in ("src/a.py", "new.txt", "inner/README.md"):
+        last = taken(trees)
+        with_submodules.put(f"modules/outer/{name}", "changed")
+        assert trees.changed(last, taken(trees), 10) == ("modules/outer",)
+    with_submodules.put("modules/outer/ignored.log", "ignored")
+    assert trees.changed(first, taken(with_submodules.trees()), 10) == ("modules/outer",)
+    assert content(with_submodules.root / ".git") == before
+    stored = (zlib.decompress(path.read_bytes()) for path in with_submodules.store.glob("??/*"))
+    assert not any(b"changed" in one for one in stored)
+
+
+def test_a_submodule_that_is_not_checked_out_is_as_git_has_it(with_submodules: Repository) -> None:
+    with_submodules.git("submodule", "deinit", "-q", "-f", "--all")
+    assert taken(with_submodules.trees()) == with_submodules.by_git()
+
+
+def test_a_submodule_behind_a_link_is_not_read(with_submodules: Repository, tmp_path: Path) -> None:
+    trees = with_submodules.trees()
+    first = taken(trees)
+    (with_submodules.root / "modules").rename(tmp_path / "elsewhere")
+    (with_submodules.root / "modules").symlink_to(tmp_path / "elsewhere")
+    linked = taken(trees)
+    assert linked != first
+    (tmp_path / "elsewhere/outer/README.md").write_text("changed")
+    assert taken(trees) == linked
 
 
 @pytest.mark.parametrize("name", TRAPS)

@@ -33,6 +33,10 @@ class Trees(Protocol):
         else, and is limited in time and size."""
         ...
 
+    def changed(self, before: str, after: str, limit: int) -> tuple[str, ...] | NoTree:
+        """The paths that differ between two taken trees, at most `limit`; or why they can't be compared."""
+        ...
+
 
 def is_tree_id(text: str) -> bool:
     """Whether the text, such as a field of a log, can be the id of a tree."""

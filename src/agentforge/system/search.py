@@ -5,6 +5,7 @@ import re
 import stat
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
+from typing import Literal
 
 from agentforge.system.confined import ConfinedFolder, FolderListing
 from agentforge.system.folders import steps_of
@@ -39,10 +40,14 @@ class FileSearch:
             yield from self._matches("", steps)
 
     def below(
-        self, top: str = "", *, links: bool = True, skip: Callable[[str], bool] = lambda _path: False
+        self,
+        top: str = "",
+        *,
+        links: Literal["files", "listed", "skipped"] = "files",
+        skip: Callable[[str], bool] = lambda _path: False,
     ) -> Iterator[str]:
-        """All files below a folder. `links`: also those that links lead to; links to folders are not
-        followed. `skip`: folders to leave out."""
+        """All files below a folder. `links`: those that lead to files, all of them, or none; links to folders
+        are not followed. `skip`: folders to leave out."""
         todo = [(top, 0)]
         while todo:
             path, depth = todo.pop()
@@ -50,8 +55,11 @@ class FileSearch:
                 inside = _join(path, name)
                 if kind == "folder" and not skip(inside):
                     todo.append((inside, depth + 1))
-                elif kind == "file" or (links and kind == "link" and self._leads_to(inside, stat.S_ISREG)):
+                elif kind == "file" or (kind == "link" and self._is_listed(inside, links)):
                     yield inside
+
+    def _is_listed(self, link: str, links: str) -> bool:
+        return links == "listed" or (links == "files" and self._leads_to(link, stat.S_ISREG))
 
     def _matches(self, at: str, steps: tuple[str, ...]) -> Iterator[str]:
         step, rest = steps[0], steps[1:]

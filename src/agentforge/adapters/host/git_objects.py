@@ -7,7 +7,7 @@ import hashlib
 import os
 import stat
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -17,8 +17,9 @@ from agentforge.system import files
 
 HashName = Literal["sha1", "sha256"]
 ObjectType = Literal["blob", "tree"]
-FILE, EXECUTABLE, LINK, FOLDER = "100644", "100755", "120000", "40000"
+FILE, EXECUTABLE, LINK, FOLDER, SUBMODULE = "100644", "100755", "120000", "40000", "160000"
 MAX_TREE_BYTES = 64 * 1024 * 1024
+MAX_FOLDERS = 100_000
 _LEVEL = 1
 
 
@@ -30,9 +31,11 @@ class TreeEntry(Struct, frozen=True):
 
 
 class GitObjects:
-    def __init__(self, folder: str, hash_name: HashName) -> None:
+    def __init__(self, folder: str, hash_name: HashName, max_folders: int = MAX_FOLDERS) -> None:
+        """`max_folders`: of a tree that is read."""
         self.folder = folder
         self._hash_name = hash_name
+        self._max_folders = max_folders
         self._stored: set[str] = set()
         """Objects that are known to be in the folder."""
 
@@ -59,8 +62,9 @@ class GitObjects:
             self._stored.add(id)
         return id
 
-    def add_tree(self, entries: Mapping[str, TreeEntry]) -> str:
-        """Store the tree of these files, by path, with the trees of all folders; returns its id."""
+    def add_tree(self, entries: Mapping[str, TreeEntry], *, store: bool = True) -> str:
+        """Store the tree of these files, by path, with the trees of all folders; returns its id. `store`:
+        False to compute the id only."""
         root: _Folder = {}
         for path, entry in entries.items():
             *folders, name = path.split("/")
@@ -72,26 +76,42 @@ class GitObjects:
                     inner = here[folder] = {}
                 here = inner
             here[name] = entry
-        return self._add_folder(root)
+        return _add_folder(root, self.add if store else self.id_of)
 
-    def tree(self, id: str, prefix: str = "") -> Iterator[tuple[str, TreeEntry]]:
+    def tree(self, id: str) -> Iterator[tuple[str, TreeEntry]]:
         """The files of a stored tree, by path; raises ValueError or StorageFailed if it isn't readable."""
-        for mode, name, inner in _parsed(self._content("tree", id), len(id) // 2):
-            if mode == FOLDER:
-                yield from self.tree(inner, f"{prefix}{name}/")
-            else:
-                yield f"{prefix}{name}", TreeEntry(mode, inner)
+        return self._files(id, "", _Reads(self._max_folders))
 
-    def _add_folder(self, folder: "_Folder") -> str:
-        found = []
-        for name, inner in folder.items():
-            is_folder = isinstance(inner, dict)
-            entry = TreeEntry(FOLDER, self._add_folder(inner)) if isinstance(inner, dict) else inner
-            raw = os.fsencode(name)
-            # Git sorts folders as if their names ended with a slash.
-            line = entry.mode.encode() + b" " + raw + b"\0" + bytes.fromhex(entry.id)
-            found.append((raw + b"/" if is_folder else raw, line))
-        return self.add("tree", b"".join(line for _, line in sorted(found)))
+    def changed(self, before: str, after: str) -> Iterator[str]:
+        """The paths of files that differ between two stored trees; raises as `tree` does."""
+        return self._changed(before, after, "", _Reads(self._max_folders))
+
+    def _files(self, id: str, prefix: str, reads: "_Reads") -> Iterator[tuple[str, TreeEntry]]:
+        for name, entry in self._entries(id, reads):
+            if entry.mode == FOLDER:
+                yield from self._files(entry.id, f"{prefix}{name}/", reads)
+            else:
+                yield f"{prefix}{name}", entry
+
+    def _changed(self, before: str, after: str, prefix: str, reads: "_Reads") -> Iterator[str]:
+        old, new = (dict(self._entries(id, reads)) for id in (before, after))
+        for name in sorted(old.keys() | new.keys()):
+            path, was, now = f"{prefix}{name}", old.get(name), new.get(name)
+            if was == now:
+                continue
+            if was and now and was.mode == now.mode == FOLDER:
+                yield from self._changed(was.id, now.id, f"{path}/", reads)
+                continue
+            sides = [entry for entry in (was, now) if entry]
+            if any(entry.mode != FOLDER for entry in sides):
+                yield path
+            for folder in (entry for entry in sides if entry.mode == FOLDER):
+                yield from (inner for inner, _ in self._files(folder.id, f"{path}/", reads))
+
+    def _entries(self, id: str, reads: "_Reads") -> Iterator[tuple[str, TreeEntry]]:
+        reads.count()
+        for mode, name, inner in _parsed(self._content("tree", id), len(id) // 2):
+            yield name, TreeEntry(mode, inner)
 
     def _content(self, kind: ObjectType, id: str) -> bytes:
         stored = files.read_bytes(self._path(id), MAX_TREE_BYTES)
@@ -110,7 +130,31 @@ class GitObjects:
         return f"{self.folder}/{id[:2]}/{id[2:]}"
 
 
+class _Reads:
+    """Counts the folders that are read: trees that contain others repeatedly could have any number."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = self._left = limit
+
+    def count(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise ValueError(f"it has more than {self._limit:,} folders")
+
+
 _Folder = dict[str, "_Folder | TreeEntry"]
+
+
+def _add_folder(folder: _Folder, add: Callable[[ObjectType, bytes], str]) -> str:
+    found = []
+    for name, inner in folder.items():
+        is_folder = isinstance(inner, dict)
+        entry = TreeEntry(FOLDER, _add_folder(inner, add)) if isinstance(inner, dict) else inner
+        raw = os.fsencode(name)
+        # Git sorts folders as if their names ended with a slash.
+        line = entry.mode.encode() + b" " + raw + b"\0" + bytes.fromhex(entry.id)
+        found.append((raw + b"/" if is_folder else raw, line))
+    return add("tree", b"".join(line for _, line in sorted(found)))
 
 
 def _header(kind: ObjectType, content: bytes) -> bytes:

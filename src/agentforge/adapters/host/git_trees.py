@@ -5,21 +5,20 @@ its submodules; `git hash-object` follows links. So the engine hashes the files 
 following links, and writes git's objects to the folder of the run: the user's index, references and object
 store stay as they are, and `git gc` removes nothing of a run.
 
-Content that git has already is not copied until it changes.
+Content that git has already is not copied until it changes. A submodule is one entry, whose id changes with
+the files that are checked out there; they are hashed and not kept.
 """
 
 import os
 import re
-import threading
-import time
 from collections.abc import Iterator, Mapping
 from itertools import islice
+from typing import NamedTuple
 
-from agentforge.adapters.host.git_objects import UNREADABLE, GitObjects, TreeEntry
-from agentforge.adapters.host.project_files import OURS
-from agentforge.adapters.host.tree_scan import DEFAULT_LIMITS, HashedFile, TooMuch, TreeLimits, TreeScan
-from agentforge.model.errors import StorageFailed
-from agentforge.model.layout import OUTBOX
+from agentforge.adapters.host.git_objects import SUBMODULE, UNREADABLE, GitObjects, TreeEntry
+from agentforge.adapters.host.scanned_trees import ScannedTrees
+from agentforge.adapters.host.tree_paths import can_be_in_tree, is_cache
+from agentforge.adapters.host.tree_scan import DEFAULT_LIMITS, TooMuch, TreeLimits, TreeScan, too_many_files
 from agentforge.model.secrets import Redactor
 from agentforge.ports.tree import NoTree, TakenTree, is_tree_id
 from agentforge.system import files
@@ -28,14 +27,22 @@ from agentforge.system.programs import NoExit, ProgramResult, run
 
 MAX_LISTING = 64 * 1024 * 1024
 MAX_COPIED = 64 * 1024 * 1024
-_LISTED = re.compile(rb"(?:[^?] [0-7]{6} (?P<id>[0-9a-f]+) (?P<stage>\d)\t|\? )(?P<path>.+)", re.DOTALL)
-_EXCLUDED = frozenset({*OURS, OUTBOX})
-_BELOW_EXCLUDED = tuple(f"{path}/" for path in _EXCLUDED)
-_STEPS = frozenset({"", ".", "..", ".git"})
-"""Not in the path of a file of a tree."""
+MAX_SUBMODULES = 200
+"""Further ones are taken as they are in the index."""
+_LIST = ("-z", "-t", "-s", "-c", "-o", "--exclude-standard")
+_LISTED = re.compile(
+    rb"(?:[^?] (?P<mode>[0-7]{6}) (?P<id>[0-9a-f]+) (?P<stage>\d)\t|\? )(?P<path>.+)", re.DOTALL
+)
 
 
-class GitTrees:
+class GitListing(NamedTuple):
+    """By path, the id that git's index has; empty for new files and those in conflict."""
+
+    files: dict[str, str]
+    submodules: dict[str, str]
+
+
+class GitTrees(ScannedTrees):
     def __init__(
         self,
         project: str,
@@ -44,22 +51,15 @@ class GitTrees:
         redactor: Redactor,
         limits: TreeLimits = DEFAULT_LIMITS,
     ) -> None:
-        """`folder`: where the objects are kept, in the folder of the run."""
-        self._project = project
-        self._folder = folder
+        super().__init__(project, folder, redactor, limits)
         self._environ = environ
-        self._redactor = redactor
-        self._limits = limits
         self._ceilings = frozenset(environ.get("GIT_CEILING_DIRECTORIES", "").split(os.pathsep))
         self._objects: GitObjects | None = None
-        self._listing: tuple[bytes, dict[str, str]] = (b"", {})
+        self._listing: tuple[bytes, GitListing] = (b"", GitListing({}, {}))
         """The latest output of `git ls-files`, and what it lists."""
-        self._hashed: dict[str, HashedFile] = {}
         self._latest: dict[str, TreeEntry] | None = None
         """The files of the latest tree."""
         self._taken: TakenTree | None = None
-        self._too_much = ""
-        self._lock = threading.Lock()
 
     def is_possible(self) -> bool:
         folder = self._project
@@ -70,29 +70,19 @@ class GitTrees:
             folder = above
         return True
 
-    def take(self) -> TakenTree | NoTree:
-        with self._lock:
-            try:
-                return NoTree(self._too_much) if self._too_much else self._take()
-            except TooMuch as reached:
-                self._too_much = str(reached)
-                return NoTree(self._too_much)
-            except StorageFailed as error:
-                return NoTree(error.message)
-            except OSError as error:
-                return NoTree(f"can't read the project: {error.strerror or error}")
-
-    def _take(self) -> TakenTree | NoTree:
-        deadline = time.monotonic() + self._limits.seconds
+    def _take(self, deadline: float) -> TakenTree | NoTree:
         objects = self._objects or self._begin()
         if isinstance(objects, NoTree):
             return objects
         listed = self._listed()
         if isinstance(listed, NoTree):
             return listed
-        scan = TreeScan(self._project, objects, self._redactor, self._limits, deadline)
-        scan.look(listed, self._hashed)
-        self._hashed, found = scan.hashed, scan.entries()
+        inner = self._submodule_files(listed.submodules)
+        below = tuple(f"{path}/" for path in listed.submodules)
+        scan = TreeScan(self._project, objects, self._redactor, self._limits, deadline, unstored=below)
+        scan.look({**listed.files, **inner} if inner else listed.files, self._hashed)
+        self._hashed = scan.hashed
+        found = _with_submodules(scan.entries(), listed.submodules, objects)
         if found == self._latest and self._taken is not None:
             return self._taken
         self._keep_replaced(objects, found)
@@ -126,32 +116,55 @@ class GitTrees:
         except UNREADABLE:
             return None
 
-    def _listed(self) -> dict[str, str] | NoTree:
-        """The id that git's index has for each file, by path; empty for new ones."""
-        listing = self._git("ls-files", "-z", "-t", "-s", "-c", "-o", "--exclude-standard")
+    def _listed(self) -> GitListing | NoTree:
+        listing = self._git("ls-files", *_LIST)
         if isinstance(listing, NoTree):
             return listing
-        if listing.stdout == self._listing[0]:
-            return self._listing[1]
-        found: dict[str, str] = {}
-        for match in map(_LISTED.fullmatch, listing.stdout.split(b"\0")):
-            if match is None or not self._is_included(path := os.fsdecode(match["path"])):
+        if listing.stdout != self._listing[0]:
+            self._listing = (listing.stdout, self._parsed(listing.stdout))
+        return self._listing[1]
+
+    def _parsed(self, output: bytes, prefix: str = "") -> GitListing:
+        found = GitListing({}, {})
+        for match in map(_LISTED.fullmatch, output.split(b"\0")):
+            if match is None:
                 continue
-            found[path] = match["id"].decode() if match["stage"] == b"0" else ""
-            if len(found) > self._limits.files:
-                raise TooMuch(f"the project has more than {self._limits.files:,} files")
-        self._listing = (listing.stdout, found)
+            path = prefix + os.fsdecode(match["path"])
+            is_new = match["id"] is None
+            if not can_be_in_tree(path) or (is_new and is_cache(path)) or self._redactor.text(path) != path:
+                continue
+            id = match["id"].decode() if match["stage"] == b"0" else ""
+            (found.submodules if match["mode"] == SUBMODULE.encode() else found.files)[path] = id
+            if len(found.files) > self._limits.files:
+                raise too_many_files(self._limits)
         return found
 
-    def _is_included(self, path: str) -> bool:
-        if path in _EXCLUDED or path.startswith(_BELOW_EXCLUDED):
-            return False
-        return _STEPS.isdisjoint(path.split("/")) and self._redactor.text(path) == path
+    def _submodule_files(self, submodules: Mapping[str, str]) -> dict[str, str]:
+        """The files of those that are checked out, by path, with those of submodules inside them."""
+        found: dict[str, str] = {}
+        todo = list(submodules)
+        for _ in range(MAX_SUBMODULES):
+            if not todo:
+                break
+            path = todo.pop()
+            listing = self._git("ls-files", *_LIST, below=path) if self._is_checked_out(path) else None
+            if isinstance(listing, ProgramResult):
+                inner = self._parsed(listing.stdout, f"{path}/")
+                found.update(inner.files)
+                todo.extend(inner.submodules)
+            if len(found) > self._limits.files:
+                raise too_many_files(self._limits)
+        return found
+
+    def _is_checked_out(self, submodule: str) -> bool:
+        folder = os.path.join(self._project, submodule)
+        return files.is_dir(folder) and os.path.lexists(os.path.join(folder, ".git"))
 
     def _keep_replaced(self, objects: GitObjects, found: Mapping[str, TreeEntry]) -> None:
         """Copy what only git has of the latest tree, and the files no longer have: git may remove it."""
         before = self._latest or {}
-        replaced = {entry.id for path, entry in before.items() if found.get(path) != entry}
+        changed = (entry for path, entry in before.items() if found.get(path) != entry)
+        replaced = {entry.id for entry in changed if entry.mode != SUBMODULE}
         missing = sorted(id for id in replaced if not objects.has(id))
         if not missing:
             return
@@ -161,11 +174,12 @@ class GitTrees:
             objects.add("blob", content)
 
     def _git(
-        self, *arguments: str, stdin: bytes = b"", max_output: int = 2 * MAX_LISTING
+        self, *arguments: str, stdin: bytes = b"", max_output: int = 2 * MAX_LISTING, below: str = ""
     ) -> ProgramResult | NoTree:
         limit = self._limits.seconds
+        root = os.path.join(self._project, below) if below else self._project
         program = git_program(
-            self._project, self._environ, *arguments, timeout=limit, max_output=max_output, stdin=stdin
+            root, self._environ, *arguments, timeout=limit, max_output=max_output, stdin=stdin
         )
         ended = run(program)
         if ended.reason is NoExit.MISSING:
@@ -175,6 +189,36 @@ class GitTrees:
         if ended.code != 0 or ended.truncated:
             return NoTree(f"git {arguments[0]}: {ended.last_error or ended.problem or 'too much output'}")
         return ended
+
+
+def _with_submodules(
+    entries: dict[str, TreeEntry], submodules: Mapping[str, str], objects: GitObjects
+) -> dict[str, TreeEntry]:
+    """The files of a submodule as one entry, whose id is that of their tree: it changes with each of them. Of
+    one that is not checked out, the id is the commit that the index has."""
+    if not submodules:
+        return entries
+    inner: dict[str, dict[str, TreeEntry]] = {path: {} for path in submodules}
+    found: dict[str, TreeEntry] = {}
+    for path, entry in entries.items():
+        owner = next((above for above in _above(path) if above in inner), None)
+        if owner is None:
+            found[path] = entry
+        else:
+            inner[owner][path.removeprefix(f"{owner}/")] = entry
+    for path, id in submodules.items():
+        content = objects.add_tree(inner[path], store=False) if inner[path] else id
+        if content:
+            found[path] = TreeEntry(SUBMODULE, content)
+    return found
+
+
+def _above(path: str) -> Iterator[str]:
+    """The folders that contain the path, the outermost first."""
+    at = path.find("/")
+    while at >= 0:
+        yield path[:at]
+        at = path.find("/", at + 1)
 
 
 def _blobs(output: bytes) -> Iterator[bytes]:

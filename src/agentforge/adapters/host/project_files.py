@@ -144,7 +144,7 @@ class WorkspaceFiles:
     def _walked(self) -> Iterator[str]:
         with ConfinedFolder(self._root) as folder:
             search = FileSearch(folder, 2 * self._max_files)
-            yield from search.below(links=False, skip=_is_ours)
+            yield from search.below(links="skipped", skip=_is_ours)
 
 
 def _is_ours(path: str) -> bool:

@@ -36,6 +36,10 @@ class TooMuch(Exception):
     """A limit is reached, as it would be the next time."""
 
 
+def too_many_files(limits: TreeLimits) -> TooMuch:
+    return TooMuch(f"the project has more than {limits.files:,} files")
+
+
 class HashedFile(Struct, frozen=True):
     stamp: Stamp | None
     """None: it could change again without a new stamp."""
@@ -46,9 +50,18 @@ class TreeScan:
     """One look at the files. The result is in `hashed` and `omitted`."""
 
     def __init__(
-        self, project: str, objects: GitObjects, redactor: Redactor, limits: TreeLimits, deadline: float
+        self,
+        project: str,
+        objects: GitObjects,
+        redactor: Redactor,
+        limits: TreeLimits,
+        deadline: float,
+        *,
+        unstored: tuple[str, ...] = (),
     ) -> None:
+        """`unstored`: the content of files whose paths begin so is only hashed."""
         self._project = project
+        self._unstored = unstored
         self._objects = objects
         self._redactor = redactor
         self._limits = limits
@@ -98,7 +111,7 @@ class TreeScan:
             self.omitted += 1
             return
         mode = LINK if is_link else EXECUTABLE if executable else FILE
-        entry = TreeEntry(mode, self._blob(content, in_git))
+        entry = TreeEntry(mode, self._blob(path, content, in_git))
         self.hashed[path] = HashedFile(None if self._is_racy(stamp) else stamp, entry)
 
     def _content(self, name: str, folder: int, size: int) -> bytes | None:
@@ -114,11 +127,13 @@ class TreeScan:
             content = file.read(limit + 1) or b""
         return content if len(content) <= limit else None
 
-    def _blob(self, content: bytes, in_git: str) -> str:
+    def _blob(self, path: str, content: bytes, in_git: str) -> str:
         id = self._objects.id_of("blob", content)
         if id == in_git:
             return id
         content = self._redactor.bytes(content)
+        if path.startswith(self._unstored):
+            return self._objects.id_of("blob", content)
         if not self._objects.has(id):
             self._new_bytes += len(content)
             if self._new_bytes > self._limits.new_bytes:

@@ -18,7 +18,8 @@ from agentforge.system.programs import NoExit, ProgramResult, run
 SECONDS = 60.0
 MAX_LISTING = 16 * 1024 * 1024
 MAX_PATCH = 16 * 1024 * 1024
-_EXACT = ("--full-index", "--binary")
+_EXACT = ("--full-index", "--binary", "--ignore-submodules=all")
+"""The entry of a submodule in a tree is not a commit that can be applied."""
 _HEADER = re.compile(rb"[0-9a-f]{40,64} [0-9a-f]{40,64}\n")
 _KINDS: dict[str, ChangeKind] = {"A": "added", "D": "deleted", "R": "renamed", "T": "retyped"}
 

@@ -1,0 +1,54 @@
+"""Trees of a project without a git repository.
+
+The ids are those that git would give the same files, so that a tree has the same identity in both. The trees
+themselves are kept, and not the content of the files: paths can be compared, but not lines.
+"""
+
+from agentforge.adapters.host.git_objects import GitObjects
+from agentforge.adapters.host.scanned_trees import ScannedTrees
+from agentforge.adapters.host.tree_paths import can_be_in_tree, is_cache
+from agentforge.adapters.host.tree_scan import DEFAULT_LIMITS, TreeLimits, TreeScan, too_many_files
+from agentforge.model.secrets import Redactor
+from agentforge.ports.tree import NoTree, TakenTree
+from agentforge.system import files
+from agentforge.system.confined import ConfinedFolder
+from agentforge.system.search import FileSearch, TooManyEntries
+
+_ENTRIES_PER_FILE = 2
+
+
+class FolderTrees(ScannedTrees):
+    def __init__(
+        self, project: str, folder: str, redactor: Redactor, limits: TreeLimits = DEFAULT_LIMITS
+    ) -> None:
+        super().__init__(project, folder, redactor, limits)
+        self._objects = GitObjects(folder, "sha1")
+
+    def is_possible(self) -> bool:
+        return files.is_dir(self._project)
+
+    def keep(self, tree: str, name: str) -> NoTree:
+        return NoTree(f"the tree {tree[:12]} is not kept as {name}: the project is not a git repository")
+
+    def _take(self, deadline: float) -> TakenTree | NoTree:
+        files.make_dir(self._folder)
+        scan = TreeScan(self._project, self._objects, self._redactor, self._limits, deadline, unstored=("",))
+        scan.look(dict.fromkeys(self._listed(), ""), self._hashed)
+        self._hashed = scan.hashed
+        return TakenTree(self._objects.add_tree(scan.entries()), scan.omitted)
+
+    def _listed(self) -> list[str]:
+        with ConfinedFolder(self._project) as folder:
+            search = FileSearch(folder, _ENTRIES_PER_FILE * self._limits.files)
+            try:
+                paths = search.below(links="listed", skip=_is_left_out)
+                found = [path for path in paths if not _is_left_out(path)]
+            except TooManyEntries:
+                raise too_many_files(self._limits) from None
+        if len(found) > self._limits.files:
+            raise too_many_files(self._limits)
+        return [path for path in found if self._redactor.text(path) == path]
+
+
+def _is_left_out(path: str) -> bool:
+    return is_cache(path) or not can_be_in_tree(path)
