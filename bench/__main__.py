@@ -8,7 +8,7 @@ from time import perf_counter
 
 from msgspec import Struct
 
-from bench import growth, iteration, log, sessions, startup, trees
+from bench import iteration, log, long_runs, sessions, startup, trees
 from bench.machine import machine
 from bench.report import Report, text, write_json
 
@@ -71,8 +71,8 @@ def measure_all(root: Path, sizes: Sizes, *, quick: bool) -> Report:
     measures += log.appends(root, (0, *sizes.lengths), sizes.append_rounds)
     measures += trees.trees(root, sizes.tree_files, sizes.tree_rounds)
     measures += sessions.sessions(root, sizes.session_counts, sizes.session_rounds)
-    stretches = growth.long_run(root, sizes.long_run, sizes.stretch)
-    measures += growth.measures(stretches)
+    stretches = long_runs.long_run(root, sizes.long_run, sizes.stretch)
+    measures += long_runs.measures(stretches)
     return Report(machine(root), quick, perf_counter() - began, measures, stretches)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from bench.growth import Stretch
+from bench.long_runs import Stretch
 from bench.machine import Machine
 from bench.measure import Measure
 

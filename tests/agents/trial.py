@@ -17,7 +17,7 @@ from tests.agents.clis import Cli, programs
 from agentforge import Engine
 from agentforge.app.results import RunResult
 from agentforge.runtime.supervision import SupervisorLimits
-from agentforge.testing.model_server import ModelServer, Script, SeenRequests, Shell, Turn, Write
+from agentforge.testing.model_server import ModelServer, Script, SeenRequest, Shell, Turn, Write
 from agentforge.testing.provider_contract import MARK, end_marked, processes_marked
 
 T = TypeVar("T")
@@ -119,7 +119,7 @@ class Trial:
     def output(self) -> str:
         return (self.run_dir / "stage-00-work" / "iterations" / "001" / "output.md").read_text()
 
-    def requests(self) -> tuple[SeenRequests, ...]:
+    def requests(self) -> tuple[SeenRequest, ...]:
         return self.server.requests(self.name)
 
     def has(self, name: str) -> bool:

@@ -76,7 +76,7 @@ def test_the_first_answer_stands(layout: RunLayout) -> None:
     first = answer()
     assert give_answer(layout, first) is None
     assert give_answer(layout, answer("no", by="bob")) == first
-    assert give_answer(layout, first) == first, "whoever comes second is told so"
+    assert give_answer(layout, first) == first, "the second answer is refused"
     assert os.listdir(layout.answers) == ["r.json"]
 
 

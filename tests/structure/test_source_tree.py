@@ -9,7 +9,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 FILES = [path for path in (SOURCE / "agentforge").rglob("*.py") if "builtin" not in path.parts]
-NOUNS_IN_ING = {"binding", "recording", "routing", "wiring"}
+NOUNS_IN_ING = {"recording", "routing", "wiring"}
 
 
 def module_of(path: Path) -> str:

@@ -24,9 +24,9 @@ from agentforge.runtime.exit_record import KILLED, ExitRecord, exit_of, is_forei
 from agentforge.runtime.left_files import Refuse
 from agentforge.runtime.outbox import make_outbox
 from agentforge.runtime.output_copies import OutputCopies
+from agentforge.runtime.provider_result import checked
 from agentforge.runtime.recorder import Recorder
 from agentforge.runtime.refusals import ensure_folder
-from agentforge.runtime.returned import checked
 from agentforge.runtime.supervision import AttemptLimits, Supervised, SupervisedExit
 from agentforge.system.deadline import call_within
 

@@ -37,6 +37,7 @@ the machine are detected (`ModelServer.strays`).
 On the command line: `python -m agentforge.testing.model_server --script write --port 0`.
 """
 
+from agentforge.testing.model_server.requests import SeenRequest
 from agentforge.testing.model_server.script import (
     FOREVER,
     SCRIPTS,
@@ -50,7 +51,6 @@ from agentforge.testing.model_server.script import (
     Turn,
     Write,
 )
-from agentforge.testing.model_server.seen import SeenRequests
 from agentforge.testing.model_server.server import ModelServer
 
 __all__ = [
@@ -62,7 +62,7 @@ __all__ = [
     "ModelServer",
     "Rule",
     "Script",
-    "SeenRequests",
+    "SeenRequest",
     "Shell",
     "Tokens",
     "Turn",

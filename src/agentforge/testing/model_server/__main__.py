@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
+from agentforge.testing.model_server.requests import SeenRequest
 from agentforge.testing.model_server.script import SCRIPTS, Script
-from agentforge.testing.model_server.seen import SeenRequests
 from agentforge.testing.model_server.server import ModelServer
 
 
@@ -56,7 +56,7 @@ def _script(name: str) -> str | Script:
     return msgspec.json.decode(Path(name).read_bytes(), type=Script)
 
 
-def _line(seen: SeenRequests) -> str:
+def _line(seen: SeenRequest) -> str:
     calls = f" calls {', '.join(seen.calls)}" if seen.calls else ""
     ending = f"{seen.status} {seen.ended}"
     return f"{seen.method} {seen.path} {ending}, model {seen.model or '-'}, step {seen.step}{calls}"

@@ -22,8 +22,8 @@ from agentforge.testing.model_server.gemini import GEMINI
 from agentforge.testing.model_server.next_turn import NoTool, bind, is_side, next_turn, step, values
 from agentforge.testing.model_server.openai_chat import OPENAI_CHAT
 from agentforge.testing.model_server.openai_responses import OPENAI_RESPONSES
+from agentforge.testing.model_server.requests import Requests
 from agentforge.testing.model_server.script import Fault, Script, Turn
-from agentforge.testing.model_server.seen import Requests
 from agentforge.testing.model_server.wire import (
     JSON,
     ModelAnswer,

@@ -6,8 +6,8 @@ from types import TracebackType
 from urllib.parse import quote
 
 from agentforge.testing.model_server.handler import HOST, Listener, RequestHandler
+from agentforge.testing.model_server.requests import SeenRequest
 from agentforge.testing.model_server.script import SCRIPTS, Script
-from agentforge.testing.model_server.seen import SeenRequests
 
 
 class ModelServer:
@@ -54,12 +54,12 @@ class ModelServer:
             raise LookupError(f"unknown script {script!r}; known scripts: {known}")
         return f"{self.address}/{quote(str(name), safe='')}/{quote(run, safe='')}"
 
-    def requests(self, run: str = "main", *, asides: bool = False) -> tuple[SeenRequests, ...]:
+    def requests(self, run: str = "main", *, asides: bool = False) -> tuple[SeenRequest, ...]:
         """The requests of a run to the model, in order."""
         every = (seen for seen in self.every_request() if seen.run == run and seen.format)
         return tuple(seen for seen in every if asides or not seen.is_side)
 
-    def every_request(self) -> tuple[SeenRequests, ...]:
+    def every_request(self) -> tuple[SeenRequest, ...]:
         return self._listener.seen.all()
 
     def strays(self) -> tuple[str, ...]:
@@ -67,7 +67,7 @@ class ModelServer:
         return tuple(seen.path for seen in self.every_request() if seen.method == "CONNECT")
 
     def wait_for(
-        self, run: str, matches: Callable[[SeenRequests], bool], seconds: float = 10.0
-    ) -> SeenRequests:
+        self, run: str, matches: Callable[[SeenRequest], bool], seconds: float = 10.0
+    ) -> SeenRequest:
         """The first matching request of a run. Raises TimeoutError."""
         return self._listener.seen.wait_for(lambda seen: seen.run == run and matches(seen), seconds)

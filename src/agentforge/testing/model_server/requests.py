@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from agentforge.testing.model_server.wire import JSON, Reply
 
 
-class SeenRequests(Struct, frozen=True):
+class SeenRequest(Struct, frozen=True):
     """One request and its outcome."""
 
     number: int
@@ -50,13 +50,13 @@ class Requests:
     """All requests in order of arrival; thread-safe."""
 
     def __init__(self) -> None:
-        self._all: list[SeenRequests] = []
+        self._all: list[SeenRequest] = []
         self._counted: dict[tuple[str, str], int] = {}
         self._changed = threading.Condition()
 
     def add(self, method: str, path: str, headers: dict[str, str]) -> int:
         with self._changed:
-            self._all.append(SeenRequests(len(self._all), method, path, headers))
+            self._all.append(SeenRequest(len(self._all), method, path, headers))
             self._changed.notify_all()
             return len(self._all) - 1
 
@@ -71,11 +71,11 @@ class Requests:
             self._counted[script, run] = number = self._counted.get((script, run), 0) + 1
             return number
 
-    def all(self) -> tuple[SeenRequests, ...]:
+    def all(self) -> tuple[SeenRequest, ...]:
         with self._changed:
             return tuple(self._all)
 
-    def wait_for(self, matches: Callable[[SeenRequests], bool], seconds: float) -> SeenRequests:
+    def wait_for(self, matches: Callable[[SeenRequest], bool], seconds: float) -> SeenRequest:
         until = time.monotonic() + seconds
         with self._changed:
             while True:

@@ -70,7 +70,7 @@ class Watch:
 
 def long_run(root: Path, iterations: int, every: int) -> list[Stretch]:
     """In a process of its own, whose memory nothing else has been through."""
-    argv = [sys.executable, "-m", "bench.growth", str(root), str(iterations), str(every)]
+    argv = [sys.executable, "-m", "bench.long_runs", str(root), str(iterations), str(every)]
     done = subprocess.run(argv, stdout=subprocess.PIPE, check=True)
     return msgspec.json.decode(done.stdout, type=list[Stretch])
 

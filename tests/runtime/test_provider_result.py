@@ -17,7 +17,7 @@ from agentforge.model import facts as f
 from agentforge.model.failure import MAX_MESSAGE_CHARS, Failure, FailureKind
 from agentforge.model.result import Usage
 from agentforge.ports.provider import Capabilities, ExecuteRequest, ExecuteResult, Exit
-from agentforge.runtime.returned import MAX_COUNT, MAX_MODEL_CHARS, checked
+from agentforge.runtime.provider_result import MAX_COUNT, MAX_MODEL_CHARS, checked
 from agentforge.sdk.engine import Engine
 from agentforge.testing import ScriptedProvider
 
