@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from tests.views.samples import plan
 
-from agentforge.app.hook_probes import HookNeed, hook_needs, hook_warnings
+from agentforge.app.hook_probes import HookNeed, hook_needs, hook_probes, hook_warnings
 from agentforge.model.hook import Hook, Notification
 from agentforge.model.plan import NestedNode, Plan
 
@@ -95,3 +95,20 @@ def test_notification_needs_its_program_and_its_secret(environ: dict[str, str], 
         "notification: nothing was not found, or can't be run; install nothing, or correct the command",
         "notification: SECRET is not set; set SECRET",
     )
+
+
+def test_doctor_probes_the_hooks_of_each_pipeline(environ: dict[str, str], tmp_path: Path) -> None:
+    folder = tmp_path / ".claude/pipelines"
+    folder.mkdir(parents=True)
+    (folder / "broken.yaml").write_text("name: broken\n")
+    (folder / "notes.yaml").write_text(
+        "name: notes\n"
+        "hooks:\n"
+        "  stage_end:\n"
+        "    - {id: check, action: script, script: review, environment: OTHER}\n"
+        "nodes: [{id: a, prompt: x}]\n"
+    )
+    assert [(probe.name, probe.level, probe.found) for probe in hook_probes(str(tmp_path), environ)] == [
+        ("notes", "ok", f"hook 'check': {tmp_path / 'bin/review'}"),
+        ("notes", "warning", "hook 'check': OTHER is not set"),
+    ]

@@ -95,6 +95,19 @@ def test_request_that_is_left_for_later_is_picked_from_the_inbox(project: Projec
     assert project.state("auth")["status"] == "aborted"
 
 
+def test_confirmation_of_a_hook_is_asked_in_place(project: Project, pane: Pane) -> None:
+    file = project.root / project.pipeline(BUILD)
+    hooks = "hooks: {stage_end: [{id: publish, action: confirm, message: Publish it?}]}\n"
+    file.write_text(hooks + file.read_text())
+    pane.run("run", "-p", file.name, "-s", "auth")
+    pane.until("Your choice:")
+    assert "  Question:   Publish it?" in pane.text
+    assert "  c  continue\n  x  abort: end the run; it can't be resumed\n" in pane.text
+    pane.type("c")
+    pane.until("ended with 0")
+    assert "✓ Completed: 1 iteration" in pane.text
+
+
 def test_answer_in_the_background_is_on_the_disk_when_the_command_returns(
     project: Project, pane: Pane
 ) -> None:

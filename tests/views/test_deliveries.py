@@ -112,6 +112,35 @@ def test_delivery_shows_how_far_it_got(facts: list[AnyFact], mark: str, title: s
     assert rows(text)[-1] == f"Try 1: 2026-01-31 {last}"
 
 
+def test_confirmation_shows_what_was_asked_and_answered() -> None:
+    asked = f.RequestOpened("r-1", "pause", "k", "hook_confirm", "?", ("continue",), subject="review")
+    facts = (f.HookStarted(*HOOK, action="confirm"), f.HookCompleted(*HOOK, action="pause"))
+    text = shown(*facts, asked, run="paused")
+    assert (text.mark, text.title) == ("wait", "review (build, iteration 2): waits for an answer")
+    assert rows(text) == ["Hook: confirm at iteration_end", "Request: r-1: open"]
+    text = shown(*facts, asked, f.RequestAnswered("r-1", "continue", "person"))
+    assert (text.mark, text.title) == ("ok", "review (build, iteration 2): continue")
+    assert rows(text)[-1] == "Request: r-1: continue, by person"
+
+
+def test_retry_after_a_failure_is_a_try_of_the_same_delivery() -> None:
+    asked = f.RequestOpened("r-1", "pause", "k", "hook_webhook_failed", "?", ("retry",), subject="review")
+    (one,) = found(
+        CALL,
+        f.HookFailed(*HOOK, message="HTTP 400"),
+        asked,
+        f.RequestAnswered("r-1", "retry", "person"),
+        f.HookStarted(*HOOK, 2, action="webhook"),
+    )
+    assert (one.status, one.request, one.decision, len(one.tries)) == ("running", "r-1", "retry", 2)
+
+
+def test_request_of_another_hook_is_not_shown() -> None:
+    other = f.RequestOpened("r-1", "pause", "k", "hook_confirm", "?", ("continue",), subject="other")
+    (one,) = found(CALL, other, f.RequestAnswered("r-1", "continue", "person"))
+    assert one.request is None
+
+
 def test_call_of_a_run_without_an_engine_is_not_running() -> None:
     text = shown(CALL, run="interrupted")
     assert (text.mark, text.title) == (

@@ -82,6 +82,7 @@ OPTIONS = {
     "checkpoint": ("approve", "abort"),
     "escalation": ("resume", "retry", "cancel"),
     "question": (),
+    "pause": ("continue", "abort"),
 }
 
 
@@ -102,6 +103,8 @@ OPTIONS = {
         ("question", {"context": "blue"}, ("blue", "")),
         ("question", {"answer": 3}, ("3", "")),
         ("question", {"abort": True}, None),
+        ("pause", {"abort": False}, ("continue", "")),
+        ("pause", {"abort": True}, ("abort", "")),
         ("approval", {}, None),
         ("approval", {"note": "x"}, None),
     ],

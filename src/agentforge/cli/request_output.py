@@ -102,6 +102,8 @@ def show_request(call: Invocation, subject: RequestSubject, *, verbose: bool = F
     one = subject.one
     where = f", {_place(one)}" if one.stage else ""
     echo(f"{styled(f'{one.session}{where}', 'strong')}: {one.request.kind} {one.request.id}")
+    if one.request.kind == "pause":
+        _row("Hook", one_line(one.request.subject))
     _row("Question", one_line(one.request.question), "warn")
     _row("Options", options_text(one.request))
     _row("Waits for", waits_text(one.request, datetime.now(UTC)))

@@ -222,7 +222,7 @@ def _print_open_requests(call: Invocation, info: "RunInfo") -> None:
     asked = info.state.open_requests
     lines = request_lines(info.session, asked, call.program)
     for request, (question, command) in zip(asked, lines, strict=True):
-        if request.kind != "escalation" or "resume" not in request.options:
+        if request.resumes_with is None:
             echo(f"Still open: {question}", f"  Answer it with `{command}`.")
 
 

@@ -59,6 +59,11 @@ class Delivery(Struct, frozen=True):
     """When the next try starts."""
     skipped: str | None = None
     """Why the run continues without its answer."""
+    request: str | None = None
+    """The id of the request that asked a person because of it."""
+    decision: str | None = None
+    """What the person answered."""
+    decided_by: str = ""
     tries: tuple[HookTry, ...] = ()
 
     @property
@@ -81,6 +86,8 @@ class DeliveryFold:
         self._plan: Plan | None = None
         self._found: dict[_Place, Delivery] = {}
         self._places: dict[str, _Place] = {}
+        self._asked: dict[str, str] = {}
+        """The keys of deliveries by the requests that they led to."""
 
     @property
     def deliveries(self) -> tuple[Delivery, ...]:
@@ -111,6 +118,10 @@ class DeliveryFold:
                 self._end(event, fact.delivery, "lost", None, message=why)
             case f.HookRetryScheduled() as fact:
                 self._change(fact.delivery, due_at=fact.due_at)
+            case f.RequestOpened(kind="pause") as fact:
+                self._ask(event, fact)
+            case f.RequestAnswered() as fact if fact.id in self._asked:
+                self._change(self._asked[fact.id], decision=fact.answer, decided_by=fact.by)
 
     def _start(self, event: Event, fact: f.HookStarted) -> None:
         place = (fact.hook, fact.point, event.cursor, fact.subject)
@@ -118,6 +129,14 @@ class DeliveryFold:
         tries = (*known.tries, HookTry(fact.attempt, event.at))
         self._found[place] = replace(known, tries=tries, due_at=None)
         self._places[fact.delivery] = place
+
+    def _ask(self, event: Event, fact: f.RequestOpened) -> None:
+        """The latest call of the hook at that place led to the request."""
+        for key, (hook, _, at, _) in reversed(self._places.items()):
+            if (hook, at) == (fact.subject, event.cursor):
+                self._asked[fact.id] = key
+                self._change(key, request=fact.id, decision=None, decided_by="")
+                return
 
     def _begun(
         self, event: Event, fact: f.HookStarted | f.HookSkipped, key: str | None, action: HookAction | None

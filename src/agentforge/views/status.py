@@ -202,10 +202,10 @@ def resume_command(
     requests: Sequence[Request] = (),
 ) -> str | None:
     """The command that continues a run in that status, or None; `by_person`: never recover automatically.
-    `requests`: the open ones. `resume` answers escalations only."""
+    `requests`: the open ones. `resume` doesn't answer approvals and questions."""
     if status not in RESUMABLE:
         return None
-    if status == "awaiting_approval" and not any(request.kind == "escalation" for request in requests):
+    if status == "awaiting_approval" and not any(request.resumes_with for request in requests):
         return None
     command = "recover" if status == "interrupted" and not by_person else "resume"
     # A name that begins with a dash would read as an option.

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from agentforge.model import facts as f
 from agentforge.model.event import Event
 from agentforge.model.plan import Plan
-from agentforge.model.request import ABORT, APPROVE, CANCEL, REJECT, RESUME, Request
+from agentforge.model.request import ABORT, APPROVE, CANCEL, CONTINUE, REJECT, RESUME, Request
 
 _OVER = (f.SessionCompleted, f.SessionAborted)
 
@@ -123,6 +123,8 @@ def _continuation(request: Request, said: str) -> tuple[str, str]:
             return (REJECT if said else APPROVE), said
         case "checkpoint":
             return APPROVE, said
+        case "pause":
+            return CONTINUE, said
         case _:
             return RESUME, said
 

@@ -192,7 +192,7 @@ def delivery_text(one: Delivery, run_status: str, zone: tzinfo) -> DeliveryText:
     where = f" ({place_text(one)})" if one.stage else ""
     title = f"{one_line(one.hook, ID_CHARS)}{where}: {_state(one, run_status, zone)}"
     is_left = one.status == "running" and run_status != "running"
-    mark: DeliveryMark = "wait" if is_left else MARKS[one.status]
+    mark: DeliveryMark = "wait" if is_left or _is_open(one) else MARKS[one.status]
     return DeliveryText(mark, title, tuple(_rows(one, zone)))
 
 
@@ -204,8 +204,14 @@ def place_text(one: Delivery) -> str:
     return f"{who}{one_line(one.stage, ID_CHARS)}{visit}{iteration}"
 
 
+def _is_open(one: Delivery) -> bool:
+    return one.request is not None and one.decision is None
+
+
 def _state(one: Delivery, run_status: str, zone: tzinfo) -> str:
     match one.status:
+        case "completed" if one.action in QUIET:
+            return one_line(one.decision or "waits for an answer", ID_CHARS)
         case "completed":
             return f"{one.outcome} {one_line(one.answer)}".rstrip()
         case "skipped":
@@ -221,10 +227,15 @@ def _state(one: Delivery, run_status: str, zone: tzinfo) -> str:
 def _rows(one: Delivery, zone: tzinfo) -> Iterator[DeliveryRow]:
     does = f"{one.action} at {one.point}" if one.action else one.point
     yield DeliveryRow("Hook", does)
-    if one.key:
+    if one.key and one.action not in QUIET:
         yield DeliveryRow("Key", one_line(one.key, ID_CHARS))
-    for each in one.tries:
+    for each in one.tries if one.action not in QUIET else ():
         yield DeliveryRow(f"Try {each.number}", _try(each, zone))
+    if one.request:
+        answer = (
+            f"{one_line(one.decision, ID_CHARS)}, by {one_line(one.decided_by)}" if one.decision else "open"
+        )
+        yield DeliveryRow("Request", f"{one.request}: {answer}")
     said = {"Reason": one.reason, "Text": one.text, "Context": one.context}
     for label, text in said.items():
         if shown := one_line(text, MESSAGE_CHARS):

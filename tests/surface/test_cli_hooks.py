@@ -1,0 +1,66 @@
+"""Hooks on the command line: what a run asks because of them, and `agentforge hooks`."""
+
+import pytest
+from tests.surface.terminal import WRITE_RESULT, Project
+
+ASKS = """\
+hooks:
+  stage_end:
+    - {id: publish, stage: build, action: confirm, message: Publish it?}
+"""
+
+
+@pytest.fixture
+def asking(project: Project) -> Project:
+    """A run that stopped at its confirmation."""
+    file = project.root / project.pipeline(f"build={WRITE_RESULT}", f"next=cat > seen.txt; {WRITE_RESULT}")
+    file.write_text(
+        ASKS + file.read_text().replace("cat >/dev/null; cat", "cat").replace("do it", "${CONTEXT}")
+    )
+    done = project.call("run", "-p", "p.yaml", "-s", "auth")
+    assert (done.code, project.state("auth")["status"]) == (0, "paused")
+    assert "  Approve: " in done.out
+    return project
+
+
+def test_hooks_status_and_inbox_show_what_a_confirmation_asks(asking: Project) -> None:
+    assert asking.call("hooks", "auth").lines == [
+        "auth: paused, 1 delivery of pipeline demo",
+        "",
+        "‖ publish (build, iteration 1): waits for an answer",
+        "    Hook:    confirm at stage_end",
+        "    Request: hook_confirm-8: open",
+    ]
+    status = asking.call("status", "auth").lines
+    assert "Hook: publish (confirm at stage_end of build), waits for your answer" in status
+    assert "Pause reason: a hook asks whether to continue" in status
+    shown = asking.call("inbox", "show", "auth").out
+    assert "  Hook:       publish\n  Question:   Publish it?\n" in shown
+
+
+@pytest.mark.parametrize("command", [["approve", "auth"], ["answer", "auth", "continue"], ["resume", "auth"]])
+def test_confirmed_run_continues(asking: Project, command: list[str]) -> None:
+    done = asking.call(*command)
+    assert done.code == 0
+    assert "✓ Completed: 2 iterations" in done.out
+    assert "Still open" not in done.out
+    (one,) = asking.call("hooks", "auth", "--json").json["deliveries"]
+    assert (one["hook"], one["action"], one["decision"]) == ("publish", "confirm", "continue")
+
+
+def test_resume_of_a_confirmation_adds_context(asking: Project) -> None:
+    assert asking.call("resume", "auth", "--context", "be brief").code == 0
+    assert (asking.root / "seen.txt").read_text() == "be brief"
+
+
+def test_rejected_confirmation_ends_the_run(asking: Project) -> None:
+    refused = asking.call("reject", "auth", "-f", "no")
+    assert refused.code == 2
+    assert "hook 'publish' paused the run: there is no result to reject" in refused.err
+    assert asking.call("reject", "auth", "--abort").code == 23
+    assert asking.state("auth")["status"] == "aborted"
+
+
+def test_run_without_hooks_has_no_deliveries(project: Project) -> None:
+    assert project.call("run", "-p", project.pipeline(f"a={WRITE_RESULT}"), "-s", "auth").code == 0
+    assert project.call("hooks", "auth").lines == ["auth: completed, 0 deliveries of pipeline demo"]
