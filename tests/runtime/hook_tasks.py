@@ -24,7 +24,7 @@ from agentforge.runtime.confinement import Confiner
 from agentforge.runtime.exit_record import Claim, read_claim
 from agentforge.runtime.left_files import leave
 from agentforge.runtime.supervision import Supervised, SupervisorLimits
-from agentforge.runtime.tasks.call import Calls, RunSetting
+from agentforge.runtime.tasks.call import Calls, TaskContext
 from agentforge.runtime.tasks.hook import HookPerformer
 from agentforge.views.history import History
 
@@ -60,7 +60,7 @@ class HookEngine:
         confiner = Confiner(sandboxes(environ, str(project)), str(project), self.layout, plan)
         script = ScriptProvider(environ)
         scripts = Calls(lambda _: script, {}, supervised, confiner, run_dir=self.layout.root, refuse=leave)
-        setting = RunSetting(
+        setting = TaskContext(
             project=str(project),
             layout=self.layout,
             plan=plan,

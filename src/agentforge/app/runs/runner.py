@@ -45,7 +45,7 @@ from agentforge.runtime.refusals import refuse_here
 from agentforge.runtime.state_folder import HeadKeeper
 from agentforge.runtime.supervision import Supervised, SupervisorLimits
 from agentforge.runtime.tasks.agent import AgentPerformer
-from agentforge.runtime.tasks.call import Calls, RunSetting
+from agentforge.runtime.tasks.call import Calls, TaskContext
 from agentforge.runtime.tasks.hook import HookPerformer
 from agentforge.runtime.tasks.judge import JudgePerformer
 from agentforge.runtime.tasks.manifest import ManifestPerformer
@@ -264,8 +264,8 @@ class Runner:
         wanted = () if is_replay else channels(journal.plan, self._environ, self._runs.project)
         return Notifier(journal, wanted)
 
-    def _setting(self, journal: Journal, layout: RunLayout) -> RunSetting:
-        return RunSetting(
+    def _setting(self, journal: Journal, layout: RunLayout) -> TaskContext:
+        return TaskContext(
             project=self._runs.project,
             layout=layout,
             plan=journal.plan,

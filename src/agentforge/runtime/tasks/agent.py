@@ -32,7 +32,7 @@ from agentforge.runtime.tasks.call import (
     Finished,
     Lost,
     ProviderCall,
-    RunSetting,
+    TaskContext,
     writable_in,
 )
 from agentforge.runtime.tasks.performer import TaskReport
@@ -64,7 +64,7 @@ EARLIER = Prepared()
 
 class AgentPerformer:
     def __init__(
-        self, setting: RunSetting, calls: Calls, preparer: Preparer, clock: Clock, trees: TreeRecord
+        self, setting: TaskContext, calls: Calls, preparer: Preparer, clock: Clock, trees: TreeRecord
     ) -> None:
         self._setting = setting
         self._calls = calls

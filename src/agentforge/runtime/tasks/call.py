@@ -37,8 +37,8 @@ INTERPRET_SECONDS = 60.0
 """For the interpretation of an attempt's output, on a busy machine."""
 
 
-class RunSetting(Struct, frozen=True):
-    """The context that all tasks of a run share."""
+class TaskContext(Struct, frozen=True):
+    """What all tasks of a run share."""
 
     project: str
     layout: RunLayout

@@ -29,7 +29,7 @@ from agentforge.ports.webhook import (
 )
 from agentforge.runtime.hook_answer import as_recorded, checked_result, read_answer
 from agentforge.runtime.supervision import AttemptLimits
-from agentforge.runtime.tasks.call import CallRefused, Calls, Finished, Lost, ProviderCall, RunSetting, told
+from agentforge.runtime.tasks.call import CallRefused, Calls, Finished, Lost, ProviderCall, TaskContext, told
 from agentforge.runtime.tasks.performer import TaskReport
 from agentforge.views.history import History
 
@@ -57,7 +57,7 @@ class WebhookPayload(Struct, frozen=True):
 class HookPerformer:
     def __init__(
         self,
-        setting: RunSetting,
+        setting: TaskContext,
         history: History,
         clock: Clock,
         *,

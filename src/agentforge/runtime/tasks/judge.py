@@ -20,7 +20,7 @@ from agentforge.model.task import MARK, JudgeTask
 from agentforge.ports.provider import ExecuteRequest, ExecuteResult
 from agentforge.runtime.recorder import judge_failure
 from agentforge.runtime.supervision import AttemptLimits
-from agentforge.runtime.tasks.call import CallRefused, Calls, Finished, Lost, ProviderCall, RunSetting
+from agentforge.runtime.tasks.call import CallRefused, Calls, Finished, Lost, ProviderCall, TaskContext
 from agentforge.runtime.tasks.performer import TaskReport
 from agentforge.system import files
 from agentforge.views.history import History
@@ -51,7 +51,7 @@ class FailedJudgment(Struct, frozen=True):
 class JudgePerformer:
     def __init__(
         self,
-        setting: RunSetting,
+        setting: TaskContext,
         calls: Calls,
         history: History,
     ) -> None:

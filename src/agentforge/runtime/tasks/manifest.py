@@ -4,7 +4,7 @@ from agentforge.model import facts as f
 from agentforge.model.task import ManifestTask
 from agentforge.runtime.journal import Journal
 from agentforge.runtime.state_writer import write_branch_files
-from agentforge.runtime.tasks.call import RunSetting
+from agentforge.runtime.tasks.call import TaskContext
 from agentforge.system import files
 from agentforge.views.files.block import manifest
 
@@ -12,7 +12,7 @@ from agentforge.views.files.block import manifest
 class ManifestPerformer:
     """Writing it again after a crash produces the same file."""
 
-    def __init__(self, setting: RunSetting, journal: Journal) -> None:
+    def __init__(self, setting: TaskContext, journal: Journal) -> None:
         self._setting = setting
         self._journal = journal
 

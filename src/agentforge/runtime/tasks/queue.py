@@ -10,7 +10,7 @@ from agentforge.model.failure import Failure, FailureKind
 from agentforge.model.task import QueueTask
 from agentforge.ports.clock import Clock
 from agentforge.ports.task_queue import TaskQueue
-from agentforge.runtime.tasks.call import RunSetting
+from agentforge.runtime.tasks.call import TaskContext
 from agentforge.runtime.tasks.performer import TaskReport
 from agentforge.system import files
 
@@ -19,7 +19,7 @@ class QueuePerformer:
     """A query has no side effects, so it can be repeated after a crash."""
 
     def __init__(
-        self, setting: RunSetting, queue: TaskQueue, load: Callable[[], Cassette], clock: Clock
+        self, setting: TaskContext, queue: TaskQueue, load: Callable[[], Cassette], clock: Clock
     ) -> None:
         self._setting = setting
         self._queue = queue
