@@ -7,6 +7,7 @@ engine will ask. In both, people answer what they like in any order.
 
 from datetime import timedelta
 from itertools import count
+from typing import get_args
 
 from hypothesis import strategies as st
 from msgspec import Struct
@@ -19,10 +20,12 @@ from agentforge.engine.evolve.run import evolve
 from agentforge.engine.legal import refuse_illegal
 from agentforge.engine.replan import plan_change
 from agentforge.model import facts as f
+from agentforge.model.condition import ConstantTerm, Operation, VariableTerm
 from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.errors import IllegalMove
 from agentforge.model.event import Event
 from agentforge.model.failure import FailureKind
+from agentforge.model.hook import POINTS, Hook, HookOutcome
 from agentforge.model.plan import (
     Approval,
     Fixed,
@@ -41,6 +44,7 @@ from agentforge.model.state import MACHINE_SHUTDOWN, RunState
 from agentforge.model.status import FINAL, RunStatus
 from agentforge.model.task import (
     AgentTask,
+    HookTask,
     JudgeTask,
     ManifestTask,
     PrepareTask,
@@ -70,6 +74,16 @@ LUCK = {
     "failing": ["error", "error", "fine"],
 }
 """What comes of an agent's attempts in a run."""
+HOOK_LUCK = [
+    *get_args(HookOutcome),
+    "continue",
+    "continue",
+    "continue",
+    "answer",
+    "failed",
+    "timeout",
+    "lost",
+]
 
 _kinds = st.sampled_from(
     [
@@ -165,6 +179,7 @@ class _World:
             if self.state.is_stopped_by_shutdown and self.draw(st.booleans()):
                 return self._recovered()
             return (self.draw(st.booleans()) and self._people()) or self._resumed()
+        assert works, "a running run has nothing to do"
         happens = self.draw(st.integers(0, 20))
         if happens == 7:
             reason = self.draw(st.sampled_from(["asked", MACHINE_SHUTDOWN]))
@@ -267,7 +282,7 @@ class _World:
         fact = self._fact(work)
         if isinstance(fact, f.IterationCompleted) and work.cursor and work.cursor.provider:
             self.record(f.WorkerCompleted("result.json", 0), work.cursor)
-        self.record(fact, work.cursor or self.state.cursor)
+        self.record(fact, work.recorded_at or (self.state.cursor if isinstance(work, Wait) else None))
 
     def _fact(self, work: Work) -> f.AnyFact:
         match work:
@@ -284,6 +299,25 @@ class _World:
                 return self._judgment(attempt)
             case AgentTask(attempt=attempt, ending=ending):
                 return self._outcome(attempt, ended=ending)
+            case HookTask():
+                return self._of_hook(work)
+
+    def _of_hook(self, task: HookTask) -> f.AnyFact:
+        of = (task.hook.id, task.hook.point, task.delivery, task.attempt)
+        said = self.draw(st.sampled_from(HOOK_LUCK))
+        match said:
+            case "lost":
+                return f.HookLost(*of, started=self.draw(st.booleans()))
+            case _ if task.ending:
+                return f.HookLost(*of)
+            case "failed":
+                return f.HookFailed(*of, message="no answer", retry=self.draw(st.booleans()))
+            case "timeout":
+                return f.HookTimedOut(*of)
+        options = task.request.options if task.request else ()
+        answer = self.draw(st.sampled_from([*options, "7", "nonsense"])) if said == "answer" else ""
+        context = self.draw(st.sampled_from(["", "Mind the gap."]))
+        return f.HookCompleted(*of, action=said, answer=answer, context=context, text="So.")  # type: ignore[arg-type]
 
     def _judgment(self, attempt: int) -> f.AnyFact:
         said = self.draw(st.sampled_from(["stop", "continue", "failed", "lost"]))
@@ -355,7 +389,37 @@ def any_plan(draw: st.DrawFn) -> Plan:
 
     nodes = [any_node(2) for _ in range(draw(st.integers(1, 3)))]
     limit = draw(st.sampled_from([None, None, 60.0, 3000.0]))
-    return plan_of(*nodes, passes=draw(st.integers(1, 2)), max_runtime=limit)
+    hooks = draw(st.sampled_from([(), draw(_hooks)]))
+    return plan_of(*nodes, passes=draw(st.integers(1, 2)), max_runtime=limit, hooks=hooks)
+
+
+_every_third = Operation(
+    "==", (Operation("%", (VariableTerm("iteration"), ConstantTerm(3))), ConstantTerm(0))
+)
+_without_value = Operation(
+    "==", (Operation("%", (VariableTerm("iteration"), ConstantTerm(0))), ConstantTerm(0))
+)
+
+
+def _numbered_hooks(hooks: list[Hook]) -> tuple[Hook, ...]:
+    return tuple(replace(hook, id=f"h{number}") for number, hook in enumerate(hooks))
+
+
+_hooks = st.lists(
+    st.builds(
+        Hook,
+        id=st.just(""),
+        point=st.sampled_from(POINTS),
+        action=st.sampled_from(["webhook", "script", "call", "call", "pause", "confirm"]),
+        condition=st.sampled_from([None, None, None, _every_third, _without_value]),
+        tries=st.integers(1, 3),
+        on_timeout=st.sampled_from(["pause", "continue", "fail"]),
+        on_failure=st.sampled_from(["pause", "continue", "fail"]),
+        on_lost=st.sampled_from(["repeat", "pause"]),
+    ),
+    min_size=1,
+    max_size=6,
+).map(_numbered_hooks)
 
 
 _approvals = st.builds(

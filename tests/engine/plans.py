@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from agentforge.model import facts as f
 from agentforge.model.cursor import Cursor
 from agentforge.model.event import Event
+from agentforge.model.hook import Hook
 from agentforge.model.plan import (
     Branch,
     Fixed,
@@ -55,7 +56,13 @@ def nested(id: str, *nodes: Node, runs: int = 1) -> NestedNode:
     return NestedNode("0", id, runs, {}, plan_of(*nodes), f"{id}.yaml")
 
 
-def plan_of(*nodes: Node, mode: Mode = "pipeline", max_runtime: float | None = None, passes: int = 1) -> Plan:
+def plan_of(
+    *nodes: Node,
+    mode: Mode = "pipeline",
+    max_runtime: float | None = None,
+    passes: int = 1,
+    hooks: tuple[Hook, ...] = (),
+) -> Plan:
     placed = tuple(_at(node, str(index)) for index, node in enumerate(nodes))
     rails = Guardrails(max_runtime) if max_runtime is not None else None
     return Plan(
@@ -63,7 +70,7 @@ def plan_of(*nodes: Node, mode: Mode = "pipeline", max_runtime: float | None = N
         compiled_at=NOON,
         source=PlanSource("refine.yaml", "0" * 64),
         session=PlanSession(SESSION, NOON),
-        pipeline=PipelineInfo("refine", Overrides(), {}, guardrails=rails),
+        pipeline=PipelineInfo("refine", Overrides(), {}, guardrails=rails, hooks=hooks),
         dependencies={},
         nodes=placed,
         passes=passes,

@@ -32,7 +32,7 @@ from agentforge.model.failure import FailureKind
 from agentforge.model.plan import Plan
 from agentforge.model.result import AgentQuestion, Decision, Result, Signals, Usage
 from agentforge.model.state import RunSettings, RunState, StageState
-from agentforge.model.task import ManifestTask, PrepareTask, Wait, Work
+from agentforge.model.task import HookTask, ManifestTask, PrepareTask, Wait, Work
 
 TOO_MANY = 50
 
@@ -124,7 +124,7 @@ class Play:
     def _where(self, fact: f.AnyFact) -> Cursor | None:
         for work in self.work:
             if self.is_meant(work) and _is_outcome(work, fact):
-                return work.cursor
+                return work.recorded_at
         assert self.provider is None, f"{self.provider} isn't waiting for {fact.TYPE}: {self.work}"
         return self.state.cursor if self.state else Cursor("0", 0, 0)
 
@@ -176,14 +176,36 @@ class Play:
                 details = f"{fact.name} {fact.cause} round={fact.round}"
             case f.CheckpointCleared():
                 details = f"{fact.name} {fact.by}"
+            case f.HookStarted() | f.HookEnding():
+                details = f"{fact.hook} {fact.attempt}"
+            case f.HookCompleted():
+                details = f"{fact.hook} {fact.action}"
+            case f.HookRetryScheduled():
+                assert fact.due_at is not None
+                details = f"{fact.hook} in {self.seconds_until(fact.due_at)}"
+            case f.HookSkipped():
+                details = f"{fact.hook}: {fact.reason}"
+            case f.EffectIntended():
+                details = f"{fact.attempt} {fact.target}"
+            case f.EffectDone():
+                details = f"{fact.attempt} {fact.outcome}"
+            case f.EffectReconciled():
+                details = f"{fact.attempt} {fact.found} {fact.then}"
+            case f.RestartRequested():
+                details = fact.by
             case _:
                 raise AssertionError(f"the engine decided {fact}")
         return f"{fact.TYPE} {details}".rstrip()
 
     def _shown_work(self, work: Work) -> str:
         match work:
-            case Wait():
-                return f"wait {work.timer} {self.seconds_until(work.due_at)}"
+            case Wait(timer=timer):
+                # A delivery id says nothing to a reader.
+                name = "hook" if timer.startswith("hook:") else timer
+                return f"wait {name} {self.seconds_until(work.due_at)}"
+            case HookTask():
+                verb = "end hook" if work.ending else "hook"
+                return f"{verb} {work.hook.id} {work.attempt}"
             case ManifestTask():
                 return f"manifest {work.name}"
         verb = f"end {work.KIND}" if work.ending else work.KIND
@@ -318,7 +340,32 @@ def _judging(play: Play) -> int:
     return judge.number
 
 
+def _hook(play: Play, words: list[str]) -> f.AnyFact:
+    """What became of the call, and what was said: `pause Look!`, `answer retry`, `failed`, `unreachable`,
+    `timeout`, `lost`, `unsent`; with `context=`, that is added to the context. Of several calls, the first
+    word may name the hook: `h2: continue`."""
+    named = words[0].removesuffix(":") if words[0].endswith(":") else ""
+    said = words[1:] if named else words
+    tasks = (work for work in play.work if isinstance(work, HookTask) and play.is_meant(work))
+    task = next(task for task in tasks if named in ("", task.hook.id))
+    of = (task.hook.id, task.hook.point, task.delivery, task.attempt)
+    verb, rest = said[0], " ".join(said[1:])
+    match verb:
+        case "failed" | "unreachable":
+            return f.HookFailed(*of, message="no answer", retry=verb == "unreachable")
+        case "timeout":
+            return f.HookTimedOut(*of)
+        case "lost" | "unsent":
+            return f.HookLost(*of, started=verb == "lost")
+        case "answer":
+            return f.HookCompleted(*of, action="answer", answer=rest)
+    context = rest.removeprefix("context=") if rest.startswith("context=") else ""
+    return f.HookCompleted(*of, action=verb, reason="" if context else rest, context=context)  # type: ignore[arg-type]
+
+
 def _fired(play: Play, words: list[str]) -> f.AnyFact:
+    if words[0] == "hook":
+        words = [next(w.timer for w in play.work if isinstance(w, Wait) and w.timer.startswith("hook:"))]
     play.now = max(play.now, play.due(words[0]))
     return f.TimerFired(words[0])
 
@@ -350,6 +397,7 @@ FACTS_BY_VERB: dict[str, Callable[[Play, list[str]], f.AnyFact]] = {
     "completed": _complete,
     "asks": _asks,
     "judged": _judged,
+    "hook": _hook,
     "judge-lost": lambda play, _: f.JudgeLost(_judging(play)),
     "left-in-queue": lambda play, words: f.QueueChecked(int(words[0])),
     "queue-unreadable": lambda play, _: f.ErrorOccurred(

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import msgspec
 from hypothesis import given
+from msgspec.structs import replace
 from tests.engine.any_run import WildRun, any_wild_run
 from tests.engine.plans import block, nested, plan_of, stage
 from tests.engine.playbook import Play
@@ -18,8 +19,10 @@ from agentforge.engine.decide.run import decide
 from agentforge.engine.evolve.run import evolve
 from agentforge.model import facts as f
 from agentforge.model.codec import GENESIS, Payload, decode, encode
-from agentforge.model.cursor import Destination
+from agentforge.model.cursor import Cursor, Destination
 from agentforge.model.event import Event
+from agentforge.model.facts.hook import HookFact
+from agentforge.model.hook import HookPoint
 from agentforge.model.plan import ParallelNode, Plan
 from agentforge.model.state import RunState
 from agentforge.model.status import FINAL
@@ -246,3 +249,89 @@ def test_state_after_many_iterations_is_not_larger_than_after_a_few() -> None:
     few, many = driven(GROWING, 3, 2)[3], driven(GROWING, 3, 200)[3]
     assert many.seq - few.seq > 1000
     assert size(many) - size(few) <= DIGITS
+
+
+# -- hooks
+
+
+def _answers(events: list[Event]) -> dict[str, list[str]]:
+    """What happened to each delivery, in order."""
+    seen: dict[str, list[str]] = defaultdict(list)
+    for event in events:
+        if isinstance(event.fact, HookFact):
+            seen[event.fact.delivery].append(event.fact.TYPE)
+    return seen
+
+
+@heavy
+@given(any_wild_run())
+def test_a_hook_of_any_run_whose_answer_is_recorded_is_not_called_again(run: WildRun) -> None:
+    for life in _answers(run.events).values():
+        assert life.count("hook_complete") <= 1
+        if "hook_complete" in life:
+            assert life[-1] == "hook_complete"
+        for start, following in pairwise(life):
+            assert (start, following) != ("hook_start", "hook_start"), "two tries at the same time"
+
+
+@heavy
+@given(any_wild_run())
+def test_no_run_passes_a_point_before_its_hooks_have_answered(run: WildRun) -> None:
+    """Independently of the engine's own bookkeeping: the hooks that apply, and the answers before."""
+    answered: set[tuple[str, Cursor | None]] = set()
+    asked: dict[str, tuple[str, Cursor | None]] = {}
+    is_recompiled = any(isinstance(event.fact, f.PlanChanged) for event in run.events)
+    for event, (plan, _) in zip(run.events, run.decided, strict=True):
+        fact, at = event.fact, event.cursor
+        match fact:
+            case f.HookCompleted(hook=hook) | f.HookSkipped(hook=hook):
+                answered.add((hook, at))
+            case f.RequestOpened(kind="pause", id=id, subject=hook):
+                asked[id] = (hook, at)
+            case f.RequestResolved(id=id, effect="continue") if id in asked:
+                answered.add(asked[id])
+        passed = None if is_recompiled else _passed(fact, at)
+        if passed is not None:
+            point, place = passed
+            hooks = plan.hooks(point, place.node_path if place else "")
+            missing = [hook for hook in hooks if hook.condition is None and (hook.id, place) not in answered]
+            assert not missing, event
+
+
+def _passed(fact: f.AnyFact, at: Cursor | None) -> tuple[HookPoint, Cursor | None] | None:
+    """The hook point that a run has passed when it records the fact."""
+    match fact:
+        case f.SessionCompleted():
+            return "session_end", None
+        case f.IterationStarted() if at is not None:
+            return "iteration_start", at
+        case f.StageCompleted(iterations=iterations) if at is not None:
+            return "stage_end", replace(at, iteration=iterations)
+        case f.NodeCompleted(iterations=iterations) if at is not None and iterations == at.iteration:
+            return "stage_end", at
+        case f.ProviderCompleted(status="completed") if at is not None:
+            return "parallel_provider_end", at
+        case _:
+            return None
+
+
+@heavy
+@given(any_wild_run())
+def test_every_effect_of_any_run_is_intended_before_its_call_and_closed_before_the_next(run: WildRun) -> None:
+    intended: dict[str, int] = {}
+    for event in run.events:
+        match event.fact:
+            case f.EffectIntended(key=key, attempt=attempt):
+                assert key not in intended
+                intended[key] = attempt
+            case f.EffectDone(key=key, attempt=attempt) | f.EffectReconciled(key=key, attempt=attempt):
+                assert intended.pop(key) == attempt
+
+
+@heavy
+@given(any_wild_run())
+def test_the_hooks_in_any_state_are_bounded(run: WildRun) -> None:
+    plan = run.decided[-1][0]
+    assert len(run.state.hooks) <= 4 + 3 * len(run.state.requests) + 2 * sum(
+        len(step.stages) + 1 for step in plan.steps
+    )

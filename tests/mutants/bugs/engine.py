@@ -33,7 +33,7 @@ BUGS = (
         "_cancelled, _overdue, _answered",
         "_overdue, _answered",
     ),
-    Bug(DECIDE, "answers have no consequences", "_stopping, _consequences, ", "_stopping, "),
+    Bug(DECIDE, "answers have no consequences", "_stopping, _consequences)", "_stopping)"),
     Bug(
         DECIDE,
         "a request to stop kills agents immediately",

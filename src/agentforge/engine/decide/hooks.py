@@ -258,10 +258,10 @@ def _answered(here: HookSite, hook: Hook, call: HookCall) -> Ruling:
             return here.record(f.CancelRequested(call.reason or f"hook {hook.id} aborted the run"))
         case "restart_stage":
             return _restart(here, hook, call)
-        case "answer" if here.request is not None:
-            return here.record(f.RequestAnswered(here.request.id, call.answer, f"{BY}{hook.id}", call.text))
         case _:
-            return _skip(here, hook.id, "it has answered")
+            # All that is left is `answer`: a call that answered `continue` is settled.
+            assert here.request is not None
+            return here.record(f.RequestAnswered(here.request.id, call.answer, f"{BY}{hook.id}", call.text))
 
 
 def _refusal(here: HookSite, call: HookCall) -> str:

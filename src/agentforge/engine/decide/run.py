@@ -135,7 +135,7 @@ def _advance(plan: Plan, state: RunState) -> Directive:
         # A hook paused the run: what is running finishes, and nothing new starts.
         decision = _with_flights(plan, state, ())
     else:
-        decision = _at_position(plan, state)
+        decision = _resumed(plan, state) or _at_position(plan, state)
     if decision.facts or not state.requests:
         return decision
     # All of them are open: an answered one has its consequences first.
@@ -285,7 +285,7 @@ def _missing_node(state: RunState, path: str) -> Directive:
 
 _WAITING_GATES: tuple[RunGate, ...] = (_cancelled, _overdue, _answered, _unanswered)
 GATES: Mapping[RunStatus, tuple[RunGate, ...]] = {
-    RunStatus.RUNNING: (_overdue, _stopping, _consequences, _resumed),
+    RunStatus.RUNNING: (_overdue, _stopping, _consequences),
     RunStatus.PAUSED: _WAITING_GATES,
     RunStatus.AWAITING_APPROVAL: _WAITING_GATES,
 }
